@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::program;
+
 /// The category of an [`Error`], for code that handles categories differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -94,7 +96,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.why)?;
         if !self.fix.is_empty() {
-            write!(f, "\n  what to do: {}", self.fix)?;
+            write!(f, "\n  what to do: {}", program::as_called(&self.fix))?;
         }
         Ok(())
     }

@@ -34,6 +34,8 @@ pub mod nn;
 pub mod optim;
 pub mod prelude;
 pub mod privacy;
+#[doc(hidden)]
+pub mod program;
 mod runs;
 pub mod show;
 mod store;
@@ -69,6 +71,11 @@ struct TransferPage;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/reproduction/imagenet-scaling.md")]
 struct ImagenetPage;
+
+/// Folder with the sources that this library was compiled from. The notebook kernel builds the
+/// library for cells from it.
+#[doc(hidden)]
+pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");
 
 pub use burn;
 pub use error::{Error, ErrorKind, Result};

@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use epsilab::program;
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
@@ -16,9 +17,6 @@ use crate::notebook::{self, JupyterArgs};
 use crate::runs::{self, Next, RunsArgs};
 use crate::sweep::{self, SweepArgs};
 use crate::train::{self, TrainArgs};
-
-/// How users call the program: in a clone by the alias of cargo, elsewhere by its name.
-const CALLED: &str = if cfg!(feature = "notebook") { "cargo lab" } else { "epsilab" };
 
 #[cfg(feature = "notebook")]
 const EXAMPLES: &str = "\
@@ -239,7 +237,7 @@ usage; 70 if the audit failed. No exit code means \"private\": an attack can't s
            arguments after `--` go to JupyterLab)."
 )]
 #[derive(Parser, Debug)]
-#[command(name = "epsilab", bin_name = CALLED, version)]
+#[command(name = "epsilab", version)]
 #[cfg_attr(feature = "notebook", command(after_help = EXAMPLES))]
 #[cfg_attr(feature = "notebook", command(args_conflicts_with_subcommands = true))]
 #[cfg_attr(not(feature = "notebook"), command(arg_required_else_help = true))]
@@ -278,7 +276,8 @@ enum Command {
 /// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
 /// usage. The verdicts of `audit` take the lower exit codes, so its wrong usage is 64.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return refused(&error, std::env::args().nth(1).as_deref()),
     };
@@ -289,6 +288,18 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line with the commands in its help texts as users call them.
+fn command() -> clap::Command {
+    let called = |command: clap::Command| match command.get_after_help() {
+        Some(help) => {
+            let help = program::as_called(&help.to_string()).into_owned();
+            command.after_help(help)
+        }
+        None => command,
+    };
+    called(Cli::command().bin_name(program::name().into_owned())).mut_subcommands(called)
 }
 
 /// Prints a usage error, or a help text, of the command with this name.
@@ -341,13 +352,11 @@ fn again(args: Vec<OsString>) -> Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[cfg(feature = "notebook")]

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use serde_json::json;
 
-use crate::kernelspec::{self, Spec};
+use crate::kernelspec::{self, Kind, Spec};
 use crate::run::notebook::KERNEL;
-use crate::{prebuilt, stdout};
+use crate::prebuilt::{self, STOCK};
+use crate::stdout;
 
 /// Folder and name for the kernel.
 #[derive(Args, Debug)]
@@ -22,9 +23,12 @@ pub struct InstallArgs {
     /// In DIR/share/jupyter/kernels.
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
-    /// Name of the kernel in Jupyter.
-    #[arg(long, default_value = KERNEL)]
-    pub name: String,
+    /// Name of the kernel in Jupyter [default: epsilab, or epsilab-stock with --stock].
+    #[arg(long)]
+    pub name: Option<String>,
+    /// evcxr's own kernel with the lab in its cells, as a fallback.
+    #[arg(long)]
+    pub stock: bool,
 }
 
 /// Show where Jupyter finds this kernel.
@@ -39,6 +43,12 @@ pub struct ListArgs {
 }
 
 impl InstallArgs {
+    /// Name of the kernel.
+    fn name(&self) -> Result<String> {
+        let usual = if self.stock { STOCK } else { KERNEL };
+        kernelspec::check_name(self.name.as_deref().unwrap_or(usual))
+    }
+
     /// The folder of the kernelspecs.
     fn kernels(&self) -> Result<PathBuf> {
         let data = if let Some(prefix) = &self.prefix {
@@ -57,10 +67,17 @@ impl InstallArgs {
 /// # Errors
 /// A bad name, another kernel of that name, a folder that can't be written, or no lab.
 pub fn install(args: &InstallArgs) -> Result<()> {
-    let name = kernelspec::check_name(&args.name)?;
+    let name = args.name()?;
     let kernels = args.kernels()?;
     let lab = prebuilt::ensure(&mut prebuilt::to_terminal())?;
-    let dir = kernelspec::write(&kernels, &name, &lab.env)?;
+    let kind = match args.stock {
+        true => {
+            prebuilt::stock_program(true, &mut prebuilt::to_terminal())?;
+            Kind::Stock
+        }
+        false => Kind::Lab,
+    };
+    let dir = kernelspec::write(&kernels, &name, kind, &lab.env)?;
     eprintln!("installed the kernel \"{name}\" in {}", dir.display());
     Ok(())
 }
@@ -70,7 +87,7 @@ pub fn install(args: &InstallArgs) -> Result<()> {
 /// # Errors
 /// There is no such kernel, or another program installed it.
 pub fn uninstall(args: &InstallArgs) -> Result<()> {
-    let name = kernelspec::check_name(&args.name)?;
+    let name = args.name()?;
     let dir = args.kernels()?.join(&name);
     if !dir.exists() {
         return Err(Error::new(
@@ -108,7 +125,8 @@ pub fn list(args: &ListArgs) -> Result<()> {
     if args.json {
         stdout::print(&json!(found.iter().map(as_json).collect::<Vec<_>>()).to_string())?;
     } else if found.is_empty() {
-        eprintln!("the kernel is not installed; `cargo lab install` does it for your own Jupyters");
+        let text = "the kernel is not installed; `cargo lab install` does it for your own Jupyters";
+        eprintln!("{}", program::as_called(text));
     } else {
         let width = found.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
         for spec in &found {

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::Args;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 
 use crate::run::notebook::KERNEL;
-use crate::{kernelspec, prebuilt, programs};
+use crate::prebuilt::{self, Origin};
+use crate::kernelspec::{self, Kind};
+use crate::{notebooks, programs};
 
 /// Packages to install if no JupyterLab is found.
 const JUPYTERLAB: &str = "jupyterlab==4.6.6";
@@ -70,7 +72,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
         }
     };
     let prebuilt = prebuilt::ensure(&mut prebuilt::to_terminal())?;
-    let spec = kernelspec::write(&data.join("kernels"), KERNEL, &prebuilt.env)?;
+    let spec = kernelspec::write(&data.join("kernels"), KERNEL, Kind::Lab, &prebuilt.env)?;
     eprintln!("kernel registered for this JupyterLab only: {}", spec.display());
     let notebooks = notebooks()?;
     eprintln!("opening {} (Ctrl-C twice ends JupyterLab)", notebooks.display());
@@ -82,7 +84,8 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
     }
     command.args(&args.rest);
     if is_root() && !args.rest.iter().any(|arg| arg.starts_with("--allow-root")) {
-        eprintln!("JupyterLab may refuse to run as root; as root: cargo lab -- --allow-root");
+        let program = program::name();
+        eprintln!("JupyterLab may refuse to run as root; as root: {program} -- --allow-root");
     }
     hand_over(command, &lab)
 }
@@ -93,7 +96,7 @@ fn set_up_once(home: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(home).map_err(locking)?;
     let lock = std::fs::File::create(home.join(".lock")).map_err(locking)?;
     if lock.try_lock().is_err() {
-        eprintln!("another `cargo lab` is setting JupyterLab up: waiting for it");
+        eprintln!("another `{}` is setting JupyterLab up: waiting for it", program::name());
         lock.lock().map_err(locking)?;
     }
     match own() {
@@ -163,14 +166,13 @@ fn program_in(venv: &Path, name: &str) -> PathBuf {
 /// current folder.
 fn notebooks() -> Result<PathBuf> {
     let here = std::env::current_dir().map_err(|e| Error::io("finding the current folder", &e))?;
-    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf);
-    let found = here
-        .ancestors()
-        .map(Path::to_path_buf)
-        .chain(clone)
-        .map(|dir| dir.join("notebooks"))
-        .find(|dir| dir.is_dir());
-    Ok(found.unwrap_or(here))
+    let clone = (Origin::of_this_binary() == Origin::Clone).then(|| notebooks::source());
+    let above = here.ancestors().map(|dir| dir.join("notebooks"));
+    let found = above.chain(clone).find(|dir| dir.is_dir());
+    Ok(found.unwrap_or_else(|| {
+        eprintln!("`{} notebooks` writes the notebooks of the course here", program::name());
+        here.clone()
+    }))
 }
 
 fn with_our_data(data: &Path) -> Result<std::ffi::OsString> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
+use crate::prebuilt::STOCK;
 use crate::programs;
 use crate::run::notebook::{KERNEL, write_whole};
 
@@ -46,6 +47,37 @@ impl Spec {
     }
 }
 
+/// Which kernel a kernelspec starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// This one.
+    Lab,
+    /// evcxr's own, with the lab in its cells.
+    Stock,
+}
+
+impl Kind {
+    /// The command of the program that serves a notebook.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Lab => "kernel",
+            Self::Stock => "stock",
+        }
+    }
+
+    /// What Jupyter shows for a kernel with this name.
+    fn title(self, name: &str) -> String {
+        let (title, usual) = match self {
+            Self::Lab => ("Epsilab (Rust", KERNEL),
+            Self::Stock => ("evcxr with Epsilab (Rust", STOCK),
+        };
+        match name == usual {
+            true => format!("{title})"),
+            false => format!("{title}, {name})"),
+        }
+    }
+}
+
 /// Checks a name by the rules of Jupyter and two of our own. Returns it in lower case, as Jupyter
 /// stores it.
 pub fn check_name(name: &str) -> Result<String> {
@@ -70,7 +102,12 @@ pub fn check_name(name: &str) -> Result<String> {
 ///
 /// # Errors
 /// Another kernel has that name, or the folder can't be written.
-pub fn write(kernels: &Path, name: &str, env: &[(String, String)]) -> Result<PathBuf> {
+pub fn write(
+    kernels: &Path,
+    name: &str,
+    kind: Kind,
+    env: &[(String, String)],
+) -> Result<PathBuf> {
     let dir = kernels.join(name);
     if dir.exists() && Spec::read(&dir).is_none() {
         return Err(Error::new(
@@ -81,15 +118,11 @@ pub fn write(kernels: &Path, name: &str, env: &[(String, String)]) -> Result<Pat
         .fix("choose another name with `--name`"));
     }
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
-    let display = match name {
-        KERNEL => "Epsilab (Rust)".to_owned(),
-        other => format!("Epsilab (Rust, {other})"),
-    };
     let env: serde_json::Map<String, Value> =
         env.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     let spec = json!({
-        "argv": [exe.to_string_lossy(), "kernel", "-f", "{connection_file}"],
-        "display_name": display,
+        "argv": [exe.to_string_lossy(), kind.command(), "-f", "{connection_file}"],
+        "display_name": kind.title(name),
         "language": "rust",
         "interrupt_mode": "message",
         "env": env,
@@ -207,7 +240,7 @@ mod tests {
     fn only_specs_with_our_mark_are_ours_and_others_are_never_overwritten() {
         let kernels = tempfile::tempdir().expect("a temporary folder");
         let env = [("CARGO_HOME".to_owned(), "/c".to_owned())];
-        let dir = write(kernels.path(), KERNEL, &env).expect("written");
+        let dir = write(kernels.path(), KERNEL, Kind::Lab, &env).expect("written");
         let spec = Spec::read(&dir).expect("ours");
         assert!(spec.works() && spec.name == KERNEL);
         for file in ["logo-32x32.png", "logo-64x64.png", "logo-svg.svg"] {
@@ -218,12 +251,17 @@ mod tests {
         assert_eq!(json["interrupt_mode"], "message");
         assert_eq!(json["argv"][3], "{connection_file}");
         assert_eq!(json["env"]["CARGO_HOME"], "/c");
-        assert!(write(kernels.path(), KERNEL, &[]).is_ok(), "ours may be renewed");
+        assert!(write(kernels.path(), KERNEL, Kind::Lab, &[]).is_ok(), "ours may be renewed");
+        let dir = write(kernels.path(), STOCK, Kind::Stock, &[]).expect("written");
+        let text = std::fs::read_to_string(dir.join("kernel.json")).expect("text");
+        let json: Value = serde_json::from_str(&text).expect("json");
+        assert_eq!((&json["argv"][1], &json["argv"][3]), (&json!("stock"), &json!("{connection_file}")));
+        assert_eq!(json["display_name"], "evcxr with Epsilab (Rust)");
 
         let other = kernels.path().join("other");
         std::fs::create_dir(&other).expect("made");
         std::fs::write(other.join("kernel.json"), "{\"argv\":[\"x\"]}").expect("written");
         assert!(Spec::read(&other).is_none());
-        assert!(write(kernels.path(), "other", &[]).is_err());
+        assert!(write(kernels.path(), "other", Kind::Lab, &[]).is_err());
     }
 }

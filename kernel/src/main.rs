@@ -26,19 +26,39 @@ mod kernelspec;
 #[cfg(feature = "notebook")]
 mod notebook;
 #[cfg(feature = "notebook")]
+mod notebooks;
+#[cfg(feature = "notebook")]
 mod prebuilt;
 #[cfg(feature = "notebook")]
 mod programs;
 #[cfg(feature = "notebook")]
 mod run;
 #[cfg(feature = "notebook")]
+mod stock;
+#[cfg(feature = "notebook")]
 mod temp;
 
 use std::process::ExitCode;
+
+use epsilab::program;
 
 fn main() -> ExitCode {
     // The kernel starts this program again as its cell process and as a compiler wrapper.
     #[cfg(feature = "notebook")]
     kernel::child_hook();
+    name_the_program();
     cli::main()
+}
+
+/// Messages name the program as users call it. No other thread may run yet.
+fn name_the_program() {
+    #[cfg(feature = "notebook")]
+    let is_installed = prebuilt::Origin::of_this_binary() == prebuilt::Origin::Packages;
+    // A bundle for machines without a toolchain.
+    #[cfg(not(feature = "notebook"))]
+    let is_installed = true;
+    if is_installed {
+        // SAFETY: this is the only thread.
+        unsafe { std::env::set_var(program::VARIABLE, program::INSTALLED) };
+    }
 }

@@ -8,7 +8,9 @@ use epsilab::Result;
 
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::kernel;
+use crate::notebooks::{self, NotebooksArgs};
 use crate::run::{self, RunArgs};
+use crate::stock::{self, StockArgs};
 
 pub use crate::jupyter::{JupyterArgs, open};
 
@@ -33,7 +35,11 @@ const INSTALL_EXAMPLES: &str = "\
 Examples:
   cargo lab install                     for all Jupyter installations of this user
   cargo lab install --sys-prefix        only for the active virtual or conda environment
-  cargo lab install --prefix DIR        in DIR/share/jupyter/kernels";
+  cargo lab install --prefix DIR        in DIR/share/jupyter/kernels
+  cargo lab install --stock             evcxr's own kernel with the lab, beside ours
+
+--stock is a fallback: notebooks run there with text for progress and static figures; an interrupt
+loses all variables, and the first cell takes longer. It is compiled once.";
 
 /// The commands, in the order of the help text.
 #[derive(Subcommand, Debug)]
@@ -46,7 +52,11 @@ pub enum Command {
     /// Remove the kernel from Jupyter (only what `install` created).
     Uninstall(InstallArgs),
     List(ListArgs),
+    Notebooks(NotebooksArgs),
+    #[command(hide = true)]
     Kernel(KernelArgs),
+    #[command(hide = true)]
+    Stock(StockArgs),
 }
 
 /// Serve one notebook (started by Jupyter).
@@ -66,7 +76,9 @@ impl Command {
             Self::Install(args) => install::install(&args).map(done),
             Self::Uninstall(args) => install::uninstall(&args).map(done),
             Self::List(args) => install::list(&args).map(done),
+            Self::Notebooks(args) => notebooks::notebooks(&args).map(done),
             Self::Kernel(args) => kernel::serve(&args.connection_file).map(done),
+            Self::Stock(args) => stock::serve(&args).map(done),
         }
     }
 }

@@ -52,6 +52,18 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
+/// The pace of steps: `4.0 steps/s`, `120 steps/s`, `2.5 s/step`.
+pub fn pace(steps: f64, seconds: f64) -> String {
+    let rate = steps / seconds;
+    if !rate.is_finite() || rate <= 0.0 {
+        return odd(rate);
+    }
+    match rate >= 1.0 {
+        true => format!("{} steps/s", significant(rate, if rate < 100.0 { 2 } else { 3 })),
+        false => format!("{} s/step", significant(1.0 / rate, 2)),
+    }
+}
+
 /// A value with `digits` significant digits; in scientific notation below 1e-4 and from 1e7 on.
 pub fn significant(value: f64, digits: usize) -> String {
     if !value.is_finite() {
@@ -148,6 +160,13 @@ mod tests {
         assert_eq!(seconds(59.7), "1 min 00 s");
         assert_eq!(seconds(7_500.0), "2 h 05 min");
         assert_eq!(seconds(7_199.9), "2 h 00 min");
+    }
+
+    #[test]
+    fn a_pace_is_a_rate_or_its_inverse() {
+        assert_eq!(pace(120.0, 30.0), "4.0 steps/s");
+        assert_eq!(pace(12_000.0, 100.0), "120 steps/s");
+        assert_eq!(pace(4.0, 10.0), "2.5 s/step");
     }
 
     #[test]

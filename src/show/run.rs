@@ -64,7 +64,7 @@ impl RunCurve {
         }
     }
 
-    /// `12 s elapsed, about 1 min 16 s left`; empty if no time is known.
+    /// `12 s elapsed, 10 steps/s, about 1 min 16 s left`; empty if no time is known.
     fn time_text(&self) -> String {
         let Some(seconds) = self.seconds else { return String::new() };
         let elapsed = format::seconds(seconds);
@@ -76,7 +76,8 @@ impl RunCurve {
         match taken >= 2.0 && left > 0.0 {
             true => {
                 let left = format::seconds(seconds / taken * left);
-                format!("{elapsed} elapsed, about {left} left")
+                let pace = format::pace(taken, seconds);
+                format!("{elapsed} elapsed, {pace}, about {left} left")
             }
             false => format!("{elapsed} elapsed"),
         }
@@ -141,8 +142,8 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
 }
 
-/// The run in one line: `step 120 of 879  12 s elapsed, about 1 min 16 s left  loss 0.41  accuracy
-/// 93.1 %  epsilon 1.92 of 3`. Values that are not known yet are left out.
+/// The run in one line: `step 120 of 879  12 s elapsed, 10 steps/s, about 1 min 16 s left  loss 0.41
+/// accuracy 93.1 %  epsilon 1.92 of 3`. Values that are not known yet are left out.
 pub fn run_line(curve: &RunCurve) -> String {
     let last = |points: &[(f64, f64)]| points.iter().rev().map(|p| p.1).find(|y| y.is_finite());
     let mut parts = vec![curve.steps_text()];
@@ -203,12 +204,13 @@ mod tests {
     #[test]
     fn a_chart_says_step_time_and_time_left() {
         let mut run = RunCurve { seconds: Some(30.0), ..curve() };
-        let said = "step 120 of 879, 30 s elapsed, about 3 min 10 s left";
+        let said = "step 120 of 879, 30 s elapsed, 4.0 steps/s, about 3 min 10 s left";
         assert!(run_chart("r", &run).svg().contains(said), "{}", run_chart("r", &run));
-        assert!(run_line(&run).contains("30 s elapsed, about 3 min 10 s left"));
+        assert!(run_line(&run).contains("30 s elapsed, 4.0 steps/s, about 3 min 10 s left"));
         // Steps since the last measurement count.
         run.steps_taken = 240.0;
-        assert!(run_line(&run).starts_with("step 240 of 879  30 s elapsed, about 1 min 20 s left"));
+        let line = "step 240 of 879  30 s elapsed, 8.0 steps/s, about 1 min 20 s left";
+        assert!(run_line(&run).starts_with(line));
         run.ended = true;
         assert!(run_chart("r", &run).text().contains("step 240 of 879 in 30 s"));
         let first = RunCurve { seconds: Some(9.0), total_steps: 100.0, ..RunCurve::default() };

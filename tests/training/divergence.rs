@@ -44,7 +44,7 @@ fn a_learning_rate_a_thousand_times_too_large_is_warned_of_while_the_run_can_be_
     done.expect("it ran")?;
     let (last, live) = frames.split_last().expect("frames");
     assert!(live.iter().any(|frame| frame.headline().contains("WARNING: training diverges")));
-    assert!(live.iter().any(|frame| frame.headline().contains(" elapsed, about ")), "{live:?}");
+    assert!(live.iter().any(|frame| frame.headline().contains(" left ")), "{live:?}");
     assert!(last.text.contains("step 20 of 20 in "), "{}", last.text);
     Ok(())
 }

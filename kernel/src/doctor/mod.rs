@@ -8,7 +8,7 @@ mod notebook;
 use std::process::ExitCode;
 
 use clap::Args;
-use epsilab::Result;
+use epsilab::{Result, program};
 use serde_json::{Map, Value, json};
 
 use crate::stdout;
@@ -56,7 +56,7 @@ impl Check {
     }
 
     fn todo(mut self, todo: impl Into<String>) -> Self {
-        self.todo = todo.into();
+        self.todo = program::as_called(&todo.into()).into_owned();
         self
     }
 

@@ -1,6 +1,8 @@
 //! Commands in cells: lines before the code that begin with a colon. evcxr has its own; those of
 //! the lab become code or are answered here.
 
+use epsilab::program;
+
 use super::errors::Failure;
 
 /// Commands of the lab: name, what it does, and the code that it stands for, if any.
@@ -97,7 +99,7 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
             lines[index].clear();
             help |= name == ":help";
             time |= name == ":time";
-            expanded.push_str(code.unwrap_or_default());
+            expanded.push_str(&program::as_called(code.unwrap_or_default()));
             if name == ":vars" {
                 expanded.push_str(&list(variables));
             }

@@ -12,7 +12,7 @@ use super::cell_process::{LAB_VARIABLE, PIPES_VARIABLE};
 use super::markers::{self, Markers};
 use super::rustc;
 use super::std_sources::{self, StdSources};
-use crate::prebuilt::{Toolchain, home_of};
+use crate::prebuilt::{Toolchain, environment};
 use crate::temp::TempFolder;
 
 /// Folders and environment of this kernel.
@@ -148,28 +148,7 @@ const FOR_TOOLS: [&str; 6] = [
     std_sources::VARIABLE,
 ];
 
-/// True for settings that would compile cells with other flags or another compiler than the lab.
-fn is_unwanted(name: &str) -> bool {
-    let starts = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_PKG_", "CARGO_MANIFEST_", "EVCXR_"];
-    let exact = [
-        "CARGO_ENCODED_RUSTFLAGS",
-        "CARGO_TARGET_DIR",
-        "CARGO_PRIMARY_PACKAGE",
-        "LD_LIBRARY_PATH",
-        "RUST_RECURSION_COUNT",
-        "RUSTDOCFLAGS",
-        "RUSTUP_TOOLCHAIN",
-    ];
-    starts.iter().any(|start| name.starts_with(start))
-        || exact.contains(&name)
-        || (name.starts_with("CARGO_TARGET_") && name.ends_with("_RUSTFLAGS"))
-}
-
 fn set_environment(root: &Path, markers: &Markers) {
-    let unwanted: Vec<_> = std::env::vars_os()
-        .filter(|(name, _)| name.to_str().is_some_and(is_unwanted))
-        .map(|(name, _)| name)
-        .collect();
     let mut set: Vec<(&str, OsString)> = vec![
         ("EVCXR_CONFIG_DIR", root.join("config").into()),
         ("EVCXR_TMPDIR", root.join("work").into()),
@@ -179,46 +158,18 @@ fn set_environment(root: &Path, markers: &Markers) {
         ("RUSTC_WORKSPACE_WRAPPER", root.join(rustc::NAME).into()),
         (std_sources::VARIABLE, root.join(std_sources::FOLDER).into()),
         (markers::VARIABLE, markers.nonce().into()),
-        // Selects the library's sources for rust-analyzer; evcxr sets other flags to compile.
-        ("RUSTFLAGS", "--cfg rust_analyzer".into()),
+        (environment::RUST_ANALYZER.0, environment::RUST_ANALYZER.1.into()),
     ];
     if let Ok(toolchain) = Toolchain::find() {
-        let old = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-        let proxies = home_of("CARGO_HOME", ".cargo").map(|home| home.join("bin"));
-        let path = [toolchain.sysroot.join("bin")]
-            .into_iter()
-            .chain(std::env::split_paths(&old))
-            .chain(proxies);
-        if let Ok(path) = std::env::join_paths(path) {
-            set.push(("PATH", path));
-        }
-        set.push(("RUSTC", toolchain.rustc.into()));
-        set.push(("CARGO", toolchain.cargo.into()));
-        set.push(("RUSTUP_TOOLCHAIN", toolchain.sysroot.into()));
+        set.extend(environment::of_toolchain(&toolchain));
     }
     // SAFETY: called before the kernel starts its first thread.
     unsafe {
-        for name in unwanted {
+        for name in environment::unwanted() {
             std::env::remove_var(name);
         }
         for (name, value) in set {
             std::env::set_var(name, value);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_that_change_how_cells_are_compiled_are_dropped() {
-        for name in ["CARGO_BUILD_TARGET", "CARGO_PROFILE_DEV_DEBUG", "RUSTUP_TOOLCHAIN"] {
-            assert!(is_unwanted(name), "{name}");
-        }
-        assert!(is_unwanted("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUSTFLAGS"));
-        for name in ["PATH", "HOME", "CARGO_HOME", "CARGO_NET_OFFLINE", "EPSILAB_DATA"] {
-            assert!(!is_unwanted(name), "{name}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use epsilab::{Error, Result};
+use epsilab::{Error, ErrorKind, Result};
 use sha2::{Digest, Sha256};
 
 use super::toolchain::Toolchain;
@@ -19,12 +19,41 @@ pub const GPU_FEATURES: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wg
     (true, true) => "cuda,wgpu",
 };
 
-/// Build settings of this binary. The dylib is built with the same, or Burn would be compiled
-/// again.
+/// Folder of the package that this binary was built from.
+const KERNEL: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Environment variable with the build folder of a program that was installed without a clone.
+const BUILD_DIR: &str = "EPSILAB_BUILD_DIR";
+
+/// Where the sources of this binary are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Origin {
+    /// A clone of the repository, which may change.
+    Clone,
+    /// The two packages as cargo unpacks them, which stay as they are.
+    Packages,
+}
+
+impl Origin {
+    /// That of this binary.
+    pub fn of_this_binary() -> Self {
+        match Path::new(KERNEL).parent() == Some(Path::new(epsilab::SOURCE_DIR)) {
+            true => Self::Clone,
+            false => Self::Packages,
+        }
+    }
+}
+
+/// Build settings of this binary. In a clone, the dylib is built with the same, or Burn would be
+/// compiled again.
 #[derive(Clone, Debug)]
 pub struct BuildEnv {
-    /// Root of the clone.
-    pub workspace: PathBuf,
+    /// Where the sources are.
+    pub origin: Origin,
+    /// Folder of the library's package.
+    pub library: PathBuf,
+    /// Folder of the kernel's package.
+    pub kernel: PathBuf,
     /// Cargo's target folder.
     pub target: PathBuf,
     /// Cargo profile.
@@ -35,38 +64,47 @@ pub struct BuildEnv {
 
 impl BuildEnv {
     /// Derives the settings from the path of this binary: `<target>/[triple/]<profile
-    /// folder>/epsilab`. A binary that was moved uses the target folder of the clone.
+    /// folder>/epsilab`. A binary that was moved uses the target folder of the clone; one that was
+    /// installed from packages has a folder of its own.
     ///
     /// # Errors
-    /// The clone does not exist any more, or the path of this binary is unknown.
+    /// No folder for the build is known, or the path of this binary.
     pub fn find() -> Result<Self> {
-        let workspace =
-            Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/")).to_owned();
-        if !workspace.join("kernel/src/lab.rs").is_file() {
-            return Err(Error::new(
-                epsilab::ErrorKind::Notebook,
-                format!("clone = {} (missing)", workspace.display()),
-                "cells are linked to the library built from this folder",
-            )
-            .fix("move the clone back, or build again with `cargo lab` where it is now"));
-        }
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-        if let Some(place) = Self::of_binary(&workspace, &exe) {
-            return Ok(place);
+        let place = match (Self::of_binary(&exe), Origin::of_this_binary()) {
+            (Some(place), _) => place,
+            (None, Origin::Clone) => {
+                let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
+                Self::at(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
+            }
+            (None, Origin::Packages) => Self::at(build_dir()?, "release", None),
+        };
+        match place.origin {
+            Origin::Clone => place.check_sources().map(|()| place),
+            // A lab that was built needs them no more.
+            Origin::Packages => Ok(place),
         }
-        let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| workspace.join("target"), |dir| workspace.join(dir));
-        Ok(Self { workspace, target, profile: "dev".into(), triple: None })
     }
 
-    fn of_binary(workspace: &Path, exe: &Path) -> Option<Self> {
+    fn at(target: PathBuf, profile: &str, triple: Option<String>) -> Self {
+        Self {
+            origin: Origin::of_this_binary(),
+            library: epsilab::SOURCE_DIR.into(),
+            kernel: KERNEL.into(),
+            target,
+            profile: profile.into(),
+            triple,
+        }
+    }
+
+    fn of_binary(exe: &Path) -> Option<Self> {
         let folder = exe.parent()?;
         // Test binaries are one folder deeper.
         let folder = if folder.ends_with("deps") { folder.parent()? } else { folder };
         let above = folder.parent()?;
         let profile = match folder.file_name()?.to_str()? {
-            "debug" => "dev".to_owned(),
-            other => other.to_owned(),
+            "debug" => "dev",
+            other => other,
         };
         // Cargo writes a tag only into folders that it created, and may not cache rustc's version.
         let is_target = |dir: &&Path| {
@@ -79,7 +117,28 @@ impl BuildEnv {
         } else {
             return None;
         };
-        Some(Self { workspace: workspace.to_owned(), target, profile, triple })
+        Some(Self::at(target, profile, triple))
+    }
+
+    /// Checks that the library can be compiled.
+    ///
+    /// # Errors
+    /// A folder with sources is missing.
+    pub fn check_sources(&self) -> Result<()> {
+        let parts = [self.library.join("src/lib.rs"), self.kernel.join("src/lab.rs")];
+        let Some(missing) = parts.iter().find(|part| !part.is_file()) else { return Ok(()) };
+        let (what, fix) = match self.origin {
+            Origin::Clone => (
+                format!("clone = {} (missing)", self.library.display()),
+                "move the clone back, or build again with `cargo lab` where it is now",
+            ),
+            Origin::Packages => (
+                format!("{} (missing)", missing.display()),
+                "install the program again: `cargo install epsilab-kernel --locked --force`",
+            ),
+        };
+        let why = "the library for cells is built from these sources";
+        Err(Error::new(ErrorKind::Notebook, what, why).fix(fix))
     }
 
     /// `<target>/lab`, with one folder per state of the sources. A build never changes the lab of a
@@ -88,35 +147,59 @@ impl BuildEnv {
         self.target.join("lab")
     }
 
-    /// Hash of everything that the dylib depends on.
+    /// The build folder, where a kernel that Jupyter starts would not find it.
+    pub fn variable(&self) -> Option<(String, String)> {
+        let needed = self.origin == Origin::Packages;
+        needed.then(|| (BUILD_DIR.into(), self.target.to_string_lossy().into_owned()))
+    }
+
+    /// Hash of everything that the dylib depends on. Packages never change, so their sources are
+    /// not read: cargo may have removed them since.
     ///
     /// # Errors
     /// A source file can't be read.
     pub fn fingerprint(&self, toolchain: &Toolchain) -> Result<String> {
+        let mut hash = Sha256::new();
+        let shape = (&self.library, &self.kernel, &self.profile, &self.triple);
+        hash.update(format!("{LAYOUT}{shape:?}{toolchain:?}{BUILD_FLAGS}{GPU_FEATURES}"));
+        match self.origin {
+            Origin::Clone => self.hash_sources(&mut hash)?,
+            Origin::Packages => hash.update(env!("CARGO_PKG_VERSION")),
+        }
+        Ok(hex(&hash.finalize()))
+    }
+
+    fn hash_sources(&self, hash: &mut Sha256) -> Result<()> {
         let mut files = vec![
-            self.workspace.join("Cargo.toml"),
-            self.workspace.join("Cargo.lock"),
-            self.workspace.join("kernel/Cargo.toml"),
-            self.workspace.join("kernel/src/lab.rs"),
+            self.library.join("Cargo.toml"),
+            self.library.join("Cargo.lock"),
+            self.kernel.join("Cargo.toml"),
+            self.kernel.join("src/lab.rs"),
         ];
-        sources(&self.workspace.join("src"), &mut files)
+        sources(&self.library.join("src"), &mut files)
             .map_err(|e| Error::io("reading the library's sources", &e))?;
         files.sort();
-        let mut hash = Sha256::new();
-        let shape = (&self.workspace, &self.profile, &self.triple);
-        hash.update(format!("{LAYOUT}{shape:?}{toolchain:?}{BUILD_FLAGS}{GPU_FEATURES}"));
         for file in files {
             let text = std::fs::read(&file)
                 .map_err(|e| Error::io(format!("reading {}", file.display()), &e))?;
             hash.update(format!("{}\0{}\0", file.display(), text.len()));
             hash.update(text);
         }
-        Ok(hex(&hash.finalize()))
+        Ok(())
     }
 }
 
+/// The build folder of a program that was installed without a clone.
+fn build_dir() -> Result<PathBuf> {
+    let given = std::env::var_os(BUILD_DIR).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    given.or_else(|| Some(dirs::cache_dir()?.join("epsilab"))).ok_or_else(|| {
+        Error::new(ErrorKind::Notebook, "no cache folder", "the library for cells is built there")
+            .fix(format!("set HOME, or {BUILD_DIR} to the absolute path of a folder"))
+    })
+}
+
 /// Changed with the layout of the folder, so that older labs are not used.
-const LAYOUT: &str = "layout 2";
+const LAYOUT: &str = "layout 3";
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
@@ -150,7 +233,7 @@ mod tests {
         let target = dir.path().join("t");
         std::fs::create_dir_all(target.join("x86/debug")).expect("folders");
         std::fs::write(target.join("CACHEDIR.TAG"), "").expect("tag");
-        let of = |path: &str| BuildEnv::of_binary(dir.path(), &dir.path().join(path));
+        let of = |path: &str| BuildEnv::of_binary(&dir.path().join(path));
         let plain = of("t/release/deps/epsilab-1").expect("a target");
         assert_eq!((plain.profile.as_str(), plain.triple), ("release", None));
         let cross = of("t/x86/debug/epsilab").expect("a target");

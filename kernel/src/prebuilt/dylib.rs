@@ -10,7 +10,7 @@ use std::time::Duration;
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
-use super::build_env::{BUILD_FLAGS, BuildEnv, GPU_FEATURES};
+use super::build_env::{BUILD_FLAGS, BuildEnv, GPU_FEATURES, Origin};
 use super::toolchain::{Toolchain, tail};
 
 /// Result of a build.
@@ -21,14 +21,14 @@ pub struct Built {
     pub metadata: Vec<PathBuf>,
 }
 
-/// A cargo command in the clone with the compiler, flags and target folder of this binary. Other
-/// settings would compile Burn again.
-fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
+/// A cargo command for the kernel's package with the compiler, flags and target folder of this
+/// binary. Other settings would compile Burn again.
+pub fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     let mut command = Command::new(&toolchain.cargo);
     let bin = toolchain.sysroot.join("bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path)));
-    command.current_dir(&env.workspace).env("CARGO_TARGET_DIR", &env.target);
+    command.current_dir(&env.kernel).env("CARGO_TARGET_DIR", &env.target);
     if let Ok(path) = path {
         command.env("PATH", path);
     }
@@ -52,7 +52,7 @@ fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     command
 }
 
-/// The output of `cargo metadata` for the clone.
+/// The output of `cargo metadata` for the kernel's package.
 ///
 /// # Errors
 /// Cargo fails.
@@ -83,17 +83,36 @@ pub fn build(
     let mut command = cargo(env, toolchain);
     command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
     command.args(["--features", GPU_FEATURES, "--profile", &env.profile]);
+    if env.origin == Origin::Packages {
+        // Nothing is compiled yet in this target folder, and cells need no kernel.
+        command.arg("--no-default-features");
+    }
     command.args(["--message-format", "json-render-diagnostics"]);
     if let Some(triple) = &env.triple {
         command.args(["--target", triple]);
     }
     command.args(["--", "-C", "prefer-dynamic"]);
+    let doing = "building the lab as a library for cells";
+    let messages = run(command, doing, progress)?;
+    collect(&messages, &below_the_lab(metadata)).ok_or_else(|| failed(doing, "cargo named no dylib"))
+}
+
+/// Runs cargo and returns the lines of its standard output. `progress` as in [`build`].
+///
+/// # Errors
+/// cargo can't be started, or fails.
+pub fn run(
+    mut command: Command,
+    doing: &str,
+    progress: &mut dyn FnMut(Option<&str>),
+) -> Result<Vec<String>> {
+    let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| Error::io(format!("starting {}", toolchain.cargo.display()), &e))?;
+        .map_err(|e| Error::io(format!("starting {program}"), &e))?;
     let stdout = child.stdout.take().map(|out| {
         std::thread::spawn(move || BufReader::new(out).lines().map_while(Result::ok).collect())
     });
@@ -123,10 +142,9 @@ pub fn build(
     let status = child.wait().map_err(|e| Error::io("waiting for cargo", &e))?;
     let messages: Vec<String> = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();
     if !status.success() {
-        return Err(failed("building the lab as a library for cells", &said));
+        return Err(failed(doing, &said));
     }
-    collect(&messages, &below_the_lab(metadata))
-        .ok_or_else(|| failed("building the lab as a library for cells", "cargo named no dylib"))
+    Ok(messages)
 }
 
 fn failed(doing: &str, said: &str) -> Error {

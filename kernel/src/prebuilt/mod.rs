@@ -5,10 +5,12 @@ mod build_env;
 mod burn_tree;
 mod derives;
 mod dylib;
+pub mod environment;
 mod progress;
 mod shim;
 mod signatures;
 mod stamp;
+mod stock;
 mod toolchain;
 
 use std::fs::File;
@@ -19,13 +21,15 @@ use std::time::Instant;
 use epsilab::{Error, ErrorKind, Result};
 
 use build_env::BuildEnv;
+pub use build_env::Origin;
 use progress::bar;
 pub use progress::{Step, to_terminal};
 use stamp::Stamp;
-pub use toolchain::{Toolchain, home_of, rust_release};
+pub use stock::{STOCK, StockConfig, stock_program};
+pub use toolchain::{Toolchain, rust_release};
 
-/// Estimated seconds of the first build.
-const FIRST_ESTIMATE: f64 = 60.0;
+/// Estimated seconds of the first build where Burn is compiled already, and where it is not.
+const FIRST_ESTIMATE: [f64; 2] = [60.0, 420.0];
 /// Number of builds to keep besides those in use, for switching branches.
 const KEPT_BUILDS: usize = 3;
 /// File with a shared lock of every session that is linked to the lab in the same folder.
@@ -54,12 +58,21 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// Keeps the lab in use for the program that replaces this process.
+    pub fn keep_in_use(&self) {
+        #[cfg(unix)]
+        if let Some(file) = &self._in_use {
+            // SAFETY: changes a flag of an open file.
+            unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&**file), libc::F_SETFD, 0) };
+        }
+    }
+
     /// The sources of the standard library for rust-analyzer.
     pub fn std_sources(&self) -> PathBuf {
         self.dir.join(STD_SOURCES)
     }
 
-    fn at(dir: PathBuf, toolchain: Toolchain) -> Result<Self> {
+    fn at(dir: PathBuf, toolchain: Toolchain, build: &BuildEnv) -> Result<Self> {
         // A folder that can't be written can't be removed by a build either.
         let in_use = File::create(dir.join(IN_USE)).ok().filter(|file| file.lock_shared().is_ok());
         let stamp = Stamp::read(&dir).ok_or_else(|| {
@@ -77,6 +90,7 @@ impl Lab {
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
             .filter(|(_, value)| Path::new(value).is_absolute())
+            .chain(build.variable())
             .collect();
         Ok(Self { dir, library, toolchain, env, _in_use: in_use.map(Arc::new) })
     }
@@ -123,7 +137,7 @@ pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
     if toolchain.has_rust_src()
         && let Some(dir) = current(&env, &toolchain)?
     {
-        return Lab::at(dir, toolchain);
+        return Lab::at(dir, toolchain, &env);
     }
     let labs = env.labs();
     std::fs::create_dir_all(&labs)
@@ -139,7 +153,7 @@ pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
         Some(dir) => dir,
         None => build(&env, &toolchain, progress)?,
     };
-    Lab::at(dir, toolchain)
+    Lab::at(dir, toolchain, &env)
 }
 
 /// State of toolchain and lab. Builds nothing.
@@ -164,6 +178,14 @@ pub fn status() -> Result<Status> {
     };
     let rust_src = toolchain.as_ref().is_ok_and(Toolchain::has_rust_src);
     Ok(Status { dir, toolchain, lab, rust_src })
+}
+
+/// Cargo's folder with the programs of a profile.
+fn folder_of(profile: &str) -> &str {
+    match profile {
+        "dev" => "debug",
+        other => other,
+    }
 }
 
 /// Cargo's target folder with this binary.
@@ -197,7 +219,7 @@ fn current(env: &BuildEnv, toolchain: &Toolchain) -> Result<Option<PathBuf>> {
 }
 
 fn newest_stamp(env: &BuildEnv) -> Option<Stamp> {
-    let workspace = env.workspace.to_string_lossy();
+    let workspace = env.library.to_string_lossy();
     by_age(&env.labs())
         .iter()
         .rev()
@@ -226,7 +248,10 @@ fn build(
     progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<PathBuf> {
     let start = Instant::now();
-    let estimate = newest_stamp(env).map_or(FIRST_ESTIMATE, |stamp| stamp.seconds.max(5.0));
+    env.check_sources()?;
+    let from_nothing = usize::from(!env.target.join(folder_of(&env.profile)).is_dir());
+    let first = FIRST_ESTIMATE[from_nothing];
+    let estimate = newest_stamp(env).map_or(first, |stamp| stamp.seconds.max(5.0));
     let mut say = |line: &str| progress(Step::Line(line));
     say(&format!("building the lab as a library for cells: about {estimate:.0} s"));
     // Computed before the build, so that sources changed during the build are built again.
@@ -257,6 +282,7 @@ fn build(
         }
     }
     shim::write(env, &metadata, fresh.path())?;
+    StockConfig::in_lab(fresh.path()).write(&dir.join("shim"))?;
     for name in STD_CRATES {
         let part = Path::new(name).join("src");
         let from = toolchain.library_sources().join(&part);
@@ -271,7 +297,7 @@ fn build(
         rustc_version: toolchain.version.clone(),
         host: toolchain.host.clone(),
         burn: burn.unwrap_or_default().into(),
-        workspace: env.workspace.to_string_lossy().into_owned(),
+        workspace: env.library.to_string_lossy().into_owned(),
         sources,
         library_sha256: stamp::sha256(&lib.join(&library))?,
         library: library.to_string_lossy().into_owned(),

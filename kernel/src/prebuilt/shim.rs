@@ -32,7 +32,7 @@ const FOR_RUSTC: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n
 pub fn write(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
     let io = |e: std::io::Error| Error::io("writing the package that cells depend on", &e);
     let shim = dir.join("shim");
-    let from = env.workspace.join("src");
+    let from = env.library.join("src");
     signatures::copy(&from, &shim.join("src")).map_err(io)?;
     let root = std::fs::read_to_string(from.join("lib.rs")).map_err(io)?;
     std::fs::write(shim.join("src/lib.rs"), crate_root(&root)).map_err(io)?;

@@ -19,7 +19,7 @@ pub struct Stamp {
     pub host: String,
     /// Version of Burn.
     pub burn: String,
-    /// The clone it was built from.
+    /// Folder of the library's sources that it was built from.
     pub workspace: String,
     /// Fingerprint of the sources.
     pub sources: String,

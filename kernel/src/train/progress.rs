@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use epsilab::Error;
+use epsilab::show::format;
 use epsilab::train::{Observer, Progress, Run};
 
 /// Time between updates of the live line.
@@ -55,7 +56,8 @@ impl Observer for ToStderr {
         }
         let (step, steps) = (progress.step, progress.plan.steps());
         let left = progress.seconds * (steps - step) as f64 / step.max(1) as f64;
-        let line = format!("step {step} of {steps}; {left:.0} s left");
+        let pace = format::pace(step as f64, progress.seconds);
+        let line = format!("step {step} of {steps}; {pace}, {left:.0} s left");
         match self.is_terminal {
             true => {
                 let _ = write!(std::io::stderr(), "\r\x1b[K{line}");

@@ -1,0 +1,13 @@
+//! evcxr's own Jupyter kernel, as `cargo lab install --stock` registers it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match evcxr_jupyter::main() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

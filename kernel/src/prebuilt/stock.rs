@@ -1,0 +1,88 @@
+//! What evcxr's own kernel needs to run notebooks of the lab: its program, and a configuration that
+//! adds the lab to every session.
+
+use std::path::{Path, PathBuf};
+
+use epsilab::{Error, ErrorKind, Result};
+
+use super::build_env::{BuildEnv, Origin};
+use super::toolchain::Toolchain;
+use super::{Step, bar, dylib};
+
+/// Name of the program, and of the kernel in Jupyter.
+pub const STOCK: &str = "epsilab-stock";
+
+/// Estimated seconds to compile the program.
+const ESTIMATE: f64 = 90.0;
+
+/// Folders that evcxr's kernel is given.
+pub struct StockConfig {
+    /// `EVCXR_CONFIG_DIR`: the commands for the start of a session.
+    pub config: PathBuf,
+    /// `JUPYTER_PATH`: empty, because the program renews the kernelspec `rust` that it finds there.
+    pub jupyter: PathBuf,
+}
+
+impl StockConfig {
+    /// Those in the folder of a lab.
+    pub fn in_lab(lab: &Path) -> Self {
+        Self { config: lab.join("stock/config"), jupyter: lab.join("stock/jupyter") }
+    }
+
+    /// Makes the folders. `shim`: the package that cells depend on.
+    ///
+    /// # Errors
+    /// The folders can't be written.
+    pub fn write(&self, shim: &Path) -> Result<()> {
+        let io = |e: std::io::Error| Error::io("writing the configuration of evcxr's kernel", &e);
+        std::fs::create_dir_all(&self.config).map_err(io)?;
+        std::fs::create_dir_all(&self.jupyter).map_err(io)?;
+        let shim = shim.to_string_lossy();
+        let start = format!(":dep epsilab = {{ path = {shim:?} }}\n");
+        std::fs::write(self.config.join("init.evcxr"), start).map_err(io)
+    }
+}
+
+/// The program with evcxr's own kernel. In a clone, it is compiled if it is not there or if `build`
+/// is true.
+///
+/// # Errors
+/// It does not compile, or was not installed.
+pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+    let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
+    let beside = exe.with_file_name(format!("{STOCK}{}", std::env::consts::EXE_SUFFIX));
+    if beside.is_file() && !build {
+        return Ok(beside);
+    }
+    let env = BuildEnv::find()?;
+    match env.origin {
+        Origin::Packages if beside.is_file() => Ok(beside),
+        Origin::Packages => Err(Error::new(
+            ErrorKind::Notebook,
+            format!("{} (missing)", beside.display()),
+            "evcxr's own kernel is an optional part of the installation",
+        )
+        .fix("`cargo install epsilab-kernel --locked --force --features stock`")),
+        Origin::Clone => compile(&env, progress),
+    }
+}
+
+fn compile(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+    let start = std::time::Instant::now();
+    let mut command = dylib::cargo(env, &Toolchain::find()?);
+    command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK, "--features", "stock"]);
+    command.args(["--locked", "--profile", &env.profile]);
+    let mut folder = env.target.clone();
+    if let Some(triple) = &env.triple {
+        command.args(["--target", triple]);
+        folder.push(triple);
+    }
+    progress(Step::Line("compiling evcxr's own kernel"));
+    let doing = "compiling evcxr's own kernel";
+    dylib::run(command, doing, &mut |line| match line {
+        Some(line) => progress(Step::Line(line)),
+        None => progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), ESTIMATE))),
+    })?;
+    let name = format!("{STOCK}{}", std::env::consts::EXE_SUFFIX);
+    Ok(folder.join(super::folder_of(&env.profile)).join(name))
+}

@@ -1,0 +1,45 @@
+//! The name of the program in messages.
+
+use std::borrow::Cow;
+
+/// How messages name the program: the alias of cargo in a clone of the repository.
+const IN_A_CLONE: &str = "cargo lab";
+
+/// Environment variable with the name of a program that was installed without a clone. The program
+/// sets it for itself and for the processes that run cells.
+pub const VARIABLE: &str = "EPSILAB_PROGRAM";
+
+/// Name of an installed program.
+pub const INSTALLED: &str = "epsilab";
+
+/// How users call the program.
+pub fn name() -> Cow<'static, str> {
+    match std::env::var(VARIABLE) {
+        Ok(name) if !name.is_empty() => name.into(),
+        _ => IN_A_CLONE.into(),
+    }
+}
+
+/// The text with the commands in it as users type them.
+pub fn as_called(text: &str) -> Cow<'_, str> {
+    replaced(text, &name())
+}
+
+fn replaced<'t>(text: &'t str, name: &str) -> Cow<'t, str> {
+    match name != IN_A_CLONE && text.contains(IN_A_CLONE) {
+        true => text.replace(IN_A_CLONE, name).into(),
+        false => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_in_a_text_have_the_name_of_the_program() {
+        let text = "see `cargo lab doctor`, or run `cargo lab`";
+        assert_eq!(replaced(text, IN_A_CLONE), text);
+        assert_eq!(replaced(text, INSTALLED), "see `epsilab doctor`, or run `epsilab`");
+    }
+}
