@@ -10,13 +10,14 @@ use serde_json::json;
 
 #[test]
 fn one_session_of_hostile_cells() {
-    let env = vec![("EPSILAB_INTERRUPT_GRACE", "1".to_owned())];
-    let mut kernel = Client::start(Start { env, ..Start::default() });
+    let mut kernel = Client::start(Start::default());
     kernel.wait_for_info();
     printed_text_is_never_a_control_word(&mut kernel);
     values_display_themselves_as_in_evcxr(&mut kernel);
     output_before_a_crash_is_kept(&mut kernel);
     crashes_are_described_in_one_line(&mut kernel);
+    what_threads_print_between_cells_appears_at_once(&mut kernel);
+    a_crash_between_cells_is_not_blamed_on_the_next(&mut kernel);
     closed_streams_and_missing_input_don_t_hang(&mut kernel);
     kernel.shut_down();
 }
@@ -141,6 +142,52 @@ fn crashes_are_described_in_one_line(kernel: &mut Client) {
     crash("println!(\"bye\"); std::process::exit(3);", "exit(3)");
     crash("std::process::abort();", "abort");
     crash("std::hint::black_box(Vec::<u8>::with_capacity(1 << 55)).len()", "memory ran out");
+}
+
+fn what_threads_print_between_cells_appears_at_once(kernel: &mut Client) {
+    let mut later = |code: &str, last: &str| {
+        let id = kernel.send(code);
+        kernel.finish(&id);
+        let mut text = String::new();
+        // No other cell runs in the meantime.
+        kernel.listen(&id, |kind, content| {
+            text.push_str(content["text"].as_str().filter(|_| kind == "stream").unwrap_or(""));
+            text.contains(last)
+        });
+        text
+    };
+    let wait = "std::thread::sleep(std::time::Duration::from_millis(400));";
+    let text = later(
+        &format!("std::thread::spawn(|| {{ {wait} println!(\"late\"); print!(\"half\"); }});"),
+        "half",
+    );
+    assert_eq!(text, "late\nhalf");
+    // More than any pipe holds: who prints must not wait for the next cell.
+    let many = format!(
+        "std::thread::spawn(|| {{ {wait} for i in 0..30000 {{ println!(\"line {{i}}\"); }} }});"
+    );
+    assert_eq!(later(&many, "line 29999\n").lines().count(), 30000);
+    let text = later(
+        "std::process::Command::new(\"sh\").args([\"-c\", \"(sleep 0.4; echo child) &\"])\
+         .spawn().unwrap().wait().unwrap();",
+        "child",
+    );
+    assert_eq!(text, "child\n");
+    assert_eq!(kernel.run_ok("println!(\"mine\");").stream("stdout"), "mine\n");
+}
+
+fn a_crash_between_cells_is_not_blamed_on_the_next(kernel: &mut Client) {
+    kernel.run_ok(
+        "let precious = 1; std::thread::spawn(|| { \
+         std::thread::sleep(std::time::Duration::from_millis(300)); std::process::abort(); });",
+    );
+    std::thread::sleep(Duration::from_millis(1200));
+    let (name, value, story) = kernel.run("precious").error();
+    assert!(name == "Crash" && value.contains("a thread that it started"), "{name}: {value}");
+    assert!(story.contains("This cell did not run") && story.contains("`precious`"), "{story}");
+    // A panic hook of the user's ends with its cell.
+    kernel.run_ok("std::panic::set_hook(Box::new(|_| {}));");
+    assert_eq!(kernel.run("panic!(\"said\");").error().1, "said");
 }
 
 fn closed_streams_and_missing_input_don_t_hang(kernel: &mut Client) {

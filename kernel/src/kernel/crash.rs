@@ -24,7 +24,15 @@ pub fn is_of_runtime(line: &str) -> bool {
 pub fn failure(how: &str, end: &CellEnd) -> Failure {
     let status = how.lines().find_map(|line| line.strip_prefix(STATUS)).unwrap_or(how);
     let cause = cause(status, &end.last_lines);
-    let mut failure = Failure::new("Crash", &format!("{cause}: all variables are lost"));
+    let text = match end.began {
+        true => format!("{cause}: all variables are lost"),
+        false => format!(
+            "after an earlier cell had ended, a thread that it started ended the process ({}): all \
+             variables are lost\nThis cell did not run: run it again.",
+            cause.replacen("the cell ", "it ", 1)
+        ),
+    };
+    let mut failure = Failure::new("Crash", &text);
     let own = end.text.iter().filter(|line| !is_of_runtime(line) && !line.trim().is_empty());
     failure.traceback.extend(own.cloned());
     failure
@@ -92,11 +100,20 @@ mod tests {
             ("exit status: 3", "", "exit(3)"),
             ("signal: 15 (SIGTERM)", "", "signal: 15 (SIGTERM)"),
         ] {
-            let end = CellEnd { last_lines: vec![said.to_owned()], ..CellEnd::default() };
+            let end =
+                CellEnd { began: true, last_lines: vec![said.to_owned()], ..CellEnd::default() };
             let failure = failure(&format!("{STATUS}{how}"), &end);
             assert!(failure.value.contains(expected), "{how}: {}", failure.value);
             assert!(failure.value.ends_with("all variables are lost"), "{}", failure.value);
         }
+    }
+
+    #[test]
+    fn a_cell_that_did_not_run_is_not_blamed() {
+        let failure = failure(&format!("{STATUS}exit status: 3"), &CellEnd::default());
+        let text = failure.traceback.join("\n");
+        assert!(text.contains("a thread that it started") && text.contains("exit(3)"), "{text}");
+        assert!(text.contains("This cell did not run"), "{text}");
     }
 
     #[test]
@@ -111,7 +128,7 @@ mod tests {
         let said =
             ["", "why", "thread 'main' (7) has overflowed its stack", "fatal runtime error: x"];
         let text = said.iter().map(|line| (*line).to_owned()).collect();
-        let end = CellEnd { text, ..CellEnd::default() };
+        let end = CellEnd { began: true, text, ..CellEnd::default() };
         let failure = failure(&format!("{STATUS}signal: 6 (SIGABRT)"), &end);
         assert_eq!((failure.traceback.len(), failure.traceback[1].as_str()), (2, "why"));
     }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::cell::CurrentCell;
 use super::fence::Fences;
-use super::input::Inputs;
+use super::input::{Answer, Inputs};
 
 /// A line may hold a picture, but must not fill the memory.
 const MAX_LINE: u64 = 64 << 20;
@@ -62,7 +62,17 @@ fn serve(stream: UnixStream, SideChannel { current, fences, inputs }: &SideChann
             _ if line["kind"] == "input" => {
                 // The prompt.
                 fences.wait_for_text();
-                format!("{}\n", json!({ "text": inputs.ask() }))
+                let (text, refused) = match inputs.ask() {
+                    Answer::Line(text) => (Some(text), false),
+                    Answer::End => (None, false),
+                    Answer::Refused => (None, true),
+                };
+                format!("{}\n", json!({ "text": text, "refused": refused }))
+            }
+            _ if line["kind"] == "late" => {
+                // No cell runs whose figures it could be in order with. Nobody waits for an answer.
+                current.print("stdout", line["text"].as_str().unwrap_or_default());
+                continue;
             }
             Some((kind, content)) => {
                 // An update changes a figure where it stands.

@@ -14,6 +14,7 @@ use super::content::Shown;
 use super::context::Context;
 use super::crash;
 use super::errors::{CellSource, Failure};
+use super::input::Unanswered;
 use super::interrupt::Interrupted;
 use super::is_complete;
 use super::output::{CellEnd, Output, OutputContext};
@@ -99,7 +100,7 @@ impl Engine {
             },
         );
         let mut evcxr = CommandContext::with_eval_context(evcxr);
-        context.interrupts.watch(evcxr.process_handle());
+        context.interrupts.watch(evcxr.process_handle(), &context.current);
         warm_up::compile_dependency(&session.work_dir(), &session.warm_up_dir(), &lab);
         evcxr
             .execute(&format!("{}\n{CELL}", dependency(&lab)))
@@ -191,7 +192,7 @@ impl Engine {
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
         let end = self.output.finish(ran, crashed);
-        let refused_input = context.inputs.end();
+        let unanswered = context.inputs.end();
         if code.lines().any(|line| line.trim() == ":clear") {
             // evcxr forgot the lab, too; the process still has it loaded.
             let again = format!("{}\n{CELL}", dependency(&self.lab));
@@ -207,8 +208,15 @@ impl Engine {
         let names: BTreeSet<String> =
             self.evcxr.variables_and_types().map(|(name, _)| name.to_owned()).collect();
         let lost = self.variables.update(names, count, loss);
-        if refused_input && !crashed {
-            return Err(Failure::new("InputError", NO_INPUT).into());
+        let defines = code.split_whitespace().any(|word| word == "let");
+        if let Some(unanswered) = unanswered.filter(|_| !crashed) {
+            let mut failure = match unanswered {
+                Unanswered::Refused => Failure::new("InputError", NO_INPUT),
+                Unanswered::Interrupted => Failure::new("Interrupted", STOPPED_AT_INPUT),
+            };
+            let defines = defines && (end.panicked || end.errored);
+            failure.traceback.extend(self.variables.after_failure(&lost, defines));
+            return Err(failure.into());
         }
         match result {
             Ok(outputs) => match self.failure_of(&end, context, code, &lost, interrupted) {
@@ -305,6 +313,9 @@ fn refuse(code: &str) -> Option<Failure> {
 const NO_INPUT: &str = "the cell reads standard input, but this front end can't be asked for input \
                         (`cargo lab run` and nbconvert can't)\n\
                         what to do: put the value into a variable, or read a file";
+
+/// Of a cell that was interrupted while it waited for input.
+const STOPPED_AT_INPUT: &str = "the cell was stopped while it waited for input";
 
 /// How long a cell took: everything before it ran, and the run.
 fn times(outputs: &EvalOutputs) -> String {

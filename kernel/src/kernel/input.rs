@@ -9,12 +9,31 @@ use super::interrupt::Interrupts;
 
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 
+/// Why a cell got no answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unanswered {
+    /// The front end answers no questions.
+    Refused,
+    /// The user interrupted the cell instead of answering.
+    Interrupted,
+}
+
+/// What a cell gets that reads its input.
+#[derive(Debug, PartialEq)]
+pub enum Answer {
+    /// A line.
+    Line(String),
+    /// The end of the input.
+    End,
+    /// An error: there is nobody to ask.
+    Refused,
+}
+
 #[derive(Default)]
 struct State {
     /// The front end answers questions of the cell.
     allowed: bool,
-    /// The cell asked and was not allowed to.
-    refused: bool,
+    unanswered: Option<Unanswered>,
     /// The question that waits for an answer.
     waiting: Option<Sender<String>>,
 }
@@ -42,25 +61,30 @@ impl Inputs {
         *self.state() = State { allowed, ..State::default() };
     }
 
-    /// The cell has ended: forgets its question, if one waits. True if it asked and the front end
-    /// does not answer questions.
-    pub fn end(&self) -> bool {
-        std::mem::take(&mut *self.state()).refused
+    /// The cell has ended: forgets its question, if one waits. Says whether one had no answer.
+    pub fn end(&self) -> Option<Unanswered> {
+        std::mem::take(&mut *self.state()).unanswered
     }
 
-    /// Asks the front end for a line and waits for it. `None` if it does not answer questions, if
-    /// the cell is interrupted, or at the end of the input (Ctrl+D).
-    pub fn ask(&self) -> Option<String> {
+    /// Asks the front end for a line and waits for it. The input also ends by Ctrl+D and by an
+    /// interrupt. Where nobody can be asked, the cell stops at its next loop: one that asks until
+    /// the answer is right would ask for ever.
+    pub fn ask(&self) -> Answer {
         let interrupts = self.interrupts.interrupt_count();
-        let answered = self.question()?;
+        let Some(answered) = self.question() else {
+            self.interrupts.stop_cell();
+            return Answer::Refused;
+        };
         loop {
             match answered.recv_timeout(CHECK_EVERY) {
-                Ok(text) => return Some(text).filter(|text| text != "\u{4}"),
-                Err(RecvTimeoutError::Disconnected) => return None,
+                Ok(text) if text == "\u{4}" => return Answer::End,
+                Ok(text) => return Answer::Line(text),
+                Err(RecvTimeoutError::Disconnected) => return Answer::End,
                 Err(RecvTimeoutError::Timeout)
                     if self.interrupts.interrupt_count() != interrupts =>
                 {
-                    return None;
+                    self.state().unanswered = Some(Unanswered::Interrupted);
+                    return Answer::End;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -70,7 +94,7 @@ impl Inputs {
     fn question(&self) -> Option<Receiver<String>> {
         let mut state = self.state();
         if !state.allowed {
-            state.refused = true;
+            state.unanswered = Some(Unanswered::Refused);
             return None;
         }
         let (answer, answered) = channel();

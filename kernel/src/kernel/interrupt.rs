@@ -1,21 +1,21 @@
-//! Stopping a cell. The first interrupt sends SIGINT, which sets a flag that training checks, and
-//! kills compilers. If the cell does not stop, its process is killed, and all variables are lost.
+//! Stopping a cell. The first interrupt sends SIGINT, which sets a flag that training and loops
+//! check, and kills compilers. If the cell does not stop, the user is told that the second
+//! interrupt kills its process, and that all variables are lost then.
 
 use std::collections::{HashMap, HashSet};
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::cell::CurrentCell;
+
 const SIGNAL_EVERY: Duration = Duration::from_millis(100);
 
 /// A cell that neither runs nor is compiled for this long waits for something that never comes.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// Time for a cell to stop by itself. The environment variable is for tests.
-fn grace() -> Duration {
-    let given = std::env::var("EPSILAB_INTERRUPT_GRACE").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs_f64(given.filter(|s: &f64| (0.0..1e6).contains(s)).unwrap_or(10.0))
-}
+/// A step of training may take longer, but the user wants to know that the interrupt has arrived.
+const NOTICE: Duration = Duration::from_secs(2);
 
 /// What interrupts did to the cell that has just ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,7 +38,13 @@ struct State {
     process: Option<Arc<Mutex<Child>>>,
     /// The last known id of the cell process.
     id: Option<i32>,
+    /// Where the user is told what happens.
+    cell_output: Option<CurrentCell>,
 }
+
+const DOES_NOT_STOP: &str = "the cell has not stopped yet: training ends after its step, a loop \
+    after its pass; code of others may never end. A second interrupt ends the process of the \
+    cells: all variables are lost then.\n";
 
 /// Shared by the thread that runs cells and the one that receives interrupts.
 #[derive(Clone, Default)]
@@ -51,9 +57,11 @@ impl Interrupts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the cell process. The handle stays valid when evcxr restarts the process.
-    pub fn watch(&self, process: Arc<Mutex<Child>>) {
+    /// Sets the cell process, and where the user is told about it. The handle stays valid when
+    /// evcxr restarts the process.
+    pub fn watch(&self, process: Arc<Mutex<Child>>, current: &CurrentCell) {
         let mut state = self.state();
+        state.cell_output = Some(current.clone());
         state.process = Some(process);
         state.id = None;
     }
@@ -112,32 +120,45 @@ impl Interrupts {
         std::thread::spawn(move || this.stop(cell));
     }
 
+    /// Lets a running cell stop at its next loop, as an interrupt does: it can't go on. The cell
+    /// does not count as interrupted.
+    pub fn stop_cell(&self) {
+        let mut state = self.state();
+        if state.working && state.runs {
+            state.signal(libc::SIGINT);
+        }
+    }
+
     /// Until the cell has ended: kills compilers (a cell may start several) or signals the process
-    /// (repeatedly, since training may not have installed its handler yet). Kills the process when
-    /// the time is up.
+    /// (repeatedly, since training may not have installed its handler yet).
     fn stop(&self, cell: u64) {
-        let mut until = Instant::now() + STALLED;
-        let mut ran = false;
+        let mut stalled = Instant::now() + STALLED;
+        let (mut runs_since, mut told) = (None, false);
         loop {
             let mut state = self.state();
             // After a kill, evcxr restarts the process within the same cell.
             if !state.working || state.cell != cell || state.done.killed {
                 return;
             }
+            let mut notice = None;
             if state.runs {
-                if !std::mem::replace(&mut ran, true) {
-                    until = Instant::now() + grace();
-                }
+                let since: Instant = *runs_since.get_or_insert_with(Instant::now);
                 state.signal(libc::SIGINT);
+                stalled = Instant::now() + STALLED;
+                if since.elapsed() > NOTICE && !std::mem::replace(&mut told, true) {
+                    notice = state.cell_output.clone();
+                }
             } else if stop_compilers(state.process_id()) {
-                until = Instant::now() + STALLED;
-            }
-            if Instant::now() > until {
+                stalled = Instant::now() + STALLED;
+            } else if Instant::now() > stalled {
                 state.done.killed = true;
                 state.kill();
                 return;
             }
             drop(state);
+            if let Some(output) = notice {
+                output.print("stderr", DOES_NOT_STOP);
+            }
             std::thread::sleep(SIGNAL_EVERY);
         }
     }
@@ -232,7 +253,7 @@ mod tests {
         let id = i32::try_from(child.id()).expect("an id");
         let process = Arc::new(Mutex::new(child));
         let interrupts = Interrupts::default();
-        interrupts.watch(process.clone());
+        interrupts.state().process = Some(process.clone());
         interrupts.begin();
         let mut held = process.lock().expect("free");
         interrupts.kill();

@@ -17,6 +17,8 @@ pub use super::printed::Stream;
 /// How a cell ended, as its process reports it.
 #[derive(Debug, Default, PartialEq)]
 pub struct CellEnd {
+    /// It began to run.
+    pub began: bool,
     /// It panicked.
     pub panicked: bool,
     /// It returned early by `?`.
@@ -165,6 +167,7 @@ impl Reader {
                 self.printed.push(Stream::Stdout, &text);
                 return self.fence(Stream::Stdout, &number);
             }
+            Some(Line::Marker(Marker::Begin, _)) => String::new(),
             Some(Line::Marker(marker, _)) => {
                 self.end.panicked |= marker == Marker::Panic;
                 self.end.errored |= marker == Marker::Error;
@@ -188,7 +191,10 @@ impl Reader {
 
     fn err_marker(&mut self, marker: Marker, argument: &str) {
         match marker {
-            Marker::Begin => self.context.interrupts.runs(true),
+            Marker::Begin => {
+                self.end.began = true;
+                self.context.interrupts.runs(true);
+            }
             Marker::Done => {
                 self.context.interrupts.runs(false);
                 self.stderr_done = true;
@@ -223,11 +229,22 @@ impl Reader {
         for line in out.try_iter() {
             self.out_line(&line);
         }
-        let patience = if ran { Duration::from_secs(1) } else { Duration::from_millis(5) };
-        let until = Instant::now() + patience;
+        const LITTLE: Duration = Duration::from_millis(5);
+        let patience = match (ran, failed) {
+            (true, _) => Duration::from_secs(1),
+            // Whether it began decides what is said of a crash.
+            (false, true) => Duration::from_millis(300),
+            (false, false) => LITTLE,
+        };
+        let mut until = Instant::now() + patience;
         while !self.stderr_done {
             match err.recv_deadline(until) {
-                Ok(line) => self.err_line(&line),
+                Ok(line) => {
+                    self.err_line(&line);
+                    if !ran && self.end.began {
+                        until = until.min(Instant::now() + LITTLE);
+                    }
+                }
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }

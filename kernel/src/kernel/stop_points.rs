@@ -1,16 +1,19 @@
-//! Points at which a running cell can be stopped: a call at the head of every loop body.
+//! Points at which a running cell can be stopped: a call at the head of every loop body, of every
+//! closure with a block, and of every function that calls itself.
 //!
 //! A thread can't be stopped from outside. The compiler wrapper inserts the calls into the source
 //! of a cell; after an interrupt the next one unwinds the cell as a panic would, so that its
-//! variables are kept. Loops in arguments of macros have none: the parser does not see them.
+//! variables are kept. Code in arguments of macros has none: the parser does not see it. Nor have
+//! closures without a block, such as `|x| x * x`: the call would keep the compiler from using vector
+//! instructions.
 
-use ra_ap_syntax::ast::{self, AstNode, HasLoopBody};
+use ra_ap_syntax::ast::{self, AstNode, HasLoopBody, HasName};
 use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
 
 /// What is inserted. It adds no line, so line numbers stay.
 const CALL: &str = " ::epsilab::cell_process::stop_point();";
 
-/// The code with a call at the head of every loop body; `None` if it has no loop.
+/// The code with the calls; `None` if it needs none.
 pub fn insert(code: &str) -> Option<String> {
     let places = places(code);
     let (first, _) = places.split_first()?;
@@ -34,37 +37,70 @@ pub fn column_without(line: &str, column: usize) -> usize {
     column - before.matches(CALL).count() * CALL.chars().count()
 }
 
-/// Byte offsets behind the opening braces of all loop bodies, in order.
+/// Byte offsets behind the opening braces of all these bodies, in order.
 fn places(code: &str) -> Vec<usize> {
-    if !["loop", "while", "for"].iter().any(|word| code.contains(word)) {
+    if !["loop", "while", "for", "|", "fn"].iter().any(|word| code.contains(word)) {
         return Vec::new();
     }
     let file = SourceFile::parse(code, Edition::Edition2024).tree();
     file.syntax()
         .descendants()
         .filter_map(body)
-        .filter(|body| !is_const(body))
+        .filter(|body| !must_not_unwind(body))
         .filter_map(|body| body.stmt_list()?.l_curly_token())
         .map(|brace| usize::from(brace.text_range().end()))
         .collect()
 }
 
 fn body(node: SyntaxNode) -> Option<ast::BlockExpr> {
+    if let Some(function) = ast::Fn::cast(node.clone()) {
+        return function.body().filter(|body| calls_itself(&function, body));
+    }
     match ast::Expr::cast(node)? {
         ast::Expr::LoopExpr(found) => found.loop_body(),
         ast::Expr::WhileExpr(found) => found.loop_body(),
         ast::Expr::ForExpr(found) => found.loop_body(),
+        ast::Expr::ClosureExpr(found) if !is_evcxrs(&found) => match found.body()? {
+            ast::Expr::BlockExpr(block) => Some(block),
+            _ => None,
+        },
         _ => None,
     }
 }
 
-/// Whether the body is evaluated by the compiler, which can't call what may unwind.
-fn is_const(body: &ast::BlockExpr) -> bool {
+/// Whether evcxr wrapped a whole cell into the closure.
+fn is_evcxrs(closure: &ast::ClosureExpr) -> bool {
+    let of_question_marks = closure.ret_type().is_some_and(|returned| {
+        returned.syntax().text().to_string().contains("EvcxrUserCodeError")
+    });
+    let arguments = closure.syntax().parent();
+    let call = arguments.and_then(|list| list.parent()).and_then(ast::CallExpr::cast);
+    let callee = call.and_then(|call| call.expr()).map(|callee| callee.syntax().text().to_string());
+    let guards = ["AssertUnwindSafe", "catch_unwind"];
+    let is_guarded = callee.is_some_and(|callee| guards.iter().any(|of| callee.ends_with(of)));
+    of_question_marks || is_guarded
+}
+
+/// Whether the name of the function stands in its body.
+fn calls_itself(function: &ast::Fn, body: &ast::BlockExpr) -> bool {
+    let Some(name) = function.name() else { return false };
+    let mut names = body.syntax().descendants().filter_map(ast::NameRef::cast);
+    names.any(|found| found.text() == name.text())
+}
+
+/// Whether the body is evaluated by the compiler, which can't call what may unwind, or is called by
+/// foreign code, through which nothing may unwind.
+fn must_not_unwind(body: &ast::BlockExpr) -> bool {
+    let stays = |function: ast::Fn| {
+        // evcxr's function around a cell has a guard.
+        let is_cells = function.name().is_some_and(|n| n.text().starts_with("run_user_code_"));
+        function.const_token().is_some() || (function.abi().is_some() && !is_cells)
+    };
     body.syntax().ancestors().any(|node| {
         ast::Const::can_cast(node.kind())
             || ast::Static::can_cast(node.kind())
             || ast::ConstArg::can_cast(node.kind())
-            || ast::Fn::cast(node.clone()).is_some_and(|f| f.const_token().is_some())
+            || ast::Fn::cast(node.clone()).is_some_and(stays)
             || ast::BlockExpr::cast(node).is_some_and(|block| block.const_token().is_some())
     })
 }
@@ -79,13 +115,33 @@ mod tests {
 
     #[test]
     fn every_loop_body_begins_with_a_call() {
-        let code = "fn f(v: &[u8]) {\n    'a: loop { n += 1; }\n    while v.iter().any(|x| { *x > 1 }) \
+        let code = "fn f(v: &[u8]) {\n    'a: loop { n += 1; }\n    while v.iter().any(|x| *x > 1) \
                     {}\n    while let Some(x) = { g() } { h(x) }\n    for i in 0..3 {\n        for j \
                     in S { k: 1 } { }\n    }\n}\n";
-        let expected = "fn f(v: &[u8]) {\n    'a: loop {• n += 1; }\n    while v.iter().any(|x| { *x > \
-                        1 }) {•}\n    while let Some(x) = { g() } {• h(x) }\n    for i in 0..3 {•\n";
+        let expected = "fn f(v: &[u8]) {\n    'a: loop {• n += 1; }\n    while v.iter().any(|x| *x > \
+                        1) {•}\n    while let Some(x) = { g() } {• h(x) }\n    for i in 0..3 {•\n";
         assert!(marked(code).starts_with(expected), "{}", marked(code));
         assert_eq!(insert(code).unwrap().lines().count(), code.lines().count());
+    }
+
+    #[test]
+    fn closures_with_a_block_and_recursive_functions_begin_with_a_call() {
+        for (code, expected) in [
+            (
+                "fn f() { (0..).for_each(|i| { g(i) }); }",
+                "fn f() { (0..).for_each(|i| {• g(i) }); }",
+            ),
+            ("fn f(n: u8) -> u8 { f(n) }", "fn f(n: u8) -> u8 {• f(n) }"),
+            ("impl A { fn g(&self) { self.g() } }", "impl A { fn g(&self) {• self.g() } }"),
+            (
+                "pub extern \"C\" fn run_user_code_3() { catch_unwind(AssertUnwindSafe(||{ let _ = \
+                 (|| -> Result<(), EvcxrUserCodeError> { v.all(|x| { x }) })(); })); }",
+                "pub extern \"C\" fn run_user_code_3() { catch_unwind(AssertUnwindSafe(||{ let _ = \
+                 (|| -> Result<(), EvcxrUserCodeError> { v.all(|x| {• x }) })(); })); }",
+            ),
+        ] {
+            assert_eq!(marked(code), expected);
+        }
     }
 
     #[test]
@@ -98,6 +154,8 @@ mod tests {
             "fn f() { let a = const { loop { break 1 } }; }",
             "fn f() { println!(\"{}\", loop { break 1 }); }",
             "let format = 1;",
+            "fn f() { v.iter().map(|x| x * x); }",
+            "extern \"C\" fn f() { loop { f() } }",
         ] {
             assert_eq!(insert(code), None, "{code}");
         }

@@ -73,6 +73,7 @@ impl CommandLoop {
         if Path::new(library).file_stem() == Some(FIRST.as_ref()) {
             mark(self.out, Marker::Discard)?;
         }
+        mark(self.out, Marker::Begin)?;
         mark(self.err, Marker::Begin)?;
         if let Some(lab) = &self.lab {
             (lab.begin_cell)();

@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Environment variable with the path of the kernel's side channel.
-const CHANNEL: &str = "EPSILAB_DISPLAY";
+use super::CHANNEL;
+use crate::kernel::input::Answer;
+
 /// How often the thread looks.
 const EVERY: Duration = Duration::from_millis(50);
 
@@ -84,8 +85,15 @@ impl Input {
             let answer = ask();
             let mut writer = self.writer();
             let written = match (&mut *writer, answer) {
-                (Some(writer), Some(text)) => writer.write_all(format!("{text}\n").as_bytes()),
-                _ => Err(std::io::ErrorKind::UnexpectedEof.into()),
+                (Some(writer), Answer::Line(text)) => {
+                    writer.write_all(format!("{text}\n").as_bytes())
+                }
+                (_, answer) => {
+                    if answer == Answer::Refused {
+                        fail_the_read();
+                    }
+                    Err(std::io::ErrorKind::UnexpectedEof.into())
+                }
             };
             if written.is_err() {
                 *writer = None;
@@ -104,15 +112,28 @@ fn block_signals() {
     }
 }
 
-/// Asks the kernel for a line. `None` if there is none: the front end can't be asked, or the cell
-/// was stopped.
-fn ask() -> Option<String> {
+/// The read that waits fails when the other end is closed, in place of finding the end of the input:
+/// a socket is reset if it is closed before all that was sent to it is read.
+fn fail_the_read() {
+    // SAFETY: the text is valid for its length. A standard input that is no socket sends nothing.
+    unsafe { libc::send(0, c"?".as_ptr().cast(), 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
+}
+
+/// Asks the kernel for a line.
+fn ask() -> Answer {
+    match try_ask() {
+        Some(answer) if answer["refused"] == true => Answer::Refused,
+        Some(answer) => answer["text"].as_str().map_or(Answer::End, |t| Answer::Line(t.to_owned())),
+        None => Answer::End,
+    }
+}
+
+fn try_ask() -> Option<serde_json::Value> {
     let mut stream = UnixStream::connect(std::env::var_os(CHANNEL)?).ok()?;
     stream.write_all(b"{\"kind\":\"input\"}\n").ok()?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).ok()?;
-    let answer: serde_json::Value = serde_json::from_str(&line).ok()?;
-    Some(answer["text"].as_str()?.to_owned())
+    serde_json::from_str(&line).ok()
 }
 
 /// Only Linux tells.

@@ -17,6 +17,9 @@ pub const LAB_VARIABLE: &str = "EPSILAB_LAB_LIBRARY";
 /// Environment variable with the folder for the named pipes that cells print to.
 pub const PIPES_VARIABLE: &str = "EPSILAB_CELL_PIPES";
 
+/// Environment variable with the path of the kernel's side channel.
+const CHANNEL: &str = "EPSILAB_DISPLAY";
+
 /// Path of the named pipe in place of the standard stream `fd` of the cell process `id`.
 pub fn pipe_path(folder: &std::path::Path, id: i32, fd: i32) -> std::path::PathBuf {
     folder.join(format!("stream-{id}-{fd}"))

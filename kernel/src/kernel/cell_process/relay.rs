@@ -5,12 +5,13 @@
 //! after the cell process, even if a program started by a cell keeps the stream open.
 
 use std::ffi::{CString, c_int};
-use std::io::{Error, ErrorKind, Result};
+use std::io::{Error, ErrorKind, Result, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::pipe_path;
-use super::stream::Encoder;
+use super::stream::{Encoder, Passed};
+use super::{CHANNEL, pipe_path};
 
 /// Bytes read after the end of the cell process: more than the pipe can have held at that time.
 const MAX_TRAILING: usize = 1 << 20;
@@ -76,7 +77,8 @@ fn named_pipe(path: &Path) -> Result<(c_int, c_int)> {
 fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: Encoder) {
     let watch = watch(cell_process);
     let wait = if watch < 0 { CHECK_EVERY_MS } else { -1 };
-    let (mut part, mut out) = (vec![0u8; 1 << 16], Vec::new());
+    let (mut part, mut out) = (vec![0u8; 1 << 16], Passed::default());
+    let mut late = Late::NotOpened;
     let mut left = MAX_TRAILING;
     loop {
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -93,10 +95,12 @@ fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: Enco
             }
             let Ok(n @ 1..) = usize::try_from(n) else { break };
             filter.push(&part[..n], &mut out);
-            if write_all(real, &out).is_err() {
+            if write_all(real, &out.lines).is_err() {
                 return;
             }
-            out.clear();
+            late.send(&out.late);
+            out.lines.clear();
+            out.late.clear();
             left = if gone { left.saturating_sub(n) } else { left };
         }
         if gone && (polled[0].revents == 0 || left == 0) {
@@ -104,7 +108,33 @@ fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: Enco
         }
     }
     filter.finish(&mut out);
-    let _ = write_all(real, &out);
+    let _ = write_all(real, &out.lines);
+    late.send(&out.late);
+}
+
+/// The way of text that is printed between cells: the side channel.
+enum Late {
+    NotOpened,
+    Open(UnixStream),
+    Broken,
+}
+
+impl Late {
+    fn send(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if matches!(self, Self::NotOpened) {
+            let path = std::env::var_os(CHANNEL).unwrap_or_default();
+            *self = UnixStream::connect(path).map_or(Self::Broken, Self::Open);
+        }
+        let line = format!("{}\n", serde_json::json!({ "kind": "late", "text": text }));
+        if let Self::Open(stream) = self
+            && stream.write_all(line.as_bytes()).is_err()
+        {
+            *self = Self::Broken;
+        }
+    }
 }
 
 /// A descriptor that becomes readable when the process ends; negative where the system has none.

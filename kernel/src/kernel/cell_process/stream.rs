@@ -37,19 +37,31 @@ pub fn decode(line: &str) -> Option<Line> {
     }
 }
 
+/// What a filter passes on.
+#[derive(Default)]
+pub struct Passed {
+    /// Lines for evcxr.
+    pub lines: Vec<u8>,
+    /// Standard output between cells, by threads and programs that outlive their cell. evcxr would
+    /// not read it before the next cell runs, and whoever prints would wait.
+    pub late: String,
+}
+
 /// Filter for one stream: encodes text and translates markers, part by part.
 pub struct Encoder {
     markers: Markers,
-    /// evcxr reads its own words from this stream.
+    /// evcxr reads its own words from this stream, and it reads it only while a cell runs.
     for_evcxr: bool,
     held: Vec<u8>,
     discarding: bool,
+    /// No cell runs.
+    between: bool,
 }
 
 impl Encoder {
     /// A filter for standard output.
     pub fn of_stdout(markers: Markers) -> Self {
-        Self { markers, for_evcxr: true, held: Vec::new(), discarding: false }
+        Self { markers, for_evcxr: true, held: Vec::new(), discarding: false, between: false }
     }
 
     /// A filter for standard error.
@@ -58,7 +70,7 @@ impl Encoder {
     }
 
     /// Takes the bytes that were read and appends what to pass on to `out`.
-    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub fn push(&mut self, bytes: &[u8], out: &mut Passed) {
         self.held.extend_from_slice(bytes);
         loop {
             match self.markers.find(&self.held) {
@@ -75,29 +87,35 @@ impl Encoder {
     }
 
     /// Appends what is left at the end of the stream.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
+    pub fn finish(&mut self, out: &mut Passed) {
         self.text(self.held.len(), out);
     }
 
     /// Passes on the first `length` held bytes as text.
-    fn text(&mut self, length: usize, out: &mut Vec<u8>) {
-        if length > 0 && !self.discarding {
-            let packed = STANDARD.encode(&self.held[..length]);
-            out.extend_from_slice(format!("{TEXT}{packed}\n").as_bytes());
+    fn text(&mut self, length: usize, out: &mut Passed) {
+        let text = &self.held[..length];
+        if length > 0 && self.between {
+            out.late.push_str(&String::from_utf8_lossy(text));
+        } else if length > 0 && !self.discarding {
+            let packed = STANDARD.encode(text);
+            out.lines.extend_from_slice(format!("{TEXT}{packed}\n").as_bytes());
         }
         self.held.drain(..length);
     }
 
-    fn marker(&mut self, marker: Marker, argument: &str, out: &mut Vec<u8>) {
+    fn marker(&mut self, marker: Marker, argument: &str, out: &mut Passed) {
         self.discarding |= marker == Marker::Discard;
+        self.between &= marker != Marker::Begin;
         if !self.discarding {
-            out.extend_from_slice(format!("{MARKER}{}{argument}\n", marker.name()).as_bytes());
+            out.lines
+                .extend_from_slice(format!("{MARKER}{}{argument}\n", marker.name()).as_bytes());
         }
         if let Some(of_evcxr) = marker.of_evcxr()
             && self.for_evcxr
         {
-            out.extend_from_slice(format!("{of_evcxr}{argument}\n").as_bytes());
+            out.lines.extend_from_slice(format!("{of_evcxr}{argument}\n").as_bytes());
         }
+        self.between |= marker == Marker::Done && self.for_evcxr;
         self.discarding &= marker != Marker::Done;
     }
 }
@@ -115,14 +133,19 @@ fn complete_chars(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
+    /// Late text as a line of its own, behind the others.
+    fn late(text: &str) -> String {
+        if text.is_empty() { String::new() } else { format!("{TEXT}{}\n", STANDARD.encode(text)) }
+    }
+
     /// The lines that evcxr reads as control words, and what the kernel decodes.
     fn filtered(markers: &Markers, parts: &[&[u8]]) -> (Vec<String>, Vec<Line>) {
-        let (mut encoder, mut out) = (Encoder::of_stdout(markers.clone()), Vec::new());
+        let (mut encoder, mut out) = (Encoder::of_stdout(markers.clone()), Passed::default());
         for part in parts {
             encoder.push(part, &mut out);
         }
         encoder.finish(&mut out);
-        let text = String::from_utf8(out).expect("evcxr needs UTF-8");
+        let text = String::from_utf8(out.lines).expect("evcxr needs UTF-8") + &late(&out.late);
         let (evcxr, ours): (Vec<_>, Vec<_>) = text.lines().partition(|l| l.contains("EVCXR"));
         let ours = ours.into_iter().map(|line| decode(line).expect("encoded")).collect();
         (evcxr.into_iter().map(str::to_owned).collect(), ours)
@@ -159,6 +182,26 @@ mod tests {
     }
 
     #[test]
+    fn text_between_cells_is_late() {
+        let markers = Markers::new();
+        let line = |marker| format!("{}\n", markers.text(marker));
+        let said = format!("a{}late{}b", line(Marker::Done), line(Marker::Begin));
+        let (mut encoder, mut out) = (Encoder::of_stdout(markers.clone()), Passed::default());
+        encoder.push(said.as_bytes(), &mut out);
+        encoder.finish(&mut out);
+        assert_eq!(out.late, "late");
+        let lines = String::from_utf8(out.lines).expect("evcxr needs UTF-8");
+        let texts: Vec<_> = lines.lines().filter_map(decode).collect();
+        let text = |text: &str| Line::Text(text.into());
+        let marker = |marker| Line::Marker(marker, String::new());
+        assert_eq!(texts, [text("a"), marker(Marker::Done), marker(Marker::Begin), text("b")]);
+        // evcxr reads standard error all the time.
+        let (mut encoder, mut out) = (Encoder::of_stderr(markers.clone()), Passed::default());
+        encoder.push(said.as_bytes(), &mut out);
+        assert!(out.late.is_empty());
+    }
+
+    #[test]
     fn discarded_output_is_not_passed_on() {
         let markers = Markers::new();
         let line = |marker| format!("{}\n", markers.text(marker));
@@ -189,11 +232,11 @@ mod tests {
     #[test]
     fn standard_error_has_no_words_for_evcxr_and_keeps_incomplete_lines() {
         let markers = Markers::new();
-        let (mut encoder, mut out) = (Encoder::of_stderr(markers.clone()), Vec::new());
+        let (mut encoder, mut out) = (Encoder::of_stderr(markers.clone()), Passed::default());
         for part in ["\r10 %", "\r20 %\r\n", &format!("{}\n", markers.text(Marker::Done))] {
             encoder.push(part.as_bytes(), &mut out);
         }
-        let out = String::from_utf8(out).expect("evcxr needs UTF-8");
+        let out = String::from_utf8(out.lines).expect("evcxr needs UTF-8");
         let text = |text: &str| Line::Text(text.into());
         let expected =
             [text("\r10 %"), text("\r20 %\r\n"), Line::Marker(Marker::Done, String::new())];
