@@ -7,8 +7,8 @@ use epsilab::{Error, ErrorKind, Result, program};
 use serde_json::json;
 
 use crate::kernelspec::{self, Kind, Spec};
-use crate::run::notebook::KERNEL;
 use crate::prebuilt::{self, STOCK};
+use crate::run::notebook::KERNEL;
 use crate::stdout;
 
 /// Folder and name for the kernel.

@@ -6,9 +6,9 @@ use std::process::{Command, ExitCode, ExitStatus};
 use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
 
-use crate::run::notebook::KERNEL;
-use crate::prebuilt::{self, Origin};
 use crate::kernelspec::{self, Kind};
+use crate::prebuilt::{self, Origin};
+use crate::run::notebook::KERNEL;
 use crate::{notebooks, programs};
 
 /// Packages to install if no JupyterLab is found.

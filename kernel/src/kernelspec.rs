@@ -102,12 +102,7 @@ pub fn check_name(name: &str) -> Result<String> {
 ///
 /// # Errors
 /// Another kernel has that name, or the folder can't be written.
-pub fn write(
-    kernels: &Path,
-    name: &str,
-    kind: Kind,
-    env: &[(String, String)],
-) -> Result<PathBuf> {
+pub fn write(kernels: &Path, name: &str, kind: Kind, env: &[(String, String)]) -> Result<PathBuf> {
     let dir = kernels.join(name);
     if dir.exists() && Spec::read(&dir).is_none() {
         return Err(Error::new(
@@ -255,7 +250,10 @@ mod tests {
         let dir = write(kernels.path(), STOCK, Kind::Stock, &[]).expect("written");
         let text = std::fs::read_to_string(dir.join("kernel.json")).expect("text");
         let json: Value = serde_json::from_str(&text).expect("json");
-        assert_eq!((&json["argv"][1], &json["argv"][3]), (&json!("stock"), &json!("{connection_file}")));
+        assert_eq!(
+            (&json["argv"][1], &json["argv"][3]),
+            (&json!("stock"), &json!("{connection_file}"))
+        );
         assert_eq!(json["display_name"], "evcxr with Epsilab (Rust)");
 
         let other = kernels.path().join("other");

@@ -94,7 +94,8 @@ pub fn build(
     command.args(["--", "-C", "prefer-dynamic"]);
     let doing = "building the lab as a library for cells";
     let messages = run(command, doing, progress)?;
-    collect(&messages, &below_the_lab(metadata)).ok_or_else(|| failed(doing, "cargo named no dylib"))
+    collect(&messages, &below_the_lab(metadata))
+        .ok_or_else(|| failed(doing, "cargo named no dylib"))
 }
 
 /// Runs cargo and returns the lines of its standard output. `progress` as in [`build`].
