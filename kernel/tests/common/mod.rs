@@ -57,8 +57,6 @@ pub struct Start {
     /// Only HOME and a PATH without any toolchain.
     pub bare: bool,
     pub cwd: Option<PathBuf>,
-    /// Another program than the one under test.
-    pub binary: Option<PathBuf>,
 }
 
 /// Reply and outputs of one cell.
@@ -115,7 +113,7 @@ impl Client {
     pub fn start(start: Start) -> Self {
         let dir = tempfile::tempdir().expect("temp");
         let (info, path) = connection(dir.path());
-        let mut command = Command::new(start.binary.unwrap_or_else(binary));
+        let mut command = Command::new(binary());
         command.arg("kernel").arg("-f").arg(&path).stdin(Stdio::null());
         if start.bare {
             command.env_clear().env("PATH", "/usr/bin:/bin");
