@@ -1,5 +1,5 @@
-//! The prebuilt lab that cells link: a dylib, the shim package around it, the list of all files, and
-//! a stamp that records the toolchain and the sources.
+//! The prebuilt lab that cells link: a dylib, the shim package around it, the list of all files,
+//! and a stamp that records the toolchain and the sources.
 
 mod build_env;
 mod burn_tree;
@@ -314,8 +314,8 @@ fn build(
     Ok(dir)
 }
 
-/// Removes what cargo keeps of the changed files of a lab. Metadata are links to cargo's files, so a
-/// build would take the same damage from there.
+/// Removes what cargo keeps of the changed files of a lab. Metadata are links to cargo's files, so
+/// a build would take the same damage from there.
 fn forget_damaged(env: &BuildEnv, lab: &Path) {
     for file in changed_files(lab) {
         let Some(name) = file.path.file_name().filter(|_| file.path.starts_with("lib")) else {
