@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Check, State};
 use crate::kernelspec::Spec;
-use crate::prebuilt::State as Lab;
+use crate::prebuilt::{State as Lab, Status};
 use crate::{install, jupyter, kernelspec, prebuilt, programs};
 
 /// The checks of what notebooks need.
@@ -36,34 +36,53 @@ fn toolchain_and_lab() -> Vec<Check> {
             "commit": found.commit, "host": found.host})),
         Err(error) => Check::new("toolchain", State::Action, error.to_string()),
     };
-    let source = match status.rust_src {
-        true => {
+    vec![toolchain, rust_src(&status), lab(&status)]
+}
+
+fn rust_src(status: &Status) -> Check {
+    match (&status.toolchain, status.rust_src) {
+        (Err(_), _) => Check::new("rust_src", State::Note, "not checked without the toolchain"),
+        (Ok(_), true) => {
             Check::new("rust_src", State::Ok, "the sources of the standard library are installed")
         }
-        false => {
+        (Ok(toolchain), false) => {
             Check::new("rust_src", State::Action, "the sources of the standard library are missing")
-                .todo(match &status.toolchain {
-                    Ok(toolchain) => toolchain.rust_src_advice(),
-                    Err(_) => "first install the toolchain, see above".into(),
-                })
+                .todo(toolchain.rust_src_advice())
         }
     }
-    .facts(json!({"present": status.rust_src}));
-    let current = matches!(status.lab, Lab::Ready | Lab::Damaged(_));
+    .facts(json!({"present": status.rust_src}))
+}
+
+fn lab(status: &Status) -> Check {
+    let current = matches!(status.lab, Lab::Ready | Lab::Damaged { .. });
     let facts = json!({"dir": status.dir, "built": status.lab != Lab::Missing,
         "matches_toolchain": current || status.lab == Lab::OtherSources,
         "matches_sources": current, "intact": status.lab == Lab::Ready});
-    let note = |what: String| {
-        Check::new("lab", State::Note, what).todo("nothing: it is built when a notebook is opened")
+    let what = match &status.lab {
+        Lab::Ready => format!("ready in {}", status.dir.display()),
+        Lab::Missing => "not built yet".into(),
+        Lab::OtherToolchain => "built by another toolchain".into(),
+        Lab::OtherSources => "built from older sources".into(),
+        Lab::Damaged { why, .. } => format!("damaged\n{why}"),
     };
-    let lab = match status.lab {
-        Lab::Missing => note("not built yet".into()),
-        Lab::OtherToolchain => note("built by another toolchain".into()),
-        Lab::OtherSources => note("built from older sources".into()),
-        Lab::Damaged(why) => note(format!("damaged\n{why}")),
-        Lab::Ready => Check::new("lab", State::Ok, format!("ready in {}", status.dir.display())),
-    };
-    vec![toolchain, source, lab.facts(facts)]
+    let check = |state, what: String| Check::new("lab", state, what);
+    match (&status.lab, &status.toolchain, &status.writable) {
+        (Lab::Ready, ..) => check(State::Ok, what),
+        (_, Err(_), _) => check(State::Note, what)
+            .todo("see the toolchain above: cells don't run until the program is built again"),
+        (_, _, Err(error)) => {
+            let error_text = error.to_string();
+            let why = error_text.lines().next().unwrap_or_default();
+            check(State::Action, format!("{what}\n{why}")).todo(error.advice())
+        }
+        // Kernels that start find no trace of it.
+        (Lab::Damaged { at_start: false, .. }, ..) => check(State::Action, what).todo(format!(
+            "remove the folder {}: it is built again when a notebook is opened",
+            status.dir.display()
+        )),
+        _ => check(State::Note, what).todo("nothing: it is built when a notebook is opened"),
+    }
+    .facts(facts)
 }
 
 fn kernelspecs() -> Check {
@@ -102,4 +121,64 @@ fn jupyterlab() -> Check {
             .todo("nothing: `cargo lab` installs it into its own environment"),
     };
     check.facts(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use epsilab::{Error, ErrorKind};
+
+    use super::*;
+    use crate::prebuilt::Toolchain;
+
+    fn status(lab: Lab) -> Status {
+        Status {
+            dir: "/labs/1".into(),
+            toolchain: Toolchain::find(),
+            lab,
+            writable: Ok(()),
+            rust_src: true,
+        }
+    }
+
+    fn error(what: &str) -> Error {
+        Error::new(ErrorKind::Notebook, what, "why").fix("the advice")
+    }
+
+    #[test]
+    fn a_lab_that_can_not_be_built_needs_an_action() {
+        for found in [Lab::Missing, Lab::OtherSources, Lab::OtherToolchain] {
+            let mut status = status(found);
+            let check = lab(&status);
+            assert_eq!(check.state, State::Note, "{}", check.what);
+            assert!(check.todo.contains("built when a notebook is opened"), "{}", check.todo);
+            status.writable = Err(error("/labs can't be written"));
+            let check = lab(&status);
+            assert_eq!((check.state, check.todo.as_str()), (State::Action, "the advice"));
+            assert!(check.what.contains("can't be written"), "{}", check.what);
+        }
+        // A lab that is there can be used from a folder that can't be written.
+        let mut ready = status(Lab::Ready);
+        ready.writable = Err(error("/labs can't be written"));
+        assert_eq!(lab(&ready).state, State::Ok);
+    }
+
+    #[test]
+    fn without_the_toolchain_only_one_line_says_what_to_do() {
+        let mut status = status(Lab::OtherToolchain);
+        status.toolchain = Err(error("Rust toolchain = none"));
+        status.rust_src = false;
+        let (source, lab) = (rust_src(&status), lab(&status));
+        assert_eq!((source.state, source.todo.as_str()), (State::Note, ""));
+        assert_eq!(lab.state, State::Note);
+        assert!(lab.todo.contains("see the toolchain above"), "{}", lab.todo);
+    }
+
+    #[test]
+    fn damage_that_no_start_notices_needs_an_action() {
+        let damaged = |at_start| lab(&status(Lab::Damaged { why: "a file".into(), at_start }));
+        assert_eq!(damaged(true).state, State::Note);
+        let unnoticed = damaged(false);
+        assert_eq!(unnoticed.state, State::Action);
+        assert!(unnoticed.todo.contains("remove the folder /labs/1"), "{}", unnoticed.todo);
+    }
 }

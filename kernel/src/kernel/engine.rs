@@ -13,6 +13,7 @@ use super::complete;
 use super::content::Shown;
 use super::context::Context;
 use super::crash;
+use super::disk;
 use super::errors::{CellSource, Failure};
 use super::input::Unanswered;
 use super::interrupt::Interrupted;
@@ -65,12 +66,10 @@ impl Engine {
     /// The lab can't be built, or evcxr can't be started or linked to it.
     pub fn start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, Failure> {
         let started = catch_unwind(AssertUnwindSafe(|| Self::try_start(context, is_awaited)));
-        let started = started.unwrap_or_else(|_| Err("evcxr panicked while it started".into()));
-        started.map_err(|text| Failure::new("KernelError", &text))
+        started.unwrap_or_else(|_| Err(Failure::of_start("evcxr panicked while it started")))
     }
 
-    fn try_start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, String> {
-        let session = &context.session;
+    fn try_start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, Failure> {
         let mut progress = |step: Step<'_>| match step {
             Step::Line(line) => {
                 eprintln!("epsilab kernel: {line}");
@@ -78,7 +77,26 @@ impl Engine {
             }
             Step::Bar(bar) => context.current.show_bar(bar),
         };
-        let lab = prebuilt::ensure(&mut progress).map_err(|e| e.to_string())?;
+        let no_lab = |text: &str| Failure::new("KernelError", text);
+        let lab = prebuilt::ensure(&mut progress).map_err(|e| no_lab(&e.to_string()))?;
+        let unlinked = match Self::with_lab(context, is_awaited, &lab) {
+            Err(NoStart::Unlinked(text)) => text,
+            other => return other.map_err(NoStart::failure),
+        };
+        // Damage that the quick check of every start does not see.
+        match prebuilt::repair(&lab, &mut progress) {
+            Ok(Some(lab)) => Self::with_lab(context, is_awaited, &lab).map_err(NoStart::failure),
+            Ok(None) => Err(NoStart::Unlinked(unlinked).failure()),
+            Err(error) => Err(no_lab(&format!("{unlinked}\n{error}"))),
+        }
+    }
+
+    fn with_lab(
+        context: &Context,
+        is_awaited: &dyn Fn() -> bool,
+        lab: &Lab,
+    ) -> Result<Self, NoStart> {
+        let session = &context.session;
         let _ = std::fs::remove_dir_all(session.work_dir());
         std::fs::create_dir_all(session.work_dir()).map_err(|e| e.to_string())?;
         let process =
@@ -101,14 +119,15 @@ impl Engine {
         );
         let mut evcxr = CommandContext::with_eval_context(evcxr);
         context.interrupts.watch(evcxr.process_handle(), &context.current);
-        warm_up::compile_dependency(&session.work_dir(), &session.warm_up_dir(), &lab);
+        warm_up::compile_dependency(&session.work_dir(), &session.warm_up_dir(), lab);
         evcxr
-            .execute(&format!("{}\n{CELL}", dependency(&lab)))
+            .execute(&format!("{}\n{CELL}", dependency(lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
         if output.finish(true, false).shown.is_empty() {
             return Err("cells are not compiled through this program, so that their output can't \
                         be separated from control messages\n  what to do: use the cargo of the \
                         toolchain that built the lab; `cargo lab doctor` names it"
+                .to_owned()
                 .into());
         }
         // The first cell needs only a part of it.
@@ -118,7 +137,7 @@ impl Engine {
         let engine = Self {
             evcxr,
             output,
-            lab,
+            lab: lab.clone(),
             variables: Variables::default(),
             visibility: Arc::default(),
         };
@@ -277,11 +296,39 @@ impl Engine {
     }
 }
 
-fn warm_up_failed(error: &evcxr::Error, output: &Output) -> String {
+/// Why the engine can't be started.
+enum NoStart {
+    /// The first cell can't be linked to the lab.
+    Unlinked(String),
+    Other(String),
+}
+
+impl NoStart {
+    fn failure(self) -> Failure {
+        match self {
+            Self::Unlinked(text) => Failure::of_start(&format!(
+                "{text}\nwhat to do: no file of the lab was changed since it was built; `cargo lab \
+                 doctor` checks the rest of the installation"
+            )),
+            Self::Other(text) => Failure::of_start(&text),
+        }
+    }
+}
+
+impl From<String> for NoStart {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
+}
+
+fn warm_up_failed(error: &evcxr::Error, output: &Output) -> NoStart {
     let end = output.finish(false, true);
+    if disk::is_full_in(error) {
+        return NoStart::Other(disk::full(disk::OF_THE_START));
+    }
     let source = CellSource { code: CELL, count: 0, variables: &Variables::default() };
     let failure = Failure::of_evcxr(error, &source, &end);
-    format!("cells can't be linked to the lab\n{}", failure.traceback.join("\n"))
+    NoStart::Unlinked(format!("cells can't be linked to the lab\n{}", failure.traceback.join("\n")))
 }
 
 fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {

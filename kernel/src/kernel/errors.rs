@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::advice;
 use super::crash;
+use super::disk;
 use super::output::CellEnd;
 use super::panics::{self, CellLine};
 use super::printed::is_panic_header;
@@ -81,17 +82,36 @@ impl Failure {
 
     /// The cell did not run, or its process ended.
     pub fn of_evcxr(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Self {
+        if disk::is_full_in(error) {
+            return Self::new("CompileError", &disk::full(disk::OF_A_CELL));
+        }
         match error {
             evcxr::Error::CompilationErrors(errors) => compile_errors(errors, source),
             evcxr::Error::SubprocessTerminated(how) => crash::failure(how, end),
-            other => Self::new("CompileError", &advice::of_variable(&other.to_string())),
+            other => {
+                let text = other.to_string();
+                Self::new("CompileError", &advice::of_variable(without_dump(&text)))
+            }
         }
+    }
+
+    /// The engine can't be started.
+    pub fn of_start(text: &str) -> Self {
+        let full = disk::is_full(text).then(|| disk::full(disk::OF_THE_START));
+        Self::new("KernelError", full.as_deref().unwrap_or_else(|| without_dump(text)))
     }
 
     /// The content of the `error` broadcast.
     pub fn content(&self) -> Value {
         json!({ "ename": self.name, "evalue": self.value, "traceback": self.traceback })
     }
+}
+
+/// The text without the command lines of compilers and the output of cargo for programs.
+fn without_dump(text: &str) -> &str {
+    let ends = ["\nCaused by:", "process didn't exit successfully", "\nSTDOUT:"];
+    let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+    text[..end].trim_end()
 }
 
 /// Rewrites advice for the command line into code: `--device cpu` becomes `.device("cpu")`.
@@ -227,6 +247,30 @@ mod tests {
 
     fn lines(text: &[&str]) -> Vec<String> {
         text.iter().map(|line| (*line).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_failed_compiler_or_a_full_disk_is_not_shown_as_a_dump() {
+        let variables = Variables::default();
+        let of = |text: &str| {
+            let source = CellSource { code: "", count: 1, variables: &variables };
+            Failure::of_evcxr(&evcxr::Error::Message(text.into()), &source, &CellEnd::default())
+        };
+        let dump = "Compilation failed, but no parsable errors were found. STDERR:\n\
+                    error: could not compile `ctx` (lib)\n\nCaused by:\n  process didn't exit \
+                    successfully: `rustc --crate-name ctx` (signal: 9)\nSTDOUT:{\"reason\":1}\n";
+        let failure = of(dump);
+        assert_eq!(
+            failure.traceback.last().map(String::as_str),
+            Some("error: could not compile `ctx` (lib)")
+        );
+        let full = of(&dump.replace("signal: 9", "No space left on device (os error 28)"));
+        assert!(full.value.contains("is full: the cell did not run"), "{full:?}");
+        assert_eq!(full.traceback.len(), 2, "{full:?}");
+        let start = Failure::of_start("Error writing 'x': No space left on device (os error 28)");
+        assert!(start.value.contains("is full: cells can't be compiled"), "{start:?}");
+        assert!(!Failure::of_start(dump).traceback.join("\n").contains("crate-name"));
+        assert_eq!(of("plain").value, "plain");
     }
 
     #[test]

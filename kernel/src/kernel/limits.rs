@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -30,8 +30,52 @@ pub struct Limits {
 
 /// The file with the text that was cut.
 struct Rest {
-    file: Option<File>,
+    path: PathBuf,
+    /// The open file, or why it is not complete.
+    file: Result<File, String>,
     written: usize,
+    /// Bytes that it may have.
+    limit: usize,
+}
+
+impl Rest {
+    fn create(path: PathBuf, limit: usize) -> Self {
+        let file = File::create(&path).map_err(|error| error.to_string());
+        Self { path, file, written: 0, limit }
+    }
+
+    fn lost(path: PathBuf, why: &str) -> Self {
+        Self { path, file: Err(why.to_owned()), written: 0, limit: 0 }
+    }
+
+    /// Writes text. True if it is the first that could not be written completely.
+    fn write(&mut self, text: &str) -> bool {
+        let Ok(file) = &mut self.file else { return false };
+        let end = text.floor_char_boundary(self.limit.saturating_sub(self.written));
+        let why = match write_counted(file, &text.as_bytes()[..end], &mut self.written) {
+            Err(error) => error.to_string(),
+            Ok(()) if end == text.len() => return false,
+            Ok(()) => format!("a cell may keep {}", size(self.limit)),
+        };
+        self.file = Err(why);
+        if self.written == 0 {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        true
+    }
+
+    /// Where the text is.
+    fn place(&self) -> String {
+        let path = self.path.display();
+        match &self.file {
+            Ok(_) => format!("the rest is in {path}"),
+            Err(why) if self.written == 0 => format!("the rest is lost ({path}: {why})"),
+            Err(why) => {
+                let size = size(self.written);
+                format!("only {size} more could be kept, in {path}, and the rest is lost ({why})")
+            }
+        }
+    }
 }
 
 impl Limits {
@@ -71,23 +115,27 @@ impl Limits {
         messages
     }
 
-    /// Writes text to the file; a message about it the first time.
-    fn keep_text(&mut self, text: &str) -> Option<(String, Value)> {
-        let mut said = None;
-        if self.rest.is_none() {
+    /// Writes text to the file. Says where it is the first time, and once if it is not all there.
+    fn keep_text(&mut self, text: &str) -> Vec<(String, Value)> {
+        let mut said = Vec::new();
+        let is_first = self.rest.is_none();
+        if is_first {
             let path = self.path("txt");
-            let file = std::fs::create_dir_all(&self.folder).and_then(|()| File::create(&path));
-            let why = match &file {
-                Ok(_) => format!("the rest is in {}", path.display()),
-                Err(error) => format!("the rest is lost ({}: {error})", path.display()),
-            };
-            said = Some(stream("stderr", &format!("\n[more than 1 MB of text: {why}]\n")));
-            self.rest = Some(Rest { file: file.ok(), written: 0 });
+            self.rest = Some(match std::fs::create_dir_all(&self.folder) {
+                Ok(()) => Rest::create(path, FILE),
+                Err(error) => Rest::lost(path, &error.to_string()),
+            });
         }
-        if let Some(Rest { file: Some(file), written }) = &mut self.rest {
-            let end = text.floor_char_boundary(FILE.saturating_sub(*written));
-            *written += end;
-            let _ = file.write_all(&text.as_bytes()[..end]);
+        let Some(rest) = &mut self.rest else { return said };
+        let failed = rest.write(text);
+        if is_first {
+            let place = rest.place();
+            said.push(stream("stderr", &format!("\n[more than 1 MB of text: {place}]\n")));
+        } else if failed {
+            said.push(stream(
+                "stderr",
+                &format!("\n[not all of the text is kept: {}]\n", rest.place()),
+            ));
         }
         said
     }
@@ -137,7 +185,11 @@ impl Limits {
             std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, bytes));
         match done {
             Ok(()) => format!("it is in {}", path.display()),
-            Err(error) => format!("it is lost ({}: {error})", path.display()),
+            Err(error) => {
+                // A part of a figure can't be shown.
+                let _ = std::fs::remove_file(&path);
+                format!("it is lost ({}: {error})", path.display())
+            }
         }
     }
 
@@ -145,6 +197,29 @@ impl Limits {
         self.files += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.folder.join(format!("{now}-{}.{extension}", self.files))
+    }
+}
+
+/// As `write_all`, and counts what was written before an error.
+fn write_counted(file: &mut File, mut bytes: &[u8], written: &mut usize) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                *written += n;
+                bytes = &bytes[n..];
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes / 1000),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
 }
 
@@ -219,5 +294,35 @@ mod tests {
         let mut limits = Limits::new(file);
         let content = json!({ "name": "stdout", "text": "a".repeat(TEXT + 1) });
         assert!(text_of(&limits.admit("stream", content)).contains("the rest is lost"));
+    }
+
+    #[test]
+    fn text_that_no_longer_fits_is_not_said_to_be_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rest.txt");
+        let mut rest = Rest::create(path.clone(), 7);
+        assert!(!rest.write("abcd"));
+        assert_eq!(rest.place(), format!("the rest is in {}", path.display()));
+        assert!(rest.write("efää"), "the limit is in the middle of a character");
+        assert!(!rest.write("more"), "said once");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "abcdef");
+        let place = rest.place();
+        assert!(place.starts_with("only 0 kB more could be kept, in "), "{place}");
+        assert_eq!([999_999, 1 << 30].map(size), ["999 kB", "1073.7 MB"]);
+    }
+
+    /// Every write to this device fails as on a full disk.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_said_before_anything_is_promised() {
+        let mut rest = Rest::create("/dev/full".into(), FILE);
+        rest.path = "/no/such/file".into();
+        let mut limits = Limits::new("/no/such".into());
+        limits.rest = Some(rest);
+        limits.text = TEXT;
+        let more = json!({ "name": "stdout", "text": "more" });
+        let said = text_of(&limits.admit("stream", more.clone()));
+        assert!(said.contains("lost") && said.contains("No space left on device"), "{said}");
+        assert!(limits.admit("stream", more).is_empty(), "said once");
     }
 }

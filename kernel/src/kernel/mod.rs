@@ -13,6 +13,7 @@ mod complete;
 mod content;
 mod context;
 mod crash;
+mod disk;
 mod dispatch;
 mod display;
 mod engine;

@@ -147,6 +147,51 @@ impl BuildEnv {
         self.target.join("lab")
     }
 
+    /// Cargo's folders with what it compiled, for the target and for this machine.
+    pub fn artifacts(&self) -> [PathBuf; 2] {
+        let of = |folder: &Path| folder.join(super::folder_of(&self.profile));
+        let triple = self.triple.as_deref().unwrap_or_default();
+        [of(&self.target.join(triple)), of(&self.target)]
+    }
+
+    /// Whether Burn is compiled already, which takes most of the time of a first build.
+    pub fn has_burn(&self) -> bool {
+        let [folder, _] = self.artifacts();
+        std::fs::read_dir(folder.join("deps")).into_iter().flatten().flatten().any(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            name.starts_with("libburn-") && (name.ends_with(".rmeta") || name.ends_with(".rlib"))
+        })
+    }
+
+    /// The error for a build whose folder can't be written.
+    pub fn unwritable(&self, why: &std::io::Error) -> Error {
+        let labs = self.labs();
+        let what =
+            format!("the library for cells must be built, and {} can't be written", labs.display());
+        let fix = match self.origin {
+            Origin::Clone => {
+                "run `cargo lab install` as a user who can write the folder; or use a target \
+                 folder of your own: `CARGO_TARGET_DIR=/path/to/folder cargo lab install`"
+            }
+            Origin::Packages => {
+                "run `cargo lab install` as a user who can write the folder; or set \
+                 EPSILAB_BUILD_DIR to the absolute path of a folder of your own and run \
+                 `cargo lab install` again"
+            }
+        };
+        Error::new(ErrorKind::Notebook, what, why.to_string()).fix(fix)
+    }
+
+    /// Checks that a build can write its folder. Writes nothing.
+    ///
+    /// # Errors
+    /// It can't.
+    pub fn check_writable(&self) -> Result<()> {
+        let labs = self.labs();
+        let there = labs.ancestors().find(|folder| folder.exists()).unwrap_or(&labs);
+        can_write(there).map_err(|e| self.unwritable(&e))
+    }
+
     /// The build folder, where a kernel that Jupyter starts would not find it.
     pub fn variable(&self) -> Option<(String, String)> {
         let needed = self.origin == Origin::Packages;
@@ -198,8 +243,18 @@ fn build_dir() -> Result<PathBuf> {
     })
 }
 
+/// Whether this process may make files in a folder.
+fn can_write(folder: &Path) -> std::io::Result<()> {
+    let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes())?;
+    // SAFETY: a path that ends in a zero byte.
+    match unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// Changed with the layout of the folder, so that older labs are not used.
-const LAYOUT: &str = "layout 3";
+const LAYOUT: &str = "layout 4";
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
@@ -251,6 +306,37 @@ mod tests {
             let found = of(&format!("{name}/debug/epsilab")).expect("a target");
             assert_eq!((found.target, found.triple), (dir.path().join(name), None));
         }
+    }
+
+    #[test]
+    fn burn_is_looked_for_where_the_lab_is_compiled() {
+        let dir = tempfile::tempdir().expect("temp");
+        let mut env = BuildEnv::at(dir.path().to_owned(), "dev", None);
+        let deps = dir.path().join("debug/deps");
+        std::fs::create_dir_all(&deps).expect("made");
+        std::fs::write(deps.join("libburn_core-1.rmeta"), "").expect("written");
+        std::fs::write(deps.join("libburn-1.d"), "").expect("written");
+        assert!(!env.has_burn(), "the folder alone does not mean that Burn is compiled");
+        std::fs::write(deps.join("libburn-1.rmeta"), "").expect("written");
+        assert!(env.has_burn());
+        env.triple = Some("x86".into());
+        assert!(!env.has_burn(), "it was compiled for another target");
+    }
+
+    #[test]
+    fn a_folder_that_can_not_be_written_is_named_with_advice() {
+        // Not a folder: nobody can make files there, not even root.
+        let mut env = BuildEnv::at("/dev/null/none".into(), "dev", None);
+        let error = env.check_writable().expect_err("not writable").to_string();
+        assert!(error.contains("/dev/null/none/lab can't be written"), "{error}");
+        assert!(error.contains("CARGO_TARGET_DIR"), "{error}");
+        env.origin = Origin::Packages;
+        let error = env.check_writable().expect_err("not writable").to_string();
+        assert!(error.contains(BUILD_DIR), "{error}");
+        let dir = tempfile::tempdir().expect("temp");
+        env.target = dir.path().join("not/yet");
+        assert!(env.check_writable().is_ok());
+        assert!(!env.target.exists(), "the check makes nothing");
     }
 
     #[test]

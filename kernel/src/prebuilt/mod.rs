@@ -1,8 +1,9 @@
-//! The prebuilt lab that cells link: a dylib, the shim package around it, and a stamp that records
-//! the toolchain and the sources.
+//! The prebuilt lab that cells link: a dylib, the shim package around it, the list of all files,
+//! and a stamp that records the toolchain and the sources.
 
 mod build_env;
 mod burn_tree;
+mod contents;
 mod derives;
 mod dylib;
 pub mod environment;
@@ -10,6 +11,7 @@ mod progress;
 mod shim;
 mod signatures;
 mod stamp;
+mod state;
 mod stock;
 mod toolchain;
 
@@ -22,9 +24,12 @@ use epsilab::{Error, ErrorKind, Result};
 
 use build_env::BuildEnv;
 pub use build_env::Origin;
+use contents::Depth;
 use progress::bar;
 pub use progress::{Step, to_terminal};
 use stamp::Stamp;
+pub use state::State;
+use state::{changed_files, state};
 pub use stock::{STOCK, StockConfig, stock_program};
 pub use toolchain::{Toolchain, rust_release};
 
@@ -45,7 +50,7 @@ const UNFINISHED: &str = ".new-";
 /// A prebuilt lab that matches this binary.
 #[derive(Clone, Debug)]
 pub struct Lab {
-    /// Folder with `lib/`, `shim/`, `rust-src/` and `stamp.json`.
+    /// Folder with `lib/`, `shim/`, `rust-src/`, their list `files.txt`, and `stamp.json`.
     pub dir: PathBuf,
     /// Path of the dylib.
     pub library: PathBuf,
@@ -105,23 +110,10 @@ pub struct Status {
     pub toolchain: Result<Toolchain>,
     /// The lab for this toolchain and the current sources.
     pub lab: State,
+    /// Whether a lab can be built.
+    pub writable: Result<()>,
     /// True if the sources of the standard library are installed, which rust-analyzer needs.
     pub rust_src: bool,
-}
-
-/// State of a lab.
-#[derive(Clone, Debug, PartialEq)]
-pub enum State {
-    /// None was built from this clone.
-    Missing,
-    /// The newest was built by another toolchain.
-    OtherToolchain,
-    /// The newest was built from other sources.
-    OtherSources,
-    /// It was changed after the build. The text says how.
-    Damaged(String),
-    /// Cells can link it.
-    Ready,
 }
 
 /// Builds the lab unless it exists and matches this binary. `progress` gets a line per long step,
@@ -130,33 +122,57 @@ pub enum State {
 /// Of several processes, one builds and the others wait for its result.
 ///
 /// # Errors
-/// The toolchain is missing, rust-src can't be installed, or the build failed.
+/// The toolchain is missing, rust-src can't be installed, the build failed, or its folder can't be
+/// written.
 pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
     let toolchain = Toolchain::find()?;
     let env = BuildEnv::find()?;
     if toolchain.has_rust_src()
-        && let Some(dir) = current(&env, &toolchain)?
+        && let Some(dir) = current(&env, &toolchain, Depth::Quick)?
     {
         return Lab::at(dir, toolchain, &env);
     }
-    let labs = env.labs();
-    std::fs::create_dir_all(&labs)
-        .map_err(|e| Error::io(format!("making {}", labs.display()), &e))?;
-    let lock = File::create(labs.join(".lock"))
-        .map_err(|e| Error::io(format!("locking {}", labs.display()), &e))?;
-    if lock.try_lock().is_err() {
-        progress(Step::Line("another process is building the lab: waiting for it"));
-        lock.lock().map_err(|e| Error::io(format!("locking {}", labs.display()), &e))?;
-    }
+    let _lock = lock(&env, progress)?;
     toolchain.ensure_rust_src(&mut |line| progress(Step::Line(line)))?;
-    let dir = match current(&env, &toolchain)? {
+    let dir = match current(&env, &toolchain, Depth::Quick)? {
         Some(dir) => dir,
         None => build(&env, &toolchain, progress)?,
     };
     Lab::at(dir, toolchain, &env)
 }
 
-/// State of toolchain and lab. Builds nothing.
+/// Compares every file of a lab that cells can't be linked to, and builds the lab again if one was
+/// changed. `None` if all are as they were built.
+///
+/// # Errors
+/// The build failed.
+pub fn repair(lab: &Lab, progress: &mut dyn FnMut(Step<'_>)) -> Result<Option<Lab>> {
+    if state(&lab.dir, Depth::Full) == Some(State::Ready) {
+        return Ok(None);
+    }
+    let env = BuildEnv::find()?;
+    let _lock = lock(&env, progress)?;
+    // Another process may have built it while this one waited.
+    let dir = match current(&env, &lab.toolchain, Depth::Full)? {
+        Some(dir) => dir,
+        None => build(&env, &lab.toolchain, progress)?,
+    };
+    Lab::at(dir, lab.toolchain.clone(), &env).map(Some)
+}
+
+/// Waits until no other process builds. The lock lasts until the file is dropped.
+fn lock(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<File> {
+    let labs = env.labs();
+    std::fs::create_dir_all(&labs).map_err(|e| env.unwritable(&e))?;
+    let lock = File::create(labs.join(".lock")).map_err(|e| env.unwritable(&e))?;
+    if lock.try_lock().is_err() {
+        progress(Step::Line("another process is building the lab: waiting for it"));
+        lock.lock().map_err(|e| Error::io(format!("locking {}", labs.display()), &e))?;
+    }
+    Ok(lock)
+}
+
+/// State of toolchain and lab, with the content of all its files. Builds nothing.
 ///
 /// # Errors
 /// Only if the clone or its sources can't be found.
@@ -166,7 +182,7 @@ pub fn status() -> Result<Status> {
     let (dir, lab) = match &toolchain {
         Ok(toolchain) => {
             let dir = folder(&env, &env.fingerprint(toolchain)?);
-            let lab = state(&dir).unwrap_or_else(|| match newest_stamp(&env) {
+            let lab = state(&dir, Depth::Full).unwrap_or_else(|| match newest_stamp(&env) {
                 None => State::Missing,
                 Some(stamp) if stamp.rustc_commit != toolchain.commit => State::OtherToolchain,
                 Some(_) => State::OtherSources,
@@ -177,7 +193,8 @@ pub fn status() -> Result<Status> {
         Err(_) => (env.labs(), State::OtherToolchain),
     };
     let rust_src = toolchain.as_ref().is_ok_and(Toolchain::has_rust_src);
-    Ok(Status { dir, toolchain, lab, rust_src })
+    let writable = env.check_writable();
+    Ok(Status { dir, toolchain, lab, writable, rust_src })
 }
 
 /// Cargo's folder with the programs of a profile.
@@ -197,25 +214,10 @@ fn folder(env: &BuildEnv, fingerprint: &str) -> PathBuf {
     env.labs().join(&fingerprint[..16])
 }
 
-/// State of the lab in this folder. `None` if no build was finished there.
-fn state(dir: &Path) -> Option<State> {
-    let stamp = Stamp::read(dir)?;
-    Some(match stamp.check_library(dir) {
-        Err(error) => State::Damaged(error.to_string()),
-        Ok(()) => {
-            let parts = ["shim/Cargo.toml".into(), format!("{STD_SOURCES}/std/src/lib.rs")];
-            match parts.iter().map(|part| dir.join(part)).find(|part| !part.is_file()) {
-                Some(missing) => State::Damaged(format!("{} is missing", missing.display())),
-                None => State::Ready,
-            }
-        }
-    })
-}
-
 /// Folder of the finished lab for the current sources.
-fn current(env: &BuildEnv, toolchain: &Toolchain) -> Result<Option<PathBuf>> {
+fn current(env: &BuildEnv, toolchain: &Toolchain, depth: Depth) -> Result<Option<PathBuf>> {
     let dir = folder(env, &env.fingerprint(toolchain)?);
-    Ok((state(&dir) == Some(State::Ready)).then_some(dir))
+    Ok((state(&dir, depth) == Some(State::Ready)).then_some(dir))
 }
 
 fn newest_stamp(env: &BuildEnv) -> Option<Stamp> {
@@ -234,7 +236,7 @@ fn by_age(labs: &Path) -> Vec<PathBuf> {
         .flatten()
         .flatten()
         .filter_map(|entry| {
-            let stamp = std::fs::metadata(entry.path().join("stamp.json")).ok()?;
+            let stamp = std::fs::metadata(entry.path().join(Stamp::FILE)).ok()?;
             Some((stamp.modified().ok()?, entry.path()))
         })
         .collect();
@@ -249,16 +251,16 @@ fn build(
 ) -> Result<PathBuf> {
     let start = Instant::now();
     env.check_sources()?;
-    let from_nothing = usize::from(!env.target.join(folder_of(&env.profile)).is_dir());
-    let first = FIRST_ESTIMATE[from_nothing];
+    let first = FIRST_ESTIMATE[usize::from(!env.has_burn())];
     let estimate = newest_stamp(env).map_or(first, |stamp| stamp.seconds.max(5.0));
     let mut say = |line: &str| progress(Step::Line(line));
     say(&format!("building the lab as a library for cells: about {estimate:.0} s"));
     // Computed before the build, so that sources changed during the build are built again.
     let sources = env.fingerprint(toolchain)?;
     let dir = folder(env, &sources);
-    if let Some(State::Damaged(why)) = state(&dir) {
+    if let Some(State::Damaged { why, .. }) = state(&dir, Depth::Full) {
         say(&format!("the prebuilt lab is damaged, so it is built again: {why}"));
+        forget_damaged(env, &dir);
     }
     prune(&env.labs());
     let metadata = dylib::metadata(env, toolchain)?;
@@ -299,7 +301,7 @@ fn build(
         burn: burn.unwrap_or_default().into(),
         workspace: env.library.to_string_lossy().into_owned(),
         sources,
-        library_sha256: stamp::sha256(&lib.join(&library))?,
+        files_sha256: contents::write(fresh.path())?,
         library: library.to_string_lossy().into_owned(),
         seconds: start.elapsed().as_secs_f64(),
     }
@@ -310,6 +312,21 @@ fn build(
     let ready = format!("the lab is ready ({:.0} s)", start.elapsed().as_secs_f64());
     progress(Step::Line(&ready));
     Ok(dir)
+}
+
+/// Removes what cargo keeps of the changed files of a lab. Metadata are links to cargo's files, so
+/// a build would take the same damage from there.
+fn forget_damaged(env: &BuildEnv, lab: &Path) {
+    for file in changed_files(lab) {
+        let Some(name) = file.path.file_name().filter(|_| file.path.starts_with("lib")) else {
+            continue;
+        };
+        for original in env.artifacts().map(|folder| folder.join("deps").join(name)) {
+            if stamp::sha256(&original).is_ok_and(|hash| hash != file.built) {
+                let _ = std::fs::remove_file(original);
+            }
+        }
+    }
 }
 
 /// Removes unfinished builds, and the oldest builds that no session uses. The caller holds the
@@ -332,46 +349,8 @@ fn prune(labs: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use super::state::tests::lab;
     use super::*;
-
-    fn lab(labs: &Path, name: &str) -> PathBuf {
-        let dir = labs.join(name);
-        std::fs::create_dir_all(dir.join("lib")).expect("made");
-        std::fs::create_dir_all(dir.join("shim")).expect("made");
-        let library = dir.join("lib/liblab.so");
-        std::fs::write(&library, name).expect("written");
-        std::fs::write(dir.join("shim/Cargo.toml"), "").expect("written");
-        let std = dir.join(STD_SOURCES).join("std/src");
-        std::fs::create_dir_all(&std).expect("made");
-        std::fs::write(std.join("lib.rs"), "").expect("written");
-        let text = String::new;
-        Stamp {
-            rustc_commit: text(),
-            rustc_version: text(),
-            host: text(),
-            burn: text(),
-            workspace: text(),
-            sources: text(),
-            library_sha256: stamp::sha256(&library).expect("hash"),
-            library: "liblab.so".into(),
-            seconds: 1.0,
-        }
-        .write(&dir)
-        .expect("written");
-        dir
-    }
-
-    #[test]
-    fn a_damaged_lab_is_not_ready() {
-        let labs = tempfile::tempdir().expect("temp");
-        let dir = lab(labs.path(), "one");
-        assert_eq!(state(&dir), Some(State::Ready));
-        std::fs::write(dir.join("lib/liblab.so"), "other").expect("written");
-        assert!(matches!(state(&dir), Some(State::Damaged(why)) if why.contains("sha256")));
-        std::fs::remove_file(dir.join("lib/liblab.so")).expect("removed");
-        assert!(matches!(state(&dir), Some(State::Damaged(_))));
-        assert_eq!(state(&labs.path().join("none")), None);
-    }
 
     #[test]
     fn labs_in_use_are_kept_and_unfinished_builds_removed() {

@@ -1,4 +1,4 @@
-//! The stamp of a prebuilt lab: toolchain, sources and hash of the dylib.
+//! The stamp of a prebuilt lab: toolchain, sources and the hash of the list of its files.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::build_env::hex;
 
 /// Contents of `stamp.json`. It is written last; a folder without it is not used.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Stamp {
     /// Commit hash of rustc.
     pub rustc_commit: String,
@@ -25,14 +25,16 @@ pub struct Stamp {
     pub sources: String,
     /// File name of the dylib in `lib/`.
     pub library: String,
-    /// SHA-256 of the dylib.
-    pub library_sha256: String,
+    /// SHA-256 of the list of all files. Stamps of earlier versions have none.
+    #[serde(default)]
+    pub files_sha256: String,
     /// Duration of the build, the estimate for the next one.
     pub seconds: f64,
 }
 
 impl Stamp {
-    const FILE: &str = "stamp.json";
+    /// Name of the file.
+    pub const FILE: &str = "stamp.json";
 
     /// Reads the stamp in a lab folder.
     pub fn read(dir: &Path) -> Option<Self> {
@@ -48,23 +50,6 @@ impl Stamp {
             .map_err(|e| Error::io("writing the lab's stamp", &e.into()))?;
         std::fs::write(dir.join(Self::FILE), text)
             .map_err(|e| Error::io("writing the lab's stamp", &e))
-    }
-
-    /// Checks that the dylib is the one that was built.
-    ///
-    /// # Errors
-    /// It is missing or was changed.
-    pub fn check_library(&self, dir: &Path) -> Result<()> {
-        let path = dir.join("lib").join(&self.library);
-        let found = sha256(&path)?;
-        if found == self.library_sha256 {
-            return Ok(());
-        }
-        Err(Error::new(
-            epsilab::ErrorKind::Notebook,
-            format!("{} (sha256 {found})", path.display()),
-            "the file is not the library that was built: cells linked to it would crash",
-        ))
     }
 }
 
@@ -82,33 +67,4 @@ pub fn sha256(path: &Path) -> Result<String> {
         }
     };
     read(path).map_err(|e| Error::io(format!("reading {}", path.display()), &e))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_changed_library_is_refused() {
-        let dir = tempfile::tempdir().expect("temp");
-        std::fs::create_dir(dir.path().join("lib")).expect("folder");
-        let library = dir.path().join("lib/liblab.so");
-        std::fs::write(&library, "one").expect("write");
-        let stamp = Stamp {
-            rustc_commit: String::new(),
-            rustc_version: String::new(),
-            host: String::new(),
-            burn: String::new(),
-            workspace: String::new(),
-            sources: String::new(),
-            library: "liblab.so".into(),
-            library_sha256: sha256(&library).expect("hash"),
-            seconds: 1.0,
-        };
-        stamp.write(dir.path()).expect("write");
-        assert_eq!(Stamp::read(dir.path()).as_ref(), Some(&stamp));
-        assert!(stamp.check_library(dir.path()).is_ok());
-        std::fs::write(&library, "two").expect("write");
-        assert!(stamp.check_library(dir.path()).is_err());
-    }
 }

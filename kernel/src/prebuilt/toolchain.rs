@@ -5,6 +5,8 @@ use std::process::Command;
 
 use epsilab::{Error, ErrorKind, Result};
 
+use super::build_env::Origin;
+
 /// Output of `rustc -vV` when this binary was built, lines joined by `|`.
 const BUILT_BY: &str = env!("EPSILAB_BUILD_RUSTC_ID");
 /// The sysroot of that rustc.
@@ -51,7 +53,7 @@ impl Toolchain {
                 first_line(BUILT_BY)
             ),
         )
-        .fix("build again with the toolchain you have now: run `cargo lab doctor` in the clone"))
+        .fix(missing_advice(Origin::of_this_binary())))
     }
 
     fn at(sysroot: PathBuf) -> Self {
@@ -143,6 +145,15 @@ impl Toolchain {
     }
 }
 
+/// What to do if the toolchain that built this binary is not installed any more.
+fn missing_advice(origin: Origin) -> String {
+    let again = match origin {
+        Origin::Clone => "run `cargo lab` in the clone",
+        Origin::Packages => "`cargo install epsilab-kernel --locked --force`",
+    };
+    format!("build the program again with the Rust that you have now: {again}")
+}
+
 /// The release of Rust that built this binary, such as `1.95.0`.
 pub fn rust_release() -> String {
     field(BUILT_BY, "release: ")
@@ -213,6 +224,13 @@ mod tests {
         let home = home_of("RUSTUP_HOME", ".rustup").expect("a home");
         toolchain.sysroot = home.join("toolchains/stable-x");
         assert!(toolchain.rust_src_advice().contains("--toolchain stable-x"));
+    }
+
+    #[test]
+    fn the_advice_for_another_toolchain_fits_how_the_program_was_installed() {
+        assert!(missing_advice(Origin::Clone).contains("in the clone"));
+        let packages = missing_advice(Origin::Packages);
+        assert!(packages.contains("cargo install") && !packages.contains("clone"), "{packages}");
     }
 
     #[test]

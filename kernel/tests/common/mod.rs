@@ -57,6 +57,8 @@ pub struct Start {
     /// Only HOME and a PATH without any toolchain.
     pub bare: bool,
     pub cwd: Option<PathBuf>,
+    /// Another program than the one under test.
+    pub binary: Option<PathBuf>,
 }
 
 /// Reply and outputs of one cell.
@@ -113,7 +115,7 @@ impl Client {
     pub fn start(start: Start) -> Self {
         let dir = tempfile::tempdir().expect("temp");
         let (info, path) = connection(dir.path());
-        let mut command = Command::new(binary());
+        let mut command = Command::new(start.binary.unwrap_or_else(binary));
         command.arg("kernel").arg("-f").arg(&path).stdin(Stdio::null());
         if start.bare {
             command.env_clear().env("PATH", "/usr/bin:/bin");
