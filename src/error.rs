@@ -58,7 +58,13 @@ impl Error {
 
     /// An error of kind [`ErrorKind::Io`] for a failed operation; `doing` describes the operation.
     pub fn io(doing: impl Into<String>, source: &std::io::Error) -> Self {
-        Self::new(ErrorKind::Io, doing, source.to_string())
+        let error = Self::new(ErrorKind::Io, doing, source.to_string());
+        match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                error.fix("free some space on that disk, then run the same again")
+            }
+            _ => error,
+        }
     }
 
     /// Sets the advice: what to do about the error.
