@@ -41,11 +41,11 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
         }
         Some("E0432" | "E0433") if names_no_crate(error) => {
             let name = name.split("::").next().unwrap_or(name);
-            Advice::instead_of_rustc(&match OF_PRELUDE.contains(&name) {
-                true => format!("`{name}` is a module of the lab: `use epsilab::prelude::*;`"),
-                false => {
-                    format!("a crate is added by the first line of a cell: `:dep {name} = \"*\"`")
-                }
+            let of_lab = format!("`{name}` is a module of the lab");
+            Advice::instead_of_rustc(&match name {
+                _ if OF_PRELUDE.contains(&name) => format!("{of_lab}: `use epsilab::prelude::*;`"),
+                _ if OF_LIBRARY.contains(&name) => format!("{of_lab}: `use epsilab::{name};`"),
+                _ => format!("a crate is added by the first line of a cell: `:dep {name} = \"*\"`"),
             })
         }
         Some("E0277") if message.starts_with("the `?` operator") && message.contains("Option") => {
@@ -86,10 +86,10 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
 }
 
 /// The modules that `use epsilab::prelude::*;` brings.
-const OF_PRELUDE: [&str; 11] = [
-    "audit", "data", "figures", "grid", "lab", "mask", "methods", "models", "nn", "privacy",
-    "recipes",
-];
+const OF_PRELUDE: [&str; 9] =
+    ["audit", "data", "figures", "lab", "mask", "models", "nn", "privacy", "recipes"];
+/// Other modules of the library.
+const OF_LIBRARY: [&str; 6] = ["device", "grid", "methods", "optim", "show", "tuning"];
 
 /// A path and `?`, as one asks for documentation in IPython.
 fn is_a_question(code: &str) -> bool {
@@ -159,7 +159,8 @@ pub fn of_variable(message: &str) -> String {
     {
         let name = rest.split('`').next().unwrap_or_default();
         return format!(
-            "the type of `{name}` can't be found\nwhat to do: give it one (`let {name}: Type = …;`)"
+            "the type of `{name}` can't be found\nwhat to do: give it one without `_` \
+             (`let {name}: Type = …;`)"
         );
     }
     let Some((name, rest)) =
@@ -219,8 +220,8 @@ mod tests {
     #[test]
     fn the_prelude_has_the_modules_that_are_advised() {
         #[allow(unused_imports)]
-        use epsilab::prelude::{
-            audit, data, figures, grid, lab, mask, methods, models, nn, privacy, recipes,
-        };
+        use epsilab::prelude::{audit, data, figures, lab, mask, models, nn, privacy, recipes};
+        #[allow(unused_imports)]
+        use epsilab::{device, grid, methods, optim, show, tuning};
     }
 }

@@ -182,7 +182,8 @@ fn misplaced_command(
     errors: &[&evcxr::CompilationError],
     source: &CellSource<'_>,
 ) -> Option<Failure> {
-    let spans = errors.iter().flat_map(|error| error.spanned_messages());
+    let at_a_colon = errors.iter().filter(|error| error.message().ends_with("found `:`"));
+    let spans = at_a_colon.flat_map(|error| error.spanned_messages());
     let mut lines = spans.filter_map(|message| Some(message.span?.start_line));
     let (line, name) = lines.find_map(|line| {
         let text = source.code.lines().nth(line.checked_sub(1)?)?;

@@ -13,7 +13,7 @@ pub struct Visibility {
 }
 
 /// What was found in the sources of one library. Values are true for public items. Names that occur
-/// several times are public if one of them is.
+/// several times are public if one of them is; fields of the standard library if all are.
 #[derive(Default)]
 struct Index {
     /// By type and name.
@@ -284,11 +284,14 @@ impl Parser<'_, '_> {
     }
 
     fn record_member(&mut self, member: Member, of: &str, name: &str, public: bool) {
+        let everywhere = self.index.is_std && member == Member::Field;
         let (members, any) = match member {
             Member::Field => (&mut self.index.fields, &mut self.index.any_field),
             Member::Method => (&mut self.index.methods, &mut self.index.any_method),
         };
-        *any.entry(name.into()).or_default() |= public;
+        // The standard library's fields are nearly all private, and some types are internal.
+        let found = any.entry(name.into()).or_insert(public);
+        *found = if everywhere { *found && public } else { *found || public };
         if !of.is_empty() {
             *members.entry((of.into(), name.into())).or_default() |= public;
         }
