@@ -91,6 +91,18 @@ fn values_are_shown_as_evcxr_shows_them() {
     }
     let (_, _, story) = kernel.run("vec![Bare]").error();
     assert!(story.contains("`Bare` has no `Debug` form"), "{story}");
+    for (code, shown) in [
+        ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary()", "linear: "),
+        ("epsilab::lab::runs()?", ""),
+        ("Average::default().to_string()", "\""),
+        ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary().layers().len()", "2"),
+    ] {
+        let result = kernel.run_ok(code);
+        let data = result.of("display_data").chain(result.of("execute_result")).next().cloned();
+        let text = data.expect(code)["data"]["text/plain"].as_str().map(str::to_owned);
+        let text = text.expect("a text");
+        assert!(text.starts_with(shown) && !text.contains("Summary {"), "{code}: {text}");
+    }
     // A value of the lab behind a pointer shows itself, not its `Debug` form.
     let shown = kernel.run_ok("data::glyphs_with(20, 5, 1)?").result();
     assert_eq!(kernel.run_ok("Box::new(data::glyphs_with(20, 5, 1)?)").result(), shown);
@@ -124,6 +136,10 @@ fn types_of_the_standard_library_are_found() {
         ("std::env::current_dir()?.join(\"x\")", "PathBuf"),
         ("7u32.checked_sub(8).is_none()", "bool"),
         ("1u32.to_le_bytes()", "[u8; 4]"),
+        (
+            "vec![1].iter().map(|a| (*a, 1.5)).collect::<std::collections::HashMap<_, _>>()",
+            "HashMap<i32, f64>",
+        ),
         ("(1.5f64.sqrt().max(0.0), i128::MAX.leading_zeros())", "(f64, u32)"),
     ] {
         kernel.run_ok(&format!("let found = {code};"));
@@ -171,7 +187,7 @@ fn common_mistakes_are_explained_in_a_line() {
         assert!(story.contains(help), "{code}\n{story}");
         assert!(!story.contains("evcxr") && !story.contains("_::"), "{story}");
     };
-    explained("let v = vec![1]; let w = v; v.len()", "`.clone()`");
+    explained("let v = vec![1]; let w = v; v.len()", "`v.clone()`");
     explained(
         "let data = epsilab::data::glyphs();\nlet n = data.size();",
         "put `?` behind the call",

@@ -1,16 +1,21 @@
 //! Display of values at the end of a cell, and their `show()`.
 
-use crate::data::Dataset;
+use crate::audit::{AuditReport, Membership, OneRunReport};
+use crate::data::{Augment, Dataset, Examples, PublicData, Vocabulary};
 use crate::device::DeviceSpec;
 use crate::engine::{AutoExecutor, ClipShares, Executor, GradientNorms, Proof};
 use crate::grid::{Grid, GridResult};
-use crate::lab::{BudgetView, Checked, LedgerView, Preview, Statement, record};
+use crate::lab::{BudgetView, Checked, LedgerView, Preview, Runs, Statement, record};
 use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
 use crate::methods::{Plan, PrivateSelection, Scaled};
-use crate::nn::Model;
-use crate::privacy::{Event, Meaning, Spent, TradeOff};
+use crate::nn::{Model, Summary, WeightReport};
+use crate::optim::LearningRate;
+use crate::privacy::{
+    Budget, Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Event, Meaning,
+    Spent, Stages, TradeOff,
+};
 use crate::show::{self, Bundle, Chart, Figure, Table, figures, format};
-use crate::train::{Curve, Run, RunRecord};
+use crate::train::{Curve, Divergence, Run, RunRecord};
 use crate::tuning::Tuned;
 
 impl<M> Tuned<M> {
@@ -86,7 +91,34 @@ macro_rules! shown_last {
     )*};
 }
 
-shown_last!(Chart, Figure, Table, Bundle, GridResult);
+shown_last!(Chart, Figure, Table, Bundle, GridResult, Runs);
+
+/// Implements both for types whose `Display` is what a user reads.
+macro_rules! shown_as_text {
+    ($($type:ty),* $(,)?) => {$(
+        shown!($type, |value| Bundle::text(value.to_string()));
+    )*};
+}
+
+shown_as_text!(
+    Summary,
+    WeightReport,
+    AuditReport,
+    OneRunReport,
+    Membership,
+    Divergence,
+    Budget,
+    Calibrated,
+    CalibratedBatchSize,
+    CalibratedDelta,
+    CalibratedSteps,
+    Stages,
+    LearningRate,
+    Augment,
+    Examples,
+    Vocabulary,
+    PublicData,
+);
 
 /// A figure whose text begins with `first`.
 fn with_text(figure: Figure, first: String) -> Bundle {

@@ -93,6 +93,11 @@ fn training() -> Event {
     Event::poisson(RATE, 1.1, 14_062)
 }
 
+/// The names that [`exercise`] takes.
+pub fn exercise_names() -> impl Iterator<Item = &'static str> {
+    EXERCISES.iter().map(|exercise| exercise.name)
+}
+
 /// Compares an answer with the right one of a notebook's exercise, within 3 %. The exercise is
 /// named by its notebook and number (`"02.1"`); NaN stands for "not answered yet". For exercises
 /// of your own there is [`check`].
@@ -101,7 +106,7 @@ fn training() -> Event {
 /// If no exercise has this name.
 pub fn exercise(name: &str, answer: f64) -> Result<Checked> {
     let Some(found) = EXERCISES.iter().find(|exercise| exercise.name == name) else {
-        let names: Vec<&str> = EXERCISES.iter().map(|exercise| exercise.name).collect();
+        let names: Vec<&str> = exercise_names().collect();
         let what = format!("exercise {name:?}");
         return Err(Error::new(ErrorKind::Setting, what, "no exercise has this name")
             .fix(format!("the exercises are {}", names.join(", "))));

@@ -21,7 +21,7 @@ mod verbs;
 
 pub use budget::{BudgetView, budget, remaining};
 pub use check::{Checked, check};
-pub use exercises::exercise;
+pub use exercises::{exercise, exercise_names};
 pub use ledger::{LedgerView, ledger};
 pub use norms::gradient_norms;
 pub use parameters::{Parameter, parameter};

@@ -1,6 +1,9 @@
 //! What errors of the compiler mean in a notebook, and what to do about them, in a line each.
 
 use super::errors::CellSource;
+use super::moves;
+use super::place;
+use super::wording::{self, readable};
 
 /// Lines below an error.
 #[derive(Default)]
@@ -11,17 +14,22 @@ pub struct Advice {
 }
 
 impl Advice {
-    fn beside_rustc(line: &str) -> Self {
+    pub fn beside_rustc(line: &str) -> Self {
         Self { lines: vec![format!("  = help: {line}")], replaces_rustc: false }
+    }
+
+    pub fn instead_of_rustc(line: &str) -> Self {
+        Self { replaces_rustc: true, ..Self::beside_rustc(line) }
     }
 }
 
 /// Advice for an error whose cause lies in the notebook, or that beginners often make.
 pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Advice {
-    let message = error.message();
+    let message = wording::headline(error);
     let name = message.split('`').nth(1).unwrap_or_default();
     let rustc_knows = error.help().iter().any(|help| help.contains("`?`"));
     match error.code() {
+        Some("E0382" | "E0505" | "E0597" | "E0373") => moves::advice(error, name),
         Some("E0423") if message.starts_with("expected value, found module") => {
             Advice { lines: source.variables.explain_missing(name, true), replaces_rustc: true }
         }
@@ -29,26 +37,102 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
             Advice { lines: source.variables.explain_missing(name, false), replaces_rustc: false }
         }
         Some("E0432" | "E0433") if name == "burn" || name.starts_with("burn::") => {
-            let line = source.code.lines().position(|line| line.contains("burn::"));
-            let mut lines: Vec<String> = line
-                .map(|at| format!(" --> cell {}, line {}", source.count, at + 1))
-                .into_iter()
-                .collect();
-            lines.push("  = help: the lab re-exports Burn: write `epsilab::burn::…`".into());
-            Advice { lines, replaces_rustc: true }
+            Advice::instead_of_rustc("the lab re-exports Burn: write `epsilab::burn::…`")
         }
+        Some("E0432" | "E0433") if names_no_crate(error) => {
+            let name = name.split("::").next().unwrap_or(name);
+            let of_lab = format!("`{name}` is a module of the lab");
+            Advice::instead_of_rustc(&match name {
+                _ if OF_PRELUDE.contains(&name) => format!("{of_lab}: `use epsilab::prelude::*;`"),
+                _ if OF_LIBRARY.contains(&name) => format!("{of_lab}: `use epsilab::{name};`"),
+                _ => format!("a crate is added by the first line of a cell: `:dep {name} = \"*\"`"),
+            })
+        }
+        Some("E0277") if message.starts_with("the `?` operator") && message.contains("Option") => {
+            Advice::beside_rustc("`?` on an `Option`: `.ok_or(\"why it is missing\")?`")
+        }
+        Some("E0277") if is_of_two_numbers(&message) => Advice::beside_rustc(
+            "the numbers have different types: convert one of them, as in `n as f64`",
+        ),
+        Some("E0308") if is_return_of_cell(error) => Advice::instead_of_rustc(
+            "a cell has no `return` with a value: write the value as its last line, without `;`",
+        ),
         Some("E0599" | "E0609") if is_of_result(&message) && !rustc_knows => Advice::beside_rustc(
             "the value is a `Result`: put `?` behind the call that makes it, as in `load()?`",
         ),
         Some("E0308") if has_result(error) && !rustc_knows => {
             Advice::beside_rustc("a value is still a `Result`: put `?` behind it")
         }
-        None => match reference(&message) {
-            Some(_) => Advice::beside_rustc(OWNED),
-            None => Advice::default(),
-        },
+        Some("E0658") if message.starts_with("the `!` type") => {
+            let line = error.json["spans"][0]["text"][0]["text"].as_str();
+            let name = line.and_then(place::kept_variable).unwrap_or("x");
+            Advice::instead_of_rustc(&format!(
+                "`{name}` would be kept, but its type contains that of code that never returns: \
+                 put the code into braces `{{ … }}`, or give it a type (`let {name}: Type = …;`)"
+            ))
+        }
+        Some("E0423") if is_a_question(source.code) => Advice::beside_rustc(&format!(
+            "a question mark before a name shows its documentation: `?{name}`"
+        )),
+        None if message.starts_with("there is no variable") => {
+            Advice { lines: source.variables.explain_missing(name, false), replaces_rustc: false }
+        }
+        None if message == "cannot find derive macro `Module` in this scope" => {
+            Advice::instead_of_rustc("`use epsilab::burn; use epsilab::burn::module::Module;`")
+        }
+        None if wording::reference(&error.message()).is_some() => Advice::beside_rustc(OWNED),
         _ => Advice::default(),
     }
+}
+
+/// The modules that `use epsilab::prelude::*;` brings.
+const OF_PRELUDE: [&str; 9] =
+    ["audit", "data", "figures", "lab", "mask", "models", "nn", "privacy", "recipes"];
+/// Other modules of the library.
+const OF_LIBRARY: [&str; 6] = ["device", "grid", "methods", "optim", "show", "tuning"];
+
+/// A path and `?`, as one asks for documentation in IPython.
+fn is_a_question(code: &str) -> bool {
+    let of_path = |c: char| c.is_alphanumeric() || "_:".contains(c);
+    code.trim().strip_suffix('?').is_some_and(|path| path.chars().all(of_path))
+}
+
+/// rustc advises to change a `Cargo.toml`, which a notebook does not have.
+fn names_no_crate(error: &evcxr::CompilationError) -> bool {
+    let says = |text: &str| text.contains("unlinked crate");
+    says(&error.message()) || error.spanned_messages().iter().any(|message| says(&message.label))
+}
+
+/// ``cannot add `{float}` to `usize` ``
+fn is_of_two_numbers(message: &str) -> bool {
+    const NUMBERS: [&str; 16] = [
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "u128",
+        "usize",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "i128",
+        "isize",
+        "f32",
+        "f64",
+        "{float}",
+        "{integer}",
+    ];
+    let types: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    message.starts_with("cannot ")
+        && types.len() == 2
+        && types.iter().all(|name| NUMBERS.contains(&name.trim_start_matches('&')))
+}
+
+/// `return` in a cell, which evcxr makes the body of a closure.
+fn is_return_of_cell(error: &evcxr::CompilationError) -> bool {
+    let of_cell = "expected `Result<(), EvcxrUserCodeError>`, found";
+    error.spanned_messages().iter().any(|message| message.label.starts_with(of_cell))
 }
 
 /// `no method named `len` found for enum `Result<…>``
@@ -69,20 +153,14 @@ const OWNED: &str = "keep a value of its own, by `.clone()`, `.to_owned()` or \
                      `.collect::<Vec<_>>()`; or put the code into braces `{ … }` if no later cell \
                      needs the variable";
 
-/// The variable of evcxr's message about a reference.
-fn reference(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix("The variable `")?;
-    let (name, rest) = rest.split_once('`')?;
-    rest.starts_with(" contains a reference").then_some(name)
-}
-
 /// evcxr's message about a variable that can't be kept, with advice. Other messages stay.
 pub fn of_variable(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("Couldn't automatically determine type of variable `")
     {
         let name = rest.split('`').next().unwrap_or_default();
         return format!(
-            "the type of `{name}` can't be found\nwhat to do: give it one (`let {name}: Type = …;`)"
+            "the type of `{name}` can't be found\nwhat to do: give it one without `_` \
+             (`let {name}: Type = …;`)"
         );
     }
     let Some((name, rest)) =
@@ -106,52 +184,9 @@ pub fn of_variable(message: &str) -> String {
     }
 }
 
-/// A message of the compiler with the name of the lab's crate, which it does not know, and without
-/// evcxr's way of putting things.
-pub fn readable(message: &str) -> String {
-    if let Some(name) = reference(message) {
-        return format!("`{name}` borrows from another variable, so it can't be kept");
-    }
-    let mut out = String::with_capacity(message.len());
-    let mut rest = message;
-    while let Some(at) = rest.find("_::") {
-        out.push_str(&rest[..at]);
-        let is_part = out.ends_with(|c: char| c == '_' || c.is_alphanumeric());
-        out.push_str(if is_part { "_::" } else { "epsilab::" });
-        rest = &rest[at + "_::".len()..];
-    }
-    out + rest
-}
-
-/// The compiler's help: a sentence, and the code that it suggests.
-pub fn help(text: &str) -> String {
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let sentence = readable(lines.next().unwrap_or_default());
-    let code: Vec<&str> = lines.collect();
-    let code = code.join(" ");
-    match code.is_empty() || sentence.contains(&format!("`{code}`")) {
-        true => sentence,
-        false => format!("{sentence}: `{}`", code.trim_start_matches(": ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_crate_of_the_lab_has_its_name() {
-        assert_eq!(readable("found `Result<_::Model, _>`"), "found `Result<epsilab::Model, _>`");
-        assert_eq!(readable("`a_::b` and `&_::c`"), "`a_::b` and `&epsilab::c`");
-    }
-
-    #[test]
-    fn help_shows_code_as_code_and_once() {
-        assert_eq!(help("add `;` here\n;"), "add `;` here");
-        assert_eq!(help("use a float literal\n.0"), "use a float literal: `.0`");
-        assert_eq!(help("give `q` a type\n: Vec<T>"), "give `q` a type: `Vec<T>`");
-        assert_eq!(help("remove the argument"), "remove the argument");
-    }
 
     #[test]
     fn variables_that_can_not_be_kept_are_explained() {
@@ -171,5 +206,22 @@ mod tests {
         assert!(is_of_result("no method named `len` found for enum `Result<T, E>` in the"));
         assert!(is_of_result("no field `a` on type `Result<u8, E>`"));
         assert!(!is_of_result("no method named `Result<` found for struct `A` in the"));
+    }
+
+    #[test]
+    fn only_numbers_of_two_types_are_to_be_converted() {
+        assert!(is_of_two_numbers("cannot add `{float}` to `usize`"));
+        assert!(is_of_two_numbers("cannot multiply `&f64` by `i32`"));
+        assert!(!is_of_two_numbers("cannot add `String` to `usize`"));
+        assert!(!is_of_two_numbers("cannot find `f64` in `u8`"));
+    }
+
+    /// A module that the prelude stops to export must not be advised.
+    #[test]
+    fn the_prelude_has_the_modules_that_are_advised() {
+        #[allow(unused_imports)]
+        use epsilab::prelude::{audit, data, figures, lab, mask, models, nn, privacy, recipes};
+        #[allow(unused_imports)]
+        use epsilab::{device, grid, methods, optim, show, tuning};
     }
 }

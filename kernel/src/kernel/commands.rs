@@ -84,6 +84,9 @@ impl Asked {
 /// # Errors
 /// A command that neither the lab nor evcxr has.
 pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure> {
+    if let Some(failure) = of_ipython(code) {
+        return Err(failure);
+    }
     let (mut help, mut time) = (false, false);
     let mut lines: Vec<String> = code.lines().map(str::to_owned).collect();
     let mut expanded = String::new();
@@ -118,13 +121,42 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
             false => lines.insert(last + 1, expanded),
         }
     }
-    Ok(Asked { code: lines.join("\n"), help, time })
+    let asked = Asked { code: lines.join("\n"), help, time };
+    match time && asked.is_answered() {
+        true => Err(Failure::new("CompileError", TIME_ALONE)),
+        false => Ok(asked),
+    }
+}
+
+const TIME_ALONE: &str = "`:time` has no code to measure\n\
+                          what to do: write the code below it in the same cell";
+
+/// What IPython understands and Rust does not.
+fn of_ipython(code: &str) -> Option<Failure> {
+    let first = code.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let text = match first.split_whitespace().next()? {
+        "?" | "??" => {
+            format!("`{first}` needs a name\nwhat to do: write it behind, as in `?Vec::push`")
+        }
+        magic if magic.starts_with('%') => format!(
+            "`{magic}` is a command of IPython\nwhat to do: commands begin with a colon here: \
+             `:time` above the code measures it, `:help` lists all commands"
+        ),
+        _ => return None,
+    };
+    Some(Failure::new("CompileError", &text))
+}
+
+/// The command in a line below code, where none is read.
+pub fn misplaced(line: &str) -> Option<&'static str> {
+    let name = command(line.trim())?;
+    names().find(|known| *known == name)
 }
 
 /// The name in a cell that asks for its documentation: `?Vec::push`, as in IPython.
 pub fn asked_about(code: &str) -> Option<&str> {
     let name = code.trim().strip_prefix('?')?.trim_start_matches('?').trim();
-    (!name.contains(['\n', ';'])).then_some(name)
+    (!name.is_empty() && !name.contains(['\n', ';'])).then_some(name)
 }
 
 /// The name of the command in a line.
@@ -140,7 +172,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn unknown(name: &str) -> Failure {
-    let likeness = |known: &str| strsim::jaro_winkler(name, known);
+    let typed = name.to_lowercase();
+    let likeness = |known: &str| strsim::jaro_winkler(&typed, known);
     let nearest = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     let advice = match nearest.filter(|nearest| likeness(nearest) > 0.8) {
         Some(nearest) => format!("did you mean `{nearest}`? `:help` lists all commands"),
@@ -222,7 +255,20 @@ mod tests {
     fn unknown_commands_are_errors_with_the_nearest_name() {
         let text = |code: &str| read(code, &[]).unwrap_err().traceback.join("\n");
         assert!(text(":ledgr").contains("did you mean `:ledger`?"), "{}", text(":ledgr"));
+        assert!(text(":HELP").contains("did you mean `:help`?"), "{}", text(":HELP"));
         assert!(text(":qqq\n1").contains("`:help` lists all"), "{}", text(":qqq\n1"));
+    }
+
+    #[test]
+    fn what_can_not_work_is_explained() {
+        let text = |code: &str| read(code, &[]).unwrap_err().traceback.join("\n");
+        assert!(text(":time").contains("no code to measure") && text(":time\n").contains("below"));
+        assert!(text("%%timeit\nf()").contains("`%%timeit` is a command of IPython"));
+        assert!(asked_about("?").is_none() && text(" ?").contains("needs a name"));
+        assert_eq!(
+            (misplaced("  :vars"), misplaced(":x"), misplaced("a")),
+            (Some(":vars"), None, None)
+        );
     }
 
     #[test]

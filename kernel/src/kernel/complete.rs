@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
-use evcxr::CommandContext;
+use evcxr::{CommandContext, Completions};
 use serde_json::{Value, json};
 
 use super::commands;
 use super::inspection;
+use super::names;
+use super::receiver;
 use super::visibility::{Member, Visibility};
 
 /// The reply without completions.
@@ -30,10 +32,11 @@ pub fn complete(
     code: &str,
     cursor: usize,
 ) -> Value {
-    if let Some(content) = complete_command(code, cursor) {
+    if let Some(content) = complete_command(code, cursor).or_else(|| names::complete(code, cursor))
+    {
         return content;
     }
-    let Ok(found) = context.completions(code, byte_of(code, cursor)) else {
+    let Some(found) = completions(context, code, byte_of(code, cursor)) else {
         return nothing_to_complete(cursor);
     };
     let (start, end) = (char_of(code, found.start_offset), char_of(code, found.end_offset));
@@ -61,6 +64,18 @@ pub fn complete(
         "status": "ok", "matches": matches, "cursor_start": start, "cursor_end": end,
         "metadata": { "_jupyter_types_experimental": types },
     })
+}
+
+/// What evcxr offers at a position.
+fn completions(context: &mut CommandContext, code: &str, byte: usize) -> Option<Completions> {
+    if let Ok(found) = context.completions(code, byte) {
+        return Some(found);
+    }
+    let (changed, more) = receiver::as_function(code, byte)?;
+    let mut found = context.completions(&changed, byte + more).ok()?;
+    found.start_offset -= more;
+    found.end_offset -= more;
+    Some(found)
 }
 
 /// Completions of the command that the cursor stands in.
@@ -174,7 +189,7 @@ impl Place {
 /// Content of an `inspect_reply`: describes the word at the cursor, or the call whose arguments the
 /// cursor is in.
 pub fn inspect(context: &mut CommandContext, code: &str, cursor: usize) -> Value {
-    let at = byte_of(code, cursor);
+    let at = before_question_mark(code, byte_of(code, cursor));
     for at in [Some(end_of_word(code, at)), open_call(&code[..at])].into_iter().flatten() {
         if let Ok((text, html)) = context.hover_at(code, at)
             && text != "No documentation found"
@@ -204,6 +219,15 @@ fn end_of_word(code: &str, byte: usize) -> usize {
     let rest = &code[byte..];
     let end = byte + rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     if code[end..].starts_with('(') { end + 1 } else { end }
+}
+
+/// Behind a question mark, the end of the name of the call before it.
+fn before_question_mark(code: &str, byte: usize) -> usize {
+    let before = code[..byte].trim_end_matches('?');
+    if before.len() == byte || !before.ends_with(')') {
+        return before.len();
+    }
+    open_call(&before[..before.len() - 1]).map_or(before.len(), |open| open - 1)
 }
 
 /// The position behind the bracket of the innermost call that is still open.
@@ -268,6 +292,15 @@ mod tests {
         assert_eq!(end_of_word("let größe = 1;", 6), "let größe".len());
         assert_eq!(end_of_word("x.len()", 3), "x.len(".len());
         assert_eq!(end_of_word("a + b", 1), 1);
+    }
+
+    #[test]
+    fn a_question_mark_belongs_to_the_call_before_it() {
+        let code = "let d = data::glyphs(f(1))?.len()";
+        let name = "let d = data::glyphs".len();
+        assert_eq!(before_question_mark(code, "let d = data::glyphs(f(1))?".len()), name);
+        assert_eq!(before_question_mark("x?", 2), 1);
+        assert_eq!(before_question_mark(code, name), name);
     }
 
     #[test]

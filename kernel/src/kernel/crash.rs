@@ -2,17 +2,20 @@
 
 use super::errors::Failure;
 use super::output::CellEnd;
+use super::panics;
 use super::variables::list;
 
 /// evcxr's text before the exit status.
 const STATUS: &str = "Subprocess terminated with status: ";
 
 /// What Rust's runtime prints when the stack or the memory is used up.
-const OF_RUNTIME: [&str; 4] = [
+const OF_RUNTIME: [&str; 6] = [
     "has overflowed its stack",
     "fatal runtime error:",
     "memory allocation of ",
     "note: run with `RUST_BACKTRACE=",
+    "thread caused non-unwinding panic",
+    " panicked in /rustc/",
 ];
 
 /// True for a line that Rust's runtime printed.
@@ -34,7 +37,7 @@ pub fn failure(how: &str, end: &CellEnd) -> Failure {
     };
     let mut failure = Failure::new("Crash", &text);
     let own = end.text.iter().filter(|line| !is_of_runtime(line) && !line.trim().is_empty());
-    failure.traceback.extend(own.cloned());
+    failure.traceback.extend(own.cloned().map(panics::without_places));
     failure
 }
 
@@ -63,6 +66,9 @@ fn cause(status: &str, lines: &[String]) -> String {
     let has_line = |words: &str| lines.iter().any(|line| line.contains(words));
     if has_line(OF_RUNTIME[0]) {
         return "the cell used up its stack, most likely by infinite recursion".into();
+    }
+    if has_line("panic in a destructor during cleanup") {
+        return "a destructor (`drop`) panicked while another panic was handled".into();
     }
     if let Some(code) = status.strip_prefix("exit status: ") {
         return format!("the cell ended its own process by exit({code})");
@@ -94,6 +100,7 @@ mod tests {
         for (how, said, expected) in [
             ("signal: 6 (SIGABRT)", "thread 'main' has overflowed its stack", "used up its stack"),
             ("signal: 6 (SIGABRT) (core dumped)", "", "aborted its own process"),
+            ("signal: 6 (SIGABRT)", "panic in a destructor during cleanup", "a destructor"),
             ("signal: 6 (SIGABRT)", "memory allocation of 8 bytes failed", "memory ran out"),
             ("signal: 11 (SIGSEGV)", "", "invalid memory"),
             ("signal: 9 (SIGKILL)", "", "memory ran out"),

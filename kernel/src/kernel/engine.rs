@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use evcxr::{CommandContext, EvalContext, EvalOutputs};
@@ -19,6 +18,7 @@ use super::input::Unanswered;
 use super::interrupt::Interrupted;
 use super::is_complete;
 use super::output::{CellEnd, Output, OutputContext};
+use super::panics;
 use super::variables::{Loss, Variables};
 use super::visibility::Visibility;
 use super::warm_up::{self, CELL, TYPES, dependency};
@@ -141,16 +141,11 @@ impl Engine {
             variables: Variables::default(),
             visibility: Arc::default(),
         };
-        let (index, sources) = (engine.visibility.clone(), engine.sources());
+        let (index, lab) = (engine.visibility.clone(), engine.lab.dir.clone());
         std::thread::spawn(move || {
-            index.get_or_init(|| Visibility::of_sources(&sources));
+            index.get_or_init(|| Visibility::of_lab(&lab));
         });
         Ok(engine)
-    }
-
-    /// The copy of the lab's sources that rust-analyzer reads.
-    fn sources(&self) -> PathBuf {
-        self.lab.dir.join("shim/src")
     }
 
     /// Runs one cell.
@@ -212,7 +207,8 @@ impl Engine {
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
         let end = self.output.finish(ran, crashed);
         let unanswered = context.inputs.end();
-        if code.lines().any(|line| line.trim() == ":clear") {
+        let cleared = code.lines().any(|line| line.trim() == ":clear");
+        if cleared {
             // evcxr forgot the lab, too; the process still has it loaded.
             let again = format!("{}\n{CELL}", dependency(&self.lab));
             let _ = guarded(|| self.evcxr.execute(&again));
@@ -223,7 +219,11 @@ impl Engine {
         {
             context.current.print("stdout", &times(outputs));
         }
-        let loss = if crashed { Loss::ProcessEnded } else { Loss::Moved };
+        let loss = match (crashed, cleared) {
+            (true, _) => Loss::ProcessEnded,
+            (_, true) => Loss::Cleared,
+            _ => Loss::Moved,
+        };
         let names: BTreeSet<String> =
             self.evcxr.variables_and_types().map(|(name, _)| name.to_owned()).collect();
         let lost = self.variables.update(names, count, loss);
@@ -266,7 +266,7 @@ impl Engine {
         if end.panicked && interrupted.requested {
             let mut failure = Failure::new("Interrupted", "the cell was stopped in a loop");
             // What panicked because of the stop, such as `join().unwrap()`.
-            failure.traceback.extend(end.text.iter().filter(|line| !line.is_empty()).cloned());
+            failure.traceback.extend(panics::after_stop(&end.text));
             failure.traceback.extend(self.variables.after_failure(lost, defines));
             return Some(failure);
         }
@@ -285,8 +285,8 @@ impl Engine {
 
     /// Content of a `complete_reply`; `None` if rust-analyzer panicked.
     pub fn complete(&mut self, code: &str, cursor: usize) -> Option<Value> {
-        let sources = self.sources();
-        let visibility = self.visibility.get_or_init(|| Visibility::of_sources(&sources));
+        let lab = &self.lab.dir;
+        let visibility = self.visibility.get_or_init(|| Visibility::of_lab(lab));
         guarded(|| complete::complete(&mut self.evcxr, visibility, code, cursor))
     }
 

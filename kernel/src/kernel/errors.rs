@@ -4,12 +4,16 @@ use epsilab::program;
 use serde_json::{Value, json};
 
 use super::advice;
+use super::commands;
 use super::crash;
 use super::disk;
+use super::moves;
 use super::output::CellEnd;
 use super::panics::{self, CellLine};
+use super::place::{self, Part};
 use super::printed::is_panic_header;
 use super::variables::Variables;
+use super::wording;
 
 /// The content of an `error` message.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +44,9 @@ impl Failure {
         let mut rest = Vec::new();
         let mut lines = text.iter().peekable();
         while let Some(line) = lines.next() {
-            if line.starts_with("note: run with `RUST_BACKTRACE=") {
+            if line.starts_with("note: run with `RUST_BACKTRACE=")
+                || line.starts_with("  panicked in /rustc/")
+            {
                 continue;
             }
             if !is_panic_header(line) {
@@ -49,9 +55,10 @@ impl Failure {
             }
             value = lines.peek().map(|line| (*line).clone()).or(value);
             place = panics::locate(line, source, cells).or(place);
-            // Line numbers of the generated file mean nothing to the user.
+            // Places in the generated file and in the standard library mean nothing to the user.
             if let Some(at) = line.split(" panicked at ").nth(1)
                 && !at.starts_with("src/lib.rs")
+                && !at.starts_with("/rustc/")
             {
                 rest.push(format!("  panicked in {}", at.trim_end_matches(':')));
             }
@@ -163,8 +170,24 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
         let traceback = vec![format!("error: {text}"), format!("  = help: {help}")];
         return Failure { name: "CompileError", value: text, traceback };
     }
+    if serious.iter().any(|error| error.message().contains("delimiter"))
+        && let Some((bracket, part)) = place::open_bracket(source.code)
+    {
+        let text = format!("`{bracket}` is never closed");
+        let mut traceback = vec![format!("error: {text}")];
+        traceback.extend(pointed(source, &part));
+        return Failure { name: "CompileError", value: text, traceback };
+    }
+    if let Some(failure) = misplaced_command(&serious, source) {
+        return failure;
+    }
+    let mut reported = Vec::new();
     for error in serious {
-        value.get_or_insert_with(|| advice::readable(&error.message()));
+        if moves::is_consequence(error, &reported) {
+            continue;
+        }
+        reported.push(error);
+        value.get_or_insert_with(|| wording::headline(error));
         if !traceback.is_empty() {
             traceback.push(String::new());
         }
@@ -172,6 +195,24 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
     }
     let value = value.unwrap_or_else(|| "the cell does not compile".into());
     Failure { name: "CompileError", value, traceback }
+}
+
+/// A command below code is a syntax error, with others that follow from it.
+fn misplaced_command(
+    errors: &[&evcxr::CompilationError],
+    source: &CellSource<'_>,
+) -> Option<Failure> {
+    let at_a_colon = errors.iter().filter(|error| error.message().ends_with("found `:`"));
+    let spans = at_a_colon.flat_map(|error| error.spanned_messages());
+    let mut lines = spans.filter_map(|message| Some(message.span?.start_line));
+    let (line, name) = lines.find_map(|line| {
+        let text = source.code.lines().nth(line.checked_sub(1)?)?;
+        Some((line, commands::misplaced(text)?))
+    })?;
+    let text = format!("commands stand before the code: move `{name}` to the top of the cell");
+    let mut traceback = vec![format!("error: {text}")];
+    traceback.extend(pointed(source, &Part { line, from: 1, to: name.len() + 1 }));
+    Some(Failure { name: "CompileError", value: text, traceback })
 }
 
 /// The type of a cell's value that can't be shown. The error itself lies in generated code, so
@@ -186,7 +227,7 @@ fn without_debug(error: &evcxr::CompilationError) -> Option<String> {
 fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
     let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
-    let said = advice::readable(&error.message());
+    let said = wording::headline(error);
     into.push(format!("{}{number}: {said}", error.level()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
@@ -195,10 +236,16 @@ fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut V
         messages.retain(|message| message.span.is_some());
     }
     let mut shown = None;
+    // Without a span, the error lies in generated code.
+    if error.spanned_messages().iter().all(|message| message.span.is_none())
+        && let Some(part) = place::of_error(error, code)
+    {
+        into.extend(pointed(source, &part));
+    }
     for message in messages {
         // evcxr fills an empty label with the message, which stands above already.
         let label = Some(message.label.as_str()).filter(|label| !label.ends_with(&error.message()));
-        let label = label.map(advice::readable);
+        let label = label.map(wording::readable);
         let Some(span) = message.span else {
             into.extend(
                 label.filter(|label| !label.is_empty()).map(|label| format!("  = {label}")),
@@ -223,9 +270,14 @@ fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut V
     if advice.replaces_rustc {
         return;
     }
-    for help in error.help() {
-        into.push(format!("  = help: {}", advice::help(&help)));
-    }
+    into.extend(wording::helps(error).into_iter().map(|help| format!("  = help: {help}")));
+}
+
+/// The line of a part, with a marker below it.
+fn pointed(source: &CellSource<'_>, part: &Part) -> Vec<String> {
+    let mut lines = vec![format!(" --> cell {}, line {}", source.count, part.line)];
+    lines.extend(underline(source.code, part.line, part.from, part.line, part.to));
+    lines
 }
 
 fn underline(code: &str, line: usize, from: usize, last: usize, to: usize) -> Vec<String> {
@@ -286,6 +338,8 @@ mod tests {
         assert_eq!(failure.value, "index out of bounds");
         let expected = ["Panic: index out of bounds", " --> cell 4, line 2", "2 | v[3]", "  | ^"];
         assert_eq!(failure.traceback, expected);
+        let text = lines(&["thread 'main' panicked at /rustc/5980/alloc/src/a.rs:28:5:", "full"]);
+        assert_eq!(Failure::panic(&text, &source, &cells).traceback, ["Panic: full"]);
         let text = lines(&["thread 'main' panicked at /burn/tensor.rs:3:4:", "shapes", "more"]);
         let failure = Failure::panic(&text, &source, &cells);
         let expected = ["Panic: shapes", "  panicked in /burn/tensor.rs:3:4", "more"];

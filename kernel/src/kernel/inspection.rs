@@ -35,10 +35,32 @@ pub fn shorten(html: &str) -> String {
 }
 
 fn lines_of_signature(html: &str) -> Vec<String> {
-    let mut lines: Vec<String> = html.lines().map(str::to_owned).collect();
+    let mut lines = without_private_fields(html);
     if lines.len() > SIGNATURE_LINES {
         lines.truncate(SIGNATURE_LINES);
         lines.push("…</code></pre>".into());
+    }
+    lines
+}
+
+/// A public struct as its user sees it, as in rustdoc.
+fn without_private_fields(html: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let (mut inside, mut dropped) = (false, false);
+    for line in html.lines() {
+        let is_field = inside && line.starts_with("    ");
+        if is_field && !line.trim_start().starts_with("pub ") {
+            dropped = true;
+            continue;
+        }
+        if inside && line.starts_with('}') {
+            if std::mem::take(&mut dropped) {
+                lines.push("    /* private fields */".into());
+            }
+            inside = false;
+        }
+        inside |= line.contains("pub struct ") && line.ends_with('{');
+        lines.push(line.into());
     }
     lines
 }
@@ -149,6 +171,17 @@ pub fn plain(html: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn private_fields_are_not_shown() {
+        let html = "<pre><code>pub struct A {\n    pub(crate) a: u8,\n    pub b: u8,\n    \
+                    pub(in ...) c: u8,\n}\n</code></pre>";
+        let expected = "<pre><code>pub struct A {\n    pub b: u8,\n    /* private fields */\n}\n\
+                        </code></pre>";
+        assert_eq!(without_private_fields(html).join("\n"), expected);
+        let own = "struct A {\n    a: u8,\n}";
+        assert_eq!(without_private_fields(own).join("\n"), own);
+    }
 
     #[test]
     fn signature_and_first_paragraph_stay_and_long_sections_are_cut() {

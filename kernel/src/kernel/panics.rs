@@ -52,6 +52,34 @@ pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<Cel
     best.map(|(_, line)| line)
 }
 
+/// Printed text without places in the generated file, which mean nothing to the user.
+pub fn without_places(text: String) -> String {
+    const PLACE: &str = " panicked at src/lib.rs:";
+    if !text.contains(PLACE) {
+        return text;
+    }
+    let lines = text.split_inclusive('\n').map(|line| match line.split_once(PLACE) {
+        Some((thread, place)) if thread.starts_with("thread '") => {
+            format!("{thread} panicked:{}", if place.ends_with('\n') { "\n" } else { "" })
+        }
+        _ => line.to_owned(),
+    });
+    lines.collect()
+}
+
+/// The lines that panics after a stop print, without those that only repeat the stop.
+pub fn after_stop(text: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.iter().filter(|line| !line.is_empty()) {
+        if line == "a scoped thread panicked" {
+            lines.pop_if(|header| header.starts_with("thread '"));
+            continue;
+        }
+        lines.push(without_places(line.clone()));
+    }
+    lines
+}
+
 /// Column, from 0, at which `text` contains `wanted`. Short pieces such as a bracket must be the
 /// whole line.
 fn find(text: &str, wanted: &str) -> Option<usize> {
@@ -100,5 +128,18 @@ mod tests {
     fn other_files_and_lines_beyond_the_end_have_no_cell() {
         assert_eq!(locate("thread 'a' panicked at /burn/src/a.rs:1:2:", "x", &[]), None);
         assert_eq!(found(99, "check(a);", &[(1, "check(a);")]), None);
+    }
+
+    #[test]
+    fn places_in_the_generated_file_are_not_shown() {
+        let text = "a\nthread '<unnamed>' panicked at src/lib.rs:1:2:\nboom\n";
+        assert_eq!(without_places(text.into()), "a\nthread '<unnamed>' panicked:\nboom\n");
+        let other = "thread 'a' panicked at /burn/a.rs:1:2:\nx";
+        assert_eq!(without_places(other.into()), other);
+        let header = "thread '<unnamed>' panicked at src/lib.rs:1:2:".to_owned();
+        let stopped = [header.clone(), "a scoped thread panicked".into()];
+        assert!(after_stop(&stopped).is_empty());
+        let unwrapped = after_stop(&[String::new(), header, "called `Result::unwrap()`".into()]);
+        assert_eq!(unwrapped, ["thread '<unnamed>' panicked:", "called `Result::unwrap()`"]);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::crash;
+use super::panics;
 
 /// One of the two streams that cells print to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,7 +54,11 @@ impl Piece {
     }
 
     fn into_text(self) -> (Stream, String) {
-        (self.stream, without_overwritten(self.text))
+        let text = without_overwritten(self.text);
+        match self.stream {
+            Stream::Stdout => (self.stream, text),
+            Stream::Stderr => (self.stream, panics::without_places(text)),
+        }
     }
 }
 
@@ -257,6 +262,14 @@ mod tests {
         printed.push(Stream::Stderr, "\nthread 'main' panicked at b:1:2:\nwhy\n");
         assert_eq!(printed.take_failure(true), ["thread 'main' panicked at b:1:2:", "why"]);
         assert_eq!(printed.take_all(), [(Stream::Stderr, caught.to_owned())]);
+    }
+
+    #[test]
+    fn the_panic_of_a_thread_names_no_place_in_generated_code() {
+        let mut printed = Printed::default();
+        printed.push(Stream::Stderr, "\nthread 'a' panicked at src/lib.rs:9:1:\nwhy\n");
+        let text: String = printed.take_all().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(text, "\nthread 'a' panicked:\nwhy\n");
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub enum Loss {
     Moved,
     /// It went down with the cell process.
     ProcessEnded,
+    /// The user asked to forget it, by `:clear`.
+    Cleared,
 }
 
 /// Follows the variables from cell to cell.
@@ -43,6 +45,10 @@ impl Variables {
             ],
             Some((cell, Loss::ProcessEnded)) => vec![
                 format!("  = note: `{name}` was lost in cell {cell}, when the cell process ended"),
+                format!("  = help: run the cell that makes `{name}` again"),
+            ],
+            Some((cell, Loss::Cleared)) => vec![
+                format!("  = note: `:clear` in cell {cell} forgot `{name}`"),
                 format!("  = help: run the cell that makes `{name}` again"),
             ],
             None if module => vec![
@@ -105,7 +111,10 @@ mod tests {
         assert!(variables.explain_missing("a", false)[0].contains("cell 2 moved"));
         assert_eq!(variables.update(names(""), 3, Loss::ProcessEnded), ["b"]);
         assert!(variables.explain_missing("b", false)[0].contains("lost in cell 3"));
-        variables.update(names("a"), 4, Loss::Moved);
+        variables.update(names("c"), 4, Loss::Moved);
+        assert_eq!(variables.update(names(""), 5, Loss::Cleared), ["c"]);
+        assert!(variables.explain_missing("c", false)[0].contains("`:clear` in cell 5"));
+        variables.update(names("a"), 6, Loss::Moved);
         assert!(variables.explain_missing("a", true)[0].contains("was not run"));
     }
 

@@ -1,16 +1,21 @@
-//! Which items of the lab a cell can name.
+//! Which items of the lab, of Burn and of the standard library a cell can name.
 //!
 //! rust-analyzer offers private items as well, because it takes every source file for one that the
-//! user edits. This index of the lab's sources tells which ones a cell can't use. Items made by
-//! macros are not in it; they count as public.
+//! user edits. Indices of the sources tell which ones a cell can't use. Items made by macros are
+//! not in them; they count as public. Unstable items of the standard library count as private.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// What was found in the sources. Values are true for public items. Names that occur several times
-/// are public if one of them is.
-#[derive(Default)]
+/// The indices, the lab's own first.
 pub struct Visibility {
+    indices: Vec<Index>,
+}
+
+/// What was found in the sources of one library. Values are true for public items. Names that occur
+/// several times are public if one of them is; fields of the standard library if all are.
+#[derive(Default)]
+struct Index {
     /// By type and name.
     fields: HashMap<(String, String), bool>,
     methods: HashMap<(String, String), bool>,
@@ -20,6 +25,8 @@ pub struct Visibility {
     /// By name alone.
     any_field: HashMap<String, bool>,
     any_method: HashMap<String, bool>,
+    /// Implementations of traits do not tell whether a method is stable.
+    is_std: bool,
 }
 
 /// A member of a value.
@@ -30,13 +37,55 @@ pub enum Member {
 }
 
 impl Visibility {
-    /// Reads all Rust files below `dir`.
-    pub fn of_sources(dir: &Path) -> Self {
-        let mut index = Self::default();
-        index.add_folder(dir);
-        index
+    /// Reads the sources in the folder of a lab.
+    pub fn of_lab(dir: &Path) -> Self {
+        let folders = ["shim/src", "rust-src", "shim/ra"];
+        let indices = folders.iter().map(|folder| {
+            let mut index = Index { is_std: *folder == "rust-src", ..Index::default() };
+            index.add_folder(&dir.join(folder));
+            index
+        });
+        Self { indices: indices.collect() }
     }
 
+    /// True if a type of this name is in the sources.
+    pub fn knows_type(&self, name: &str) -> bool {
+        self.of_type(name).is_some()
+    }
+
+    fn of_type(&self, name: &str) -> Option<&Index> {
+        self.indices.iter().find(|index| index.types.contains(name))
+    }
+
+    /// False if a cell can't use this member. `receiver`: name of the type if it is known.
+    pub fn is_usable(&self, member: Member, receiver: Option<&str>, name: &str) -> bool {
+        let found = match receiver.and_then(|of| Some((of, self.of_type(of)?))) {
+            Some((of, index)) => index.member(member, of, name).or(index.any(member, name)),
+            None => self.indices.iter().find_map(|index| index.any(member, name)),
+        };
+        found.unwrap_or(true)
+    }
+
+    /// True if the type has this public method or field of its own, not by a trait.
+    pub fn is_inherent(&self, receiver: Option<&str>, name: &str) -> bool {
+        match receiver {
+            Some(of) => self.of_type(of).is_some_and(|index| {
+                let field = index.member(Member::Field, of, name);
+                field.or(index.member(Member::Method, of, name)) == Some(true)
+            }),
+            None => self.indices[0].any(Member::Method, name) == Some(true),
+        }
+    }
+
+    /// False if a cell can't use the item `name` of a module or type.
+    pub fn is_usable_in(&self, parent: &str, name: &str) -> bool {
+        let key = (parent.to_owned(), name.to_owned());
+        let of = |index: &Index| index.items.get(&key).or_else(|| index.methods.get(&key)).copied();
+        self.indices.iter().find_map(of).unwrap_or(true)
+    }
+}
+
+impl Index {
     fn add_folder(&mut self, dir: &Path) {
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -55,36 +104,14 @@ impl Visibility {
         Parser { tokens: &tokens, at: 0, index: self }.items(&Scope::Module(module.to_owned()));
     }
 
-    /// True if a type of this name is in the sources.
-    pub fn knows_type(&self, name: &str) -> bool {
-        self.types.contains(name)
+    fn member(&self, member: Member, of: &str, name: &str) -> Option<bool> {
+        let members = if member == Member::Field { &self.fields } else { &self.methods };
+        members.get(&(of.to_owned(), name.to_owned())).copied()
     }
 
-    /// False if a cell can't use this member. `receiver`: name of the type if it is known.
-    pub fn is_usable(&self, member: Member, receiver: Option<&str>, name: &str) -> bool {
-        let (members, any) = match member {
-            Member::Field => (&self.fields, &self.any_field),
-            Member::Method => (&self.methods, &self.any_method),
-        };
-        let of_type = receiver.and_then(|of| members.get(&(of.to_owned(), name.to_owned())));
-        of_type.or_else(|| any.get(name)).copied().unwrap_or(true)
-    }
-
-    /// True if the type has this public method or field of its own, not by a trait.
-    pub fn is_inherent(&self, receiver: Option<&str>, name: &str) -> bool {
-        match receiver {
-            Some(of) => {
-                let key = (of.to_owned(), name.to_owned());
-                self.fields.get(&key).or_else(|| self.methods.get(&key)) == Some(&true)
-            }
-            None => self.any_method.get(name) == Some(&true),
-        }
-    }
-
-    /// False if a cell can't use the item `name` of a module or type.
-    pub fn is_usable_in(&self, parent: &str, name: &str) -> bool {
-        let key = (parent.to_owned(), name.to_owned());
-        self.items.get(&key).or_else(|| self.methods.get(&key)).copied().unwrap_or(true)
+    fn any(&self, member: Member, name: &str) -> Option<bool> {
+        let any = if member == Member::Field { &self.any_field } else { &self.any_method };
+        any.get(name).copied()
     }
 }
 
@@ -105,14 +132,23 @@ enum Scope {
     Module(String),
     /// Inherent methods of a type.
     Impl(String),
-    /// Methods of a trait or its implementation, which are as public as the trait.
+    /// Methods of a trait, which are as public as the trait.
     Trait,
+    /// Methods of an implementation of a trait.
+    Implementation,
+}
+
+/// What attributes say of the item below them.
+#[derive(Clone, Copy, Default)]
+struct Attributes {
+    is_test: bool,
+    is_unstable: bool,
 }
 
 struct Parser<'a, 'b> {
     tokens: &'a [&'a str],
     at: usize,
-    index: &'b mut Visibility,
+    index: &'b mut Index,
 }
 
 impl Parser<'_, '_> {
@@ -131,34 +167,40 @@ impl Parser<'_, '_> {
 
     /// Reads items up to the bracket that closes the scope.
     fn items(&mut self, scope: &Scope) {
-        let mut is_test = false;
+        let mut attributes = Attributes::default();
         while !self.is_done() {
             match self.peek() {
                 "}" => {
                     self.at += 1;
                     return;
                 }
-                "#" => is_test |= self.attribute(),
+                "#" => {
+                    let more = self.attribute();
+                    attributes.is_test |= more.is_test;
+                    attributes.is_unstable |= more.is_unstable;
+                }
                 _ => {
                     let before = self.at;
-                    self.item(scope, std::mem::take(&mut is_test));
+                    self.item(scope, std::mem::take(&mut attributes));
                     self.at = self.at.max(before + 1);
                 }
             }
         }
     }
 
-    /// Skips an attribute; true for `#[cfg(test)]`.
-    fn attribute(&mut self) -> bool {
+    /// Reads an attribute.
+    fn attribute(&mut self) -> Attributes {
         self.at += 1;
         if self.peek() == "!" {
             self.at += 1;
         }
         let start = self.at;
         self.skip_group();
-        self.tokens[start..self.at.min(self.tokens.len())]
-            .windows(3)
-            .any(|w| w == ["cfg", "(", "test"])
+        let tokens = &self.tokens[start..self.at.min(self.tokens.len())];
+        Attributes {
+            is_test: tokens.windows(3).any(|w| w == ["cfg", "(", "test"]),
+            is_unstable: tokens.get(1) == Some(&"unstable"),
+        }
     }
 
     fn visibility(&mut self) -> bool {
@@ -173,8 +215,8 @@ impl Parser<'_, '_> {
         true
     }
 
-    fn item(&mut self, scope: &Scope, is_test: bool) {
-        let public = self.visibility();
+    fn item(&mut self, scope: &Scope, Attributes { is_test, is_unstable }: Attributes) {
+        let public = self.visibility() && !is_unstable;
         while matches!(self.peek(), "unsafe" | "async" | "extern" | "default")
             || (self.peek() == "const" && self.tokens.get(self.at + 1) == Some(&"fn"))
         {
@@ -187,7 +229,9 @@ impl Parser<'_, '_> {
                 match scope {
                     Scope::Module(module) => self.record_item(module, &name, public),
                     Scope::Impl(of) => self.record_member(Member::Method, of, &name, public),
-                    Scope::Trait => self.record_member(Member::Method, "", &name, true),
+                    Scope::Trait => self.record_member(Member::Method, "", &name, !is_unstable),
+                    Scope::Implementation if self.index.is_std => {}
+                    Scope::Implementation => self.record_member(Member::Method, "", &name, true),
                 }
                 self.skip_item();
             }
@@ -240,11 +284,14 @@ impl Parser<'_, '_> {
     }
 
     fn record_member(&mut self, member: Member, of: &str, name: &str, public: bool) {
+        let everywhere = self.index.is_std && member == Member::Field;
         let (members, any) = match member {
             Member::Field => (&mut self.index.fields, &mut self.index.any_field),
             Member::Method => (&mut self.index.methods, &mut self.index.any_method),
         };
-        *any.entry(name.into()).or_default() |= public;
+        // The standard library's fields are nearly all private, and some types are internal.
+        let found = any.entry(name.into()).or_insert(public);
+        *found = if everywhere { *found && public } else { *found || public };
         if !of.is_empty() {
             *members.entry((of.into(), name.into())).or_default() |= public;
         }
@@ -323,7 +370,7 @@ impl Parser<'_, '_> {
                 _ => {}
             }
         }
-        if of_trait { Scope::Trait } else { Scope::Impl(name) }
+        if of_trait { Scope::Implementation } else { Scope::Impl(name) }
     }
 
     /// Moves behind the bracket that opens the body. False if the item has none.
@@ -449,7 +496,7 @@ mod tests {
 
     #[test]
     fn private_items_are_told_from_public_ones() {
-        let mut index = Visibility::default();
+        let mut index = Index::default();
         let code = r##"
             mod hidden; pub mod shown { fn f() {} }
             use crate::{a::Inner, Error as E}; pub use x::{y, z};
@@ -464,6 +511,7 @@ mod tests {
             pub trait Train { fn train(&self); }
         "##;
         index.add_file("methods", code);
+        let index = Visibility { indices: vec![index] };
         let plan = Some("Plan");
         for (name, usable) in [
             ("epochs", true),
@@ -484,5 +532,40 @@ mod tests {
         }
         assert!(index.is_usable_in("methods", "z") && index.is_usable_in("methods", "unknown"));
         assert!(!index.is_usable_in("shown", "f") && !index.is_usable_in("Plan", "origin"));
+    }
+
+    #[test]
+    fn unstable_and_private_members_of_the_standard_library_are_not_usable() {
+        let mut std = Index { is_std: true, ..Index::default() };
+        let code = r#"
+            pub struct Vec<T> { buf: RawVec<T>, len: usize }
+            impl<T> Vec<T> {
+                #[stable(feature = "rust1")] pub fn push(&mut self, value: T) {}
+                #[unstable(feature = "x")] pub fn into_raw_parts(self) {}
+            }
+            pub trait Iterator {
+                #[unstable(feature = "y")] fn advance_by(&mut self) {}
+                fn count(self) -> usize { 0 }
+            }
+            impl Iterator for Vec<u8> { fn advance_by(&mut self) {} fn count(self) -> usize { 0 } }
+        "#;
+        std.add_file("vec", code);
+        let mut lab = Index::default();
+        // Nothing that the lab has of the same name counts for the types of others.
+        lab.add_file("a", "pub struct A { pub buf: u8 } impl A { fn push(&self) {} }");
+        let index = Visibility { indices: vec![lab, std] };
+        for receiver in [Some("Vec"), None] {
+            for (name, usable) in
+                [("into_raw_parts", false), ("advance_by", false), ("count", true)]
+            {
+                assert_eq!(index.is_usable(Member::Method, receiver, name), usable, "{name}");
+            }
+        }
+        let vec = Some("Vec");
+        assert!(index.is_usable(Member::Method, vec, "push"));
+        assert!(!index.is_usable(Member::Field, vec, "buf"));
+        assert!(!index.is_usable(Member::Field, None, "len"));
+        assert!(index.is_usable(Member::Field, Some("A"), "buf"));
+        assert!(index.is_inherent(vec, "push") && !index.is_inherent(vec, "count"));
     }
 }

@@ -1,0 +1,70 @@
+//! Advice about values that move away, and about closures and threads that outlive what they use.
+
+use super::advice::Advice;
+
+/// Advice for the errors E0382, E0505, E0597 and E0373. `name`: the variable.
+pub fn advice(error: &evcxr::CompilationError, name: &str) -> Advice {
+    let labels: Vec<&str> =
+        error.spanned_messages().iter().map(|message| message.label.as_str()).collect();
+    let children = error.json["children"].as_array();
+    let notes = children.into_iter().flatten().filter_map(|child| child["message"].as_str());
+    let notes: Vec<&str> = notes.collect();
+    let name = match error.code() {
+        Some("E0373") => error.message().split('`').nth(1).unwrap_or(name).to_owned(),
+        _ => name.to_owned(),
+    };
+    let has = |texts: &[&str], words: &str| texts.iter().any(|text| text.contains(words));
+    let outlives = has(&labels, "for `'static`") || error.code() == Some("E0373");
+    match error.code() {
+        _ if outlives => Advice::instead_of_rustc(&format!(
+            "a thread or closure that may outlive the cell can't borrow `{name}`: write `move ||`, \
+             with `let {name} = {name}.clone();` before it if the variable is to stay; \
+             `std::thread::scope` lends without a clone"
+        )),
+        Some("E0382") => Advice::instead_of_rustc(&of_move(&name, &labels, &notes)),
+        _ => Advice::default(),
+    }
+}
+
+/// How to keep a value. `labels` and `notes`: what rustc says of the places.
+fn of_move(name: &str, labels: &[&str], notes: &[&str]) -> String {
+    let is_said = |texts: &[&str], words: &str| texts.iter().any(|text| text.contains(words));
+    let moves = is_said(labels, "into closure");
+    if is_said(labels, "call to `.into_iter()`") {
+        return format!("the loop moves `{name}`: `for … in &{name}` keeps it");
+    }
+    if is_said(notes, "implemented `Clone`") {
+        return format!("a value without `Clone` moves: lend it by `&{name}`, or make it again");
+    }
+    match moves {
+        true => format!("the closure moves `{name}`: give it a clone, `{name}.clone()`"),
+        false => format!("the value moves: `{name}.clone()` there keeps it, and so does `&{name}`"),
+    }
+}
+
+/// Whether the error follows from one about the same variable that is reported already: rustc
+/// reports a borrow that lasts too long a second time where generated code keeps the variable.
+pub fn is_consequence(
+    error: &evcxr::CompilationError,
+    earlier: &[&evcxr::CompilationError],
+) -> bool {
+    let name = |of: &evcxr::CompilationError| of.message().split('`').nth(1).map(str::to_owned);
+    error.code() == Some("E0505")
+        && earlier.iter().any(|e| e.code() == Some("E0597") && name(e) == name(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_is_answered_with_what_keeps_the_value() {
+        let said = |labels: &[&str], notes: &[&str]| of_move("v", labels, notes);
+        assert!(said(&["value moved here"], &[]).contains("`v.clone()` there"));
+        let of_loop = "`v` moved due to this implicit call to `.into_iter()`";
+        assert!(said(&[of_loop], &[]).contains("`for … in &v`"));
+        let text = said(&[], &["if `V` implemented `Clone`, you could clone the value"]);
+        assert!(text.contains("`&v`") && !text.contains(".clone()"), "{text}");
+        assert!(said(&["value moved into closure here"], &[]).contains("the closure moves"));
+    }
+}

@@ -1,0 +1,55 @@
+//! Completions behind a dot that evcxr can't give.
+//!
+//! For a member that can be called, such as the closure in an iterator's `map`, rust-analyzer edits
+//! the code at two places: `(a.f)()`. evcxr then gives no completion at all. Where a function is
+//! expected, rust-analyzer edits only the name.
+
+use ra_ap_syntax::ast::{self, AstNode};
+use ra_ap_syntax::{Edition, SourceFile, TextSize, TokenAtOffset};
+
+/// Where a function is expected.
+const BEFORE: &str = "{ let _f: fn() = ";
+const BEHIND: &str = "; }";
+
+/// The code with the word at `byte`, and what it is a member of, where a function is expected.
+/// Returns also by how much the position grows. `None` if there is no dot before the word.
+pub fn as_function(code: &str, byte: usize) -> Option<(String, usize)> {
+    let before = &code[..byte];
+    let word = before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+    let receiver = receiver(&before[..word])?;
+    let changed = [&code[..receiver], BEFORE, &code[receiver..byte], BEHIND, &code[byte..]];
+    Some((changed.concat(), BEFORE.len()))
+}
+
+/// Where the expression before the dot at the end begins.
+fn receiver(code: &str) -> Option<usize> {
+    const FUNCTION: &str = "fn f() {";
+    let dot = code.trim_end().strip_suffix('.')?.len() + FUNCTION.len();
+    let file = SourceFile::parse(&format!("{FUNCTION}{code}x"), Edition::Edition2024).tree();
+    let at = file.syntax().token_at_offset(TextSize::try_from(dot).ok()?);
+    let token = match at {
+        TokenAtOffset::Single(token) | TokenAtOffset::Between(_, token) => token,
+        TokenAtOffset::None => return None,
+    };
+    let field = token.parent().and_then(ast::FieldExpr::cast)?;
+    let start = usize::from(field.expr()?.syntax().text_range().start());
+    start.checked_sub(FUNCTION.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_receiver_is_moved_to_where_a_function_is_expected() {
+        let changed = |before: &str, behind: &str| {
+            as_function(&format!("{before}{behind}"), before.len()).map(|(code, _)| code)
+        };
+        let expected = "let a = { let _f: fn() = v.iter().map(|x| x + 1).fi; };";
+        assert_eq!(changed("let a = v.iter().map(|x| x + 1).fi", ";").as_deref(), Some(expected));
+        let two_lines = changed("let w = 1;\nw.", "").unwrap();
+        assert_eq!(two_lines, "let w = 1;\n{ let _f: fn() = w.; }");
+        assert_eq!(changed("a::b", ""), None);
+        assert_eq!(changed("let a = 1", ""), None);
+    }
+}
