@@ -12,6 +12,7 @@ mod tests;
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::Ledger;
 use crate::privacy::digits::{count, counted};
 use crate::show;
 use crate::store::{Store, run_id};
@@ -58,20 +59,37 @@ pub(crate) fn train(
 ) -> Result<Run> {
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = Listening::start();
-    let ledger = store.ledger(data)?;
+    train_charged(store, &store.ledger(data)?, id, plan, model, data, observer)
+}
+
+/// As [`train`], charged to a ledger that the caller took from the store: the runs of a grid share
+/// one, because opening it reads the record of every stored run.
+///
+/// # Errors
+/// As [`train::fit`].
+pub(crate) fn train_charged(
+    store: &Store,
+    ledger: &Ledger,
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    let _listening = Listening::start();
     let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
     match keeper.as_ref().and_then(Keeper::found) {
         Some(checkpoint) => observer.noted(&goes_on(checkpoint)),
         None => {
-            if let Some(words) = earlier::attempts(&ledger, id, plan)? {
+            if let Some(words) = earlier::attempts(ledger, id, plan)? {
                 observer.noted(&words);
             }
         }
     }
     let trained = match plan.selection() {
-        Some(selection) => train::fit_best_of(id, plan, selection, model, data, &ledger, observer),
+        Some(selection) => train::fit_best_of(id, plan, selection, model, data, ledger, observer),
         None => {
-            train::fit_with_checkpoints(id, plan, model, data, &ledger, keeper.as_mut(), observer)
+            train::fit_with_checkpoints(id, plan, model, data, ledger, keeper.as_mut(), observer)
         }
     };
     let stored = match &trained {

@@ -7,15 +7,18 @@
 //!
 //! A stored run that is missing in its ledger is evidence of a lost ledger ([`evidence`]).
 
+mod books;
 mod claim;
 mod draft;
 mod evidence;
 mod home;
+pub(crate) mod host;
 mod overview;
 mod record;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use books::Books;
 pub use home::home;
 pub use overview::{RunState, RunSummary};
 
@@ -85,10 +88,7 @@ impl Store {
     /// # Errors
     /// As [`Store::known_ledger`].
     pub(crate) fn ledger_in_words(&self, data: &Dataset) -> Result<String> {
-        let runs =
-            self.known_ledger(data)?.map_or(Ok(0), |ledger| ledger.runs().map(|r| r.len()))?;
-        let runs = if runs == 0 { "no run".to_owned() } else { counted(runs, "run") };
-        Ok(format!("{}: {runs} on these data so far", self.ledgers().display()))
+        Books::open(self, data).map(|books| books.in_words())
     }
 
     /// Copies the entries of ledgers under former origins of the data. Earlier versions kept a
@@ -229,7 +229,8 @@ impl Store {
         let Some(run) = self.finished(id, model, data)? else { return Ok(None) };
         start::check(run.plan(), model, data)?;
         if let Some(ledger) = self.known_ledger(data)? {
-            evidence::released_as_charged(&self.folder(id), run.record(), &ledger)?;
+            let account = ledger.account()?;
+            evidence::released_as_charged(&self.folder(id), run.record(), &account)?;
         }
         Ok(Some(run))
     }

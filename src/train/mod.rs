@@ -23,7 +23,7 @@ mod steps;
 mod trials;
 mod writer;
 
-pub(crate) use attempt::is_attempt_at;
+pub(crate) use attempt::{attempted, is_attempt_at};
 pub use checkpoint::{CheckpointHeader, Checkpointed, Resumption};
 pub use curve::{Curve, Point};
 pub use divergence::Divergence;
