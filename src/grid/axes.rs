@@ -34,19 +34,19 @@ const DEFAULT_DELTA: f64 = 1e-5;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     pub(super) methods: Vec<GridMethod>,
-    pub(super) masks: MaskKind,
-    pub(super) pre_prune: Vec<f64>,
+    pub(crate) masks: MaskKind,
+    pub(crate) pre_prune: Vec<f64>,
     pub(super) rule: DroppingRule,
     pub(super) drop: Vec<f64>,
     pub(super) epsilon: Option<Vec<f64>>,
     delta: f64,
-    pub(super) seeds: u64,
+    pub(crate) seeds: u64,
     pub(super) jobs: Option<usize>,
 }
 
 /// A cell of the grid: settings that are trained with every seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
+pub(crate) struct Point {
     /// Index of the method.
     pub(super) method: usize,
     /// Target epsilon of its runs; `None` without privacy, or if the method has its own.
@@ -185,7 +185,7 @@ impl Grid {
     }
 
     /// The cells, in the order in which they are shown.
-    pub(super) fn points(&self) -> Vec<Point> {
+    pub(crate) fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for (method, which) in self.methods.iter().enumerate() {
             let epsilons: Vec<Option<f64>> = match &self.epsilon {

@@ -18,11 +18,11 @@ mod method;
 mod noise;
 mod observe;
 mod public;
-mod queue;
+pub(crate) mod queue;
 mod result;
-mod run;
+pub(crate) mod run;
 mod select;
-mod split;
+pub(crate) mod split;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use super::queue::{Next, Queue, Work};
 use super::result::{CellResult, CellRun, GridResult, Inner};
 use super::split::{self, Split};
 use super::table::point;
-use super::{Grid, GridObserver, GridProgress, jobs};
+use super::{Grid, GridObserver, GridProgress, Quiet, jobs};
 use crate::data::Dataset;
 use crate::device::marked;
 use crate::methods::Plan;
@@ -21,7 +21,7 @@ use crate::train::{Listening, Run};
 use crate::{Error, ErrorKind, Result};
 
 /// Trains every run that is not in the store.
-pub(super) fn run(
+pub(crate) fn run(
     grid: &Grid,
     build: &dyn Fn(u64) -> Result<Model>,
     data: &Dataset,
@@ -48,44 +48,44 @@ pub(super) fn run_split(
     let plans = plans(grid, &points, &first, data)?;
     let books = Books::open(store, data)?;
     observer.noted(&format!("ledger {}", books.in_words()));
-    let cells = points.iter().zip(&plans).map(|(point, plan)| cell(grid, point, plan)).collect();
-    let possible = plans.iter().filter(|plan| plan.is_ok()).count();
-    let mut going = Going {
-        queue: Queue::new(grid, build, data, &points, &plans),
-        books,
-        data,
-        observer,
-        listening: &listening,
-        cells,
-        errors: BTreeMap::new(),
-        done: 0,
-        all: possible * grid.seeds as usize,
-        jobs: 1,
-        running: HashSet::new(),
-        began: Instant::now(),
-        trained: (0, 0.0),
-        tried: BTreeMap::new(),
-        orders: HashMap::new(),
-        told: HashSet::new(),
-    };
+    let queue = Queue::new(grid, build, data, &points, &plans);
+    let mut going = Going::new(grid, &points, &plans, queue, books, data, observer, &listening);
     let interrupted = jobs::run(&mut going, store, || split(grid, &plans, &first, data))?;
-    let Going { mut cells, errors, tried, books, .. } = going;
-    errors.into_values().for_each(|(at, error)| cells[at].errors.push(error));
-    drop(books);
-    // An interrupt ends the process again: nothing below checks for it.
-    drop(listening);
-    let tried: Vec<Tried> = tried.into_values().collect();
-    let together = Together::of(store, data, &tried, delta(&cells))?;
-    Ok(GridResult(Arc::new(Inner {
-        data: marked(data.name()),
-        model: first.name().to_owned(),
-        test_examples: data.test().len(),
-        cells,
-        seeds: grid.seeds,
-        all: points.len() * grid.seeds as usize,
-        interrupted,
-        together,
-    })))
+    going.result(store, grid, first.name(), points.len(), interrupted)
+}
+
+/// The result of the runs that are stored. The others are errors, in the words of `missing` for
+/// their ids.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn from_store(
+    grid: &Grid,
+    build: &dyn Fn(u64) -> Result<Model>,
+    data: &Dataset,
+    store: &Store,
+    missing: &dyn Fn(&str) -> Error,
+) -> Result<GridResult> {
+    let listening = Listening::start();
+    let first = build(0)?;
+    let points = grid.points();
+    let plans = plans(grid, &points, &first, data)?;
+    let books = Books::open(store, data)?;
+    let mut observer = Quiet;
+    let queue = Queue::new(grid, build, data, &points, &plans);
+    let mut going =
+        Going::new(grid, &points, &plans, queue, books, data, &mut observer, &listening);
+    let interrupted = loop {
+        match going.next()? {
+            Then::Train(work) => {
+                going.running.remove(&work.id);
+                going.failed(work.order, work.at, work.seed, &missing(&work.id));
+            }
+            Then::Wait | Then::Done => break false,
+            Then::Stop => break true,
+        }
+    };
+    going.result(store, grid, first.name(), points.len(), interrupted)
 }
 
 /// The plans of all cells, without their seeds.
@@ -209,7 +209,65 @@ pub(super) enum Said {
     Trouble(Error),
 }
 
-impl Going<'_> {
+impl<'a> Going<'a> {
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        grid: &Grid,
+        points: &[Point],
+        plans: &[Result<Plan>],
+        queue: Queue<'a>,
+        books: Books<'a>,
+        data: &'a Dataset,
+        observer: &'a mut dyn GridObserver,
+        listening: &'a Listening,
+    ) -> Self {
+        let possible = plans.iter().filter(|plan| plan.is_ok()).count();
+        let cells = points.iter().zip(plans).map(|(point, plan)| cell(grid, point, plan));
+        Self {
+            queue,
+            books,
+            data,
+            observer,
+            listening,
+            cells: cells.collect(),
+            errors: BTreeMap::new(),
+            done: 0,
+            all: possible * grid.seeds as usize,
+            jobs: 1,
+            running: HashSet::new(),
+            began: Instant::now(),
+            trained: (0, 0.0),
+            tried: BTreeMap::new(),
+            orders: HashMap::new(),
+            told: HashSet::new(),
+        }
+    }
+
+    /// The result, when all runs have ended that are to be trained.
+    fn result(
+        self,
+        store: &Store,
+        grid: &Grid,
+        model: &str,
+        points: usize,
+        interrupted: bool,
+    ) -> Result<GridResult> {
+        let Self { mut cells, errors, tried, data, .. } = self;
+        errors.into_values().for_each(|(at, error)| cells[at].errors.push(error));
+        let tried: Vec<Tried> = tried.into_values().collect();
+        let together = Together::of(store, data, &tried, delta(&cells))?;
+        Ok(GridResult(Arc::new(Inner {
+            data: marked(data.name()),
+            model: model.to_owned(),
+            test_examples: data.test().len(),
+            cells,
+            seeds: grid.seeds,
+            all: points * grid.seeds as usize,
+            interrupted,
+            together,
+        })))
+    }
+
     /// The next run that has to be trained. Runs that are stored or can't be planned end here.
     ///
     /// # Errors

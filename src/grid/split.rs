@@ -159,6 +159,20 @@ fn timed(most: usize, threads: usize, plan: &Plan, model: &Model, data: &Dataset
     Ok(Split::even(jobs, threads / jobs, words))
 }
 
+/// The seconds that a run of this plan takes on the CPU with so many threads, from a few timed
+/// steps.
+///
+/// # Errors
+/// As training.
+pub(crate) fn seconds_per_run(
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    threads: usize,
+) -> Result<f64> {
+    Ok(Trial::new(plan, model, data)?.seconds(1, threads, STEPS.0)? * plan.steps() as f64)
+}
+
 /// 2, 4, 8, …, and the largest number itself.
 fn candidates(most: usize) -> Vec<usize> {
     let doubled = std::iter::successors(Some(2usize), |n| n.checked_mul(2));

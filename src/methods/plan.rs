@@ -7,7 +7,9 @@ use crate::mask::{Freezing, Sparsity};
 use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
-use crate::methods::{Mechanism, Optimizer, Quantile, Sampling, Settings};
+use crate::methods::{
+    CheckpointEvery, Checkpoints, Mechanism, Optimizer, Quantile, Sampling, Settings,
+};
 use crate::nn::{Model, Network, Precision};
 use crate::optim::{Average, Rates};
 use crate::privacy::{
@@ -286,6 +288,12 @@ impl Plan {
     pub(crate) fn with_device(&self, device: DeviceSpec) -> Self {
         let mut plan = self.clone();
         plan.settings.device = Some(device.to_string());
+        plan
+    }
+    /// The same plan, which writes checkpoints this often.
+    pub(crate) fn with_checkpoints(&self, every: CheckpointEvery) -> Self {
+        let mut plan = self.clone();
+        plan.settings.checkpoints = Some(Checkpoints { every, command: Vec::new() });
         plan
     }
     /// Whether the plan itself names its device.

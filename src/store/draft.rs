@@ -66,6 +66,25 @@ impl Draft {
     }
 }
 
+impl Draft {
+    /// Renames the draft to its final name, atomically, unless a folder with files has the name.
+    /// Returns the draft then.
+    ///
+    /// A plain rename of a folder never replaces one that is not empty. (That a rename must not
+    /// replace anything can be asked of local file systems only.)
+    pub(super) fn keep_unless_there(mut self, run: &Path) -> Result<Option<Self>> {
+        let there = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::AlreadyExists];
+        match fs::rename(&self.folder, run) {
+            Ok(()) => {
+                self.kept = true;
+                Ok(None)
+            }
+            Err(e) if there.contains(&e.kind()) => Ok(Some(self)),
+            Err(e) => Err(Error::io(format!("moving a run to {}", run.display()), &e)),
+        }
+    }
+}
+
 impl Drop for Draft {
     /// Removes a draft that was not kept. The name of one that was kept may be in use again.
     fn drop(&mut self) {

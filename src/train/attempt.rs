@@ -4,7 +4,7 @@ use super::Seeds;
 use crate::Result;
 
 /// A new ledger name for an attempt at the stored run `id`.
-pub(super) fn new(id: &str) -> Result<String> {
+pub(crate) fn new(id: &str) -> Result<String> {
     Ok(format!("{id}-{}", Seeds::nonce()?))
 }
 

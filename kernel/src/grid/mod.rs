@@ -6,6 +6,8 @@
 mod out;
 pub mod plan;
 mod progress;
+mod slurm;
+pub mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +20,7 @@ use crate::{options, stdout};
 pub use out::{can_write, save};
 use plan::Plan;
 use progress::ToStderr;
+use slurm::{Engine, SlurmArgs};
 
 /// Train over pruning rates, dropping rates, epsilons and seeds, and tabulate the accuracies.
 #[derive(clap::Args, Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct GridArgs {
     /// Print a JSON list with one object per cell on stdout and nothing else
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub cluster: SlurmArgs,
 }
 
 /// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
@@ -49,7 +54,10 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
         Some(file) => args.plan.clone().over(Plan::read(file)?),
         None => args.plan.clone(),
     };
-    let grid = plan.grid()?;
+    args.cluster.check()?;
+    let on_cluster = args.cluster.engine == Engine::Slurm;
+    // The device of the nodes need not be here.
+    let grid = if on_cluster { plan.grid_elsewhere()? } else { plan.grid()? };
     let grid = match options::count("--jobs", args.jobs)? {
         Some(jobs) => grid.jobs(jobs),
         None => grid,
@@ -70,11 +78,20 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
             .iter()
             .try_for_each(|&named| options::model(named, data, (activation, Some(0))).map(drop))?;
     }
-    let mut results = Vec::new();
+    let (mut results, mut ended) = (Vec::new(), None);
     'all: for data in &data {
         for &named in &models {
             let build = |seed| options::model(named, data, (activation, Some(seed)));
-            let result = one(&grid, named.0, data, &build)?;
+            let result = match on_cluster {
+                false => one(&grid, named.0, data, &build)?,
+                true => match args.cluster.run(&grid, data, &build)? {
+                    Ok(result) => result,
+                    Err(code) => {
+                        ended = Some(code);
+                        continue;
+                    }
+                },
+            };
             let interrupted = result.is_interrupted();
             results.push(result);
             if interrupted {
@@ -82,7 +99,10 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
             }
         }
     }
-    finish(args, &results)
+    match ended {
+        Some(code) => Ok(code),
+        None => finish(args, &results),
+    }
 }
 
 /// Runs the grid for one data set and model.
