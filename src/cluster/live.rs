@@ -89,8 +89,11 @@ impl OnSlurm {
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
+        let stopped = listening.stop();
         drop(listening);
-        self.collect_with(build, data)
+        let result = self.collect_with(build, data)?;
+        let is_whole = result.runs() == result.planned_runs();
+        Ok(if stopped && !is_whole { result.as_interrupted() } else { result })
     }
 
     /// Charges and submits the runs that are neither stored nor waiting.

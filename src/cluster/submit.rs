@@ -8,6 +8,7 @@ use super::folder::{Array, Folder, Round, State};
 use super::slurm::{Batch, Queue, Slurm};
 use super::ticket::{self, Header, LAB, Ticket};
 use crate::data::Dataset;
+use crate::device::DeviceSpec;
 use crate::grid::Grid;
 use crate::grid::queue::{self, Next};
 use crate::grid::run::plans;
@@ -64,10 +65,11 @@ pub(super) struct Runs {
 }
 
 impl Site<'_> {
-    /// The different runs of the grid, in their order. `see` gets each with its model.
+    /// The different runs of the grid, in their order.
     ///
     /// # Errors
-    /// `Setting` for masks that are made from examples before the run.
+    /// `Setting` for what a worker on another machine can't have: masks that are made from examples
+    /// before the run, modules of the user, devices by name.
     pub(super) fn runs(&self) -> Result<Runs> {
         self.grid.check()?;
         let pruned = self.grid.pre_prune.iter().any(|&rate| rate > 0.0);
@@ -87,6 +89,12 @@ impl Site<'_> {
         }
         let points = self.grid.points();
         let plans = plans(self.grid, &points, &first, self.data)?;
+        if plans.iter().flatten().any(Plan::names_device) {
+            let what = "a grid of a method with .device(…) on a cluster";
+            let why = "the nodes train on CPUs, or on the GPUs that are asked for";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("leave the device out; ask for GPUs with .gpus(…), --gpus"));
+        }
         let mut queue = queue::Queue::new(self.grid, self.build, self.data, &points, &plans);
         let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
         loop {
@@ -323,7 +331,8 @@ impl Site<'_> {
             return 1;
         };
         let threads = self.slurm.cpus.unwrap_or(1);
-        match seconds_per_run(&wanted.plan, &runs.first, self.data, threads) {
+        let plan = wanted.plan.with_device(DeviceSpec::Cpu);
+        match seconds_per_run(&plan, &runs.first, self.data, threads) {
             Ok(seconds) => ((SECONDS_PER_TASK / seconds.max(1e-3)) as usize).clamp(1, missing),
             Err(_) => 1,
         }

@@ -56,6 +56,10 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     };
     args.cluster.check()?;
     let on_cluster = args.cluster.engine == Engine::Slurm;
+    if let (true, Some(jobs)) = (on_cluster, args.jobs) {
+        let why = "it is for runs on this machine, and the runs are trained by Slurm";
+        return Err(Error::setting("--jobs", jobs, why).fix("use --at-most for tasks at once"));
+    }
     // The device of the nodes need not be here.
     let grid = if on_cluster { plan.grid_elsewhere()? } else { plan.grid()? };
     let grid = match options::count("--jobs", args.jobs)? {
