@@ -21,7 +21,8 @@ impl Site<'_> {
     /// Closes the entries of all runs that are stored, and makes the result of these.
     ///
     /// # Errors
-    /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is damaged.
+    /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is
+    /// damaged.
     pub(super) fn collect(&self) -> Result<GridResult> {
         let status = self.status()?;
         self.close()?;

@@ -180,7 +180,8 @@ impl Folder {
         state.rounds.iter().enumerate().map(read).collect()
     }
 
-    /// Notes that a worker of this process begins an attempt. The note is on disk when this returns.
+    /// Notes that a worker of this process begins an attempt. The note is on disk when this
+    /// returns.
     ///
     /// # Errors
     /// `Io` if it can't be written; `Setting` if the ticket was withdrawn.

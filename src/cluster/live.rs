@@ -93,7 +93,7 @@ impl OnSlurm {
         drop(listening);
         let result = self.collect_with(build, data)?;
         let is_whole = result.runs() == result.planned_runs();
-        Ok(if stopped && !is_whole { result.as_interrupted() } else { result })
+        Ok(if stopped && !is_whole { result.into_interrupted() } else { result })
     }
 
     /// Charges and submits the runs that are neither stored nor waiting.
@@ -147,8 +147,8 @@ impl OnSlurm {
     /// that are not finished are among the errors of their cells.
     ///
     /// # Errors
-    /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is damaged;
-    /// `Setting` if Slurm does not answer.
+    /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is
+    /// damaged; `Setting` if Slurm does not answer.
     pub fn collect<F: Family>(
         &self,
         model: &ModelBuilder<F>,
@@ -174,7 +174,8 @@ impl OnSlurm {
     /// under the same entries.
     ///
     /// # Errors
-    /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end: nothing is taken back then.
+    /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end: nothing is taken back
+    /// then.
     pub fn cancel<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<usize> {
         self.cancel_with(&|seed| model.clone().seed(seed).build(), data)
     }

@@ -182,8 +182,10 @@ impl Lab {
     fn charged(&self) -> usize {
         let costs = |charge: &Charge| match &charge.event {
             Event::Composed { events } => !events.is_empty(),
-            event => crate::privacy::epsilon(&[event.clone()], crate::privacy::Delta(1e-5))
-                .is_ok_and(|spent| spent.epsilon > 0.0),
+            event => {
+                crate::privacy::epsilon(std::slice::from_ref(event), crate::privacy::Delta(1e-5))
+                    .is_ok_and(|spent| spent.epsilon > 0.0)
+            }
         };
         self.charges().iter().filter(|charge| costs(charge)).count()
     }

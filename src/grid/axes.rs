@@ -133,9 +133,9 @@ impl Grid {
     /// Checks the axes.
     ///
     /// # Errors
-    /// Kind `Setting`: an axis that is empty or has a value twice, no seeds or jobs, a rate outside [0, 1),
-    /// an epsilon or delta out of range, a method with settings that belong to the grid, rates for
-    /// methods that have none.
+    /// Kind `Setting`: an axis that is empty or has a value twice, no seeds or jobs, a rate outside
+    /// [0, 1), an epsilon or delta out of range, a method with settings that belong to the grid,
+    /// rates for methods that have none.
     pub fn check(&self) -> Result<()> {
         self.methods.iter().try_for_each(GridMethod::check)?;
         let names: Vec<&str> = self.methods.iter().map(GridMethod::name).collect();

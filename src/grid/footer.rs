@@ -163,8 +163,8 @@ impl Together {
 }
 
 impl Tried {
-    /// Whether the finished run is one of these attempts at it. A run without a record of its charge is
-    /// one if the ledger has an attempt at it that is charged for the whole plan.
+    /// Whether the finished run is one of these attempts at it. A run without a record of its
+    /// charge is one if the ledger has an attempt at it that is charged for the whole plan.
     fn is_among(&self, attempts: &[(usize, &Charge)]) -> bool {
         let whole = |(_, charge): &(usize, &Charge)| charge.event.reduced_to(&self.plan).is_ok();
         match &self.finished {

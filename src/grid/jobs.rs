@@ -62,6 +62,13 @@ enum Message {
     Panicked(Box<dyn Any + Send>),
 }
 
+/// Where a job gets its runs.
+struct Desk {
+    hand_out: Sender<Box<Work>>,
+    /// The run that is being trained.
+    work: Option<Box<Work>>,
+}
+
 fn at_once(
     going: &mut Going<'_>,
     site: &Site<'_>,
@@ -71,21 +78,21 @@ fn at_once(
     going.jobs = shares.len();
     std::thread::scope(|scope| {
         let (tell, heard) = channel();
-        let mut desks: Vec<(Sender<Box<Work>>, Option<Box<Work>>)> = Vec::new();
+        let mut desks = Vec::new();
         for (job, share) in shares.iter().enumerate() {
             let (hand_out, works) = channel();
             let tell = tell.clone();
             scope.spawn(move || {
                 work_off(&works, site, share, &|message| tell.send((job, message)).is_ok())
             });
-            desks.push((hand_out, None));
+            desks.push(Desk { hand_out, work: None });
         }
         drop(tell);
         let (mut next, mut interrupted, mut outcome) = (Some(first), false, Ok(()));
         // After the last run, an interrupt or an error, the others end what they have begun.
         let mut is_over = false;
         loop {
-            while !is_over && let Some(free) = desks.iter_mut().find(|desk| desk.1.is_none()) {
+            while !is_over && let Some(free) = desks.iter_mut().find(|desk| desk.work.is_none()) {
                 let work = match next
                     .take()
                     .map_or_else(|| going.next(), |first| Ok(Then::Train(first)))
@@ -105,19 +112,19 @@ fn at_once(
                         break;
                     }
                 };
-                let sent = free.0.send(work.clone());
+                let sent = free.hand_out.send(work.clone());
                 debug_assert!(sent.is_ok(), "a job reads until its channel is closed");
-                free.1 = Some(work);
+                free.work = Some(work);
             }
-            if desks.iter().all(|desk| desk.1.is_none()) {
+            if desks.iter().all(|desk| desk.work.is_none()) {
                 break;
             }
             let Ok((job, message)) = heard.recv() else { break };
-            let Some(work) = desks[job].1.clone() else { continue };
+            let Some(work) = desks[job].work.clone() else { continue };
             match message {
                 Message::Said(said) => going.hear(&work, said),
                 Message::Ended(run, seconds) => {
-                    desks[job].1 = None;
+                    desks[job].work = None;
                     match going.ended(&work, run, seconds) {
                         Ok(true) => {}
                         Ok(false) => (is_over, interrupted) = (true, true),

@@ -172,7 +172,7 @@ impl GridResult {
     }
 
     /// The same result, of a grid that was interrupted.
-    pub(crate) fn as_interrupted(mut self) -> Self {
+    pub(crate) fn into_interrupted(mut self) -> Self {
         Arc::make_mut(&mut self.0).interrupted = true;
         self
     }

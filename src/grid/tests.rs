@@ -315,7 +315,7 @@ mod at_once {
             let account = store.ledger(&data)?.account()?;
             assert_eq!((result.runs(), account.runs().len()), (27, 24), "{jobs}");
             assert!(account.runs().iter().all(|charge| charge.closed));
-            let seen = [without_seconds(&[result.clone()]), result.to_string()];
+            let seen = [without_seconds(std::slice::from_ref(&result)), result.to_string()];
             assert_eq!(*found.entry(()).or_insert_with(|| seen.clone()), seen, "{jobs}");
             let again = run(&grid().jobs(4), &build, &data, &store, &mut Quiet)?;
             assert_eq!(again.to_string(), result.to_string());

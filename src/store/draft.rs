@@ -110,8 +110,8 @@ fn sweep_once(runs: &Path) {
     }
 }
 
-/// Removes the drafts of dead processes of this host. Only folders are removed: links are not followed and pipes
-/// not opened. Drafts that can't be removed are left in place.
+/// Removes the drafts of dead processes of this host. Only folders are removed: links are not
+/// followed and pipes not opened. Drafts that can't be removed are left in place.
 fn sweep(runs: &Path) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());

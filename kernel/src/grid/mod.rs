@@ -30,8 +30,8 @@ pub struct GridArgs {
     /// Read the plan from a JSON file; options on the command line replace its keys
     #[arg(long = "plan", value_name = "FILE", id = "plan_file")]
     pub file: Option<PathBuf>,
-    /// Train up to N runs at once, each with its share of the threads, or on a GPU of its own; fewer
-    /// where that is faster
+    /// Train up to N runs at once, each with its share of the threads, or on a GPU of its own;
+    /// fewer where that is faster
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub jobs: Option<i64>,
     /// Write grid.json, grid.csv, grid.md and the figures to this folder

@@ -35,6 +35,9 @@ pub enum Part {
     Cancel,
 }
 
+/// Makes one setting of a job.
+type Setter<T> = fn(Slurm, T) -> Slurm;
+
 /// Settings of jobs; those that are not given are the cluster's.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "On a cluster (docs/cluster.md)")]
@@ -94,7 +97,7 @@ impl SlurmArgs {
     /// The settings.
     fn slurm(&self) -> Result<Slurm> {
         let mut slurm = Slurm::new();
-        let texts: [(&Option<String>, fn(Slurm, &str) -> Slurm); 7] = [
+        let texts: [(&Option<String>, Setter<&str>); 7] = [
             (&self.partition, Slurm::partition),
             (&self.account, Slurm::account),
             (&self.time, Slurm::time),
@@ -106,7 +109,7 @@ impl SlurmArgs {
         for (value, set) in texts {
             slurm = value.iter().fold(slurm, |slurm, value| set(slurm, value));
         }
-        let numbers: [(&str, Option<i64>, fn(Slurm, usize) -> Slurm); 3] = [
+        let numbers: [(&str, Option<i64>, Setter<usize>); 3] = [
             ("--cpus", self.cpus, Slurm::cpus),
             ("--at-most", self.at_most, Slurm::at_most),
             ("--runs-per-task", self.runs_per_task, Slurm::runs_per_task),

@@ -3,8 +3,9 @@
 //! The chain detects changes inside a ledger, but not that its last lines, or the whole file, are
 //! missing. The head, a small file `<data-hash>.head`, records the end of the ledger. It is written
 //! after the line is on disk, under the same lock, and replaced atomically. Between the two writes,
-//! or after a crash there, the ledger is one entry ahead. Before many entries are appended together,
-//! the head announces where they will end: until then, the ledger may be ahead by any part of them.
+//! or after a crash there, the ledger is one entry ahead. Before many entries are appended
+//! together, the head announces where they will end: until then, the ledger may be ahead by any
+//! part of them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
