@@ -4,6 +4,7 @@
 //! one; each depends only on those below it:
 //!
 //! - [`lab`]: notebook functions on plans, runs, budgets and the project's ledger
+//! - [`cluster`]: grids on other machines, by Slurm
 //! - [`grid`]: accuracy grids of many runs
 //! - [`tuning`]: the search for learning rate and clip norm
 //! - [`show`]: figures, tables and live charts
@@ -20,6 +21,7 @@
 #![warn(missing_docs)]
 
 pub mod audit;
+pub mod cluster;
 #[cfg(test)]
 mod conformance;
 pub mod data;
@@ -61,6 +63,11 @@ struct AuditingPage;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/training.md")]
 struct TrainingPage;
+
+/// Compiles what the page on clusters shows.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/cluster.md")]
+struct ClusterPage;
 
 /// Compiles what the page on transfer shows.
 #[cfg(doctest)]

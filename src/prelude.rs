@@ -1,6 +1,7 @@
 //! The names that notebooks use, for a glob import: `use epsilab::prelude::*;`.
 
 pub use crate::audit::{self, Audit};
+pub use crate::cluster::Slurm;
 pub use crate::data::{self, Dataset, Examples, ImageOptions};
 pub use crate::engine::ClipRule;
 pub use crate::grid::{Grid, MaskKind};

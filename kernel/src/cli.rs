@@ -11,6 +11,7 @@ use crate::accounting::{self, EpsilonArgs, SigmaArgs};
 use crate::audit::{self, AuditArgs};
 use crate::bench::{self, BenchArgs};
 use crate::doctor::{self, DoctorArgs};
+use crate::grid::worker::{self, WorkerArgs};
 use crate::grid::{self, GridArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
@@ -265,6 +266,7 @@ enum Command {
     Bench(BenchArgs),
     #[command(after_help = GRID_EXAMPLES)]
     Grid(Box<GridArgs>),
+    GridWorker(WorkerArgs),
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(Box<TrainArgs>),
     #[command(after_help = SWEEP_EXAMPLES)]
@@ -328,6 +330,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Audit(args)) => Ok(audit::audit(&args)),
         Some(Command::Bench(args)) => bench::bench(&args),
         Some(Command::Grid(args)) => grid::grid(&args),
+        Some(Command::GridWorker(args)) => worker::worker(&args),
         Some(Command::Train(args)) => train::train(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),
         Some(Command::Runs(args)) => match runs::runs(&args)? {

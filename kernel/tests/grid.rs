@@ -151,9 +151,10 @@ fn stopped_and_killed_grids_continue_to_the_same_result() {
     let undisturbed = folder();
     let whole = lab(undisturbed.path(), &slow).output().expect("it starts");
     assert_eq!(list(&whole).len(), 4);
-    for signal in [libc::SIGKILL, libc::SIGINT] {
+    let (kill, interrupt) = (libc::SIGKILL, libc::SIGINT);
+    for (signal, jobs) in [(kill, "1"), (interrupt, "1"), (kill, "2"), (interrupt, "2")] {
         let home = folder();
-        let mut child = lab(home.path(), &slow)
+        let mut child = lab(home.path(), &[&slow[..], &["--jobs", jobs]].concat())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -170,7 +171,7 @@ fn stopped_and_killed_grids_continue_to_the_same_result() {
         let kept = finished(home.path());
         assert!(!kept.is_empty() && kept.len() < 8, "stopped in the middle: {}", kept.len());
         assert!(stopped.stdout.is_empty(), "half a list is no list");
-        if signal == libc::SIGINT {
+        if signal == interrupt {
             assert_eq!(stopped.status.code(), Some(130));
         }
         let stamp = |run: &String| std::fs::metadata(run).unwrap().modified().unwrap();

@@ -32,6 +32,7 @@ pub mod sampler;
 mod sentences;
 pub mod shuffled;
 pub(crate) mod source;
+mod stored;
 mod table;
 mod text;
 mod unpack;

@@ -19,7 +19,7 @@ pub struct PublicData {
 }
 
 /// Why a data set is public.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Public {
     DrawnByCode,
     Declared,

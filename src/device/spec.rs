@@ -44,6 +44,11 @@ impl DeviceSpec {
         }
     }
 
+    /// Whether it is the CPU.
+    pub(crate) fn is_cpu(self) -> bool {
+        self == Self::Cpu
+    }
+
     /// This device, if it can be used.
     ///
     /// # Errors

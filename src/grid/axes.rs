@@ -34,18 +34,19 @@ const DEFAULT_DELTA: f64 = 1e-5;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     pub(super) methods: Vec<GridMethod>,
-    pub(super) masks: MaskKind,
-    pub(super) pre_prune: Vec<f64>,
+    pub(crate) masks: MaskKind,
+    pub(crate) pre_prune: Vec<f64>,
     pub(super) rule: DroppingRule,
     pub(super) drop: Vec<f64>,
     pub(super) epsilon: Option<Vec<f64>>,
     delta: f64,
-    pub(super) seeds: u64,
+    pub(crate) seeds: u64,
+    pub(super) jobs: Option<usize>,
 }
 
 /// A cell of the grid: settings that are trained with every seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
+pub(crate) struct Point {
     /// Index of the method.
     pub(super) method: usize,
     /// Target epsilon of its runs; `None` without privacy, or if the method has its own.
@@ -66,6 +67,7 @@ impl Grid {
             epsilon: None,
             delta: DEFAULT_DELTA,
             seeds: 1,
+            jobs: None,
         }
     }
 
@@ -107,6 +109,17 @@ impl Grid {
         Self { seeds, ..self }
     }
 
+    /// Trains up to this many runs at once; one after the other by default. On the CPU, the runs
+    /// share its threads equally. Some steps are timed first, on random numbers of the shape of the
+    /// data, and as many runs are trained at once as take the most steps per second: fewer than
+    /// `jobs`, or one, where that is faster. With GPUs, each run has a GPU of its own.
+    ///
+    /// The results are those of one run after the other, bit for bit. So are the charges: each run
+    /// is charged once, by an entry of its own, before its first step.
+    pub fn jobs(self, jobs: usize) -> Self {
+        Self { jobs: Some(jobs), ..self }
+    }
+
     /// Number of runs.
     pub fn len(&self) -> usize {
         self.points().len().saturating_mul(usize::try_from(self.seeds).unwrap_or(usize::MAX))
@@ -120,9 +133,9 @@ impl Grid {
     /// Checks the axes.
     ///
     /// # Errors
-    /// Kind `Setting`: an axis that is empty or has a value twice, no seeds, a rate outside [0, 1),
-    /// an epsilon or delta out of range, a method with settings that belong to the grid, rates for
-    /// methods that have none.
+    /// Kind `Setting`: an axis that is empty or has a value twice, no seeds or jobs, a rate outside
+    /// [0, 1), an epsilon or delta out of range, a method with settings that belong to the grid,
+    /// rates for methods that have none.
     pub fn check(&self) -> Result<()> {
         self.methods.iter().try_for_each(GridMethod::check)?;
         let names: Vec<&str> = self.methods.iter().map(GridMethod::name).collect();
@@ -155,6 +168,10 @@ impl Grid {
             return Err(Error::setting("seeds", self.seeds, "a cell has at most 10,000 runs")
                 .fix("use 3 to 10"));
         }
+        if self.jobs == Some(0) {
+            return Err(Error::setting("jobs", 0, "no run would be trained")
+                .fix("use 1 for one run after the other, or the number of cores"));
+        }
         let rates = self.pre_prune.iter().chain(&self.drop);
         if rates.clone().any(|&rate| rate > 0.0) && !self.methods.iter().any(|m| m.is_sparse()) {
             return Err(Error::new(
@@ -168,7 +185,7 @@ impl Grid {
     }
 
     /// The cells, in the order in which they are shown.
-    pub(super) fn points(&self) -> Vec<Point> {
+    pub(crate) fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
         for (method, which) in self.methods.iter().enumerate() {
             let epsilons: Vec<Option<f64>> = match &self.epsilon {

@@ -1,5 +1,6 @@
 //! The notes below the table of a grid.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::noise;
@@ -13,7 +14,7 @@ use crate::privacy::ledger::{Account, Charge, has_no_guarantee};
 use crate::privacy::{Accountant, Delta, Event, Headline, Spent, Trials};
 use crate::show::format;
 use crate::store::Store;
-use crate::train::{Charged, is_attempt_at};
+use crate::train::{Charged, attempted};
 
 /// A private run of a grid.
 #[derive(Clone, Debug)]
@@ -63,13 +64,23 @@ impl Together {
         let account = store.known_ledger(data)?.map(|ledger| ledger.account()).transpose()?;
         let account = account.unwrap_or_default();
         let private = || account.runs().iter().filter(|charge| !has_no_guarantee(&charge.event));
-        let is_own = |charge: &Charge| tried.iter().any(|run| is_attempt_at(&charge.run, &run.id));
-        let attempts: Vec<&Charge> = private().filter(|charge| is_own(charge)).collect();
-        let unknown = tried.iter().filter(|run| !run.is_among(&attempts));
-        let own = attempts.iter().map(|charge| charge.event.clone());
-        let own: Vec<Event> = own.chain(unknown.map(|run| run.plan.clone())).collect();
-        let is_finished = |charge: &Charge| tried.iter().any(|run| run.is_charged_as(charge));
-        let open = |charge: &&&Charge| !charge.closed && !is_finished(charge);
+        let places: HashMap<&str, usize> =
+            tried.iter().enumerate().map(|(at, run)| (run.id.as_str(), at)).collect();
+        let place = |charge: &Charge| places.get(attempted(&charge.run)).copied();
+        // In the order of the runs, whichever was begun first: sums are rounded in their order.
+        let mut attempts: Vec<(usize, &Charge)> =
+            private().filter_map(|charge| Some((place(charge)?, charge))).collect();
+        attempts.sort_by_key(|(at, _)| *at);
+        let of = |at: usize| {
+            let begin = attempts.partition_point(|(other, _)| *other < at);
+            let end = attempts.partition_point(|(other, _)| *other <= at);
+            &attempts[begin..end]
+        };
+        let unknown = tried.iter().enumerate().filter(|(at, run)| !run.is_among(of(*at)));
+        let own = attempts.iter().map(|(_, charge)| charge.event.clone());
+        let own: Vec<Event> = own.chain(unknown.map(|(_, run)| run.plan.clone())).collect();
+        let open =
+            |(at, charge): &&(usize, &Charge)| !charge.closed && !tried[*at].is_charged_as(charge);
         Ok(Self {
             delta: delta.unwrap_or(Delta(1e-5)),
             runs: tried.iter().filter(|run| run.finished.is_some()).count(),
@@ -152,15 +163,13 @@ impl Together {
 }
 
 impl Tried {
-    /// Whether the finished run is one of these attempts. A run without a record of its charge is
-    /// one if the ledger has an attempt at it that is charged for the whole plan.
-    fn is_among(&self, attempts: &[&Charge]) -> bool {
-        let whole = |charge: &&Charge| {
-            is_attempt_at(&charge.run, &self.id) && charge.event.reduced_to(&self.plan).is_ok()
-        };
+    /// Whether the finished run is one of these attempts at it. A run without a record of its
+    /// charge is one if the ledger has an attempt at it that is charged for the whole plan.
+    fn is_among(&self, attempts: &[(usize, &Charge)]) -> bool {
+        let whole = |(_, charge): &(usize, &Charge)| charge.event.reduced_to(&self.plan).is_ok();
         match &self.finished {
             Some(None) => attempts.iter().any(whole),
-            Some(Some(_)) => attempts.iter().any(|charge| self.is_charged_as(charge)),
+            Some(Some(_)) => attempts.iter().any(|(_, charge)| self.is_charged_as(charge)),
             None => true,
         }
     }

@@ -63,7 +63,8 @@ impl GridObserver for LiveGrid {
 }
 
 impl GridProgress<'_> {
-    /// The progress of the grid: `5 of 12 runs, 42 s, about 1 min 10 s left`.
+    /// The progress of the grid: `5 of 12 runs, 42 s, about 1 min 10 s left`. Several runs at once
+    /// and failed runs are counted: `5 of 12 runs, 2 at once, 1 failed, 42 s, …`.
     pub fn how_far(&self) -> String {
         let left = match self.seconds_left {
             Some(left) if self.done < self.all => {
@@ -71,9 +72,13 @@ impl GridProgress<'_> {
             }
             _ => String::new(),
         };
-        let (done, all) = (self.done, self.all);
-        let (done, all) = (count(done), counted(all, "run"));
-        format!("{done} of {all}, {}{left}", format::seconds(self.seconds))
+        let (done, all) = (count(self.done), counted(self.all, "run"));
+        let number = |n: usize, least: usize, what: &str| match n >= least {
+            true => format!(", {} {what}", count(n)),
+            false => String::new(),
+        };
+        let now = number(self.running, 2, "at once") + &number(self.failed, 1, "failed");
+        format!("{done} of {all}{now}, {}{left}", format::seconds(self.seconds))
     }
 
     /// A line about a run that has ended.

@@ -44,7 +44,7 @@ impl MaskKind {
 
     /// Whether the recipe needs the model before the plan is made, so that each seed needs a plan
     /// of its own.
-    pub(super) fn is_made_before(self) -> bool {
+    pub(crate) fn is_made_before(self) -> bool {
         self == Self::Snip
     }
 

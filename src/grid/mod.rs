@@ -11,15 +11,18 @@
 mod axes;
 mod draw;
 mod footer;
+mod jobs;
 mod live;
 mod mask_kind;
 mod method;
 mod noise;
 mod observe;
 mod public;
+pub(crate) mod queue;
 mod result;
-mod run;
+pub(crate) mod run;
 mod select;
+pub(crate) mod split;
 mod table;
 #[cfg(test)]
 mod tests;

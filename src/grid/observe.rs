@@ -10,11 +10,15 @@ pub struct GridProgress<'a> {
     pub done: usize,
     /// Number of all runs.
     pub all: usize,
-    /// The current cell: method, epsilon, rates.
+    /// Number of runs that are being trained at the moment.
+    pub running: usize,
+    /// Number of runs that have failed; they are among those that have ended.
+    pub failed: usize,
+    /// The cell of the run that is reported about: method, epsilon, rates.
     pub cell: &'a CellResult,
-    /// The current seed.
+    /// Its seed.
     pub seed: u64,
-    /// Steps that the current run has taken.
+    /// Steps that it has taken.
     pub step: u64,
     /// Steps of its plan.
     pub steps: u64,

@@ -171,6 +171,12 @@ impl GridResult {
         self.0.interrupted
     }
 
+    /// The same result, of a grid that was interrupted.
+    pub(crate) fn into_interrupted(mut self) -> Self {
+        Arc::make_mut(&mut self.0).interrupted = true;
+        self
+    }
+
     /// Differences of two cells' means below this are within the noise of the seeds: 2 x pooled
     /// standard deviation x sqrt(2 / seeds), about two standard errors of a difference. The pool is
     /// the cells of one method and epsilon. Of several pools this is the largest value, and the

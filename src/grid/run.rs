@@ -1,117 +1,118 @@
-//! The loop over all runs of a grid.
+//! Runs all runs of a grid: those in the store are read, the others are trained.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::axes::Point;
 use super::footer::{Together, Tried};
+use super::queue::{Next, Queue, Work};
 use super::result::{CellResult, CellRun, GridResult, Inner};
+use super::split::{self, Split};
 use super::table::point;
-use super::{Grid, GridObserver, GridProgress};
+use super::{Grid, GridObserver, GridProgress, Quiet, jobs};
 use crate::data::Dataset;
 use crate::device::marked;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::{Delta, Trials};
-use crate::store::{Store, run_id};
-use crate::train::{Listening, Observer, Progress, Run};
-use crate::{Error, ErrorKind, Result, runs};
+use crate::store::{Books, Store};
+use crate::train::{Listening, Run};
+use crate::{Error, ErrorKind, Result};
 
 /// Trains every run that is not in the store.
-pub(super) fn run(
+pub(crate) fn run(
     grid: &Grid,
     build: &dyn Fn(u64) -> Result<Model>,
     data: &Dataset,
     store: &Store,
     observer: &mut dyn GridObserver,
 ) -> Result<GridResult> {
+    run_split(grid, build, data, store, observer, split::find)
+}
+
+/// As [`run`], with as many runs at once as `split` finds for the grid, its plans, the first model
+/// and the data.
+pub(super) fn run_split(
+    grid: &Grid,
+    build: &dyn Fn(u64) -> Result<Model>,
+    data: &Dataset,
+    store: &Store,
+    observer: &mut dyn GridObserver,
+    split: impl FnOnce(&Grid, &[Result<Plan>], &Model, &Dataset) -> Result<Split>,
+) -> Result<GridResult> {
     grid.check()?;
     let listening = Listening::start();
     let first = build(0)?;
     let points = grid.points();
-    let plans: Vec<Result<Plan>> =
-        points.iter().map(|point| plan(grid, point, &first, data)).collect();
-    if plans.iter().all(Result::is_err)
-        && let Some(Err(error)) = plans.first()
-    {
-        return Err(error.clone());
-    }
-    observer.noted(&format!("ledger {}", store.ledger_in_words(data)?));
-    let possible = plans.iter().filter(|plan| plan.is_ok()).count();
-    let mut going = Going {
-        cells: points.iter().zip(&plans).map(|(point, plan)| cell(grid, point, plan)).collect(),
-        done: 0,
-        all: possible * grid.seeds as usize,
-        began: Instant::now(),
-        trained: (0, 0.0),
-        tried: Vec::new(),
-        told: HashSet::new(),
-    };
-    let mut interrupted = false;
-    // The outer loop is over seeds, so that all cells have a first result early.
-    'all: for seed in 0..grid.seeds {
-        let model = build(seed)?;
-        for (at, (point, planned)) in points.iter().zip(&plans).enumerate() {
-            let Ok(planned) = planned else { continue };
-            if listening.stop() {
-                interrupted = true;
-                break 'all;
-            }
-            let work = Work { seed, at, store, model: &model, data };
-            let plan = match grid.masks.is_made_before() && point.pre_prune > 0.0 && seed > 0 {
-                true => plan(grid, point, &model, data),
-                false => Ok(planned.clone()),
-            };
-            let outcome =
-                plan.and_then(|plan| work.run(&plan.with_seed(seed), &mut going, observer));
-            if let Ok(run) = &outcome
-                && run.interrupted()
-            {
-                interrupted = true;
-                break 'all;
-            }
-            going.done += 1;
-            match &outcome {
-                Ok(run) => {
-                    going.finished(run);
-                    going.cells[at].runs.push(summary(seed, run, data.test().len()));
-                }
-                Err(error) => going.cells[at].errors.push(format!("seed {seed}: {error}")),
-            }
-            // Every other run would fail on a lost device as well.
-            if let Err(error) = &outcome
-                && error.kind() == ErrorKind::Device
-                && planned.place().is_err()
-            {
-                return Err(error.clone().also("finished runs are kept: run the grid again"));
-            }
-            let told = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
-            going.tell_ended(&work, observer, told.as_ref().err());
-        }
-    }
-    // An interrupt ends the process again: nothing below checks for it.
-    drop(listening);
-    let together = Together::of(store, data, &going.tried, going.delta())?;
-    Ok(GridResult(Arc::new(Inner {
-        data: marked(data.name()),
-        model: first.name().to_owned(),
-        test_examples: data.test().len(),
-        cells: going.cells,
-        seeds: grid.seeds,
-        all: points.len() * grid.seeds as usize,
-        interrupted,
-        together,
-    })))
+    let plans = plans(grid, &points, &first, data)?;
+    let books = Books::open(store, data)?;
+    observer.noted(&format!("ledger {}", books.in_words()));
+    let queue = Queue::new(grid, build, data, &points, &plans);
+    let mut going = Going::new(grid, &points, &plans, queue, books, data, observer, &listening);
+    let interrupted = jobs::run(&mut going, store, || split(grid, &plans, &first, data))?;
+    going.result(store, grid, first.name(), points.len(), interrupted)
 }
 
-/// The plan of a cell, without its seed.
-fn plan(grid: &Grid, point: &Point, model: &Model, data: &Dataset) -> Result<Plan> {
-    plan_of(grid, point, model, data, None)
+/// The result of the runs that are stored. The others are errors, in the words of `missing` for
+/// their ids.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn from_store(
+    grid: &Grid,
+    build: &dyn Fn(u64) -> Result<Model>,
+    data: &Dataset,
+    store: &Store,
+    missing: &dyn Fn(&str) -> Error,
+) -> Result<GridResult> {
+    let listening = Listening::start();
+    let first = build(0)?;
+    let points = grid.points();
+    let plans = plans(grid, &points, &first, data)?;
+    let books = Books::open(store, data)?;
+    let mut observer = Quiet;
+    let queue = Queue::new(grid, build, data, &points, &plans);
+    let mut going =
+        Going::new(grid, &points, &plans, queue, books, data, &mut observer, &listening);
+    let interrupted = loop {
+        match going.next()? {
+            Then::Train(work) => {
+                going.running.remove(&work.id);
+                going.failed(work.order, work.at, work.seed, &missing(&work.id));
+            }
+            Then::Wait | Then::Done => break false,
+            Then::Stop => break true,
+        }
+    };
+    going.result(store, grid, first.name(), points.len(), interrupted)
+}
+
+/// The plans of all cells, without their seeds.
+///
+/// # Errors
+/// That of the first cell if no cell can be planned.
+pub(crate) fn plans(
+    grid: &Grid,
+    points: &[Point],
+    first: &Model,
+    data: &Dataset,
+) -> Result<Vec<Result<Plan>>> {
+    let plans: Vec<Result<Plan>> =
+        points.iter().map(|point| plan_of(grid, point, first, data, None)).collect();
+    match plans.first() {
+        Some(Err(error)) if plans.iter().all(Result::is_err) => Err(error.clone()),
+        _ => Ok(plans),
+    }
+}
+
+/// The delta of the total cost: that of the first private cell.
+pub(super) fn delta(cells: &[CellResult]) -> Option<Delta> {
+    cells.iter().find_map(|cell| cell.delta).map(Delta)
 }
 
 /// The plan of a cell; with `best_of`, its target is that of so many trials together.
-pub(super) fn plan_of(
+pub(crate) fn plan_of(
     grid: &Grid,
     point: &Point,
     model: &Model,
@@ -127,7 +128,7 @@ pub(super) fn plan_of(
 }
 
 /// A cell without runs.
-fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
+pub(super) fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
     let privacy = plan.as_ref().ok().and_then(Plan::privacy);
     let target = grid.target(point);
     CellResult {
@@ -143,7 +144,8 @@ fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
     }
 }
 
-fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
+/// A finished run of a cell.
+pub(super) fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
     let record = run.record();
     // Accuracies are multiples of 1 / n; reading one from a file may change its last bit.
     let exact = |share: f64| (share * test_examples as f64).round() / test_examples as f64;
@@ -159,128 +161,246 @@ fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
 }
 
 /// The state of a grid that is running.
-struct Going {
+pub(super) struct Going<'a> {
+    queue: Queue<'a>,
+    pub(super) books: Books<'a>,
+    pub(super) data: &'a Dataset,
+    observer: &'a mut dyn GridObserver,
+    listening: &'a Listening,
     cells: Vec<CellResult>,
+    /// Index of the cell and text of each error, by the order of the runs.
+    errors: BTreeMap<usize, (usize, String)>,
     done: usize,
     all: usize,
+    /// Number of runs that are trained at once.
+    pub(super) jobs: usize,
+    /// Ids of the runs that are being trained.
+    running: HashSet<String>,
     began: Instant,
     /// Number of runs trained by this call, and their seconds.
     trained: (usize, f64),
-    /// Private runs that were begun or found in the store.
-    tried: Vec<Tried>,
+    /// Private runs that were begun or found in the store, by the order of the runs.
+    tried: BTreeMap<usize, Tried>,
+    /// The order of each of these runs, by its id.
+    orders: HashMap<String, usize>,
     /// Warnings about stored runs that were shown already.
     told: HashSet<String>,
 }
 
-impl Going {
-    fn progress(&self, work: &Work<'_>, step: u64, steps: u64) -> GridProgress<'_> {
+/// What the loop does next.
+pub(super) enum Then {
+    /// Trains this run.
+    Train(Box<Work>),
+    /// Waits until a run has ended.
+    Wait,
+    /// All runs have been begun.
+    Done,
+    /// There was an interrupt.
+    Stop,
+}
+
+/// What a run that is being trained reports.
+pub(super) enum Said {
+    /// A remark.
+    Noted(String),
+    /// It has taken this many steps, of so many.
+    Step(u64, u64),
+    /// An error that keeps the run.
+    Trouble(Error),
+}
+
+impl<'a> Going<'a> {
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        grid: &Grid,
+        points: &[Point],
+        plans: &[Result<Plan>],
+        queue: Queue<'a>,
+        books: Books<'a>,
+        data: &'a Dataset,
+        observer: &'a mut dyn GridObserver,
+        listening: &'a Listening,
+    ) -> Self {
+        let possible = plans.iter().filter(|plan| plan.is_ok()).count();
+        let cells = points.iter().zip(plans).map(|(point, plan)| cell(grid, point, plan));
+        Self {
+            queue,
+            books,
+            data,
+            observer,
+            listening,
+            cells: cells.collect(),
+            errors: BTreeMap::new(),
+            done: 0,
+            all: possible * grid.seeds as usize,
+            jobs: 1,
+            running: HashSet::new(),
+            began: Instant::now(),
+            trained: (0, 0.0),
+            tried: BTreeMap::new(),
+            orders: HashMap::new(),
+            told: HashSet::new(),
+        }
+    }
+
+    /// The result, when all runs have ended that are to be trained.
+    fn result(
+        self,
+        store: &Store,
+        grid: &Grid,
+        model: &str,
+        points: usize,
+        interrupted: bool,
+    ) -> Result<GridResult> {
+        let Self { mut cells, errors, tried, data, .. } = self;
+        errors.into_values().for_each(|(at, error)| cells[at].errors.push(error));
+        let tried: Vec<Tried> = tried.into_values().collect();
+        let together = Together::of(store, data, &tried, delta(&cells))?;
+        Ok(GridResult(Arc::new(Inner {
+            data: marked(data.name()),
+            model: model.to_owned(),
+            test_examples: data.test().len(),
+            cells,
+            seeds: grid.seeds,
+            all: points * grid.seeds as usize,
+            interrupted,
+            together,
+        })))
+    }
+
+    /// The next run that has to be trained. Runs that are stored or can't be planned end here.
+    ///
+    /// # Errors
+    /// As building a model and as [`ended`](Self::ended).
+    pub(super) fn next(&mut self) -> Result<Then> {
+        loop {
+            if self.listening.stop() {
+                return Ok(Then::Stop);
+            }
+            let work = match self.queue.next(&self.running)? {
+                Next::Work(work) => work,
+                Next::Failed(order, at, seed, error) => {
+                    self.failed(order, at, seed, &error);
+                    continue;
+                }
+                Next::Wait => return Ok(Then::Wait),
+                Next::Done => return Ok(Then::Done),
+            };
+            self.tries(&work);
+            match self.books.known_run(&work.id, &work.model) {
+                Ok(None) => {
+                    self.running.insert(work.id.clone());
+                    return Ok(Then::Train(work));
+                }
+                Ok(Some(run)) => {
+                    // Hundreds of runs may have the same warning: it is shown once.
+                    for words in run.warnings() {
+                        if self.told.insert(words.clone()) {
+                            self.hear(&work, Said::Noted(words.clone()));
+                        }
+                    }
+                    self.finished(&work, &run);
+                }
+                Err(error) => self.failed(work.order, work.at, work.seed, &error),
+            }
+        }
+    }
+
+    /// A report of a run that is being trained.
+    pub(super) fn hear(&mut self, work: &Work, said: Said) {
+        match said {
+            Said::Noted(words) => {
+                let cell = point(&self.cells[work.at]);
+                self.observer.noted(&format!("{cell}, seed {}: {words}", work.seed));
+            }
+            Said::Step(step, steps) => {
+                let (progress, observer) = self.progress(work.at, work.seed, step, steps);
+                observer.progressed(&progress);
+            }
+            Said::Trouble(error) => self.observer.trouble(&error),
+        }
+    }
+
+    /// A remark about the grid as a whole.
+    pub(super) fn noted(&mut self, words: &str) {
+        self.observer.noted(words);
+    }
+
+    /// The end of a training. Returns whether the grid goes on: not after an interrupt.
+    ///
+    /// # Errors
+    /// The error of a run whose device does not work any more: every other run would fail as well.
+    pub(super) fn ended(&mut self, work: &Work, run: Result<Run>, seconds: f64) -> Result<bool> {
+        self.running.remove(&work.id);
+        match run {
+            Ok(run) if run.interrupted() => return Ok(false),
+            Ok(run) => {
+                self.trained = (self.trained.0 + 1, self.trained.1 + seconds);
+                self.finished(work, &run);
+            }
+            Err(error) => {
+                if error.kind() == ErrorKind::Device && work.plan.place().is_err() {
+                    return Err(error.also("finished runs are kept: run the grid again"));
+                }
+                self.failed(work.order, work.at, work.seed, &error);
+            }
+        }
+        Ok(true)
+    }
+
+    fn finished(&mut self, work: &Work, run: &Run) {
+        let record = run.record();
+        let order = self.orders.get(&record.id);
+        if let Some(tried) = order.and_then(|order| self.tried.get_mut(order)) {
+            tried.finished = Some(record.charged.clone());
+        }
+        self.done += 1;
+        let summary = summary(work.seed, run, self.data.test().len());
+        let runs = &mut self.cells[work.at].runs;
+        let place = runs.partition_point(|other| other.seed < work.seed);
+        runs.insert(place, summary.clone());
+        let (progress, observer) = self.progress(work.at, work.seed, 0, 0);
+        observer.ended(&progress, Ok(&summary));
+    }
+
+    fn failed(&mut self, order: usize, at: usize, seed: u64, error: &Error) {
+        self.done += 1;
+        self.errors.insert(order, (at, format!("seed {seed}: {error}")));
+        let (progress, observer) = self.progress(at, seed, 0, 0);
+        observer.ended(&progress, Err(error));
+    }
+
+    fn progress(
+        &mut self,
+        at: usize,
+        seed: u64,
+        step: u64,
+        steps: u64,
+    ) -> (GridProgress<'_>, &mut dyn GridObserver) {
         let (runs, seconds) = self.trained;
-        let each = seconds / runs as f64;
-        GridProgress {
+        let each = seconds / (runs * self.jobs) as f64;
+        let progress = GridProgress {
             done: self.done,
             all: self.all,
-            cell: &self.cells[work.at],
-            seed: work.seed,
+            running: self.running.len(),
+            failed: self.errors.len(),
+            cell: &self.cells[at],
+            seed,
             step,
             steps,
             seconds: self.began.elapsed().as_secs_f64(),
             seconds_left: (runs > 0).then(|| each * (self.all - self.done) as f64),
             cells: &self.cells,
-        }
-    }
-
-    fn tell_ended(&self, work: &Work<'_>, observer: &mut dyn GridObserver, error: Option<&Error>) {
-        let outcome = match (error, self.cells[work.at].runs.last()) {
-            (Some(error), _) => Err(error),
-            (None, Some(run)) => Ok(run),
-            (None, None) => return,
         };
-        observer.ended(&self.progress(work, 0, 0), outcome);
+        (progress, &mut *self.observer)
     }
 
     /// Adds a private run, unless another cell has it.
-    fn tries(&mut self, id: &str, plan: &Plan) {
-        if plan.is_private() && self.tried.iter().all(|tried| tried.id != id) {
-            self.tried.push(Tried { id: id.to_owned(), plan: plan.event(), finished: None });
+    fn tries(&mut self, work: &Work) {
+        if work.plan.is_private() && !self.orders.contains_key(&work.id) {
+            let plan = work.plan.event();
+            self.orders.insert(work.id.clone(), work.order);
+            self.tried.insert(work.order, Tried { id: work.id.clone(), plan, finished: None });
         }
-    }
-
-    /// Records where a private run is charged.
-    fn finished(&mut self, run: &Run) {
-        let record = run.record();
-        if let Some(tried) = self.tried.iter_mut().find(|tried| tried.id == record.id) {
-            tried.finished = Some(record.charged.clone());
-        }
-    }
-
-    /// The delta of the total cost: that of the first private cell.
-    fn delta(&self) -> Option<Delta> {
-        self.cells.iter().find_map(|cell| cell.delta).map(Delta)
-    }
-}
-
-/// One run.
-struct Work<'a> {
-    seed: u64,
-    /// Index of the cell.
-    at: usize,
-    store: &'a Store,
-    model: &'a Model,
-    data: &'a Dataset,
-}
-
-impl Work<'_> {
-    fn run(&self, plan: &Plan, going: &mut Going, observer: &mut dyn GridObserver) -> Result<Run> {
-        let Self { store, model, data, .. } = *self;
-        let id = run_id(plan, model, data)?;
-        going.tries(&id, plan);
-        if let Some(run) = store.known_run(&id, model, data)? {
-            // Hundreds of runs may have the same warning: it is shown once.
-            let told = run.warnings().iter().filter(|words| going.told.insert((*words).clone()));
-            let told: Vec<&String> = told.collect();
-            let relay = &mut Relay { work: self, going, observer };
-            told.into_iter().for_each(|words| relay.noted(words));
-            return Ok(run);
-        }
-        let began = Instant::now();
-        let mut relay = Relay { work: self, going, observer };
-        let run = runs::train(store, &id, plan, model, data, &mut relay)?;
-        going.trained = (going.trained.0 + 1, going.trained.1 + began.elapsed().as_secs_f64());
-        // Reading the run back makes its values equal to those of the next call: a file may change
-        // the last bit of a float.
-        match store.finished(&id, model, data) {
-            Ok(Some(stored)) => Ok(stored.as_trained()),
-            _ => Ok(run),
-        }
-    }
-}
-
-/// Forwards the notifications of a run.
-struct Relay<'a> {
-    work: &'a Work<'a>,
-    going: &'a Going,
-    observer: &'a mut dyn GridObserver,
-}
-
-impl Relay<'_> {
-    fn pass(&mut self, progress: &Progress<'_>) {
-        let (step, steps) = (progress.step, progress.plan.steps());
-        self.observer.progressed(&self.going.progress(self.work, step, steps));
-    }
-}
-
-impl Observer for Relay<'_> {
-    fn noted(&mut self, words: &str) {
-        let cell = point(&self.going.cells[self.work.at]);
-        self.observer.noted(&format!("{cell}, seed {}: {words}", self.work.seed));
-    }
-    fn started(&mut self, progress: &Progress<'_>) {
-        self.pass(progress);
-    }
-    fn progressed(&mut self, progress: &Progress<'_>) {
-        self.pass(progress);
-    }
-    fn trouble(&mut self, error: &Error) {
-        self.observer.trouble(error);
     }
 }

@@ -258,3 +258,132 @@ fn a_selection_of_cells_has_one_epsilon_for_all_trials() {
     refused(grid.clone().epsilon([1.0, 2.0]), "epsilon");
     refused(grid.beside(NonPrivate::new()), "no guarantee");
 }
+
+mod at_once {
+    //! Several runs at once, in a store of their own.
+
+    use std::collections::BTreeMap;
+
+    use super::super::run::{run, run_split};
+    use super::super::split::Split;
+    use super::super::{GridObserver, GridProgress, GridResult, Quiet, csv};
+    use super::*;
+    use crate::methods::DpSgd;
+    use crate::nn::Model;
+    use crate::store::Store;
+
+    fn grid() -> Grid {
+        let method = DpSsgd::new().clip(0.5).batch_size(50).steps(3);
+        Grid::new(method)
+            .beside(DpSgd::new().clip(0.5).batch_size(50).steps(3))
+            .beside(NonPrivate::new().batch_size(50).steps(3).learning_rate(0.1))
+            .masks(MaskKind::Random)
+            .pre_prune([0.0, 0.5])
+            .drop_gradients(DroppingRule::Random, [0.0, 0.5])
+            .epsilon([2.0])
+            .seeds(3)
+    }
+
+    /// The seconds of a run differ from one training to the next.
+    fn without_seconds(results: &[GridResult]) -> String {
+        let lines = csv(results).unwrap();
+        let mut reader = ::csv::Reader::from_reader(lines.as_bytes());
+        let keep = |line: ::csv::StringRecord| {
+            line.iter()
+                .enumerate()
+                .filter(|(i, _)| *i != 11)
+                .map(|(_, x)| format!("{x},"))
+                .collect()
+        };
+        reader.records().map(|line| keep(line.unwrap())).collect::<Vec<String>>().join("\n")
+    }
+
+    #[test]
+    fn results_and_charges_are_those_of_one_run_after_the_other() -> crate::Result<()> {
+        let data = data::glyphs_with(300, 60, 91)?;
+        let build = |seed| models::mlp(&data, &[8]).seed(seed).build();
+        let mut found = BTreeMap::new();
+        for jobs in [1, 2, 5] {
+            let folder = tempfile::tempdir().unwrap();
+            let store = Store::at(folder.path().to_path_buf());
+            let split = |_: &Grid, _: &[crate::Result<_>], _: &Model, _: &_| {
+                Ok(Split::even(jobs, 1, "as the test says".into()))
+            };
+            let result = run_split(&grid(), &build, &data, &store, &mut Quiet, split)?;
+            // The cell without rates of one method is the cell of the other: trained and charged
+            // once, although both are begun at the same time.
+            let account = store.ledger(&data)?.account()?;
+            assert_eq!((result.runs(), account.runs().len()), (27, 24), "{jobs}");
+            assert!(account.runs().iter().all(|charge| charge.closed));
+            let seen = [without_seconds(std::slice::from_ref(&result)), result.to_string()];
+            assert_eq!(*found.entry(()).or_insert_with(|| seen.clone()), seen, "{jobs}");
+            let again = run(&grid().jobs(4), &build, &data, &store, &mut Quiet)?;
+            assert_eq!(again.to_string(), result.to_string());
+            assert_eq!(store.ledger(&data)?.account()?.runs().len(), 24, "nothing was spent");
+        }
+        Ok(())
+    }
+
+    #[derive(Default)]
+    struct Most {
+        running: usize,
+        failed: usize,
+        noted: Vec<String>,
+    }
+
+    impl GridObserver for Most {
+        fn progressed(&mut self, progress: &GridProgress<'_>) {
+            assert!(progress.done + progress.running <= progress.all);
+            self.running = self.running.max(progress.running);
+        }
+        fn ended(&mut self, progress: &GridProgress<'_>, _: Result<&CellRun, &Error>) {
+            self.failed = progress.failed;
+        }
+        fn noted(&mut self, words: &str) {
+            self.noted.push(words.to_owned());
+        }
+    }
+
+    #[test]
+    fn runs_that_fail_take_no_other_away_and_are_tried_again() -> crate::Result<()> {
+        let data = data::glyphs_with(300, 60, 92)?;
+        let build = |seed| models::linear(&data).seed(seed).build();
+        let diverging = NonPrivate::new().batch_size(50).steps(12).learning_rate(1e300);
+        let grid = Grid::new(DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0))
+            .beside(diverging)
+            .seeds(4);
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
+        for _ in 0..2 {
+            let mut most = Most::default();
+            let split = |_: &Grid, _: &[crate::Result<_>], _: &Model, _: &_| {
+                Ok(Split::even(3, 1, "three at once".into()))
+            };
+            let result = run_split(&grid, &build, &data, &store, &mut most, split)?;
+            let [fine, broken] = result.cells() else { panic!("{result}") };
+            assert_eq!((fine.runs.len(), broken.errors.len(), most.failed), (4, 4, 4));
+            let seeds: Vec<&str> = broken.errors.iter().map(|error| &error[..6]).collect();
+            assert_eq!(seeds, ["seed 0", "seed 1", "seed 2", "seed 3"]);
+            assert!(most.noted.iter().any(|words| words == "three at once"), "{:?}", most.noted);
+            assert!((1..=3).contains(&most.running), "{}", most.running);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_split_is_timed_and_charged_nowhere() -> crate::Result<()> {
+        let data = data::glyphs_with(300, 60, 93)?;
+        let build = |seed| models::mlp(&data, &[16]).seed(seed).build();
+        let grid = Grid::new(DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0));
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
+        let mut most = Most::default();
+        let result = run(&grid.clone().seeds(4).jobs(2), &build, &data, &store, &mut most)?;
+        assert_eq!(result.runs(), 4);
+        assert!(most.noted.iter().any(|words| words.contains("thread")), "{:?}", most.noted);
+        assert_eq!(store.ledger(&data)?.account()?.runs().len(), 4);
+        let refused = run(&grid.jobs(0), &build, &data, &store, &mut most).unwrap_err();
+        assert!(refused.to_string().contains("jobs = 0"), "{refused}");
+        Ok(())
+    }
+}

@@ -7,7 +7,9 @@ use crate::mask::{Freezing, Sparsity};
 use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
 use crate::methods::settings::steps_of;
-use crate::methods::{Mechanism, Optimizer, Quantile, Sampling, Settings};
+use crate::methods::{
+    CheckpointEvery, Checkpoints, Mechanism, Optimizer, Quantile, Sampling, Settings,
+};
 use crate::nn::{Model, Network, Precision};
 use crate::optim::{Average, Rates};
 use crate::privacy::{
@@ -281,6 +283,29 @@ impl Plan {
         let mut plan = self.clone();
         plan.settings.seed = Some(seed);
         plan
+    }
+    /// The same plan on this device.
+    pub(crate) fn with_device(&self, device: DeviceSpec) -> Self {
+        let mut plan = self.clone();
+        plan.settings.device = Some(device.to_string());
+        plan
+    }
+    /// The same plan, which writes checkpoints this often.
+    pub(crate) fn with_checkpoints(&self, every: CheckpointEvery) -> Self {
+        let mut plan = self.clone();
+        plan.settings.checkpoints = Some(Checkpoints { every, command: Vec::new() });
+        plan
+    }
+    /// Whether the plan itself names its device.
+    pub(crate) fn names_device(&self) -> bool {
+        self.settings.device.is_some()
+    }
+    /// A plan of a few of the same steps, each on a full batch of other data: for measuring how
+    /// long a step takes.
+    pub(crate) fn for_timing(&self, steps: u64) -> Self {
+        let (mut settings, examples) = (self.settings.clone(), self.expected_batch_size());
+        (settings.seed, settings.steps, settings.checkpoints) = (Some(0), Some(steps), None);
+        Self { steps, examples, settings, before: Vec::new(), ..self.clone() }
     }
     /// Whether a stored run with these settings is ignored.
     pub fn is_fresh(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Where the parameters of a model come from.
 
+use serde::{Deserialize, Serialize};
+
 use super::Model;
 use crate::data::{Dataset, PublicData};
 
@@ -10,7 +12,7 @@ use crate::data::{Dataset, PublicData};
 /// [`Initial`](Self::Initial) and for data drawn by code, an assumption for data that were declared
 /// public, a wider assumption for [`Unknown`](Self::Unknown). If the parameters were trained
 /// without privacy on the data of the run itself, the run is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Provenance {
     /// No data: they were drawn from a seed.
     Initial {

@@ -1,9 +1,8 @@
 //! Parallel jobs whose results are consumed in order.
 
 use std::cell::Cell;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -14,32 +13,51 @@ thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// One single-threaded Rayon pool per core.
+/// Single-threaded Rayon pools that nobody uses at the moment.
 ///
 /// Burn's operations run parallel work in the pool of the calling thread. A pool of one thread
 /// keeps a job from waiting for another job, or from stealing its work while it holds a lock of
 /// the autodiff graph.
-fn pools() -> Result<&'static [ThreadPool]> {
-    static POOLS: OnceLock<std::result::Result<Vec<ThreadPool>, String>> = OnceLock::new();
-    let pools = POOLS.get_or_init(|| {
-        (0..count())
-            .map(|i| {
-                ThreadPoolBuilder::new()
-                    .num_threads(1)
-                    .thread_name(move |_| format!("epsilab-{i}"))
-                    .start_handler(|_| IS_WORKER.set(true))
-                    .build()
-                    .map_err(|e| e.to_string())
-            })
-            .collect()
-    });
-    pools.as_deref().map_err(|e| {
-        Error::new(ErrorKind::Io, "the worker threads could not be started", e.clone())
+static FREE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
+
+/// Pools that belong to one call. Runs of a grid that are trained at the same time take pools of
+/// their own, as many as each may use threads, and give them back.
+struct Pools(Vec<ThreadPool>);
+
+impl Pools {
+    /// This many pools, started where too few are free.
+    fn take(count: usize) -> Result<Self> {
+        let mut taken = {
+            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            let rest = free.len().saturating_sub(count);
+            Self(free.split_off(rest))
+        };
+        while taken.0.len() < count {
+            taken.0.push(start()?);
+        }
+        Ok(taken)
+    }
+}
+
+impl Drop for Pools {
+    fn drop(&mut self) {
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.0);
+    }
+}
+
+fn start() -> Result<ThreadPool> {
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(1)
+        .thread_name(|_| "epsilab-worker".to_owned())
+        .start_handler(|_| IS_WORKER.set(true))
+        .build();
+    pool.map_err(|e| {
+        Error::new(ErrorKind::Io, "the worker threads could not be started", e.to_string())
             .fix("close other programs, or set RAYON_NUM_THREADS=1")
     })
 }
 
-/// Number of jobs that run at the same time.
+/// Number of jobs that run at the same time: the threads of the pool that the caller runs in.
 pub(crate) fn count() -> usize {
     rayon::current_num_threads()
 }
@@ -61,11 +79,11 @@ pub(crate) fn in_order<T: Send>(
         (0..jobs).for_each(|index| consume(index, job(index)));
         return Ok(());
     }
-    let pools = pools()?;
+    let pools = Pools::take(count().min(jobs))?;
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        for pool in pools.iter().take(jobs) {
+        for pool in &pools.0 {
             let (sender, next, job) = (sender.clone(), &next, &job);
             scope.spawn(move || {
                 pool.install(|| {

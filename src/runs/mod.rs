@@ -9,12 +9,15 @@ mod earlier;
 #[cfg(all(test, unix))]
 mod tests;
 
+use std::path::Path;
+
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::Ledger;
 use crate::privacy::digits::{count, counted};
 use crate::show;
-use crate::store::{Store, run_id};
+use crate::store::{Published, Store, run_id};
 use crate::train::checkpoint::Keeper;
 use crate::train::{self, CheckpointHeader, Listening, Observer, Run};
 use crate::{ErrorKind, Result};
@@ -58,20 +61,37 @@ pub(crate) fn train(
 ) -> Result<Run> {
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = Listening::start();
-    let ledger = store.ledger(data)?;
+    train_charged(store, &store.ledger(data)?, id, plan, model, data, observer)
+}
+
+/// As [`train`], charged to a ledger that the caller took from the store: the runs of a grid share
+/// one, because opening it reads the record of every stored run.
+///
+/// # Errors
+/// As [`train::fit`].
+pub(crate) fn train_charged(
+    store: &Store,
+    ledger: &Ledger,
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    let _listening = Listening::start();
     let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
     match keeper.as_ref().and_then(Keeper::found) {
         Some(checkpoint) => observer.noted(&goes_on(checkpoint)),
         None => {
-            if let Some(words) = earlier::attempts(&ledger, id, plan)? {
+            if let Some(words) = earlier::attempts(ledger, id, plan)? {
                 observer.noted(&words);
             }
         }
     }
     let trained = match plan.selection() {
-        Some(selection) => train::fit_best_of(id, plan, selection, model, data, &ledger, observer),
+        Some(selection) => train::fit_best_of(id, plan, selection, model, data, ledger, observer),
         None => {
-            train::fit_with_checkpoints(id, plan, model, data, &ledger, keeper.as_mut(), observer)
+            train::fit_with_checkpoints(id, plan, model, data, ledger, keeper.as_mut(), observer)
         }
     };
     let stored = match &trained {
@@ -92,6 +112,62 @@ pub(crate) fn train(
         observer.trouble(&error);
     }
     trained
+}
+
+/// The charge of a run by another process.
+pub(crate) struct Grant<'a> {
+    /// The entry in the ledger.
+    pub(crate) attempt: &'a str,
+    /// Another process may have taken steps under the same entry that were rounded differently.
+    pub(crate) other_bits: bool,
+    /// Where the run is kept if one with other results is stored.
+    pub(crate) aside: &'a Path,
+}
+
+/// What became of a run that another process has charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Granted {
+    /// It is in the store.
+    Published,
+    /// A run with its id and its results was in the store.
+    Known,
+    /// A run with other results was in the store, and this one was set aside.
+    Aside,
+    /// It was interrupted and is not stored. With checkpoints it goes on from there.
+    Interrupted,
+}
+
+/// Trains a run that another process has charged, and stores it. Nothing is written to a ledger.
+///
+/// # Errors
+/// As [`train::fit_granted`] and [`Store::publish`].
+pub(crate) fn train_granted(
+    store: &Store,
+    grant: &Grant<'_>,
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    observer: &mut dyn Observer,
+) -> Result<Granted> {
+    let _listening = Listening::start();
+    let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
+    let run = train::fit_granted(id, grant.attempt, plan, model, data, keeper.as_mut(), observer)?;
+    if !run.is_finished() {
+        return Ok(Granted::Interrupted);
+    }
+    let run = if grant.other_bits { run.repeated_with_other_bits() } else { run };
+    let published = store.publish(&run, &show::run_files(&run), grant.aside)?;
+    if let Some(keeper) = keeper
+        && let Err(error) = keeper.remove()
+    {
+        observer.trouble(&error);
+    }
+    Ok(match published {
+        Published::First => Granted::Published,
+        Published::Equal => Granted::Known,
+        Published::Aside => Granted::Aside,
+    })
 }
 
 /// What is told of a run that goes on.

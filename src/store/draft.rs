@@ -1,12 +1,16 @@
 //! Drafts: a run is written to a folder beside its own, which is renamed when it is complete.
 //!
-//! The folder is called `<id>.writing-<process>-<n>` and locked by its process. It is removed if
-//! writing fails. The next process that writes removes the drafts of killed processes.
+//! The folder is called `<id>.writing-<process>-<host>-<nonce>` and locked by its process: process
+//! ids repeat on the hosts that share a file system, and not every file system has locks. It is
+//! removed if writing fails. The next process on the host that writes removes the drafts of killed
+//! processes.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use super::host;
 use super::record::{self, Sums};
 use crate::{Error, Result};
 
@@ -27,25 +31,14 @@ impl Draft {
         if let Some(runs) = run.parent() {
             fs::create_dir_all(runs)
                 .map_err(|e| Error::io(format!("making the folder {}", runs.display()), &e))?;
-            sweep(runs);
+            sweep_once(runs);
         }
         let name = run.file_name().unwrap_or_default().to_string_lossy();
-        let process = std::process::id();
-        let mut n = 0u64;
-        loop {
-            let folder = run.with_file_name(format!("{name}{WRITING}{process}-{n}"));
-            match fs::create_dir(&folder) {
-                Ok(()) => {
-                    let lock = File::open(&folder).ok().filter(|file| file.lock().is_ok());
-                    return Ok(Self { folder, _lock: lock, kept: false });
-                }
-                // It belongs to another thread, or to a dead process with the same id.
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => n += 1,
-                Err(e) => {
-                    return Err(Error::io(format!("making the folder {}", folder.display()), &e));
-                }
-            }
-        }
+        let folder = run.with_file_name(format!("{name}{WRITING}{}", host::unique()?));
+        fs::create_dir(&folder)
+            .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
+        let lock = File::open(&folder).ok().filter(|file| file.lock().is_ok());
+        Ok(Self { folder, _lock: lock, kept: false })
     }
 
     /// The path of a file in the draft.
@@ -73,6 +66,25 @@ impl Draft {
     }
 }
 
+impl Draft {
+    /// Renames the draft to its final name, atomically, unless a folder with files has the name.
+    /// Returns the draft then.
+    ///
+    /// A plain rename of a folder never replaces one that is not empty. (That a rename must not
+    /// replace anything can be asked of local file systems only.)
+    pub(super) fn keep_unless_there(mut self, run: &Path) -> Result<Option<Self>> {
+        let there = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::AlreadyExists];
+        match fs::rename(&self.folder, run) {
+            Ok(()) => {
+                self.kept = true;
+                Ok(None)
+            }
+            Err(e) if there.contains(&e.kind()) => Ok(Some(self)),
+            Err(e) => Err(Error::io(format!("moving a run to {}", run.display()), &e)),
+        }
+    }
+}
+
 impl Drop for Draft {
     /// Removes a draft that was not kept. The name of one that was kept may be in use again.
     fn drop(&mut self) {
@@ -87,15 +99,25 @@ pub(super) fn is_draft(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.to_string_lossy().contains(WRITING))
 }
 
-/// Removes the drafts of dead processes. Only folders are removed: links are not followed and pipes
-/// not opened. Drafts that can't be removed are left in place.
+/// Sweeps a folder once in the life of this process: reading it for each of thousands of runs would
+/// take a time that grows with the square of their number.
+fn sweep_once(runs: &Path) {
+    static SWEPT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut swept = SWEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !swept.iter().any(|known| known == runs) {
+        swept.push(runs.to_owned());
+        sweep(runs);
+    }
+}
+
+/// Removes the drafts of dead processes of this host. Only folders are removed: links are not
+/// followed and pipes not opened. Drafts that can't be removed are left in place.
 fn sweep(runs: &Path) {
     for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let name = entry.file_name().to_string_lossy().into_owned();
-        let process = name.split_once(WRITING).map(|(_, process)| process.split('-').next());
-        let process = process.flatten().and_then(|process| process.parse().ok());
-        if is_folder && process.is_some_and(is_gone) && is_free(&entry.path()) {
+        let writer = name.split_once(WRITING).map(|(_, writer)| writer);
+        if is_folder && writer.is_some_and(is_gone) && is_free(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -107,9 +129,18 @@ fn is_free(folder: &Path) -> bool {
     File::open(folder).is_ok_and(|folder| folder.try_lock().is_ok())
 }
 
+/// Whether the writer of a draft, `<process>-<host>-<nonce>`, was a process of this host that has
+/// ended. Drafts of earlier versions name no host.
+fn is_gone(writer: &str) -> bool {
+    let mut parts = writer.splitn(2, '-');
+    let process = parts.next().and_then(|process| process.parse().ok());
+    let host = parts.next().and_then(|rest| rest.rsplit_once('-')).map(|(host, _)| host);
+    process.is_some_and(has_ended) && host.is_none_or(|host| host == host::name())
+}
+
 /// Whether no process on this machine has this id.
 #[cfg(unix)]
-fn is_gone(process: i32) -> bool {
+fn has_ended(process: i32) -> bool {
     // SAFETY: signal 0 only checks whether the process exists.
     process > 0
         && unsafe { libc::kill(process, 0) } == -1
@@ -117,7 +148,7 @@ fn is_gone(process: i32) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_gone(_process: i32) -> bool {
+fn has_ended(_process: i32) -> bool {
     false
 }
 
@@ -180,9 +211,16 @@ mod tests {
         let lock = File::open(&locked).unwrap();
         lock.lock().unwrap();
 
+        let here = host::name();
+        fs::create_dir(at(format!("here.writing-{gone}-{here}-0a1b2c3d"))).unwrap();
+        // Another host may have a live process with this id.
+        let elsewhere = format!("elsewhere.writing-{gone}-{here}2-0a1b2c3d");
+        fs::create_dir(at(elsewhere.clone())).unwrap();
+
         drop(Draft::beside(&at("new".into())).unwrap());
         let mut left =
             ["file", "link", "locked", "pipe"].map(|n| format!("{n}.writing-{gone}")).to_vec();
+        left.push(elsewhere);
         left.extend([format!("alive.writing-{alive}"), "odd.writing-0".into(), "run".into()]);
         left.sort();
         assert_eq!(names(runs.path()), left);

@@ -4,6 +4,7 @@
 //! charged to it still exist. Runs stored before their ledger entry was recorded are skipped.
 
 use super::draft::is_draft;
+use crate::data::Dataset;
 use crate::privacy::ledger::{Account, Charge};
 use crate::privacy::{Event, Ledger};
 use crate::train::{Charged, RunRecord};
@@ -120,17 +121,14 @@ pub(super) fn not_taken_over(ledgers: Vec<Ledger>) -> Result<Vec<Ledger>> {
 /// Runs stored before their ledger entry was recorded are skipped.
 ///
 /// # Errors
-/// `CorruptData` if they differ; as [`Ledger::entries`] if the ledger can't be read.
+/// `CorruptData` if they differ.
 pub(super) fn released_as_charged(
     folder: &Path,
     record: &RunRecord,
-    ledger: &Ledger,
+    account: &Account,
 ) -> Result<()> {
     let Some(charged) = &record.charged else { return Ok(()) };
-    let account = ledger.account()?;
-    let Some(charge) = account.runs().iter().find(|charge| charge.run == charged.run) else {
-        return Ok(());
-    };
+    let Some(charge) = account.charge(&charged.run) else { return Ok(()) };
     // Comparing in both directions allows for the last bit of a float that went through a file.
     let same = |event: &Event| {
         event.reduced_to(&charge.event).is_ok() && charge.event.reduced_to(event).is_ok()
@@ -148,6 +146,24 @@ pub(super) fn released_as_charged(
         "restore its result.json from a backup; or, to train (and spend) again, move the run's \
          folder somewhere outside of the project's runs",
     ))
+}
+
+/// Checks that a stored run on `data` is in the account of their ledger, and was charged for what
+/// it released. Runs stored before their ledger entry was recorded are skipped.
+///
+/// # Errors
+/// `Ledger` if it is not in the account; `CorruptData` if its releases are others.
+pub(super) fn is_in(
+    account: &Account,
+    folder: &Path,
+    record: &RunRecord,
+    data: &Dataset,
+) -> Result<()> {
+    let Some(charged) = &record.charged else { return Ok(()) };
+    if data.is_known_as(&charged.origin) && account.charge(&charged.run).is_none() {
+        return Err(missing(&StoredRun { folder: folder.to_owned(), charged: charged.clone() }));
+    }
+    released_as_charged(folder, record, account)
 }
 
 fn missing(run: &StoredRun) -> Error {

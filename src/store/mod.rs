@@ -7,15 +7,19 @@
 //!
 //! A stored run that is missing in its ledger is evidence of a lost ledger ([`evidence`]).
 
+mod books;
 mod claim;
 mod draft;
 mod evidence;
 mod home;
+pub(crate) mod host;
 mod overview;
 mod record;
+pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use books::Books;
 pub use home::home;
 pub use overview::{RunState, RunSummary};
 
@@ -29,12 +33,12 @@ use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
 use crate::privacy::digits::counted;
-use crate::train::{Ending, Run, start};
+use crate::train::{Charged, Ending, Run, start};
 use crate::{Error, ErrorKind, Result};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Version of the run ids, raised when a change of the library changes the result of equal
 /// settings.
@@ -49,6 +53,11 @@ impl Store {
     /// The store of a project folder. Nothing is created before something is written.
     pub(crate) fn at(home: PathBuf) -> Self {
         Self { home }
+    }
+
+    /// The project folder.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
     }
 
     /// The ledger of a data set and of all data sets derived from it. It is created if there is
@@ -85,10 +94,7 @@ impl Store {
     /// # Errors
     /// As [`Store::known_ledger`].
     pub(crate) fn ledger_in_words(&self, data: &Dataset) -> Result<String> {
-        let runs =
-            self.known_ledger(data)?.map_or(Ok(0), |ledger| ledger.runs().map(|r| r.len()))?;
-        let runs = if runs == 0 { "no run".to_owned() } else { counted(runs, "run") };
-        Ok(format!("{}: {runs} on these data so far", self.ledgers().display()))
+        Books::open(self, data).map(|books| books.in_words())
     }
 
     /// Copies the entries of ledgers under former origins of the data. Earlier versions kept a
@@ -229,7 +235,8 @@ impl Store {
         let Some(run) = self.finished(id, model, data)? else { return Ok(None) };
         start::check(run.plan(), model, data)?;
         if let Some(ledger) = self.known_ledger(data)? {
-            evidence::released_as_charged(&self.folder(id), run.record(), &ledger)?;
+            let account = ledger.account()?;
+            evidence::released_as_charged(&self.folder(id), run.record(), &account)?;
         }
         Ok(Some(run))
     }
@@ -241,27 +248,8 @@ impl Store {
     /// `Io` if it can't be written: no part of it remains then.
     pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
         let folder = self.folder(&run.record().id);
-        let draft = Draft::beside(&folder)?;
-        run.model().save(draft.path(MODEL))?;
-        if let Some(mask) = run.mask() {
-            mask.save(draft.path(MASK))?;
-        }
-        if let Some(touched) = run.selection_log() {
-            let text = serde_json::to_string(&touched).map_err(|e| {
-                Error::new(ErrorKind::Io, "what a run touched, as JSON", e.to_string())
-            })?;
-            draft.write(TOUCHED, text)?;
-        }
-        for (name, text) in record::texts(run.record(), draft.sums()?)? {
-            draft.write(name, text)?;
-        }
-        for (name, bytes) in figures {
-            draft.write(name, bytes)?;
-        }
-        let beside = (1u64..)
-            .map(|n| folder.with_extension(n.to_string()))
-            .find(|path| !path.exists())
-            .unwrap_or_else(|| folder.with_extension("beside"));
+        let draft = self.draft(run, figures)?;
+        let beside = self.beside(&folder);
         if !run.is_finished()
             && !matches!(self.read_finished(&run.record().id, &run.model()), Ok(None))
         {
@@ -282,6 +270,92 @@ impl Store {
         }
         Ok(folder)
     }
+
+    /// A complete draft of a run.
+    fn draft(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<Draft> {
+        let draft = Draft::beside(&self.folder(&run.record().id))?;
+        run.model().save(draft.path(MODEL))?;
+        if let Some(mask) = run.mask() {
+            mask.save(draft.path(MASK))?;
+        }
+        if let Some(touched) = run.selection_log() {
+            let text = serde_json::to_string(&touched).map_err(|e| {
+                Error::new(ErrorKind::Io, "what a run touched, as JSON", e.to_string())
+            })?;
+            draft.write(TOUCHED, text)?;
+        }
+        for (name, text) in record::texts(run.record(), draft.sums()?)? {
+            draft.write(name, text)?;
+        }
+        for (name, bytes) in figures {
+            draft.write(name, bytes)?;
+        }
+        Ok(draft)
+    }
+
+    /// A free name for another run with the same id.
+    fn beside(&self, folder: &Path) -> PathBuf {
+        (1u64..)
+            .map(|n| folder.with_extension(n.to_string()))
+            .find(|path| !path.exists())
+            .unwrap_or_else(|| folder.with_extension("beside"))
+    }
+
+    /// Whether a finished run with this id is stored.
+    ///
+    /// # Errors
+    /// `CorruptData` if its record is damaged.
+    pub(crate) fn has_finished(&self, id: &str) -> Result<bool> {
+        let stored = record::read(&self.folder(id))?;
+        Ok(stored.is_some_and(|(record, _)| record.ending == Ending::Finished))
+    }
+
+    /// Where a stored run is charged, if it is finished.
+    ///
+    /// # Errors
+    /// As [`has_finished`](Self::has_finished).
+    pub(crate) fn charged(&self, id: &str) -> Result<Option<Charged>> {
+        let stored = record::read(&self.folder(id))?.map(|(record, _)| record);
+        let finished = stored.filter(|record| record.ending == Ending::Finished);
+        Ok(finished.and_then(|record| record.charged))
+    }
+
+    /// Puts a finished run into the store by one rename, which replaces no finished run: that of a
+    /// worker on another machine may have been first. Its results are compared then, and the later
+    /// run is kept as `aside` if they differ.
+    ///
+    /// # Errors
+    /// `Io` if it can't be written: no part of it remains then.
+    pub(crate) fn publish(
+        &self,
+        run: &Run,
+        figures: &[(&str, Vec<u8>)],
+        aside: &Path,
+    ) -> Result<Published> {
+        let id = &run.record().id;
+        let (folder, draft) = (self.folder(id), self.draft(run, figures)?);
+        if folder.exists() && matches!(self.has_finished(id), Ok(false)) {
+            // A run that ended early: `save` would move it too.
+            let _ = fs::rename(&folder, folder.with_extension(host::unique()?));
+        }
+        let Some(draft) = draft.keep_unless_there(&folder)? else { return Ok(Published::First) };
+        if draft.sums()? == record::sums(&folder)? {
+            return Ok(Published::Equal);
+        }
+        draft.keep_as(aside)?;
+        Ok(Published::Aside)
+    }
+}
+
+/// How a run was put into the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Published {
+    /// It was the first with its id.
+    First,
+    /// One with the same results was there.
+    Equal,
+    /// One with other results was there, and this one was set aside.
+    Aside,
 }
 
 /// The warning about a run that was stored before checksums were recorded.

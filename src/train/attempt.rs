@@ -4,13 +4,19 @@ use super::Seeds;
 use crate::Result;
 
 /// A new ledger name for an attempt at the stored run `id`.
-pub(super) fn new(id: &str) -> Result<String> {
+pub(crate) fn new(id: &str) -> Result<String> {
     Ok(format!("{id}-{}", Seeds::nonce()?))
 }
 
 /// Whether `name` is the ledger name of an attempt at the stored run `id`.
 pub(crate) fn is_attempt_at(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// The id of the stored run that `name`, a name of the ledger, is an attempt at: what is before its
+/// first dash, since ids are hexadecimal. `name` itself if it is no attempt.
+pub(crate) fn attempted(name: &str) -> &str {
+    name.split_once('-').map_or(name, |(id, _)| id)
 }
 
 #[cfg(test)]
@@ -22,6 +28,10 @@ mod tests {
         let (one, two) = (new("00ff").unwrap(), new("00ff").unwrap());
         assert_ne!(one, two);
         assert!(is_attempt_at(&one, "00ff") && is_attempt_at(&two, "00ff"));
+        assert_eq!(
+            (attempted(&one), attempted("00ff-1-2"), attempted("00ff")),
+            ("00ff", "00ff", "00ff")
+        );
         assert!(!is_attempt_at(&one, "00f") && !is_attempt_at(&one, "00ff0"));
     }
 }

@@ -7,6 +7,7 @@ use crate::data::Dataset;
 use crate::device::marked;
 use crate::methods::Plan;
 use crate::privacy::digits::count;
+use crate::privacy::ledger::Account;
 use crate::privacy::{Entry, Ledger, STOPPING};
 use crate::{Error, ErrorKind};
 
@@ -30,8 +31,9 @@ enum Standing {
     Killed,
     /// It was closed with all its steps.
     Closed,
-    /// It is a trial of a private selection, which is charged as a whole.
-    Trial,
+    /// Somebody else charges it and closes its entry: the private selection that it is a trial of,
+    /// or the process that handed it out.
+    Elsewhere,
 }
 
 impl<'a> Charge<'a> {
@@ -76,9 +78,9 @@ impl<'a> Charge<'a> {
         Ok(Self { ledger, plan, run, standing })
     }
 
-    /// A trial of the private selection whose entry is `selection`.
-    pub(super) fn trial(ledger: &'a Ledger, plan: &'a Plan, selection: &str) -> Self {
-        Self { ledger, plan, run: selection.to_owned(), standing: Standing::Trial }
+    /// A run that is charged elsewhere, under the entry `run`.
+    pub(super) fn elsewhere(ledger: &'a Ledger, plan: &'a Plan, run: &str) -> Self {
+        Self { ledger, plan, run: run.to_owned(), standing: Standing::Elsewhere }
     }
 
     /// The name of the entry.
@@ -95,7 +97,7 @@ impl<'a> Charge<'a> {
         let entry = match self.standing {
             Standing::New => Entry::planned(run, hash, &event).note(note(self.plan, data)),
             Standing::Stopped => Entry::resumed(run, hash, &event),
-            Standing::Killed | Standing::Closed | Standing::Trial => return Ok(()),
+            Standing::Killed | Standing::Closed | Standing::Elsewhere => return Ok(()),
         };
         self.ledger.record(&entry)
     }
@@ -105,7 +107,7 @@ impl<'a> Charge<'a> {
     pub(super) fn spent(&self, steps: u64) -> u64 {
         match self.standing {
             Standing::New | Standing::Stopped => steps,
-            Standing::Killed | Standing::Closed | Standing::Trial => self.plan.steps(),
+            Standing::Killed | Standing::Closed | Standing::Elsewhere => self.plan.steps(),
         }
     }
 
@@ -115,15 +117,45 @@ impl<'a> Charge<'a> {
     /// As [`Ledger::record`].
     pub(super) fn close(&self, steps: u64) -> Result<()> {
         match self.standing {
-            Standing::Closed | Standing::Trial => Ok(()),
-            _ => self.ledger.record(&closing(&self.run, self.ledger, self.plan, steps)),
+            Standing::Closed | Standing::Elsewhere => Ok(()),
+            _ => self.ledger.record(&closing(&self.run, self.ledger.data_hash(), self.plan, steps)),
         }
     }
 }
 
+/// The entry that charges a whole plan under the name `attempt`, for a run that is trained in
+/// another process; `None` if the account has it already, open or with all its steps.
+pub(crate) fn planned_entry(
+    account: &Account,
+    attempt: &str,
+    plan: &Plan,
+    data: &Dataset,
+) -> Option<Entry> {
+    let event = plan.event();
+    match account.charge(attempt) {
+        None => Some(Entry::planned(attempt, data.origin(), &event).note(note(plan, data))),
+        Some(charge) if charge.closed && charge.stopped_early => {
+            Some(Entry::resumed(attempt, data.origin(), &event))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The entry that closes an attempt after this many steps; `None` if it is closed or unknown.
+pub(crate) fn closing_entry(
+    account: &Account,
+    attempt: &str,
+    plan: &Plan,
+    data: &Dataset,
+    steps: u64,
+) -> Option<Entry> {
+    let is_open = account.charge(attempt).is_some_and(|charge| !charge.closed);
+    is_open.then(|| closing(attempt, data.origin(), plan, steps))
+}
+
 /// The correction of a plan's charge. If the run was stopped, its note says on what condition.
-fn closing(run: &str, ledger: &Ledger, plan: &Plan, steps: u64) -> Entry {
-    let entry = Entry::spent(run, ledger.data_hash(), &plan.event_after(steps));
+fn closing(run: &str, data_hash: &str, plan: &Plan, steps: u64) -> Entry {
+    let entry = Entry::spent(run, data_hash, &plan.event_after(steps));
     match steps {
         0 => entry.note(format!("0 of {} steps: the run ended before the first", plan.steps())),
         _ if steps < plan.steps() => {

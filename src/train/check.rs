@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 /// Refuses parts that were made for different data: sampling rate, divisor and ledger would be
 /// those of another data set. It also makes the checks that would otherwise fail during the run,
 /// when the whole plan is charged already.
-pub(super) fn belong_together(
+pub(crate) fn belong_together(
     plan: &Plan,
     model: &Model,
     data: &Dataset,

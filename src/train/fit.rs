@@ -95,7 +95,42 @@ pub(crate) fn fit_with_checkpoints(
     fit_charged(id, plan, model, data, ledger, None, keeper, observer)
 }
 
-/// As [`fit_with_checkpoints`], or as [`fit_trial`] with a `selection`.
+/// Trains a run that another process has charged as `attempt`, and closes no entry: that process
+/// does. Checkpoints are as in [`fit_with_checkpoints`].
+///
+/// The run must be in study mode, so that every process that trains it draws the same noise.
+///
+/// # Errors
+/// As [`fit`]; `Ledger` for a plan without a seed, and for a checkpoint of another attempt.
+pub(crate) fn fit_granted(
+    id: &str,
+    attempt: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    keeper: Option<&mut Keeper>,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    let refused = |what: String, why: &str, fix: &str| {
+        Err(Error::new(ErrorKind::Ledger, what, why.to_owned()).fix(fix))
+    };
+    if plan.seed().is_none() {
+        let why = "each process that trains it would release other noise, under one charge";
+        return refused(format!("the run {id} without a seed"), why, "give the run a seed");
+    }
+    if let Some(found) = keeper.as_ref().and_then(|keeper| keeper.found())
+        && found.attempt != attempt
+    {
+        let what = format!("the checkpoint of the run {id}");
+        let why = format!("it is charged as {}, and this run as {attempt}", found.attempt);
+        return refused(what, &why, "submit the grid again, which goes on under that entry");
+    }
+    let nowhere = Ledger::in_memory();
+    fit_charged(id, plan, model, data, &nowhere, Some(attempt), keeper, observer)
+}
+
+/// As [`fit_with_checkpoints`], or under the entry `elsewhere`, which the caller has charged and
+/// closes.
 #[allow(clippy::too_many_arguments)]
 fn fit_charged(
     id: &str,
@@ -103,7 +138,7 @@ fn fit_charged(
     model: &Model,
     data: &Dataset,
     ledger: &Ledger,
-    selection: Option<&str>,
+    elsewhere: Option<&str>,
     mut keeper: Option<&mut Keeper>,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
@@ -116,7 +151,11 @@ fn fit_charged(
     };
     let (seeds, mask, entry) = match &found {
         Some(found) => {
-            (found.numbers.seeds.clone(), found.mask()?, Charge::of(ledger, plan, &found.header)?)
+            let charge = match elsewhere {
+                Some(run) => Charge::elsewhere(ledger, plan, run),
+                None => Charge::of(ledger, plan, &found.header)?,
+            };
+            (found.numbers.seeds.clone(), found.mask()?, charge)
         }
         None => {
             let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
@@ -124,8 +163,8 @@ fn fit_charged(
             let mask = Coordinates::before_release(plan.sparsity(), model, data, for_mask)?;
             // A stored run may be trained again under the same id; the ledger has an entry per
             // attempt.
-            let charge = match selection {
-                Some(selection) => Charge::trial(ledger, plan, selection),
+            let charge = match elsewhere {
+                Some(run) => Charge::elsewhere(ledger, plan, run),
                 None => Charge::new(ledger, plan, id)?,
             };
             (seeds, mask, charge)

@@ -29,6 +29,21 @@ impl Listening {
         }
     }
 
+    /// As [`start`](Self::start), and stops on a request to terminate too, from now on: for a
+    /// process that a batch system may end.
+    pub(crate) fn start_in_batch() -> Self {
+        let listening = Self::start();
+        #[cfg(unix)]
+        // SAFETY: as in `install`; the handler stays.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGTERM, &action, std::ptr::null_mut());
+        }
+        listening
+    }
+
     /// Whether the run should stop.
     pub fn stop(&self) -> bool {
         STOP.load(Ordering::SeqCst)

@@ -23,12 +23,14 @@ mod steps;
 mod trials;
 mod writer;
 
-pub(crate) use attempt::is_attempt_at;
+pub(crate) use attempt::{attempted, is_attempt_at, new as new_attempt};
+pub(crate) use charge::{closing_entry, planned_entry};
+pub(crate) use check::belong_together;
 pub use checkpoint::{CheckpointHeader, Checkpointed, Resumption};
 pub use curve::{Curve, Point};
 pub use divergence::Divergence;
 pub use fit::fit;
-pub(crate) use fit::fit_with_checkpoints;
+pub(crate) use fit::{fit_granted, fit_with_checkpoints};
 pub(crate) use interrupt::Listening;
 pub use observe::{Observer, Progress, Silent};
 pub use run::{Charged, Ending, Run, RunRecord};

@@ -6,7 +6,7 @@ use crate::methods::{Claim, Plan};
 use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, Released, STOPPING};
-use crate::train::{Checkpointed, Curve, checkpoint, start};
+use crate::train::{Checkpointed, Curve, Resumption, checkpoint, start};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -202,6 +202,16 @@ impl Run {
     pub(crate) fn as_trained(&self) -> Self {
         let Inner { record, model, mask, touched, .. } = &*self.0;
         Self::new(record.clone(), model.clone(), mask.clone(), touched.clone())
+    }
+
+    /// The same run, whose steps another process may have taken too, rounded differently. The
+    /// statement says so, as of a run that goes on from a checkpoint.
+    pub(crate) fn repeated_with_other_bits(&self) -> Self {
+        let Inner { record, model, mask, touched, .. } = &*self.0;
+        let mut record = record.clone();
+        let again = Resumption { step: 0, repeated: true, same_bits: false };
+        record.checkpoints.get_or_insert_default().resumed.insert(0, again);
+        Self::new(record, model.clone(), mask.clone(), touched.clone())
     }
 
     /// The same run with parameters that come from the data of `start` and from `data`.

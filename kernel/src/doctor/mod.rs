@@ -5,7 +5,9 @@ mod ledgers;
 #[cfg(feature = "notebook")]
 mod notebook;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use epsilab::{Result, program};
@@ -19,6 +21,12 @@ pub struct DoctorArgs {
     /// Print one line of JSON.
     #[arg(long)]
     pub json: bool,
+    /// Test only whether machines can share this folder: give the same command on two of them
+    #[arg(long, value_name = "DIR")]
+    pub shared: Option<PathBuf>,
+    /// How long --shared waits for the other machine, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub wait: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -81,6 +89,9 @@ impl Check {
 /// # Errors
 /// Only if stdout is closed. Problems that are found are part of the output.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
+    if let Some(folder) = &args.shared {
+        return shared(folder, args);
+    }
     #[cfg(feature = "notebook")]
     let mut checks = notebook::checks();
     #[cfg(not(feature = "notebook"))]
@@ -97,6 +108,24 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
         stdout::print(table(&checks).trim_end())?;
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Tests a folder together with another machine.
+fn shared(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
+    let tested = epsilab::cluster::check_shared(folder, Duration::from_secs(args.wait));
+    let check = match &tested {
+        Ok(other) => Check::new(
+            "shared",
+            State::Ok,
+            format!("{}: locks and renames work together with {other}", folder.display()),
+        ),
+        Err(error) => Check::new("shared", State::Action, error.to_string()),
+    };
+    match args.json {
+        true => stdout::print(&json!({"shared": check.to_json()}).to_string())?,
+        false => stdout::print(table(&[check]).trim_end())?,
+    }
+    Ok(if tested.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn table(checks: &[Check]) -> String {

@@ -6,6 +6,8 @@
 mod out;
 pub mod plan;
 mod progress;
+mod slurm;
+pub mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +20,7 @@ use crate::{options, stdout};
 pub use out::{can_write, save};
 use plan::Plan;
 use progress::ToStderr;
+use slurm::{Engine, SlurmArgs};
 
 /// Train over pruning rates, dropping rates, epsilons and seeds, and tabulate the accuracies.
 #[derive(clap::Args, Clone, Debug)]
@@ -27,12 +30,18 @@ pub struct GridArgs {
     /// Read the plan from a JSON file; options on the command line replace its keys
     #[arg(long = "plan", value_name = "FILE", id = "plan_file")]
     pub file: Option<PathBuf>,
+    /// Train up to N runs at once, each with its share of the threads, or on a GPU of its own;
+    /// fewer where that is faster
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub jobs: Option<i64>,
     /// Write grid.json, grid.csv, grid.md and the figures to this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print a JSON list with one object per cell on stdout and nothing else
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub cluster: SlurmArgs,
 }
 
 /// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
@@ -45,7 +54,18 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
         Some(file) => args.plan.clone().over(Plan::read(file)?),
         None => args.plan.clone(),
     };
-    let grid = plan.grid()?;
+    args.cluster.check()?;
+    let on_cluster = args.cluster.engine == Engine::Slurm;
+    if let (true, Some(jobs)) = (on_cluster, args.jobs) {
+        let why = "it is for runs on this machine, and the runs are trained by Slurm";
+        return Err(Error::setting("--jobs", jobs, why).fix("use --at-most for tasks at once"));
+    }
+    // The device of the nodes need not be here.
+    let grid = if on_cluster { plan.grid_elsewhere()? } else { plan.grid()? };
+    let grid = match options::count("--jobs", args.jobs)? {
+        Some(jobs) => grid.jobs(jobs),
+        None => grid,
+    };
     grid.check()?;
     let activation = plan.activation()?;
     let models = options::choose_all("--model", &plan.models(), &options::MODELS)?;
@@ -62,11 +82,20 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
             .iter()
             .try_for_each(|&named| options::model(named, data, (activation, Some(0))).map(drop))?;
     }
-    let mut results = Vec::new();
+    let (mut results, mut ended) = (Vec::new(), None);
     'all: for data in &data {
         for &named in &models {
             let build = |seed| options::model(named, data, (activation, Some(seed)));
-            let result = one(&grid, named.0, data, &build)?;
+            let result = match on_cluster {
+                false => one(&grid, named.0, data, &build)?,
+                true => match args.cluster.run(&grid, data, &build)? {
+                    Ok(result) => result,
+                    Err(code) => {
+                        ended = Some(code);
+                        continue;
+                    }
+                },
+            };
             let interrupted = result.is_interrupted();
             results.push(result);
             if interrupted {
@@ -74,7 +103,10 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
             }
         }
     }
-    finish(args, &results)
+    match ended {
+        Some(code) => Ok(code),
+        None => finish(args, &results),
+    }
 }
 
 /// Runs the grid for one data set and model.

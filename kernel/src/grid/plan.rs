@@ -208,6 +208,11 @@ impl Plan {
             Some(name) => name.parse::<DeviceSpec>()?.check()?,
             None => DeviceSpec::auto().map(|_| ())?,
         }
+        self.grid_elsewhere()
+    }
+
+    /// As [`grid`](Self::grid), for runs on other machines: their device need not be here.
+    pub fn grid_elsewhere(&self) -> Result<Grid> {
         options::check_parts(self.train, self.test)?;
         if let (Some(epochs), Some(_)) = (self.epochs, self.steps) {
             return Err(Error::setting("epochs", epochs, "the plan says steps as well")

@@ -8,6 +8,8 @@ mod parts;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use serde::{Deserialize, Serialize};
+
 use super::digest::count;
 use super::examples::{Examples, shape_text};
 use super::origin;
@@ -52,6 +54,28 @@ pub(super) struct Inner {
     formerly_by_hash: bool,
 }
 
+/// Everything about a data set except its examples and its vocabulary, as plain data.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Attributes {
+    name: String,
+    source: String,
+    class_names: Vec<String>,
+    prepared_from_private: Option<String>,
+    public: Option<Public>,
+    test_split_off: bool,
+    hash: String,
+    cuts: [u8; 32],
+    origin: String,
+    former: Vec<String>,
+}
+
+impl Attributes {
+    /// Number of classes.
+    pub(super) fn classes(&self) -> usize {
+        self.class_names.len()
+    }
+}
+
 /// How the origin of a data set is computed.
 #[derive(Clone)]
 enum Origin {
@@ -90,6 +114,40 @@ impl Dataset {
                 formerly_by_hash: false,
             }),
         }
+    }
+
+    /// Everything except the examples and the vocabulary.
+    pub(super) fn attributes(&self) -> Attributes {
+        let inner = &self.inner;
+        Attributes {
+            name: inner.name.clone(),
+            source: inner.source.clone(),
+            class_names: inner.class_names.clone(),
+            prepared_from_private: inner.prepared_from_private.clone(),
+            public: inner.public,
+            test_split_off: inner.test_split_off,
+            hash: self.hash().to_owned(),
+            cuts: inner.cuts,
+            origin: self.origin().to_owned(),
+            former: self.former_origins().into_iter().map(String::from).collect(),
+        }
+    }
+
+    /// The data set of these attributes and checked parts.
+    pub(super) fn restored(
+        of: Attributes,
+        train: Examples,
+        test: Examples,
+        vocabulary: Option<Vocabulary>,
+    ) -> Self {
+        let data = Self::new(of.name, of.source, of.class_names, train, test);
+        data.changed(|inner| {
+            inner.vocabulary = vocabulary;
+            inner.prepared_from_private = of.prepared_from_private;
+            (inner.public, inner.test_split_off) = (of.public, of.test_split_off);
+            (inner.hash, inner.cuts) = (OnceLock::from(of.hash), of.cuts);
+            (inner.origin, inner.former) = (Origin::Given(of.origin), of.former);
+        })
     }
 
     /// The same data set with this origin.

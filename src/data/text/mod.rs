@@ -8,6 +8,7 @@ mod vocabulary;
 pub use ag_news::{ag_news, ag_news_in};
 pub use read::{from_texts, text_csv};
 pub use tokens::tokens;
+pub(super) use vocabulary::StoredVocabulary;
 pub use vocabulary::Vocabulary;
 
 use crate::{Error, Result};

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::tokens;
 use crate::data::digest::count;
 use crate::{Error, Result};
@@ -34,6 +36,35 @@ pub struct Vocabulary {
 enum Kind {
     Hashed(u32),
     Listed(Arc<Listed>),
+}
+
+/// A vocabulary as plain data.
+#[derive(Serialize, Deserialize)]
+pub(in crate::data) struct StoredVocabulary {
+    /// The number of ids, if they are hashes.
+    hashed: Option<usize>,
+    /// Otherwise the words from id 2 on.
+    #[serde(default)]
+    words: Vec<String>,
+    from_private_text: bool,
+}
+
+impl StoredVocabulary {
+    pub(in crate::data) fn of(vocabulary: &Vocabulary) -> Self {
+        let (hashed, words) = match &vocabulary.kind {
+            Kind::Hashed(size) => (Some(*size as usize), Vec::new()),
+            Kind::Listed(listed) => (None, listed.words[2..].to_vec()),
+        };
+        Self { hashed, words, from_private_text: vocabulary.from_private_text }
+    }
+
+    pub(in crate::data) fn restored(self) -> Result<Vocabulary> {
+        let kind = match self.hashed {
+            Some(size) => Vocabulary::hashed(size)?.kind,
+            None => Vocabulary::of_words(self.words)?.kind,
+        };
+        Ok(Vocabulary { kind, from_private_text: self.from_private_text })
+    }
 }
 
 struct Listed {

@@ -85,6 +85,25 @@ impl Account {
         self.add(entry)
     }
 
+    /// Adds new plans and corrections if the budget allows all of them together.
+    pub(super) fn admit_all(&mut self, entries: &[Entry]) -> Result<()> {
+        let planned = entries.iter().filter_map(|entry| match &entry.entry {
+            EntryKind::Planned { event, .. } => Some(event.clone()),
+            _ => None,
+        });
+        let events: Vec<Event> = planned.collect();
+        if !events.is_empty() && self.budget.is_some() {
+            self.spending_after(&Event::Composed { events })?;
+        }
+        for entry in entries {
+            match &entry.entry {
+                EntryKind::Planned { .. } | EntryKind::Spent { .. } => self.add(entry)?,
+                _ => self.admit(entry)?,
+            }
+        }
+        Ok(())
+    }
+
     /// The charge of a run, if it was started.
     pub(crate) fn charge(&self, run: &str) -> Option<&Charge> {
         self.by_id.get(run).map(|&at| &self.runs[at])

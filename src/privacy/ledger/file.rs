@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::Account;
 use super::chain::Chain;
-use super::head::{self, Head};
+use super::head::{self, Coming, Head};
 use super::{Entry, first_line};
 use crate::{Error, ErrorKind, Result};
 
@@ -103,6 +103,41 @@ impl LedgerFile {
         self.write(&mut locked, entry)
     }
 
+    /// Appends entries that `admit` accepts together. Returns when they are on disk. After a crash,
+    /// the first entries of them may be on record.
+    pub(super) fn append_all(
+        &self,
+        entries: &[Entry],
+        admit: impl FnOnce(&mut Account) -> Result<()>,
+    ) -> Result<()> {
+        let Some((first, others)) = entries.split_first() else { return Ok(()) };
+        let mut locked = self.lock_for_append()?;
+        admit(&mut locked.contents.account)?;
+        // The head of an empty ledger has no entry from which it could announce others.
+        self.write(&mut locked, first)?;
+        let LockedFile { file, contents } = &mut locked;
+        let (known, begin) = (contents.entries.len(), contents.chain.last());
+        let mut text = String::new();
+        for entry in others {
+            let line = contents.chain.with_link(&self.serialise(entry)?);
+            contents.chain.advance(&line);
+            text.push_str(&line);
+            text.push('\n');
+        }
+        let end = Head::at(known + others.len(), contents.chain.last());
+        let Head { entries, chain, .. } = end.clone();
+        let coming = Some(Coming { entries, chain });
+        let head = |e: io::Error| self.io("writing the head of", &e);
+        Head { coming, ..Head::at(known, begin) }.write(&self.path).map_err(head)?;
+        if let Err(e) = file.write_all(text.as_bytes()) {
+            // As in `write`.
+            let _ = file.set_len(contents.length);
+            return Err(self.io("writing to", &e));
+        }
+        file.sync_all().map_err(|e| self.io("syncing", &e))?;
+        end.write(&self.path).map_err(head)
+    }
+
     /// Appends the entries that are missing here, without checking the budget, since they are on
     /// record elsewhere. Returns how many were appended.
     pub(super) fn import(&self, entries: Vec<Entry>) -> Result<usize> {
@@ -136,7 +171,7 @@ impl LedgerFile {
         let LockedFile { file, contents } = locked;
         let chain = &mut contents.chain;
         let line = chain.with_link(&self.serialise(entry)?);
-        let mut head = Head { entries: contents.entries.len(), chain: chain.last() };
+        let mut head = Head::at(contents.entries.len(), chain.last());
         if contents.head_is_behind {
             // Before the new line: a second crash would leave the file two entries ahead of its
             // head.
@@ -151,7 +186,7 @@ impl LedgerFile {
         }
         file.sync_all().map_err(|e| self.io("syncing", &e))?;
         chain.advance(&line);
-        head = Head { entries: head.entries + 1, chain: chain.last() };
+        head = Head::at(head.entries + 1, chain.last());
         head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
         contents.length += line.len() as u64 + 1;
         contents.entries.push(entry.clone());
@@ -241,7 +276,7 @@ impl LedgerFile {
                 .fix(self.recovery_advice(links)),
             _ => self.io("reading the head of", &e),
         })?;
-        let Some(Head { entries, chain }) = head else {
+        let Some(Head { entries, chain, coming }) = head else {
             // Format 1 had no head, and the first head is written after its line.
             return match links.iter().flatten().count() {
                 linked @ 0..=1 => Ok(linked == 1),
@@ -265,6 +300,12 @@ impl LedgerFile {
                 "its hash is not the one in the head: ledger and head do not belong together",
             ));
         }
+        if let Some(Coming { entries: end, chain }) = coming
+            && links.len() <= end
+            && (links.len() < end || links[end - 1].as_ref() == Some(&chain))
+        {
+            return Ok(links.len() > entries);
+        }
         match links.len() - entries {
             ahead @ 0..=1 => Ok(ahead == 1),
             ahead => Err(self
@@ -280,7 +321,7 @@ impl LedgerFile {
             "restore {} from a backup; or, only if you know that no entry is missing at the end of \
              the ledger, write into it: {}",
             head::path_beside(&self.path).display(),
-            Head { entries: links.len(), chain }.to_json()
+            Head::at(links.len(), chain).to_json()
         )
     }
 

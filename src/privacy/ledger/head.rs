@@ -3,7 +3,9 @@
 //! The chain detects changes inside a ledger, but not that its last lines, or the whole file, are
 //! missing. The head, a small file `<data-hash>.head`, records the end of the ledger. It is written
 //! after the line is on disk, under the same lock, and replaced atomically. Between the two writes,
-//! or after a crash there, the ledger is one entry ahead.
+//! or after a crash there, the ledger is one entry ahead. Before many entries are appended
+//! together, the head announces where they will end: until then, the ledger may be ahead by any
+//! part of them.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,6 +20,18 @@ pub(super) struct Head {
     pub(super) entries: usize,
     /// The link of the last entry.
     pub(super) chain: String,
+    /// Where the entries end that are being appended together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) coming: Option<Coming>,
+}
+
+/// An announced end of a ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Coming {
+    /// The number of entries.
+    pub(super) entries: usize,
+    /// The link of the last of them.
+    pub(super) chain: String,
 }
 
 /// The path of the head for the ledger in `ledger`.
@@ -26,6 +40,11 @@ pub(super) fn path_beside(ledger: &Path) -> PathBuf {
 }
 
 impl Head {
+    /// A ledger that ends in this entry.
+    pub(super) fn at(entries: usize, chain: String) -> Self {
+        Self { entries, chain, coming: None }
+    }
+
     /// Reads the head of a ledger; `None` if it does not exist.
     pub(super) fn read(ledger: &Path) -> io::Result<Option<Self>> {
         match fs::read(path_beside(ledger)) {
@@ -48,7 +67,12 @@ impl Head {
 
     /// The JSON text of the head.
     pub(super) fn to_json(&self) -> String {
-        format!(r#"{{"entries":{},"chain":"{}"}}"#, self.entries, self.chain)
+        let Self { entries, chain, coming } = self;
+        let coming = coming.as_ref().map(|Coming { entries, chain }| {
+            format!(r#","coming":{{"entries":{entries},"chain":"{chain}"}}"#)
+        });
+        let coming = coming.unwrap_or_default();
+        format!(r#"{{"entries":{entries},"chain":"{chain}"{coming}}}"#)
     }
 }
 

@@ -212,6 +212,25 @@ impl Ledger {
         }
     }
 
+    /// Appends entries together: one check of the file and of the budget for all of them. Returns
+    /// when they are on disk.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`]; an entry that is refused refuses all. After kind `Io`, the first
+    /// entries of them may be on record and count.
+    pub fn record_all(&self, new: &[Entry]) -> Result<()> {
+        new.iter().try_for_each(|entry| entry.check(&self.data_hash))?;
+        match &self.store {
+            Store::File(file) => file.append_all(new, |account| account.admit_all(new)),
+            Store::Memory(entries) => {
+                let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+                Account::from_entries(entries.iter())?.admit_all(new)?;
+                entries.extend_from_slice(new);
+                Ok(())
+            }
+        }
+    }
+
     /// Imports the entries of `former`, a ledger of the same people under an earlier name, and
     /// returns the number of new entries.
     ///

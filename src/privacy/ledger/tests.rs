@@ -278,3 +278,66 @@ fn a_pipe_in_place_of_a_ledger_is_rejected_without_blocking() {
         assert!(error.to_string().contains("not a regular file"), "{error}");
     }
 }
+
+#[test]
+fn entries_that_are_recorded_together_are_refused_together_and_survive_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.jsonl");
+    let (one, plan) = (Event::poisson(0.01, 1.0, 50), |run: &str, event: &Event| {
+        Entry::planned(run, "data", event)
+    });
+    let ledger = Ledger::open(&path).unwrap();
+    let all: Vec<Entry> = (0..5).map(|n| plan(&format!("run{n}"), &one)).collect();
+    // One that was started before refuses all, and nothing is written.
+    let twice = [&all[..], &all[1..2]].concat();
+    assert!(ledger.record_all(&twice).is_err());
+    assert_eq!(ledger.runs().unwrap().len(), 0);
+    ledger.record_all(&all).unwrap();
+    ledger.record_all(&[]).unwrap();
+    assert_eq!(ledger.runs().unwrap().len(), 5);
+    let spent = Entry::spent("run3", "data", &Event::poisson(0.01, 1.0, 7));
+    ledger.record_all(&[spent, plan("run5", &one)]).unwrap();
+
+    // A crash after any number of whole lines leaves a ledger that reads and goes on.
+    let (text, head) = (std::fs::read_to_string(&path).unwrap(), path.with_extension("head"));
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let chain = |at: usize| {
+        let line: serde_json::Value = serde_json::from_str(lines[at - 1]).unwrap();
+        line["chain"].as_str().unwrap().to_owned()
+    };
+    let announced = format!(
+        r#"{{"entries":1,"chain":"{}","coming":{{"entries":5,"chain":"{}"}}}}"#,
+        chain(1),
+        chain(5)
+    );
+    for kept in 1..=5 {
+        std::fs::write(&path, lines[..kept].concat()).unwrap();
+        std::fs::write(&head, &announced).unwrap();
+        let after = Ledger::open_existing(&path).expect("a crash is no damage");
+        assert_eq!(after.runs().unwrap().len(), kept);
+        after.begin("next", &one).unwrap();
+        assert_eq!(Ledger::open_existing(&path).unwrap().runs().unwrap().len(), kept + 1);
+    }
+    // More lines than were announced, or others, are no crash.
+    std::fs::write(&path, lines[..7].concat()).unwrap();
+    std::fs::write(&head, &announced).unwrap();
+    assert!(Ledger::open_existing(&path).is_err());
+    let forged = announced.replace(&chain(5), &chain(4));
+    std::fs::write(&path, lines[..5].concat()).unwrap();
+    std::fs::write(&head, forged).unwrap();
+    assert!(Ledger::open_existing(&path).is_err());
+}
+
+#[test]
+fn a_budget_is_compared_with_all_plans_of_a_batch_together() {
+    let ledger = Ledger::in_memory();
+    let event = Event::poisson(0.01, 1.0, 200);
+    let two = crate::privacy::epsilon(&[event.clone(), event.clone()], Delta(1e-5)).unwrap();
+    ledger.set_budget(Epsilon(two.epsilon * 1.01), Delta(1e-5)).unwrap();
+    let plan = |n: usize| Entry::planned(&format!("run{n}"), "in-memory", &event);
+    let all: Vec<Entry> = (0..3).map(plan).collect();
+    let refused = ledger.record_all(&all).unwrap_err();
+    assert_eq!(refused.kind(), crate::ErrorKind::Ledger, "{refused}");
+    assert_eq!(ledger.runs().unwrap().len(), 0, "each of them alone would have been allowed");
+    ledger.record_all(&all[..2]).unwrap();
+}

@@ -218,7 +218,7 @@ fn kind(device: &str) -> &str {
 }
 
 /// Architecture and vector instructions of this processor, which decide how sums are rounded.
-fn processor() -> String {
+pub(crate) fn processor() -> String {
     #[allow(unused_mut)]
     let mut said = vec![std::env::consts::ARCH];
     #[cfg(target_arch = "x86_64")]

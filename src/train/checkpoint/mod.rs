@@ -25,7 +25,7 @@ use crate::train::{RunRecord, Seeds};
 
 pub use file::CheckpointHeader;
 pub(crate) use file::{is_there, read_header};
-pub(crate) use keeper::Keeper;
+pub(crate) use keeper::{Keeper, processor};
 
 /// What a checkpoint holds beside its header.
 #[derive(Clone)]

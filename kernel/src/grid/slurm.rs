@@ -1,0 +1,223 @@
+//! `--engine slurm`: the runs of a grid on a cluster.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use epsilab::cluster::{GridStatus, OnSlurm, Slurm, Submitted};
+use epsilab::data::Dataset;
+use epsilab::grid::{Grid, GridResult};
+use epsilab::nn::Model;
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::{options, stdout};
+
+/// Who trains the runs.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// This machine.
+    #[default]
+    Local,
+    /// Job arrays of Slurm.
+    Slurm,
+}
+
+/// One part of what is done on a cluster.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Charge and submit the runs that are neither stored nor waiting.
+    Submit,
+    /// Say how far the runs are.
+    Status,
+    /// Close the charges of finished runs and show the table.
+    Collect,
+    /// Cancel all tasks, and take back the charges of runs that nobody has begun.
+    Cancel,
+}
+
+/// Makes one setting of a job.
+type Setter<T> = fn(Slurm, T) -> Slurm;
+
+/// Settings of jobs; those that are not given are the cluster's.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "On a cluster (docs/cluster.md)")]
+pub struct SlurmArgs {
+    /// Who trains the runs
+    #[arg(long, value_enum, default_value = "local")]
+    pub engine: Engine,
+    /// Do one part only [default: submit, watch until all tasks have ended, collect]
+    #[arg(long, value_enum)]
+    pub only: Option<Part>,
+    /// Print the script of the job and do nothing else
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Partition (queue)
+    #[arg(long, value_name = "NAME")]
+    pub partition: Option<String>,
+    /// Account that the time is billed to
+    #[arg(long, value_name = "NAME")]
+    pub account: Option<String>,
+    /// Time limit of a task, such as 30 (minutes) or 02:00:00
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// Memory of a task, such as 4G
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// CPUs of a task, which are the threads of its runs
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub cpus: Option<i64>,
+    /// GPUs of a task (--gres=gpu:…), such as 1 or a100:1; the runs are trained on CUDA
+    #[arg(long, value_name = "WHICH")]
+    pub gpus: Option<String>,
+    /// Features that nodes must have
+    #[arg(long, value_name = "FEATURES")]
+    pub constraint: Option<String>,
+    /// Largest number of tasks that run at once
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub at_most: Option<i64>,
+    /// Number of runs that a task trains, one after the other [default: about five minutes' worth]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub runs_per_task: Option<i64>,
+    /// How often runs write checkpoints, such as 500 (steps) or 10min [default: never]
+    #[arg(long, value_name = "EVERY")]
+    pub checkpoint_every: Option<String>,
+    /// A line of the script before the command, such as "module load cuda"; may be given several
+    /// times
+    #[arg(long, value_name = "LINE")]
+    pub before: Vec<String>,
+    /// A further option of sbatch, such as --sbatch=--qos=long; may be given several times
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub sbatch: Vec<String>,
+    /// The program on the nodes [default: this program]
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<std::path::PathBuf>,
+}
+
+impl SlurmArgs {
+    /// The settings.
+    fn slurm(&self) -> Result<Slurm> {
+        let mut slurm = Slurm::new();
+        let texts: [(&Option<String>, Setter<&str>); 7] = [
+            (&self.partition, Slurm::partition),
+            (&self.account, Slurm::account),
+            (&self.time, Slurm::time),
+            (&self.memory, Slurm::memory),
+            (&self.gpus, Slurm::gpus),
+            (&self.constraint, Slurm::constraint),
+            (&self.checkpoint_every, Slurm::checkpoint_every),
+        ];
+        for (value, set) in texts {
+            slurm = value.iter().fold(slurm, |slurm, value| set(slurm, value));
+        }
+        let numbers: [(&str, Option<i64>, Setter<usize>); 3] = [
+            ("--cpus", self.cpus, Slurm::cpus),
+            ("--at-most", self.at_most, Slurm::at_most),
+            ("--runs-per-task", self.runs_per_task, Slurm::runs_per_task),
+        ];
+        for (name, value, set) in numbers {
+            if let Some(value) = options::count(name, value)? {
+                slurm = set(slurm, value);
+            }
+        }
+        slurm = self.before.iter().fold(slurm, |slurm, line| slurm.before(line));
+        slurm = self.sbatch.iter().fold(slurm, |slurm, option| slurm.sbatch(option));
+        Ok(self.program.iter().fold(slurm, |slurm, program| slurm.program(program)))
+    }
+
+    /// Refuses settings of a cluster without one.
+    ///
+    /// # Errors
+    /// Kind `Setting`.
+    pub fn check(&self) -> Result<()> {
+        let on_cluster = self.engine == Engine::Slurm;
+        let said = self.only.is_some() || self.dry_run || self.slurm()? != Slurm::new();
+        match !on_cluster && said {
+            false => Ok(()),
+            true => {
+                let why = "it is a setting of jobs on a cluster, and the runs are trained here";
+                Err(Error::new(ErrorKind::Setting, "a grid with settings of Slurm", why)
+                    .fix("add --engine slurm"))
+            }
+        }
+    }
+
+    /// Runs one part, or all. Returns the result to show, or the exit code if there is none.
+    ///
+    /// # Errors
+    /// As the parts.
+    pub fn run(
+        &self,
+        grid: &Grid,
+        data: &Dataset,
+        build: &dyn Fn(u64) -> Result<Model>,
+    ) -> Result<Result<GridResult, ExitCode>> {
+        let grid = grid.on(self.slurm()?);
+        if self.dry_run {
+            let submitted = grid.submit_with(build, data, true)?;
+            if let Some(script) = &submitted.script {
+                stdout::print(script.trim_end())?;
+            }
+            eprintln!("{} would be submitted; nothing was charged", runs(submitted.runs));
+            return Ok(Err(ExitCode::SUCCESS));
+        }
+        match self.only {
+            None => watched(&grid, data, build).map(Ok),
+            Some(Part::Submit) => {
+                told(&grid.submit_with(build, data, false)?);
+                Ok(Err(ExitCode::SUCCESS))
+            }
+            Some(Part::Status) => {
+                let status = grid.status_with(build, data)?;
+                stdout::print(&format!("{status}\n\n{}", status.table().text().trim_end()))?;
+                failures(&status);
+                Ok(Err(ExitCode::SUCCESS))
+            }
+            Some(Part::Collect) => grid.collect_with(build, data).map(Ok),
+            Some(Part::Cancel) => {
+                let taken_back = grid.cancel_with(build, data)?;
+                eprintln!("cancelled; {} that nobody had begun cost nothing", runs(taken_back));
+                Ok(Err(ExitCode::SUCCESS))
+            }
+        }
+    }
+}
+
+fn runs(n: usize) -> String {
+    format!("{n} run{}", if n == 1 { "" } else { "s" })
+}
+
+fn told(submitted: &Submitted) {
+    let Submitted { runs: new, finished, waiting, jobs, .. } = submitted;
+    let jobs: Vec<String> = jobs.iter().map(u64::to_string).collect();
+    let how = if jobs.is_empty() { String::new() } else { format!(" as job {}", jobs.join(", ")) };
+    eprintln!(
+        "submitted {}{how}; {finished} finished before, {waiting} waiting or running",
+        runs(*new)
+    );
+}
+
+fn failures(status: &GridStatus) {
+    for (why, n) in status.errors() {
+        eprintln!("{} failed {}", runs(n), why.replace('\n', " "));
+    }
+}
+
+/// Submits, shows how far the runs are, and collects.
+fn watched(
+    grid: &OnSlurm,
+    data: &Dataset,
+    build: &dyn Fn(u64) -> Result<Model>,
+) -> Result<GridResult> {
+    let mut shown = String::new();
+    grid.run_watched(build, data, &mut |status| {
+        let line = status.to_string();
+        if line != shown {
+            let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+            let _ = writeln!(std::io::stderr(), "{clear}{line}");
+            shown = line;
+        }
+        if status.is_over() {
+            failures(status);
+        }
+    })
+}

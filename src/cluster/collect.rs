@@ -1,0 +1,155 @@
+//! Collects the runs of a submitted grid: closes their entries, and makes the result.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::status::RunStatus;
+use super::submit::{Site, adopt, live};
+use super::ticket::Ticket;
+use crate::grid::GridResult;
+use crate::grid::run::from_store;
+use crate::privacy::Entry;
+use crate::store::Books;
+use crate::train::closing_entry;
+use crate::{Error, ErrorKind, Result};
+
+/// How long `cancel` waits for tasks to end.
+const ENDING: Duration = Duration::from_secs(120);
+
+impl Site<'_> {
+    /// Closes the entries of all runs that are stored, and makes the result of these.
+    ///
+    /// # Errors
+    /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is
+    /// damaged.
+    pub(super) fn collect(&self) -> Result<GridResult> {
+        let status = self.status()?;
+        self.close()?;
+        let words: HashMap<&str, &RunStatus> =
+            status.runs.iter().map(|(id, status)| (id.as_str(), status)).collect();
+        let missing = |id: &str| {
+            let why = match words.get(id) {
+                Some(RunStatus::Failed(why)) => why.replace('\n', " "),
+                Some(RunStatus::Running) => "it is running".to_owned(),
+                Some(RunStatus::Waiting) => "it waits for its turn".to_owned(),
+                Some(RunStatus::New) => "it was not submitted".to_owned(),
+                _ => format!("its task ended without a result; its log is in {}", status.logs),
+            };
+            Error::new(ErrorKind::Io, format!("the run {id} is not finished"), why)
+        };
+        from_store(self.grid, self.build, self.data, self.store, &missing)
+    }
+
+    /// Closes the open entries of stored runs, and charges runs that were set aside.
+    fn close(&self) -> Result<()> {
+        let runs = self.runs()?;
+        let folder = &runs.folder;
+        let state = folder.state()?;
+        if state.rounds.is_empty() {
+            return Ok(());
+        }
+        let _lock = folder.lock()?;
+        let tickets = folder.all_tickets(&state)?;
+        let tickets = || tickets.iter().flat_map(|(_, tickets)| tickets);
+        let mut books = Books::open(self.store, self.data)?;
+        let ledger = books.ledger()?;
+        let (mut done, mut others): (HashSet<&str>, Vec<&Ticket>) = Default::default();
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut seen = HashSet::new();
+        for ticket in tickets().filter(|ticket| seen.insert(ticket.attempt.as_str())) {
+            let Some(charged) = self.store.charged(&ticket.id)? else { continue };
+            done.insert(&ticket.id);
+            match charged.run == ticket.attempt {
+                true => entries.extend(closing_entry(
+                    books.account(),
+                    &ticket.attempt,
+                    &ticket.plan,
+                    self.data,
+                    ticket.plan.steps(),
+                )),
+                // The run was trained under another entry meanwhile.
+                false => others.push(ticket),
+            }
+        }
+        entries.extend(self.set_aside(folder.all_aside(), &books, tickets())?);
+        ledger.record_all(&entries)?;
+        self.withdraw(folder, &others)?;
+        if runs.wanted.iter().all(|wanted| done.contains(wanted.id.as_str())) {
+            folder.tidy();
+        }
+        Ok(())
+    }
+
+    /// The entries of runs that were trained twice with other bits. Each is a release of its own.
+    fn set_aside<'a>(
+        &self,
+        folders: Vec<std::path::PathBuf>,
+        books: &Books<'_>,
+        tickets: impl Iterator<Item = &'a Ticket>,
+    ) -> Result<Vec<Entry>> {
+        let tickets: HashMap<&str, &Ticket> =
+            tickets.map(|ticket| (ticket.attempt.as_str(), ticket)).collect();
+        let mut entries = Vec::new();
+        for folder in folders {
+            let Some((attempt, name)) = second_attempt(&folder) else { continue };
+            let Some(ticket) = tickets.get(attempt.as_str()) else { continue };
+            if books.account().charge(&name).is_none() {
+                let event = ticket.plan.event();
+                let note = "trained a second time with other bits; set aside";
+                let origin = self.data.origin();
+                entries.push(Entry::planned(&name, origin, &event).note(note.to_owned()));
+                entries.push(Entry::spent(&name, origin, &event));
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Cancels all tasks that have not ended, and closes for nothing the entries of runs that
+    /// nobody has begun. Returns their number. Begun runs stay charged: submitted again, they go on
+    /// under the same entries.
+    ///
+    /// # Errors
+    /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end within two minutes: nothing
+    /// is closed then.
+    pub(super) fn cancel(&self) -> Result<usize> {
+        let runs = self.runs()?;
+        let folder = &runs.folder;
+        let mut state = folder.state()?;
+        if state.rounds.is_empty() {
+            return Ok(0);
+        }
+        let _lock = folder.lock()?;
+        let mut queue = adopt(self.batch, folder, &mut state)?;
+        for (job, _) in queue.values() {
+            self.batch.cancel(*job)?;
+        }
+        let began = Instant::now();
+        while !queue.is_empty() {
+            if began.elapsed() > ENDING {
+                let what = "the tasks of the grid are still ending";
+                let why = "what they have begun is not known yet, so nothing was closed";
+                return Err(Error::new(ErrorKind::Io, what, why).fix("cancel again in a minute"));
+            }
+            std::thread::sleep(Duration::from_millis(500));
+            queue = adopt(self.batch, folder, &mut state)?;
+        }
+        let tickets = folder.all_tickets(&state)?;
+        debug_assert!(live(&state, &queue, &tickets).is_empty());
+        let mut unfinished = Vec::new();
+        for ticket in tickets.iter().flat_map(|(_, tickets)| tickets) {
+            if !self.store.has_finished(&ticket.id)? {
+                unfinished.push(ticket);
+            }
+        }
+        self.withdraw(folder, &unfinished)
+    }
+}
+
+/// The attempt of a run that was set aside, and the name of its own entry: `<attempt>.<unique>`.
+fn second_attempt(folder: &Path) -> Option<(String, String)> {
+    let name = folder.file_name()?.to_str()?;
+    let (attempt, unique) = name.split_once('.')?;
+    let nonce = unique.rsplit_once('-')?.1;
+    Some((attempt.to_owned(), format!("{}-{nonce}", attempt.split_once('-')?.0)))
+}

@@ -1,0 +1,283 @@
+//! The folder of a submitted grid in the store, `grids/<id>/`.
+//!
+//! It holds what workers read (`data.safetensors`, `models/`, `tickets-<n>.jsonl`), what they write
+//! (`began/`, `failed/`, `aside/`, `logs/`), and what the submitter notes for itself
+//! (`state.json`, `withdrawn/`).
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::ticket::{self, Ticket};
+use crate::store::host;
+use crate::{Error, ErrorKind, Result};
+
+/// What the submitter knows of its jobs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// One for each time that runs were submitted.
+    pub(crate) rounds: Vec<Round>,
+}
+
+/// Runs that were submitted together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Round {
+    /// Name of the file of tickets.
+    pub(crate) tickets: String,
+    pub(crate) per_task: usize,
+    pub(crate) arrays: Vec<Array>,
+}
+
+/// An array of jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Array {
+    /// Its name in the batch system, which no other array has.
+    pub(crate) name: String,
+    /// Number of its first task within the round.
+    pub(crate) first: usize,
+    /// Number of its tasks.
+    pub(crate) tasks: usize,
+    /// Its number in the batch system; `None` before it is known.
+    pub(crate) job: Option<u64>,
+}
+
+/// What a worker says of a run that it could not finish.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) host: String,
+    pub(crate) error: String,
+}
+
+/// The marks of workers: which attempts were begun, by whom.
+pub(crate) type Began = HashSet<String>;
+
+/// The folder of a submitted grid.
+#[derive(Clone, Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The folder of the grid with these runs in the store `home`.
+    pub(crate) fn of<'a>(home: &Path, ids: impl Iterator<Item = &'a str>) -> Self {
+        let mut sha = Sha256::new_with_prefix(b"epsilab grid 1\n");
+        ids.for_each(|id| sha.update(format!("{id}\n")));
+        let id: String = sha.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { path: home.join("grids").join(id) }
+    }
+
+    /// The folder that a file of tickets is in, and the store that it belongs to.
+    pub(crate) fn around(tickets: &Path) -> Result<(Self, PathBuf)> {
+        let tickets = std::path::absolute(tickets).unwrap_or_else(|_| tickets.to_owned());
+        let mut above = tickets.ancestors().skip(1);
+        match (above.next(), above.nth(1)) {
+            (Some(path), Some(home)) => Ok((Self { path: path.to_owned() }, home.to_owned())),
+            _ => Err(Error::setting("--tickets", tickets.display(), "it is in no store")
+                .fix("give the file that the submitter wrote, in grids/ of its store")),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A short name of the grid.
+    pub(crate) fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        name.chars().take(8).collect()
+    }
+
+    /// Makes the folder, which only its owner may enter: it holds a copy of the data.
+    pub(crate) fn make(&self) -> Result<()> {
+        for name in ["models", "began", "failed", "aside", "withdrawn", "logs"] {
+            let path = self.path.join(name);
+            let mut builder = fs::DirBuilder::new();
+            builder.recursive(true);
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder
+                .create(&path)
+                .map_err(|e| Error::io(format!("making the folder {}", path.display()), &e))?;
+        }
+        Ok(())
+    }
+
+    /// Keeps other submitters of the same grid away until the result is dropped.
+    ///
+    /// # Errors
+    /// `Io` if another process has the lock, or files can't be locked here.
+    pub(crate) fn lock(&self) -> Result<File> {
+        let path = self.path.join("lock");
+        let failed = |e: &std::io::Error| Error::io(format!("locking {}", path.display()), e);
+        let file = File::options().create(true).append(true).open(&path).map_err(|e| failed(&e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => {
+                let what = "another process submits or collects this grid";
+                let why = "both would charge the same runs";
+                Err(Error::new(ErrorKind::Io, what, why).fix("wait until it is ready"))
+            }
+            Err(fs::TryLockError::Error(e)) => Err(failed(&e).fix(
+                "put the store (EPSILAB_HOME) on a file system with locks; `epsilab doctor \
+                 --shared DIR` tests one",
+            )),
+        }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path.join("data.safetensors")
+    }
+
+    pub(crate) fn model(&self, seed: u64) -> PathBuf {
+        self.path.join(format!("models/{seed}.safetensors"))
+    }
+
+    pub(crate) fn tickets(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A folder for a second training of a run that has other bits than the first.
+    pub(crate) fn aside(&self, attempt: &str) -> Result<PathBuf> {
+        Ok(self.path.join("aside").join(format!("{attempt}.{}", host::unique()?)))
+    }
+
+    /// The runs that were set aside: their folders, by name.
+    pub(crate) fn all_aside(&self) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = entries(&self.path.join("aside")).collect();
+        all.sort();
+        all
+    }
+
+    pub(crate) fn state(&self) -> Result<State> {
+        let path = self.path.join("state.json");
+        let text = match fs::read(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(State::default()),
+            text => text.map_err(|e| Error::io(format!("reading {}", path.display()), &e))?,
+        };
+        serde_json::from_slice(&text).map_err(|e| {
+            let what = format!("the state of the grid in {}", path.display());
+            Error::new(ErrorKind::CorruptData, what, e.to_string())
+                .fix("restore it from a backup; or remove it once no job of the grid is queued")
+        })
+    }
+
+    pub(crate) fn write_state(&self, state: &State) -> Result<()> {
+        let path = self.path.join("state.json");
+        let text = serde_json::to_vec_pretty(state)
+            .map_err(|e| Error::new(ErrorKind::Io, "the state of a grid", e.to_string()))?;
+        replace(&path, &text)
+    }
+
+    /// The tickets of all rounds.
+    pub(crate) fn all_tickets(&self, state: &State) -> Result<Vec<(usize, Vec<Ticket>)>> {
+        let read = |(n, round): (usize, &Round)| {
+            let path = self.tickets(&round.tickets);
+            Ok((n, ticket::read(&path, 0, usize::MAX)?.1))
+        };
+        state.rounds.iter().enumerate().map(read).collect()
+    }
+
+    /// Notes that a worker of this process begins an attempt. The note is on disk when this
+    /// returns.
+    ///
+    /// # Errors
+    /// `Io` if it can't be written; `Setting` if the ticket was withdrawn.
+    pub(crate) fn begin(&self, attempt: &str, note: &str) -> Result<()> {
+        let path = self.path.join("began").join(format!("{attempt}.{}", host::unique()?));
+        write_synced(&path, note.as_bytes())?;
+        // After the note, so that submitter and worker can't miss each other.
+        if self.path.join("withdrawn").join(attempt).exists() {
+            let what = format!("the ticket {attempt}");
+            let why = "it was withdrawn and is not charged any more";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
+        }
+        Ok(())
+    }
+
+    /// The attempts that were begun.
+    pub(crate) fn began(&self) -> Began {
+        let names = entries(&self.path.join("began")).filter_map(|path| attempt_of(&path));
+        names.collect()
+    }
+
+    /// What earlier workers noted about an attempt.
+    pub(crate) fn notes_on(&self, attempt: &str) -> Vec<String> {
+        let of = |path: &PathBuf| attempt_of(path).as_deref() == Some(attempt);
+        entries(&self.path.join("began"))
+            .filter(of)
+            .filter_map(|path| fs::read_to_string(path).ok())
+            .collect()
+    }
+
+    /// Withdraws tickets, and returns those that no worker has begun, nor can begin any more.
+    ///
+    /// # Guarantee
+    /// A worker notes that it begins and then looks whether the ticket is withdrawn; here a ticket
+    /// is withdrawn first, and then the notes are read. So one of the two sees the other.
+    pub(crate) fn withdraw(&self, attempts: &[String]) -> Result<HashSet<String>> {
+        for attempt in attempts {
+            write_synced(&self.path.join("withdrawn").join(attempt), b"")?;
+        }
+        let began = self.began();
+        Ok(attempts.iter().filter(|attempt| !began.contains(*attempt)).cloned().collect())
+    }
+
+    /// Notes why a run could not be finished. An error is ignored: the log has it as well.
+    pub(crate) fn fail(&self, attempt: &str, error: &Error) {
+        let failure = Failure { host: host::name().to_owned(), error: error.to_string() };
+        let path = self.path.join("failed").join(format!("{attempt}.json"));
+        if let (Ok(text), Ok(name)) = (serde_json::to_vec(&failure), host::unique()) {
+            let part = path.with_extension(name);
+            let _ = fs::write(&part, text).and_then(|()| fs::rename(&part, &path));
+            let _ = fs::remove_file(part);
+        }
+    }
+
+    /// Forgets that a ticket failed or was withdrawn, because it is charged and handed out again.
+    pub(crate) fn forgive(&self, attempt: &str) {
+        let _ = fs::remove_file(self.path.join("withdrawn").join(attempt));
+        let _ = fs::remove_file(self.path.join("failed").join(format!("{attempt}.json")));
+    }
+
+    /// The failures, by attempt.
+    pub(crate) fn failures(&self) -> HashMap<String, Failure> {
+        let read = |path: PathBuf| {
+            let attempt = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
+            Some((attempt, serde_json::from_slice(&fs::read(path).ok()?).ok()?))
+        };
+        entries(&self.path.join("failed")).filter_map(read).collect()
+    }
+
+    /// Removes the copies of data and models, when all runs are finished.
+    pub(crate) fn tidy(&self) {
+        let _ = fs::remove_file(self.data());
+        entries(&self.path.join("models")).for_each(|path| drop(fs::remove_file(path)));
+    }
+}
+
+/// The attempt of a note: what is before the first dot.
+fn attempt_of(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_str()?.split_once('.')?.0.to_owned())
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = File::create(path).and_then(|mut file| {
+        std::io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()
+    });
+    written.map_err(|e| Error::io(format!("writing {}", path.display()), &e))
+}
+
+/// Replaces a file atomically. The caller holds the lock of the folder.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let part = path.with_extension("part");
+    write_synced(&part, bytes)?;
+    fs::rename(&part, path).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
+}

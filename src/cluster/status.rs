@@ -1,0 +1,160 @@
+//! How far the runs of a submitted grid are.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::submit::{Site, adopt, live};
+use crate::Result;
+use crate::privacy::digits::{count, counted};
+use crate::show::Table;
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunStatus {
+    /// It is in the store.
+    Finished,
+    /// Its task is running.
+    Running,
+    /// Its task waits.
+    Waiting,
+    /// A worker could not finish it, with the worker's error. It is submitted again by the same
+    /// command.
+    Failed(String),
+    /// Its task has ended, without a result or an error: killed, cancelled, or out of time.
+    Ended,
+    /// It was never submitted.
+    New,
+}
+
+/// How far a submitted grid is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GridStatus {
+    /// The runs, each with its id and status.
+    pub runs: Vec<(String, RunStatus)>,
+    /// Folder of the logs of the tasks.
+    pub logs: String,
+}
+
+impl GridStatus {
+    fn number(&self, is: impl Fn(&RunStatus) -> bool) -> usize {
+        self.runs.iter().filter(|(_, status)| is(status)).count()
+    }
+
+    /// Number of finished runs.
+    pub fn finished(&self) -> usize {
+        self.number(|status| *status == RunStatus::Finished)
+    }
+
+    /// Number of runs whose tasks are running.
+    pub fn running(&self) -> usize {
+        self.number(|status| *status == RunStatus::Running)
+    }
+
+    /// Number of runs whose tasks wait.
+    pub fn waiting(&self) -> usize {
+        self.number(|status| *status == RunStatus::Waiting)
+    }
+
+    /// Number of runs that failed.
+    pub fn failed(&self) -> usize {
+        self.number(|status| matches!(status, RunStatus::Failed(_)))
+    }
+
+    /// Whether no task is running or waits.
+    pub fn is_over(&self) -> bool {
+        self.running() + self.waiting() == 0
+    }
+
+    /// The different errors, each with the number of runs that it ended.
+    pub fn errors(&self) -> Vec<(String, usize)> {
+        let mut errors: Vec<(String, usize)> = Vec::new();
+        for (_, status) in &self.runs {
+            let RunStatus::Failed(why) = status else { continue };
+            match errors.iter_mut().find(|(known, _)| known == why) {
+                Some((_, runs)) => *runs += 1,
+                None => errors.push((why.clone(), 1)),
+            }
+        }
+        errors
+    }
+
+    /// The numbers as a table.
+    pub fn table(&self) -> Table {
+        let ended = self.number(|status| *status == RunStatus::Ended);
+        let new = self.number(|status| *status == RunStatus::New);
+        let all = [
+            ("finished", self.finished()),
+            ("running", self.running()),
+            ("waiting", self.waiting()),
+            ("failed", self.failed()),
+            ("ended without a result", ended),
+            ("not submitted", new),
+        ];
+        let known = all.into_iter().filter(|(_, runs)| *runs > 0);
+        known.fold(Table::new(["runs", "number"]), |table, (what, runs)| {
+            table.row([what.to_owned(), count(runs)])
+        })
+    }
+}
+
+/// `12 of 24 runs finished, 4 running, 8 waiting`.
+impl fmt::Display for GridStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = counted(self.runs.len(), "run");
+        write!(f, "{} of {all} finished", count(self.finished()))?;
+        let ended = self.number(|status| *status == RunStatus::Ended);
+        for (runs, what) in [
+            (self.running(), "running"),
+            (self.waiting(), "waiting"),
+            (self.failed(), "failed"),
+            (ended, "ended without a result"),
+        ] {
+            if runs > 0 {
+                write!(f, ", {} {what}", count(runs))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Site<'_> {
+    /// How far the runs are.
+    ///
+    /// # Errors
+    /// `Setting` if Slurm does not answer.
+    pub(super) fn status(&self) -> Result<GridStatus> {
+        let runs = self.runs()?;
+        let folder = &runs.folder;
+        let mut state = folder.state()?;
+        let queue = match state.rounds.is_empty() {
+            true => HashMap::new(),
+            false => adopt(self.batch, folder, &mut state)?,
+        };
+        let tickets = folder.all_tickets(&state)?;
+        let live = live(&state, &queue, &tickets);
+        let attempts: HashMap<&str, &str> = tickets
+            .iter()
+            .flat_map(|(_, tickets)| tickets)
+            .map(|ticket| (ticket.id.as_str(), ticket.attempt.as_str()))
+            .collect();
+        let failures = folder.failures();
+        let status = |id: &str| {
+            if self.store.has_finished(id)? {
+                return Ok(RunStatus::Finished);
+            }
+            let failure = attempts.get(id).and_then(|attempt| failures.get(*attempt));
+            Ok(match (live.get(id), failure, attempts.get(id)) {
+                (_, Some(failure), _) => {
+                    RunStatus::Failed(format!("on {}: {}", failure.host, failure.error))
+                }
+                (Some(true), ..) => RunStatus::Running,
+                (Some(false), ..) => RunStatus::Waiting,
+                (None, None, Some(_)) => RunStatus::Ended,
+                (None, None, None) => RunStatus::New,
+            })
+        };
+        let all = runs.wanted.iter().map(|run| Ok((run.id.clone(), status(&run.id)?)));
+        let logs = folder.path().join("logs").display().to_string();
+        Ok(GridStatus { runs: all.collect::<Result<_>>()?, logs })
+    }
+}

@@ -1,0 +1,412 @@
+//! Submits the runs of a grid that are not stored: tickets, charges, arrays of jobs.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+
+use super::folder::{Array, Folder, Round, State};
+use super::slurm::{Batch, Queue, Slurm};
+use super::ticket::{self, Header, LAB, Ticket};
+use crate::data::Dataset;
+use crate::device::DeviceSpec;
+use crate::grid::Grid;
+use crate::grid::queue::{self, Next};
+use crate::grid::run::plans;
+use crate::grid::split::seconds_per_run;
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::privacy::{Entry, Ledger};
+use crate::store::{Books, Store};
+use crate::train::checkpoint::{Keeper, read_header};
+use crate::train::{belong_together, closing_entry, new_attempt, planned_entry};
+use crate::{Error, ErrorKind, Result};
+
+/// About how long a task trains, in seconds.
+const SECONDS_PER_TASK: f64 = 300.0;
+
+/// What was submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Number of runs that were submitted now.
+    pub runs: usize,
+    /// Number of runs that are stored.
+    pub finished: usize,
+    /// Number of runs that were submitted before and wait or run.
+    pub waiting: usize,
+    /// Numbers of the new jobs.
+    pub jobs: Vec<u64>,
+    /// The script of the first array; with `dry_run` nothing else was done.
+    pub script: Option<String>,
+}
+
+/// A grid, its data and its store.
+pub(super) struct Site<'a> {
+    pub(super) grid: &'a Grid,
+    pub(super) slurm: &'a Slurm,
+    pub(super) batch: &'a dyn Batch,
+    pub(super) build: &'a dyn Fn(u64) -> Result<Model>,
+    pub(super) data: &'a Dataset,
+    pub(super) store: &'a Store,
+}
+
+/// A run of the grid, without its model.
+pub(super) struct Wanted {
+    pub(super) id: String,
+    pub(super) seed: u64,
+    pub(super) plan: Plan,
+}
+
+/// The different runs of a grid.
+pub(super) struct Runs {
+    pub(super) wanted: Vec<Wanted>,
+    /// The first model, which has the shape of all.
+    first: Model,
+    pub(super) folder: Folder,
+}
+
+impl Site<'_> {
+    /// The different runs of the grid, in their order.
+    ///
+    /// # Errors
+    /// `Setting` for what a worker on another machine can't have: masks that are made from examples
+    /// before the run, modules of the user, devices by name.
+    pub(super) fn runs(&self) -> Result<Runs> {
+        self.grid.check()?;
+        let pruned = self.grid.pre_prune.iter().any(|&rate| rate > 0.0);
+        if self.grid.masks.is_made_before() && pruned {
+            let what = format!("a grid with masks by {} on a cluster", self.grid.masks);
+            let why = "they are made from the examples before the run, and tickets hold no masks";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix(
+                "use masks that a run makes itself, such as synflow or dp-snip; or train here",
+            ));
+        }
+        let first = (self.build)(0)?;
+        if first.is_user_module() {
+            let what = format!("the model {} on a cluster", first.name());
+            let why = "it is a module of yours, whose code the nodes do not have";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("build the model of layers; or train here, with .jobs(n)"));
+        }
+        let points = self.grid.points();
+        let plans = plans(self.grid, &points, &first, self.data)?;
+        if plans.iter().flatten().any(Plan::names_device) {
+            let what = "a grid of a method with .device(…) on a cluster";
+            let why = "the nodes train on CPUs, or on the GPUs that are asked for";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("leave the device out; ask for GPUs with .gpus(…), --gpus"));
+        }
+        let mut queue = queue::Queue::new(self.grid, self.build, self.data, &points, &plans);
+        let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
+        loop {
+            match queue.next(&HashSet::new())? {
+                Next::Work(work) if seen.insert(work.id.clone()) => {
+                    wanted.push(Wanted { id: work.id, seed: work.seed, plan: work.plan });
+                }
+                Next::Work(_) | Next::Failed(..) => {}
+                Next::Wait | Next::Done => break,
+            }
+        }
+        let ids = wanted.iter().map(|wanted| wanted.id.as_str());
+        let folder = Folder::of(self.store.home(), ids);
+        Ok(Runs { wanted, first, folder })
+    }
+
+    /// Charges and submits all runs that are neither stored nor waiting.
+    ///
+    /// # Errors
+    /// `Setting` if Slurm is not there or refuses the job: nothing stays charged then. `Ledger` if
+    /// the budget does not allow all runs together: nothing is charged or submitted.
+    pub(super) fn submit(&self, dry_run: bool) -> Result<Submitted> {
+        self.slurm.check()?;
+        let runs = self.runs()?;
+        let Runs { wanted, folder, .. } = &runs;
+        if dry_run {
+            return self.dry_run(&runs);
+        }
+        let largest = self.batch.largest_array()?;
+        folder.make()?;
+        let _lock = folder.lock()?;
+        let mut state = folder.state()?;
+        let queue = adopt(self.batch, folder, &mut state)?;
+        let known = folder.all_tickets(&state)?;
+        let live = live(&state, &queue, &known);
+        let mut missing = Vec::new();
+        let mut submitted =
+            Submitted { runs: 0, finished: 0, waiting: 0, jobs: Vec::new(), script: None };
+        for wanted in wanted {
+            match () {
+                _ if live.contains_key(&wanted.id) => submitted.waiting += 1,
+                _ if self.store.has_finished(&wanted.id)? => submitted.finished += 1,
+                _ => missing.push(wanted),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(submitted);
+        }
+        submitted.runs = missing.len();
+        let mut books = Books::open(self.store, self.data)?;
+        let ledger = books.ledger()?;
+        self.check_all(&missing, &ledger)?;
+        let attempts = self.attempts(&missing, &known, &books)?;
+        let tickets = self.write_inputs(&runs, &missing, &attempts)?;
+        let per_task = self.per_task(&runs, missing.len());
+        let round = round(folder, state.rounds.len() + 1, per_task, missing.len(), largest);
+        let sha = self.data.write_file(&folder.data())?;
+        let header = Header {
+            lab: LAB.to_owned(),
+            data_sha256: sha,
+            data_hash: self.data.hash().to_owned(),
+            device: self.slurm.device().to_owned(),
+            per_task,
+            checkpoint_every: self.slurm.checkpoint_every.clone(),
+        };
+        ticket::write(&folder.tickets(&round.tickets), &header, &tickets)?;
+        let scripts = round
+            .arrays
+            .iter()
+            .map(|array| {
+                let path = folder.path().join(format!("{}.sh", array.name));
+                let text = self.slurm.script(folder, &round.tickets, array)?;
+                fs::write(&path, text)
+                    .map_err(|e| Error::io(format!("writing {}", path.display()), &e))?;
+                Ok(path)
+            })
+            .collect::<Result<Vec<_>>>()?;
+        // Before anything is charged: what Slurm refuses would never run.
+        scripts.first().map_or(Ok(()), |script| self.batch.would_take(script))?;
+        // Noted before it is done: whoever finds this note looks for the arrays by their names, and
+        // goes on with these tickets instead of charging others.
+        state.rounds.push(round);
+        folder.write_state(&state)?;
+        let new: Vec<Entry> = tickets
+            .iter()
+            .filter_map(|ticket| {
+                planned_entry(books.account(), &ticket.attempt, &ticket.plan, self.data)
+            })
+            .collect();
+        ledger.record_all(&new)?;
+        attempts.iter().for_each(|attempt| folder.forgive(attempt));
+        self.start(folder, &mut state, &scripts, &tickets, &mut submitted)?;
+        submitted.script = scripts.first().and_then(|script| fs::read_to_string(script).ok());
+        Ok(submitted)
+    }
+
+    /// Starts the arrays of the last round. If one is refused, the tickets of the arrays that were
+    /// not started are withdrawn, so that nothing stays charged for them.
+    fn start(
+        &self,
+        folder: &Folder,
+        state: &mut State,
+        scripts: &[PathBuf],
+        tickets: &[Ticket],
+        submitted: &mut Submitted,
+    ) -> Result<()> {
+        let at = state.rounds.len() - 1;
+        for (n, script) in scripts.iter().enumerate() {
+            match self.batch.submit(script) {
+                Ok(job) => {
+                    state.rounds[at].arrays[n].job = Some(job);
+                    folder.write_state(state)?;
+                    submitted.jobs.push(job);
+                }
+                Err(error) => {
+                    let first = state.rounds[at].arrays[n].first * state.rounds[at].per_task;
+                    let rest: Vec<&Ticket> = tickets.iter().skip(first).collect();
+                    self.withdraw(folder, &rest)?;
+                    state.rounds[at].arrays.truncate(n);
+                    folder.write_state(state)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Withdraws tickets, and closes for nothing those that nobody has begun. Returns their number.
+    pub(super) fn withdraw(&self, folder: &Folder, tickets: &[&Ticket]) -> Result<usize> {
+        let mut books = Books::open(self.store, self.data)?;
+        let ledger = books.ledger()?;
+        let is_open =
+            |attempt: &str| books.account().charge(attempt).is_some_and(|charge| !charge.closed);
+        let mut seen = HashSet::new();
+        let open: Vec<&&Ticket> = tickets
+            .iter()
+            .filter(|ticket| is_open(&ticket.attempt) && seen.insert(ticket.attempt.as_str()))
+            .collect();
+        let attempts: Vec<String> = open.iter().map(|ticket| ticket.attempt.clone()).collect();
+        let unused = folder.withdraw(&attempts)?;
+        let closed: Vec<Entry> = open
+            .iter()
+            .filter(|ticket| unused.contains(&ticket.attempt))
+            .filter_map(|ticket| {
+                closing_entry(books.account(), &ticket.attempt, &ticket.plan, self.data, 0)
+            })
+            .collect();
+        ledger.record_all(&closed)?;
+        Ok(closed.len())
+    }
+
+    /// The checks that training makes before it charges a run: a worker knows no ledger.
+    fn check_all(&self, missing: &[&Wanted], ledger: &Ledger) -> Result<()> {
+        // Runs of one cell differ in their seeds, which nothing here depends on.
+        let mut seen = HashSet::new();
+        let mut model: Option<(u64, Model)> = None;
+        for wanted in missing {
+            let plan = wanted.plan.with_seed(0);
+            let Ok(name) = serde_json::to_string(&plan) else { continue };
+            if !seen.insert(name) {
+                continue;
+            }
+            let model = match &model {
+                Some((seed, model)) if *seed == wanted.seed => model,
+                _ => &model.insert((wanted.seed, (self.build)(wanted.seed)?)).1,
+            };
+            let prepared = wanted.plan.prepared(model)?;
+            belong_together(&wanted.plan, &prepared, self.data, ledger)?;
+        }
+        Ok(())
+    }
+
+    /// The entry of each run: the one of its checkpoint or of an earlier ticket if that is still
+    /// open or was never charged, otherwise a new one.
+    fn attempts(
+        &self,
+        missing: &[&Wanted],
+        known: &[(usize, Vec<Ticket>)],
+        books: &Books<'_>,
+    ) -> Result<Vec<String>> {
+        let known: HashMap<&str, &str> = known
+            .iter()
+            .flat_map(|(_, tickets)| tickets)
+            .map(|ticket| (ticket.id.as_str(), ticket.attempt.as_str()))
+            .collect();
+        let is_open =
+            |attempt: &str| books.account().charge(attempt).is_none_or(|charge| !charge.closed);
+        let attempt = |wanted: &&Wanted| {
+            let path = Keeper::path_in(&self.store.checkpoint(&wanted.id));
+            if let Ok(header) = read_header(&path) {
+                return Ok(header.attempt);
+            }
+            match known.get(wanted.id.as_str()) {
+                Some(attempt) if is_open(attempt) => Ok((*attempt).to_owned()),
+                _ => new_attempt(&wanted.id),
+            }
+        };
+        missing.iter().map(attempt).collect()
+    }
+
+    /// Writes the initial models, and makes the tickets.
+    fn write_inputs(
+        &self,
+        runs: &Runs,
+        missing: &[&Wanted],
+        attempts: &[String],
+    ) -> Result<Vec<Ticket>> {
+        let mut model: Option<(u64, Model)> = None;
+        let mut tickets = Vec::with_capacity(missing.len());
+        for (wanted, attempt) in missing.iter().zip(attempts) {
+            if model.as_ref().is_none_or(|(seed, _)| *seed != wanted.seed) {
+                let built = (self.build)(wanted.seed)?;
+                built.save(runs.folder.model(wanted.seed))?;
+                model = Some((wanted.seed, built));
+            }
+            let provenance = model.as_ref().map(|(_, model)| model.provenance().clone());
+            tickets.push(Ticket {
+                id: wanted.id.clone(),
+                attempt: attempt.clone(),
+                seed: wanted.seed,
+                provenance: provenance.unwrap_or(crate::nn::Provenance::UNKNOWN),
+                plan: wanted.plan.clone(),
+            });
+        }
+        Ok(tickets)
+    }
+
+    /// Number of runs per task.
+    fn per_task(&self, runs: &Runs, missing: usize) -> usize {
+        if let Some(runs) = self.slurm.runs_per_task {
+            return runs;
+        }
+        let Some(wanted) = runs.wanted.first().filter(|_| self.slurm.device() == "cpu") else {
+            return 1;
+        };
+        let threads = self.slurm.cpus.unwrap_or(1);
+        let plan = wanted.plan.with_device(DeviceSpec::Cpu);
+        match seconds_per_run(&plan, &runs.first, self.data, threads) {
+            Ok(seconds) => ((SECONDS_PER_TASK / seconds.max(1e-3)) as usize).clamp(1, missing),
+            Err(_) => 1,
+        }
+    }
+
+    /// The script that would be submitted for all runs that are not stored.
+    fn dry_run(&self, runs: &Runs) -> Result<Submitted> {
+        let mut finished = 0;
+        for wanted in &runs.wanted {
+            finished += usize::from(self.store.has_finished(&wanted.id)?);
+        }
+        let missing = runs.wanted.len() - finished;
+        let mut submitted =
+            Submitted { runs: missing, finished, waiting: 0, jobs: Vec::new(), script: None };
+        if missing > 0 {
+            let per_task = self.per_task(runs, missing);
+            // Without asking Slurm, which need not be there.
+            let largest = self.batch.largest_array().unwrap_or(1000);
+            let round = round(&runs.folder, 1, per_task, missing, largest);
+            let script = self.slurm.script(&runs.folder, &round.tickets, &round.arrays[0])?;
+            submitted.script = Some(script);
+        }
+        Ok(submitted)
+    }
+}
+
+/// A round of so many runs, in arrays that Slurm allows.
+fn round(folder: &Folder, n: usize, per_task: usize, runs: usize, largest: usize) -> Round {
+    let tasks = runs.div_ceil(per_task);
+    let arrays = (0..tasks).step_by(largest).enumerate().map(|(i, first)| Array {
+        name: format!("epsilab-{}-{n}-{i}", folder.name()),
+        first,
+        tasks: largest.min(tasks - first),
+        job: None,
+    });
+    Round { tickets: format!("tickets-{n}.jsonl"), per_task, arrays: arrays.collect() }
+}
+
+/// Asks Slurm for the tasks that have not ended, and notes the numbers of arrays that were started
+/// by a submitter which was killed before it could note them.
+pub(super) fn adopt(batch: &dyn Batch, folder: &Folder, state: &mut State) -> Result<Queue> {
+    let arrays: Vec<&Array> = state.rounds.iter().flat_map(|round| &round.arrays).collect();
+    let queue = batch.queue(&arrays)?;
+    let mut changed = false;
+    for array in state.rounds.iter_mut().flat_map(|round| &mut round.arrays) {
+        if let (None, Some((job, _))) = (array.job, queue.get(&array.name)) {
+            array.job = Some(*job);
+            changed = true;
+        }
+    }
+    if changed {
+        folder.write_state(state)?;
+    }
+    Ok(queue)
+}
+
+/// The runs whose tasks have not ended, and whether they are running.
+pub(super) fn live(
+    state: &State,
+    queue: &Queue,
+    tickets: &[(usize, Vec<Ticket>)],
+) -> HashMap<String, bool> {
+    let mut live = HashMap::new();
+    for (n, tickets) in tickets {
+        let round = &state.rounds[*n];
+        for array in &round.arrays {
+            let Some((_, tasks)) = queue.get(&array.name) else { continue };
+            for task in tasks {
+                let first = (array.first + task.index) * round.per_task;
+                for ticket in tickets.iter().skip(first).take(round.per_task) {
+                    live.insert(ticket.id.clone(), task.running);
+                }
+            }
+        }
+    }
+    live
+}

@@ -1,0 +1,479 @@
+//! A grid on a batch system that is played here: which entries the ledger has after kills,
+//! refusals, repetitions and damage.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use super::folder::Array;
+use super::slurm::{Batch, Queue, Slurm, Task};
+use super::status::RunStatus;
+use super::submit::{Site, Submitted};
+use super::ticket::{self, Ticket};
+use super::work;
+use crate::data::{self, Dataset};
+use crate::grid::{Grid, GridResult, MaskKind};
+use crate::mask::DroppingRule;
+use crate::methods::{DpSgd, DpSsgd};
+use crate::nn::{Model, models};
+use crate::privacy::Event;
+use crate::privacy::ledger::Charge;
+use crate::runs::{Grant, Granted, train_granted};
+use crate::store::Store;
+use crate::train::Silent;
+use crate::{Error, ErrorKind, Result};
+
+/// When the played batch system fails.
+#[derive(Clone, Copy, PartialEq)]
+enum Fails {
+    Never,
+    /// It refuses every script that it is asked about.
+    Asked,
+    /// It refuses the array with this number.
+    Array(usize),
+    /// The submitter is killed before the array is taken.
+    KilledBefore,
+    /// The submitter is killed after the array was taken.
+    KilledAfter,
+}
+
+struct Played {
+    fails: RefCell<Fails>,
+    largest: usize,
+    /// Name, tickets, first task, number of tasks.
+    taken: RefCell<Vec<(String, PathBuf, usize, usize)>>,
+    queue: RefCell<Queue>,
+}
+
+impl Batch for Played {
+    fn largest_array(&self) -> Result<usize> {
+        Ok(self.largest)
+    }
+    fn would_take(&self, script: &Path) -> Result<()> {
+        assert!(script.exists());
+        match *self.fails.borrow() {
+            Fails::Asked => Err(refusal()),
+            _ => Ok(()),
+        }
+    }
+    fn submit(&self, script: &Path) -> Result<u64> {
+        let fails = *self.fails.borrow();
+        assert!(fails != Fails::KilledBefore, "the submitter is killed");
+        let number = self.taken.borrow().len();
+        if fails == Fails::Array(number) {
+            return Err(refusal());
+        }
+        let text = std::fs::read_to_string(script).unwrap();
+        let after = |begin: &str, end: &str| {
+            let rest = &text[text.find(begin).unwrap() + begin.len()..];
+            rest[..rest.find(end).unwrap()].to_owned()
+        };
+        let name = after("--job-name=", "\n");
+        let tasks = after("--array=0-", "\n").parse::<usize>().unwrap() + 1;
+        let first = after("$((", " +").parse().unwrap();
+        let tickets = PathBuf::from(after("--tickets '", "'"));
+        let all = (0..tasks).map(|index| Task { index, running: false }).collect();
+        self.queue.borrow_mut().insert(name.clone(), (number as u64, all));
+        self.taken.borrow_mut().push((name, tickets, first, tasks));
+        assert!(fails != Fails::KilledAfter, "the submitter is killed");
+        Ok(number as u64)
+    }
+    fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
+        let known = |name: &String| arrays.iter().any(|array| array.name == *name);
+        let mut queue = self.queue.borrow().clone();
+        queue.retain(|name, (_, tasks)| known(name) && !tasks.is_empty());
+        Ok(queue)
+    }
+    fn cancel(&self, job: u64) -> Result<()> {
+        self.queue.borrow_mut().retain(|_, (number, _)| *number != job);
+        Ok(())
+    }
+}
+
+fn refusal() -> Error {
+    Error::new(ErrorKind::Setting, "Slurm refuses the job", "Invalid partition name specified")
+}
+
+struct Lab {
+    folder: tempfile::TempDir,
+    data: Dataset,
+    grid: Grid,
+    slurm: Slurm,
+    batch: Played,
+}
+
+impl Lab {
+    fn new(seed: u64) -> Self {
+        let method = DpSsgd::new().clip(0.5).batch_size(50).steps(3);
+        let grid = Grid::new(method)
+            .beside(DpSgd::new().clip(0.5).batch_size(50).steps(3))
+            .masks(MaskKind::Random)
+            .pre_prune([0.0, 0.5])
+            .drop_gradients(DroppingRule::Random, [0.0, 0.5])
+            .epsilon([2.0])
+            .seeds(3);
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            data: data::glyphs_with(300, 60, seed).unwrap(),
+            grid,
+            slurm: Slurm::new().runs_per_task(2),
+            batch: Played {
+                fails: RefCell::new(Fails::Never),
+                largest: 4,
+                taken: RefCell::default(),
+                queue: RefCell::default(),
+            },
+        }
+    }
+
+    fn store(&self) -> Store {
+        Store::at(self.folder.path().to_owned())
+    }
+
+    fn on<T>(&self, what: impl FnOnce(&Site<'_>) -> Result<T>) -> Result<T> {
+        let build = |seed| -> Result<Model> { models::mlp(&self.data, &[8]).seed(seed).build() };
+        let (grid, slurm, store) = (&self.grid, &self.slurm, self.store());
+        what(&Site {
+            grid,
+            slurm,
+            batch: &self.batch,
+            build: &build,
+            data: &self.data,
+            store: &store,
+        })
+    }
+
+    fn submit(&self) -> Result<Submitted> {
+        self.on(|site| site.submit(false))
+    }
+
+    fn collect(&self) -> Result<GridResult> {
+        self.on(|site| site.collect())
+    }
+
+    fn fails(&self, how: Fails) {
+        *self.batch.fails.borrow_mut() = how;
+    }
+
+    /// Runs at most this many tasks that wait.
+    fn run(&self, most: usize) -> Vec<Result<super::Worked>> {
+        let taken = self.batch.taken.borrow().clone();
+        let mut worked = Vec::new();
+        for (name, tickets, first, _) in taken {
+            let tasks = self.batch.queue.borrow().get(&name).cloned();
+            for task in tasks.map(|(_, tasks)| tasks).unwrap_or_default() {
+                if worked.len() < most {
+                    worked.push(work(&tickets, first + task.index));
+                    let mut queue = self.batch.queue.borrow_mut();
+                    let (_, tasks) = queue.get_mut(&name).unwrap();
+                    tasks.retain(|other| *other != task);
+                }
+            }
+        }
+        worked
+    }
+
+    fn charges(&self) -> Vec<Charge> {
+        let account = self.store().ledger(&self.data).unwrap().account().unwrap();
+        account.runs().to_vec()
+    }
+
+    /// The charges that cost something.
+    fn charged(&self) -> usize {
+        let costs = |charge: &Charge| match &charge.event {
+            Event::Composed { events } => !events.is_empty(),
+            event => {
+                crate::privacy::epsilon(std::slice::from_ref(event), crate::privacy::Delta(1e-5))
+                    .is_ok_and(|spent| spent.epsilon > 0.0)
+            }
+        };
+        self.charges().iter().filter(|charge| costs(charge)).count()
+    }
+
+    fn tickets(&self) -> Vec<Ticket> {
+        let taken = self.batch.taken.borrow();
+        let mut files: Vec<&PathBuf> = taken.iter().map(|(_, tickets, ..)| tickets).collect();
+        files.dedup();
+        files.iter().flat_map(|file| ticket::read(file, 0, usize::MAX).unwrap().1).collect()
+    }
+
+    fn grid_folder(&self) -> PathBuf {
+        self.batch.taken.borrow()[0].1.parent().unwrap().to_owned()
+    }
+
+    /// Everything is finished, charged once and closed, and equals the grid that is trained here.
+    #[track_caller]
+    fn is_complete(&self) {
+        let result = self.collect().unwrap();
+        assert_eq!((result.runs(), self.charged()), (15, 12), "{result}");
+        assert!(self.charges().iter().all(|charge| charge.closed));
+        let again = self.collect().unwrap();
+        assert_eq!(again.to_string(), result.to_string());
+        assert_eq!(self.charged(), 12, "collecting spends nothing");
+        let alone = tempfile::tempdir().unwrap();
+        let build = |seed| models::mlp(&self.data, &[8]).seed(seed).build();
+        let local = crate::grid::run::run(
+            &self.grid,
+            &build,
+            &self.data,
+            &Store::at(alone.path().to_owned()),
+            &mut crate::grid::Quiet,
+        );
+        let local = local.unwrap();
+        assert_eq!(local.rows(), result.rows(), "bit for bit");
+    }
+}
+
+#[test]
+fn a_grid_of_arrays_equals_the_local_grid_and_is_charged_once() {
+    let lab = Lab::new(101);
+    let submitted = lab.submit().unwrap();
+    // Two arrays, since the batch system allows four tasks each.
+    assert_eq!((submitted.runs, submitted.jobs.len()), (12, 2));
+    assert_eq!(lab.charges().len(), 12, "charged before a worker runs");
+    assert!(lab.charges().iter().all(|charge| !charge.closed));
+    let again = lab.submit().unwrap();
+    assert_eq!((again.runs, again.waiting), (0, 12), "what waits is not submitted twice");
+    lab.run(2);
+    let status = lab.on(|site| site.status()).unwrap();
+    assert_eq!((status.finished(), status.waiting()), (4, 8), "{status}");
+    let part = lab.collect().unwrap();
+    assert!(part.runs() >= 4 && part.to_string().contains("waits for its turn"), "{part}");
+    assert_eq!(lab.charges().iter().filter(|charge| charge.closed).count(), 4);
+    let worked = lab.run(99);
+    assert!(worked.iter().all(|worked| worked.as_ref().unwrap().trained == 2));
+    lab.is_complete();
+    assert_eq!(lab.submit().unwrap().finished, 12);
+    assert!(!lab.grid_folder().join("data.safetensors").exists(), "no copy of the data is left");
+}
+
+#[test]
+fn a_submitter_that_is_killed_charges_nothing_twice() {
+    for fails in [Fails::KilledBefore, Fails::KilledAfter] {
+        let lab = Lab::new(102);
+        lab.fails(fails);
+        assert!(catch_unwind(AssertUnwindSafe(|| lab.submit())).is_err());
+        assert_eq!(lab.charges().len(), 12, "charged before the batch system knows");
+        lab.fails(Fails::Never);
+        let again = lab.submit().unwrap();
+        match fails {
+            Fails::KilledBefore => assert_eq!((again.runs, again.waiting), (12, 0)),
+            // The array that was taken is found by its name.
+            _ => assert_eq!((again.runs, again.waiting), (4, 8)),
+        }
+        assert_eq!(lab.charges().len(), 12, "the same entries");
+        lab.run(99);
+        lab.is_complete();
+    }
+}
+
+#[test]
+fn what_the_batch_system_refuses_is_not_charged() {
+    let lab = Lab::new(103);
+    lab.fails(Fails::Asked);
+    assert!(lab.submit().unwrap_err().to_string().contains("Invalid partition"));
+    assert_eq!(lab.charges().len(), 0);
+    // The second of two arrays is refused: its four runs cost nothing.
+    lab.fails(Fails::Array(1));
+    assert!(lab.submit().is_err());
+    assert_eq!((lab.charges().len(), lab.charged()), (12, 8));
+    lab.fails(Fails::Never);
+    assert_eq!(lab.submit().unwrap().runs, 4);
+    assert_eq!(lab.charged(), 12);
+    lab.run(99);
+    lab.is_complete();
+}
+
+#[test]
+fn other_data_other_versions_and_unknown_tasks_train_nothing() {
+    let lab = Lab::new(104);
+    lab.submit().unwrap();
+    let data = lab.grid_folder().join("data.safetensors");
+    let mut bytes = std::fs::read(&data).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&data, bytes).unwrap();
+    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
+    assert!(work(&tickets, 4711).unwrap_err().to_string().contains("--index = 4711"));
+    let errors = lab.run(99);
+    assert!(errors.iter().all(|e| e.as_ref().unwrap_err().to_string().contains("SHA-256")));
+    let status = lab.on(|site| site.status()).unwrap();
+    assert_eq!((status.failed(), status.errors().len()), (12, 1), "{status}");
+    assert!(matches!(&status.runs[0].1, RunStatus::Failed(why) if why.contains("other data")));
+    assert_eq!(lab.submit().unwrap().runs, 12);
+    assert_eq!(lab.charges().len(), 12, "nobody had begun, and nothing is charged again");
+
+    let (_, tickets, ..) = lab.batch.taken.borrow().last().unwrap().clone();
+    let text = std::fs::read_to_string(&tickets).unwrap();
+    let this = format!("\"lab\":\"{}\"", ticket::LAB);
+    std::fs::write(&tickets, text.replacen(&this, "\"lab\":\"0.0.1\"", 1)).unwrap();
+    let error = work(&tickets, 0).unwrap_err();
+    assert!(error.to_string().contains("tickets of version 0.0.1"), "{error}");
+    // A ticket whose plan was edited is not what was charged.
+    let edited = text.replacen("\"steps\":3", "\"steps\":4", 1);
+    assert_ne!(edited, text);
+    std::fs::write(&tickets, edited).unwrap();
+    let worked = work(&tickets, 0).unwrap();
+    assert!(worked.errors[0].to_string().contains("not those of the run that was charged"));
+    std::fs::write(&tickets, text).unwrap();
+    lab.run(99);
+    lab.is_complete();
+}
+
+#[test]
+fn cancelled_runs_cost_nothing_unless_they_were_begun() {
+    let lab = Lab::new(105);
+    lab.submit().unwrap();
+    lab.run(1);
+    // A worker that was killed in its run left its note, and nothing else.
+    let begun = lab.tickets()[5].clone();
+    let note = lab.grid_folder().join("began").join(format!("{}.1-other-00", begun.attempt));
+    std::fs::write(note, "cpu of an earlier process").unwrap();
+    let taken_back = lab.on(|site| site.cancel()).unwrap();
+    assert_eq!((taken_back, lab.charged()), (9, 3));
+    assert_eq!(lab.on(|site| site.cancel()).unwrap(), 0);
+    // A job that survived its node daemon finds its tickets withdrawn.
+    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
+    let late = work(&tickets, 1).unwrap();
+    assert_eq!((late.trained, late.errors.len()), (0, 2));
+    assert!(late.errors[0].to_string().contains("withdrawn"), "{}", late.errors[0]);
+    let again = lab.submit().unwrap();
+    assert_eq!((again.runs, again.finished), (10, 2));
+    assert_eq!(lab.charged(), 12);
+    let attempts = lab.tickets();
+    assert!(attempts.iter().filter(|ticket| ticket.attempt == begun.attempt).count() == 2);
+    lab.run(99);
+    lab.is_complete();
+    // It was begun on another kind of processor, so its steps were rounded twice.
+    let model = models::mlp(&lab.data, &[8]).seed(begun.seed).build().unwrap();
+    let run = lab.store().finished(&begun.id, &model, &lab.data).unwrap().unwrap();
+    assert!(run.statement().to_string().contains("rounded differently"), "{}", run.statement());
+}
+
+#[test]
+fn a_second_worker_replaces_nothing_and_other_bits_are_charged() {
+    let lab = Lab::new(106);
+    lab.submit().unwrap();
+    lab.run(99);
+    let ticket = &lab.tickets()[0];
+    let model = models::mlp(&lab.data, &[8]).seed(ticket.seed).build().unwrap();
+    let second = || {
+        let aside =
+            lab.grid_folder().join("aside").join(format!("{}.1-h-0badcafe", ticket.attempt));
+        let grant = Grant { attempt: &ticket.attempt, other_bits: false, aside: &aside };
+        let (id, plan) = (&ticket.id, &ticket.plan);
+        train_granted(&lab.store(), &grant, id, plan, &model, &lab.data, &mut Silent)
+    };
+    assert_eq!(second().unwrap(), Granted::Known, "bit for bit the same");
+    assert_eq!(lab.charges().len(), 12);
+    // As if the first had been rounded differently.
+    let stored = lab.store().folder(&ticket.id);
+    let result = stored.join("result.json");
+    let before = std::fs::read_to_string(&result).unwrap();
+    let model_file = std::fs::read(stored.join("model.safetensors")).unwrap();
+    let mut other = model_file.clone();
+    *other.last_mut().unwrap() ^= 1;
+    std::fs::write(stored.join("model.safetensors"), &other).unwrap();
+    assert_eq!(second().unwrap(), Granted::Aside);
+    assert_eq!(std::fs::read(stored.join("model.safetensors")).unwrap(), other, "not replaced");
+    std::fs::write(stored.join("model.safetensors"), model_file).unwrap();
+    assert_eq!(std::fs::read_to_string(result).unwrap(), before);
+    let result = lab.collect().unwrap();
+    assert_eq!((result.runs(), lab.charged()), (15, 13), "the second release is charged");
+    assert!(lab.charges().iter().any(|charge| charge.run.ends_with("-0badcafe")));
+    lab.collect().unwrap();
+    assert_eq!(lab.charged(), 13, "once");
+}
+
+#[test]
+fn what_no_worker_can_have_is_refused_before_anything_is_charged() {
+    let lab = Lab::new(109);
+    let method = || DpSsgd::new().clip(0.5).batch_size(50).steps(3);
+    for (grid, words) in [
+        (Grid::new(method()).masks(MaskKind::Snip).pre_prune([0.5]).epsilon([2.0]), "snip"),
+        (Grid::new(method().device("cuda")).epsilon([2.0]), ".device"),
+        (Grid::new(method()).epsilon([2.0]).seeds(0), "seeds"),
+    ] {
+        let lab = Lab { grid, ..Lab::new(109) };
+        let error = lab.submit().unwrap_err();
+        assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
+        assert!(lab.charges().is_empty());
+    }
+    // A budget that allows each run, but not all of them together.
+    let ledger = lab.store().ledger(&lab.data).unwrap();
+    ledger.set_budget(crate::privacy::Epsilon(3.0), crate::privacy::Delta(1e-5)).unwrap();
+    let error = lab.submit().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
+    assert!(lab.charges().is_empty() && lab.batch.taken.borrow().is_empty());
+}
+
+/// The seconds of planning and of collecting a grid of so many runs whose training is played, and
+/// the largest memory of the process so far, in MiB.
+fn played(runs: u64) -> (f64, f64, f64) {
+    let data = data::glyphs_with(40, 10, 107).unwrap();
+    let grid = Grid::new(DpSsgd::new().clip(0.5).batch_size(20).steps(1))
+        .drop_gradients(DroppingRule::Random, [0.0, 0.3, 0.6, 0.9])
+        .epsilon([2.0])
+        .seeds(runs / 4);
+    let mut lab = Lab { data, grid, slurm: Slurm::new().runs_per_task(5), ..Lab::new(108) };
+    lab.batch.largest = 1000;
+    let build = |seed| models::linear(&lab.data).seed(seed).build();
+    let store = lab.store();
+    let site = Site {
+        grid: &lab.grid,
+        slurm: &lab.slurm,
+        batch: &lab.batch,
+        build: &build,
+        data: &lab.data,
+        store: &store,
+    };
+    let began = std::time::Instant::now();
+    assert_eq!(site.submit(false).unwrap().runs as u64, runs);
+    let planning = began.elapsed().as_secs_f64();
+
+    // One run is trained, and stands for all.
+    let tickets = lab.tickets();
+    let aside = lab.folder.path().join("aside");
+    let model = build(0).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let first = &tickets[0];
+    let grant = Grant { attempt: &first.attempt, other_bits: false, aside: &aside };
+    let other = Store::at(elsewhere.path().to_owned());
+    train_granted(&other, &grant, &first.id, &first.plan, &model, &lab.data, &mut Silent).unwrap();
+    let trained = other.finished(&first.id, &model, &lab.data).unwrap().unwrap();
+    for ticket in &tickets {
+        let mut record = trained.record().clone();
+        (record.id, record.plan) = (ticket.id.clone(), ticket.plan.clone());
+        record.charged.as_mut().unwrap().run = ticket.attempt.clone();
+        let run = crate::train::Run::new(record, trained.model(), None, trained.selection_log());
+        store.publish(&run, &[], &aside).unwrap();
+    }
+    lab.batch.queue.borrow_mut().clear();
+    let began = std::time::Instant::now();
+    let result = site.collect().unwrap();
+    let collecting = began.elapsed().as_secs_f64();
+    assert_eq!(result.runs() as u64, runs);
+    let charges = lab.charges();
+    assert_eq!(charges.len() as u64, runs);
+    assert!(charges.iter().all(|charge| charge.closed));
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|size| size.trim().split(' ').next()?.parse::<f64>().ok());
+    (planning, collecting, peak.unwrap_or(0.0) / 1024.0)
+}
+
+/// `cargo test --workspace --lib ten_thousand -- --ignored --nocapture`
+#[test]
+#[ignore = "takes minutes; .ci/full runs it"]
+fn ten_thousand_runs_are_planned_and_collected_in_a_time_that_grows_linearly() {
+    let [small, middle, large] = [1000, 3000, 10_000].map(|runs| {
+        let (planning, collecting, peak) = played(runs);
+        println!(
+            "{runs} runs: planned in {planning:.1} s, collected in {collecting:.1} s, {peak:.0} MiB"
+        );
+        (planning, collecting, peak)
+    });
+    assert!(large.0 < 60.0 && large.1 < 60.0 && large.2 < 500.0);
+    // Ten times the runs: a square would take a hundred times the time, and a busy machine a few.
+    let both = |(planning, collecting, _): (f64, f64, f64)| planning + collecting;
+    assert!(both(large) < 40.0 * both(small), "{small:?} {middle:?} {large:?}");
+}

@@ -1,0 +1,130 @@
+//! The worker: trains the runs of its tickets and puts them into the store.
+
+use std::path::Path;
+
+use super::folder::Folder;
+use super::ticket::{self, Header, LAB, Ticket};
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::models;
+use crate::runs::{self, Granted};
+use crate::store::{Store, run_id};
+use crate::train::checkpoint::processor;
+use crate::train::{Listening, Silent};
+use crate::{Error, ErrorKind, Result};
+
+/// What a worker did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Worked {
+    /// Number of runs that it trained and stored.
+    pub trained: usize,
+    /// Number of runs that were stored already.
+    pub found: usize,
+    /// Number of runs that it trained although another worker has stored them with other bits.
+    /// They are set aside.
+    pub aside: usize,
+    /// Errors of the other runs.
+    pub errors: Vec<Error>,
+    /// It was asked to stop.
+    pub interrupted: bool,
+}
+
+/// Works off the tickets of task `index`. It writes no ledger.
+///
+/// `SIGINT` and `SIGTERM` stop it after the current step. A run that writes checkpoints goes on
+/// from there, when its ticket is worked off again; another one begins anew, with the same noise.
+///
+/// # Errors
+/// `Io` or `CorruptData` if the tickets or the data can't be read or are not those that were
+/// submitted; `Setting` if another version wrote the tickets; `Device` if the device that they ask
+/// for can't be used. Nothing is trained then, and the submitter is told.
+pub fn work(tickets: &Path, index: usize) -> Result<Worked> {
+    let listening = Listening::start_in_batch();
+    let (folder, home) = Folder::around(tickets)?;
+    let (header, _) = ticket::read(tickets, 0, 0)?;
+    let (_, mine) = ticket::read(tickets, index.saturating_mul(header.per_task), header.per_task)?;
+    if mine.is_empty() {
+        return Err(Error::setting("--index", index, "there are no tickets with this number")
+            .fix("give the number of a task of the array, counted from 0"));
+    }
+    let tell = |error: Error| {
+        mine.iter().for_each(|ticket| folder.fail(&ticket.attempt, &error));
+        error
+    };
+    check(&header).map_err(tell)?;
+    let data = Dataset::read_file(&folder.data(), &header.data_sha256).map_err(tell)?;
+    let store = Store::at(home);
+    let mut worked = Worked::default();
+    for ticket in &mine {
+        if listening.stop() {
+            worked.interrupted = true;
+            break;
+        }
+        match one(&folder, &store, &header, ticket, &data) {
+            Ok(Granted::Published) => worked.trained += 1,
+            Ok(Granted::Known) => worked.found += 1,
+            Ok(Granted::Aside) => worked.aside += 1,
+            Ok(Granted::Interrupted) => worked.interrupted = true,
+            Err(error) => {
+                folder.fail(&ticket.attempt, &error);
+                worked.errors.push(error);
+            }
+        }
+    }
+    Ok(worked)
+}
+
+/// Checks that this program is the one that the tickets were written for.
+fn check(header: &Header) -> Result<()> {
+    if header.lab != LAB {
+        let what = format!("tickets of version {} for a worker of version {LAB}", header.lab);
+        let why = "another version may train other bits than those that are charged";
+        return Err(Error::new(ErrorKind::Setting, what, why)
+            .fix("submit with the version that the nodes have (--program names it)"));
+    }
+    Ok(())
+}
+
+fn one(
+    folder: &Folder,
+    store: &Store,
+    header: &Header,
+    ticket: &Ticket,
+    data: &Dataset,
+) -> Result<Granted> {
+    let Ticket { id, attempt, seed, provenance, plan } = ticket;
+    if store.has_finished(id)? {
+        return Ok(Granted::Known);
+    }
+    let model = models::load(folder.model(*seed))?.with_provenance(provenance.clone());
+    let plan = on_device(plan, header)?;
+    // The id covers plan, model and data, so whatever is trained is what was charged.
+    if run_id(&plan, &model, data)? != *id {
+        let what = format!("the ticket {attempt}");
+        let why = "plan, model and data are not those of the run that was charged";
+        return Err(Error::new(ErrorKind::CorruptData, what, why).fix("submit the grid again"));
+    }
+    let place = plan.place()?;
+    let here = format!("{place} {}", processor());
+    let repeats = folder.notes_on(attempt);
+    folder.begin(attempt, &here)?;
+    // Steps of an earlier process are taken again with the same noise. Elsewhere than on a CPU of
+    // the same kind they are rounded differently, which the statement of the run says.
+    let differs = |note: &String| !place.is_cpu() || *note != here;
+    let other_bits = repeats.iter().any(differs);
+    let aside = folder.aside(attempt)?;
+    let grant = runs::Grant { attempt, other_bits, aside: &aside };
+    runs::train_granted(store, &grant, id, &plan, &model, data, &mut Silent)
+}
+
+/// The plan on the device that the tickets ask for, with checkpoints if they do.
+///
+/// # Errors
+/// `Device` if it can't be used here.
+fn on_device(plan: &Plan, header: &Header) -> Result<Plan> {
+    let plan = plan.with_device(header.device.parse()?);
+    match &header.checkpoint_every {
+        Some(every) => Ok(plan.with_checkpoints(every.parse()?)),
+        None => Ok(plan),
+    }
+}

@@ -1,0 +1,273 @@
+//! How many runs are trained at once: the number that takes the most steps per second, timed.
+
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::Grid;
+use crate::data::{self, Dataset};
+use crate::device::{CudaInstallation, DeviceSpec};
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::privacy::Ledger;
+use crate::train::{Observer, Progress, fit};
+use crate::{Error, ErrorKind, Result};
+
+/// About how long the steps of one candidate are timed.
+const TIMED: Duration = Duration::from_millis(600);
+/// Least and largest number of steps that are timed.
+const STEPS: (u64, u64) = (2, 20);
+/// Several runs at once have to be faster than one by this factor: they show their results later,
+/// and the timing is rough.
+const WORTHWHILE: f64 = 1.03;
+
+/// Who trains: one share per run at a time.
+pub(super) struct Split {
+    pub(super) shares: Vec<Share>,
+    /// What was found, in words.
+    pub(super) words: Option<String>,
+}
+
+/// The threads and the device of one of several runs that are trained at once.
+///
+/// The memory of chunks of examples is budgeted per thread, so it is shared like the threads.
+pub(super) struct Share {
+    /// `None` for all threads.
+    threads: Option<usize>,
+    pub(super) device: Option<DeviceSpec>,
+}
+
+impl Share {
+    /// Runs `work` in the threads of this share.
+    ///
+    /// # Errors
+    /// `Io` if the threads can't be started.
+    pub(super) fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        match self.threads {
+            None => Ok(work()),
+            Some(threads) => Ok(pool(threads)?.install(work)),
+        }
+    }
+}
+
+fn pool(threads: usize) -> Result<ThreadPool> {
+    ThreadPoolBuilder::new().num_threads(threads).build().map_err(|e| {
+        Error::new(ErrorKind::Io, "the threads of a run could not be started", e.to_string())
+            .fix("close other programs, or use fewer jobs")
+    })
+}
+
+impl Split {
+    fn one() -> Self {
+        Self { shares: vec![Share { threads: None, device: None }], words: None }
+    }
+
+    /// So many runs at once, with so many threads each.
+    pub(super) fn even(jobs: usize, threads: usize, words: String) -> Self {
+        let share = |_| Share { threads: Some(threads), device: None };
+        Self { shares: (0..jobs).map(share).collect(), words: Some(words) }
+    }
+}
+
+/// The best split for the runs of a grid, of which at most [`Grid::jobs`] are trained at once.
+///
+/// # Guarantee
+/// Steps are timed on random numbers, never on the data, and charged nowhere.
+///
+/// # Errors
+/// `Device` if the device of the plans can't be used, `Io` if threads can't be started.
+pub(super) fn find(
+    grid: &Grid,
+    plans: &[Result<Plan>],
+    model: &Model,
+    data: &Dataset,
+) -> Result<Split> {
+    let most = grid.jobs.unwrap_or(1).min(grid.len());
+    let dense = |plan: &&Plan| plan.sparsity().is_none();
+    let plans = || plans.iter().flatten();
+    let Some(plan) = plans().find(dense).or_else(|| plans().next()) else {
+        return Ok(Split::one());
+    };
+    if most < 2 {
+        return Ok(Split::one());
+    }
+    match plan.place()? {
+        DeviceSpec::Cpu => Ok(on_cpu(most, plan, model, data)),
+        DeviceSpec::Cuda(_) if !plan.names_device() => Ok(on_gpus(most)),
+        _ => Ok(Split::one()),
+    }
+}
+
+/// One run per GPU that works.
+fn on_gpus(most: usize) -> Split {
+    let gpus = (0..CudaInstallation::detect().gpus.len()).map(DeviceSpec::Cuda);
+    let gpus: Vec<DeviceSpec> = gpus.filter(|gpu| gpu.check().is_ok()).take(most).collect();
+    match gpus.len() {
+        0 | 1 => Split::one(),
+        n => {
+            let words = Some(format!("{n} runs at once, each on a GPU of its own"));
+            let share = |device| Share { threads: None, device: Some(device) };
+            Split { shares: gpus.into_iter().map(share).collect(), words }
+        }
+    }
+}
+
+fn on_cpu(most: usize, plan: &Plan, model: &Model, data: &Dataset) -> Split {
+    let threads = rayon::current_num_threads();
+    let most = most.min(threads);
+    if most < 2 {
+        let words = "one run after the other: there is one thread".to_owned();
+        return Split { words: Some(words), ..Split::one() };
+    }
+    match timed(most, threads, plan, model, data) {
+        Ok(split) => split,
+        Err(error) => {
+            let words = format!("one run after the other: no step could be timed ({error})");
+            Split { words: Some(words.replace('\n', " ")), ..Split::one() }
+        }
+    }
+}
+
+fn timed(most: usize, threads: usize, plan: &Plan, model: &Model, data: &Dataset) -> Result<Split> {
+    let trial = Trial::new(plan, model, data)?;
+    let rough = trial.seconds(1, threads, STEPS.0)?;
+    let steps = (TIMED.as_secs_f64() / rough.max(1e-6)) as u64;
+    let steps = steps.clamp(STEPS.0, STEPS.1);
+    let alone = trial.seconds(1, threads, steps)?;
+    let (mut best, mut jobs) = (alone / WORTHWHILE, 1);
+    for candidate in candidates(most) {
+        let each = trial.seconds(candidate, threads / candidate, steps)? / candidate as f64;
+        if each < best {
+            (best, jobs) = (each, candidate);
+        }
+    }
+    let of_threads = |n: usize| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") };
+    if jobs == 1 {
+        let words = format!(
+            "one run after the other with {}: several at once took as long per step, or longer",
+            of_threads(threads)
+        );
+        return Ok(Split { words: Some(words), ..Split::one() });
+    }
+    let words = format!(
+        "{jobs} runs at once with {} each: {:.2} times as many steps per second as one run with {}",
+        of_threads(threads / jobs),
+        alone / best,
+        of_threads(threads)
+    );
+    Ok(Split::even(jobs, threads / jobs, words))
+}
+
+/// The seconds that a run of this plan takes on the CPU with so many threads, from a few timed
+/// steps.
+///
+/// # Errors
+/// As training.
+pub(crate) fn seconds_per_run(
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    threads: usize,
+) -> Result<f64> {
+    Ok(Trial::new(plan, model, data)?.seconds(1, threads, STEPS.0)? * plan.steps() as f64)
+}
+
+/// 2, 4, 8, …, and the largest number itself.
+fn candidates(most: usize) -> Vec<usize> {
+    let doubled = std::iter::successors(Some(2usize), |n| n.checked_mul(2));
+    let mut all: Vec<usize> = doubled.take_while(|&n| n < most).collect();
+    all.push(most);
+    all
+}
+
+/// Steps of a plan on random numbers of the shape of the data.
+struct Trial<'a> {
+    plan: &'a Plan,
+    model: &'a Model,
+    data: Dataset,
+}
+
+impl<'a> Trial<'a> {
+    fn new(plan: &'a Plan, model: &'a Model, data: &Dataset) -> Result<Self> {
+        let examples = plan.expected_batch_size();
+        let values = examples * data.shape().iter().product::<usize>();
+        // Zeros and ones, which are tokens of every vocabulary too.
+        let bit = |i: usize| ((i.wrapping_mul(0x9E37_79B9) >> 13) & 1) as f32;
+        let labels = (0..examples).map(|i| (i % data.classes()) as u32).collect();
+        let features = (0..values).map(bit).collect();
+        let data = data::from_vecs(features, data.shape(), labels, data.classes())?;
+        Ok(Self { plan, model, data })
+    }
+
+    /// The seconds of one step of `jobs` runs that are trained at once, with so many threads each.
+    fn seconds(&self, jobs: usize, threads: usize, steps: u64) -> Result<f64> {
+        let plan = self.plan.for_timing(steps + 1);
+        let together = Barrier::new(jobs);
+        let slowest = Mutex::new(Ok(0.0f64));
+        std::thread::scope(|scope| {
+            for _ in 0..jobs {
+                scope.spawn(|| {
+                    let mut watch =
+                        Stopwatch { together: &together, waited: false, steps: Vec::new() };
+                    let ledger = Ledger::in_memory();
+                    let train = || {
+                        fit("timing", &plan, self.model, &self.data, &ledger, &mut watch).map(drop)
+                    };
+                    let trained = pool(threads).and_then(|pool| pool.install(train));
+                    if !watch.waited {
+                        // The others wait for this one.
+                        together.wait();
+                    }
+                    let mut slowest = slowest.lock().unwrap_or_else(PoisonError::into_inner);
+                    match (trained, &mut *slowest) {
+                        (Ok(()), Ok(seconds)) => *seconds = seconds.max(watch.median()),
+                        (Err(error), slowest) => *slowest = Err(error),
+                        (Ok(()), Err(_)) => {}
+                    }
+                });
+            }
+        });
+        slowest.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The times of the steps of a run. All runs take their first step together, which is not timed.
+struct Stopwatch<'a> {
+    together: &'a Barrier,
+    waited: bool,
+    steps: Vec<Instant>,
+}
+
+impl Stopwatch<'_> {
+    /// The median time of a step, in seconds.
+    fn median(&self) -> f64 {
+        let times = self.steps.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64());
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        times.get(times.len() / 2).copied().unwrap_or(f64::INFINITY)
+    }
+}
+
+impl Observer for Stopwatch<'_> {
+    fn started(&mut self, _: &Progress<'_>) {
+        self.together.wait();
+        self.waited = true;
+    }
+
+    fn progressed(&mut self, _: &Progress<'_>) {
+        self.steps.push(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_double_up_to_the_largest() {
+        assert_eq!(candidates(2), [2]);
+        assert_eq!(candidates(6), [2, 4, 6]);
+        assert_eq!(candidates(8), [2, 4, 8]);
+    }
+}
