@@ -45,8 +45,8 @@ pub mod cell_process {
     /// The cell that runs listens to interrupts.
     static LISTENING: Mutex<Option<Listening>> = Mutex::new(None);
 
-    /// Called before a cell runs: an earlier interrupt is forgotten, and a panic hook that an earlier
-    /// cell set, which may hide why this one fails.
+    /// Called before a cell runs: an earlier interrupt is forgotten, and a panic hook that an
+    /// earlier cell set, which may hide why this one fails.
     #[unsafe(no_mangle)]
     extern "C" fn epsilab_begin_cell() {
         epsilab_set_panic_hook();

@@ -4,8 +4,8 @@
 //! A thread can't be stopped from outside. The compiler wrapper inserts the calls into the source
 //! of a cell; after an interrupt the next one unwinds the cell as a panic would, so that its
 //! variables are kept. Code in arguments of macros has none: the parser does not see it. Nor have
-//! closures without a block, such as `|x| x * x`: the call would keep the compiler from using vector
-//! instructions.
+//! closures without a block, such as `|x| x * x`: the call would keep the compiler from using
+//! vector instructions.
 
 use ra_ap_syntax::ast::{self, AstNode, HasLoopBody, HasName};
 use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};

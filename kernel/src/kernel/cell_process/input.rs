@@ -112,8 +112,8 @@ fn block_signals() {
     }
 }
 
-/// The read that waits fails when the other end is closed, in place of finding the end of the input:
-/// a socket is reset if it is closed before all that was sent to it is read.
+/// The read that waits fails when the other end is closed, in place of finding the end of the
+/// input: a socket is reset if it is closed before all that was sent to it is read.
 fn fail_the_read() {
     // SAFETY: the text is valid for its length. A standard input that is no socket sends nothing.
     unsafe { libc::send(0, c"?".as_ptr().cast(), 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
