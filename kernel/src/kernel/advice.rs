@@ -45,7 +45,7 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
             Advice::instead_of_rustc(&match name {
                 _ if OF_PRELUDE.contains(&name) => format!("{of_lab}: `use epsilab::prelude::*;`"),
                 _ if OF_LIBRARY.contains(&name) => format!("{of_lab}: `use epsilab::{name};`"),
-                _ => format!("a crate is added by the first line of a cell: `:dep {name} = \"*\"`"),
+                _ => format!("the first line of a cell adds a crate: `:dep {name} = \"*\"`"),
             })
         }
         Some("E0277") if message.starts_with("the `?` operator") && message.contains("Option") => {
@@ -124,7 +124,9 @@ fn is_of_two_numbers(message: &str) -> bool {
         "{integer}",
     ];
     let types: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    message.starts_with("cannot ")
+    ["add", "subtract", "multiply", "divide"]
+        .iter()
+        .any(|verb| message.split(' ').nth(1) == Some(verb))
         && types.len() == 2
         && types.iter().all(|name| NUMBERS.contains(&name.trim_start_matches('&')))
 }

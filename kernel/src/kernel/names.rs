@@ -43,7 +43,7 @@ mod tests {
         let reply = |code: &str| complete(code, code.chars().count());
         let found = reply("let ä = lab::exercise(\"03.").expect("names");
         assert_eq!(found["matches"], json!(["03.1", "03.2"]));
-        assert_eq!((&found["cursor_start"], &found["cursor_end"]), (&json!(22), &json!(25)));
+        assert_eq!((&found["cursor_start"], &found["cursor_end"]), (&json!(23), &json!(26)));
         assert_eq!(reply("plan.device(\"c").expect("names")["matches"], json!(["cpu", "cuda"]));
         assert_eq!(reply("lab::exercise(\"03.1\""), None);
         assert_eq!((reply("println!(\"cp"), reply("exercise(")), (None, None));

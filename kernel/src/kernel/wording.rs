@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(shown("add `;` here", "f()", &[(3, 3, ";")]).unwrap(), "add `;` here");
         assert_eq!(
             shown("remove the argument", "f(1)", &[(2, 3, "")]).unwrap(),
-            "remove the argument: `f()`"
+            "remove the argument"
         );
         let list = "the following other types implement trait `Add<Rhs>`:\n  `&u8`\n  `u8`";
         assert_eq!(shown(list, "", &[]), None);
