@@ -166,7 +166,7 @@ fn program_in(venv: &Path, name: &str) -> PathBuf {
 /// current folder.
 fn notebooks() -> Result<PathBuf> {
     let here = std::env::current_dir().map_err(|e| Error::io("finding the current folder", &e))?;
-    let clone = (Origin::of_this_binary() == Origin::Clone).then(|| notebooks::source());
+    let clone = (Origin::of_this_binary() == Origin::Clone).then(notebooks::source);
     let above = here.ancestors().map(|dir| dir.join("notebooks"));
     let found = above.chain(clone).find(|dir| dir.is_dir());
     Ok(found.unwrap_or_else(|| {
