@@ -424,14 +424,14 @@ fn the_kernel_runs_in_a_bare_environment_and_with_a_foreign_toolchain() {
     let cwd = Some(dir.clone());
     let temp = ("TMPDIR", dir.to_string_lossy().into_owned());
     let env = vec![temp.clone()];
-    let mut bare = Client::start(Start { bare: true, env, cwd: cwd.clone() });
+    let mut bare = Client::start(Start { bare: true, env, cwd: cwd.clone(), ..Start::default() });
     let env = vec![
         temp,
         ("RUSTUP_TOOLCHAIN", "nightly-of-another-day".to_owned()),
         ("RUSTFLAGS", "-Cpanic=abort".to_owned()),
         ("CARGO_BUILD_TARGET", "wasm32-unknown-unknown".to_owned()),
     ];
-    let mut foreign = Client::start(Start { bare: false, env, cwd });
+    let mut foreign = Client::start(Start { env, cwd, ..Start::default() });
     for kernel in [&mut bare, &mut foreign] {
         kernel.wait_for_info();
     }
