@@ -10,7 +10,7 @@
 //! grid are in study mode: whatever process trains a ticket, on whatever attempt of the batch
 //! system, it draws the same batches and the same noise, so that a run that was killed goes on
 //! under the same entry. An entry is closed for nothing only if no worker has begun the ticket, and
-//! none can any more ([`folder::Folder::withdraw`]).
+//! none can any more (`Folder::withdraw`).
 //!
 //! Files in the store decide what is finished, not what the batch system says.
 
