@@ -94,7 +94,7 @@ fn values_are_shown_as_evcxr_shows_them() {
     for (code, shown) in [
         ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary()", "linear: "),
         ("epsilab::lab::runs()?", ""),
-        ("Average::default().to_string()", "\""),
+        ("Average::ema().to_string()", "\""),
         ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary().layers().len()", "2"),
     ] {
         let result = kernel.run_ok(code);
@@ -193,7 +193,7 @@ fn common_mistakes_are_explained_in_a_line() {
         "put `?` behind the call",
     );
     explained("let n: u32 = \"3\".parse::<u32>();", "`?`");
-    explained("let q = Vec::new();", "`Vec<T>`");
+    explained("let q = Vec::new();", "`q: Vec<T>`");
     explained("let s = String::new(); let r = &s;", "`r` borrows from another variable");
     explained("let f = |x: i32| x + 1;", "Box<dyn Fn(…) -> …>");
     explained("let lens = vec![\"a\"].into_iter().map(|x| x.len());", "`.collect::<Vec<_>>()`");

@@ -202,12 +202,13 @@ fn misplaced_command(
     errors: &[&evcxr::CompilationError],
     source: &CellSource<'_>,
 ) -> Option<Failure> {
-    let at_a_colon = errors.iter().filter(|error| error.message().ends_with("found `:`"));
-    let spans = at_a_colon.flat_map(|error| error.spanned_messages());
+    let spans = errors.iter().flat_map(|error| error.spanned_messages());
     let mut lines = spans.filter_map(|message| Some(message.span?.start_line));
     let (line, name) = lines.find_map(|line| {
-        let text = source.code.lines().nth(line.checked_sub(1)?)?;
-        Some((line, commands::misplaced(text)?))
+        let above = line.checked_sub(1)?;
+        let is_code = |text: &str| !text.trim().is_empty() && !text.trim().starts_with([':', '/']);
+        source.code.lines().take(above).find(|text| is_code(text))?;
+        Some((line, commands::misplaced(source.code.lines().nth(above)?)?))
     })?;
     let text = format!("commands stand before the code: move `{name}` to the top of the cell");
     let mut traceback = vec![format!("error: {text}")];
