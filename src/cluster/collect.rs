@@ -72,8 +72,8 @@ impl Site<'_> {
                 false => others.push(ticket),
             }
         }
-        entries.extend(self.set_aside(folder.all_aside(), &books, tickets())?);
-        ledger.record_all(&entries)?;
+        entries.extend(self.set_aside(folder.all_aside()?, &books, tickets())?);
+        ledger.record_released(&entries)?;
         self.withdraw(folder, &others)?;
         if runs.wanted.iter().all(|wanted| done.contains(wanted.id.as_str())) {
             folder.tidy();

@@ -51,9 +51,6 @@ pub(crate) struct Failure {
     pub(crate) error: String,
 }
 
-/// The marks of workers: which attempts were begun, by whom.
-pub(crate) type Began = HashSet<String>;
-
 /// The folder of a submitted grid.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
@@ -145,10 +142,13 @@ impl Folder {
     }
 
     /// The runs that were set aside: their folders, by name.
-    pub(crate) fn all_aside(&self) -> Vec<PathBuf> {
-        let mut all: Vec<PathBuf> = entries(&self.path.join("aside")).collect();
+    ///
+    /// # Errors
+    /// `Io` if they can't be listed: each must be charged.
+    pub(crate) fn all_aside(&self) -> Result<Vec<PathBuf>> {
+        let mut all = list(&self.path.join("aside"))?;
         all.sort();
-        all
+        Ok(all)
     }
 
     pub(crate) fn state(&self) -> Result<State> {
@@ -184,12 +184,16 @@ impl Folder {
     /// returns.
     ///
     /// # Errors
-    /// `Io` if it can't be written; `Setting` if the ticket was withdrawn.
+    /// `Io` if it can't be written, or if nothing says whether the ticket was withdrawn; `Setting`
+    /// if it was.
     pub(crate) fn begin(&self, attempt: &str, note: &str) -> Result<()> {
         let path = self.path.join("began").join(format!("{attempt}.{}", host::unique()?));
         write_synced(&path, note.as_bytes())?;
         // After the note, so that submitter and worker can't miss each other.
-        if self.path.join("withdrawn").join(attempt).exists() {
+        let withdrawn = self.path.join("withdrawn").join(attempt);
+        // An error is no permission.
+        let looking = |e: std::io::Error| Error::io(format!("reading {}", withdrawn.display()), &e);
+        if withdrawn.try_exists().map_err(looking)? {
             let what = format!("the ticket {attempt}");
             let why = "it was withdrawn and is not charged any more";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
@@ -198,30 +202,43 @@ impl Folder {
     }
 
     /// The attempts that were begun.
-    pub(crate) fn began(&self) -> Began {
-        let names = entries(&self.path.join("began")).filter_map(|path| attempt_of(&path));
-        names.collect()
+    ///
+    /// # Errors
+    /// `Io` if they can't be listed: what is not listed would be closed for nothing.
+    pub(crate) fn began(&self) -> Result<HashSet<String>> {
+        let notes = list(&self.path.join("began"))?;
+        Ok(notes.iter().filter_map(|path| attempt_of(path)).collect())
     }
 
     /// What earlier workers noted about an attempt.
-    pub(crate) fn notes_on(&self, attempt: &str) -> Vec<String> {
-        let of = |path: &PathBuf| attempt_of(path).as_deref() == Some(attempt);
-        entries(&self.path.join("began"))
-            .filter(of)
-            .filter_map(|path| fs::read_to_string(path).ok())
-            .collect()
+    ///
+    /// # Errors
+    /// `Io` if the notes can't be read: the statement of the run depends on them.
+    pub(crate) fn notes_on(&self, attempt: &str) -> Result<Vec<String>> {
+        let notes = list(&self.path.join("began"))?;
+        let ours = notes.iter().filter(|path| attempt_of(path).as_deref() == Some(attempt));
+        ours.map(|path| {
+            fs::read_to_string(path)
+                .map_err(|e| Error::io(format!("reading {}", path.display()), &e))
+        })
+        .collect()
     }
 
     /// Withdraws tickets, and returns those that no worker has begun, nor can begin any more.
     ///
     /// # Guarantee
     /// A worker notes that it begins and then looks whether the ticket is withdrawn; here a ticket
-    /// is withdrawn first, and then the notes are read. So one of the two sees the other.
+    /// is withdrawn first, and then the notes are read. So one of the two sees the other, on a file
+    /// system where a file that is on disk is seen by all machines. Where one can't look, it takes
+    /// the other for begun, or for withdrawn.
+    ///
+    /// # Errors
+    /// `Io` if a mark can't be written or the notes can't be listed. Nothing may be closed then.
     pub(crate) fn withdraw(&self, attempts: &[String]) -> Result<HashSet<String>> {
         for attempt in attempts {
             write_synced(&self.path.join("withdrawn").join(attempt), b"")?;
         }
-        let began = self.began();
+        let began = self.began()?;
         Ok(attempts.iter().filter(|attempt| !began.contains(*attempt)).cloned().collect())
     }
 
@@ -263,6 +280,14 @@ fn attempt_of(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.split_once('.')?.0.to_owned())
 }
 
+/// The files of a folder. A part of them would be wrong.
+fn list(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)
+        .and_then(|all| all.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>());
+    entries.map_err(|e| Error::io(format!("listing {}", folder.display()), &e))
+}
+
+/// The files of a folder as far as they can be listed, where nothing depends on them.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }

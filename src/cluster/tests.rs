@@ -350,6 +350,32 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
 }
 
 #[test]
+fn marks_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
+    let lab = Lab::new(109);
+    lab.submit().unwrap();
+    let charged = lab.charged();
+    let hide = |name: &str| {
+        let (path, hidden) = (lab.grid_folder().join(name), lab.grid_folder().join("hidden"));
+        std::fs::rename(&path, &hidden).unwrap();
+        std::fs::write(&path, "").unwrap();
+        move || {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::rename(&hidden, &path).unwrap();
+        }
+    };
+    let back = hide("began");
+    assert_eq!(lab.on(|site| site.cancel()).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(lab.charged(), charged, "whoever may have begun stays charged");
+    back();
+    let back = hide("withdrawn");
+    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
+    let worked = work(&tickets, 0).unwrap();
+    assert_eq!(worked.trained, 0, "the ticket may have been withdrawn");
+    assert!(worked.errors.iter().all(|error| error.kind() == ErrorKind::Io), "{worked:?}");
+    back();
+}
+
+#[test]
 fn a_second_worker_replaces_nothing_and_other_bits_are_charged() {
     let lab = Lab::new(106);
     lab.submit().unwrap();

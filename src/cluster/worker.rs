@@ -106,7 +106,7 @@ fn one(
     }
     let place = plan.place()?;
     let here = format!("{place} {}", processor());
-    let repeats = folder.notes_on(attempt);
+    let repeats = folder.notes_on(attempt)?;
     folder.begin(attempt, &here)?;
     // Steps of an earlier process are taken again with the same noise. Elsewhere than on a CPU of
     // the same kind they are rounded differently, which the statement of the run says.

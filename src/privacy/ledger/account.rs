@@ -85,23 +85,22 @@ impl Account {
         self.add(entry)
     }
 
-    /// Adds new plans and corrections if the budget allows all of them together.
+    /// Adds entries if the budget allows all of them together.
     pub(super) fn admit_all(&mut self, entries: &[Entry]) -> Result<()> {
-        let planned = entries.iter().filter_map(|entry| match &entry.entry {
-            EntryKind::Planned { event, .. } => Some(event.clone()),
-            _ => None,
-        });
-        let events: Vec<Event> = planned.collect();
+        let planned = |entry: &&Entry| matches!(entry.entry, EntryKind::Planned { .. });
+        let events: Vec<Event> = entries
+            .iter()
+            .filter_map(|entry| match &entry.entry {
+                EntryKind::Planned { event, .. } => Some(event.clone()),
+                _ => None,
+            })
+            .collect();
         if !events.is_empty() && self.budget.is_some() {
             self.spending_after(&Event::Composed { events })?;
         }
-        for entry in entries {
-            match &entry.entry {
-                EntryKind::Planned { .. } | EntryKind::Spent { .. } => self.add(entry)?,
-                _ => self.admit(entry)?,
-            }
-        }
-        Ok(())
+        entries.iter().filter(planned).try_for_each(|entry| self.add(entry))?;
+        // The others last, whatever their place: what they spend comes on top of all plans.
+        entries.iter().filter(|entry| !planned(entry)).try_for_each(|entry| self.admit(entry))
     }
 
     /// The charge of a run, if it was started.

@@ -219,12 +219,29 @@ impl Ledger {
     /// As [`Ledger::record`]; an entry that is refused refuses all. After kind `Io`, the first
     /// entries of them may be on record and count.
     pub fn record_all(&self, new: &[Entry]) -> Result<()> {
+        self.append_all(new, |account| account.admit_all(new))
+    }
+
+    /// As [`Ledger::record_all`], for releases that have happened: they count, whatever the budget
+    /// allows.
+    ///
+    /// # Errors
+    /// As [`Ledger::record_all`], except that the budget is not checked.
+    pub(crate) fn record_released(&self, new: &[Entry]) -> Result<()> {
+        self.append_all(new, |account| new.iter().try_for_each(|entry| account.add(entry)))
+    }
+
+    fn append_all(
+        &self,
+        new: &[Entry],
+        admit: impl FnOnce(&mut Account) -> Result<()>,
+    ) -> Result<()> {
         new.iter().try_for_each(|entry| entry.check(&self.data_hash))?;
         match &self.store {
-            Store::File(file) => file.append_all(new, |account| account.admit_all(new)),
+            Store::File(file) => file.append_all(new, admit),
             Store::Memory(entries) => {
                 let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
-                Account::from_entries(entries.iter())?.admit_all(new)?;
+                admit(&mut Account::from_entries(entries.iter())?)?;
                 entries.extend_from_slice(new);
                 Ok(())
             }

@@ -341,3 +341,36 @@ fn a_budget_is_compared_with_all_plans_of_a_batch_together() {
     assert_eq!(ledger.runs().unwrap().len(), 0, "each of them alone would have been allowed");
     ledger.record_all(&all[..2]).unwrap();
 }
+
+#[test]
+fn a_resumed_run_and_new_plans_of_a_batch_share_the_budget_in_any_order() {
+    let event = Event::poisson(0.01, 1.0, 200);
+    let one = crate::privacy::epsilon(std::slice::from_ref(&event), Delta(1e-5)).unwrap();
+    let stopped = Entry::spent("old", "in-memory", &Event::poisson(0.01, 1.0, 1));
+    let resumed = Entry::resumed("old", "in-memory", &event);
+    let plan = Entry::planned("new", "in-memory", &event);
+    for batch in [[resumed.clone(), plan.clone()], [plan.clone(), resumed.clone()]] {
+        let ledger = Ledger::in_memory();
+        ledger.begin("old", &event).unwrap();
+        ledger.record(&stopped).unwrap();
+        // Enough for one of the two runs beside the first step of the old one.
+        ledger.set_budget(Epsilon(one.epsilon * 1.1), Delta(1e-5)).unwrap();
+        let refused = ledger.record_all(&batch).unwrap_err();
+        assert_eq!(refused.kind(), crate::ErrorKind::Ledger, "{refused}");
+        assert_eq!(ledger.runs().unwrap().len(), 1);
+        ledger.record_all(&batch[..1]).expect("one of them alone");
+    }
+}
+
+#[test]
+fn a_release_that_has_happened_is_recorded_beyond_the_budget() {
+    let ledger = Ledger::in_memory();
+    let event = Event::poisson(0.01, 1.0, 200);
+    let one = crate::privacy::epsilon(std::slice::from_ref(&event), Delta(1e-5)).unwrap();
+    ledger.set_budget(Epsilon(one.epsilon / 2.0), Delta(1e-5)).unwrap();
+    let entries =
+        [Entry::planned("a", "in-memory", &event), Entry::spent("a", "in-memory", &event)];
+    assert!(ledger.record_all(&entries).is_err());
+    ledger.record_released(&entries).unwrap();
+    assert_eq!(ledger.runs().unwrap().len(), 1);
+}
