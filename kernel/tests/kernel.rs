@@ -125,6 +125,15 @@ fn failures_are_reported(kernel: &mut Client) {
     assert_eq!(ran.stream("stderr"), "early\n");
     assert_eq!(ran.of("error").count(), 1);
 
+    // The error has its text however long the cell takes to end.
+    let ran = kernel.run(
+        "struct Slow;\nimpl Drop for Slow { fn drop(&mut self) {\n\
+         std::thread::sleep(std::time::Duration::from_millis(900)); println!(\"dropped\"); } }\n\
+         let slow = Slow; Err(\"why\".to_owned())?;",
+    );
+    assert_eq!(ran.error().1, "why");
+    assert_eq!((ran.stream("stdout").as_str(), ran.stream("stderr").as_str()), ("dropped\n", ""));
+
     // A panic that the cell catches is not a failure.
     let ran = kernel.run_ok(
         "let caught = std::thread::spawn(|| -> u8 { panic!(\"elsewhere\") }).join().is_err(); caught",

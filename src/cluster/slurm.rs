@@ -220,16 +220,22 @@ fn run(command: &mut Command) -> Result<Output> {
     })
 }
 
+/// What to do if Slurm does not take a job.
+const OTHER_SETTINGS: &str =
+    "change the settings that it names; `sinfo` lists partitions and their limits";
+/// What to do if Slurm does not answer a question.
+const NO_ANSWER: &str = "is this a machine of the cluster, and does its controller answer? `sinfo` \
+                         shows it; or train here, with --jobs N";
+
 /// Its output, or what it says.
-fn text(command: &mut Command, doing: &str) -> Result<String> {
+fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
     let output = run(command)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
     let why = if said.is_empty() { format!("it ended with {}", output.status) } else { said };
-    Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {doing}"), why)
-        .fix("change the settings that it names; `sinfo` lists partitions and their limits"))
+    Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {doing}"), why).fix(fix))
 }
 
 /// What a batch system does.
@@ -251,8 +257,11 @@ pub(super) struct Commands;
 
 impl Batch for Commands {
     fn largest_array(&self) -> Result<usize> {
-        let config =
-            text(Command::new("scontrol").args(["show", "config"]), "to show its settings")?;
+        let config = text(
+            Command::new("scontrol").args(["show", "config"]),
+            "to show its settings",
+            NO_ANSWER,
+        )?;
         let value = config.lines().find_map(|line| {
             let (name, value) = line.split_once('=')?;
             (name.trim() == "MaxArraySize").then(|| value.trim().parse::<usize>().ok())?
@@ -268,11 +277,13 @@ impl Batch for Commands {
     }
 
     fn would_take(&self, script: &Path) -> Result<()> {
-        text(Command::new("sbatch").arg("--test-only").arg(script), "the job").map(drop)
+        text(Command::new("sbatch").arg("--test-only").arg(script), "the job", OTHER_SETTINGS)
+            .map(drop)
     }
 
     fn submit(&self, script: &Path) -> Result<u64> {
-        let said = text(Command::new("sbatch").arg("--parsable").arg(script), "the job")?;
+        let said =
+            text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
         let number = said.trim().split(';').next().and_then(|number| number.parse().ok());
         number.ok_or_else(|| {
             let why = format!("{:?} is no number of a job", said.trim());
@@ -290,7 +301,7 @@ impl Batch for Commands {
         squeue
             .args(["--noheader", "--array", "--format=%F|%K|%T|%j", "--name"])
             .arg(names.join(","));
-        for line in text(&mut squeue, "to show its queue")?.lines() {
+        for line in text(&mut squeue, "to show its queue", NO_ANSWER)?.lines() {
             let mut fields = line.trim().split('|');
             let mut field = || fields.next().unwrap_or_default();
             let (job, index, state, name) = (field(), field(), field(), field());
@@ -307,7 +318,7 @@ impl Batch for Commands {
     }
 
     fn cancel(&self, job: u64) -> Result<()> {
-        text(Command::new("scancel").arg(job.to_string()), "to cancel the job").map(drop)
+        text(Command::new("scancel").arg(job.to_string()), "to cancel the job", NO_ANSWER).map(drop)
     }
 }
 

@@ -59,8 +59,6 @@ pub(crate) fn train(
     data: &Dataset,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
-    // An interrupt while the finished run is stored must not lose what was paid for.
-    let _listening = Listening::start();
     train_charged(store, &store.ledger(data)?, id, plan, model, data, observer)
 }
 
@@ -78,6 +76,7 @@ pub(crate) fn train_charged(
     data: &Dataset,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
+    // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = Listening::start();
     let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
     match keeper.as_ref().and_then(Keeper::found) {

@@ -74,16 +74,13 @@ impl Failure {
         Self { name: "Panic", value, traceback }
     }
 
-    /// `?` on an error, whose text evcxr printed to standard error.
+    /// `?` on an error. `text`: what evcxr printed of it, and what destructors printed after it.
     pub fn early_return(text: &[String]) -> Self {
-        let text: Vec<String> = text.iter().map(|line| for_a_cell(line)).collect();
-        // The last paragraph: one line and the indented ones below it.
-        let last = text.iter().rposition(|line| !line.starts_with([' ', '\t']) && !line.is_empty());
-        let start = last.unwrap_or(0);
-        let value = text.get(start).cloned().unwrap_or_else(|| "the cell returned an error".into());
-        let mut traceback: Vec<_> = text[..start].to_vec();
-        traceback.push(format!("Error: {value}"));
-        traceback.extend(text.iter().skip(start + 1).cloned());
+        let mut lines = text.iter().map(|line| for_a_cell(line));
+        let value = lines.find(|line| !line.is_empty());
+        let value = value.unwrap_or_else(|| "the cell returned an error without a text".into());
+        let mut traceback = vec![format!("Error: {value}")];
+        traceback.extend(lines);
         Self { name: "Error", value, traceback }
     }
 
@@ -348,15 +345,15 @@ mod tests {
     }
 
     #[test]
-    fn an_early_return_is_the_last_paragraph() {
-        let text = lines(&["said before", "epsilon = 0: too small", "  what to do: raise it"]);
+    fn the_first_line_of_an_error_is_its_value() {
+        let text = lines(&["epsilon = 0: too small", "  what to do: raise it", "by a destructor"]);
         let failure = Failure::early_return(&text);
         assert_eq!(failure.value, "epsilon = 0: too small");
-        assert_eq!(
-            failure.traceback,
-            ["said before", "Error: epsilon = 0: too small", "  what to do: raise it"]
-        );
-        assert_eq!(Failure::early_return(&[]).value, "the cell returned an error");
+        let expected =
+            ["Error: epsilon = 0: too small", "  what to do: raise it", "by a destructor"];
+        assert_eq!(failure.traceback, expected);
+        let nothing = Failure::early_return(&lines(&[""])).value;
+        assert_eq!(nothing, "the cell returned an error without a text");
     }
 
     #[test]

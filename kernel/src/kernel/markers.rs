@@ -21,7 +21,7 @@ pub enum Marker {
     Done,
     /// The cell panicked.
     Panic,
-    /// The cell returned early by `?`.
+    /// The cell returns early by `?`. On standard error, the text of the error follows.
     Error,
     /// A variable changed its type. The name of the variable follows.
     Changed,

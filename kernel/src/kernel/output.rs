@@ -199,6 +199,7 @@ impl Reader {
                 self.context.interrupts.runs(false);
                 self.stderr_done = true;
             }
+            Marker::Error => self.printed.begin_early_return(),
             Marker::Fence => self.fence(Stream::Stderr, argument),
             _ => {}
         }

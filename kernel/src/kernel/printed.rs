@@ -66,6 +66,9 @@ impl Piece {
 #[derive(Default)]
 pub struct Printed {
     pieces: VecDeque<Piece>,
+    /// What follows on standard error after the cell returned early: the error, and what
+    /// destructors print.
+    early_return: Option<String>,
 }
 
 impl Printed {
@@ -76,6 +79,9 @@ impl Printed {
 
     /// Appends text.
     pub fn push(&mut self, stream: Stream, text: &str) {
+        if let Some(error) = self.early_return.as_mut().filter(|_| stream == Stream::Stderr) {
+            return error.push_str(text);
+        }
         match self.pieces.back_mut() {
             _ if text.is_empty() => {}
             Some(last) if last.stream == stream => last.text.push_str(text),
@@ -92,14 +98,28 @@ impl Printed {
         self.pieces.drain(..due).map(Piece::into_text).collect()
     }
 
-    /// Removes and returns everything.
+    /// The cell returns early: standard error is kept until [`take_failure`](Self::take_failure),
+    /// however long its destructors take.
+    pub fn begin_early_return(&mut self) {
+        self.early_return.get_or_insert_default();
+    }
+
+    /// Removes and returns everything but the text of an early return.
     pub fn take_all(&mut self) -> Vec<(Stream, String)> {
         self.pieces.drain(..).map(Piece::into_text).collect()
     }
 
-    /// Removes and returns the lines of a failure: what is held of standard error. After a panic,
-    /// only what follows the last panic message, because earlier panics were caught.
+    /// Removes and returns the lines of a failure. After an early return: what came on standard
+    /// error since. After a panic: what follows the last panic message, because earlier panics were
+    /// caught. Otherwise what is held of standard error.
     pub fn take_failure(&mut self, panicked: bool) -> Vec<String> {
+        if let Some(text) = self.early_return.take() {
+            if !panicked {
+                return text.lines().map(str::to_owned).collect();
+            }
+            // A destructor panicked.
+            self.push(Stream::Stderr, &text);
+        }
         let is_panic = |piece: &Piece| start_of_panic(piece).is_some();
         let first = match panicked {
             true => self.pieces.iter().rposition(is_panic).unwrap_or(self.pieces.len()),
@@ -240,6 +260,32 @@ mod tests {
         printed.push(Stream::Stderr, "said\n");
         std::thread::sleep(HOLD + Duration::from_millis(5));
         assert_eq!(printed.take_due().len(), 1);
+    }
+
+    #[test]
+    fn the_text_of_an_early_return_is_kept_until_the_cell_has_ended() {
+        let mut printed = Printed::default();
+        printed.push(Stream::Stderr, "said\n");
+        printed.begin_early_return();
+        printed.push(Stream::Stderr, "why\n\n  what to do\n");
+        printed.push(Stream::Stdout, "a destructor\n");
+        std::thread::sleep(HOLD + Duration::from_millis(5));
+        let texts: Vec<_> = printed.take_due().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["said\n", "a destructor\n"]);
+        assert!(printed.take_all().is_empty());
+        assert_eq!(printed.take_failure(false), ["why", "", "  what to do"]);
+        printed.push(Stream::Stderr, "next cell\n");
+        assert_eq!(printed.take_all().len(), 1);
+    }
+
+    #[test]
+    fn a_panic_after_an_early_return_is_the_failure() {
+        let mut printed = Printed::default();
+        printed.begin_early_return();
+        printed.push(Stream::Stderr, "why\n");
+        printed.push(Stream::Stderr, "\nthread 'main' panicked at a:1:2:\nin drop\n");
+        assert_eq!(printed.take_failure(true), ["thread 'main' panicked at a:1:2:", "in drop"]);
+        assert_eq!(printed.take_all(), [(Stream::Stderr, "why\n".to_owned())]);
     }
 
     #[test]

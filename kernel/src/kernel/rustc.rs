@@ -157,9 +157,11 @@ fn mark(code: &str, markers: &Markers, links_lab: bool) -> String {
             let ours = format!("&str = \"{}\";\n", markers.literal(marker));
             replace_first(&mut code, start, &of_evcxr, &ours);
         }
-        // The standard macro: the text of the error must stay held back until the cell has ended.
+        // Not the lab's macros, which wait until all before them is published.
         let says = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
         replace_last(&mut code, says, &format!("::std::{says}"));
+        let before = format!("{EARLY_RETURN} ::std::e{says}");
+        replace_last(&mut code, EARLY_RETURN, &before);
     }
     if let Some(start) = code.rfind("fn evcxr_send_text_plain(text: &str)") {
         let text = markers.literal(Marker::Text);
@@ -181,6 +183,9 @@ fn mark(code: &str, markers: &Markers, links_lab: bool) -> String {
     replace_last(&mut code, DISPLAY, &format!("\n{}", said.trim_start()));
     code
 }
+
+/// evcxr's code for an error that a cell returns by `?`, before the error is printed.
+const EARLY_RETURN: &str = "fn from(error: T) -> Self {";
 
 /// How evcxr shows the value of a cell, behind the value.
 const DISPLAY: &str = "\n).evcxr_display();\n";
@@ -251,6 +256,18 @@ mod tests {
         assert_eq!(marked.lines().count(), code.lines().count());
         let unguarded = format!("{users}evcxr_variable_store\n}}\n");
         assert_eq!(mark(&unguarded, &markers, false), unguarded);
+    }
+
+    #[test]
+    fn an_early_return_is_marked_before_the_error_is_printed() {
+        let says = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
+        let code =
+            format!("fn from(error: T) -> Self {{\n eprintln!(\"{{}}\", error);\n {says}\n}}\n");
+        let marked = mark(&format!("{code}{MODULE}"), &Markers::new(), true);
+        let at = |text: &str| marked.find(text).expect(text);
+        assert!(at(&format!("::std::e{says}")) < at(" eprintln!"), "{marked}");
+        assert!(at(" eprintln!") < at(&format!(" ::std::{says}")), "{marked}");
+        assert_eq!(marked.lines().count(), (code + MODULE + PRINTING).lines().count() - 1);
     }
 
     #[test]

@@ -1,0 +1,147 @@
+//! Which items of the lab, of Burn and of the standard library a cell can name.
+//!
+//! rust-analyzer offers private items as well, because it takes every source file for one that the
+//! user edits. Indices of the sources tell which ones a cell can't use. Items made by macros are
+//! not in them; they count as public. Unstable items of the standard library count as private.
+
+mod index;
+
+use std::path::Path;
+
+use index::Index;
+
+/// The indices, the lab's own first.
+pub struct Visibility {
+    indices: Vec<Index>,
+}
+
+/// A member of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Member {
+    Field,
+    Method,
+}
+
+impl Visibility {
+    /// Reads the sources in the folder of a lab.
+    pub fn of_lab(dir: &Path) -> Self {
+        let folders = ["shim/src", "rust-src", "shim/ra"];
+        let indices =
+            folders.iter().map(|folder| Index::of_folder(&dir.join(folder), *folder == "rust-src"));
+        Self { indices: indices.collect() }
+    }
+
+    /// True if a type of this name is in the sources.
+    pub fn knows_type(&self, name: &str) -> bool {
+        self.of_type(name).is_some()
+    }
+
+    fn of_type(&self, name: &str) -> Option<&Index> {
+        self.indices.iter().find(|index| index.has_type(name))
+    }
+
+    /// False if a cell can't use this member. `receiver`: name of the type if it is known.
+    pub fn is_usable(&self, member: Member, receiver: Option<&str>, name: &str) -> bool {
+        let found = match receiver.and_then(|of| Some((of, self.of_type(of)?))) {
+            Some((of, index)) => index.member(member, of, name).or(index.any(member, name)),
+            None => self.indices.iter().find_map(|index| index.any(member, name)),
+        };
+        found.unwrap_or(true)
+    }
+
+    /// True if the type has this public method or field of its own, not by a trait.
+    pub fn is_inherent(&self, receiver: Option<&str>, name: &str) -> bool {
+        match receiver {
+            Some(of) => self.of_type(of).is_some_and(|index| {
+                let field = index.member(Member::Field, of, name);
+                field.or(index.member(Member::Method, of, name)) == Some(true)
+            }),
+            None => self.indices[0].any(Member::Method, name) == Some(true),
+        }
+    }
+
+    /// False if a cell can't use the item `name` of a module or type.
+    pub fn is_usable_in(&self, parent: &str, name: &str) -> bool {
+        self.indices.iter().find_map(|index| index.item(parent, name)).unwrap_or(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_items_are_told_from_public_ones() {
+        let mut index = Index::new(false);
+        let code = r##"
+            mod hidden; pub mod shown { fn f() {} }
+            use crate::{a::Inner, Error as E}; pub use x::{y, z};
+            pub struct Plan<T: Fn(u8) -> u8> { settings: Vec<(u8, T)>, pub seed: u64, }
+            impl<T> Plan<T> where T: Fn(u8) -> u8 {
+                pub fn epochs(self, n: f64) -> Self { let s = "}"; self }
+                pub(crate) fn origin(&self) -> char { '}' }
+                fn secret<'a>(&'a self) -> &'a str { r#"}"# }
+            }
+            impl Clone for Plan<u8> { fn clone(&self) -> Self { todo!() } }
+            #[cfg(test)] mod tests { fn epochs() {} }
+            pub trait Train { fn train(&self); }
+        "##;
+        index.add_file("methods", code);
+        let index = Visibility { indices: vec![index] };
+        let plan = Some("Plan");
+        for (name, usable) in [
+            ("epochs", true),
+            ("origin", false),
+            ("secret", false),
+            ("train", true),
+            ("clone", true),
+        ] {
+            assert_eq!(index.is_usable(Member::Method, plan, name), usable, "{name}");
+            assert_eq!(index.is_usable(Member::Method, None, name), usable, "{name}");
+        }
+        assert!(!index.is_usable(Member::Field, plan, "settings"));
+        assert!(index.is_usable(Member::Field, plan, "seed"));
+        assert!(index.knows_type("Plan") && !index.knows_type("Own"));
+        assert!(index.is_inherent(plan, "epochs") && !index.is_inherent(plan, "clone"));
+        for (name, usable) in [("hidden", false), ("shown", true), ("Inner", false), ("E", false)] {
+            assert_eq!(index.is_usable_in("methods", name), usable, "{name}");
+        }
+        assert!(index.is_usable_in("methods", "z") && index.is_usable_in("methods", "unknown"));
+        assert!(!index.is_usable_in("shown", "f") && !index.is_usable_in("Plan", "origin"));
+    }
+
+    #[test]
+    fn unstable_and_private_members_of_the_standard_library_are_not_usable() {
+        let mut std = Index::new(true);
+        let code = r#"
+            pub struct Vec<T> { buf: RawVec<T>, len: usize }
+            impl<T> Vec<T> {
+                #[stable(feature = "rust1")] pub fn push(&mut self, value: T) {}
+                #[unstable(feature = "x")] pub fn into_raw_parts(self) {}
+            }
+            pub trait Iterator {
+                #[unstable(feature = "y")] fn advance_by(&mut self) {}
+                fn count(self) -> usize { 0 }
+            }
+            impl Iterator for Vec<u8> { fn advance_by(&mut self) {} fn count(self) -> usize { 0 } }
+        "#;
+        std.add_file("vec", code);
+        let mut lab = Index::new(false);
+        // Nothing that the lab has of the same name counts for the types of others.
+        lab.add_file("a", "pub struct A { pub buf: u8 } impl A { fn push(&self) {} }");
+        let index = Visibility { indices: vec![lab, std] };
+        for receiver in [Some("Vec"), None] {
+            for (name, usable) in
+                [("into_raw_parts", false), ("advance_by", false), ("count", true)]
+            {
+                assert_eq!(index.is_usable(Member::Method, receiver, name), usable, "{name}");
+            }
+        }
+        let vec = Some("Vec");
+        assert!(index.is_usable(Member::Method, vec, "push"));
+        assert!(!index.is_usable(Member::Field, vec, "buf"));
+        assert!(!index.is_usable(Member::Field, None, "len"));
+        assert!(index.is_usable(Member::Field, Some("A"), "buf"));
+        assert!(index.is_inherent(vec, "push") && !index.is_inherent(vec, "count"));
+    }
+}
