@@ -18,30 +18,13 @@ pack_above_mib=24
 # The oldest C library that the bundle supports: that of Ubuntu 22.04.
 oldest_glibc=2.35
 
-# The version of the driver API that the program is compiled for (.cargo/config.toml says why).
-# Calls are looked up when they are made, so an older driver of CUDA 12 works if it has all of them.
-export CUDARC_CUDA_VERSION="${CUDARC_CUDA_VERSION:-12080}"
-
 die() { echo "error: $*" >&2; exit 1; }
 mib() { du -sm --apparent-size "$1" | cut -f1; }
 
 build() {
-    # The crates of rust-analyzer read this variable when they are compiled.
-    unset CI
-    cargo build --locked --profile bundle -p epsilab-kernel --no-default-features --features cuda \
-        --bin epsilab
-    local program="${CARGO_TARGET_DIR:-target}/bundle/epsilab"
-    local needs
-    needs="$(grep -aoE 'GLIBC_2\.[0-9]+' "$program" | sort -uV | tail -1 | cut -d_ -f2)"
-    [ "$(printf '%s\n' "$needs" "$oldest_glibc" | sort -V | tail -1)" = "$oldest_glibc" ] ||
-        die "the program needs glibc $needs, the bundle supports $oldest_glibc:" \
-            "build it on an older system"
-
     rm -rf "$bundle"
-    mkdir -p "$bundle"
-    cp benches/gpu/run.sh benches/gpu/models.py benches/gpu/*_steps.py LICENSE-* "$bundle/"
-    cp "$program" "$bundle/epsilab"
-    echo "the program: $(mib "$bundle/epsilab") MiB, needs glibc $needs"
+    cargo lab bundle --cuda --glibc "$oldest_glibc" "$bundle"
+    cp benches/gpu/run.sh benches/gpu/models.py benches/gpu/*_steps.py "$bundle/"
     if [ "$(mib "$bundle/epsilab")" -gt "$pack_above_mib" ]; then
         xz -T0 -6 "$bundle/epsilab"
         echo "packed: $(mib "$bundle/epsilab.xz") MiB"

@@ -14,6 +14,8 @@ mod sweep;
 mod train;
 
 #[cfg(feature = "notebook")]
+mod bundle;
+#[cfg(feature = "notebook")]
 mod html;
 #[cfg(feature = "notebook")]
 mod install;

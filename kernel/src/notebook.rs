@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use epsilab::Result;
 
+use crate::bundle::{self, BundleArgs};
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::kernel;
 use crate::notebooks::{self, NotebooksArgs};
@@ -41,6 +42,18 @@ Examples:
 --stock is a fallback: notebooks run there with text for progress and static figures; an interrupt
 loses all variables, and the first cell takes longer. It is compiled once.";
 
+const BUNDLE_EXAMPLES: &str = "\
+Examples:
+  cargo lab bundle /shared/me/epsilab                   for nodes with a system like this one's
+  cargo lab bundle --glibc 2.28 /shared/me/epsilab      for older systems, such as RHEL 8
+  cargo lab bundle --cuda gpu                           for machines with an NVIDIA GPU
+
+The folder gets one program, which needs neither Rust nor Python nor Jupyter: every command but
+those for notebooks. It says which glibc it needs (`getconf GNU_LIBC_VERSION` on the node shows what
+is there). --glibc below 2.34 needs cargo-zigbuild: `pip install cargo-zigbuild ziglang`.
+
+The first bundle compiles Burn again, because the program is optimized as a release.";
+
 /// The commands, in the order of the help text.
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -53,6 +66,8 @@ pub enum Command {
     Uninstall(InstallArgs),
     List(ListArgs),
     Notebooks(NotebooksArgs),
+    #[command(after_help = BUNDLE_EXAMPLES)]
+    Bundle(BundleArgs),
     #[command(hide = true)]
     Kernel(KernelArgs),
     #[command(hide = true)]
@@ -77,6 +92,7 @@ impl Command {
             Self::Uninstall(args) => install::uninstall(&args).map(done),
             Self::List(args) => install::list(&args).map(done),
             Self::Notebooks(args) => notebooks::notebooks(&args).map(done),
+            Self::Bundle(args) => bundle::bundle(&args).map(done),
             Self::Kernel(args) => kernel::serve(&args.connection_file).map(done),
             Self::Stock(args) => stock::serve(&args).map(done),
         }

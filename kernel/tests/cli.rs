@@ -127,6 +127,19 @@ fn accountants_schedules_and_files_of_events_are_reached_from_the_command_line()
 }
 
 #[test]
+fn a_bundle_for_an_older_glibc_names_what_links_it() {
+    let dir = tempfile::tempdir().expect("temp");
+    let asked = lab(&["bundle", "--glibc", "2.5"]).arg(dir.path()).env("PATH", "").output();
+    let asked = asked.expect("the program starts");
+    let err = text(&asked.stderr);
+    assert_eq!(asked.status.code(), Some(1), "{err}");
+    assert!(err.contains("pip install cargo-zigbuild"), "{err}");
+    let wrong = output(&["bundle", "--glibc", "new", "x"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("two numbers"), "{}", text(&wrong.stderr));
+}
+
+#[test]
 fn numbers_out_of_range_are_errors_and_wrong_usage_exits_with_2() {
     let good = ["0.01", "1.1", "100", "1e-5"];
     for (at, bad) in [(0, "1.5"), (0, "0"), (1, "-1"), (3, "0"), (3, "1"), (3, "NaN")] {

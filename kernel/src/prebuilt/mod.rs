@@ -2,6 +2,7 @@
 //! and a stamp that records the toolchain and the sources.
 
 mod build_env;
+mod bundle;
 mod burn_tree;
 mod contents;
 mod derives;
@@ -24,6 +25,7 @@ use epsilab::{Error, ErrorKind, Result};
 
 use build_env::BuildEnv;
 pub use build_env::Origin;
+pub use bundle::{Linker, compile as compile_bundle};
 use contents::Depth;
 use progress::bar;
 pub use progress::{Step, to_terminal};

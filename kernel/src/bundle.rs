@@ -1,0 +1,243 @@
+//! The command `bundle`: a folder with the program for machines without a toolchain.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use clap::Args;
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::prebuilt::{self, Linker};
+use crate::stdout;
+
+/// Make a folder with the program for the nodes of a cluster or a machine with a GPU.
+#[derive(Args, Debug)]
+pub struct BundleArgs {
+    /// The folder, where the nodes of a cluster can read it.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// For NVIDIA GPUs; needs neither a GPU nor CUDA here.
+    #[arg(long)]
+    cuda: bool,
+    /// The oldest glibc that the program must run with, such as 2.28 [default: as this machine's
+    /// linker makes it].
+    #[arg(long, value_name = "VERSION")]
+    glibc: Option<Glibc>,
+}
+
+/// A version of the GNU C library: 2.28.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Glibc(u32, u32);
+
+impl Glibc {
+    /// The version in which libpthread and libdl became parts of libc. What is linked with it or a
+    /// later one does not run with earlier ones.
+    const ONE_LIBRARY: Self = Self(2, 34);
+
+    /// That of this machine, if it has one.
+    fn of_this_machine() -> Option<Self> {
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        {
+            // SAFETY: returns a static text.
+            let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+            version.to_str().ok()?.parse().ok()
+        }
+        #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+        None
+    }
+
+    /// The version that a program needs: the highest of the symbols that it imports.
+    fn needed_by(program: &[u8]) -> Option<Self> {
+        let tag = b"GLIBC_";
+        let at = program.windows(tag.len()).enumerate().filter(|(_, part)| part == tag);
+        at.filter_map(|(start, _)| {
+            let rest = &program[start + tag.len()..];
+            let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.'))?;
+            let version = std::str::from_utf8(&rest[..end]).ok()?;
+            // Symbols of glibc 2.3.4 and the like: the third number does not matter.
+            let two: Vec<_> = version.split('.').take(2).collect();
+            two.join(".").parse().ok()
+        })
+        .max()
+    }
+}
+
+impl FromStr for Glibc {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let numbers = text.split_once('.').and_then(|(major, minor)| {
+            Some(Self(major.parse().ok()?, minor.parse().ok()?)).filter(|of| of.0 == 2)
+        });
+        numbers.ok_or_else(|| "a version of glibc is two numbers, such as 2.28".into())
+    }
+}
+
+impl fmt::Display for Glibc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+/// Compiles the program, checks that it runs and what it needs, and writes the folder.
+///
+/// # Errors
+/// The program does not compile, needs a later glibc than asked for, or does not run here; or the
+/// folder can't be written.
+pub fn bundle(args: &BundleArgs) -> Result<()> {
+    // Found out before minutes of compiling.
+    std::fs::create_dir_all(&args.dir)
+        .map_err(|e| Error::io(format!("making {}", args.dir.display()), &e))?;
+    let linker = linker(args.glibc, Glibc::of_this_machine());
+    if linker != Linker::Native {
+        check_zigbuild()?;
+    }
+    let compiled = prebuilt::compile_bundle(args.cuda, &linker, &mut prebuilt::to_terminal())?;
+    let program = std::fs::read(&compiled)
+        .map_err(|e| Error::io(format!("reading {}", compiled.display()), &e))?;
+    let needed = Glibc::needed_by(&program);
+    if let (Some(asked), Some(needed)) = (args.glibc, needed)
+        && needed > asked
+    {
+        let what = format!("--glibc {asked}: the program needs glibc {needed}");
+        return Err(Error::new(ErrorKind::Notebook, what, "it would not start on such a machine")
+            .fix("make the bundle on a machine with an older system"));
+    }
+    let version = runs(&compiled)?;
+    write(&args.dir, &program, &about(&version, args.cuda, needed))?;
+    let size = program.len() as f64 / f64::from(1 << 20);
+    let needs = needed.map_or_else(String::new, |needed| format!(", glibc {needed} or later"));
+    stdout::print(&format!("{}: {version}, {size:.0} MiB{needs}", args.dir.display()))
+}
+
+/// The linker for a program that must run with a version of glibc.
+fn linker(asked: Option<Glibc>, here: Option<Glibc>) -> Linker {
+    match (asked, here) {
+        (Some(asked), Some(here)) if asked < here.min(Glibc::ONE_LIBRARY) => {
+            Linker::Zig(asked.to_string())
+        }
+        _ => Linker::Native,
+    }
+}
+
+fn check_zigbuild() -> Result<()> {
+    let name = "cargo-zigbuild";
+    let done = Command::new(name).arg("--version").output();
+    if done.is_ok_and(|done| done.status.success()) {
+        return Ok(());
+    }
+    let why = "this machine's linker makes programs for its own glibc or later ones; \
+               cargo-zigbuild links for earlier ones";
+    Err(Error::new(ErrorKind::Notebook, format!("{name} (not found)"), why).fix(
+        "`pip install cargo-zigbuild ziglang` in an active Python environment, then give the same \
+         command again; or make the bundle on a machine with an older system, without --glibc",
+    ))
+}
+
+/// What the program says of its version.
+fn runs(program: &Path) -> Result<String> {
+    let failed = |why: String| {
+        let what = format!("{} does not run here", program.display());
+        Error::new(ErrorKind::Notebook, what, why).fix("`cargo lab doctor` checks the toolchain")
+    };
+    let done =
+        Command::new(program).arg("--version").output().map_err(|e| failed(e.to_string()))?;
+    match done.status.success() {
+        true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
+        false => Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned())),
+    }
+}
+
+/// Text of the file that describes the folder.
+fn about(version: &str, cuda: bool, needed: Option<Glibc>) -> String {
+    let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+    let glibc = needed.map_or_else(String::new, |needed| format!(", glibc {needed} or later"));
+    let cuda = match cuda {
+        true => {
+            "\nNVIDIA GPUs: needs the driver, NVRTC and the CUDA headers; `./epsilab doctor` says \
+                 what is missing.\n"
+        }
+        false => "",
+    };
+    format!(
+        "{version}, without notebooks, for {system}{glibc}.\n{cuda}\n\
+         ./epsilab --help                 the commands\n\
+         ./epsilab grid --engine slurm …  submits a grid whose nodes run this program\n\n\
+         Another program submits to nodes that run this one by --program PATH; both must be of the\n\
+         same version.\n"
+    )
+}
+
+/// Writes the files. The program is replaced by a rename, because nodes may be running the old one.
+fn write(dir: &Path, program: &[u8], about: &str) -> Result<()> {
+    let io = |e: std::io::Error| Error::io(format!("writing into {}", dir.display()), &e);
+    let new = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
+    std::fs::write(new.path(), program).map_err(io)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let all = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(new.path(), all).map_err(io)?;
+    }
+    new.persist(dir.join("epsilab")).map_err(|e| io(e.error))?;
+    std::fs::write(dir.join("README.txt"), about).map_err(io)?;
+    for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        let from = Path::new(epsilab::SOURCE_DIR).join(licence);
+        std::fs::copy(from, dir.join(licence)).map_err(io)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_highest_version_of_an_imported_symbol_is_needed() {
+        let needed = |text: &str| Glibc::needed_by(text.as_bytes());
+        assert_eq!(
+            needed("a GLIBC_2.9\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_PRIVATE\0"),
+            Some(Glibc(2, 34))
+        );
+        assert_eq!(needed("GLIBC_2.3.4\0"), Some(Glibc(2, 3)));
+        assert_eq!(needed("no version of GLIBC_\0"), None);
+        if let Some(here) = Glibc::of_this_machine() {
+            let own = std::fs::read(std::env::current_exe().expect("path")).expect("read");
+            let needed = Glibc::needed_by(&own).expect("a program of this system");
+            assert!(needed <= here, "{needed} {here}");
+        }
+    }
+
+    #[test]
+    fn zig_links_for_a_glibc_that_the_own_linker_can_not_reach() {
+        let zig = |asked: &str, here: &str| {
+            linker(asked.parse().ok(), here.parse().ok()) != Linker::Native
+        };
+        assert!(zig("2.28", "2.36") && zig("2.17", "2.31"));
+        assert!(!zig("2.34", "2.36") && !zig("2.36", "2.36") && !zig("2.31", "2.31"));
+        assert_eq!(linker(None, Some(Glibc(2, 36))), Linker::Native);
+        for wrong in ["2", "two", "3.1", "2.28.1", "2.x", ""] {
+            assert!(wrong.parse::<Glibc>().is_err(), "{wrong}");
+        }
+        assert_eq!(Glibc(2, 28).to_string().parse(), Ok(Glibc(2, 28)));
+    }
+
+    #[test]
+    fn a_program_that_does_not_run_is_an_error_with_what_it_said() {
+        let dir = tempfile::tempdir().expect("temp");
+        let missing = runs(&dir.path().join("none")).expect_err("no program").to_string();
+        assert!(missing.contains("does not run here"), "{missing}");
+    }
+
+    #[test]
+    fn a_bundle_replaces_the_one_before() {
+        let dir = tempfile::tempdir().expect("temp");
+        for text in ["old", "new"] {
+            write(dir.path(), text.as_bytes(), "about").expect("written");
+            let program = dir.path().join("epsilab");
+            assert_eq!(std::fs::read_to_string(program).expect("read"), text);
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).expect("listed").count(), 4);
+    }
+}

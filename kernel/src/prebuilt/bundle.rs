@@ -1,0 +1,69 @@
+//! Compiles the program without notebooks, for machines without a toolchain.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use epsilab::{Error, ErrorKind, Result};
+
+use super::build_env::{BuildEnv, Origin};
+use super::toolchain::Toolchain;
+use super::{Step, bar, dylib};
+
+/// Cargo's settings for the program: small, and as fast as the lab.
+const PROFILE: [&str; 5] =
+    ["inherits=\"release\"", "opt-level=2", "debug=false", "strip=true", "codegen-units=16"];
+
+/// Estimated seconds to compile the program from nothing.
+const ESTIMATE: f64 = 600.0;
+
+/// What links the program, which decides which glibc it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Linker {
+    /// The linker of this machine and its glibc.
+    Native,
+    /// That of `zig`, by `cargo-zigbuild`, for this version of glibc.
+    Zig(String),
+}
+
+/// Compiles the program and returns its path in cargo's target folder.
+///
+/// # Errors
+/// The sources or the toolchain are missing, it does not compile, or CUDA is asked for where the
+/// lab was installed from packages.
+pub fn compile(cuda: bool, linker: &Linker, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+    let start = Instant::now();
+    let (env, toolchain) = (BuildEnv::find()?, Toolchain::find()?);
+    env.check_sources()?;
+    if cuda && env.origin == Origin::Packages {
+        let why = "Burn's CUDA backend links LLVM, which only a clone of the repository replaces";
+        return Err(Error::new(ErrorKind::Notebook, "--cuda", why)
+            .fix("make the bundle in a clone: `cargo lab bundle --cuda DIR`"));
+    }
+    let triple = match linker {
+        Linker::Native => env.triple.clone(),
+        Linker::Zig(_) => Some(toolchain.host.clone()),
+    };
+    let mut command = dylib::cargo(&env, &toolchain);
+    match linker {
+        Linker::Native => {
+            command.arg("build");
+            command.args(triple.iter().flat_map(|triple| ["--target", triple]));
+        }
+        Linker::Zig(glibc) => {
+            command.args(["zigbuild", "--target", &format!("{}.{glibc}", toolchain.host)]);
+        }
+    }
+    command.args(["-p", "epsilab-kernel", "--bin", "epsilab", "--no-default-features", "--locked"]);
+    command.args(cuda.then_some(["--features", "cuda"]).into_iter().flatten());
+    command.args(["--profile", "bundle"]);
+    for setting in PROFILE {
+        command.args(["--config", &format!("profile.bundle.{setting}")]);
+    }
+    let doing = "compiling the program without notebooks";
+    progress(Step::Line(doing));
+    dylib::run(command, doing, &mut |line| match line {
+        Some(line) => progress(Step::Line(line)),
+        None => progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), ESTIMATE))),
+    })?;
+    Ok(env.target.join(triple.unwrap_or_default()).join("bundle/epsilab"))
+}
