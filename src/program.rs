@@ -1,4 +1,4 @@
-//! The name of the program in messages.
+//! The name of the program in messages, and the C library that it runs with.
 
 use std::borrow::Cow;
 
@@ -18,6 +18,18 @@ pub fn name() -> Cow<'static, str> {
         Ok(name) if !name.is_empty() => name.into(),
         _ => IN_A_CLONE.into(),
     }
+}
+
+/// Version of the GNU C library of this machine, such as `2.36`; `None` on other systems.
+pub fn glibc() -> Option<&'static str> {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: returns a static text.
+        let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+        version.to_str().ok()
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    None
 }
 
 /// The text with the commands in it as users type them.

@@ -23,7 +23,11 @@ mib() { du -sm --apparent-size "$1" | cut -f1; }
 
 build() {
     rm -rf "$bundle"
-    cargo lab bundle --cuda --glibc "$oldest_glibc" "$bundle"
+    cargo lab bundle --cuda "$bundle"
+    local needs
+    needs="$(sed -n 's/.*glibc \(2\.[0-9]*\) or later.*/\1/p' "$bundle/README.txt")"
+    [ "$(printf '%s\n' "$needs" "$oldest_glibc" | sort -V | tail -1)" = "$oldest_glibc" ] ||
+        die "the program needs glibc $needs, the bundle supports $oldest_glibc"
     cp benches/gpu/run.sh benches/gpu/models.py benches/gpu/*_steps.py "$bundle/"
     if [ "$(mib "$bundle/epsilab")" -gt "$pack_above_mib" ]; then
         xz -T0 -6 "$bundle/epsilab"

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::str::FromStr;
 
 use clap::Args;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 
 use crate::prebuilt::{self, Linker};
 use crate::stdout;
@@ -31,22 +31,6 @@ pub struct BundleArgs {
 struct Glibc(u32, u32);
 
 impl Glibc {
-    /// The version in which libpthread and libdl became parts of libc. What is linked with it or a
-    /// later one does not run with earlier ones.
-    const ONE_LIBRARY: Self = Self(2, 34);
-
-    /// That of this machine, if it has one.
-    fn of_this_machine() -> Option<Self> {
-        #[cfg(all(target_os = "linux", target_env = "gnu"))]
-        {
-            // SAFETY: returns a static text.
-            let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
-            version.to_str().ok()?.parse().ok()
-        }
-        #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-        None
-    }
-
     /// The version that a program needs: the highest of the symbols that it imports.
     fn needed_by(program: &[u8]) -> Option<Self> {
         let tag = b"GLIBC_";
@@ -89,7 +73,8 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     // Found out before minutes of compiling.
     std::fs::create_dir_all(&args.dir)
         .map_err(|e| Error::io(format!("making {}", args.dir.display()), &e))?;
-    let linker = linker(args.glibc, Glibc::of_this_machine());
+    let here = program::glibc().and_then(|version| version.parse().ok());
+    let linker = linker(args.glibc, here);
     if linker != Linker::Native {
         check_zigbuild()?;
     }
@@ -114,9 +99,7 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
 /// The linker for a program that must run with a version of glibc.
 fn linker(asked: Option<Glibc>, here: Option<Glibc>) -> Linker {
     match (asked, here) {
-        (Some(asked), Some(here)) if asked < here.min(Glibc::ONE_LIBRARY) => {
-            Linker::Zig(asked.to_string())
-        }
+        (Some(asked), Some(here)) if asked < here => Linker::Zig(asked.to_string()),
         _ => Linker::Native,
     }
 }
@@ -202,7 +185,8 @@ mod tests {
         );
         assert_eq!(needed("GLIBC_2.3.4\0"), Some(Glibc(2, 3)));
         assert_eq!(needed("no version of GLIBC_\0"), None);
-        if let Some(here) = Glibc::of_this_machine() {
+        if let Some(here) = program::glibc() {
+            let here: Glibc = here.parse().expect("two numbers");
             let own = std::fs::read(std::env::current_exe().expect("path")).expect("read");
             let needed = Glibc::needed_by(&own).expect("a program of this system");
             assert!(needed <= here, "{needed} {here}");
@@ -210,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn zig_links_for_a_glibc_that_the_own_linker_can_not_reach() {
+    fn zig_links_for_an_older_glibc() {
         let zig = |asked: &str, here: &str| {
             linker(asked.parse().ok(), here.parse().ok()) != Linker::Native
         };
-        assert!(zig("2.28", "2.36") && zig("2.17", "2.31"));
-        assert!(!zig("2.34", "2.36") && !zig("2.36", "2.36") && !zig("2.31", "2.31"));
+        assert!(zig("2.28", "2.36") && zig("2.9", "2.31"));
+        assert!(!zig("2.36", "2.36") && !zig("2.100", "2.36"));
         assert_eq!(linker(None, Some(Glibc(2, 36))), Linker::Native);
         for wrong in ["2", "two", "3.1", "2.28.1", "2.x", ""] {
             assert!(wrong.parse::<Glibc>().is_err(), "{wrong}");

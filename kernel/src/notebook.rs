@@ -50,7 +50,7 @@ Examples:
 
 The folder gets one program, which needs neither Rust nor Python nor Jupyter: every command but
 those for notebooks. It says which glibc it needs (`getconf GNU_LIBC_VERSION` on the node shows what
-is there). --glibc below 2.34 needs cargo-zigbuild: `pip install cargo-zigbuild ziglang`.
+is there). --glibc below the version here needs `pip install cargo-zigbuild ziglang`.
 
 The first bundle compiles Burn again, because the program is optimized as a release.";
 

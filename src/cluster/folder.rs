@@ -1,8 +1,8 @@
 //! The folder of a submitted grid in the store, `grids/<id>/`.
 //!
 //! It holds what workers read (`data.safetensors`, `models/`, `tickets-<n>.jsonl`), what they write
-//! (`began/`, `failed/`, `aside/`, `logs/`), and what the submitter notes for itself
-//! (`state.json`, `withdrawn/`).
+//! (`began/`, `failed/`, `aside/`, `logs/`), what the submitter notes for itself (`state.json`), and
+//! who has each ticket (`claims/`).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ticket::{self, Ticket};
-use crate::store::host;
+use crate::store::{draft, host};
 use crate::{Error, ErrorKind, Result};
 
 /// What the submitter knows of its jobs.
@@ -49,6 +49,25 @@ pub(crate) struct Array {
 pub(crate) struct Failure {
     pub(crate) host: String,
     pub(crate) error: String,
+}
+
+/// Who has a ticket for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// The workers, because one began it: its entry stays charged.
+    Workers,
+    /// The submitter, who withdrew it: no worker may begin it.
+    Submitter,
+}
+
+impl Holder {
+    /// Name of the file in the folder of a claim.
+    fn file(self) -> &'static str {
+        match self {
+            Self::Workers => "began",
+            Self::Submitter => "withdrawn",
+        }
+    }
 }
 
 /// The folder of a submitted grid.
@@ -89,7 +108,7 @@ impl Folder {
 
     /// Makes the folder, which only its owner may enter: it holds a copy of the data.
     pub(crate) fn make(&self) -> Result<()> {
-        for name in ["models", "began", "failed", "aside", "withdrawn", "logs"] {
+        for name in ["models", "began", "failed", "aside", "claims", "logs"] {
             let path = self.path.join(name);
             let mut builder = fs::DirBuilder::new();
             builder.recursive(true);
@@ -184,30 +203,16 @@ impl Folder {
     /// returns.
     ///
     /// # Errors
-    /// `Io` if it can't be written, or if nothing says whether the ticket was withdrawn; `Setting`
-    /// if it was.
+    /// `Setting` if the ticket was withdrawn; `Io` if that can't be known, or a file can't be
+    /// written.
     pub(crate) fn begin(&self, attempt: &str, note: &str) -> Result<()> {
-        let path = self.path.join("began").join(format!("{attempt}.{}", host::unique()?));
-        write_synced(&path, note.as_bytes())?;
-        // After the note, so that submitter and worker can't miss each other.
-        let withdrawn = self.path.join("withdrawn").join(attempt);
-        // An error is no permission.
-        let looking = |e: std::io::Error| Error::io(format!("reading {}", withdrawn.display()), &e);
-        if withdrawn.try_exists().map_err(looking)? {
+        if self.claim(attempt, Holder::Workers)? == Holder::Submitter {
             let what = format!("the ticket {attempt}");
             let why = "it was withdrawn and is not charged any more";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
         }
-        Ok(())
-    }
-
-    /// The attempts that were begun.
-    ///
-    /// # Errors
-    /// `Io` if they can't be listed: what is not listed would be closed for nothing.
-    pub(crate) fn began(&self) -> Result<HashSet<String>> {
-        let notes = list(&self.path.join("began"))?;
-        Ok(notes.iter().filter_map(|path| attempt_of(path)).collect())
+        let path = self.path.join("began").join(format!("{attempt}.{}", host::unique()?));
+        write_synced(&path, note.as_bytes())
     }
 
     /// What earlier workers noted about an attempt.
@@ -226,20 +231,47 @@ impl Folder {
 
     /// Withdraws tickets, and returns those that no worker has begun, nor can begin any more.
     ///
+    /// # Errors
+    /// `Io` if it can't be known who has a ticket. Nothing may be closed then.
+    pub(crate) fn withdraw(&self, attempts: &[String]) -> Result<HashSet<String>> {
+        let mut unused = HashSet::new();
+        for attempt in attempts {
+            if self.claim(attempt, Holder::Submitter)? == Holder::Submitter {
+                unused.insert(attempt.clone());
+            }
+        }
+        Ok(unused)
+    }
+
+    /// Claims a ticket, and returns who has it: the first to claim it.
+    ///
     /// # Guarantee
-    /// A worker notes that it begins and then looks whether the ticket is withdrawn; here a ticket
-    /// is withdrawn first, and then the notes are read. So one of the two sees the other, on a file
-    /// system where a file that is on disk is seen by all machines. Where one can't look, it takes
-    /// the other for begun, or for withdrawn.
+    /// A claim is a folder that is renamed to the name of the ticket. A rename replaces no folder
+    /// with files, and the server of a shared file system decides it, whatever a machine remembers
+    /// of the files it has seen. So all machines agree on one holder.
     ///
     /// # Errors
-    /// `Io` if a mark can't be written or the notes can't be listed. Nothing may be closed then.
-    pub(crate) fn withdraw(&self, attempts: &[String]) -> Result<HashSet<String>> {
-        for attempt in attempts {
-            write_synced(&self.path.join("withdrawn").join(attempt), b"")?;
+    /// `Io` if the file system does not say who has it.
+    fn claim(&self, attempt: &str, by: Holder) -> Result<Holder> {
+        let claim = self.path.join("claims").join(attempt);
+        let part = claim.with_file_name(format!("{attempt}.{}", host::unique()?));
+        let failed = |e: std::io::Error| Error::io(format!("claiming {}", claim.display()), &e);
+        fs::create_dir(&part).map_err(failed)?;
+        write_synced(&part.join(by.file()), b"")?;
+        match draft::rename_unless_there(&part, &claim) {
+            Ok(true) => return Ok(by),
+            moved => {
+                let _ = fs::remove_dir_all(&part);
+                moved.map_err(failed)?;
+            }
         }
-        let began = self.began()?;
-        Ok(attempts.iter().filter(|attempt| !began.contains(*attempt)).cloned().collect())
+        let named =
+            |holder: Holder| list(&claim).map(|all| all.contains(&claim.join(holder.file())));
+        match (named(Holder::Workers)?, named(Holder::Submitter)?) {
+            (true, false) => Ok(Holder::Workers),
+            (false, true) => Ok(Holder::Submitter),
+            _ => Err(failed(std::io::Error::other("nothing says whose it is"))),
+        }
     }
 
     /// Notes why a run could not be finished. An error is ignored: the log has it as well.
@@ -255,7 +287,11 @@ impl Folder {
 
     /// Forgets that a ticket failed or was withdrawn, because it is charged and handed out again.
     pub(crate) fn forgive(&self, attempt: &str) {
-        let _ = fs::remove_file(self.path.join("withdrawn").join(attempt));
+        let claim = self.path.join("claims").join(attempt);
+        if fs::remove_file(claim.join(Holder::Submitter.file())).is_ok() {
+            // A claim may replace it before, because it is empty.
+            let _ = fs::remove_dir(claim);
+        }
         let _ = fs::remove_file(self.path.join("failed").join(format!("{attempt}.json")));
     }
 
@@ -305,4 +341,50 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let part = path.with_extension("part");
     write_synced(&part, bytes)?;
     fs::rename(&part, path).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_worker_and_a_submitter_one_gets_the_ticket() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder { path: dir.path().to_owned() };
+        folder.make().unwrap();
+        let attempts: Vec<String> = (0..400).map(|n| format!("run-{n}")).collect();
+        let begin = |attempt: &String| folder.begin(attempt, "here").is_ok();
+        let (began, unused) = std::thread::scope(|scope| {
+            let began = scope.spawn(|| attempts.iter().map(begin).collect::<Vec<_>>());
+            // From the other end, so that they meet.
+            let backwards: Vec<String> = attempts.iter().rev().cloned().collect();
+            let unused = folder.withdraw(&backwards).unwrap();
+            (began.join().unwrap(), unused)
+        });
+        for (attempt, began) in attempts.iter().zip(&began) {
+            assert_ne!(*began, unused.contains(attempt), "{attempt}");
+        }
+        assert!(began.contains(&true) && began.contains(&false), "they met");
+    }
+
+    #[test]
+    fn a_ticket_that_is_handed_out_again_can_be_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder { path: dir.path().to_owned() };
+        folder.make().unwrap();
+        let names = ["a".to_owned(), "b".to_owned()];
+        folder.begin("a", "here").unwrap();
+        assert_eq!(folder.withdraw(&names).unwrap(), HashSet::from(["b".to_owned()]));
+        assert!(folder.begin("b", "late").unwrap_err().to_string().contains("withdrawn"));
+        assert_eq!(folder.notes_on("b").unwrap(), [String::new(); 0]);
+        names.iter().for_each(|name| folder.forgive(name));
+        folder.begin("b", "again").unwrap();
+        assert!(folder.withdraw(&names).unwrap().is_empty(), "both were begun");
+        assert_eq!(list(&dir.path().join("claims")).unwrap().len(), 2, "no parts are left");
+        // A claim without a name says nothing.
+        fs::remove_file(dir.path().join("claims/a/began")).unwrap();
+        fs::write(dir.path().join("claims/a/other"), "").unwrap();
+        assert_eq!(folder.begin("a", "here").unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(folder.withdraw(&names).unwrap_err().kind(), ErrorKind::Io);
+    }
 }

@@ -324,9 +324,12 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
     let lab = Lab::new(105);
     lab.submit().unwrap();
     lab.run(1);
-    // A worker that was killed in its run left its note, and nothing else.
+    // A worker that was killed in its run left its claim and its note, and nothing else.
     let begun = lab.tickets()[5].clone();
-    let note = lab.grid_folder().join("began").join(format!("{}.1-other-00", begun.attempt));
+    let (claims, notes) = (lab.grid_folder().join("claims"), lab.grid_folder().join("began"));
+    std::fs::create_dir(claims.join(&begun.attempt)).unwrap();
+    std::fs::write(claims.join(&begun.attempt).join("began"), "").unwrap();
+    let note = notes.join(format!("{}.1-other-00", begun.attempt));
     std::fs::write(note, "cpu of an earlier process").unwrap();
     let taken_back = lab.on(|site| site.cancel()).unwrap();
     assert_eq!((taken_back, lab.charged()), (9, 3));
@@ -350,29 +353,19 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
 }
 
 #[test]
-fn marks_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
+fn claims_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
     let lab = Lab::new(109);
     lab.submit().unwrap();
     let charged = lab.charged();
-    let hide = |name: &str| {
-        let (path, hidden) = (lab.grid_folder().join(name), lab.grid_folder().join("hidden"));
-        std::fs::rename(&path, &hidden).unwrap();
-        std::fs::write(&path, "").unwrap();
-        move || {
-            std::fs::remove_file(&path).unwrap();
-            std::fs::rename(&hidden, &path).unwrap();
-        }
-    };
-    let back = hide("began");
-    assert_eq!(lab.on(|site| site.cancel()).unwrap_err().kind(), ErrorKind::Io);
-    assert_eq!(lab.charged(), charged, "whoever may have begun stays charged");
-    back();
-    let back = hide("withdrawn");
+    let claims = lab.grid_folder().join("claims");
+    std::fs::remove_dir(&claims).unwrap();
+    std::fs::write(&claims, "").unwrap();
     let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
     let worked = work(&tickets, 0).unwrap();
     assert_eq!(worked.trained, 0, "the ticket may have been withdrawn");
     assert!(worked.errors.iter().all(|error| error.kind() == ErrorKind::Io), "{worked:?}");
-    back();
+    assert_eq!(lab.on(|site| site.cancel()).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(lab.charged(), charged, "whoever may have begun stays charged");
 }
 
 #[test]

@@ -69,19 +69,28 @@ impl Draft {
 impl Draft {
     /// Renames the draft to its final name, atomically, unless a folder with files has the name.
     /// Returns the draft then.
-    ///
-    /// A plain rename of a folder never replaces one that is not empty. (That a rename must not
-    /// replace anything can be asked of local file systems only.)
     pub(super) fn keep_unless_there(mut self, run: &Path) -> Result<Option<Self>> {
-        let there = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::AlreadyExists];
-        match fs::rename(&self.folder, run) {
-            Ok(()) => {
+        match rename_unless_there(&self.folder, run) {
+            Ok(true) => {
                 self.kept = true;
                 Ok(None)
             }
-            Err(e) if there.contains(&e.kind()) => Ok(Some(self)),
+            Ok(false) => Ok(Some(self)),
             Err(e) => Err(Error::io(format!("moving a run to {}", run.display()), &e)),
         }
+    }
+}
+
+/// Renames a folder, atomically, unless a folder with files has the name. Returns whether it did.
+///
+/// A plain rename of a folder never replaces one that is not empty. (That a rename must not replace
+/// anything can be asked of local file systems only.)
+pub(crate) fn rename_unless_there(folder: &Path, name: &Path) -> io::Result<bool> {
+    let there = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::AlreadyExists];
+    match fs::rename(folder, name) {
+        Ok(()) => Ok(true),
+        Err(e) if there.contains(&e.kind()) => Ok(false),
+        Err(e) => Err(e),
     }
 }
 

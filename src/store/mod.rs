@@ -9,7 +9,7 @@
 
 mod books;
 mod claim;
-mod draft;
+pub(crate) mod draft;
 mod evidence;
 mod home;
 pub(crate) mod host;

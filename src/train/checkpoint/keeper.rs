@@ -217,7 +217,8 @@ fn kind(device: &str) -> &str {
     device.split(':').next().unwrap_or(device)
 }
 
-/// Architecture and vector instructions of this processor, which decide how sums are rounded.
+/// What decides how results are rounded: architecture and vector instructions of this processor, and
+/// the C library, which computes functions such as `exp` and `hypot`.
 pub(crate) fn processor() -> String {
     #[allow(unused_mut)]
     let mut said = vec![std::env::consts::ARCH];
@@ -230,5 +231,7 @@ pub(crate) fn processor() -> String {
     ] {
         said.extend(has.then_some(name));
     }
+    let glibc = crate::program::glibc().map(|version| format!("glibc-{version}"));
+    said.extend(glibc.as_deref());
     said.join(" ")
 }
