@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::folder::{Array, Folder};
+use crate::show::CELL_VARIABLES;
 use crate::{Error, ErrorKind, Result};
 
 /// How the runs of a grid are submitted to Slurm. Settings that are not made are those of the
@@ -100,7 +101,7 @@ impl Slurm {
         self
     }
 
-    /// The program `epsilab` on the nodes; by default this program.
+    /// The program `epsilab` on the nodes; by default this program, or the one beside it.
     pub fn program(self, path: impl Into<PathBuf>) -> Self {
         Self { program: Some(path.into()), ..self }
     }
@@ -149,9 +150,12 @@ impl Slurm {
     pub(super) fn worker(&self) -> Result<PathBuf> {
         match &self.program {
             Some(program) => Ok(program.clone()),
-            None => std::env::current_exe().map_err(|e| {
-                Error::io("finding this program", &e).fix("name the program of the nodes")
-            }),
+            None => {
+                let this = std::env::current_exe().map_err(|e| {
+                    Error::io("finding this program", &e).fix("name the program of the nodes")
+                })?;
+                worker_beside(&this)
+            }
         }
     }
 
@@ -192,6 +196,19 @@ impl Slurm {
     }
 }
 
+/// The program of the nodes, if the submitter is this program: itself, or `epsilab` beside it.
+fn worker_beside(this: &Path) -> Result<PathBuf> {
+    let program = this.with_file_name(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
+    if program.is_file() {
+        return Ok(program);
+    }
+    let what = format!("{} (missing)", program.display());
+    let why = "the nodes run the program epsilab, and this is another program";
+    Err(Error::new(ErrorKind::Setting, what, why).fix(
+        "name it: .program(\"/shared/me/bundle/epsilab\"); `cargo lab bundle DIR` makes one for nodes",
+    ))
+}
+
 /// A path as a word of the shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
@@ -210,6 +227,10 @@ pub(super) type Queue = HashMap<String, (u64, Vec<Task>)>;
 
 fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
+    // Slurm hands the environment to the jobs, and a worker is no cell of a notebook.
+    for variable in CELL_VARIABLES {
+        command.env_remove(variable);
+    }
     command.stdin(Stdio::null()).output().map_err(|e| {
         let what = format!("the command {name} of Slurm");
         let why = format!("it can't be started: {e}");
@@ -325,6 +346,31 @@ impl Batch for Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nodes_run_epsilab_also_if_another_program_submits() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = worker_beside(&dir.path().join("mine")).unwrap_err();
+        assert!(error.to_string().contains(".program("), "{error}");
+        let program = dir.path().join(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
+        std::fs::write(&program, "").unwrap();
+        for name in ["epsilab-stock", "epsilab"] {
+            assert_eq!(
+                worker_beside(&dir.path().join(name)).unwrap().file_stem(),
+                program.file_stem()
+            );
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn jobs_do_not_inherit_that_the_submitter_is_a_cell() {
+        let mut command = Command::new("env");
+        command.env("EVCXR_IS_RUNTIME", "1").env("EPSILAB_DISPLAY", "socket").env("KEPT", "yes");
+        let said = text(&mut command, "nothing", "").unwrap();
+        assert!(said.contains("KEPT=yes"), "{said}");
+        assert!(!said.contains("EVCXR") && !said.contains("EPSILAB_DISPLAY"), "{said}");
+    }
 
     #[test]
     fn the_script_is_short_and_quotes_what_it_runs() {

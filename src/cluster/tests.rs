@@ -116,7 +116,7 @@ impl Lab {
             folder: tempfile::tempdir().unwrap(),
             data: data::glyphs_with(300, 60, seed).unwrap(),
             grid,
-            slurm: Slurm::new().runs_per_task(2),
+            slurm: Slurm::new().runs_per_task(2).program("/shared/epsilab"),
             batch: Played {
                 fails: RefCell::new(Fails::Never),
                 largest: 4,
@@ -433,7 +433,12 @@ fn played(runs: u64) -> (f64, f64, f64) {
         .drop_gradients(DroppingRule::Random, [0.0, 0.3, 0.6, 0.9])
         .epsilon([2.0])
         .seeds(runs / 4);
-    let mut lab = Lab { data, grid, slurm: Slurm::new().runs_per_task(5), ..Lab::new(108) };
+    let mut lab = Lab {
+        data,
+        grid,
+        slurm: Slurm::new().runs_per_task(5).program("/shared/epsilab"),
+        ..Lab::new(108)
+    };
     lab.batch.largest = 1000;
     let build = |seed| models::linear(&lab.data).seed(seed).build();
     let store = lab.store();

@@ -51,5 +51,6 @@ pub use live::LiveDisplay;
 pub use observed::{LiveRun, replay, run_figure, run_files};
 pub use run::{RunCurve, run_bundle, run_chart, run_line};
 pub use series::Series;
+pub(crate) use sink::CELL_VARIABLES;
 pub use sink::{clear_output, display, progress, with_capture};
 pub use table::Table;

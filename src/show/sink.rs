@@ -17,6 +17,13 @@ use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// Environment variable with the socket of the Epsilab kernel's side channel.
+const DISPLAY: &str = "EPSILAB_DISPLAY";
+/// Environment variable of processes that evcxr starts to run cells.
+const EVCXR: &str = "EVCXR_IS_RUNTIME";
+/// Environment variables by which a process knows that it runs cells.
+pub(crate) const CELL_VARIABLES: [&str; 2] = [DISPLAY, EVCXR];
+
 /// Shows a bundle once, in the current sink.
 pub fn display(bundle: &Bundle) {
     show(Frame::Once, bundle);
@@ -140,13 +147,13 @@ enum Sink {
 impl Sink {
     fn of_this_process() -> Self {
         #[cfg(unix)]
-        if let Some(path) = std::env::var_os("EPSILAB_DISPLAY").filter(|path| !path.is_empty()) {
+        if let Some(path) = std::env::var_os(DISPLAY).filter(|path| !path.is_empty()) {
             return match KernelSocket::connect(path.as_ref()) {
                 Ok(socket) => Self::Kernel(socket),
                 Err(error) => Self::fallback(&error),
             };
         }
-        if std::env::var_os("EVCXR_IS_RUNTIME").is_some() { Self::Evcxr } else { Self::Terminal }
+        if std::env::var_os(EVCXR).is_some() { Self::Evcxr } else { Self::Terminal }
     }
 
     /// The terminal sink, after a message on stderr that the kernel can't be reached.
