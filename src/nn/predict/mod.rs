@@ -12,8 +12,8 @@ use crate::device::host;
 use crate::{Error, ErrorKind, Result};
 
 /// Largest number of examples per forward pass, and of bytes of their features. Small enough that
-/// the cores share a test part of some hundred examples; it does not depend on their number, so that
-/// neither do the results.
+/// the cores share a test part of some hundred examples. It does not depend on the number of cores,
+/// so that neither do the results.
 const CHUNK_SIZE: usize = 64;
 const CHUNK_BYTES: usize = 1 << 24;
 

@@ -217,8 +217,8 @@ fn kind(device: &str) -> &str {
     device.split(':').next().unwrap_or(device)
 }
 
-/// What decides how results are rounded: architecture and vector instructions of this processor, and
-/// the C library, which computes functions such as `exp` and `hypot`.
+/// What decides how results are rounded: architecture and vector instructions of this processor,
+/// and the C library, which computes functions such as `exp` and `hypot`.
 pub(crate) fn processor() -> String {
     #[allow(unused_mut)]
     let mut said = vec![std::env::consts::ARCH];

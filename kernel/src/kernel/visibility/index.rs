@@ -106,7 +106,7 @@ impl Index {
                 ast::Item::Module(of) if !is_for_tests(of) => {
                     self.named(module, of);
                     if let (Some(name), Some(list)) = (of.name(), of.item_list()) {
-                        self.add_items(&name.text(), list.items());
+                        self.add_items(name.text(), list.items());
                     }
                 }
                 ast::Item::Use(of) => self.imports(module, of),
@@ -117,7 +117,7 @@ impl Index {
 
     fn named<T: HasName + HasVisibility + HasAttrs>(&mut self, module: &str, item: &T) {
         if let Some(name) = item.name() {
-            self.an_item(module, &name.text(), is_public(item));
+            self.an_item(module, name.text(), is_public(item));
         }
     }
 
