@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ticket::{self, Ticket};
-use crate::store::{draft, host};
+use crate::privacy::sync_folder_of;
+use crate::store::{host, rename_unless_there};
 use crate::{Error, ErrorKind, Result};
 
 /// What the submitter knows of its jobs.
@@ -243,7 +244,8 @@ impl Folder {
         Ok(unused)
     }
 
-    /// Claims a ticket, and returns who has it: the first to claim it.
+    /// Claims a ticket, and returns who has it: the first to claim it. The claim is on disk when
+    /// this returns.
     ///
     /// # Guarantee
     /// A claim is a folder that is renamed to the name of the ticket. A rename replaces no folder
@@ -258,8 +260,8 @@ impl Folder {
         let failed = |e: std::io::Error| Error::io(format!("claiming {}", claim.display()), &e);
         fs::create_dir(&part).map_err(failed)?;
         write_synced(&part.join(by.file()), b"")?;
-        match draft::rename_unless_there(&part, &claim) {
-            Ok(true) => return Ok(by),
+        match rename_unless_there(&part, &claim) {
+            Ok(true) => return sync_folder_of(&claim).map(|()| by).map_err(failed),
             moved => {
                 let _ = fs::remove_dir_all(&part);
                 moved.map_err(failed)?;

@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::slurm::{Commands, Slurm};
 use super::status::GridStatus;
 use super::submit::{Site, Submitted};
-use crate::Result;
 use crate::data::Dataset;
 use crate::grid::{Grid, GridResult};
 use crate::nn::{Family, Model, ModelBuilder};
 use crate::show::{Bundle, LiveDisplay};
 use crate::store::{Store, home, shared};
 use crate::train::Listening;
+use crate::{Error, ErrorKind, Result};
 
 /// How often Slurm is asked how far the runs are.
 const PACE: Duration = Duration::from_secs(5);
@@ -49,7 +49,8 @@ impl OnSlurm {
     /// them, and submits what has failed.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit) and [`collect`](Self::collect).
+    /// As [`submit`](Self::submit) and [`collect`](Self::collect); `Io` if all tasks have ended and
+    /// no run is finished.
     pub fn run<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridResult> {
         let build = |seed| model.clone().seed(seed).build();
         let display = LiveDisplay::default();
@@ -60,7 +61,7 @@ impl OnSlurm {
         })?;
         let (done, all) = (result.runs(), result.planned_runs());
         display.finish(&Bundle::text(format!("{done} of {all} runs are finished")));
-        Ok(result)
+        some_finished(result)
     }
 
     /// As [`run`](Self::run), with a function that builds the model of a seed, and one that is
@@ -204,4 +205,15 @@ impl OnSlurm {
         let (grid, slurm) = (&self.grid, &self.slurm);
         what(&Site { grid, slurm, batch: &Commands, build, data, store: &store })
     }
+}
+
+/// The result, unless all tasks have ended and nothing was trained.
+pub(super) fn some_finished(result: GridResult) -> Result<GridResult> {
+    if result.runs() > 0 || result.is_interrupted() {
+        return Ok(result);
+    }
+    let why = result.rows().into_iter().flat_map(|row| row.errors).next();
+    let what = format!("a grid on Slurm: 0 of {} runs are finished", result.planned_runs());
+    Err(Error::new(ErrorKind::Io, what, why.unwrap_or_default())
+        .fix("read the log that it names; the same cell submits the runs again"))
 }

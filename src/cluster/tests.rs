@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use super::folder::Array;
+use super::live;
+
 use super::slurm::{Batch, Queue, Slurm, Task};
 use super::status::RunStatus;
 use super::submit::{Site, Submitted};
@@ -366,6 +368,20 @@ fn claims_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
     assert!(worked.errors.iter().all(|error| error.kind() == ErrorKind::Io), "{worked:?}");
     assert_eq!(lab.on(|site| site.cancel()).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(lab.charged(), charged, "whoever may have begun stays charged");
+}
+
+#[test]
+fn a_grid_of_which_nothing_is_finished_is_an_error() {
+    let lab = Lab::new(110);
+    lab.submit().unwrap();
+    let error = live::some_finished(lab.collect().unwrap()).unwrap_err();
+    assert!(error.to_string().contains("0 of 15 runs are finished"), "{error}");
+    let stopped = lab.collect().unwrap().into_interrupted();
+    assert!(live::some_finished(stopped).is_ok(), "whoever stops watching has no failure");
+    lab.run(1);
+    assert!(live::some_finished(lab.collect().unwrap()).is_ok());
+    lab.run(99);
+    lab.is_complete();
 }
 
 #[test]

@@ -55,6 +55,7 @@ pub use event::Event;
 pub(crate) use event::STOPPING;
 pub use gdp::{Gdp, GdpClt};
 pub use headline::{Answer, Headline, compare, epsilon};
+pub(crate) use ledger::sync_folder_of;
 pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};
 pub use length::Length;
 pub(crate) use meaning::percent_rounded_up;

@@ -9,7 +9,7 @@
 
 mod books;
 mod claim;
-pub(crate) mod draft;
+mod draft;
 mod evidence;
 mod home;
 pub(crate) mod host;
@@ -24,6 +24,7 @@ pub use home::home;
 pub use overview::{RunState, RunSummary};
 
 use draft::Draft;
+pub(crate) use draft::rename_unless_there;
 use record::{MASK, MODEL, TOUCHED};
 
 use crate::data::Dataset;

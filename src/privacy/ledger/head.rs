@@ -77,7 +77,7 @@ impl Head {
 }
 
 /// Makes a new directory entry durable. Only Unix supports syncing a folder.
-pub(super) fn sync_folder_of(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }
