@@ -1,11 +1,14 @@
 //! Output bundles: the same content in several formats.
 
 use super::format::html_escape;
-use super::sink;
+use super::{Coverage, sink};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use std::fmt;
+
+/// MIME type of Vega-Lite 5 specifications.
+const VEGA_LITE: &str = "application/vnd.vegalite.v5+json";
 
 /// One output in several formats. A viewer shows the richest format that it supports.
 #[derive(Clone, Default, PartialEq)]
@@ -18,6 +21,13 @@ pub struct Bundle {
     pub svg: Option<String>,
     /// A PNG file.
     pub png: Option<Vec<u8>>,
+    /// A Vega-Lite 5 specification, which JupyterLab and VS Code draw as an interactive figure.
+    pub vega_lite: Option<Value>,
+    /// What the output reveals of private data.
+    pub coverage: Coverage,
+    /// The output without its parts that are [`NotCovered`](Coverage::NotCovered), if something is
+    /// left. Redaction puts it in the place of the whole.
+    pub covered_part: Option<Box<Bundle>>,
 }
 
 impl Bundle {
@@ -56,6 +66,25 @@ impl Bundle {
         self
     }
 
+    /// Adds the interactive format: a Vega-Lite 5 specification.
+    pub fn with_vega_lite(mut self, specification: Value) -> Self {
+        self.vega_lite = Some(specification);
+        self
+    }
+
+    /// States what the output reveals of private data.
+    pub fn with_coverage(mut self, coverage: Coverage) -> Self {
+        self.coverage = coverage;
+        self
+    }
+
+    /// Adds what is left of the output without its parts that are
+    /// [`NotCovered`](Coverage::NotCovered).
+    pub fn with_covered_part(mut self, part: Bundle) -> Self {
+        self.covered_part = Some(Box::new(part));
+        self
+    }
+
     /// Shows the bundle once in the current sink.
     pub fn show(&self) {
         sink::display(self);
@@ -66,16 +95,25 @@ impl Bundle {
         self.text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("")
     }
 
-    /// The formats by MIME type, as Jupyter expects them: PNG in base64, the others verbatim.
+    /// The formats by MIME type, as Jupyter expects them: PNG in base64, Vega-Lite as an object,
+    /// the others verbatim.
     pub fn to_json(&self) -> Value {
-        let forms = self.forms().into_iter();
-        Value::Object(forms.map(|(mime, data)| (mime.to_string(), Value::from(data))).collect())
+        let forms = self.forms().into_iter().map(|(mime, data)| (mime.to_string(), data.into()));
+        let vega = self.vega_lite.iter().map(|spec| (VEGA_LITE.to_string(), spec.clone()));
+        Value::Object(forms.chain(vega).collect())
     }
 
-    /// Jupyter's display metadata by MIME type: the size of the PNG in CSS pixels, which is half
+    /// Jupyter's display metadata: under `epsilab` the coverage and the covered part (its formats
+    /// and its own coverage), and by MIME type the size of the PNG in CSS pixels, which is half
     /// its size in pixels.
     pub fn metadata(&self) -> Value {
         let mut all = Map::new();
+        let mut epsilab = self.coverage.metadata();
+        if let Some(part) = &self.covered_part {
+            epsilab["covered_part"] =
+                serde_json::json!({ "data": part.to_json(), "metadata": part.metadata() });
+        }
+        all.insert("epsilab".into(), epsilab);
         if let Some((width, height)) = self.png.as_deref().and_then(super::render::page_size) {
             let size = serde_json::json!({"width": width, "height": height});
             all.insert("image/png".into(), size);
@@ -83,7 +121,7 @@ impl Bundle {
         Value::Object(all)
     }
 
-    /// MIME type and content of each format, plain text first.
+    /// MIME type and content of each format but Vega-Lite, plain text first.
     pub(super) fn forms(&self) -> Vec<(&'static str, String)> {
         let mut forms = vec![("text/plain", self.text.clone())];
         forms.extend(self.html.clone().map(|html| ("text/html", html)));
@@ -96,7 +134,10 @@ impl Bundle {
     pub(super) fn wire_size(&self) -> usize {
         let long = |form: &Option<String>| form.as_ref().map_or(0, String::len);
         let png = self.png.as_ref().map_or(0, |png| png.len() * 4 / 3);
-        self.text.len() + long(&self.html) + long(&self.svg) + png
+        let text = |spec: &Value| spec.to_string().len();
+        let part = self.covered_part.as_ref().map_or(0, |part| part.wire_size());
+        let vega = self.vega_lite.as_ref().map_or(0, text);
+        self.text.len() + long(&self.html) + long(&self.svg) + png + vega + part
     }
 }
 
@@ -114,6 +155,8 @@ impl fmt::Debug for Bundle {
             .field("html_bytes", &self.html.as_ref().map(String::len))
             .field("svg_bytes", &self.svg.as_ref().map(String::len))
             .field("png_bytes", &self.png.as_ref().map(Vec::len))
+            .field("vega_lite", &self.vega_lite.is_some())
+            .field("coverage", &self.coverage)
             .finish()
     }
 }
@@ -148,6 +191,22 @@ mod tests {
                 "image/svg+xml": "<svg/>", "image/png": "AQI="
             })
         );
+    }
+
+    #[test]
+    fn a_specification_is_an_object_and_metadata_hold_coverage_and_what_is_left_without_the_rest() {
+        let part = Bundle::text("left").with_coverage(Coverage::Covered);
+        let whole = Bundle::text("all")
+            .with_vega_lite(serde_json::json!({"mark": "bar"}))
+            .with_coverage(Coverage::NotCovered)
+            .with_covered_part(part);
+        assert_eq!(whole.to_json()[VEGA_LITE]["mark"], "bar");
+        let metadata = whole.metadata();
+        assert_eq!(Coverage::of_metadata(&metadata), Coverage::NotCovered);
+        let part = &metadata["epsilab"]["covered_part"];
+        assert_eq!(part["data"]["text/plain"], "left");
+        assert_eq!(Coverage::of_metadata(&part["metadata"]), Coverage::Covered);
+        assert_eq!(Coverage::of_metadata(&Bundle::text("t").metadata()), Coverage::Unmarked);
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use super::axis::Unit;
 use super::series::is_drawable;
-use super::{Bundle, Series, layout, render, sink, spark};
+use super::{Bundle, Coverage, Series, Table, layout, render, save, sink, spark, vega};
+use crate::Result;
 use std::fmt;
+use std::path::Path;
 
 /// Badge of figures that were computed from private data and that no ledger entry covers.
 pub const NOT_COVERED: &str = "not covered by epsilon";
@@ -23,6 +25,7 @@ pub struct Chart {
     pub(super) stacked: bool,
     pub(super) panels: Vec<Panel>,
     pub(super) details: String,
+    coverage: Coverage,
 }
 
 impl Chart {
@@ -38,7 +41,15 @@ impl Chart {
             stacked: false,
             panels: Vec::new(),
             details: String::new(),
+            coverage: Coverage::default(),
         }
+    }
+
+    /// States what the chart reveals of private data, apart from panels that are
+    /// [`not_covered`](Panel::not_covered).
+    pub fn coverage(mut self, coverage: Coverage) -> Self {
+        self.coverage = coverage;
+        self
     }
 
     /// Adds a panel.
@@ -119,14 +130,76 @@ impl Chart {
         }
     }
 
-    /// The chart as text, SVG and PNG.
+    /// The points of all series, a row for each: panel, series, x, y, and half the height of the
+    /// error bar where there are any. Numbers are not rounded.
+    pub fn table(&self) -> Table {
+        let x = if self.x_label.is_empty() { "x" } else { &self.x_label };
+        let has_errors = self.lines().any(|(_, series)| !series.errors.is_empty());
+        let mut names = vec!["panel", "series", x, "value"];
+        names.extend(has_errors.then_some("error"));
+        let mut table = Table::new(names).coverage(self.overall());
+        for (panel, series) in self.lines() {
+            for (i, (x, y)) in series.points.iter().enumerate() {
+                let number = |v: f64| if v.is_nan() { String::new() } else { v.to_string() };
+                let mut row =
+                    vec![panel.label.clone(), series.name.clone(), number(*x), number(*y)];
+                row.extend(series.errors.get(i).map(|error| number(*error)));
+                table = table.row(row);
+            }
+        }
+        table
+    }
+
+    fn lines(&self) -> impl Iterator<Item = (&Panel, &Series)> {
+        self.panels.iter().flat_map(|panel| panel.series.iter().map(move |series| (panel, series)))
+    }
+
+    /// The coverage of the whole chart.
+    fn overall(&self) -> Coverage {
+        self.panels.iter().map(|panel| panel.coverage).fold(self.coverage, Coverage::max)
+    }
+
+    /// The chart without the panels that are not covered; `None` if that is all of it or nothing,
+    /// or if nobody has said what the others reveal.
+    fn covered_part(&self) -> Option<Self> {
+        let covered = |panel: &&Panel| panel.coverage < Coverage::Unmarked;
+        let panels: Vec<Panel> = self.panels.iter().filter(covered).cloned().collect();
+        let some = !panels.is_empty() && panels.len() < self.panels.len();
+        // The details may hold values of any panel.
+        let part = || Self { panels, details: String::new(), ..self.clone() };
+        (some && self.coverage < Coverage::Unmarked).then(part)
+    }
+
+    /// The chart as a Vega-Lite 5 specification with tooltips, zoom, and a legend that hides
+    /// series. It contains its data and loads nothing.
+    pub fn vega_lite(&self) -> serde_json::Value {
+        vega::chart(self)
+    }
+
+    /// The chart as text, SVG, PNG and Vega-Lite.
     pub fn bundle(&self) -> Bundle {
-        self.live_bundle().with_png(self.png())
+        let bundle = self.live_bundle().with_png(self.png()).with_vega_lite(self.vega_lite());
+        match self.covered_part() {
+            Some(part) => bundle.with_covered_part(Bundle {
+                vega_lite: Some(part.vega_lite()),
+                ..part.live_bundle()
+            }),
+            None => bundle,
+        }
     }
 
     /// The chart as text and SVG only, for the frames of a live display.
     pub fn live_bundle(&self) -> Bundle {
-        Bundle::text(self.text()).with_svg(self.svg())
+        Bundle::text(self.text()).with_svg(self.svg()).with_coverage(self.overall())
+    }
+
+    /// Writes the chart to a file, in the format of the name's ending: the drawing as `.svg`,
+    /// `.png` or `.vl.json` (Vega-Lite), the points as `.csv` or `.json`, all as `.txt`.
+    ///
+    /// # Errors
+    /// `Setting` for another ending, `Io` if the file can't be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        save::figure(path.as_ref(), || self.bundle(), || self.table())
     }
 
     /// Shows the chart in the current sink.
@@ -154,6 +227,8 @@ pub struct Panel {
     pub(super) from_zero: bool,
     pub(super) values_are: Option<String>,
     pub(super) mark: Option<XMark>,
+    pub(super) slider: bool,
+    coverage: Coverage,
 }
 
 /// A value of x that is marked by a dashed line and at which the series are evaluated.
@@ -184,6 +259,8 @@ impl Panel {
             from_zero: false,
             values_are: None,
             mark: None,
+            slider: false,
+            coverage: Coverage::Public,
         }
     }
 
@@ -256,7 +333,19 @@ impl Panel {
         &self.series
     }
 
-    /// Adds a badge under the panel's title, such as [`NOT_COVERED`].
+    /// Marks the panel as computed from private data that no ledger entry covers, with the badge
+    /// [`NOT_COVERED`].
+    pub fn not_covered(self) -> Self {
+        Self { coverage: Coverage::NotCovered, ..self.note(NOT_COVERED) }
+    }
+
+    /// In the interactive format, adds a slider for x at which the values of all series are read.
+    pub(super) fn slider(mut self) -> Self {
+        self.slider = true;
+        self
+    }
+
+    /// Adds a badge under the panel's title.
     pub fn note(mut self, badge: impl Into<String>) -> Self {
         self.badge = Some(badge.into());
         self

@@ -4,7 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::scene::Scene;
-use super::{Bundle, render, sink};
+use super::{Bundle, Coverage, Table, render, save, sink};
+use crate::Result;
+use serde_json::Value;
+use std::path::Path;
 
 /// A finished figure other than a line chart: bars, tiles or a matrix. Cheap to clone.
 ///
@@ -13,17 +16,42 @@ use super::{Bundle, render, sink};
 #[derive(Clone, Debug)]
 pub struct Figure(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     title: String,
     text: String,
     alt_text: String,
     scene: Scene,
+    table: Table,
+    coverage: Coverage,
+    vega_lite: Option<Value>,
 }
 
 impl Figure {
-    pub(super) fn new(title: String, text: String, alt_text: String, scene: Scene) -> Self {
-        Self(Arc::new(Inner { title, text, alt_text, scene }))
+    /// A figure with its lines of text above the table of its values.
+    pub(super) fn new(title: String, lines: &[String], table: Table, scene: Scene) -> Self {
+        let text = lines.iter().cloned().chain([table.text()]).filter(|line| !line.is_empty());
+        Self(Arc::new(Inner {
+            title,
+            text: text.collect::<Vec<_>>().join("\n"),
+            alt_text: lines.join(". "),
+            scene,
+            table,
+            coverage: Coverage::default(),
+            vega_lite: None,
+        }))
+    }
+
+    /// States what the figure reveals of private data.
+    pub fn coverage(mut self, coverage: Coverage) -> Self {
+        Arc::make_mut(&mut self.0).coverage = coverage;
+        self
+    }
+
+    /// Adds the interactive format: a Vega-Lite 5 specification.
+    pub(super) fn with_vega_lite(mut self, specification: Value) -> Self {
+        Arc::make_mut(&mut self.0).vega_lite = Some(specification);
+        self
     }
 
     /// The title.
@@ -34,6 +62,11 @@ impl Figure {
     /// The figure as text: title, notes, and its values as a table.
     pub fn text(&self) -> String {
         self.0.text.clone()
+    }
+
+    /// The values that the figure shows.
+    pub fn table(&self) -> Table {
+        self.0.table.clone()
     }
 
     /// The figure as an SVG document on an opaque light card, without style sheets, scripts or
@@ -47,9 +80,19 @@ impl Figure {
         render::png(&self.0.scene)
     }
 
-    /// The figure as text, SVG and PNG.
+    /// The figure as text, SVG, PNG and, if it is interactive, Vega-Lite.
     pub fn bundle(&self) -> Bundle {
-        Bundle::text(self.text()).with_svg(self.svg()).with_png(self.png())
+        let bundle = Bundle::text(self.text()).with_svg(self.svg()).with_png(self.png());
+        Bundle { vega_lite: self.0.vega_lite.clone(), ..bundle.with_coverage(self.0.coverage) }
+    }
+
+    /// Writes the figure to a file, in the format of the name's ending: see [`Bundle::save`] and
+    /// [`Table::save`].
+    ///
+    /// # Errors
+    /// `Setting` for another ending, `Io` if the file can't be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        save::figure(path.as_ref(), || self.bundle(), || self.table())
     }
 
     /// Shows the figure in the current sink.

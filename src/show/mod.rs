@@ -20,6 +20,7 @@
 mod axis;
 mod bundle;
 mod chart;
+mod coverage;
 mod figure;
 pub mod figures;
 mod font;
@@ -35,6 +36,7 @@ pub mod palette;
 mod plot;
 mod render;
 mod run;
+mod save;
 mod scene;
 mod series;
 mod sink;
@@ -43,9 +45,11 @@ mod socket;
 mod spark;
 mod table;
 mod tiles;
+mod vega;
 
 pub use bundle::Bundle;
 pub use chart::{Chart, NOT_COVERED, Panel};
+pub use coverage::Coverage;
 pub use figure::Figure;
 pub use live::LiveDisplay;
 pub use observed::{LiveRun, replay, run_figure, run_files};

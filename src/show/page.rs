@@ -6,7 +6,7 @@ use super::head::badge_box;
 use super::layout::{MARGIN, SMALL, TITLE, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
-use super::{Figure, NOT_COVERED};
+use super::{Coverage, Figure, NOT_COVERED, Table};
 
 const LINE: f64 = 16.0;
 const SWATCH: f64 = 11.0;
@@ -17,6 +17,7 @@ pub(super) struct Head {
     title: String,
     notes: Vec<String>,
     not_covered: bool,
+    coverage: Coverage,
     key: Vec<(Rgb, String)>,
 }
 
@@ -35,6 +36,12 @@ impl Head {
     /// Adds the badge [`NOT_COVERED`] if it `applies`.
     pub(super) fn not_covered(mut self, applies: bool) -> Self {
         self.not_covered = applies;
+        self
+    }
+
+    /// States what the figure reveals of private data, where it has no badge.
+    pub(super) fn coverage(mut self, coverage: Coverage) -> Self {
+        self.coverage = coverage;
         self
     }
 
@@ -103,17 +110,17 @@ impl Page {
         self.top += if self.head.key.is_empty() { 0.0 } else { LINE };
     }
 
-    /// The finished figure with its lower edge at `bottom`; `table` ends the text format.
-    pub(super) fn finish(self, bottom: f64, table: &str) -> Figure {
+    /// The finished figure with its lower edge at `bottom`; the values in `table` end its text.
+    pub(super) fn finish(self, bottom: f64, table: Table) -> Figure {
         let Self { mut scene, head, .. } = self;
         scene.height = (bottom + MARGIN - 4.0).round();
         let mut card = Scene::new(scene.width, scene.height);
         let whole = Area { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
         card.framed(whole, palette::CARD, palette::BORDER);
         scene.marks.splice(0..0, card.marks);
-        let alt_text = head.lines().collect::<Vec<_>>().join(". ");
-        let text = head.lines().chain([table.to_owned()]).filter(|line| !line.is_empty());
-        Figure::new(head.title.clone(), text.collect::<Vec<_>>().join("\n"), alt_text, scene)
+        let lines: Vec<String> = head.lines().collect();
+        let coverage = if head.not_covered { Coverage::NotCovered } else { head.coverage };
+        Figure::new(head.title, &lines, table, scene).coverage(coverage)
     }
 }
 
@@ -157,12 +164,12 @@ mod tests {
     fn the_badge_is_in_drawing_and_text_only_where_it_applies() {
         for applies in [true, false] {
             let head = Head::new("t").note("n").not_covered(applies).key(palette::KEPT, "kept");
-            let figure = Page::new(400.0, head).finish(90.0, "table");
+            let figure = Page::new(400.0, head).finish(90.0, Table::new(["table"]));
             assert_eq!(figure.svg().contains(&format!("\n{NOT_COVERED}\n")), applies);
             let text = if applies {
-                format!("t\n[{NOT_COVERED}]\nn\ntable")
+                format!("t\n[{NOT_COVERED}]\nn\ntable\n─────")
             } else {
-                "t\nn\ntable".into()
+                "t\nn\ntable\n─────".into()
             };
             assert_eq!(figure.text(), text);
         }

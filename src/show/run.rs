@@ -1,6 +1,5 @@
 //! The figure of a training run.
 
-use super::chart::NOT_COVERED;
 use super::{Bundle, Chart, Panel, Series, format};
 
 /// The curves of a training run and how far it is. All x are steps.
@@ -108,14 +107,14 @@ impl RunCurve {
 ///
 /// # Guarantee
 /// None by itself. Training loss is computed on private data outside the ledger, so for a private
-/// run its panel carries [`NOT_COVERED`]. Test accuracy is computed on the test part. Epsilon
+/// run its panel carries [`NOT_COVERED`](super::NOT_COVERED). Test accuracy is computed on the test part. Epsilon
 /// protects the training part only.
 pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     let mut loss = Panel::new("training loss")
         .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
     if curve.private {
-        loss = loss.note(NOT_COVERED);
+        loss = loss.not_covered();
     }
     let accuracy = Panel::new("test accuracy")
         .percent()
@@ -174,6 +173,7 @@ pub fn run_bundle(title: &str, curve: &RunCurve, is_last: bool) -> Bundle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show::NOT_COVERED;
 
     fn curve() -> RunCurve {
         RunCurve {

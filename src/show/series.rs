@@ -19,6 +19,8 @@ pub struct Series {
     pub(super) summary: Option<f64>,
     /// Half the height of each point's error bar; empty without.
     pub(super) errors: Arc<[f64]>,
+    /// What each point stands for; empty without.
+    pub(super) about: Arc<[String]>,
 }
 
 impl Series {
@@ -35,6 +37,7 @@ impl Series {
             broad: false,
             summary: None,
             errors: Arc::default(),
+            about: Arc::default(),
         }
     }
 
@@ -69,6 +72,13 @@ impl Series {
     pub fn errors(mut self, errors: impl Into<Vec<f64>>) -> Self {
         self.errors = errors.into().into();
         self.marked()
+    }
+
+    /// Says what each point stands for, in the order of the points: run, settings, seed. Shown by
+    /// the tooltips of the interactive format.
+    pub fn about(mut self, texts: impl Into<Vec<String>>) -> Self {
+        self.about = texts.into().into();
+        self
     }
 
     /// Draws the line dashed, for an estimate that is not a proved bound.

@@ -1,7 +1,8 @@
 //! Tables of text cells.
 
 use super::format::{html_escape, one_line};
-use super::{Bundle, sink};
+use super::{Bundle, Coverage, sink};
+use serde_json::{Map, Value};
 use std::fmt;
 
 /// A table of text cells. Numeric columns are right-aligned.
@@ -10,6 +11,7 @@ pub struct Table {
     caption: Option<String>,
     headers: Vec<String>,
     rows: Vec<Vec<String>>,
+    coverage: Coverage,
 }
 
 impl Table {
@@ -28,6 +30,12 @@ impl Table {
     /// A line above the table.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = Some(caption.into());
+        self
+    }
+
+    /// States what the table reveals of private data.
+    pub fn coverage(mut self, coverage: Coverage) -> Self {
+        self.coverage = coverage;
         self
     }
 
@@ -103,9 +111,69 @@ impl Table {
         )
     }
 
+    /// The table as comma-separated values (RFC 4180) with a header. In columns of numbers,
+    /// thousands separators are left out, and percent signs are moved to the header.
+    pub fn csv(&self) -> String {
+        let plain = self.plain();
+        let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+        for row in std::iter::once(&plain.headers).chain(&plain.rows) {
+            let written = writer.write_record(row);
+            debug_assert!(written.is_ok(), "writing to memory");
+        }
+        String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// The table as a JSON array with an object for each row. Numbers are numbers, as in
+    /// [`csv`](Self::csv); empty cells are null.
+    pub fn json(&self) -> Value {
+        let plain = self.plain();
+        let value = |column: usize, text: &str| match text {
+            "" => Value::Null,
+            text if self.is_numeric(column) => {
+                text.parse::<f64>().map_or_else(|_| Value::from(text), Value::from)
+            }
+            text => Value::from(text),
+        };
+        let rows = plain.rows.iter().map(|row| {
+            let cells = plain.headers.iter().enumerate();
+            let cells = cells.map(|(c, name)| (name.clone(), value(c, &row[c])));
+            Value::Object(cells.collect::<Map<_, _>>())
+        });
+        rows.collect()
+    }
+
+    /// The table for programs: unique column names, a cell for every column, and in columns of
+    /// numbers cells that parse as numbers. A dash for a missing number becomes an empty cell.
+    fn plain(&self) -> Self {
+        let columns = self.columns();
+        let mut headers: Vec<String> = Vec::new();
+        for c in 0..columns {
+            let percent =
+                self.is_numeric(c) && self.rows.iter().any(|row| cell(row, c).ends_with(" %"));
+            let name = match cell(&self.headers, c).as_str() {
+                "" => format!("column {}", c + 1),
+                name if percent && !name.contains('%') => format!("{name} (%)"),
+                name => name.to_owned(),
+            };
+            let taken = headers.iter().filter(|other| **other == name).count();
+            headers.push(if taken > 0 { format!("{name} {}", c + 1) } else { name });
+        }
+        let value = |row: &[String], c: usize| {
+            let text = cell(row, c);
+            match self.is_numeric(c) {
+                true if matches!(text.as_str(), "-" | "–") => String::new(),
+                true => text.trim_end_matches(" %").replace(',', "").replace('∞', "inf"),
+                false => text,
+            }
+        };
+        let rows =
+            self.rows.iter().map(|row| (0..columns).map(|c| value(row, c)).collect()).collect();
+        Self { headers, rows, ..self.clone() }
+    }
+
     /// The table as text and HTML.
     pub fn bundle(&self) -> Bundle {
-        Bundle::text(self.text()).with_html(self.html())
+        Bundle::text(self.text()).with_html(self.html()).with_coverage(self.coverage)
     }
 
     /// Shows the table in the current sink.
@@ -177,6 +245,25 @@ last";
         assert_eq!(html.matches("<tr").count(), 4);
         assert_eq!(html.matches("<td").count(), 9);
         assert_eq!(html.matches("text-align:right").count(), 8);
+    }
+
+    #[test]
+    fn programs_read_numbers_without_separators_and_units() {
+        let csv = table().csv();
+        let expected = "layer,parameters,share (%)\nconv 1,1040,4.0\n\
+                        \"a <b> & \"\"c\"\"\",24970,96.0\nlast,,\n";
+        assert_eq!(csv, expected);
+        let json = table().json();
+        assert_eq!(json[1]["parameters"], 24970.0);
+        assert_eq!(json[0]["share (%)"], 4.0);
+        assert_eq!(
+            json[2],
+            serde_json::json!({"layer": "last", "parameters": null,
+            "share (%)": null})
+        );
+        let odd = Table::new(["a", "a"]).row(["-", "x"]).row(["∞", "y", "z"]);
+        assert_eq!(odd.csv(), "a,a 2,column 3\n,x,\ninf,y,z\n");
+        assert_eq!(odd.json()[1]["a"], "inf", "JSON has no infinity");
     }
 
     #[test]

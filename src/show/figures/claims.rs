@@ -163,7 +163,7 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
             page.scene.text((end + 5.0, y + BAR / 2.0), said, style);
         }
     }
-    Ok(page.finish(plot.bottom + 18.0, &table(&claims).text()))
+    Ok(page.finish(plot.bottom + 18.0, table(&claims)))
 }
 
 /// From below the smallest bar to the largest one.

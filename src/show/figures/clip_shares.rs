@@ -68,7 +68,7 @@ pub fn clip_shares(shares: &ClipShares) -> Figure {
             page.scene.text((end + 5.0, y + BAR / 2.0), in_words(share), style);
         }
     }
-    page.finish(plot.bottom + 18.0, &table(shares).text())
+    page.finish(plot.bottom + 18.0, table(shares))
 }
 
 /// `0 Conv2d`.

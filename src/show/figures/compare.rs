@@ -122,7 +122,8 @@ fn chart_of(
     };
     let mut panel = Panel::new(label)
         .epsilon()
-        .values_at(read_at, format!("delta = {}", format::delta(read_at)));
+        .values_at(read_at, format!("delta = {}", format::delta(read_at)))
+        .slider();
     if let Some(top) = top_of_axis(&drawn) {
         panel = panel.y_range(0.0, top);
         for series in drawn.iter_mut().filter(|series| finite(series).all(|y| y > top)) {

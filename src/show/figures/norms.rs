@@ -1,7 +1,6 @@
 //! Norms of the examples' gradients over training.
 
 use crate::engine::GradientNorms;
-use crate::show::chart::NOT_COVERED;
 use crate::show::histogram::Histogram;
 use crate::show::layout::{MARGIN, SMALL, text_style, x_ticks};
 use crate::show::page::{Head, Page};
@@ -25,7 +24,7 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
         return Err(Error::setting("runs", "an empty list", "there is nothing to draw")
             .fix("pass names and runs, such as &[(\"DP-SGD\", &run)]"));
     }
-    let mut panel = Panel::new("mean gradient norm").from_zero().note(NOT_COVERED);
+    let mut panel = Panel::new("mean gradient norm").from_zero().not_covered();
     for (slot, (name, run)) in runs.iter().enumerate() {
         let norms = run.curve().series(|point| point.gradient_norm);
         if norms.is_empty() {
@@ -92,7 +91,7 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     }
     let middle = (plot.left + plot.right) / 2.0;
     page.scene.text((middle, plot.bottom + 27.0), "L2 norm (logarithmic)", small(Align::Middle));
-    page.finish(plot.bottom + 34.0, &quantiles(norms).text())
+    page.finish(plot.bottom + 34.0, quantiles(norms))
 }
 
 fn quantiles(norms: &GradientNorms) -> Table {
@@ -111,6 +110,7 @@ mod tests {
     use crate::methods::{AutoDpSgd, DpSgd, Method, NonPrivate};
     use crate::nn::models;
     use crate::privacy::Ledger;
+    use crate::show::NOT_COVERED;
     use crate::train::{Silent, fit};
 
     #[test]

@@ -89,7 +89,7 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
         .note("The best of many noisy accuracies overstates what its settings reach.");
     let mut page = Page::new(heat.width(), head);
     let bottom = heat.draw(&mut page);
-    Ok(page.finish(bottom, &table.text()))
+    Ok(page.finish(bottom, table))
 }
 
 fn product(cell: &RateClipCell) -> f64 {

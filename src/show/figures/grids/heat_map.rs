@@ -65,7 +65,7 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
         .note(marks(compared));
     let mut page = Page::new(heat.width(), head);
     let bottom = heat.draw(&mut page);
-    Ok(page.finish(bottom, &table.text()))
+    Ok(page.finish(bottom, table))
 }
 
 /// Explanation of the marks. It states no expected number of false marks: with few degrees of

@@ -75,7 +75,7 @@ pub fn kept(mask: &Mask) -> Figure {
     page.scene.cells(bars, palette::KEPT);
     let x = plot.left + (1.0 - mask.rate()) * plot.width();
     page.scene.dashed(&[(x, bottom), (x, top)], palette::INK, 1.25, (4.0, 3.0));
-    page.finish(bottom + 18.0, &table(mask).text())
+    page.finish(bottom + 18.0, table(mask))
 }
 
 /// Fraction kept, and kept out of all.

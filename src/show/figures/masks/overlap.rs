@@ -4,7 +4,7 @@ use super::is_not_covered;
 use crate::mask::Mask;
 use crate::show::heat::{Heat, HeatCell};
 use crate::show::page::{Head, Page};
-use crate::show::{Chart, Figure, NOT_COVERED, Panel, Series, Table, font, format, layout};
+use crate::show::{Chart, Figure, Panel, Series, Table, font, format, layout};
 use crate::{Error, Result};
 use std::borrow::Borrow;
 
@@ -37,7 +37,7 @@ pub fn chance_overlap(a: f64, b: f64) -> f64 {
 ///
 /// # Guarantee
 /// The figure reveals no more than the masks. If one of them was computed from private examples
-/// without noise, it carries [`NOT_COVERED`].
+/// without noise, it carries [`NOT_COVERED`](crate::show::NOT_COVERED).
 ///
 /// # Errors
 /// Kind `Setting` for fewer than 2 or more than 16 masks, kind `Model` if the masks are for
@@ -98,7 +98,7 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
         .not_covered(private);
     let mut page = Page::new(heat.width(), head);
     let bottom = heat.draw(&mut page);
-    Ok(page.finish(bottom, &pairs.text()))
+    Ok(page.finish(bottom, pairs))
 }
 
 /// Expected overlap of random masks that keep the same fraction of each tensor.
@@ -126,7 +126,7 @@ fn three(value: f64) -> String {
 ///
 /// # Guarantee
 /// None: the mask without noise is a function of the private examples, and the comparison with it
-/// is in no ledger. The figure carries [`NOT_COVERED`].
+/// is in no ledger. The figure carries [`NOT_COVERED`](crate::show::NOT_COVERED).
 pub fn overlap_over_epsilon(points: &[(f64, f64)], chance: f64) -> Chart {
     let mut points: Vec<(f64, f64)> = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -135,7 +135,7 @@ pub fn overlap_over_epsilon(points: &[(f64, f64)], chance: f64) -> Chart {
         table = table.row([format::eps(epsilon), three(overlap), three(chance)]);
     }
     let panel = Panel::new("overlap (Jaccard)")
-        .note(NOT_COVERED)
+        .not_covered()
         .series(Series::line("overlap", points).marked().colour(0))
         .reference(chance, format!("by chance {}", two(chance)));
     Chart::new("How much of the mask survives the noise")

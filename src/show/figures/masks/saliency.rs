@@ -102,7 +102,7 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     for (area, &i) in areas.into_iter().zip(&shown) {
         panel(&mut page.scene, area, &parts[i], range, threshold);
     }
-    page.finish(bottom, &table(&parts).text())
+    page.finish(bottom, table(&parts))
 }
 
 /// The scores of one tensor with their statistics.

@@ -60,7 +60,7 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
     for ((area, map), &i) in areas.iter().zip(&maps).zip(&shown) {
         panel(&mut page.scene, *area, room, map, &interesting[i], touched);
     }
-    page.finish(bottom, &table(&tensors, &touched.recorded).text())
+    page.finish(bottom, table(&tensors, &touched.recorded))
 }
 
 /// A tensor's record with its display name.

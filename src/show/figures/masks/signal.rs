@@ -1,14 +1,14 @@
 //! Signal against noise.
 
 use crate::mask::{SignalNoise, SignalPoint};
-use crate::show::{Chart, NOT_COVERED, Panel, Series, Table, format};
+use crate::show::{Chart, Panel, Series, Table, format};
 
 /// L2 norm of the sum of clipped gradients and of its noise for each batch that was drawn, on the
 /// selected coordinates and on all, and the ratio of signal to noise. Batches are drawn
 /// independently, so no line joins them; the values beside the names are means over the batches.
 ///
 /// # Guarantee
-/// None: norms of private gradients without noise. The figure carries [`NOT_COVERED`] unless the
+/// None: norms of private gradients without noise. The figure carries [`NOT_COVERED`](crate::show::NOT_COVERED) unless the
 /// record says that the examples are not private.
 pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
     let mean = |of: fn(&SignalPoint) -> f64| {
@@ -35,7 +35,7 @@ pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
         .series(series("all coordinates", 2, |p| p.signal_all / p.noise_all, all));
     let panel = |panel: Panel| {
         let panel = panel.values_are("means");
-        if signal.private { panel.note(NOT_COVERED) } else { panel }
+        if signal.private { panel.not_covered() } else { panel }
     };
     let mut table = Table::new(["", "signal", "noise", "signal over noise"]);
     let three = |value: f64| format::significant(value, 3);

@@ -79,7 +79,7 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
         let tensor = &mask.tensors()[i];
         panel(&mut page.scene, *area, laid, (tensor, &names[i]), of(tensor));
     }
-    Ok(page.finish(bottom, &table(mask, of).text()))
+    Ok(page.finish(bottom, table(mask, of)))
 }
 
 fn colour(level: u8) -> Rgb {

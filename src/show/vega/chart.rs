@@ -1,0 +1,297 @@
+//! Line charts as Vega-Lite specifications.
+
+use super::{hex, lines, merge, page, title};
+use crate::show::axis::Unit;
+use crate::show::chart::{Chart, Panel};
+use crate::show::format::{one_line, significant};
+use crate::show::palette;
+use crate::show::series::{Series, running_mean, thin};
+use serde_json::{Value, json};
+
+/// Maximum number of points of a series, as in the drawing.
+const MOST_POINTS: usize = 400;
+/// Markers in the order of the drawing.
+const SHAPES: [&str; 6] = ["circle", "square", "triangle-up", "diamond", "stroke", "triangle-down"];
+
+/// The specification of a chart.
+pub(in crate::show) fn chart(chart: &Chart) -> Value {
+    let columns = if chart.stacked { 1 } else { chart.panels.len().clamp(1, 3) };
+    let (width, height) = match (columns, chart.stacked) {
+        (1, false) => (520, 230),
+        (1, true) => (540, 130),
+        (2, _) => (310, 200),
+        _ => (225, 180),
+    };
+    let room = [95, 125, 150][columns - 1];
+    let note = chart.note.as_deref().map_or(Vec::new(), |note| lines(&one_line(note), room));
+    let warning = chart.warning.as_deref().map(|text| format!("Warning: {}", one_line(text)));
+    let warning = warning.map_or(Vec::new(), |text| lines(&text, room));
+    let head = title(&one_line(&chart.title), &[note, warning].concat());
+    let mut panels: Vec<Value> = chart
+        .panels
+        .iter()
+        .enumerate()
+        .map(|(i, panel)| {
+            let mut view = view(chart, panel, i);
+            merge(&mut view, json!({ "width": width, "height": height }));
+            view
+        })
+        .collect();
+    let body = match panels.len() {
+        0 => json!({ "data": { "values": [] }, "mark": "point" }),
+        1 => {
+            let mut only = panels.remove(0);
+            // The title of the whole stands above the panel's.
+            let own = only["title"].take();
+            let mut own_lines = head["subtitle"].as_array().cloned().unwrap_or_default();
+            own_lines.extend(own["text"].as_str().filter(|s| !s.is_empty()).map(Value::from));
+            own_lines.extend(own["subtitle"].as_array().cloned().unwrap_or_default());
+            let mut head = head;
+            head["subtitle"] = own_lines.into();
+            if let Value::Object(members) = &mut only {
+                members.remove("title");
+            }
+            return page(head, only);
+        }
+        _ if chart.stacked => json!({ "vconcat": panels }),
+        _ => json!({ "concat": panels, "columns": columns }),
+    };
+    page(head, body)
+}
+
+/// One panel: the lines, and the marks of the chart around them.
+fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
+    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", one_line(badge)));
+    let remarks = panel.values_are.as_deref().map(one_line);
+    let mut head =
+        title(&one_line(&panel.label), &badge.iter().cloned().chain(remarks).collect::<Vec<_>>());
+    let mut look = json!({ "fontSize": 12, "offset": 6 });
+    if badge.is_some() {
+        merge(&mut look, json!({ "subtitleColor": hex(palette::BADGE_INK) }));
+    }
+    merge(&mut head, look);
+    let names: Vec<String> = panel.series.iter().map(|series| one_line(&series.name)).collect();
+    let colours: Vec<String> = (0..names.len()).map(|i| hex(colour(panel, i))).collect();
+    let several = names.len() > 1;
+    let scale = json!({ "domain": names, "range": colours });
+    let legend = match several {
+        true => json!({ "title": null, "orient": "bottom", "direction": "vertical",
+            "columns": if names.len() > 4 { 2 } else { 1 } }),
+        false => Value::Null,
+    };
+    let shapes: Vec<&str> = (0..names.len()).map(|i| SHAPES[i % SHAPES.len()]).collect();
+    let dashes: Vec<Value> = panel.series.iter().map(dash).collect();
+    let colour = json!({ "field": "series", "type": "nominal", "scale": scale, "legend": legend,
+        "sort": null });
+    let pick = format!("pick_{number}");
+    // Hidden series stay faintly visible, so that the legend can be found out by trying.
+    let opacity =
+        |shown: f64| json!({ "condition": { "param": pick, "value": shown }, "value": 0.08 });
+    let (x, y) = (x_encoding(chart), y_encoding(panel));
+    let tooltip = tooltip(chart, panel);
+    let raw = json!({ "filter": "datum.part == 'raw'" });
+    let mean = json!({ "filter": "datum.part != 'raw'" });
+    let zoom = json!({ "name": format!("zoom_{number}"), "select": "interval", "bind": "scales" });
+    let mut picks = json!({ "name": pick, "select": { "type": "point", "fields": ["series"] } });
+    if several {
+        picks["bind"] = "legend".into();
+    }
+    let mut layers = vec![json!({
+        "params": [zoom, picks],
+        "transform": [mean],
+        "mark": { "type": "line", "strokeWidth": 2, "clip": true },
+        "encoding": {
+            "x": x, "y": y, "color": colour, "opacity": opacity(1.0), "detail": { "field": "run" },
+            "strokeDash": { "field": "series", "type": "nominal", "sort": null, "legend": null,
+                "scale": { "domain": names, "range": dashes } },
+            "strokeWidth": { "field": "width", "type": "quantitative", "scale": null },
+        },
+    })];
+    if panel.series.iter().any(|series| series.window().is_some()) {
+        layers.push(json!({
+            "transform": [raw],
+            "mark": { "type": "line", "strokeWidth": 1, "clip": true },
+            "encoding": { "x": x, "y": y, "color": colour, "opacity": opacity(0.38),
+                "detail": { "field": "run" } },
+        }));
+    }
+    if panel.series.iter().any(|series| !series.errors.is_empty()) {
+        layers.push(json!({
+            "transform": [{ "filter": "isValid(datum.low)" }],
+            "mark": { "type": "rule", "strokeWidth": 1.25, "clip": true },
+            "encoding": { "x": x, "y": with_field(&y, "low"), "y2": { "field": "high" },
+                "color": colour, "opacity": opacity(0.6) },
+        }));
+    }
+    layers.push(json!({
+        "transform": [mean],
+        "mark": { "type": "point", "filled": true, "clip": true },
+        "encoding": {
+            "x": x, "y": y, "color": colour, "tooltip": tooltip,
+            "shape": { "field": "series", "type": "nominal", "sort": null,
+                "scale": { "domain": names, "range": shapes }, "legend": legend },
+            "opacity": opacity(1.0),
+            "size": { "field": "size", "type": "quantitative", "scale": null },
+        },
+    }));
+    layers.extend(references(panel, &y));
+    layers.extend(marked_x(panel, &x));
+    let mut view = json!({
+        "title": head,
+        "data": { "values": values(chart, panel) },
+        "layer": layers,
+    });
+    if panel.slider
+        && let Some(explorer) = super::explorer::layers(chart, panel, &x, &y, &colour)
+    {
+        let (parameter, more) = explorer;
+        view["params"] = json!([parameter]);
+        if let Some(layers) = view["layer"].as_array_mut() {
+            layers.extend(more);
+        }
+    }
+    view
+}
+
+fn colour(panel: &Panel, i: usize) -> palette::Rgb {
+    palette::series(panel.series[i].colour.unwrap_or(i))
+}
+
+fn dash(series: &Series) -> Value {
+    match (series.unconnected, series.approximate) {
+        // No line: gaps only.
+        (true, _) => json!([0, 1]),
+        (_, true) => json!([6, 4]),
+        _ => json!([1, 0]),
+    }
+}
+
+fn x_encoding(chart: &Chart) -> Value {
+    let mut scale = json!({ "zero": false, "nice": false });
+    if chart.x_log {
+        scale["type"] = "log".into();
+    }
+    if let Some((low, high)) = chart.x_range {
+        scale["domain"] = json!([low, high]);
+    }
+    let mut axis = json!({ "title": one_line(&chart.x_label), "tickCount": 6 });
+    if chart.x_log {
+        axis["format"] = "~g".into();
+    }
+    json!({ "field": "x", "type": "quantitative", "scale": scale, "axis": axis })
+}
+
+fn y_encoding(panel: &Panel) -> Value {
+    let mut scale = json!({ "zero": panel.from_zero || panel.unit == Unit::Epsilon });
+    if panel.log {
+        scale = json!({ "type": "log" });
+    }
+    if let Some((low, high)) = panel.y_range {
+        scale["domain"] = json!([low, high]);
+        scale["nice"] = false.into();
+    }
+    let format = if panel.unit.is_percent() { "~%" } else { "~g" };
+    json!({ "field": "y", "type": "quantitative", "scale": scale,
+        "axis": { "title": null, "tickCount": 5, "format": format } })
+}
+
+fn with_field(encoding: &Value, field: &str) -> Value {
+    let mut encoding = encoding.clone();
+    encoding["field"] = field.into();
+    encoding
+}
+
+fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
+    let entry = |field: &str, title: &str| json!({ "field": field, "title": title });
+    let x = match chart.x_label.as_str() {
+        "" => "x",
+        label => label,
+    };
+    let value = if panel.label.is_empty() { "value".to_owned() } else { one_line(&panel.label) };
+    let mut entries = vec![entry("x", &one_line(x)), entry("value", &value)];
+    if panel.series.len() > 1 {
+        entries.insert(0, entry("series", "series"));
+    }
+    entries.extend(panel.series.iter().any(|s| !s.about.is_empty()).then(|| entry("about", "of")));
+    entries
+}
+
+/// The points of all series. A point has the number of the run of points without a gap in which it
+/// stands, because lines must not bridge gaps.
+fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
+    let mut values = Vec::new();
+    let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && (!chart.x_log || p.0 > 0.0);
+    for (i, series) in panel.series.iter().enumerate() {
+        let name = one_line(&series.name);
+        let width = if series.broad { 7.0 } else { 2.0 };
+        // Points of long lines have tooltips but are too many to be drawn.
+        let size = match series.marked || series.points.len() <= 40 {
+            true => 32,
+            false => 8,
+        };
+        let mut push = |run: usize, part: &str, (x, y): (f64, f64)| {
+            let mut value = json!({
+                "series": name, "run": format!("{i} {run}"), "part": part, "x": x, "y": y,
+                "value": panel.value(y), "width": width, "size": size,
+            });
+            let at = series.points.iter().position(|p| p.0 == x && p.1 == y);
+            if let Some(error) = at.and_then(|at| series.errors.get(at)).filter(|e| **e > 0.0) {
+                value["low"] = (y - error).into();
+                value["high"] = (y + error).into();
+                value["value"] = format!("{} ± {}", panel.value(y), significant(*error, 2)).into();
+            }
+            if let Some(about) = at.and_then(|at| series.about.get(at)) {
+                value["about"] = about.as_str().into();
+            }
+            values.push(value);
+        };
+        let runs = series.runs();
+        let total: usize = runs.iter().map(Vec::len).sum();
+        for (r, run) in runs.iter().enumerate() {
+            let run: Vec<(f64, f64)> = run.iter().copied().filter(on_axis).collect();
+            let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
+            if let Some(window) = series.window() {
+                thin(&run, most).into_iter().for_each(|point| push(r, "raw", point));
+                let mean = thin(&running_mean(&run, window), most / 2);
+                mean.into_iter().for_each(|point| push(r, "mean", point));
+            } else {
+                thin(&run, most).into_iter().for_each(|point| push(r, "all", point));
+            }
+        }
+    }
+    values
+}
+
+fn references(panel: &Panel, y: &Value) -> Vec<Value> {
+    let mut y = with_field(y, "level");
+    y["axis"] = json!({ "title": null });
+    let rule = |reference: &crate::show::chart::Reference| {
+        json!({
+            "data": { "values": [{ "level": reference.level, "label": one_line(&reference.label) }] },
+            "encoding": { "y": y },
+            "layer": [
+                { "mark": { "type": "rule", "strokeDash": [5, 4],
+                    "color": hex(palette::REFERENCE) } },
+                { "mark": { "type": "text", "align": "left", "dx": 4, "dy": -7,
+                    "color": hex(palette::MUTED) },
+                  "encoding": { "text": { "field": "label" }, "x": { "value": 0 } } },
+            ],
+        })
+    };
+    panel.references.iter().map(rule).collect()
+}
+
+fn marked_x(panel: &Panel, x: &Value) -> Option<Value> {
+    let mark = panel.mark.as_ref()?;
+    let x = with_field(x, "at");
+    Some(json!({
+        "data": { "values": [{ "at": mark.x, "label": one_line(&mark.label) }] },
+        "encoding": { "x": x },
+        "layer": [
+            { "mark": { "type": "rule", "strokeDash": [5, 4], "color": hex(palette::REFERENCE) } },
+            { "mark": { "type": "text", "align": "left", "dx": 4, "baseline": "top",
+                "color": hex(palette::MUTED) },
+              "encoding": { "text": { "field": "label" }, "y": { "value": 2 } } },
+        ],
+    }))
+}

@@ -1,0 +1,81 @@
+//! Figures as Vega-Lite 5 specifications (Satyanarayan et al., "Vega-Lite: A Grammar of Interactive
+//! Graphics", 2017), which JupyterLab and VS Code draw without further code.
+//!
+//! A specification contains its data and loads nothing. It looks like the drawing: the same opaque
+//! card, colours, badges and number formats, so that it reads in dark themes as well.
+
+mod chart;
+mod explorer;
+
+pub(super) use chart::chart;
+
+use super::palette::{self, Rgb};
+use serde_json::{Value, json};
+
+/// Font of the interactive figures: that of the page.
+const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
+
+/// `#0072b2`.
+pub(super) fn hex((r, g, b): Rgb) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+/// The members that all specifications share: schema, card, fonts, axes; `body` adds the rest.
+pub(super) fn page(title: Value, body: Value) -> Value {
+    let text = |size: f64| json!({ "labelFontSize": size, "titleFontSize": size });
+    let mut axis = text(11.0);
+    let more = json!({
+        "labelColor": hex(palette::MUTED), "titleColor": hex(palette::MUTED),
+        "titleFontWeight": "normal", "gridColor": hex(palette::GRID),
+        "domainColor": hex(palette::AXIS), "tickColor": hex(palette::AXIS),
+    });
+    merge(&mut axis, more);
+    let mut all = json!({
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": title,
+        "background": hex(palette::CARD),
+        "padding": 18,
+        "config": {
+            "font": FONT,
+            "view": { "stroke": null },
+            "axis": axis,
+            "axisX": { "grid": false },
+            "title": { "anchor": "start", "color": hex(palette::INK), "fontSize": 15,
+                "subtitleColor": hex(palette::MUTED), "subtitleFontSize": 11, "offset": 10 },
+            "legend": { "labelFontSize": 11, "labelColor": hex(palette::INK), "labelLimit": 360,
+                "symbolSize": 60 },
+        },
+    });
+    merge(&mut all, body);
+    all
+}
+
+/// The title of a figure with lines of text below it.
+pub(super) fn title(text: &str, lines: &[String]) -> Value {
+    match lines {
+        [] => json!({ "text": text }),
+        lines => json!({ "text": text, "subtitle": lines }),
+    }
+}
+
+/// Lines of at most about this many characters, broken between words.
+pub(super) fn lines(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Adds the members of one object to another.
+pub(super) fn merge(into: &mut Value, from: Value) {
+    if let (Value::Object(into), Value::Object(from)) = (into, from) {
+        into.extend(from);
+    }
+}
