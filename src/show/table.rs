@@ -130,7 +130,8 @@ impl Table {
         let value = |column: usize, text: &str| match text {
             "" => Value::Null,
             text if self.is_numeric(column) => {
-                text.parse::<f64>().map_or_else(|_| Value::from(text), Value::from)
+                let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+                number.map_or_else(|| Value::from(text), Value::from)
             }
             text => Value::from(text),
         };
