@@ -333,6 +333,12 @@ impl Panel {
         &self.series
     }
 
+    /// States what the panel reveals of private data, where that is more than the chart states.
+    pub fn coverage(mut self, coverage: Coverage) -> Self {
+        self.coverage = coverage;
+        self
+    }
+
     /// Marks the panel as computed from private data that no ledger entry covers, with the badge
     /// [`NOT_COVERED`].
     pub fn not_covered(self) -> Self {

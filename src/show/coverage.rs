@@ -1,5 +1,6 @@
 //! What an output reveals of private data.
 
+use crate::nn::Provenance;
 use serde_json::{Value, json};
 
 /// What an output reveals of private data, from least to most.
@@ -32,6 +33,17 @@ impl Coverage {
     /// [`Public`](Self::Public).
     pub fn without_noise(private: bool) -> Self {
         if private { Self::NotCovered } else { Self::Public }
+    }
+
+    /// What the parameters of a model with this provenance reveal. Parameters that may depend on
+    /// private data are [`Unmarked`](Self::Unmarked) unless they are known to be trained without
+    /// privacy: a private run is one way in which they can come about.
+    pub fn of_parameters(provenance: &Provenance) -> Self {
+        match provenance {
+            Provenance::Initial { .. } | Provenance::Public(_) => Self::Public,
+            Provenance::Unknown { raw } if raw.is_empty() => Self::Unmarked,
+            Provenance::Unknown { .. } => Self::NotCovered,
+        }
     }
 
     /// The name in the metadata of an output: `public`, `covered`, `test_part`, `unmarked` or

@@ -4,7 +4,7 @@ use super::font;
 use super::format::one_line;
 use super::layout::{MARGIN, SMALL, text_style};
 use super::page::Page;
-use super::palette;
+use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
 
 const MAIN: f64 = 12.5;
@@ -48,7 +48,8 @@ pub(super) struct Heat {
 }
 
 impl Heat {
-    fn cell(&self) -> (f64, f64) {
+    /// Width and height of a cell.
+    pub(super) fn cell(&self) -> (f64, f64) {
         let all = || self.cells.iter().flatten();
         let main = all().map(|cell| font::width(&cell.main, MAIN, true)).fold(0.0, f64::max);
         let names = self.columns.iter().map(|name| font::width(name, SMALL, false));
@@ -61,6 +62,11 @@ impl Heat {
         let free = NARROWEST - 2.0 * MARGIN - self.names_room() - TICK - 4.0;
         let filling = (free / self.columns.len().max(1) as f64).min(150.0);
         (needed.max(filling).floor(), if sub > 0.0 { 42.0 } else { 32.0 })
+    }
+
+    /// The colour of a cell.
+    pub(super) fn ground(&self, cell: &HeatCell) -> Rgb {
+        cell.shade.map_or(palette::GRID, |share| palette::shade(share * DARKEST))
     }
 
     fn names_room(&self) -> f64 {
@@ -90,7 +96,8 @@ impl Heat {
             let at = (left - TICK, corner(r, 0).1 + high / 2.0);
             page.scene.text(at, name, text_style(SMALL, false, palette::INK, Align::Right));
             for (c, cell) in cells.iter().enumerate() {
-                draw_cell(&mut page.scene, corner(r, c), (wide, high), cell);
+                let ground = self.ground(cell);
+                draw_cell(&mut page.scene, corner(r, c), (wide, high), (cell, ground));
             }
         }
         let bottom = corner(self.rows.len(), 0).1;
@@ -109,9 +116,13 @@ impl Heat {
     }
 }
 
-fn draw_cell(scene: &mut Scene, (x, y): (f64, f64), (wide, high): (f64, f64), cell: &HeatCell) {
+fn draw_cell(
+    scene: &mut Scene,
+    (x, y): (f64, f64),
+    (wide, high): (f64, f64),
+    (cell, ground): (&HeatCell, Rgb),
+) {
     let area = Area { left: x + 1.0, top: y + 1.0, right: x + wide - 1.0, bottom: y + high - 1.0 };
-    let ground = cell.shade.map_or(palette::GRID, |share| palette::shade(share * DARKEST));
     match cell.sign {
         Sign::None => scene.fill(area, ground),
         _ => {

@@ -31,6 +31,16 @@ impl Histogram {
         *if first_class { first } else { second } += 1;
     }
 
+    /// The ends of the axis.
+    pub(super) fn range(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
+    /// The counts of the bins, of both classes together.
+    pub(super) fn counts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.bins.iter().map(|(a, b)| a + b)
+    }
+
     /// The count of the tallest bar.
     pub(super) fn tallest(&self) -> usize {
         self.bins.iter().map(|(a, b)| a + b).max().unwrap_or(0)

@@ -1,6 +1,6 @@
 //! Training runs as figures: the live chart, the figure of a finished run, and its replay.
 
-use super::{Bundle, LiveDisplay, RunCurve, display, run_bundle, run_chart, sink};
+use super::{Bundle, Coverage, LiveDisplay, RunCurve, display, run_bundle, run_chart, sink};
 use crate::Error;
 use crate::methods::Plan;
 use crate::train::{Curve, Observer, Progress, Run};
@@ -102,7 +102,7 @@ fn live_curve(progress: &Progress<'_>) -> RunCurve {
         steps_taken: progress.step as f64,
         seconds: Some(progress.seconds),
         warning: warnings(progress.plan, warning),
-        ..run_curve(progress.plan, curve)
+        ..run_curve(progress.plan, curve, coverage(progress.plan, false))
     }
 }
 
@@ -122,7 +122,7 @@ fn finished_curve(run: &Run) -> RunCurve {
             plan,
             warning.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
         ),
-        ..run_curve(plan, run.curve())
+        ..run_curve(plan, run.curve(), run_coverage(run))
     }
 }
 
@@ -134,7 +134,7 @@ fn warnings(plan: &Plan, other: Option<String>) -> Option<String> {
     (!all.is_empty()).then(|| all.join(". "))
 }
 
-fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
+fn run_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunCurve {
     RunCurve {
         loss: curve.series(|p| p.loss),
         test_accuracy: curve.series(|p| p.test_accuracy),
@@ -143,8 +143,24 @@ fn run_curve(plan: &Plan, curve: &Curve) -> RunCurve {
         target_epsilon: plan.privacy().and_then(|privacy| privacy.target).map(|e| e.0),
         total_steps: plan.steps() as f64,
         private: plan.is_private(),
+        coverage,
         ..RunCurve::default()
     }
+}
+
+/// What a run with this plan reveals of its data, apart from its loss. `public` says whether a run
+/// without privacy is known to depend on public data only.
+fn coverage(plan: &Plan, public: bool) -> Coverage {
+    match plan.is_private() {
+        true if plan.not_covered().is_some() => Coverage::NotCovered,
+        true => Coverage::TestPart,
+        false => Coverage::without_noise(!public),
+    }
+}
+
+/// What the accuracies of a run reveal of its data.
+pub(crate) fn run_coverage(run: &Run) -> Coverage {
+    coverage(run.plan(), run.model().provenance().public_data().is_some())
 }
 
 #[cfg(test)]

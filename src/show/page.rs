@@ -6,7 +6,8 @@ use super::head::badge_box;
 use super::layout::{MARGIN, SMALL, TITLE, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
-use super::{Coverage, Figure, NOT_COVERED, Table};
+use super::{Coverage, Figure, NOT_COVERED, Table, vega};
+use serde_json::Value;
 
 const LINE: f64 = 16.0;
 const SWATCH: f64 = 11.0;
@@ -16,7 +17,6 @@ const SWATCH: f64 = 11.0;
 pub(super) struct Head {
     title: String,
     notes: Vec<String>,
-    not_covered: bool,
     coverage: Coverage,
     key: Vec<(Rgb, String)>,
 }
@@ -33,16 +33,15 @@ impl Head {
         self
     }
 
-    /// Adds the badge [`NOT_COVERED`] if it `applies`.
-    pub(super) fn not_covered(mut self, applies: bool) -> Self {
-        self.not_covered = applies;
-        self
-    }
-
-    /// States what the figure reveals of private data, where it has no badge.
+    /// States what the figure reveals of private data. If no epsilon covers it, it carries the badge
+    /// [`NOT_COVERED`].
     pub(super) fn coverage(mut self, coverage: Coverage) -> Self {
         self.coverage = coverage;
         self
+    }
+
+    fn is_not_covered(&self) -> bool {
+        self.coverage == Coverage::NotCovered
     }
 
     /// Adds an entry to the colour key.
@@ -52,7 +51,7 @@ impl Head {
     }
 
     fn lines(&self) -> impl Iterator<Item = String> + '_ {
-        let badge = self.not_covered.then(|| format!("[{NOT_COVERED}]"));
+        let badge = self.is_not_covered().then(|| format!("[{NOT_COVERED}]"));
         std::iter::once(self.title.clone()).chain(badge).chain(self.notes.clone())
     }
 }
@@ -89,7 +88,7 @@ impl Page {
             self.scene.text((MARGIN, self.top), note, muted);
             self.top += LINE;
         }
-        if self.head.not_covered {
+        if self.head.is_not_covered() {
             self.top += 3.0;
             badge_box(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
             self.top += LINE + 4.0;
@@ -110,6 +109,22 @@ impl Page {
         self.top += if self.head.key.is_empty() { 0.0 } else { LINE };
     }
 
+    /// As [`finish`](Self::finish), with the body of a Vega-Lite specification, which gets the same
+    /// header.
+    pub(super) fn finish_interactive(self, bottom: f64, table: Table, body: Value) -> Figure {
+        // Characters of the small font that fit into a line.
+        let room = (self.room() / 5.6) as usize;
+        let mut lines = vec![];
+        lines.extend(self.head.is_not_covered().then(|| format!("[{NOT_COVERED}]")));
+        lines.extend(self.head.notes.iter().flat_map(|note| vega::lines(note, room)));
+        let mut title = vega::title(&self.head.title, &lines);
+        if self.head.is_not_covered() {
+            title["subtitleColor"] = vega::hex(palette::BADGE_INK).into();
+        }
+        let specification = vega::page(title, body);
+        self.finish(bottom, table).with_vega_lite(specification)
+    }
+
     /// The finished figure with its lower edge at `bottom`; the values in `table` end its text.
     pub(super) fn finish(self, bottom: f64, table: Table) -> Figure {
         let Self { mut scene, head, .. } = self;
@@ -119,8 +134,7 @@ impl Page {
         card.framed(whole, palette::CARD, palette::BORDER);
         scene.marks.splice(0..0, card.marks);
         let lines: Vec<String> = head.lines().collect();
-        let coverage = if head.not_covered { Coverage::NotCovered } else { head.coverage };
-        Figure::new(head.title, &lines, table, scene).coverage(coverage)
+        Figure::new(head.title, &lines, table, scene).coverage(head.coverage)
     }
 }
 
@@ -163,7 +177,8 @@ mod tests {
     #[test]
     fn the_badge_is_in_drawing_and_text_only_where_it_applies() {
         for applies in [true, false] {
-            let head = Head::new("t").note("n").not_covered(applies).key(palette::KEPT, "kept");
+            let coverage = Coverage::without_noise(applies);
+            let head = Head::new("t").note("n").coverage(coverage).key(palette::KEPT, "kept");
             let figure = Page::new(400.0, head).finish(90.0, Table::new(["table"]));
             assert_eq!(figure.svg().contains(&format!("\n{NOT_COVERED}\n")), applies);
             let text = if applies {

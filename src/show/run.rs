@@ -1,6 +1,6 @@
 //! The figure of a training run.
 
-use super::{Bundle, Chart, Panel, Series, format};
+use super::{Bundle, Chart, Coverage, Panel, Series, format};
 
 /// The curves of a training run and how far it is. All x are steps.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,6 +29,8 @@ pub struct RunCurve {
     pub warning: Option<String>,
     /// Whether the run is trained with differential privacy.
     pub private: bool,
+    /// What everything but the training loss reveals of private data.
+    pub coverage: Coverage,
 }
 
 impl RunCurve {
@@ -113,15 +115,18 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     let mut loss = Panel::new("training loss")
         .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
-    if curve.private {
-        loss = loss.not_covered();
-    }
+    loss = match curve.private {
+        true => loss.not_covered(),
+        false => loss.coverage(curve.coverage),
+    };
     let accuracy = Panel::new("test accuracy")
+        .coverage(curve.coverage)
         .percent()
         .y_range(0.0, 1.0)
         .series(Series::line("accuracy", curve.test_accuracy.clone()).colour(0));
     let mut chart =
         Chart::new(title).note(curve.note()).panel(loss).panel(accuracy).x_label("step");
+    chart = chart.coverage(Coverage::Public);
     if let Some(warning) = &curve.warning {
         chart = chart.warning(warning);
     }
@@ -136,7 +141,8 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     }
     if !curve.threshold.is_empty() {
         let series = Series::line("threshold", curve.threshold.clone()).colour(3);
-        chart = chart.panel(Panel::new("clip threshold").from_zero().series(series));
+        let panel = Panel::new("clip threshold").from_zero().coverage(curve.coverage);
+        chart = chart.panel(panel.series(series));
     }
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
 }
@@ -260,6 +266,31 @@ mod tests {
         let free = RunCurve { private: false, ..curve() };
         let chart = run_chart("r", &free);
         assert!(!chart.svg().contains(NOT_COVERED) && !chart.svg().contains("epsilon"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_private_run_has_accuracy_and_epsilon_but_no_loss() {
+        let covered = RunCurve { coverage: Coverage::TestPart, ..curve() };
+        let whole = run_bundle("r", &covered, true);
+        assert_eq!(whole.coverage, Coverage::NotCovered);
+        let part = *whole.covered_part.expect("a covered part");
+        assert_eq!(part.coverage, Coverage::TestPart);
+        let spec = part.vega_lite.expect("a specification").to_string();
+        for said in [part.text, part.svg.expect("a drawing"), spec] {
+            assert!(!said.contains("loss") && !said.contains("0.41"), "{said}");
+            assert!(said.contains("accuracy") && said.contains("epsilon"), "{said}");
+        }
+        // Without a guarantee, only the epsilon that was planned or claimed is left.
+        let unsound = RunCurve { coverage: Coverage::NotCovered, ..curve() };
+        let part = run_bundle("r", &unsound, true).covered_part.expect("the epsilon");
+        assert!(!part.text.contains("accuracy") && part.coverage == Coverage::Public);
+        let unknown = RunCurve { coverage: Coverage::Unmarked, ..curve() };
+        let part = run_bundle("r", &unknown, true).covered_part.expect("the epsilon");
+        assert!(!part.text.contains("accuracy"));
+        // A run without privacy on public data shows all.
+        let public = RunCurve { coverage: Coverage::Public, private: false, ..RunCurve::default() };
+        let whole = run_bundle("r", &public, true);
+        assert!(whole.coverage == Coverage::Public && whole.covered_part.is_none());
     }
 
     #[test]

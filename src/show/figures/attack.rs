@@ -2,7 +2,7 @@
 
 use super::colour;
 use crate::audit::{AuditReport, Verdict};
-use crate::show::{Chart, Panel, Series};
+use crate::show::{Chart, Coverage, Panel, Series};
 use crate::{Error, Result};
 
 /// The true positive rate of each audit's attack over its false positive rate, beside the largest
@@ -54,6 +54,7 @@ pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
         note += &format!(" Without a claim, held to clipped steps of the same noise: {names}.");
     }
     Ok(Chart::new(title)
+        .coverage(Coverage::Public)
         .note(note)
         .panel(panel)
         .x_label("false alarms (false positive rate, %)")

@@ -7,7 +7,8 @@ use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::{Head, Page};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area};
-use crate::show::{Figure, Table, font, format};
+use crate::show::vega::bars::{Bar, Measure};
+use crate::show::{Coverage, Figure, Table, font, format, vega};
 use crate::{Error, Result};
 
 const WIDTH: f64 = 760.0;
@@ -61,6 +62,16 @@ impl EpsilonClaim {
 
     fn values(&self) -> [Option<f64>; 3] {
         [self.claimed, self.proved, self.audited]
+    }
+
+    /// What stands beside bar number `i`.
+    fn said(&self, i: usize) -> String {
+        let none = ["no claim", "no proof", ""];
+        let mut said = self.words()[i].clone().unwrap_or_else(|| none[i].to_owned());
+        if i == 2 && self.is_refuted() {
+            said += ": refuted";
+        }
+        said
     }
 
     /// The values in words: bounds from above are rounded up, the bound from below is rounded down.
@@ -118,6 +129,7 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
     let head = Head::new(title)
         .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
         .note(if by_curve { curve } else { "" })
+        .coverage(Coverage::Public)
         .key(CLAIMED, "claimed")
         .key(PROVED, "proved")
         .key(AUDITED, "shown by an attack (at least)");
@@ -144,7 +156,6 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
         let name = font::fit(&claim.name, SMALL, false, names);
         let ink = text_style(SMALL, false, palette::INK, Align::Right);
         page.scene.text((plot.left - 8.0, y + 1.5 * BAR), name, ink);
-        let none = ["no claim", "no proof", ""];
         for (i, (value, colour)) in
             claim.values().into_iter().zip([CLAIMED, PROVED, AUDITED]).enumerate()
         {
@@ -155,15 +166,21 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
                 let (top, bottom) = (y.round(), (y + BAR - 1.0).round());
                 page.scene.fill(Area { left: plot.left, top, right: end, bottom }, colour);
             }
-            let mut said = claim.words()[i].clone().unwrap_or_else(|| none[i].to_owned());
-            if i == 2 && claim.is_refuted() {
-                said += ": refuted";
-            }
             let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
-            page.scene.text((end + 5.0, y + BAR / 2.0), said, style);
+            page.scene.text((end + 5.0, y + BAR / 2.0), claim.said(i), style);
         }
     }
-    Ok(page.finish(plot.bottom + 18.0, table(&claims)))
+    let kinds = [("claimed", CLAIMED), ("proved", PROVED), ("shown by an attack", AUDITED)];
+    let mut bars = Vec::new();
+    for claim in &claims {
+        for (i, (kind, _)) in kinds.into_iter().enumerate() {
+            let (value, text) = (claim.values()[i], claim.said(i));
+            bars.push(Bar { row: &claim.name, kind, value, text });
+        }
+    }
+    let measure = Measure { name: "epsilon", percent: false, kinds: kinds.to_vec(), mark: None };
+    let body = vega::bars::body(&bars, &measure);
+    Ok(page.finish_interactive(plot.bottom + 18.0, table(&claims), body))
 }
 
 /// From below the smallest bar to the largest one.

@@ -5,7 +5,8 @@ use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::{Head, Page};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area};
-use crate::show::{Figure, Table, font, format};
+use crate::show::vega::bars::{Bar, Measure};
+use crate::show::{Coverage, Figure, Table, font, format, vega};
 
 const WIDTH: f64 = 760.0;
 /// Height of a bar.
@@ -27,7 +28,7 @@ pub fn clip_shares(shares: &ClipShares) -> Figure {
     let head = Head::new("Examples that the clips scale down")
         .note(format!("Of {}. {}", format::counted(shares.examples, "example"), clips(shares)))
         .note(left_out(layers.len(), shares.layers.len()))
-        .not_covered(true)
+        .coverage(Coverage::NotCovered)
         .key(INPUTS, "input above the input clip")
         .key(UPSTREAM, "upstream gradient above the gradient clip");
     let mut page = Page::new(WIDTH, head);
@@ -68,7 +69,18 @@ pub fn clip_shares(shares: &ClipShares) -> Figure {
             page.scene.text((end + 5.0, y + BAR / 2.0), in_words(share), style);
         }
     }
-    page.finish(plot.bottom + 18.0, table(shares))
+    let kinds = [("input", INPUTS), ("upstream gradient", UPSTREAM)];
+    let names: Vec<String> = layers.iter().map(name).collect();
+    let mut bars = Vec::new();
+    for (layer, row) in layers.iter().zip(&names) {
+        for (value, (kind, _)) in [layer.inputs, Some(layer.upstream)].into_iter().zip(kinds) {
+            bars.push(Bar { row, kind, value, text: in_words(value) });
+        }
+    }
+    let name = "examples above the clip";
+    let measure = Measure { name, percent: true, kinds: kinds.to_vec(), mark: None };
+    let body = vega::bars::body(&bars, &measure);
+    page.finish_interactive(plot.bottom + 18.0, table(shares), body)
 }
 
 /// `0 Conv2d`.

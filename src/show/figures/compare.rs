@@ -6,7 +6,7 @@ use crate::methods::Plan;
 use crate::privacy::{
     Accountant, Conversion, Delta, Event, Gdp, GdpClt, Headline, Pld, Rdp, Spent, Zcdp, compare,
 };
-use crate::show::{Chart, Panel, Series, Table, format};
+use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
 
@@ -135,6 +135,7 @@ fn chart_of(
     }
     let panel = drawn.into_iter().fold(panel, Panel::series);
     Ok(Chart::new("Epsilon for every delta, by accountant")
+        .coverage(Coverage::Public)
         .note(sentence(events))
         .panel(panel)
         .x_label("delta")

@@ -5,7 +5,8 @@ use crate::show::histogram::Histogram;
 use crate::show::layout::{MARGIN, SMALL, text_style, x_ticks};
 use crate::show::page::{Head, Page};
 use crate::show::scene::{Align, Area};
-use crate::show::{Chart, Figure, Panel, Series, Table, format, palette};
+use crate::show::vega::histogram::{Counted, Threshold};
+use crate::show::{Chart, Coverage, Figure, Panel, Series, Table, format, palette, vega};
 use crate::train::Run;
 use crate::{Error, Result};
 
@@ -63,7 +64,7 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     };
     let mut head = Head::new(title)
         .note(format!("{} before clipping.", format::counted(format::count(all), "gradient")))
-        .not_covered(norms.private);
+        .coverage(Coverage::without_noise(norms.private));
     let left_out = all - drawn.len();
     if left_out > 0 {
         head = head.note(format!("{} zero or not finite, not drawn.", format::count(left_out)));
@@ -91,7 +92,16 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     }
     let middle = (plot.left + plot.right) / 2.0;
     page.scene.text((middle, plot.bottom + 27.0), "L2 norm (logarithmic)", small(Align::Middle));
-    page.finish(plot.bottom + 34.0, quantiles(norms))
+    let counted = Counted { name: "gradients", histogram: &histogram, zeros: 0 };
+    let threshold = Threshold {
+        name: "norm",
+        above: "shortened",
+        below: "unchanged",
+        at: norms.clip,
+        colours: (palette::DROPPED, palette::KEPT),
+    };
+    let body = vega::histogram::body(&[counted], &threshold);
+    page.finish_interactive(plot.bottom + 34.0, quantiles(norms), body)
 }
 
 fn quantiles(norms: &GradientNorms) -> Table {

@@ -2,7 +2,7 @@
 
 use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::{Head, Page};
-use crate::show::{Figure, Table, format};
+use crate::show::{Coverage, Figure, Table, format, vega};
 use crate::{Error, Result};
 
 /// The accuracy of one pair of learning rate and clip norm.
@@ -84,12 +84,13 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
         cells: rows,
     };
     let head = Head::new(title)
+        .coverage(Coverage::TestPart)
         .note(note)
         .note("Test accuracy in percent. Framed: rate x clip norm as in the best cell (the ridge).")
         .note("The best of many noisy accuracies overstates what its settings reach.");
     let mut page = Page::new(heat.width(), head);
     let bottom = heat.draw(&mut page);
-    Ok(page.finish(bottom, table))
+    Ok(page.finish_interactive(bottom, table, vega::heat::body(&heat)))
 }
 
 fn product(cell: &RateClipCell) -> f64 {

@@ -9,7 +9,7 @@ use crate::data::Population;
 use crate::methods::{DpSgd, Method, Plan};
 use crate::privacy::digits::Short;
 use crate::privacy::{Delta, Event, NoiseMultiplier};
-use crate::show::{Chart, Panel, Series, format};
+use crate::show::{Chart, Coverage, Panel, Series, format};
 use crate::{Error, ErrorKind, Result};
 
 /// Points of the scaling law; with fewer the bend of the curve shows corners.
@@ -81,6 +81,7 @@ pub fn scaling_law_of(plan: &Plan) -> Result<Chart> {
         panel = panel.reference(full, format!("full batch: epsilon {}", format::eps(full)));
     }
     Ok(Chart::new("Scaling law: batch and noise grow together, epsilon falls")
+        .coverage(Coverage::Public)
         .note(format!(
             "{} examples, {} steps, noise multiplier {} at batch {} and in proportion elsewhere",
             format::count(examples),
@@ -148,6 +149,7 @@ pub fn noise_over_epochs(
     let whole = line("whole run", &|plan, noise| noise / (plan.steps() as f64).sqrt());
     let delta = plans[0].1.privacy().map_or(0.0, |privacy| privacy.delta.0);
     Ok(Chart::new("Longer training at the same epsilon")
+        .coverage(Coverage::Public)
         .note(format!(
             "epsilon {target} at delta {}, {} examples in batches of {}; whole run: noise of all \
              steps relative to a gradient that stays the same, noise multiplier / √steps",

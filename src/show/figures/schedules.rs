@@ -2,7 +2,7 @@
 
 use super::sweep::POINTS;
 use crate::privacy::Stages;
-use crate::show::{Chart, Panel, Series};
+use crate::show::{Chart, Coverage, Panel, Series};
 use crate::{Error, Result};
 
 /// Noise multiplier and factor on the clip bound over the steps of runs, each given by a name and
@@ -26,7 +26,10 @@ pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {
         let scales = points(&|step| stages.at(step).clip_scale);
         clip = clip.series(Series::line(*name, scales).colour(slot));
     }
-    let chart = Chart::new("Schedules of noise and clip bound").x_label("step").panel(noise);
+    let chart = Chart::new("Schedules of noise and clip bound")
+        .coverage(Coverage::Public)
+        .x_label("step")
+        .panel(noise);
     let constant = |(_, stages): &(&str, &Stages)| {
         stages.as_slice().iter().all(|stage| stage.clip_scale.to_bits() == 1.0f64.to_bits())
     };

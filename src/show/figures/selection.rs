@@ -2,7 +2,7 @@
 
 use super::sweep::{POINTS, geometric};
 use crate::privacy::{Delta, Event, Rdp, Trials};
-use crate::show::{Chart, Panel, Series, format};
+use crate::show::{Chart, Coverage, Panel, Series, format};
 use crate::{Error, ErrorKind, Result};
 
 /// A law of the number of trials for its mean.
@@ -55,6 +55,7 @@ pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
     let all = line(&|count| trial.times(count as u64), &whole);
     let panel = panel.series(Series::line("all trials shown", all).colour(LAWS.len()));
     Ok(Chart::new("The cost of showing only the best trial, and of showing all")
+        .coverage(Coverage::Public)
         .note(format!("One trial: {trial}. RDP; both axes logarithmic."))
         .panel(panel)
         .x_label("mean number of trials")

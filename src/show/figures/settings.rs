@@ -3,7 +3,7 @@
 use super::sweep::{POINTS, epsilon_panel, geometric, jump_at_zero, whole_geometric};
 use crate::privacy::digits::Short;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate};
-use crate::show::{Chart, format};
+use crate::show::{Chart, Coverage, format};
 use crate::{Error, Result};
 
 /// Epsilon of `steps` Poisson-sampled steps for noise multipliers from 0.4 to 10; the values
@@ -24,6 +24,7 @@ pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta)
     })?;
     let panel = panel.log().values_at(1.0, "noise multiplier 1").reference(1.0, "epsilon 1");
     Ok(Chart::new("More noise, less epsilon")
+        .coverage(Coverage::Public)
         .note(format!(
             "{}, Poisson sampling at rate {}; both axes logarithmic",
             format::counted(steps, "step"),
@@ -56,6 +57,7 @@ pub fn epsilon_over_batch_size(
     })?;
     let panel = panel.log().values_at(examples as f64, "full batch");
     Ok(Chart::new("Larger batches, same epochs, same noise multiplier")
+        .coverage(Coverage::Public)
         .note(format!(
             "{} examples, {} epochs, noise multiplier {}; both axes logarithmic",
             format::count(examples),
@@ -92,6 +94,7 @@ pub fn epsilon_over_epochs(
         steps: steps_for(epochs, sampling_rate),
     })?;
     Ok(Chart::new("Longer training, more epsilon")
+        .coverage(Coverage::Public)
         .note(format!(
             "batch {} of {} examples, noise multiplier {}{}",
             format::count(batch_size),

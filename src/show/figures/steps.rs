@@ -3,7 +3,7 @@
 use super::sentence;
 use super::sweep::{POINTS, epsilon_panel, jump_at_zero};
 use crate::privacy::{Delta, Event};
-use crate::show::Chart;
+use crate::show::{Chart, Coverage};
 use crate::{Error, Result};
 
 /// Epsilon over the number of noisy releases of a run: the reported value and RDP's.
@@ -35,6 +35,7 @@ pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
     steps.dedup();
     let panel = epsilon_panel(&steps, delta, |steps| first(event, steps as u64))?;
     Ok(Chart::new("Epsilon along the run")
+        .coverage(Coverage::Public)
         .note(format!("{}{}", sentence(std::slice::from_ref(event)), jump_at_zero(&panel)))
         .panel(panel)
         .x_label(match event {

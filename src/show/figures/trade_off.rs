@@ -4,7 +4,7 @@ use super::sweep::geometric;
 use super::{colour, not_empty, sentence};
 use crate::Result;
 use crate::privacy::{Accountant, Event, Headline, TradeOff};
-use crate::show::{Chart, Panel, Series};
+use crate::show::{Chart, Coverage, Panel, Series};
 
 /// Upper bound on the true positive rate of any membership inference attack over its false positive
 /// rate from 0.01 % on, beside the line of guessing. The values beside the names are those at a
@@ -38,6 +38,7 @@ pub fn trade_off_curve(trade_off: &TradeOff) -> Chart {
         .series(Series::line("any attacker, at most", bound).colour(colour::PLD))
         .series(Series::line("guessing", guessing).colour(colour::GUESSING));
     Chart::new("How well the best attacker can tell who was in the data")
+        .coverage(Coverage::Public)
         .panel(panel)
         .x_label("false alarms (false positive rate, %)")
         .x_log()

@@ -53,8 +53,12 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
             }
             return page(head, only);
         }
-        _ if chart.stacked => json!({ "vconcat": panels }),
-        _ => json!({ "concat": panels, "columns": columns }),
+        _ => {
+            let own = json!({ "color": "independent", "shape": "independent",
+                "strokeDash": "independent" });
+            json!({ "concat": panels, "columns": columns,
+                "resolve": { "scale": own, "legend": own } })
+        }
     };
     page(head, body)
 }
@@ -99,10 +103,10 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     let mut layers = vec![json!({
         "params": [zoom, picks],
         "transform": [mean],
-        "mark": { "type": "line", "strokeWidth": 2, "clip": true },
+        "mark": { "type": "line", "strokeWidth": 2, "strokeJoin": "round", "clip": true },
         "encoding": {
             "x": x, "y": y, "color": colour, "opacity": opacity(1.0), "detail": { "field": "run" },
-            "strokeDash": { "field": "series", "type": "nominal", "sort": null, "legend": null,
+            "strokeDash": { "field": "series", "type": "nominal", "sort": null, "legend": legend,
                 "scale": { "domain": names, "range": dashes } },
             "strokeWidth": { "field": "width", "type": "quantitative", "scale": null },
         },
@@ -125,17 +129,18 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     }
     layers.push(json!({
         "transform": [mean],
-        "mark": { "type": "point", "filled": true, "clip": true },
+        "mark": { "type": "point", "filled": true, "clip": true, "size": 36 },
         "encoding": {
             "x": x, "y": y, "color": colour, "tooltip": tooltip,
             "shape": { "field": "series", "type": "nominal", "sort": null,
                 "scale": { "domain": names, "range": shapes }, "legend": legend },
             "opacity": opacity(1.0),
-            "size": { "field": "size", "type": "quantitative", "scale": null },
+            "fillOpacity": { "field": "seen", "type": "quantitative", "scale": null },
         },
     }));
     layers.extend(references(panel, &y));
-    layers.extend(marked_x(panel, &x));
+    // A slider starts where the chart has its mark.
+    layers.extend(marked_x(chart, panel, &x).filter(|_| !panel.slider));
     let mut view = json!({
         "title": head,
         "data": { "values": values(chart, panel) },
@@ -167,16 +172,19 @@ fn dash(series: &Series) -> Value {
 }
 
 fn x_encoding(chart: &Chart) -> Value {
-    let mut scale = json!({ "zero": false, "nice": false });
-    if chart.x_log {
-        scale["type"] = "log".into();
-    }
+    let mut scale = match chart.x_log {
+        true => json!({ "type": "log", "nice": false }),
+        false => json!({ "zero": false, "nice": false }),
+    };
     if let Some((low, high)) = chart.x_range {
         scale["domain"] = json!([low, high]);
     }
     let mut axis = json!({ "title": one_line(&chart.x_label), "tickCount": 6 });
     if chart.x_log {
-        axis["format"] = "~g".into();
+        // As in the drawing: one style for all labels.
+        let all = || chart.points().map(|point| point.0);
+        let is_wide = all().any(|x| !(1e-4..1e7).contains(&x));
+        axis["format"] = if is_wide { "~e" } else { "~g" }.into();
     }
     json!({ "field": "x", "type": "quantitative", "scale": scale, "axis": axis })
 }
@@ -225,14 +233,11 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
         let name = one_line(&series.name);
         let width = if series.broad { 7.0 } else { 2.0 };
         // Points of long lines have tooltips but are too many to be drawn.
-        let size = match series.marked || series.points.len() <= 40 {
-            true => 32,
-            false => 8,
-        };
+        let seen = if series.marked || series.points.len() <= 40 { 1 } else { 0 };
         let mut push = |run: usize, part: &str, (x, y): (f64, f64)| {
             let mut value = json!({
                 "series": name, "run": format!("{i} {run}"), "part": part, "x": x, "y": y,
-                "value": panel.value(y), "width": width, "size": size,
+                "value": panel.value(y), "width": width, "seen": seen,
             });
             let at = series.points.iter().position(|p| p.0 == x && p.1 == y);
             if let Some(error) = at.and_then(|at| series.errors.get(at)).filter(|e| **e > 0.0) {
@@ -272,7 +277,7 @@ fn references(panel: &Panel, y: &Value) -> Vec<Value> {
             "layer": [
                 { "mark": { "type": "rule", "strokeDash": [5, 4],
                     "color": hex(palette::REFERENCE) } },
-                { "mark": { "type": "text", "align": "left", "dx": 4, "dy": -7,
+                { "mark": { "type": "text", "align": "left", "dx": 4, "dy": 3, "baseline": "top",
                     "color": hex(palette::MUTED) },
                   "encoding": { "text": { "field": "label" }, "x": { "value": 0 } } },
             ],
@@ -281,15 +286,21 @@ fn references(panel: &Panel, y: &Value) -> Vec<Value> {
     panel.references.iter().map(rule).collect()
 }
 
-fn marked_x(panel: &Panel, x: &Value) -> Option<Value> {
+fn marked_x(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
     let mark = panel.mark.as_ref()?;
+    // The label stands on the side where there is more room.
+    let place = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
+    let all = || panel.points().map(|point| place(point.0));
+    let middle = all().reduce(f64::min).zip(all().reduce(f64::max)).map(|(a, b)| (a + b) / 2.0);
+    let is_right = middle.is_some_and(|middle| place(mark.x) > middle);
+    let (align, dx) = if is_right { ("right", -4) } else { ("left", 4) };
     let x = with_field(x, "at");
     Some(json!({
         "data": { "values": [{ "at": mark.x, "label": one_line(&mark.label) }] },
         "encoding": { "x": x },
         "layer": [
             { "mark": { "type": "rule", "strokeDash": [5, 4], "color": hex(palette::REFERENCE) } },
-            { "mark": { "type": "text", "align": "left", "dx": 4, "baseline": "top",
+            { "mark": { "type": "text", "align": align, "dx": dx, "baseline": "top",
                 "color": hex(palette::MUTED) },
               "encoding": { "text": { "field": "label" }, "y": { "value": 2 } } },
         ],

@@ -53,9 +53,9 @@ pub(super) fn layers(
         "encoding": { "x": with(x, "chosen") },
         "layer": [
             { "mark": { "type": "rule", "color": hex(palette::INK), "strokeWidth": 1.5 } },
-            { "mark": { "type": "text", "align": "right", "dx": -5, "baseline": "bottom",
+            { "mark": { "type": "text", "align": "left", "dx": 5, "dy": -4, "baseline": "bottom",
                 "fontWeight": "bold", "color": hex(palette::INK) },
-              "encoding": { "text": { "field": "label" }, "y": { "value": 0 } } },
+              "encoding": { "text": { "field": "label" }, "y": { "value": "height" } } },
         ],
     });
     let mut reading = json!({ "transform": here });

@@ -4,11 +4,17 @@
 //! A specification contains its data and loads nothing. It looks like the drawing: the same opaque
 //! card, colours, badges and number formats, so that it reads in dark themes as well.
 
+pub(super) mod bars;
 mod chart;
 mod explorer;
+pub(super) mod heat;
+pub(super) mod histogram;
+#[cfg(test)]
+mod tests;
 
 pub(super) use chart::chart;
 
+use super::axis::Axis;
 use super::palette::{self, Rgb};
 use serde_json::{Value, json};
 
@@ -71,6 +77,12 @@ pub(super) fn lines(text: &str, characters: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Ticks of a logarithmic axis: 1, 2 and 5 times the powers of ten if those are few, else some of
+/// the powers.
+pub(super) fn round_values(low: f64, high: f64) -> Vec<f64> {
+    Axis::log_within(low, high, 6).ticks.into_iter().map(|(value, _)| value).collect()
 }
 
 /// Adds the members of one object to another.

@@ -5,7 +5,7 @@ use super::{GridCell, GridFigure};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::{Head, Page};
-use crate::show::{Figure, Table, format};
+use crate::show::{Coverage, Figure, Table, format, vega};
 
 /// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (columns)
 /// and dropping rate (rows, 0 at the bottom), as in Figure 3 (left) of the pre-pruning paper.
@@ -61,11 +61,12 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     };
     let head = Head::new(if grid.title.is_empty() { "Accuracy" } else { &grid.title })
         .note(&grid.note)
+        .coverage(Coverage::TestPart)
         .note("Mean test accuracy ± standard deviation over seeds, in percent.")
         .note(marks(compared));
     let mut page = Page::new(heat.width(), head);
     let bottom = heat.draw(&mut page);
-    Ok(page.finish(bottom, table))
+    Ok(page.finish_interactive(bottom, table, vega::heat::body(&heat)))
 }
 
 /// Explanation of the marks. It states no expected number of false marks: with few degrees of

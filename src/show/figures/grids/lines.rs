@@ -3,7 +3,7 @@
 use super::GridFigure;
 use super::stats::Seeds;
 use crate::Result;
-use crate::show::{Chart, Panel, Series, Table, format};
+use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 
 /// Mean test accuracy over the pre-pruning rate, one line per dropping rate. Error bars are one
 /// standard deviation over seeds. As in Figure 3 (top) of the pre-pruning paper.
@@ -35,7 +35,8 @@ pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
         panel = panel.values_at(100.0 * last, format!("{} pre-pruned", super::percent(last)));
     }
     let title = if grid.title.is_empty() { "Accuracy" } else { &grid.title };
-    let mut chart = Chart::new(title).panel(panel).x_label("pre-pruning rate (%)");
+    let mut chart =
+        Chart::new(title).coverage(Coverage::TestPart).panel(panel).x_label("pre-pruning rate (%)");
     if !grid.note.is_empty() {
         chart = chart.note(&grid.note);
     }

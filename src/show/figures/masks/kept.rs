@@ -1,14 +1,15 @@
 //! Bars of the fraction of each tensor that is kept.
 
 use super::{
-    is_collapsed, is_not_covered, kept_summary, largest, layer_cell, left_out, names_of, percent,
+    coverage_of, is_collapsed, kept_summary, largest, layer_cell, left_out, names_of, percent,
     shape,
 };
 use crate::mask::{Mask, MaskTensor};
 use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::{Head, Page};
 use crate::show::scene::{Align, Area, Scene};
-use crate::show::{Figure, Table, font, format, palette};
+use crate::show::vega::bars::{Bar, Measure};
+use crate::show::{Figure, Table, font, format, palette, vega};
 
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 19.0;
@@ -32,7 +33,7 @@ pub fn kept(mask: &Mask) -> Figure {
         .note("Dashed: all tensors together.")
         .note(collapsed(mask, &all_names))
         .note(left_out(shown.len(), sizes.len()))
-        .not_covered(is_not_covered(mask));
+        .coverage(coverage_of(mask));
     let mut page = Page::new(WIDTH, head);
     let rows: Vec<&MaskTensor> = shown.iter().map(|&i| &mask.tensors()[i]).collect();
     let top = page.top + 2.0;
@@ -75,7 +76,25 @@ pub fn kept(mask: &Mask) -> Figure {
     page.scene.cells(bars, palette::KEPT);
     let x = plot.left + (1.0 - mask.rate()) * plot.width();
     page.scene.dashed(&[(x, bottom), (x, top)], palette::INK, 1.25, (4.0, 3.0));
-    page.finish(bottom + 18.0, table(mask))
+    let bars: Vec<Bar<'_>> = rows
+        .iter()
+        .zip(&shown)
+        .zip(texts)
+        .map(|((tensor, &i), (share, count))| Bar {
+            row: &all_names[i],
+            kind: "kept",
+            value: Some(tensor.density()),
+            text: format!("{share}  {count}"),
+        })
+        .collect();
+    let measure = Measure {
+        name: "kept",
+        percent: true,
+        kinds: vec![("kept", palette::KEPT)],
+        mark: Some(1.0 - mask.rate()),
+    };
+    let body = vega::bars::body(&bars, &measure);
+    page.finish_interactive(bottom + 18.0, table(mask), body)
 }
 
 /// Fraction kept, and kept out of all.

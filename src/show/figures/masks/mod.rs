@@ -21,8 +21,8 @@ pub use selection_log::selection_log;
 pub use signal::signal_and_noise;
 pub use tiles::tiles;
 
-use crate::mask::{Mask, MaskTensor};
-use crate::show::format;
+use crate::mask::{Mask, MaskTensor, PrivacyStatus};
+use crate::show::{Coverage, format};
 
 use names::tensor_names;
 
@@ -67,10 +67,19 @@ fn is_collapsed(tensor: &MaskTensor) -> bool {
     tensor.kept.len() > 1 && tensor.count() == 1
 }
 
-/// Whether a mask was computed from private examples without noise.
-fn is_not_covered(mask: &Mask) -> bool {
-    let own = mask.origin().privacy.iter().any(|cover| !cover.is_private());
-    own || mask.saliency().is_some_and(|saliency| !saliency.privacy().is_private())
+/// What a mask or scores with this status reveal.
+fn coverage(status: &PrivacyStatus) -> Coverage {
+    match status {
+        PrivacyStatus::DataFree => Coverage::Public,
+        PrivacyStatus::Released { .. } | PrivacyStatus::Assumption(_) => Coverage::Covered,
+        PrivacyStatus::NotPrivate(_) => Coverage::NotCovered,
+    }
+}
+
+/// What a mask and its scores reveal.
+pub(crate) fn coverage_of(mask: &Mask) -> Coverage {
+    let scores = mask.saliency().map(|saliency| coverage(saliency.privacy()));
+    mask.origin().privacy.iter().map(coverage).chain(scores).max().unwrap_or(Coverage::Unmarked)
 }
 
 /// Display names of the tensors of a mask.

@@ -1,10 +1,10 @@
 //! Overlap of masks.
 
-use super::is_not_covered;
+use super::coverage_of;
 use crate::mask::Mask;
 use crate::show::heat::{Heat, HeatCell};
 use crate::show::page::{Head, Page};
-use crate::show::{Chart, Figure, Panel, Series, Table, font, format, layout};
+use crate::show::{Chart, Figure, Panel, Series, Table, font, format, layout, vega};
 use crate::{Error, Result};
 use std::borrow::Borrow;
 
@@ -90,15 +90,15 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
         heat.rows =
             names.iter().enumerate().map(|(i, name)| format!("{}  {name}", i + 1)).collect();
     }
-    let private = masks.iter().any(|(_, mask)| is_not_covered(mask));
+    let reveals = masks.iter().map(|(_, mask)| coverage_of(mask)).max();
     let head = Head::new("Overlap of masks (Jaccard)")
         .note("Coordinates that both keep over those that at least one keeps.")
         .note("Chance: two independent random masks that keep as many in each tensor.")
         .note(format!("{}.", shares.join(", ")))
-        .not_covered(private);
+        .coverage(reveals.unwrap_or_default());
     let mut page = Page::new(heat.width(), head);
     let bottom = heat.draw(&mut page);
-    Ok(page.finish(bottom, pairs))
+    Ok(page.finish_interactive(bottom, pairs, vega::heat::body(&heat)))
 }
 
 /// Expected overlap of random masks that keep the same fraction of each tensor.

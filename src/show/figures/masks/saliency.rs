@@ -1,7 +1,7 @@
 //! Histograms of saliency scores.
 
 use super::{
-    MOST_PANELS, columns, is_not_covered, kept_summary, largest, layer_cell, left_out, percent,
+    MOST_PANELS, columns, coverage_of, kept_summary, largest, layer_cell, left_out, percent,
     sentence, shape, tensor_names,
 };
 use crate::mask::{Mask, MaskTensor, Saliency, Scores};
@@ -9,7 +9,8 @@ use crate::show::histogram::Histogram;
 use crate::show::layout::{MARGIN, SMALL, text_style, x_ticks};
 use crate::show::page::{Head, Page, panels};
 use crate::show::scene::{Align, Area, Scene};
-use crate::show::{Figure, Table, font, format, palette};
+use crate::show::vega::histogram::{Counted, Threshold};
+use crate::show::{Coverage, Figure, Table, font, format, palette, vega};
 use crate::{Error, ErrorKind, Result};
 
 /// Saliency scores, alone or with the mask made from them: the argument of [`saliency`].
@@ -89,7 +90,9 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
         .note(mask.map_or_else(|| sentence(&saliency.privacy().to_string()), kept_summary))
         .note(format!("{scaled} {}", cut.unwrap_or_default()))
         .note(left_out(shown.len(), parts.len()))
-        .not_covered(!saliency.privacy().is_private() || mask.is_some_and(is_not_covered));
+        .coverage(
+            super::coverage(saliency.privacy()).max(mask.map_or(Coverage::Public, coverage_of)),
+        );
     if mask.is_some() {
         head = head.key(palette::KEPT, "kept").key(palette::DROPPED, "dropped");
     }
@@ -99,10 +102,24 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     let heights = vec![HEIGHT; shown.len()];
     let (areas, bottom) = panels((MARGIN, page.top), page.room(), columns, &heights);
     let range = range(shown.iter().map(|&i| &parts[i]));
+    let mut histograms = Vec::new();
     for (area, &i) in areas.into_iter().zip(&shown) {
-        panel(&mut page.scene, area, &parts[i], range, threshold);
+        histograms.push(panel(&mut page.scene, area, &parts[i], range, threshold));
     }
-    page.finish(bottom, table(&parts))
+    let counted: Vec<Counted<'_>> = shown
+        .iter()
+        .zip(&histograms)
+        .map(|(&i, histogram)| Counted { name: &parts[i].name, histogram, zeros: parts[i].zeros })
+        .collect();
+    let slider = Threshold {
+        name: "score",
+        above: "kept",
+        below: "dropped",
+        at: threshold,
+        colours: (palette::KEPT, palette::DROPPED),
+    };
+    let body = vega::histogram::body(&counted, &slider);
+    page.finish_interactive(bottom, table(&parts), body)
 }
 
 /// The scores of one tensor with their statistics.
@@ -199,7 +216,7 @@ fn panel(
     part: &Part<'_>,
     range: (f64, f64),
     threshold: Option<f64>,
-) {
+) -> Histogram {
     let count = format::count(part.scores.values.len());
     let y = area.top + 7.0;
     let room = area.width() - font::width(&count, SMALL, false) - 10.0;
@@ -229,6 +246,7 @@ fn panel(
         let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
         scene.text(middle, "no score above zero", style);
     }
+    histogram
 }
 
 fn table(parts: &[Part<'_>]) -> Table {

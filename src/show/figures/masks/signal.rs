@@ -1,7 +1,7 @@
 //! Signal against noise.
 
 use crate::mask::{SignalNoise, SignalPoint};
-use crate::show::{Chart, Panel, Series, Table, format};
+use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 
 /// L2 norm of the sum of clipped gradients and of its noise for each batch that was drawn, on the
 /// selected coordinates and on all, and the ratio of signal to noise. Batches are drawn
@@ -46,6 +46,7 @@ pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
         table = table.row([name.to_owned(), three(signal), three(noise), three(ratio)]);
     }
     let chart = Chart::new("Signal and noise of a batch, with the selection and without")
+        .coverage(Coverage::Public)
         .note(super::sentence(&signal.to_string()))
         .panel(panel(norms))
         .panel(panel(ratios))

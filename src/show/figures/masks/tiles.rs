@@ -1,7 +1,7 @@
 //! Masks with a tile for each coordinate.
 
 use super::{
-    MOST_PANELS, columns, is_not_covered, kept_summary, largest, layer_cell, left_out, names_of,
+    MOST_PANELS, columns, coverage_of, kept_summary, largest, layer_cell, left_out, names_of,
     percent, shape,
 };
 use crate::Result;
@@ -12,7 +12,7 @@ use crate::show::page::{Head, Page, panels};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area, Scene};
 use crate::show::tiles::{Interval, draw, intervals};
-use crate::show::{Figure, Table, font, format};
+use crate::show::{Coverage, Figure, Table, font, format};
 
 /// Maximum number of tiles, for an SVG of about 150 kB.
 const MOST_TILES: usize = 7000;
@@ -57,7 +57,9 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
         .note(kept_summary(mask))
         .note("Convolutions: a small tile, kernel height x width, for each output and input.")
         .note(left_out(shown.len(), sizes.len()))
-        .not_covered(is_not_covered(mask))
+        .coverage(coverage_of(mask).max(
+            model.map_or(Coverage::Public, |model| Coverage::of_parameters(model.provenance())),
+        ))
         .key(DROPPED, "dropped");
     head = match model {
         None => head.key(palette::KEPT, "kept"),

@@ -1,0 +1,104 @@
+//! Heat maps as Vega-Lite specifications.
+
+use super::hex;
+use crate::show::format::one_line;
+use crate::show::heat::{Heat, Sign};
+use crate::show::palette;
+use serde_json::{Value, json};
+
+/// Cells with their values, framed where they are marked. A tooltip names row and column.
+pub(in crate::show) fn body(heat: &Heat) -> Value {
+    let (rows, columns) = (names(&heat.rows), names(&heat.columns));
+    let mut cells = Vec::new();
+    for (row, values) in rows.iter().zip(&heat.cells) {
+        for (column, cell) in columns.iter().zip(values) {
+            let ground = heat.ground(cell);
+            let sign = match cell.sign {
+                Sign::Above => "▲",
+                Sign::Below => "▼",
+                Sign::None | Sign::Framed => "",
+            };
+            cells.push(json!({
+                "row": row, "column": column,
+                "value": one_line(&cell.main), "sub": one_line(&cell.sub), "sign": sign,
+                "ground": hex(ground), "ink": hex(palette::ink_on(ground)),
+                "edge": hex(if cell.sign == Sign::None { palette::CARD } else { palette::MUTED }),
+            }));
+        }
+    }
+    let has = |field: &str| cells.iter().any(|cell| cell[field] != "");
+    let title = |name: &str, other: &str| match one_line(name) {
+        name if name.is_empty() => other.to_owned(),
+        name => name,
+    };
+    let mut tooltip = vec![
+        json!({ "field": "row", "title": title(&heat.row_name, "row") }),
+        json!({ "field": "column", "title": title(&heat.column_name, "column") }),
+        json!({ "field": "value", "title": "value" }),
+    ];
+    if has("sub") {
+        tooltip.push(json!({ "field": "sub", "title": "spread or chance" }));
+    }
+    let axis = |name: &str| {
+        json!({ "title": if name.is_empty() { Value::Null } else { one_line(name).into() },
+            "labelAngle": 0, "ticks": false, "domain": false, "grid": false,
+            "labelLimit": 220, "labelColor": hex(palette::INK) })
+    };
+    // Above the first row, as in the drawing.
+    let mut rows_axis = axis(&heat.row_name);
+    super::merge(
+        &mut rows_axis,
+        json!({ "titleAngle": 0, "titleAnchor": "end",
+        "titleAlign": "left", "titleBaseline": "bottom", "titleX": -40, "titleY": -8 }),
+    );
+    let text = |field: &str, size: f64, dx: f64, dy: f64, weight: &str| {
+        json!({
+            "mark": { "type": "text", "fontSize": size, "dx": dx, "dy": dy, "fontWeight": weight },
+            "encoding": { "text": { "field": field },
+                "color": { "field": "ink", "type": "nominal", "scale": null } },
+        })
+    };
+    let down = if has("sub") { 8.0 } else { 0.0 };
+    let mut layers = vec![json!({
+        "mark": { "type": "rect", "strokeWidth": 2 },
+        "encoding": {
+            "color": { "field": "ground", "type": "nominal", "scale": null },
+            "stroke": { "field": "edge", "type": "nominal", "scale": null },
+            "tooltip": tooltip,
+        },
+    })];
+    // A value without a smaller text below it is in the middle of its cell.
+    for (with_sub, up) in [(true, down), (false, 0.0)] {
+        let mut values = text("value", 12.5, 0.0, -up, "normal");
+        let comparison = if with_sub { "!=" } else { "==" };
+        values["transform"] = json!([{ "filter": format!("datum.sub {comparison} ''") }]);
+        layers.push(values);
+    }
+    layers.extend(has("sub").then(|| text("sub", 10.0, 0.0, down, "normal")));
+    layers.extend(has("sign").then(|| text("sign", 9.0, 24.0, -8.0, "bold")));
+    let (wide, high) = heat.cell();
+    json!({
+        "data": { "values": cells },
+        "width": wide * columns.len() as f64,
+        "height": high * rows.len() as f64,
+        "encoding": {
+            "x": { "field": "column", "type": "ordinal", "sort": columns,
+                "axis": axis(&heat.column_name), "scale": { "padding": 0.02 } },
+            "y": { "field": "row", "type": "ordinal", "sort": rows, "axis": rows_axis,
+                "scale": { "padding": 0.02 } },
+        },
+        "layer": layers,
+    })
+}
+
+/// The names, made unique: cells of equal names would be drawn on top of each other.
+fn names(names: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
+    for name in names {
+        let name = one_line(name);
+        let taken = unique.iter().filter(|other| other.trim_end_matches('\u{200b}') == name);
+        let more = "\u{200b}".repeat(taken.count());
+        unique.push(format!("{name}{more}"));
+    }
+    unique
+}

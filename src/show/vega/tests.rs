@@ -1,0 +1,148 @@
+//! Checks of the specifications that need no Vega: data and encodings fit together, names are
+//! unique, nothing is loaded.
+
+use super::super::figures::{self, GridCell, GridFigure};
+use super::super::{Bundle, Chart, Panel, RunCurve, Series, run_bundle};
+use crate::engine::GradientNorms;
+use crate::mask::{RandomMask, Synflow};
+use crate::nn::models;
+use crate::privacy::{Delta, Event};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// One bundle of every kind that has a specification.
+fn all() -> Vec<(&'static str, Bundle)> {
+    let data = crate::data::glyphs_with(2, 0, 1).unwrap();
+    let model = models::papernot_cnn(&data).seed(1).build().unwrap();
+    let mask = Synflow::keep(0.3).mask(&model).unwrap();
+    let other = RandomMask::keep(0.5).seed(1).mask(&model).unwrap();
+    let training =
+        Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
+    let wave = |n: u32| (0..n).map(|i| (f64::from(i), 0.5 + 0.2 * (f64::from(i)).sin()));
+    let curve = RunCurve {
+        loss: wave(500).collect(),
+        test_accuracy: wave(20).collect(),
+        epsilon: wave(20).collect(),
+        target_epsilon: Some(3.0),
+        total_steps: 500.0,
+        private: true,
+        ..RunCurve::default()
+    };
+    let odd = Series::line("odd", [(0.0, f64::NAN), (1.0, -1.0), (2.0, 3.0)]);
+    let bars = Series::line("bars", [(0.0, 1.0), (2.0, 2.0)]).errors([0.1, 0.2]);
+    let bars = bars.about(["seed 1".to_owned(), "seed 2".to_owned()]);
+    let cells =
+        [0.0, 0.5].map(|pre_prune| GridCell { pre_prune, drop: 0.0, accuracy: vec![0.9, 0.92] });
+    let grid = GridFigure { title: "g".into(), note: "n".into(), cells: cells.to_vec() };
+    let norms = GradientNorms { norms: vec![0.1, 1.0, 10.0], clip: Some(2.0), private: true };
+    vec![
+        ("delta", figures::epsilon_vs_delta(std::slice::from_ref(&training)).unwrap().bundle()),
+        ("steps", figures::epsilon_over_steps(&training, Delta(1e-5)).unwrap().bundle()),
+        ("run", run_bundle("run", &curve, true)),
+        ("odd", Chart::new("odd").panel(Panel::new("y").log().series(odd).series(bars)).bundle()),
+        ("nothing", Chart::new("nothing").bundle()),
+        ("kept", figures::kept(&other).bundle()),
+        ("saliency", figures::saliency(&mask).unwrap().bundle()),
+        ("overlap", figures::overlap(&[("a", &mask), ("a", &other)]).unwrap().bundle()),
+        ("grid", figures::accuracy_heat_map(&grid).unwrap().bundle()),
+        ("lines", figures::accuracy_lines(&grid).unwrap().bundle()),
+        ("norms", figures::gradient_norm_histogram(&norms).bundle()),
+        (
+            "claims",
+            figures::epsilon_claims([figures::EpsilonClaim::new("a").claimed(1.0).audited(2.0)])
+                .unwrap()
+                .bundle(),
+        ),
+    ]
+}
+
+/// Calls `see` with every object of a value.
+fn walk<'a>(value: &'a Value, see: &mut impl FnMut(&'a Value)) {
+    see(value);
+    match value {
+        Value::Array(all) => all.iter().for_each(|value| walk(value, see)),
+        Value::Object(all) => all.values().for_each(|value| walk(value, see)),
+        _ => {}
+    }
+}
+
+#[test]
+fn specifications_load_nothing_and_name_each_parameter_once() {
+    for (name, bundle) in all() {
+        let spec = bundle.vega_lite.unwrap_or_else(|| panic!("{name} has no specification"));
+        assert!(spec["$schema"].as_str().is_some_and(|s| s.ends_with("/vega-lite/v5.json")));
+        let (mut names, mut count) = (BTreeSet::new(), 0);
+        walk(&spec, &mut |value| {
+            for banned in ["url", "href"] {
+                assert!(value.get(banned).is_none(), "{name}: {banned}");
+            }
+            for parameter in value["params"].as_array().into_iter().flatten() {
+                names.insert(parameter["name"].as_str().expect("a name"));
+                count += 1;
+            }
+        });
+        assert_eq!(names.len(), count, "{name}: {names:?}");
+        assert!(spec.to_string().len() < 150_000, "{name}: {}", spec.to_string().len());
+    }
+}
+
+#[test]
+fn every_field_of_an_encoding_is_in_the_data_or_computed() {
+    for (name, bundle) in all() {
+        let spec = bundle.vega_lite.expect("a specification");
+        let mut there = BTreeSet::new();
+        walk(&spec, &mut |value| {
+            for row in value["values"].as_array().into_iter().flatten() {
+                there.extend(row.as_object().into_iter().flatten().map(|(key, _)| key.as_str()));
+            }
+            there.extend(value["as"].as_str());
+        });
+        walk(&spec, &mut |value| {
+            if let Some(field) = value["field"].as_str() {
+                let no_data = spec["data"]["values"].as_array().is_some_and(Vec::is_empty);
+                assert!(there.contains(field) || no_data, "{name}: no field {field}");
+            }
+        });
+    }
+}
+
+#[test]
+fn points_carry_the_rounded_value_and_what_they_stand_for() {
+    let of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let spec = of("odd").vega_lite.unwrap();
+    let rows = spec["data"]["values"].as_array().unwrap();
+    // The negative value does not fit on the logarithmic axis, and NaN is a gap.
+    assert_eq!(rows.iter().filter(|row| row["series"] == "odd").count(), 1, "{rows:?}");
+    let second = &rows[2];
+    assert_eq!((&second["about"], &second["value"]), (&"seed 2".into(), &"2.00 ± 0.20".into()));
+    assert_eq!((second["low"].as_f64(), second["high"].as_f64()), (Some(1.8), Some(2.2)));
+    // Epsilons are rounded up, also in tooltips.
+    let panel = Panel::new("epsilon").epsilon().series(Series::line("e", [(0.0, 1.00001)]));
+    let spec = Chart::new("e").panel(panel).vega_lite();
+    assert_eq!(spec["data"]["values"][0]["value"], crate::show::format::eps(1.00001));
+    assert_ne!(spec["data"]["values"][0]["value"], "1.000");
+}
+
+#[test]
+fn the_slider_of_a_saliency_counts_zeros_and_starts_at_the_threshold() {
+    let spec =
+        all().into_iter().find(|(name, _)| *name == "saliency").unwrap().1.vega_lite.unwrap();
+    let mut total = 0;
+    for row in spec["data"]["values"].as_array().unwrap() {
+        total += row["count"].as_u64().unwrap();
+    }
+    let data = crate::data::glyphs_with(2, 0, 1).unwrap();
+    let model = models::papernot_cnn(&data).seed(1).build().unwrap();
+    let mask = Synflow::keep(0.3).mask(&model).unwrap();
+    assert_eq!(total, mask.len() as u64);
+    let start = spec["params"][1]["value"].as_u64().unwrap() as i64;
+    let kept: u64 = spec["data"]["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["bin"].as_i64().unwrap() >= start)
+        .map(|row| row["count"].as_u64().unwrap())
+        .sum();
+    let share = kept as f64 / total as f64;
+    assert!((share - 0.3).abs() < 0.1, "at first the slider keeps {share}, the mask 0.3");
+}
