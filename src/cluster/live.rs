@@ -8,7 +8,7 @@ use super::submit::{Site, Submitted};
 use crate::data::Dataset;
 use crate::grid::{Grid, GridResult};
 use crate::nn::{Family, Model, ModelBuilder};
-use crate::show::{Bundle, LiveDisplay};
+use crate::show::{Bundle, Coverage, LiveDisplay};
 use crate::store::{Store, home, shared};
 use crate::train::Listening;
 use crate::{Error, ErrorKind, Result};
@@ -60,7 +60,10 @@ impl OnSlurm {
             display.update(&Bundle::text(format!("{line}\n\n{}", table.text())).with_html(html));
         })?;
         let (done, all) = (result.runs(), result.planned_runs());
-        display.finish(&Bundle::text(format!("{done} of {all} runs are finished")));
+        display.finish(
+            &Bundle::text(format!("{done} of {all} runs are finished"))
+                .with_coverage(Coverage::Public),
+        );
         some_finished(result)
     }
 

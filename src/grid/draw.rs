@@ -3,7 +3,7 @@
 use super::MaskKind;
 use super::result::{CellResult, GridResult};
 use crate::show::figures::{self, GridCell, GridFigure};
-use crate::show::{Bundle, NOT_COVERED, format};
+use crate::show::{Bundle, Coverage, NOT_COVERED, format};
 
 /// The figures of a result by name: for each method and epsilon a heat map and a line chart.
 pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
@@ -38,13 +38,14 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
         Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
         None => format!("{kind}_{}", first.method),
     };
+    let reveals = coverage(cells.iter().copied());
     let mut drawn = Vec::new();
     // Cells that can't be drawn are still in the table.
     if let Ok(map) = figures::accuracy_heat_map(&figure) {
-        drawn.push((name("heat_map"), map.bundle()));
+        drawn.push((name("heat_map"), map.coverage(reveals).bundle()));
     }
     if let Ok(lines) = figures::accuracy_lines(&figure) {
-        drawn.push((name("lines"), lines.bundle()));
+        drawn.push((name("lines"), lines.coverage(reveals).bundle()));
     }
     drawn
 }
@@ -52,6 +53,18 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
 /// Whether the epsilon of each of these cells covers it, which is not so for masks by plain SNIP.
 fn covered<'a>(mut cells: impl Iterator<Item = &'a CellResult>) -> bool {
     cells.all(|cell| cell.mask != Some(MaskKind::Snip))
+}
+
+/// What the accuracies of these cells reveal: that of the test part if each run has a finite
+/// epsilon that covers it.
+fn coverage<'a>(cells: impl Iterator<Item = &'a CellResult> + Clone) -> Coverage {
+    let finite = |cell: &CellResult| {
+        cell.runs.is_empty() || cell.epsilon_spent().is_some_and(f64::is_finite)
+    };
+    match covered(cells.clone()) && cells.clone().all(finite) {
+        true => Coverage::TestPart,
+        false => Coverage::NotCovered,
+    }
 }
 
 /// The part of a heading about epsilon.
@@ -75,5 +88,5 @@ pub(super) fn bundle(result: &GridResult) -> Bundle {
     let notes = result.notes();
     let notes = notes.iter().map(|note| format!("<p>{}</p>", format::html_escape(note)));
     let html = format!("{}\n{}", result.table().html(), notes.collect::<Vec<_>>().join("\n"));
-    Bundle::text(result.to_string()).with_html(html)
+    Bundle::text(result.to_string()).with_html(html).with_coverage(coverage(result.cells().iter()))
 }

@@ -5,7 +5,7 @@ use super::table::{point, table};
 use super::{GridObserver, GridProgress};
 use crate::Error;
 use crate::privacy::digits::{count, counted};
-use crate::show::{Bundle, LiveDisplay, display, format};
+use crate::show::{Bundle, Coverage, LiveDisplay, display, format};
 
 /// Shows the progress of a grid in one output of the notebook.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl LiveGrid {
         };
         let (all, are) = (counted(all, "run"), if all == 1 { "is" } else { "are" });
         let line = format!("{} of {all} {are} finished{stopped}", count(done));
-        self.display.finish(&Bundle::text(line));
+        self.display.finish(&Bundle::text(line).with_coverage(Coverage::Public));
     }
 
     fn draw(&self, line: impl FnOnce() -> String, cells: &[CellResult]) {

@@ -10,7 +10,7 @@ use super::footer::Together;
 use super::public::{Numbers, without_names};
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
-use crate::show::{self, Bundle, Table};
+use crate::show::{self, Bundle, Coverage, Table};
 use crate::train::Charged;
 use crate::{Error, Result};
 
@@ -259,7 +259,9 @@ impl GridResult {
     /// Shows table and notes, the cost of all runs on record, then the figures.
     pub fn show(&self) {
         show::display(&self.bundle());
-        self.on_record().iter().for_each(|line| show::display(&Bundle::text(line)));
+        self.on_record()
+            .iter()
+            .for_each(|line| show::display(&Bundle::text(line).with_coverage(Coverage::Public)));
         self.figures().iter().for_each(|(_, figure)| show::display(figure));
     }
 }

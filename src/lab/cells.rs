@@ -14,7 +14,7 @@ use crate::privacy::{
     Budget, Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Event, Meaning,
     Spent, Stages, TradeOff,
 };
-use crate::show::{self, Bundle, Chart, Figure, Table, figures, format};
+use crate::show::{self, Bundle, Chart, Coverage, Figure, Table, figures, format};
 use crate::train::{Curve, Divergence, Run, RunRecord};
 use crate::tuning::Tuned;
 
@@ -31,8 +31,15 @@ impl<M> Tuned<M> {
     }
 }
 
-/// Implements `show()` and the display at the end of a cell for a type, both through the sink.
+/// Implements `show()` and the display at the end of a cell for a type, both through the sink. With
+/// a coverage, every output of the type has it; without, the bundle states its own.
 macro_rules! shown {
+    ($type:ty, $coverage:expr, $bundle:expr) => {
+        shown!($type, |value: &$type| {
+            let bundle: fn(&$type) -> Bundle = $bundle;
+            bundle(value).with_coverage($coverage)
+        });
+    };
     ($type:ty, $bundle:expr) => {
         impl $type {
             /// Shows the value in the notebook, or prints it outside of one.
@@ -51,25 +58,25 @@ macro_rules! shown {
 }
 
 shown!(Run, show::run_figure);
-shown!(Grid, |grid| Bundle::prose(grid.to_string()));
-shown!(Preview, Preview::bundle);
-shown!(Statement, Statement::bundle);
-shown!(Plan, record::plan_bundle);
-shown!(PrivateSelection, |selection| Bundle::prose(selection.to_string()));
-shown!(Scaled<Plan>, |scaled| Bundle::prose(scaled.to_string()));
+shown!(Grid, Coverage::Public, |grid| Bundle::prose(grid.to_string()));
+shown!(Preview, Coverage::Public, Preview::bundle);
+shown!(Statement, Coverage::Covered, Statement::bundle);
+shown!(Plan, Coverage::Public, record::plan_bundle);
+shown!(PrivateSelection, Coverage::Public, |selection| Bundle::prose(selection.to_string()));
+shown!(Scaled<Plan>, Coverage::Public, |scaled| Bundle::prose(scaled.to_string()));
 shown!(RunRecord, record::record_bundle);
 shown!(Curve, record::curve_bundle);
-shown!(Checked, Checked::bundle);
-shown!(LedgerView, LedgerView::bundle);
-shown!(BudgetView, BudgetView::bundle);
-shown!(Dataset, |data| Bundle::prose(format!("{data}\n{}", data.source())));
-shown!(DeviceSpec, |place| Bundle::text(place.describe()));
-shown!(Model, model_bundle);
-shown!(Proof, |proof| Bundle::text(proof.to_string()));
-shown!(Event, |event| Bundle::prose(event.to_string()));
-shown!(Spent, |spent| Bundle::prose(spent.to_string()));
-shown!(Meaning, |meaning| Bundle::prose(meaning.to_string()));
-shown!(TradeOff, trade_off_bundle);
+shown!(Checked, Coverage::Public, Checked::bundle);
+shown!(LedgerView, Coverage::Public, LedgerView::bundle);
+shown!(BudgetView, Coverage::Public, BudgetView::bundle);
+shown!(Dataset, Coverage::Public, |data| Bundle::prose(format!("{data}\n{}", data.source())));
+shown!(DeviceSpec, Coverage::Public, |place| Bundle::text(place.describe()));
+shown!(Model, Coverage::Public, model_bundle);
+shown!(Proof, Coverage::NotCovered, |proof| Bundle::text(proof.to_string()));
+shown!(Event, Coverage::Public, |event| Bundle::prose(event.to_string()));
+shown!(Spent, Coverage::Public, |spent| Bundle::prose(spent.to_string()));
+shown!(Meaning, Coverage::Public, |meaning| Bundle::prose(meaning.to_string()));
+shown!(TradeOff, Coverage::Public, trade_off_bundle);
 shown!(Mask, |mask| with_text(figures::mask(mask), mask.to_string()));
 shown!(Saliency, |saliency| figures::saliency_histograms(saliency).bundle());
 shown!(Overlap, |overlap| Bundle::prose(overlap.to_string()));
@@ -95,30 +102,34 @@ shown_last!(Chart, Figure, Table, Bundle, GridResult, Runs);
 
 /// Implements both for types whose `Display` is what a user reads.
 macro_rules! shown_as_text {
-    ($($type:ty),* $(,)?) => {$(
-        shown!($type, |value| Bundle::text(value.to_string()));
+    ($coverage:expr, [$($type:ty),* $(,)?]) => {$(
+        shown!($type, $coverage, |value| Bundle::text(value.to_string()));
     )*};
 }
 
 shown_as_text!(
-    Summary,
-    WeightReport,
-    AuditReport,
-    OneRunReport,
-    Membership,
-    Divergence,
-    Budget,
-    Calibrated,
-    CalibratedBatchSize,
-    CalibratedDelta,
-    CalibratedSteps,
-    Stages,
-    LearningRate,
-    Augment,
-    Examples,
-    Vocabulary,
-    PublicData,
+    Coverage::Public,
+    [
+        Summary,
+        WeightReport,
+        AuditReport,
+        Budget,
+        Calibrated,
+        CalibratedBatchSize,
+        CalibratedDelta,
+        CalibratedSteps,
+        Stages,
+        LearningRate,
+        Augment,
+        Examples,
+        PublicData,
+    ]
 );
+// Computed from released parameters and from canaries that were drawn for the audit.
+shown_as_text!(Coverage::Covered, [OneRunReport, Divergence]);
+shown_as_text!(Coverage::Unmarked, [Vocabulary]);
+// An attack that knows who was in the data.
+shown_as_text!(Coverage::NotCovered, [Membership]);
 
 /// A figure whose text begins with `first`.
 fn with_text(figure: Figure, first: String) -> Bundle {

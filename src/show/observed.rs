@@ -31,7 +31,7 @@ impl LiveRun {
 
 impl Observer for LiveRun {
     fn noted(&mut self, words: &str) {
-        display(&Bundle::prose(words));
+        display(&Bundle::prose(words).with_coverage(Coverage::Public));
     }
     fn started(&mut self, progress: &Progress<'_>) {
         self.draw(progress);
@@ -40,7 +40,8 @@ impl Observer for LiveRun {
         self.draw(progress);
     }
     fn trouble(&mut self, error: &Error) {
-        display(&Bundle::prose(format!("The run is kept, but: {error}")));
+        let text = format!("The run is kept, but: {error}");
+        display(&Bundle::prose(text).with_coverage(Coverage::Public));
     }
     fn finished(&mut self, run: &Run) {
         self.display.finish(&run_figure(run));

@@ -2,7 +2,7 @@
 
 use super::outcome::Trial;
 use crate::Error;
-use crate::show::{Bundle, LiveDisplay, display, format};
+use crate::show::{Bundle, Coverage, LiveDisplay, display, format};
 use crate::train::{Observer, Progress};
 
 /// Shows how far a tuning is in one output of the notebook.
@@ -23,7 +23,8 @@ impl LiveTuning {
     }
 
     pub(super) fn finish(&self) {
-        self.display.finish(&Bundle::text("The tuning is finished."));
+        self.display
+            .finish(&Bundle::text("The tuning is finished.").with_coverage(Coverage::Public));
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::methods::{Method, PrivateSelection};
 use crate::privacy::{Badge, Trials};
-use crate::show::{Bundle, Figure, Table, format};
+use crate::show::{Bundle, Coverage, Figure, Table, format};
 use crate::{Error, ErrorKind, Result};
 
 /// One run of a tuning.
@@ -155,8 +155,13 @@ impl<M> Tuned<M> {
         let words = self.words();
         let lines = words.iter().map(|line| format!("<p>{}</p>", format::html_escape(line)));
         let html = format!("{}\n{}", self.table().html(), lines.collect::<Vec<_>>().join("\n"));
+        let coverage = match self.badge {
+            Badge::None(_) => Coverage::NotCovered,
+            Badge::Proved | Badge::Assumption(_) => Coverage::TestPart,
+        };
         let text = Bundle::text(self.to_string()).with_html(html);
-        std::iter::once(text).chain(self.map.as_ref().map(Figure::bundle)).collect()
+        let all = std::iter::once(text).chain(self.map.as_ref().map(Figure::bundle));
+        all.map(|bundle| bundle.with_coverage(coverage)).collect()
     }
 }
 
