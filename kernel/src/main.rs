@@ -34,6 +34,8 @@ mod prebuilt;
 #[cfg(feature = "notebook")]
 mod programs;
 #[cfg(feature = "notebook")]
+mod redact;
+#[cfg(feature = "notebook")]
 mod run;
 #[cfg(feature = "notebook")]
 mod stock;

@@ -10,6 +10,7 @@ use crate::bundle::{self, BundleArgs};
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::kernel;
 use crate::notebooks::{self, NotebooksArgs};
+use crate::redact::{self, RedactArgs};
 use crate::run::{self, RunArgs};
 use crate::stock::{self, StockArgs};
 
@@ -31,6 +32,20 @@ the folder named by EPSILAB_HOME; `doctor` says which is used.
 The exit code is 0 if every cell succeeded, 1 if a cell failed (its code and error are printed, and
 the results so far are written; the next notebook runs) and 130 after Ctrl-C. A cell with the tag
 `raises-exception` may fail.";
+
+const REDACT_EXAMPLES: &str = "\
+Examples:
+  cargo lab redact NB.ipynb                      write NB.redacted.ipynb
+  cargo lab redact NB.ipynb --html --out public  and a page, in another folder
+  cargo lab redact --check NB.redacted.ipynb     exit with 1 if something is left
+
+A saved notebook is published with all its outputs. Those of this kernel say what they reveal: only
+public data, releases that the ledger covers, an evaluation on the test part, or private data that
+no epsilon covers. What is not covered is removed: whole outputs, or the panels of a figure. Outputs
+that say nothing (printed text, plain values, errors, other kernels) are removed too; --keep-text
+keeps their text. A note stands where something was removed. The notebook itself is left as it is.
+
+Text and code of the notebook are not looked at. docs/sharing.md says more.";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:
@@ -59,6 +74,8 @@ The first bundle compiles Burn again, because the program is optimized as a rele
 pub enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    #[command(after_help = REDACT_EXAMPLES)]
+    Redact(RedactArgs),
     /// Register the kernel with Jupyter.
     #[command(after_help = INSTALL_EXAMPLES)]
     Install(InstallArgs),
@@ -88,6 +105,7 @@ impl Command {
         let done = |()| ExitCode::SUCCESS;
         match self {
             Self::Run(args) => run::run(&args),
+            Self::Redact(args) => redact::redact(&args),
             Self::Install(args) => install::install(&args).map(done),
             Self::Uninstall(args) => install::uninstall(&args).map(done),
             Self::List(args) => install::list(&args).map(done),

@@ -38,7 +38,7 @@ fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
         Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
         None => format!("{kind}_{}", first.method),
     };
-    let reveals = coverage(cells.iter().copied());
+    let reveals = coverage(result);
     let mut drawn = Vec::new();
     // Cells that can't be drawn are still in the table.
     if let Ok(map) = figures::accuracy_heat_map(&figure) {
@@ -55,16 +55,10 @@ fn covered<'a>(mut cells: impl Iterator<Item = &'a CellResult>) -> bool {
     cells.all(|cell| cell.mask != Some(MaskKind::Snip))
 }
 
-/// What the accuracies of these cells reveal: that of the test part if each run has a finite
-/// epsilon that covers it.
-fn coverage<'a>(cells: impl Iterator<Item = &'a CellResult> + Clone) -> Coverage {
-    let finite = |cell: &CellResult| {
-        cell.runs.is_empty() || cell.epsilon_spent().is_some_and(f64::is_finite)
-    };
-    match covered(cells.clone()) && cells.clone().all(finite) {
-        true => Coverage::TestPart,
-        false => Coverage::NotCovered,
-    }
+/// What the accuracies of a grid reveal. Its runs have the seeds 0, 1, …, so whoever knows that can
+/// compute their noise.
+fn coverage(result: &GridResult) -> Coverage {
+    Coverage::without_noise(!result.0.public_data)
 }
 
 /// The part of a heading about epsilon.
@@ -88,5 +82,5 @@ pub(super) fn bundle(result: &GridResult) -> Bundle {
     let notes = result.notes();
     let notes = notes.iter().map(|note| format!("<p>{}</p>", format::html_escape(note)));
     let html = format!("{}\n{}", result.table().html(), notes.collect::<Vec<_>>().join("\n"));
-    Bundle::text(result.to_string()).with_html(html).with_coverage(coverage(result.cells().iter()))
+    Bundle::text(result.to_string()).with_html(html).with_coverage(coverage(result))
 }

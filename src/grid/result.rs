@@ -127,6 +127,8 @@ pub(super) struct Inner {
     pub(super) data: String,
     pub(super) model: String,
     pub(super) test_examples: usize,
+    /// Whether the data are public.
+    pub(super) public_data: bool,
     pub(super) cells: Vec<CellResult>,
     pub(super) seeds: u64,
     /// Number of runs of the grid.

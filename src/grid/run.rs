@@ -260,6 +260,7 @@ impl<'a> Going<'a> {
             data: marked(data.name()),
             model: model.to_owned(),
             test_examples: data.test().len(),
+            public_data: data.public().is_some(),
             cells,
             seeds: grid.seeds,
             all: points * grid.seeds as usize,

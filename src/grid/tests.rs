@@ -50,6 +50,7 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
         data: "toys".into(),
         model: "linear".into(),
         test_examples: 1000,
+        public_data: false,
         all: cells.len() * seeds as usize,
         cells,
         seeds,

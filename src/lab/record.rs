@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::lab::Preview;
 use crate::methods::Plan;
-use crate::show::{Bundle, Coverage, Table, format};
+use crate::show::{Bundle, Coverage, Table, format, run_coverage};
 use crate::train::{Curve, Ending, RunRecord};
 
 /// The settings of a plan and what they cost, as in a preview without a ledger.
@@ -62,47 +62,30 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
     if let Some(warning) = record.curve.divergence() {
         table = table.row(["note".to_owned(), warning.to_string()]);
     }
-    let coverage = match plan.is_private() && plan.not_covered().is_none() {
-        true => Coverage::TestPart,
-        false => Coverage::NotCovered,
-    };
-    table.coverage(coverage).bundle()
+    table.coverage(run_coverage(record)).bundle()
 }
 
-/// The measurements of a run, one row for each point. What is left of those of a private run without
-/// the columns that are not covered is the covered part.
+/// The measurements of a run, one row for each point.
 pub(super) fn curve_bundle(curve: &Curve) -> Bundle {
-    let all = curve_table(curve, true).coverage(Coverage::NotCovered).bundle();
-    let finite = |epsilon: Option<f64>| epsilon.is_some_and(f64::is_finite);
-    match curve.points.iter().all(|point| finite(point.epsilon)) {
-        true => {
-            all.with_covered_part(curve_table(curve, false).coverage(Coverage::TestPart).bundle())
-        }
-        false => all,
-    }
-}
-
-fn curve_table(curve: &Curve, with_not_covered: bool) -> Table {
     let optional = |value: Option<f64>, text: fn(f64) -> String| value.map_or("-".into(), text);
-    let mut head = vec!["step"];
-    head.extend(with_not_covered.then_some("training loss (not covered)"));
-    head.extend(["test accuracy", "epsilon"]);
+    let mut head = vec!["step", "training loss (not covered)", "test accuracy", "epsilon"];
     let adapted = curve.points.iter().any(|point| point.threshold.is_some());
     head.extend(adapted.then_some("clip threshold"));
-    let has_norms =
-        with_not_covered && curve.points.iter().any(|point| point.gradient_norm.is_some());
+    let has_norms = curve.points.iter().any(|point| point.gradient_norm.is_some());
     head.extend(has_norms.then_some("gradient norm (not covered)"));
-    curve.points.iter().fold(Table::new(head), |table, point| {
-        let mut row = vec![format::count(point.step)];
-        let loss = || optional(point.loss, |loss| format::significant(loss, 3));
-        row.extend(with_not_covered.then(loss));
-        row.push(optional(point.test_accuracy, format::percent));
-        row.push(optional(point.epsilon, format::eps));
+    let table = curve.points.iter().fold(Table::new(head), |table, point| {
+        let mut row = vec![
+            format::count(point.step),
+            optional(point.loss, |loss| format::significant(loss, 3)),
+            optional(point.test_accuracy, format::percent),
+            optional(point.epsilon, format::eps),
+        ];
         row.extend(adapted.then(|| optional(point.threshold, |t| format::significant(t, 3))));
         let norm = || optional(point.gradient_norm, |norm| format::significant(norm, 3));
         row.extend(has_norms.then(norm));
         table.row(row)
-    })
+    });
+    table.coverage(Coverage::NotCovered).bundle()
 }
 
 impl fmt::Display for Plan {

@@ -52,6 +52,7 @@ pub use chart::{Chart, NOT_COVERED, Panel};
 pub use coverage::Coverage;
 pub use figure::Figure;
 pub use live::LiveDisplay;
+pub(crate) use observed::run_coverage;
 pub use observed::{LiveRun, replay, run_figure, run_files};
 pub use run::{RunCurve, run_bundle, run_chart, run_line};
 pub use series::Series;

@@ -3,7 +3,7 @@
 use super::{Bundle, Coverage, LiveDisplay, RunCurve, display, run_bundle, run_chart, sink};
 use crate::Error;
 use crate::methods::Plan;
-use crate::train::{Curve, Observer, Progress, Run};
+use crate::train::{Curve, Observer, Progress, Run, RunRecord};
 use std::time::Duration;
 
 /// Frames of a replay and the time that each is shown.
@@ -103,7 +103,7 @@ fn live_curve(progress: &Progress<'_>) -> RunCurve {
         steps_taken: progress.step as f64,
         seconds: Some(progress.seconds),
         warning: warnings(progress.plan, warning),
-        ..run_curve(progress.plan, curve, coverage(progress.plan, false))
+        ..run_curve(progress.plan, curve, Coverage::Unmarked)
     }
 }
 
@@ -123,7 +123,7 @@ fn finished_curve(run: &Run) -> RunCurve {
             plan,
             warning.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
         ),
-        ..run_curve(plan, run.curve(), run_coverage(run))
+        ..run_curve(plan, run.curve(), run_coverage(record))
     }
 }
 
@@ -149,19 +149,17 @@ fn run_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunCurve {
     }
 }
 
-/// What a run with this plan reveals of its data, apart from its loss. `public` says whether a run
-/// without privacy is known to depend on public data only.
-fn coverage(plan: &Plan, public: bool) -> Coverage {
-    match plan.is_private() {
-        true if plan.not_covered().is_some() => Coverage::NotCovered,
-        true => Coverage::TestPart,
-        false => Coverage::without_noise(!public),
+/// What a run reveals of its data, apart from its loss.
+pub(crate) fn run_coverage(record: &RunRecord) -> Coverage {
+    // In study mode, whoever knows the seed can compute the noise.
+    let plan = &record.plan;
+    let is_noisy = plan.is_private() && plan.not_covered().is_none() && plan.seed().is_none();
+    match (record.is_public(), is_noisy && record.epsilon.is_some(), record.public_test) {
+        (true, ..) => Coverage::Public,
+        (false, false, _) => Coverage::NotCovered,
+        (false, true, true) => Coverage::Covered,
+        (false, true, false) => Coverage::TestPart,
     }
-}
-
-/// What the accuracies of a run reveal of its data.
-pub(crate) fn run_coverage(run: &Run) -> Coverage {
-    coverage(run.plan(), run.model().provenance().public_data().is_some())
 }
 
 #[cfg(test)]

@@ -116,6 +116,8 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
         .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
     loss = match curve.private {
+        // The badge says what holds for private data.
+        true if curve.coverage == Coverage::Public => loss.not_covered().coverage(Coverage::Public),
         true => loss.not_covered(),
         false => loss.coverage(curve.coverage),
     };
@@ -287,10 +289,12 @@ mod tests {
         let unknown = RunCurve { coverage: Coverage::Unmarked, ..curve() };
         let part = run_bundle("r", &unknown, true).covered_part.expect("the epsilon");
         assert!(!part.text.contains("accuracy"));
-        // A run without privacy on public data shows all.
-        let public = RunCurve { coverage: Coverage::Public, private: false, ..RunCurve::default() };
-        let whole = run_bundle("r", &public, true);
-        assert!(whole.coverage == Coverage::Public && whole.covered_part.is_none());
+        // On public data, all may be shown.
+        for private in [false, true] {
+            let public = RunCurve { coverage: Coverage::Public, private, ..curve() };
+            let whole = run_bundle("r", &public, true);
+            assert!(whole.coverage == Coverage::Public && whole.covered_part.is_none());
+        }
     }
 
     #[test]

@@ -238,6 +238,7 @@ fn fit_charged(
         warm_start: false,
         public_start: None,
         public_test: data.has_public_test(),
+        public_data: data.public().is_some(),
         own_module: model.is_user_module(),
         charged: Some(Charged::under(entry.run(), data)),
         ending: match steps == plan.steps() {

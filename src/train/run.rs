@@ -83,6 +83,10 @@ pub struct RunRecord {
     /// runs without a record of it.
     #[serde(default)]
     pub public_test: bool,
+    /// The data are [public](crate::data::Dataset::public): drawn by code, or declared to be. As
+    /// for the start, this comes from the present call.
+    #[serde(default)]
+    pub public_data: bool,
     /// The model is a user-defined module, whose guarantee depends on its code.
     #[serde(default)]
     pub own_module: bool,
@@ -152,6 +156,11 @@ impl RunRecord {
         Self { warm_start, public_start: public.map(<[_]>::to_vec), ..self }
     }
 
+    /// Whether the run depends on public data only.
+    pub(crate) fn is_public(&self) -> bool {
+        self.public_data && (!self.warm_start || self.public_start.is_some())
+    }
+
     /// All releases of the run, in chronological order.
     pub fn events(&self) -> Vec<Event> {
         self.released.events()
@@ -218,7 +227,10 @@ impl Run {
     pub(crate) fn started_from(&self, start: &Provenance, data: &Dataset) -> Self {
         let Inner { record, model, mask, touched, warnings, .. } = &*self.0;
         Self(Arc::new(Inner {
-            record: record.clone().started_from(start),
+            record: RunRecord {
+                public_data: data.public().is_some(),
+                ..record.clone().started_from(start)
+            },
             model: model.with_provenance(start::provenance_after(
                 start,
                 &record.plan,

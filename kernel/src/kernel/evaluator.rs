@@ -169,7 +169,8 @@ impl Worker {
                 if !shown.is_empty() {
                     current.publish(
                         "execute_result",
-                        json!({ "execution_count": count, "data": shown, "metadata": {} }),
+                        json!({ "execution_count": count, "data": shown,
+                            "metadata": { "epsilab": { "coverage": "unmarked" } } }),
                     );
                     if stored && let Some(text) = shown.get("text/plain").and_then(Value::as_str) {
                         history.set_output(count, text);

@@ -38,6 +38,18 @@ impl Notebook {
     /// # Errors
     /// No such file, not a notebook, a format other than 4, or a notebook for another kernel.
     pub fn read(path: &Path) -> Result<Self> {
+        let mut notebook = Self::saved(path)?;
+        check_kernel(&notebook.json, path)?;
+        notebook.complete();
+        Ok(notebook)
+    }
+
+    /// Reads the notebook at `path` as it was saved, with its outputs, from whatever kernel they
+    /// are.
+    ///
+    /// # Errors
+    /// No such file, not a notebook, or a format other than 4.
+    pub fn saved(path: &Path) -> Result<Self> {
         let shown = path.display();
         let wrong = |what: &str, why: String| {
             Error::new(ErrorKind::Notebook, format!("{shown} {what}"), why)
@@ -59,10 +71,7 @@ impl Notebook {
                 .fix("if an editor or a merge damaged it, take an older version of the file")
         })?;
         check_format(&json, &wrong)?;
-        check_kernel(&json, path)?;
-        let mut notebook = Self { json };
-        notebook.complete();
-        Ok(notebook)
+        Ok(Self { json })
     }
 
     /// The notebook as JSON of nbformat 4.
@@ -128,10 +137,15 @@ impl Notebook {
 
     /// The text of the file, as Jupyter writes it: sorted keys, one space of indent.
     pub fn to_text(&self) -> Result<String> {
+        Self::text(&self.json)
+    }
+
+    /// The text of a file with this notebook.
+    pub fn text(notebook: &Value) -> Result<String> {
         let mut bytes = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
         let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
-        serde::Serialize::serialize(&sorted(&self.json), &mut writer)
+        serde::Serialize::serialize(&sorted(notebook), &mut writer)
             .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))?;
         bytes.push(b'\n');
         String::from_utf8(bytes)

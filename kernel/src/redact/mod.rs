@@ -1,0 +1,203 @@
+//! The command `redact`: copies of notebooks without what no epsilon covers.
+
+mod copy;
+mod rules;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::html;
+use crate::run::notebook::{Notebook, write_whole};
+use copy::Copy;
+use rules::Rules;
+
+/// Copy notebooks without what no epsilon covers, or check that nothing of it is left.
+#[derive(clap::Args, Debug)]
+pub struct RedactArgs {
+    /// The notebooks (.ipynb), with their outputs.
+    #[arg(value_name = "NB", required = true)]
+    pub notebooks: Vec<PathBuf>,
+    /// Write nothing, list what would be removed, and exit with 1 if there is something.
+    #[arg(long)]
+    pub check: bool,
+    /// Keep text that nobody has marked: what cells print, plain values and errors.
+    #[arg(long)]
+    pub keep_text: bool,
+    /// Also remove evaluations on the test part, which the epsilon of a run does not protect.
+    #[arg(long)]
+    pub no_test_part: bool,
+    /// Write DIR/NB.ipynb [default: NB.redacted.ipynb beside NB].
+    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    pub out: Option<PathBuf>,
+    /// Also write the copy as an HTML page.
+    #[arg(long, conflicts_with = "check")]
+    pub html: bool,
+}
+
+/// Redacts or checks the notebooks, one after the other. A notebook that fails does not stop the
+/// others. The exit code is 1 if one failed or, with `--check`, if something must be removed.
+///
+/// # Errors
+/// None: errors of single notebooks are printed.
+pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
+    let mut is_fine = true;
+    for path in &args.notebooks {
+        match one(path, args) {
+            Ok(fine) => is_fine &= fine,
+            Err(error) => {
+                eprintln!("error: {error}");
+                is_fine = false;
+            }
+        }
+    }
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Redacts or checks a notebook; false if it does not pass the check.
+fn one(path: &Path, args: &RedactArgs) -> Result<bool> {
+    let notebook = Notebook::saved(path)?;
+    let rules = Rules { keep_text: args.keep_text, without_test_part: args.no_test_part };
+    let copy = Copy::of(notebook.json(), rules);
+    if args.check {
+        println!("{}", report(path, &copy, "must be removed"));
+        return Ok(!copy.is_changed());
+    }
+    let target = target(path, args.out.as_deref())?;
+    let text = Notebook::text(&copy.notebook)?;
+    write_whole(&target, &text)?;
+    println!("{}", report(path, &copy, "removed"));
+    eprintln!("wrote {}", target.display());
+    if args.html {
+        let page = target.with_extension("html");
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = path.parent().unwrap_or(Path::new(""));
+        write_whole(&page, &html::page(&copy.notebook, &name, folder))?;
+        eprintln!("wrote {}", page.display());
+    }
+    Ok(true)
+}
+
+/// Where the copy is written: never over the notebook itself.
+fn target(path: &Path, out: Option<&Path>) -> Result<PathBuf> {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let Some(folder) = out else {
+        return Ok(path.with_file_name(format!("{stem}.redacted.ipynb")));
+    };
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
+    let target = folder.join(format!("{stem}.ipynb"));
+    let same = |there: PathBuf| path.canonicalize().is_ok_and(|real| real == there);
+    if target.canonicalize().is_ok_and(same) {
+        return Err(Error::new(
+            ErrorKind::Setting,
+            format!("--out {} is the notebook's own folder", folder.display()),
+            "the copy would be written over the notebook, and what is removed would be lost",
+        )
+        .fix("name another folder, or leave `--out` away"));
+    }
+    Ok(target)
+}
+
+/// What was removed from each cell and in total, and what the reader should know.
+fn report(path: &Path, copy: &Copy, verb: &str) -> String {
+    let mut lines: Vec<String> =
+        copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}")).collect();
+    if copy.had_widgets {
+        lines.push("  the saved state of widgets".into());
+    }
+    let total = match copy.is_changed() {
+        false => format!("{}: nothing {verb}", path.display()),
+        true => format!("{}: {verb}: {}", path.display(), copy.total()),
+    };
+    lines.insert(0, total);
+    if copy.is_unmarked {
+        lines.push(
+            "note: no output says what it reveals. The notebook was run by another kernel or an \
+             older version; run it again with this one"
+                .into(),
+        );
+    }
+    if copy.test_parts > 0 {
+        lines.push(format!(
+            "note: {} left with evaluations on the test part. The epsilon of a run protects the \
+             training part only; --no-test-part removes them",
+            match copy.test_parts {
+                1 => "1 output is".to_owned(),
+                n => format!("{n} outputs are"),
+            }
+        ));
+    }
+    if !copy.study_mode.is_empty() {
+        lines.push(format!(
+            "warning: study mode in {}: whoever knows the seed can compute the noise, and the \
+             notebook's code may show it",
+            copy.study_mode.join(", ")
+        ));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn args(path: &Path) -> RedactArgs {
+        RedactArgs {
+            notebooks: vec![path.to_owned()],
+            check: false,
+            keep_text: false,
+            no_test_part: false,
+            out: None,
+            html: true,
+        }
+    }
+
+    fn written(folder: &Path) -> PathBuf {
+        let stream = json!({ "output_type": "stream", "name": "stdout", "text": ["secret\n"] });
+        let notebook = json!({ "nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [
+            { "cell_type": "code", "id": "a", "source": ["1"], "metadata": {},
+              "execution_count": 1, "outputs": [stream] },
+        ] });
+        let path = folder.join("a.ipynb");
+        std::fs::write(&path, notebook.to_string()).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_notebook_fails_the_check_and_its_copy_passes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = written(folder.path());
+        let before = std::fs::read(&path).unwrap();
+        let check = |path: &Path| one(path, &RedactArgs { check: true, ..args(path) }).unwrap();
+        assert!(!check(&path));
+        assert!(one(&path, &args(&path)).unwrap());
+        let copy = folder.path().join("a.redacted.ipynb");
+        assert!(check(&copy));
+        assert_eq!(std::fs::read(&path).unwrap(), before, "the notebook itself is left alone");
+        for name in ["a.redacted.ipynb", "a.redacted.html"] {
+            let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            assert!(!text.contains("secret") && text.contains("removed before"), "{name}");
+        }
+        assert!(one(&path, &RedactArgs { check: true, keep_text: true, ..args(&path) }).unwrap());
+    }
+
+    #[test]
+    fn the_notebook_is_never_overwritten_and_bad_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = written(folder.path());
+        let out = Some(folder.path().join("."));
+        let error = one(&path, &RedactArgs { out, ..args(&path) }).unwrap_err().to_string();
+        assert!(error.contains("own folder") && error.contains("--out"), "{error}");
+        let bad = folder.path().join("bad.ipynb");
+        std::fs::write(&bad, "{").unwrap();
+        let error = one(&bad, &args(&bad)).unwrap_err().to_string();
+        assert!(error.contains("bad.ipynb is not a notebook"), "{error}");
+        // The others are redacted all the same.
+        let both = RedactArgs { notebooks: vec![bad, path.clone()], ..args(&path) };
+        assert_eq!(redact(&both).unwrap(), ExitCode::FAILURE);
+        assert!(folder.path().join("a.redacted.ipynb").exists());
+    }
+}

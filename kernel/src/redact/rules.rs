@@ -1,0 +1,277 @@
+//! What is left of one output of a notebook.
+
+use epsilab::show::Coverage;
+use serde_json::{Map, Value, json};
+
+use crate::run::notebook::{lines_of, text_of};
+
+/// What may stay beside outputs that are public or covered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Text that nobody has marked: what cells print, plain values, errors.
+    pub keep_text: bool,
+    /// No evaluations on the test part.
+    pub without_test_part: bool,
+}
+
+/// An output after redaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redacted {
+    /// What is left, if anything.
+    pub left: Option<Value>,
+    /// What was removed, if anything.
+    pub removed: Option<Removed>,
+    /// What is left contains an evaluation on the test part.
+    pub has_test_part: bool,
+    /// What is left is of a run in study mode.
+    pub has_study_mode: bool,
+}
+
+/// What was removed of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Removed {
+    /// A figure.
+    Figure,
+    /// The panels of a figure, or the columns of a table, that are not covered.
+    Part,
+    /// A table, or other HTML.
+    Table,
+    /// This number of lines of text.
+    Text(usize),
+    /// An error message.
+    Error,
+}
+
+impl Rules {
+    /// Applies the rules to an output in the form of nbformat 4.
+    pub fn apply(&self, output: &Value) -> Redacted {
+        match output["output_type"].as_str() {
+            Some("stream") => {
+                self.text(output, Removed::Text(text_of(&output["text"]).lines().count()))
+            }
+            Some("error") => self.text(output, Removed::Error),
+            Some("display_data" | "execute_result") => self.bundle(output),
+            // Of a later format, or damaged.
+            _ => Redacted::nothing(Removed::Text(1)),
+        }
+    }
+
+    fn text(&self, output: &Value, removed: Removed) -> Redacted {
+        match self.keep_text {
+            true => Redacted::whole(output.clone(), Coverage::Unmarked),
+            false => Redacted::nothing(removed),
+        }
+    }
+
+    fn bundle(&self, output: &Value) -> Redacted {
+        let coverage = Coverage::of_metadata(&output["metadata"]);
+        let removed = kind(&output["data"]);
+        if self.allows(coverage) {
+            let metadata = metadata(&output["metadata"], coverage);
+            return Redacted::whole(with(output, &output["data"], metadata), coverage);
+        }
+        let part = &output["metadata"]["epsilab"]["covered_part"];
+        let of_part = Coverage::of_metadata(&part["metadata"]);
+        if coverage == Coverage::NotCovered && part["data"].is_object() && self.allows(of_part) {
+            let metadata = metadata(&part["metadata"], of_part);
+            let left = with(output, &stored(&part["data"]), metadata);
+            return Redacted { removed: Some(Removed::Part), ..Redacted::whole(left, of_part) };
+        }
+        // An unmarked figure may show anything; its text can be read by whoever keeps it.
+        let plain = text_of(&output["data"]["text/plain"]);
+        if coverage == Coverage::Unmarked && self.keep_text && !plain.is_empty() {
+            let data = json!({ "text/plain": lines_of(&plain) });
+            let is_text = output["data"].as_object().is_some_and(|data| data.len() == 1);
+            let left = with(output, &data, metadata(&Value::Null, coverage));
+            let removed = (!is_text).then_some(removed);
+            return Redacted { removed, ..Redacted::whole(left, coverage) };
+        }
+        Redacted::nothing(removed)
+    }
+
+    fn allows(&self, coverage: Coverage) -> bool {
+        match coverage {
+            Coverage::Public | Coverage::Covered => true,
+            Coverage::TestPart => !self.without_test_part,
+            Coverage::Unmarked | Coverage::NotCovered => false,
+        }
+    }
+}
+
+impl Redacted {
+    fn nothing(removed: Removed) -> Self {
+        let (left, removed) = (None, Some(removed));
+        Self { left, removed, has_test_part: false, has_study_mode: false }
+    }
+
+    fn whole(left: Value, coverage: Coverage) -> Self {
+        let text = text_of(&left["data"]["text/plain"]);
+        Self {
+            has_test_part: coverage == Coverage::TestPart,
+            has_study_mode: coverage != Coverage::Public && text.contains("study mode"),
+            left: Some(left),
+            removed: None,
+        }
+    }
+}
+
+/// The output with these data and metadata and nothing else that it may have had.
+fn with(output: &Value, data: &Value, metadata: Value) -> Value {
+    let mut left = json!({ "output_type": output["output_type"], "data": data,
+        "metadata": metadata });
+    if output["output_type"] == "execute_result" {
+        left["execution_count"] = output["execution_count"].clone();
+    }
+    left
+}
+
+/// The metadata that stay: the coverage and the sizes of pictures. Others could hold anything, such
+/// as the part of a figure that was removed.
+fn metadata(metadata: &Value, coverage: Coverage) -> Value {
+    let mut left = Map::new();
+    left.insert("epsilab".into(), json!({ "coverage": coverage.name() }));
+    for (mime, about) in metadata.as_object().into_iter().flatten() {
+        let mut size = Map::new();
+        for side in ["width", "height"] {
+            size.extend(about[side].as_u64().map(|length| (side.to_owned(), length.into())));
+        }
+        if mime.starts_with("image/") && !size.is_empty() {
+            left.insert(mime.clone(), size.into());
+        }
+    }
+    left.into()
+}
+
+/// A MIME bundle as notebooks store it: text as lists of lines.
+fn stored(data: &Value) -> Value {
+    let lines = |(mime, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) if !mime.starts_with("image/png") => lines_of(text),
+            other => other.clone(),
+        };
+        (mime.clone(), value)
+    };
+    data.as_object().into_iter().flatten().map(lines).collect::<Map<_, _>>().into()
+}
+
+/// What an output is, for the summary.
+fn kind(data: &Value) -> Removed {
+    let has = |part: &str| {
+        data.as_object().is_some_and(|data| data.keys().any(|mime| mime.contains(part)))
+    };
+    if has("image/") || has("vega") {
+        Removed::Figure
+    } else if has("html") {
+        Removed::Table
+    } else {
+        Removed::Text(text_of(&data["text/plain"]).lines().count().max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRICT: Rules = Rules { keep_text: false, without_test_part: false };
+    const TEXT: Rules = Rules { keep_text: true, without_test_part: false };
+
+    fn shown(coverage: &Value) -> Value {
+        json!({ "output_type": "display_data",
+            "data": { "text/plain": ["secret 1\n", "secret 2"], "image/svg+xml": ["<svg/>"] },
+            "metadata": { "epsilab": { "coverage": coverage },
+                "image/png": { "width": 3, "note": "secret" }, "other": "secret" } })
+    }
+
+    #[test]
+    fn only_public_and_covered_outputs_stay() {
+        for (name, stays) in [
+            ("public", true),
+            ("covered", true),
+            ("test_part", true),
+            ("unmarked", false),
+            ("not_covered", false),
+        ] {
+            let redacted = STRICT.apply(&shown(&name.into()));
+            assert_eq!(redacted.left.is_some(), stays, "{name}");
+            assert_eq!(redacted.removed, (!stays).then_some(Removed::Figure), "{name}");
+            assert_eq!(redacted.has_test_part, name == "test_part");
+        }
+        let without = Rules { without_test_part: true, ..STRICT };
+        assert!(without.apply(&shown(&"test_part".into())).left.is_none());
+        assert!(without.apply(&shown(&"covered".into())).left.is_some());
+    }
+
+    #[test]
+    fn a_coverage_that_is_misspelled_counts_as_unmarked() {
+        for wrong in [json!("Public "), json!("PUBLIC"), json!(3), json!(null), json!(["public"])] {
+            assert_eq!(STRICT.apply(&shown(&wrong)).left, None, "{wrong}");
+        }
+        let bare = json!({ "output_type": "execute_result", "data": { "text/plain": "7" },
+            "execution_count": 2 });
+        assert_eq!(STRICT.apply(&bare).removed, Some(Removed::Text(1)));
+        assert_eq!(STRICT.apply(&json!({ "output_type": "new" })).left, None);
+        assert_eq!(STRICT.apply(&json!(7)).left, None);
+    }
+
+    #[test]
+    fn text_stays_if_asked_for_but_never_an_unmarked_figure() {
+        let stream = json!({ "output_type": "stream", "name": "stdout", "text": ["a\n", "b\n"] });
+        assert_eq!(STRICT.apply(&stream).removed, Some(Removed::Text(2)));
+        assert_eq!(TEXT.apply(&stream).left, Some(stream));
+        let error = json!({ "output_type": "error", "ename": "E", "evalue": "7",
+            "traceback": ["7"] });
+        assert_eq!(STRICT.apply(&error).removed, Some(Removed::Error));
+        assert_eq!(TEXT.apply(&error).removed, None);
+        let figure = TEXT.apply(&shown(&"unmarked".into()));
+        assert_eq!(figure.removed, Some(Removed::Figure));
+        let left = figure.left.unwrap();
+        assert_eq!(left["data"], json!({ "text/plain": ["secret 1\n", "secret 2"] }));
+        // What is known not to be covered goes, text or not.
+        assert_eq!(TEXT.apply(&shown(&"not_covered".into())).left, None);
+    }
+
+    #[test]
+    fn a_covered_part_takes_the_place_of_the_whole_unless_it_claims_too_much() {
+        let with_part = |part: Value| {
+            let mut output = shown(&"not_covered".into());
+            output["metadata"]["epsilab"]["covered_part"] = part;
+            output
+        };
+        let part = |coverage: &str| {
+            json!({ "data": { "text/plain": "left\nover", "image/svg+xml": "<svg>left</svg>" },
+                "metadata": { "epsilab": { "coverage": coverage,
+                    "covered_part": { "data": { "text/plain": "secret" } } } } })
+        };
+        let redacted = STRICT.apply(&with_part(part("test_part")));
+        assert_eq!((redacted.removed, redacted.has_test_part), (Some(Removed::Part), true));
+        let left = redacted.left.unwrap();
+        assert_eq!(left["data"]["text/plain"], json!(["left\n", "over"]));
+        assert!(!left.to_string().contains("secret"), "{left}");
+        for wrong in ["not_covered", "unmarked", "?"] {
+            assert_eq!(STRICT.apply(&with_part(part(wrong))).left, None, "{wrong}");
+        }
+        for wrong in [json!(null), json!("x"), json!({ "data": "secret" })] {
+            assert_eq!(STRICT.apply(&with_part(wrong)).left, None);
+        }
+        // A part does not make an unmarked output better.
+        let mut unmarked = with_part(part("covered"));
+        unmarked["metadata"]["epsilab"]["coverage"] = json!("unmarked");
+        assert_eq!(STRICT.apply(&unmarked).left, None);
+    }
+
+    #[test]
+    fn metadata_of_what_stays_are_coverage_and_sizes() {
+        let left = STRICT.apply(&shown(&"covered".into())).left.unwrap();
+        let expected = json!({ "epsilab": { "coverage": "covered" }, "image/png": { "width": 3 } });
+        assert_eq!(left["metadata"], expected);
+    }
+
+    #[test]
+    fn study_mode_is_noticed_where_the_data_are_not_public() {
+        let mut run = shown(&"covered".into());
+        run["data"]["text/plain"] = json!(["DP-SGD on mnist (study mode)\n"]);
+        assert!(STRICT.apply(&run).has_study_mode);
+        run["metadata"]["epsilab"]["coverage"] = json!("public");
+        assert!(!STRICT.apply(&run).has_study_mode);
+    }
+}
