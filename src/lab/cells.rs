@@ -5,7 +5,9 @@ use crate::data::{Augment, Dataset, Examples, PublicData, Vocabulary};
 use crate::device::DeviceSpec;
 use crate::engine::{AutoExecutor, ClipShares, Executor, GradientNorms, Proof};
 use crate::grid::{Grid, GridResult};
-use crate::lab::{BudgetView, Checked, LedgerView, Preview, Runs, Statement, record};
+use crate::lab::{
+    BudgetView, Checked, Guide, LedgerView, Preview, Runs, Scaffold, Statement, record,
+};
 use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
 use crate::methods::{Plan, PrivateSelection, Scaled};
 use crate::nn::{Model, Summary, WeightReport};
@@ -66,6 +68,8 @@ shown!(PrivateSelection, Coverage::Public, |selection| Bundle::prose(selection.t
 shown!(Scaled<Plan>, Coverage::Public, |scaled| Bundle::prose(scaled.to_string()));
 shown!(RunRecord, record::record_bundle);
 shown!(Curve, record::curve_bundle);
+shown!(Guide, Coverage::Public, Guide::bundle);
+shown!(Scaffold, Coverage::Public, Scaffold::bundle);
 shown!(Checked, Coverage::Public, Checked::bundle);
 shown!(LedgerView, Coverage::Public, LedgerView::bundle);
 shown!(BudgetView, Coverage::Public, BudgetView::bundle);

@@ -1,0 +1,139 @@
+//! What there is, and where to start: `lab::help()`, `lab::scaffold(name)`, `lab::examples()`.
+
+mod cells;
+#[cfg(test)]
+mod tests;
+
+pub use cells::scaffold;
+
+use cells::CELLS;
+
+use crate::methods::methods;
+use crate::show::format::html_escape;
+use crate::show::{Bundle, Coverage, Table};
+use std::fmt;
+
+/// The code of a cell to start from: see [`scaffold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scaffold {
+    name: &'static str,
+    code: &'static str,
+}
+
+impl Scaffold {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.name
+    }
+
+    /// The code, to copy into the next cell.
+    pub fn code(&self) -> &str {
+        self.code
+    }
+
+    pub(super) fn bundle(&self) -> Bundle {
+        let style = "margin:0;padding:8px;border:1px solid rgba(128,128,128,0.4)";
+        let html = format!("<pre style=\"{style}\">{}</pre>", html_escape(self.code));
+        Bundle::text(self.code).with_html(html)
+    }
+}
+
+impl fmt::Display for Scaffold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code)
+    }
+}
+
+/// What there is, by task, with the call to begin with: [`help`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guide(());
+
+/// Task and call, in the order of a project.
+const TASKS: [(&str, &str); 18] = [
+    ("data that need no file", "data::glyphs()?, data::patterns()?, data::sentences()?"),
+    ("known data sets", "data::mnist()?, fashion_mnist, cifar10, cifar100, ag_news"),
+    ("your own data", "data::image_folder, tar_shards, csv, from_vecs, text_csv, from_texts"),
+    ("a model", "models::papernot_cnn(&data).build()?, wide_resnet, resnet18, bilstm, mlp, ..."),
+    ("your own model", "models::sequential(&data, layers![...]), Model::custom(...)"),
+    ("is it computed right?", "model.prove(&data)?"),
+    ("what will it cost?", "method.preview(&data)?, figures::epsilon_vs_delta(&plan)?"),
+    ("train", "method.train(&model, &data)?"),
+    ("what is guaranteed?", "run.statement()"),
+    ("look at a run", "run.show(), run.record(), run.curve()"),
+    ("masks and saliencies", "Synflow::keep(0.3).mask(&model)?, RandomMask, DpSnip, MagnitudeMask"),
+    ("settings, found privately", "Tuning::new(method).public(&drawn), PrivateSelection"),
+    (
+        "many runs in a table",
+        "Grid::new(method).epsilon([1.0, 3.0]).seeds(3).run(&builder, &data)?",
+    ),
+    ("on a cluster", "grid.on(Slurm::new().partition(\"main\"))"),
+    ("attack a method", "audit::method_named(\"dp-sgd\", &options)?.run()?"),
+    ("what was spent", "lab::ledger()?, lab::budget(&data, epsilon, delta)?"),
+    ("earlier runs", "lab::runs()?, lab::last_run()"),
+    ("keep a figure or its numbers", "figure.save(\"a.svg\")?, .table(), .save(\"a.csv\")?"),
+];
+
+/// A table of what there is, by task, and of the cells that [`scaffold`] writes.
+pub fn help() -> Guide {
+    Guide(())
+}
+
+impl Guide {
+    /// Tasks and the calls to begin with.
+    pub fn tasks(&self) -> Table {
+        TASKS.iter().fold(Table::new(["task", "begin with"]), |table, (task, call)| {
+            table.row([*task, *call])
+        })
+    }
+
+    /// The cells of [`scaffold`].
+    pub fn cells(&self) -> Table {
+        let table = Table::new(["cell", "what it does"]).caption("lab::scaffold(\"...\")?");
+        CELLS.iter().fold(table, |table, cell| table.row([cell.name, cell.about]))
+    }
+
+    /// The methods with their sources.
+    pub fn methods(&self) -> Table {
+        let table = Table::new(["method", "what it is"]).caption("Methods");
+        methods()
+            .iter()
+            .map(|method| method.recipe())
+            .fold(table, |table, recipe| table.row([recipe.name, recipe.summary]))
+    }
+
+    fn tables(&self) -> [Table; 3] {
+        [self.tasks(), self.methods(), self.cells()]
+    }
+
+    pub(super) fn bundle(&self) -> Bundle {
+        let html: Vec<String> = self.tables().iter().map(Table::html).collect();
+        Bundle::text(self.to_string()).with_html(html.join("\n"))
+    }
+}
+
+impl fmt::Display for Guide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [tasks, methods, cells] = self.tables().map(|table| table.text());
+        write!(f, "{tasks}\n\n{methods}\n\n{cells}")
+    }
+}
+
+/// The notebooks and what each is about. `epsilab notebooks` writes them to a folder.
+const NOTEBOOKS: [(&str, &str); 9] = [
+    ("01_first_private_model", "train, look, and read what is guaranteed"),
+    ("02_what_does_epsilon_mean", "epsilon, delta, accountants, attacks"),
+    ("03_masks_and_saliencies", "random, Synflow and DP-SNIP masks"),
+    ("04_dp_ssgd", "pre-pruning and gradient dropping"),
+    ("05_auto_dp_sgd", "a published method without a guarantee, and its sound variant"),
+    ("06_backpropagation_clipping", "bounds on inputs and upstream gradients"),
+    ("07_audit_it_yourself", "attacks that refute wrong claims"),
+    ("08_five_lessons", "batch size, rate and clip norm, normalisation, width"),
+    ("09_transfer_learning", "starting from a model that public data trained"),
+];
+
+/// The notebooks of the course as a table.
+pub fn examples() -> Table {
+    let caption = "Notebooks: in notebooks/ of the project, or written by `epsilab notebooks`";
+    let table = Table::new(["notebook", "about"]).caption(caption).coverage(Coverage::Public);
+    NOTEBOOKS.iter().fold(table, |table, (name, about)| table.row([*name, *about]))
+}

@@ -1,0 +1,45 @@
+use super::*;
+
+#[test]
+fn every_method_has_a_cell_that_names_it() {
+    for method in methods() {
+        let name = method.recipe().name;
+        // A method of the tests only.
+        if name == "soft-clip" {
+            continue;
+        }
+        let cell = scaffold(name).unwrap_or_else(|error| panic!("{error}"));
+        assert!(cell.code().contains("train(&model, &data)?"), "{name}");
+    }
+    assert!(scaffold("DP_SSGD").unwrap().code().contains("DpSsgd::new()"));
+}
+
+#[test]
+fn an_unknown_cell_is_refused_with_the_names_that_there_are() {
+    let error = scaffold("dpsgd").unwrap_err().to_string();
+    assert!(
+        error.contains("dpsgd") && error.contains("dp-sgd") && error.contains("grid"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_table_of_notebooks_lists_the_files() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("notebooks");
+    let mut files: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+        .filter_map(|name| name.strip_suffix(".ipynb").map(str::to_owned))
+        .collect();
+    files.sort();
+    assert_eq!(files, NOTEBOOKS.map(|(name, _)| name.to_owned()));
+}
+
+#[test]
+fn help_fits_a_terminal_and_lists_everything() {
+    let text = help().to_string();
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+    for name in ["dp-ssgd", "backprop-clipping", "Synflow", "Slurm", "save("] {
+        assert!(text.contains(name), "{name}");
+    }
+}
