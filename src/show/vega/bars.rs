@@ -87,14 +87,16 @@ pub(in crate::show) fn body(bars: &[Bar<'_>], measure: &Measure<'_>) -> Value {
             "encoding": { "text": { "field": "text" } },
         }),
     ];
-    layers.extend(measure.mark.filter(|mark| mark.is_finite()).map(|mark| {
-        json!({
+    // Behind the bars and their texts.
+    if let Some(mark) = measure.mark.filter(|mark| mark.is_finite()) {
+        let rule = json!({
             "data": { "values": [{ "mark": mark }] },
             "mark": { "type": "rule", "strokeDash": [4, 3], "strokeWidth": 1.25 },
             "encoding": { "x": { "field": "mark", "type": "quantitative" },
                 "y": { "value": 0 }, "y2": { "value": "height" }, "yOffset": { "value": 0 } },
-        })
-    }));
+        });
+        layers.insert(0, rule);
+    }
     json!({
         "data": { "values": values },
         "width": 420,

@@ -1,6 +1,6 @@
 //! Line charts as Vega-Lite specifications.
 
-use super::{hex, lines, merge, page, title};
+use super::{hex, lines, merge, page, round_values, title};
 use crate::show::axis::Unit;
 use crate::show::chart::{Chart, Panel};
 use crate::show::format::{one_line, significant};
@@ -27,12 +27,19 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
     let warning = chart.warning.as_deref().map(|text| format!("Warning: {}", one_line(text)));
     let warning = warning.map_or(Vec::new(), |text| lines(&text, room));
     let head = title(&one_line(&chart.title), &[note, warning].concat());
+    // The same number of lines above all panels, so that their titles stand at the same height.
+    let most = chart.panels.iter().map(|panel| remarks(panel).len()).max().unwrap_or(0);
     let mut panels: Vec<Value> = chart
         .panels
         .iter()
         .enumerate()
         .map(|(i, panel)| {
             let mut view = view(chart, panel, i);
+            if chart.panels.len() > 1 && most > 0 {
+                let mut lines = remarks(panel);
+                lines.resize(most, " ".to_owned());
+                view["title"]["subtitle"] = lines.into();
+            }
             merge(&mut view, json!({ "width": width, "height": height }));
             view
         })
@@ -48,6 +55,9 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
             own_lines.extend(own["subtitle"].as_array().cloned().unwrap_or_default());
             let mut head = head;
             head["subtitle"] = own_lines.into();
+            if let Some(colour) = own.get("subtitleColor") {
+                head["subtitleColor"] = colour.clone();
+            }
             if let Value::Object(members) = &mut only {
                 members.remove("title");
             }
@@ -63,14 +73,17 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
     page(head, body)
 }
 
+/// What stands below the title of a panel.
+fn remarks(panel: &Panel) -> Vec<String> {
+    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", one_line(badge)));
+    badge.into_iter().chain(panel.values_are.as_deref().map(one_line)).collect()
+}
+
 /// One panel: the lines, and the marks of the chart around them.
 fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
-    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", one_line(badge)));
-    let remarks = panel.values_are.as_deref().map(one_line);
-    let mut head =
-        title(&one_line(&panel.label), &badge.iter().cloned().chain(remarks).collect::<Vec<_>>());
+    let mut head = title(&one_line(&panel.label), &remarks(panel));
     let mut look = json!({ "fontSize": 12, "offset": 6 });
-    if badge.is_some() {
+    if panel.badge.is_some() {
         merge(&mut look, json!({ "subtitleColor": hex(palette::BADGE_INK) }));
     }
     merge(&mut head, look);
@@ -93,8 +106,8 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
         |shown: f64| json!({ "condition": { "param": pick, "value": shown }, "value": 0.08 });
     let (x, y) = (x_encoding(chart), y_encoding(panel));
     let tooltip = tooltip(chart, panel);
-    let raw = json!({ "filter": "datum.part == 'raw'" });
-    let mean = json!({ "filter": "datum.part != 'raw'" });
+    let raw = json!({ "filter": "datum.raw" });
+    let mean = json!({ "filter": "!datum.raw" });
     let zoom = json!({ "name": format!("zoom_{number}"), "select": "interval", "bind": "scales" });
     let mut picks = json!({ "name": pick, "select": { "type": "point", "fields": ["series"] } });
     if several {
@@ -108,7 +121,7 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
             "x": x, "y": y, "color": colour, "opacity": opacity(1.0), "detail": { "field": "run" },
             "strokeDash": { "field": "series", "type": "nominal", "sort": null, "legend": legend,
                 "scale": { "domain": names, "range": dashes } },
-            "strokeWidth": { "field": "width", "type": "quantitative", "scale": null },
+            "strokeWidth": { "condition": { "test": "datum.broad", "value": 7 }, "value": 2 },
         },
     })];
     if panel.series.iter().any(|series| series.window().is_some()) {
@@ -135,7 +148,7 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
             "shape": { "field": "series", "type": "nominal", "sort": null,
                 "scale": { "domain": names, "range": shapes }, "legend": legend },
             "opacity": opacity(1.0),
-            "fillOpacity": { "field": "seen", "type": "quantitative", "scale": null },
+            "fillOpacity": { "condition": { "test": "datum.seen", "value": 1 }, "value": 0 },
         },
     }));
     layers.extend(references(panel, &y));
@@ -176,6 +189,10 @@ fn x_encoding(chart: &Chart) -> Value {
         true => json!({ "type": "log", "nice": false }),
         false => json!({ "zero": false, "nice": false }),
     };
+    // Markers at the ends are drawn whole.
+    if chart.panels.iter().flat_map(|panel| &panel.series).any(|series| series.marked) {
+        scale["padding"] = 6.into();
+    }
     if let Some((low, high)) = chart.x_range {
         scale["domain"] = json!([low, high]);
     }
@@ -190,17 +207,21 @@ fn x_encoding(chart: &Chart) -> Value {
 }
 
 fn y_encoding(panel: &Panel) -> Value {
+    let format = if panel.unit.is_percent() { "~%" } else { "~g" };
+    let mut axis = json!({ "title": null, "tickCount": 5, "format": format });
     let mut scale = json!({ "zero": panel.from_zero || panel.unit == Unit::Epsilon });
     if panel.log {
         scale = json!({ "type": "log" });
+        // Labels and grid lines at round values only.
+        let all = || panel.points().map(|point| point.1);
+        let ends = all().reduce(f64::min).zip(all().reduce(f64::max));
+        axis["values"] = ends.map_or(Vec::new(), |(low, high)| round_values(low, high)).into();
     }
     if let Some((low, high)) = panel.y_range {
         scale["domain"] = json!([low, high]);
         scale["nice"] = false.into();
     }
-    let format = if panel.unit.is_percent() { "~%" } else { "~g" };
-    json!({ "field": "y", "type": "quantitative", "scale": scale,
-        "axis": { "title": null, "tickCount": 5, "format": format } })
+    json!({ "field": "y", "type": "quantitative", "scale": scale, "axis": axis })
 }
 
 fn with_field(encoding: &Value, field: &str) -> Value {
@@ -211,12 +232,13 @@ fn with_field(encoding: &Value, field: &str) -> Value {
 
 fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
     let entry = |field: &str, title: &str| json!({ "field": field, "title": title });
+    let at = |title: &str| json!({ "field": "x", "title": title, "type": "quantitative", "format": ".4~g" });
     let x = match chart.x_label.as_str() {
         "" => "x",
         label => label,
     };
     let value = if panel.label.is_empty() { "value".to_owned() } else { one_line(&panel.label) };
-    let mut entries = vec![entry("x", &one_line(x)), entry("value", &value)];
+    let mut entries = vec![at(&one_line(x)), entry("value", &value)];
     if panel.series.len() > 1 {
         entries.insert(0, entry("series", "series"));
     }
@@ -231,18 +253,26 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
     let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && (!chart.x_log || p.0 > 0.0);
     for (i, series) in panel.series.iter().enumerate() {
         let name = one_line(&series.name);
-        let width = if series.broad { 7.0 } else { 2.0 };
         // Points of long lines have tooltips but are too many to be drawn.
-        let seen = if series.marked || series.points.len() <= 40 { 1 } else { 0 };
+        let is_seen = series.marked || series.points.len() <= 40;
         let mut push = |run: usize, part: &str, (x, y): (f64, f64)| {
             let mut value = json!({
-                "series": name, "run": format!("{i} {run}"), "part": part, "x": x, "y": y,
-                "value": panel.value(y), "width": width, "seen": seen,
+                "series": name, "run": format!("{i} {run}"), "x": rounded(x), "y": rounded(y),
+                "value": panel.value(y),
             });
+            // Whatever holds for most points is left out, which halves the specification.
+            let mut mark = |name: &str, applies: bool| {
+                if applies {
+                    value[name] = true.into();
+                }
+            };
+            mark("raw", part == "raw");
+            mark("broad", series.broad);
+            mark("seen", is_seen && part != "raw");
             let at = series.points.iter().position(|p| p.0 == x && p.1 == y);
             if let Some(error) = at.and_then(|at| series.errors.get(at)).filter(|e| **e > 0.0) {
-                value["low"] = (y - error).into();
-                value["high"] = (y + error).into();
+                value["low"] = rounded(y - error).into();
+                value["high"] = rounded(y + error).into();
                 value["value"] = format!("{} ± {}", panel.value(y), significant(*error, 2)).into();
             }
             if let Some(about) = at.and_then(|at| series.about.get(at)) {
@@ -265,6 +295,11 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
         }
     }
     values
+}
+
+/// Six digits: more than a screen shows.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 fn references(panel: &Panel, y: &Value) -> Vec<Value> {

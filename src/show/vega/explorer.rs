@@ -35,7 +35,7 @@ pub(super) fn layers(
     let at = "pow(10, log_x)";
     // The last point of each curve at or before the chosen x.
     let here = json!([
-        { "filter": format!("datum.part != 'raw' && datum.x <= {at} * 1.000001") },
+        { "filter": format!("!datum.raw && datum.x <= {at} * 1.00001") },
         { "window": [{ "op": "row_number", "as": "from_right" }],
           "sort": [{ "field": "x", "order": "descending" }], "groupby": ["series"] },
         { "filter": "datum.from_right == 1" },
@@ -58,6 +58,16 @@ pub(super) fn layers(
               "encoding": { "text": { "field": "label" }, "y": { "value": "height" } } },
         ],
     });
+    // The lines below are kept away from the text by a halo.
+    let mut text = json!({
+        "mark": { "type": "text", "align": "right", "baseline": "top", "fontSize": 12,
+            "fontWeight": "bold" },
+        "encoding": { "text": { "field": "reading" }, "color": colour, "x": { "value": "width" },
+            "y": { "field": "down", "type": "quantitative", "scale": null } },
+    });
+    let mut halo = text.clone();
+    merge(&mut halo["mark"], json!({ "stroke": hex(palette::CARD), "strokeWidth": 5 }));
+    text["mark"]["strokeWidth"] = 0.into();
     let mut reading = json!({ "transform": here });
     merge(
         &mut reading,
@@ -66,12 +76,8 @@ pub(super) fn layers(
                 { "mark": { "type": "point", "filled": false, "size": 90, "strokeWidth": 2,
                     "clip": true },
                   "encoding": { "x": x, "y": y, "color": colour } },
-                { "mark": { "type": "text", "align": "right", "baseline": "top", "fontSize": 12,
-                    "fontWeight": "bold" },
-                  "encoding": { "text": { "field": "reading" }, "color": colour,
-                    "x": { "value": "width" },
-                    "y": { "field": "down", "type": "quantitative", "scale": null } } },
-            ],
+                halo, text,
+        ],
         }),
     );
     Some((parameter, vec![rule, reading]))

@@ -62,8 +62,9 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
         { "calculate": format!("{is_above} ? datum.count : 0"), "as": "kept" },
         { "aggregate": [{ "op": "sum", "field": "kept", "as": "kept" },
             { "op": "sum", "field": "count", "as": "all" }], "groupby": ["panel"] },
-        { "calculate": format!("format(datum.kept / max(1, datum.all), '.1%') + ' {}, ' + \
-            format(datum.kept, ',') + ' of ' + format(datum.all, ',')", threshold.above),
+        { "calculate": "format(datum.kept / max(1, datum.all), '.1%') + ' at or above ' + \
+            format(threshold_edges[threshold_bin], '.3~g') + ': ' + format(datum.kept, ',') + \
+            ' of ' + format(datum.all, ',')",
           "as": "label" },
     ]);
     let x = json!({ "field": "from", "type": "quantitative",
@@ -112,8 +113,7 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
         "params": [
             { "name": "threshold_edges", "value": edges },
             { "name": "threshold_bin", "value": start, "bind": { "input": "range", "min": 0,
-                "max": BINS, "step": 1, "name": format!("threshold of the {} (bin): ",
-                threshold.name) } },
+                "max": BINS, "step": 1, "name": format!("threshold of the {}: ", threshold.name) } },
         ],
         "data": { "values": values },
     });

@@ -84,7 +84,7 @@ pub fn kept(mask: &Mask) -> Figure {
             row: &all_names[i],
             kind: "kept",
             value: Some(tensor.density()),
-            text: format!("{share}  {count}"),
+            text: format!("{share}, {count}"),
         })
         .collect();
     let measure = Measure {
