@@ -5,6 +5,7 @@ mod cells;
 mod check;
 mod clip_shares;
 mod drawn_prior;
+mod evaluation;
 mod exercises;
 mod guide;
 mod ledger;
