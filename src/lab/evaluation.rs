@@ -83,8 +83,8 @@ impl Model {
     /// The predictions for the test part of `data`, as [`Run::predictions`].
     ///
     /// # Guarantee
-    /// None, unless the parameters depend on public data only: a model does not know what released
-    /// it. For the model of a private run ask the run.
+    /// That of the parameters. A model does not know whether a private run released it, so for
+    /// parameters that may depend on private data the coverage is not stated: ask the run instead.
     ///
     /// # Errors
     /// As [`Run::predictions`].
@@ -140,15 +140,15 @@ impl Model {
 
 /// What the parameters of a model reveal, as far as it knows.
 fn of_parameters(model: &Model) -> Coverage {
-    Coverage::without_noise(model.provenance().public_data().is_none())
+    Coverage::of_parameters(model.provenance())
 }
 
 /// What the parameters of a run's model reveal.
-pub(super) fn parameters_of(run: &Run) -> Coverage {
-    let covered = !matches!(run.badge(), Badge::None(_));
-    match of_parameters(&run.model()) {
-        Coverage::NotCovered if covered => Coverage::Covered,
-        other => other,
+fn parameters_of(run: &Run) -> Coverage {
+    match (of_parameters(&run.model()), run.badge()) {
+        (Coverage::Public, _) => Coverage::Public,
+        (_, Badge::None(_)) => Coverage::NotCovered,
+        _ => Coverage::Covered,
     }
 }
 
@@ -276,7 +276,8 @@ mod tests {
         use Coverage::{Covered, NotCovered, Public};
         let expected = [Public, Covered, Covered, Covered, NotCovered, NotCovered, Public];
         assert_eq!(filters.collect::<Vec<_>>(), expected);
-        assert_eq!(cases[2].0.model().filters()?.coverage(), Coverage::NotCovered);
+        assert_eq!(cases[2].0.model().filters()?.coverage(), Coverage::Unmarked);
+        assert_eq!(cases[4].0.model().filters()?.coverage(), Coverage::NotCovered);
         Ok(())
     }
 

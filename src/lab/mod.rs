@@ -4,6 +4,7 @@ mod budget;
 mod cells;
 mod check;
 mod clip_shares;
+mod difference;
 mod drawn_prior;
 mod evaluation;
 mod exercises;

@@ -29,6 +29,7 @@ mod masks;
 mod norms;
 mod pictures;
 mod rate_clip;
+mod runs;
 mod scaling;
 mod schedules;
 mod selection;
@@ -53,6 +54,7 @@ pub use masks::{
 pub use norms::{gradient_norm_histogram, gradient_norms};
 pub use pictures::{Filters, examples, filters};
 pub use rate_clip::{RateClipCell, rate_clip_heat_map};
+pub use runs::{RunPoint, accuracy_over_epsilon, compare_runs, pareto};
 pub use scaling::{noise_over_epochs, scaling_law, scaling_law_of};
 pub use schedules::schedules;
 pub use selection::selection_cost;

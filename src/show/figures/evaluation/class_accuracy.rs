@@ -165,8 +165,7 @@ pub fn class_accuracy(values: &ClassAccuracy) -> Figure {
     let head = Head::new(values.title())
         .note(format!("Bars: Wilson intervals of 95 % for each class alone.{overall}"))
         .note(left_out)
-        .coverage(values.coverage)
-        .not_covered(values.coverage == Coverage::NotCovered);
+        .coverage(values.coverage);
     let mut page = Page::new(WIDTH, head);
     let width = |text: &str| font::width(text, SMALL, false);
     let texts: Vec<[String; 2]> = shown.iter().map(|class| numbers(class)).collect();

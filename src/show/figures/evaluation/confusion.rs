@@ -3,7 +3,7 @@
 use super::{ClassAccuracy, on};
 use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::{Head, Page};
-use crate::show::{Bundle, Coverage, Figure, Table, format};
+use crate::show::{Bundle, Coverage, Figure, Table, format, vega};
 use crate::{Error, Result};
 use std::fmt;
 
@@ -235,11 +235,10 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
         .note(error)
         .note("Each row is a class: percent of its examples, and their number.")
         .note(left_out)
-        .coverage(matrix.coverage)
-        .not_covered(matrix.coverage == Coverage::NotCovered);
+        .coverage(matrix.coverage);
     let mut page = Page::new(heat.width(), head);
     let bottom = heat.draw(&mut page);
-    page.finish(bottom, matrix.table().without_caption())
+    page.finish_interactive(bottom, matrix.table().without_caption(), vega::heat::body(&heat))
 }
 
 #[cfg(test)]

@@ -225,8 +225,7 @@ pub fn predictions(predictions: &Predictions) -> Result<Figure> {
                 format!("{drawn} of {all} test examples; {wrong} of the {drawn} are wrong.")
             }
         })
-        .coverage(coverage)
-        .not_covered(coverage == Coverage::NotCovered);
+        .coverage(coverage);
     match Form::of(&shown.data) {
         Form::Pictures => pictures(&shown, head),
         Form::Texts(vocabulary) => {

@@ -46,8 +46,7 @@ pub fn examples(data: &Dataset, n: usize) -> Result<Figure> {
     let head = Head::new(format!("Examples of {}", data.name()))
         .note(format!("{data}."))
         .note(data.source())
-        .coverage(Coverage::without_noise(private))
-        .not_covered(private);
+        .coverage(Coverage::without_noise(private));
     if let Form::Columns = Form::of(data) {
         return Ok(columns(data, head));
     }

@@ -164,8 +164,7 @@ pub fn filters(filters: &Filters) -> Figure {
             all if all > drawn => format!("The first {drawn} of {}.", format::count(all)),
             _ => String::new(),
         })
-        .coverage(filters.coverage)
-        .not_covered(filters.coverage == Coverage::NotCovered);
+        .coverage(filters.coverage);
     let head = match channels {
         3 => head,
         _ => {
