@@ -34,7 +34,7 @@ impl Run {
             }
         }
         let mut take = |name: &str| {
-            let mut of = |all: &mut Vec<(String, String)>| {
+            let of = |all: &mut Vec<(String, String)>| {
                 let at = all.iter().position(|(key, _)| key == name);
                 at.map_or("-".to_owned(), |at| all.swap_remove(at).1)
             };
