@@ -233,7 +233,8 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
         let name = one_line(&series.name);
         let width = if series.broad { 7.0 } else { 2.0 };
         // Points of long lines have tooltips but are too many to be drawn.
-        let seen = if series.marked || series.points.len() <= 40 { 1 } else { 0 };
+        let few = series.marked || series.points.len() <= 40;
+        let seen = if few && !series.bare { 1 } else { 0 };
         let mut push = |run: usize, part: &str, (x, y): (f64, f64)| {
             let mut value = json!({
                 "series": name, "run": format!("{i} {run}"), "part": part, "x": x, "y": y,

@@ -126,7 +126,7 @@ impl ClassAccuracy {
         match self.lowest() {
             Some(class) => {
                 let accuracy = class.accuracy().map_or(String::new(), format::percent);
-                format!("Lowest accuracy: {}, {accuracy}{}", class.name, on(&self.name))
+                format!("Lowest accuracy: {accuracy} for {}{}", class.name, on(&self.name))
             }
             None => format!("No examples{}", on(&self.name)),
         }
@@ -276,7 +276,11 @@ mod tests {
         values.classes.push(ClassCount { name: "rare".into(), correct: 0, examples: 0 });
         assert_eq!(values.lowest().unwrap().name, "class 3");
         let figure = class_accuracy(&values);
-        assert!(figure.title().contains("class 3, 97.0 %, dp-sgd on glyphs"), "{}", figure.title());
+        assert!(
+            figure.title().contains("97.0 % for class 3, dp-sgd on glyphs"),
+            "{}",
+            figure.title()
+        );
         let svg = figure.svg();
         let at = |text: &str| svg.find(text).unwrap_or_else(|| panic!("no {text}"));
         assert!(at("\nclass 3\n") < at("\nclass 0\n") && at("\nclass 0\n") < at("\nrare\n"));

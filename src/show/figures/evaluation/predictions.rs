@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Number of examples that are shown where the caller names none.
 const DEFAULT: usize = 24;
 /// Largest number of examples in a figure.
-const MOST: usize = 400;
+const MOST: usize = 200;
 
 /// The prediction for one example.
 #[derive(Clone, Debug, PartialEq)]
@@ -200,7 +200,7 @@ impl fmt::Debug for Predictions {
 }
 
 /// Examples with truth, prediction and its probability: images as pictures, texts as lines. Other
-/// examples are named by their numbers. At most 400 are drawn.
+/// examples are named by their numbers. At most 200 are drawn.
 ///
 /// # Guarantee
 /// None for the examples that are drawn: the figure carries
@@ -221,8 +221,12 @@ pub fn predictions(predictions: &Predictions) -> Result<Figure> {
         .note(match shown.wrong_only {
             true => format!("{drawn} of {all} test examples."),
             false => {
-                let wrong = format::count(wrong);
-                format!("{drawn} of {all} test examples; {wrong} of the {drawn} are wrong.")
+                let wrong = match wrong {
+                    0 => "none of them".into(),
+                    all if all == shown.len() => "all of them".into(),
+                    some => format!("{} of them", format::count(some)),
+                };
+                format!("{drawn} of {all} test examples, {wrong} misclassified.")
             }
         })
         .coverage(coverage);
@@ -255,7 +259,7 @@ fn pictures(shown: &Predictions, head: Head) -> Result<Figure> {
     let tiles: Vec<Tile> = drawn.into_iter().zip(shown.rows.iter()).map(tile).collect();
     let head = head.note("Below each: the truth, then the prediction and its probability.");
     let mut page = Page::new(800.0, head);
-    let bottom = draw_tiles(&mut page, 8, &tiles);
+    let bottom = draw_tiles(&mut page, if tiles.len() > 80 { 12 } else { 8 }, &tiles);
     Ok(page.finish(bottom, shown.table()))
 }
 
@@ -360,11 +364,12 @@ mod tests {
         let start = words.split(' ').take(3).collect::<Vec<_>>().join(" ");
         assert!(figure.svg().contains(&start), "{start}");
         assert_eq!(collisions(figure.scene()), Vec::<String>::new());
-        let numbers = data::from_vecs(vec![0.5; 40], &[2], vec![0; 20], 2).unwrap();
+        let numbers =
+            data::from_vecs((0..40).map(|i| i as f32).collect(), &[2], vec![0; 20], 2).unwrap();
         let numbers = numbers.split(0.5, 1).unwrap();
         let figure = predictions(&of(&numbers, Coverage::TestPart)).unwrap();
         // Without pictures nothing but the predictions is shown.
-        assert!(!figure.svg().contains(NOT_COVERED) && figure.svg().contains("\nnumber 3\n"));
+        assert!(!figure.svg().contains(NOT_COVERED) && figure.svg().contains("\nnumber 2\n"));
         assert_eq!(collisions(figure.scene()), Vec::<String>::new());
     }
 

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 const WIDTH: f64 = 800.0;
 /// Largest number of examples in a figure.
-const MOST: usize = 400;
+const MOST: usize = 200;
 /// Largest number of columns of a table that are drawn, and that are counted.
 const MOST_COLUMNS: (usize, usize) = (30, 1000);
 
@@ -34,7 +34,7 @@ const MOST_COLUMNS: (usize, usize) = (30, 1000);
 /// public](Dataset::public).
 ///
 /// # Errors
-/// `Setting` for no examples or more than 400; as [`Examples::gather`] if an image can't be read.
+/// `Setting` for no examples or more than 200; as [`Examples::gather`] if an image can't be read.
 ///
 /// [`Examples::gather`]: crate::data::Examples::gather
 pub fn examples(data: &Dataset, n: usize) -> Result<Figure> {
@@ -65,7 +65,10 @@ fn pictures(data: &Dataset, ids: &[u32], head: Head) -> Result<Figure> {
     let tiles: Vec<Tile> = drawn.map(|(picture, &id)| Tile::named(picture, label(id))).collect();
     // A column for each class where there are few.
     let columns = match data.classes() {
-        classes if (5..=10).contains(&classes) && ids.len() > classes => classes,
+        classes if (5..=10).contains(&classes) && (classes + 1..=80).contains(&ids.len()) => {
+            classes
+        }
+        _ if ids.len() > 80 => 16,
         _ => 8.min(ids.len()),
     };
     let mut page = Page::new(WIDTH, head);
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn colour_images_stay_small() {
-        for n in [40, 400] {
+        for n in [40, 200] {
             let figure = examples(&data::patterns_with(1000, 0, 1).unwrap(), n).unwrap();
             let (svg, png) = (figure.svg(), figure.png());
             assert!(svg.len() < 300_000 && png.len() < 400_000, "{} {}", svg.len(), png.len());
@@ -269,6 +272,6 @@ mod tests {
         let figure = examples(&data, 4).unwrap();
         assert_eq!(figure.svg().matches("<image ").count(), 4);
         assert!(examples(&data, 6).is_err());
-        assert!(examples(&data, 0).is_err() && examples(&data, 401).is_err());
+        assert!(examples(&data, 0).is_err() && examples(&data, 201).is_err());
     }
 }

@@ -33,7 +33,8 @@ pub(in crate::show::figures) fn draw_lines(
     rows: &[Vec<(String, Rgb)>],
 ) -> f64 {
     let most = page.room() / 3.0;
-    let width = |text: &str| font::width(text, SMALL, false);
+    // Rounded up, so that a text fits into its own width.
+    let width = |text: &str| font::width(text, SMALL, false).ceil() + 1.0;
     let mut spans = Vec::new();
     let (mut left, end) = (MARGIN, MARGIN + page.room());
     for (c, column) in columns.iter().enumerate() {
@@ -60,6 +61,7 @@ pub(in crate::show::figures) fn draw_lines(
             line(top + ROW * (r + 1) as f64, c, text, *colour);
         }
     }
+    let end = spans.last().map_or(end, |(_, right)| *right);
     let rules = (0..=rows.len()).map(|r| top + ROW * (r as f64 + 0.5));
     let rules =
         rules.map(|y| Area { left: MARGIN, top: y.floor(), right: end, bottom: y.floor() + 1.0 });

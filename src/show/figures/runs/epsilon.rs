@@ -38,12 +38,14 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
         let at = of_name.iter().map(|(epsilon, point)| (*epsilon, point.accuracy));
         let about: Vec<String> = of_name.iter().map(|(_, point)| point.about.clone()).collect();
         let line = Series::line(name, at.collect::<Vec<_>>());
-        panel.series(line.unconnected().colour(slot).about(about))
+        let line = line.unconnected().in_place().colour(slot).about(about);
+        panel.series(line.summary(highest(of_name.iter().map(|(_, point)| point.accuracy))))
     });
     let front = front(&all);
     let steps = steps(&front, all.iter().map(|(epsilon, _)| *epsilon).fold(0.0, f64::max));
-    let panel = panel.series(Series::line("Pareto front", steps).colour(4));
     let (first, last) = (front[0], front[front.len() - 1]);
+    let line = Series::line("Pareto front", steps).colour(4).bare().summary(last.1);
+    let panel = panel.series(line).values_are("the highest accuracy");
     let at = |(epsilon, accuracy): (f64, f64)| {
         format!("{} at epsilon {}", format::percent(accuracy), format::eps(epsilon))
     };
@@ -152,7 +154,16 @@ fn chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     let chart = Chart::new(title).coverage(Coverage::Public).panel(panel).x_label("epsilon");
     let epsilons = || points.iter().filter_map(|point| point.epsilon).filter(|e| *e > 0.0);
     let (low, high) = (epsilons().fold(f64::INFINITY, f64::min), epsilons().fold(0.0, f64::max));
-    if high > 10.0 * low { chart.x_log() } else { chart }
+    // Room for markers at the ends.
+    let room = 0.03 * (high - low).max(0.1 * high);
+    match high > 10.0 * low {
+        true => chart.x_range(low / 1.1, high * 1.1).x_log(),
+        false => chart.x_range((low - room).max(0.0), high + room),
+    }
+}
+
+fn highest(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// The runs that no run with the same or a smaller epsilon exceeds in accuracy.
