@@ -258,10 +258,14 @@ impl GridResult {
     /// [`figures::accuracy_over_epsilon`]. Runs without a guarantee have no
     /// epsilon.
     ///
+    /// # Guarantee
+    /// None on private data: the seeds of a grid are known, so whoever has its settings can compute
+    /// the noise.
+    ///
     /// [`figures::pareto`]: crate::show::figures::pareto
     /// [`figures::accuracy_over_epsilon`]: crate::show::figures::accuracy_over_epsilon
     pub fn run_points(&self) -> Vec<RunPoint> {
-        table::run_points(self.cells())
+        table::run_points(self.cells(), draw::coverage(self))
     }
 
     /// Table and notes.

@@ -37,8 +37,8 @@ pub(super) fn axes(cells: &[CellResult]) -> String {
     }
 }
 
-/// Accuracy and epsilon of every run.
-pub(super) fn run_points(cells: &[CellResult]) -> Vec<RunPoint> {
+/// Accuracy and epsilon of every run, which reveal what `coverage` says.
+pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoint> {
     let of_cell = |cell: &CellResult| {
         let (series, about) = (sparsity(cell, cell.method.to_owned()), point(cell));
         let target = cell.epsilon;
@@ -49,12 +49,7 @@ pub(super) fn run_points(cells: &[CellResult]) -> Vec<RunPoint> {
                 target,
                 accuracy: run.accuracy?,
                 about: format!("{about}, seed {}", run.seed),
-                coverage: match (run.epsilon, target) {
-                    (Some(_), _) => Coverage::TestPart,
-                    (None, Some(_)) => Coverage::NotCovered,
-                    // Without privacy. Whether the data are public is not known here.
-                    (None, None) => Coverage::Unmarked,
-                },
+                coverage,
             })
         });
         runs.collect::<Vec<_>>()

@@ -46,7 +46,7 @@ impl Run {
             .fold(Table::new(["", "this run", "other run"]), |table, (name, values)| {
                 table.row([name.clone(), values.0, values.1])
             });
-        let table = table.coverage(run_coverage(self).max(run_coverage(other)));
+        let table = table.coverage(run_coverage(self.record()).max(run_coverage(other.record())));
         match table.is_empty() {
             true => table.caption("The settings and results of these runs are equal."),
             false => table,
@@ -153,7 +153,7 @@ mod tests {
         for hidden in ["secret-id", data.hash()] {
             assert!(!csv.contains(hidden), "{csv}");
         }
-        assert_eq!(table.bundle().coverage, Coverage::TestPart);
+        assert_eq!(table.bundle().coverage, Coverage::Public);
         assert!(one.difference(&one).is_empty());
         assert!(one.difference(&one).text().contains("are equal"));
     }

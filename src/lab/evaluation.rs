@@ -3,8 +3,8 @@
 use crate::data::Dataset;
 use crate::nn::Model;
 use crate::privacy::Badge;
-use crate::show::Coverage;
 use crate::show::figures::{ClassAccuracy, ConfusionMatrix, Filters, Prediction, Predictions};
+use crate::show::{Coverage, run_coverage};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
 
@@ -24,9 +24,9 @@ impl Run {
     ///
     /// # Guarantee
     /// That of the run for its training part. The test part is read without noise: the predictions
-    /// reveal its examples, and so do the pictures. They carry
-    /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless the data are
-    /// [public](Dataset::public). Predictions of a run without a guarantee are not covered.
+    /// reveal its examples, and so do the pictures, which carry
+    /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless the data are [public](Dataset::public).
+    /// Predictions of a run without a guarantee, or in study mode, are not covered.
     ///
     /// # Errors
     /// `MissingData` if the data have no test part; as [`Model::predict`].
@@ -145,9 +145,9 @@ fn of_parameters(model: &Model) -> Coverage {
 
 /// What the parameters of a run's model reveal.
 fn parameters_of(run: &Run) -> Coverage {
-    match (of_parameters(&run.model()), run.badge()) {
+    match (run_coverage(run.record()), run.badge()) {
         (Coverage::Public, _) => Coverage::Public,
-        (_, Badge::None(_)) => Coverage::NotCovered,
+        (Coverage::NotCovered, _) | (_, Badge::None(_)) => Coverage::NotCovered,
         _ => Coverage::Covered,
     }
 }
@@ -157,16 +157,8 @@ fn of_test(data: &Dataset) -> Coverage {
     if data.public().is_some() { Coverage::Public } else { Coverage::TestPart }
 }
 
-/// What an evaluation of a run on the test part of `data` reveals: that of the parameters and that
-/// of the test part. A run on public data reveals nothing of others.
+/// What an evaluation of a run on the test part of `data` reveals.
 fn of_run(run: &Run, data: &Dataset) -> Coverage {
-    let record = run.record();
-    let trained_on_it =
-        record.charged.as_ref().is_some_and(|charged| data.is_known_as(&charged.origin));
-    let public_start = !record.warm_start || record.public_start.is_some();
-    if data.public().is_some() && trained_on_it && public_start && run.mask().is_none() {
-        return Coverage::Public;
-    }
     parameters_of(run).max(of_test(data))
 }
 
@@ -251,7 +243,7 @@ mod tests {
     fn an_evaluation_reveals_what_parameters_and_test_part_reveal() -> Result<()> {
         let dp = |data: &Dataset| {
             let plan = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(40).steps(2);
-            plan.seed(1).plan(data)
+            plan.plan(data)
         };
         let raw = |data: &Dataset| NonPrivate::new().batch_size(40).steps(2).seed(1).plan(data);
         let (public, own) = (data::glyphs_with(140, 30, 1)?, private(1));
@@ -270,11 +262,15 @@ mod tests {
             assert_eq!(run.predictions(data)?.coverage(), *expected, "case {i}");
             assert_eq!(run.class_accuracy(data)?.bundle().coverage, *expected, "case {i}");
         }
+        // Whoever knows the seed can compute the noise.
+        let seeded = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(40).steps(2).seed(1);
+        let seeded = trained(&seeded.plan(&own)?, &model, &own)?;
+        assert_eq!(seeded.confusion_matrix(&own)?.coverage(), Coverage::NotCovered);
         // Private data: pictures are not covered whatever the run.
         assert_eq!(cases[2].0.predictions(&own)?.bundle().coverage, Coverage::NotCovered);
         let filters = cases.iter().map(|(run, ..)| run.filters().unwrap().coverage());
         use Coverage::{Covered, NotCovered, Public};
-        let expected = [Public, Covered, Covered, Covered, NotCovered, NotCovered, Public];
+        let expected = [Public, Public, Covered, Covered, NotCovered, NotCovered, Public];
         assert_eq!(filters.collect::<Vec<_>>(), expected);
         assert_eq!(cases[2].0.model().filters()?.coverage(), Coverage::Unmarked);
         assert_eq!(cases[4].0.model().filters()?.coverage(), Coverage::NotCovered);

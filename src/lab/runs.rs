@@ -112,12 +112,10 @@ impl Runs {
     /// The list as a table, which [`Table::save`] writes as CSV or JSON.
     ///
     /// # Guarantee
-    /// Accuracies are computed on the test parts. That of a run without an epsilon may depend on
-    /// private data; the list does not know.
+    /// That of each run, and its coverage is not stated: the list does not know which data are
+    /// public, and which runs have a published seed.
     pub fn table(&self) -> Table {
-        let table = self.0.iter().fold(Table::new(COLUMNS), |table, run| table.row(cells(run)));
-        let has_open = self.0.iter().any(|run| run.accuracy.is_some() && run.epsilon.is_none());
-        table.coverage(if has_open { Coverage::Unmarked } else { Coverage::TestPart })
+        self.0.iter().fold(Table::new(COLUMNS), |table, run| table.row(cells(run)))
     }
 
     /// The list sorted by a column of the table: the highest accuracy first, the latest time first,
@@ -240,10 +238,7 @@ fn point(run: &RunSummary) -> Option<RunPoint> {
         target: None,
         accuracy: run.accuracy?,
         about: format!("run {}, {}", run.id, format::counted(run.steps, "step")),
-        coverage: match run.epsilon {
-            Some(_) => Coverage::TestPart,
-            None => Coverage::Unmarked,
-        },
+        coverage: Coverage::Unmarked,
     })
 }
 
@@ -339,7 +334,6 @@ mod tests {
         COLUMNS.map(sorted).iter().for_each(|all| assert_eq!(all.len(), 3));
         assert!(runs.sorted_by("loss").unwrap_err().to_string().contains("epsilon, accuracy"));
         assert_eq!(runs.table().bundle().coverage, Coverage::Unmarked);
-        assert_eq!(Runs(runs.0[1..].to_vec()).table().bundle().coverage, Coverage::TestPart);
         assert!(runs.table().csv().contains("b,finished,DP-SGD,glyphs,3,1,90.00,"));
         let points = runs.points("glyphs");
         assert_eq!(points.iter().map(|p| p.accuracy).collect::<Vec<_>>(), [0.5, 0.9]);

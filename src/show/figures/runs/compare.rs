@@ -17,9 +17,10 @@ use crate::{Error, Result};
 ///
 /// # Guarantee
 /// Test accuracies are computed on the test part: the guarantee of a run protects its training
-/// part. The loss is computed on private data without noise, so its panel carries
+/// part. The loss is computed without noise: its panel carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless all runs are without privacy on public data.
-/// Accuracies carry it too if one of the runs is without privacy on other data.
+/// Accuracies carry it too if one of the runs is not covered: without privacy on private data, or
+/// in study mode.
 ///
 /// # Errors
 /// `Setting` for an empty list, or without any accuracy and loss.
@@ -31,13 +32,19 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
     let share = |run: &Run| run.plan().expected_batch_size() as f64 / run.plan().examples() as f64;
     let first = share(runs[0].1);
     let in_epochs = runs.iter().any(|(_, run)| (share(run) / first - 1.0).abs() > 1e-9);
-    let coverage =
-        runs.iter().map(|(_, run)| run_coverage(run)).fold(Coverage::Public, Coverage::max);
+    let coverage = runs
+        .iter()
+        .map(|(_, run)| run_coverage(run.record()))
+        .fold(Coverage::Public, Coverage::max);
     let is_private = runs.iter().any(|(_, run)| run.plan().privacy().is_some());
     let mut accuracy = covered(Panel::new("test accuracy").percent(), coverage);
     let loss = Panel::new("training loss").from_zero();
-    let of_loss = if is_private { Coverage::NotCovered } else { coverage };
-    let mut loss = covered(loss, of_loss);
+    let mut loss = match is_private {
+        // As in the figure of a run: the badge says what holds for private data.
+        true if coverage == Coverage::Public => loss.not_covered().coverage(coverage),
+        true => loss.not_covered(),
+        false => covered(loss, coverage),
+    };
     for (slot, (name, run)) in runs.iter().enumerate() {
         let unit = if in_epochs { share(run) } else { 1.0 };
         let scaled = |points: Vec<(f64, f64)>| {
@@ -108,19 +115,23 @@ mod tests {
 
     #[test]
     fn runs_share_their_axes_and_the_loss_of_private_runs_is_marked() {
-        let data = data::glyphs_with(200, 40, 95).unwrap();
+        let glyphs = data::glyphs_with(240, 0, 95).unwrap();
+        let (x, y) = (glyphs.train().features_flat().to_vec(), glyphs.train().labels().to_vec());
+        let data = data::from_vecs(x, glyphs.shape(), y, 10).unwrap().split(0.8, 1).unwrap();
+        let share =
+            |batch: usize, steps: u64| (batch as u64 * steps) as f64 / data.train().len() as f64;
         let dp = |batch: usize, steps: u64| {
             let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(batch);
-            trained(&method.steps(steps).seed(1).plan(&data).unwrap(), &data)
+            trained(&method.steps(steps).plan(&data).unwrap(), &data)
         };
         let (small, large) = (dp(20, 20), dp(40, 10));
         let chart = compare_runs(&[("small", &small), ("large", &large)]).unwrap();
-        // 20 steps of a tenth of the data, and 10 of a fifth: two epochs.
         let ends = |panel: usize| {
             let lines = chart.panels()[panel].lines().iter();
             lines.map(|line| line.points().last().unwrap().0).collect::<Vec<_>>()
         };
-        assert_eq!((ends(0), ends(1)), (vec![2.0, 2.0], vec![2.0, 2.0]));
+        let epochs = vec![share(20, 20), share(40, 10)];
+        assert_eq!((ends(0), ends(1)), (epochs.clone(), epochs));
         let last = chart.panels()[0].lines()[1].last().unwrap();
         assert_eq!(last, large.accuracy());
         let bundle = chart.bundle();
@@ -129,11 +140,17 @@ mod tests {
         assert!(!part.text.contains("loss") && part.coverage == Coverage::TestPart);
         assert_eq!(collisions(&scene(&chart)), Vec::<String>::new());
 
-        let raw = NonPrivate::new().batch_size(20).steps(8).seed(1).plan(&data).unwrap();
-        let raw = trained(&raw, &data);
-        let chart = compare_runs(&[("raw", &raw)]).unwrap();
+        let raw = |data: &Dataset| {
+            let plan = NonPrivate::new().batch_size(20).steps(8).seed(1).plan(data).unwrap();
+            trained(&plan, data)
+        };
+        let chart = compare_runs(&[("raw", &raw(&glyphs))]).unwrap();
         assert!(!chart.text().contains(NOT_COVERED) && chart.svg().contains("\nstep\n"));
-        assert_eq!(chart.bundle().coverage, Coverage::Public);
+        // Without a test part there is the loss alone.
+        assert_eq!((chart.panels().len(), chart.bundle().coverage), (1, Coverage::Public));
+        let chart = compare_runs(&[("small", &small), ("raw", &raw(&data))]).unwrap();
+        assert_eq!(chart.text().matches(NOT_COVERED).count(), 2);
+        assert!(chart.bundle().covered_part.is_none());
         assert!(compare_runs(&[]).is_err());
     }
 }

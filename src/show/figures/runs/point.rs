@@ -39,7 +39,7 @@ impl From<&Run> for RunPoint {
                 plan.expected_batch_size(),
                 run.record().steps
             ),
-            coverage: run_coverage(run),
+            coverage: run_coverage(run.record()),
         }
     }
 }
