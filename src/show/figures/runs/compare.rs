@@ -149,7 +149,7 @@ mod tests {
         // Without a test part there is the loss alone.
         assert_eq!((chart.panels().len(), chart.bundle().coverage), (1, Coverage::Public));
         let chart = compare_runs(&[("small", &small), ("raw", &raw(&data))]).unwrap();
-        assert_eq!(chart.text().matches(NOT_COVERED).count(), 2);
+        assert_eq!(chart.svg().matches(&format!("\n{NOT_COVERED}\n")).count(), 2);
         assert!(chart.bundle().covered_part.is_none());
         assert!(compare_runs(&[]).is_err());
     }
