@@ -66,7 +66,7 @@ pub fn shade(share: f64) -> Rgb {
     tint(SERIES[0], 0.06 + 0.94 * share)
 }
 
-/// A colour between blue (-1), almost white (0) and orange (1), for values with a sign. NaN counts as
+/// A colour for a value with a sign: blue for -1, almost white for 0, orange for 1. NaN counts as
 /// 0.
 pub fn diverging(value: f64) -> Rgb {
     const ORANGE: Rgb = (0xd5, 0x5e, 0x00);

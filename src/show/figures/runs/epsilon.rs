@@ -12,7 +12,7 @@ const CHOOSING: &str = "Choosing a run by its test accuracy overstates what its 
 
 /// Accuracy against the epsilon that was spent: a point for each run, whose tooltip says what it
 /// is, and the Pareto front as a step line. At a point of the front, no run with the same or a
-/// smaller epsilon has a higher accuracy. The mean of the runs without a guarantee is a dashed line.
+/// smaller epsilon has a higher accuracy. A dashed line is the mean of the runs without a guarantee.
 ///
 /// ```no_run
 /// # use epsilab::prelude::*;
@@ -33,7 +33,13 @@ const CHOOSING: &str = "Choosing a run by its test accuracy overstates what its 
 /// `Setting` without a run that has a positive finite epsilon and an accuracy.
 pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
     let all = private(points)?;
-    let panel = names(&all).into_iter().enumerate().fold(base(points), |panel, (slot, name)| {
+    let front = front(&all);
+    let steps = steps(&front, all.iter().map(|(epsilon, _)| *epsilon).fold(0.0, f64::max));
+    let (first, last) = (front[0], front[front.len() - 1]);
+    let line = Series::line("Pareto front", steps).colour(4).bare().summary(last.1);
+    // First, so that the points lie on it.
+    let panel = base(points).series(line).values_are("the highest accuracy");
+    let panel = names(&all).into_iter().enumerate().fold(panel, |panel, (slot, name)| {
         let of_name: Vec<_> = all.iter().filter(|(_, point)| point.series == name).collect();
         let at = of_name.iter().map(|(epsilon, point)| (*epsilon, point.accuracy));
         let about: Vec<String> = of_name.iter().map(|(_, point)| point.about.clone()).collect();
@@ -41,11 +47,6 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
         let line = line.unconnected().in_place().colour(slot).about(about);
         panel.series(line.summary(highest(of_name.iter().map(|(_, point)| point.accuracy))))
     });
-    let front = front(&all);
-    let steps = steps(&front, all.iter().map(|(epsilon, _)| *epsilon).fold(0.0, f64::max));
-    let (first, last) = (front[0], front[front.len() - 1]);
-    let line = Series::line("Pareto front", steps).colour(4).bare().summary(last.1);
-    let panel = panel.series(line).values_are("the highest accuracy");
     let at = |(epsilon, accuracy): (f64, f64)| {
         format!("{} at epsilon {}", format::percent(accuracy), format::eps(epsilon))
     };
@@ -219,10 +220,10 @@ mod tests {
         ];
         let chart = pareto(&runs).unwrap();
         let lines = chart.panels()[0].lines();
-        assert_eq!(lines.iter().map(Series::name).collect::<Vec<_>>(), ["a", "b", "Pareto front"]);
+        assert_eq!(lines.iter().map(Series::name).collect::<Vec<_>>(), ["Pareto front", "a", "b"]);
         let expected =
             [(1.0, 0.80), (2.0, 0.80), (2.0, 0.85), (4.0, 0.85), (4.0, 0.90), (8.0, 0.90)];
-        assert_eq!(lines[2].points(), expected);
+        assert_eq!(lines[0].points(), expected);
         let svg = chart.svg();
         assert!(svg.contains("Front of 6 runs: 80.0 % at epsilon 1 to 90.0 % at epsilon 4"));
         assert!(svg.contains("Choosing a run") && !svg.to_lowercase().contains("best"), "{svg}");

@@ -11,8 +11,8 @@ pub struct RunPoint {
     pub series: String,
     /// The epsilon that was spent; `None` without a guarantee.
     pub epsilon: Option<f64>,
-    /// The epsilon that the noise was calibrated to, if there was one: runs with the same target are
-    /// repetitions.
+    /// The epsilon that the noise was calibrated to, if there was one. Runs of a series with the
+    /// same target are repetitions.
     pub target: Option<f64>,
     /// Accuracy on the test part, in [0, 1].
     pub accuracy: f64,
