@@ -94,7 +94,9 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     let train = Examples::new(&shape, x, y);
     let source = format!("CSV file {}, label column `{label}`.", path.display());
     let data = Dataset::new(stem(path), source, names, train, empty(&shape));
-    Ok(data.with_origin(records.origin()).formerly_by_hash())
+    let mut columns = columns;
+    columns.remove(label_column);
+    Ok(data.with_columns(columns).with_origin(records.origin()).formerly_by_hash())
 }
 
 /// A data set from two IDX files (plain or gzip), grey images and their labels. Features are

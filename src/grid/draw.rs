@@ -57,7 +57,7 @@ fn covered<'a>(mut cells: impl Iterator<Item = &'a CellResult>) -> bool {
 
 /// What the accuracies of a grid reveal. Its runs have the seeds 0, 1, …, so whoever knows that can
 /// compute their noise.
-fn coverage(result: &GridResult) -> Coverage {
+pub(super) fn coverage(result: &GridResult) -> Coverage {
     Coverage::without_noise(!result.0.public_data)
 }
 

@@ -10,6 +10,7 @@ use super::footer::Together;
 use super::public::{Numbers, without_names};
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
+use crate::show::figures::RunPoint;
 use crate::show::{self, Bundle, Coverage, Table};
 use crate::train::Charged;
 use crate::{Error, Result};
@@ -251,6 +252,20 @@ impl GridResult {
     /// The figures by name, one set per method and epsilon: `heat_map_dp-ssgd_eps_3`.
     pub fn figures(&self) -> Vec<(String, Bundle)> {
         draw::figures(self)
+    }
+
+    /// Accuracy and epsilon of every finished run, for [`figures::pareto`] and
+    /// [`figures::accuracy_over_epsilon`]. Runs without a guarantee have no
+    /// epsilon.
+    ///
+    /// # Guarantee
+    /// None on private data: the seeds of a grid are known, so whoever has its settings can compute
+    /// the noise.
+    ///
+    /// [`figures::pareto`]: crate::show::figures::pareto
+    /// [`figures::accuracy_over_epsilon`]: crate::show::figures::accuracy_over_epsilon
+    pub fn run_points(&self) -> Vec<RunPoint> {
+        table::run_points(self.cells(), draw::coverage(self))
     }
 
     /// Table and notes.

@@ -2,7 +2,8 @@
 
 use super::result::CellResult;
 use crate::mask::DroppingRule;
-use crate::show::{Table, format};
+use crate::show::figures::RunPoint;
+use crate::show::{Coverage, Table, format};
 
 /// The table of cells: settings, accuracy and cost.
 pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
@@ -36,12 +37,37 @@ pub(super) fn axes(cells: &[CellResult]) -> String {
     }
 }
 
+/// Accuracy and epsilon of every run, which reveal what `coverage` says.
+pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoint> {
+    let of_cell = |cell: &CellResult| {
+        let (series, about) = (sparsity(cell, cell.method.to_owned()), point(cell));
+        let target = cell.epsilon;
+        let runs = cell.runs.iter().filter_map(move |run| {
+            Some(RunPoint {
+                series: series.clone(),
+                epsilon: run.epsilon,
+                target,
+                accuracy: run.accuracy?,
+                about: format!("{about}, seed {}", run.seed),
+                coverage,
+            })
+        });
+        runs.collect::<Vec<_>>()
+    };
+    cells.iter().flat_map(of_cell).collect()
+}
+
 /// A cell in words.
 pub(super) fn point(cell: &CellResult) -> String {
     let mut text = cell.method.to_owned();
     if let Some(epsilon) = cell.epsilon {
         text.push_str(&format!(", epsilon {epsilon}"));
     }
+    sparsity(cell, text)
+}
+
+/// The text with the rates of the cell, where they are not zero.
+fn sparsity(cell: &CellResult, mut text: String) -> String {
     if cell.pre_prune > 0.0 {
         text.push_str(&format!(", pre-pruned {}", cell.pre_prune));
     }

@@ -16,6 +16,7 @@ use crate::privacy::{
     Budget, Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Event, Meaning,
     Spent, Stages, TradeOff,
 };
+use crate::show::figures::{ClassAccuracy, ConfusionMatrix, Filters, Predictions};
 use crate::show::{self, Bundle, Chart, Coverage, Figure, Table, figures, format};
 use crate::train::{Curve, Divergence, Run, RunRecord};
 use crate::tuning::Tuned;
@@ -73,7 +74,11 @@ shown!(Scaffold, Coverage::Public, Scaffold::bundle);
 shown!(Checked, Coverage::Public, Checked::bundle);
 shown!(LedgerView, Coverage::Public, LedgerView::bundle);
 shown!(BudgetView, Coverage::Public, BudgetView::bundle);
-shown!(Dataset, Coverage::Public, |data| Bundle::prose(format!("{data}\n{}", data.source())));
+shown!(Dataset, data_bundle);
+shown!(ConfusionMatrix, ConfusionMatrix::bundle);
+shown!(ClassAccuracy, ClassAccuracy::bundle);
+shown!(Predictions, Predictions::bundle);
+shown!(Filters, Filters::bundle);
 shown!(DeviceSpec, Coverage::Public, |place| Bundle::text(place.describe()));
 shown!(Model, Coverage::Public, model_bundle);
 shown!(Proof, Coverage::NotCovered, |proof| Bundle::text(proof.to_string()));
@@ -134,6 +139,20 @@ shown_as_text!(Coverage::Covered, [OneRunReport, Divergence]);
 shown_as_text!(Coverage::Unmarked, [Vocabulary]);
 // An attack that knows who was in the data.
 shown_as_text!(Coverage::NotCovered, [Membership]);
+
+/// What the data are, with examples.
+fn data_bundle(data: &Dataset) -> Bundle {
+    let words = format!("{data}\n{}", data.source());
+    let about = || Bundle::prose(&words).with_coverage(Coverage::Public);
+    let shown = if data.vocabulary().is_some() { 12 } else { 40 };
+    match figures::examples(data, shown) {
+        Ok(figure) => match figure.bundle() {
+            all if all.coverage == Coverage::NotCovered => all.with_covered_part(about()),
+            all => all,
+        },
+        Err(error) => Bundle::prose(format!("{words}\nNo examples are shown: {error}")),
+    }
+}
 
 /// A figure whose text begins with `first`.
 fn with_text(figure: Figure, first: String) -> Bundle {

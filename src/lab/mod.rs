@@ -4,7 +4,9 @@ mod budget;
 mod cells;
 mod check;
 mod clip_shares;
+mod difference;
 mod drawn_prior;
+mod evaluation;
 mod exercises;
 mod guide;
 mod ledger;
@@ -29,7 +31,7 @@ pub use norms::gradient_norms;
 pub use parameters::{Parameter, parameter};
 pub use preview::Preview;
 pub use profile::{Profile, by_profile, profile};
-pub use runs::{Runs, checkpoint, remove_checkpoint, remove_run, runs};
+pub use runs::{RunName, Runs, checkpoint, remove_checkpoint, remove_run, runs};
 pub use statement::Statement;
 pub use verbs::last_run;
 

@@ -22,11 +22,7 @@ pub(super) fn plan_bundle(plan: &Plan) -> Bundle {
 /// A run's record without the names and hashes that are made of private data.
 pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
     let plan = &record.plan;
-    let ending = match record.ending {
-        Ending::Finished => "all steps were taken",
-        Ending::Interrupted => "interrupted",
-        Ending::Unreadable => "ended because an example could not be read",
-    };
+    let ending = ending(record.ending);
     let epsilon = |epsilon: Option<f64>| match epsilon {
         Some(epsilon) => format::eps(epsilon),
         None => "infinite: nothing is guaranteed".to_owned(),
@@ -63,6 +59,15 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
         table = table.row(["note".to_owned(), warning.to_string()]);
     }
     table.coverage(run_coverage(record)).bundle()
+}
+
+/// How a run ended, in words.
+pub(super) fn ending(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Finished => "all steps were taken",
+        Ending::Interrupted => "interrupted",
+        Ending::Unreadable => "ended because an example could not be read",
+    }
 }
 
 /// The measurements of a run, one row for each point.

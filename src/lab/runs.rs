@@ -1,14 +1,29 @@
 //! The list of a project's runs.
 
+use std::cmp::Ordering;
 use std::fmt;
 
-use crate::Result;
-use crate::show::{Bundle, Table, format};
+use crate::data::Dataset;
+use crate::nn::Model;
+use crate::show::figures::RunPoint;
+use crate::show::{Bundle, Coverage, Table, format};
 use crate::store::{RunState, RunSummary, Store, home};
-use crate::train::CheckpointHeader;
+use crate::train::{CheckpointHeader, Run, RunRecord};
+use crate::{Error, ErrorKind, Result};
 
 /// The runs of this project, the newest first: stored ones, and those that can go on from a
 /// checkpoint.
+///
+/// ```no_run
+/// # use epsilab::prelude::*;
+/// # fn look(model: &Model, data: &Dataset) -> Result<()> {
+/// let runs = lab::runs()?.sorted_by("accuracy")?;
+/// runs.table().save("runs.csv")?;              // or .json, for pandas and polars
+/// let run = runs.open(0, model, data)?;        // the first row
+/// let record = runs.record("3f09")?;           // the run whose name begins like this
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Runs(Vec<RunSummary>);
 
@@ -47,16 +62,145 @@ pub fn remove_run(name: &str) -> Result<String> {
     Store::at(home()).remove_run(name)
 }
 
+/// A row of the list of runs, from 0, or the beginning of a run's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunName {
+    /// The row, from 0.
+    Row(usize),
+    /// The beginning of the name.
+    Name(String),
+}
+
+impl From<usize> for RunName {
+    fn from(row: usize) -> Self {
+        Self::Row(row)
+    }
+}
+
+impl From<&str> for RunName {
+    fn from(name: &str) -> Self {
+        Self::Name(name.to_owned())
+    }
+}
+
+impl From<&String> for RunName {
+    fn from(name: &String) -> Self {
+        Self::Name(name.clone())
+    }
+}
+
+/// The columns of the table.
+const COLUMNS: [&str; 8] =
+    ["run", "state", "method", "data", "steps", "epsilon", "accuracy", "UTC"];
+
 impl Runs {
     /// The runs.
     pub fn all(&self) -> &[RunSummary] {
         &self.0
     }
 
-    /// The list as a table.
+    /// Number of runs.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The list as a table, which [`Table::save`] writes as CSV or JSON.
+    ///
+    /// # Guarantee
+    /// That of each run, and its coverage is not stated: the list does not know which data are
+    /// public, and which runs have a published seed.
     pub fn table(&self) -> Table {
-        let headers = ["run", "state", "method", "data", "steps", "epsilon", "accuracy", "UTC"];
-        self.0.iter().fold(Table::new(headers), |table, run| table.row(cells(run)))
+        self.0.iter().fold(Table::new(COLUMNS), |table, run| table.row(cells(run)))
+    }
+
+    /// The list sorted by a column of the table: the highest accuracy first, the latest time first,
+    /// and everything else in ascending order. Runs without a value come last, and equal ones keep
+    /// their order.
+    ///
+    /// # Errors
+    /// `Setting` if the table has no such column.
+    pub fn sorted_by(&self, column: &str) -> Result<Self> {
+        let mut all = self.0.clone();
+        match column {
+            "run" => all.sort_by(|a, b| a.id.cmp(&b.id)),
+            "state" => all.sort_by_key(|run| run.state as u8),
+            "method" => all.sort_by(|a, b| a.method.cmp(&b.method)),
+            "data" => all.sort_by(|a, b| a.data.cmp(&b.data)),
+            "steps" => all.sort_by_key(|run| run.steps),
+            "epsilon" => all.sort_by(|a, b| missing_last(a.epsilon, b.epsilon, f64::total_cmp)),
+            "accuracy" => all.sort_by(|a, b| {
+                missing_last(a.accuracy, b.accuracy, |a: &f64, b: &f64| b.total_cmp(a))
+            }),
+            "UTC" => {
+                all.sort_by(|a, b| missing_last(a.at.as_ref(), b.at.as_ref(), |a, b| b.cmp(a)))
+            }
+            _ => {
+                let why = format!("the columns are {}", COLUMNS.join(", "));
+                return Err(Error::setting("column", column, why).fix("for instance \"accuracy\""));
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// The run in a row of this list, from 0, or the one whose name begins like this.
+    ///
+    /// # Errors
+    /// `MissingData` if there is none, or more than one.
+    pub fn get(&self, run: impl Into<RunName>) -> Result<&RunSummary> {
+        let (what, mut found) = match run.into() {
+            RunName::Row(row) => (format!("row {row}"), Vec::from_iter(self.0.get(row))),
+            RunName::Name(name) => {
+                let starts = |run: &&RunSummary| !name.is_empty() && run.id.starts_with(&name);
+                let mut found: Vec<_> = self.0.iter().filter(starts).collect();
+                if let Some(exact) = found.iter().position(|run| run.id == name) {
+                    found = vec![found[exact]];
+                }
+                (format!("run {name}"), found)
+            }
+        };
+        if found.len() == 1 {
+            return Ok(found.remove(0));
+        }
+        let why = match found.len() {
+            0 => format!(
+                "the list has {} and none of them is it",
+                format::counted(self.len(), "run")
+            ),
+            n => format!("the names of {n} runs begin like that"),
+        };
+        Err(Error::new(ErrorKind::MissingData, what, why)
+            .fix("take a row from 0, or more letters of a name: lab::runs() lists both"))
+    }
+
+    /// Everything about a stored run except its weights: settings, measurements, results.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and if the run is not stored; `CorruptData` if it can't be read.
+    pub fn record(&self, run: impl Into<RunName>) -> Result<RunRecord> {
+        Store::at(home()).record_named(&self.get(run)?.id)
+    }
+
+    /// A finished run of this list, read from the store. `model` is the one that its training
+    /// started from, and `data` the data that it was trained on: they say what its parameters
+    /// depend on.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record); `MissingData` if it is not finished; `Setting` for other data;
+    /// `Ledger` if the ledger of the data does not charge it.
+    pub fn open(&self, run: impl Into<RunName>, model: &Model, data: &Dataset) -> Result<Run> {
+        open_in(&Store::at(home()), self.get(run)?, model, data)
+    }
+
+    /// Accuracy and epsilon of each finished run on one data set, for
+    /// [`figures::pareto`](crate::show::figures::pareto). Runs without an accuracy are left out.
+    pub fn points(&self, data: &str) -> Vec<RunPoint> {
+        let of_data = self.0.iter().filter(|run| run.data == data);
+        of_data.filter(|run| run.state == RunState::Finished).filter_map(point).collect()
     }
 
     /// The list for a notebook.
@@ -70,6 +214,41 @@ impl Runs {
     /// Shows the list in a notebook.
     pub fn show(&self) {
         crate::show::display(&self.bundle());
+    }
+}
+
+fn open_in(store: &Store, run: &RunSummary, model: &Model, data: &Dataset) -> Result<Run> {
+    let record = store.record_named(&run.id)?;
+    if record.data_hash != data.hash() {
+        let why = format!("it was trained on {}, and these data are not the same", record.data);
+        return Err(Error::setting("data", data.name(), why)
+            .fix("read the data as for its training, with the same split and limit"));
+    }
+    store.known_run(&run.id, model, data)?.ok_or_else(|| {
+        let what = format!("run {}", run.id);
+        Error::new(ErrorKind::MissingData, what, "it ended before its last step")
+            .fix("train it again with the same call: it goes on from a checkpoint if there is one")
+    })
+}
+
+fn point(run: &RunSummary) -> Option<RunPoint> {
+    Some(RunPoint {
+        series: run.method.clone(),
+        epsilon: run.epsilon,
+        target: None,
+        accuracy: run.accuracy?,
+        about: format!("run {}, {}", run.id, format::counted(run.steps, "step")),
+        coverage: Coverage::Unmarked,
+    })
+}
+
+/// The order of two values by `order`; missing ones are last.
+fn missing_last<T>(a: Option<T>, b: Option<T>, order: impl Fn(&T, &T) -> Ordering) -> Ordering {
+    match (&a, &b) {
+        (Some(a), Some(b)) => order(a, b),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => Ordering::Equal,
     }
 }
 
@@ -112,5 +291,83 @@ impl fmt::Display for Runs {
             true => f.write_str(NONE),
             false => f.write_str(&self.table().text()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data;
+    use crate::methods::NonPrivate;
+    use crate::nn::models;
+    use crate::runs::train;
+    use crate::train::Silent;
+
+    fn summary(id: &str, epsilon: Option<f64>, accuracy: Option<f64>) -> RunSummary {
+        RunSummary {
+            id: id.into(),
+            state: RunState::Finished,
+            method: "DP-SGD".into(),
+            data: "glyphs".into(),
+            steps: 3,
+            planned_steps: 3,
+            epsilon,
+            accuracy,
+            at: None,
+            command: Vec::new(),
+            why: None,
+        }
+    }
+
+    #[test]
+    fn runs_are_sorted_by_any_column_and_missing_values_come_last() {
+        let runs = Runs(vec![
+            summary("ab", None, Some(0.5)),
+            summary("ac", Some(3.0), None),
+            summary("b", Some(1.0), Some(0.9)),
+        ]);
+        let sorted = |column: &str| -> Vec<String> {
+            runs.sorted_by(column).unwrap().0.into_iter().map(|run| run.id).collect()
+        };
+        assert_eq!(sorted("accuracy"), ["b", "ab", "ac"]);
+        assert_eq!(sorted("epsilon"), ["b", "ac", "ab"]);
+        COLUMNS.map(sorted).iter().for_each(|all| assert_eq!(all.len(), 3));
+        assert!(runs.sorted_by("loss").unwrap_err().to_string().contains("epsilon, accuracy"));
+        assert_eq!(runs.table().bundle().coverage, Coverage::Unmarked);
+        assert!(runs.table().csv().contains("b,finished,DP-SGD,glyphs,3,1,90.00,"));
+        let points = runs.points("glyphs");
+        assert_eq!(points.iter().map(|p| p.accuracy).collect::<Vec<_>>(), [0.5, 0.9]);
+        assert!(runs.points("MNIST").is_empty());
+    }
+
+    #[test]
+    fn runs_are_found_by_row_and_by_the_beginning_of_their_names() {
+        let runs = Runs(["ab", "abc", "b"].map(|id| summary(id, None, None)).to_vec());
+        let id = |name: &str| runs.get(name).map(|run| run.id.clone());
+        assert_eq!((id("b").unwrap(), id("abc").unwrap()), ("b".into(), "abc".into()));
+        assert_eq!(id("ab").unwrap(), "ab", "the whole name");
+        assert_eq!(runs.get(1).unwrap().id, "abc");
+        for error in [id("a").unwrap_err(), id("").unwrap_err(), id("x").unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::MissingData);
+        }
+        assert!(runs.get(3).is_err());
+    }
+
+    #[test]
+    fn a_stored_run_is_opened_with_its_data_and_no_others() -> Result<()> {
+        let data = data::glyphs_with(40, 10, 86)?;
+        let model = models::linear(&data).seed(1).build()?;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
+        let plan = NonPrivate::new().batch_size(10).steps(2).seed(1).plan(&data)?;
+        let run = train(&store, "opened", &plan, &model, &data, &mut Silent)?;
+        let runs = Runs(store.overview()?);
+        let opened = open_in(&store, runs.get("ope")?, &model, &data)?;
+        assert!(opened.is_restored() && opened.accuracy() == run.accuracy());
+        assert_eq!(opened.model().provenance(), run.model().provenance());
+        let error = open_in(&store, runs.get(0)?, &model, &data::glyphs_with(40, 10, 87)?);
+        assert!(error.unwrap_err().to_string().contains("not the same"));
+        assert_eq!(store.record_named("opened")?.steps, 2);
+        Ok(())
     }
 }

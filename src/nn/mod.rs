@@ -51,6 +51,7 @@ pub use network::Network;
 pub use parameters::Parameter;
 pub(crate) use pattern::matches as path_matches;
 pub use precision::Precision;
+pub(crate) use predict::Verdict;
 pub use provenance::Provenance;
 pub use summary::{LayerInfo, Summary};
 pub use tape::{NoTape, Site, Standardised, Tape, UpstreamClip};

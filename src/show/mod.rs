@@ -18,6 +18,7 @@
 //! ```
 
 mod axis;
+mod bitmap;
 mod bundle;
 mod chart;
 mod coverage;

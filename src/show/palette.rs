@@ -66,6 +66,15 @@ pub fn shade(share: f64) -> Rgb {
     tint(SERIES[0], 0.06 + 0.94 * share)
 }
 
+/// A colour for a value with a sign: blue for -1, almost white for 0, orange for 1. NaN counts as
+/// 0.
+pub fn diverging(value: f64) -> Rgb {
+    const ORANGE: Rgb = (0xd5, 0x5e, 0x00);
+    const BLUE: Rgb = (0x00, 0x4b, 0x8d);
+    let value = if value.is_nan() { 0.0 } else { value.clamp(-1.0, 1.0) };
+    tint(if value < 0.0 { BLUE } else { ORANGE }, 0.03 + 0.97 * value.abs())
+}
+
 /// The text colour with the higher contrast on this background: ink or card.
 pub fn ink_on(ground: Rgb) -> Rgb {
     if contrast(INK, ground) >= contrast(CARD, ground) { INK } else { CARD }
@@ -126,6 +135,18 @@ mod tests {
         }
         assert!(contrast(DROPPED, CARD) >= 3.0 && contrast(KEPT, CARD) >= 3.0);
         assert_eq!(shade(f64::NAN), shade(0.0));
+    }
+
+    #[test]
+    fn values_with_a_sign_are_blue_or_orange_and_equally_dark() {
+        let (zero, low, high) = (diverging(0.0), diverging(-1.0), diverging(1.0));
+        assert!(contrast(zero, CARD) < 1.15, "{zero:?}");
+        assert!(low.2 > low.0 && high.0 > high.2);
+        assert_eq!((diverging(-9.0), diverging(f64::NAN)), (low, zero));
+        for share in (1..=10).map(|i| f64::from(i) / 10.0) {
+            let (less, more) = (diverging(-share), diverging(share));
+            assert!(less.0 < less.2 && more.2 < more.0, "{less:?} {more:?}");
+        }
     }
 
     /// Red-green blindness, complete: matrices of Machado, Oliveira and Fernandes (2009), table 1,

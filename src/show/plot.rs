@@ -34,7 +34,7 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && x.can_show(p.0);
         let colour = colour(panel, i);
         let is_line = series.errors.is_empty() && !series.unconnected;
-        let map = map.beside(if is_line { 0.0 } else { beside(i, panel) });
+        let map = map.beside(if is_line || series.in_place { 0.0 } else { beside(i, panel) });
         error_bars(scene, series, &map, panel.log, colour);
         let runs: Vec<Vec<(f64, f64)>> = series
             .runs()
@@ -64,6 +64,10 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
             Some(_) => marked_point(panel, series).map(|p| map.at(p)).filter(|p| inside(&area, *p)),
             None => ends.last().copied(),
         };
+        if series.bare {
+            lines.push(ends);
+            continue;
+        }
         if series.marked {
             ends.iter().for_each(|&at| marker(scene, at, i, colour));
         } else if panel.series.len() > 1 {
@@ -100,7 +104,9 @@ pub(super) fn sample(scene: &mut Scene, panel: &Panel, i: usize, (x, y): Point, 
         let (colour, width) = pen(&panel.series[i], colour);
         scene.stroke(vec![from, to], colour, width);
     }
-    marker(scene, (x + length / 2.0, y), i, colour);
+    if !panel.series[i].bare {
+        marker(scene, (x + length / 2.0, y), i, colour);
+    }
 }
 
 /// Colour and width of a series' line.

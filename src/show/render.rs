@@ -1,8 +1,11 @@
 //! Renders a scene as SVG or PNG through the backends of plotters.
 
+use super::bitmap::Bitmap;
 use super::font;
 use super::palette::Rgb;
 use super::scene::{Align, Area, Mark, Point, Scene};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
@@ -25,11 +28,12 @@ const DENSITY: u32 = 7559;
 pub(super) fn svg(scene: &Scene, label: &str) -> String {
     let size = |v: f64| (v * SVG_SCALE).round() as u32;
     let page = (size(scene.width), size(scene.height));
-    // Plotters has no path element, so boxes of one colour are written here.
+    // Plotters has no path and no image element, so these marks are written here.
     let mut body = String::new();
-    for marks in scene.marks.chunk_by(|a, b| !is_cells(a) && !is_cells(b)) {
+    for marks in scene.marks.chunk_by(|a, b| !is_own(a) && !is_own(b)) {
         match marks {
             [Mark::Cells { areas, colour }] => cells_path(&mut body, areas, *colour),
+            [Mark::Picture { area, bitmap }] => image_element(&mut body, area, bitmap),
             others => body.push_str(&svg_body(others, page)),
         }
     }
@@ -46,8 +50,9 @@ pub(super) fn svg(scene: &Scene, label: &str) -> String {
     )
 }
 
-fn is_cells(mark: &Mark) -> bool {
-    matches!(mark, Mark::Cells { .. })
+/// Whether the SVG of a mark is written without plotters.
+fn is_own(mark: &Mark) -> bool {
+    matches!(mark, Mark::Cells { .. } | Mark::Picture { .. })
 }
 
 /// The SVG elements of these marks, without the root element.
@@ -77,6 +82,19 @@ fn cells_path(out: &mut String, areas: &[Area], (r, g, b): Rgb) {
         last = (x, y);
     }
     out.push_str(&format!("\" fill=\"#{r:02X}{g:02X}{b:02X}\"/>\n"));
+}
+
+/// A picture as an embedded PNG. It refers to nothing outside the document.
+fn image_element(out: &mut String, area: &Area, bitmap: &Bitmap) {
+    let tenths = |v: f64| (v * SVG_SCALE).round() as i64;
+    let (x, y) = (tenths(area.left), tenths(area.top));
+    out.push_str(&format!(
+        "<image x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" \
+         image-rendering=\"pixelated\" href=\"data:image/png;base64,{}\"/>\n",
+        tenths(area.right) - x,
+        tenths(area.bottom) - y,
+        STANDARD.encode(bitmap.png()),
+    ));
 }
 
 /// The scene as a PNG file, two pixels per page unit.
@@ -166,6 +184,7 @@ impl<B: DrawingBackend> Brush<'_, B> {
             Mark::Cells { areas, colour } => {
                 areas.iter().try_for_each(|area| self.fill(area, *colour))
             }
+            Mark::Picture { area, bitmap } => self.picture(area, bitmap),
             Mark::Stroke { points, colour, width } if self.pixels => {
                 self.pixel_stroke(points, *colour, *width)
             }
@@ -199,6 +218,21 @@ impl<B: DrawingBackend> Brush<'_, B> {
                 self.on.draw_text(text, &style, self.at(*at)).ok()
             }
         }
+    }
+
+    /// Draws each pixel of a picture as a box.
+    fn picture(&mut self, area: &Area, bitmap: &Bitmap) -> Drawn {
+        let (wide, high) = (bitmap.width as f64, bitmap.height as f64);
+        let corner = |x: usize, y: usize| {
+            let (left, top) = (area.left + area.width() * x as f64 / wide, area.top);
+            (left, top + area.height() * y as f64 / high)
+        };
+        for (i, &colour) in bitmap.pixels.iter().enumerate() {
+            let (x, y) = (i % bitmap.width, i / bitmap.width);
+            let ((left, top), (right, bottom)) = (corner(x, y), corner(x + 1, y + 1));
+            self.fill(&Area { left, top, right, bottom }, colour)?;
+        }
+        Some(())
     }
 
     fn pixel_text(

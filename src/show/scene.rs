@@ -1,5 +1,6 @@
 //! A drawing in page units (CSS pixels), independent of the output format.
 
+use super::bitmap::Bitmap;
 use super::palette::Rgb;
 
 pub(super) type Point = (f64, f64);
@@ -88,6 +89,11 @@ pub(super) enum Mark {
         radius: f64,
         colour: Rgb,
     },
+    /// A picture whose pixels are drawn as boxes, without smoothing.
+    Picture {
+        area: Area,
+        bitmap: Bitmap,
+    },
     Text {
         at: Point,
         text: String,
@@ -163,6 +169,10 @@ impl Scene {
 
     pub(super) fn dot(&mut self, at: Point, radius: f64, colour: Rgb) {
         self.marks.push(Mark::Dot { at, radius, colour });
+    }
+
+    pub(super) fn picture(&mut self, area: Area, bitmap: Bitmap) {
+        self.marks.push(Mark::Picture { area, bitmap });
     }
 
     pub(super) fn polygon(&mut self, points: Vec<Point>, colour: Rgb) {

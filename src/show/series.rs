@@ -14,6 +14,10 @@ pub struct Series {
     pub(super) colour: Option<usize>,
     pub(super) marked: bool,
     pub(super) unconnected: bool,
+    /// Drawn without a marker.
+    pub(super) bare: bool,
+    /// Never shifted sideways, because x is measured.
+    pub(super) in_place: bool,
     pub(super) broad: bool,
     /// The value beside the name, in place of the last one.
     pub(super) summary: Option<f64>,
@@ -34,6 +38,8 @@ impl Series {
             colour: None,
             marked: false,
             unconnected: false,
+            bare: false,
+            in_place: false,
             broad: false,
             summary: None,
             errors: Arc::default(),
@@ -51,6 +57,18 @@ impl Series {
     pub fn unconnected(mut self) -> Self {
         self.unconnected = true;
         self.marked()
+    }
+
+    /// Draws the line without any marker, for a line that is no series of measurements.
+    pub(super) fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
+    /// Keeps the points where they are, also beside other series with markers at the same x.
+    pub(super) fn in_place(mut self) -> Self {
+        self.in_place = true;
+        self
     }
 
     /// Draws the line broad and pale, so that a coinciding line on top of it leaves both visible.

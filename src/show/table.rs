@@ -33,6 +33,11 @@ impl Table {
         self
     }
 
+    /// The same table without its caption, for figures whose title says the same.
+    pub(super) fn without_caption(self) -> Self {
+        Self { caption: None, ..self }
+    }
+
     /// States what the table reveals of private data.
     pub fn coverage(mut self, coverage: Coverage) -> Self {
         self.coverage = coverage;

@@ -129,6 +129,20 @@ impl Store {
         Ok(all)
     }
 
+    /// The record of the stored run whose name begins with `name`.
+    ///
+    /// # Errors
+    /// `MissingData` if there is none, or more than one; `CorruptData` if it can't be read.
+    pub(crate) fn record_named(&self, name: &str) -> Result<RunRecord> {
+        let (id, folder) = only(name, "stored run", &mut folders(&self.runs())?.into_iter())?;
+        let stored = record::read(&folder)?.map(|(record, _)| record);
+        stored.ok_or_else(|| {
+            let why = "its folder has no record of it";
+            Error::new(ErrorKind::MissingData, format!("stored run {id}"), why)
+                .fix("train it again: what is charged stays charged")
+        })
+    }
+
     /// The folder of the checkpoint of the run whose name begins with `name`.
     ///
     /// # Errors

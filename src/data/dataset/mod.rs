@@ -34,6 +34,8 @@ pub(super) struct Inner {
     name: String,
     source: String,
     class_names: Vec<String>,
+    /// The name of each feature, of a table with a header.
+    column_names: Option<Arc<[String]>>,
     train: Examples,
     test: Examples,
     /// The vocabulary of the token ids of a text data set.
@@ -60,6 +62,8 @@ pub(super) struct Attributes {
     name: String,
     source: String,
     class_names: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    column_names: Option<Vec<String>>,
     prepared_from_private: Option<String>,
     public: Option<Public>,
     test_split_off: bool,
@@ -101,6 +105,7 @@ impl Dataset {
                 name: name.into(),
                 source: source.into(),
                 class_names,
+                column_names: None,
                 train,
                 test,
                 vocabulary: None,
@@ -123,6 +128,7 @@ impl Dataset {
             name: inner.name.clone(),
             source: inner.source.clone(),
             class_names: inner.class_names.clone(),
+            column_names: inner.column_names.as_deref().map(<[_]>::to_vec),
             prepared_from_private: inner.prepared_from_private.clone(),
             public: inner.public,
             test_split_off: inner.test_split_off,
@@ -143,6 +149,7 @@ impl Dataset {
         let data = Self::new(of.name, of.source, of.class_names, train, test);
         data.changed(|inner| {
             inner.vocabulary = vocabulary;
+            inner.column_names = of.column_names.map(Arc::from);
             inner.prepared_from_private = of.prepared_from_private;
             (inner.public, inner.test_split_off) = (of.public, of.test_split_off);
             (inner.hash, inner.cuts) = (OnceLock::from(of.hash), of.cuts);
@@ -175,6 +182,11 @@ impl Dataset {
     /// The same data set, whose features are token ids of this vocabulary.
     pub(super) fn with_vocabulary(self, vocabulary: Vocabulary) -> Self {
         self.changed(|inner| inner.vocabulary = Some(vocabulary))
+    }
+
+    /// The same data set, whose features have these names.
+    pub(super) fn with_columns(self, names: Vec<String>) -> Self {
+        self.changed(|inner| inner.column_names = Some(names.into()))
     }
 
     /// The same data set with the hash that it had before its features were moved.
@@ -215,6 +227,11 @@ impl Dataset {
     /// A name for each class, in the order of the labels.
     pub fn class_names(&self) -> &[String] {
         &self.inner.class_names
+    }
+
+    /// The name of each feature, of data read by [`csv`](super::csv); `None` for all others.
+    pub fn column_names(&self) -> Option<&[String]> {
+        self.inner.column_names.as_deref()
     }
 
     /// The training part: what a private method protects. Its length is the public size of the

@@ -52,6 +52,14 @@ impl Model {
         Ok(losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / losses.len() as f64)
     }
 
+    /// The logits of all examples on a device, `[examples, classes]` row-major.
+    pub(super) fn logits_on(&self, examples: &OnDevice) -> Result<Vec<f32>> {
+        self.map_chunks(examples, |logits, _| {
+            let [n, classes] = logits.dims();
+            logits.reshape([n * classes])
+        })
+    }
+
     /// The concatenated results of `job` on the logits `[chunk, classes]` and labels of each chunk.
     ///
     /// The results are copied to the host once, after the last chunk. Failures of the device show

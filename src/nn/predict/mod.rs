@@ -2,6 +2,9 @@
 //! other devices.
 
 mod device;
+mod probabilities;
+
+pub(crate) use probabilities::Verdict;
 
 use burn::prelude::Device;
 

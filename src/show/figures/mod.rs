@@ -1,8 +1,9 @@
-//! Figures about privacy, masks and grids of runs. They neither train nor read data.
+//! Figures about privacy, data, masks, runs and grids of runs. They do not train.
 //!
 //! Figures about privacy are functions of events and settings, so they cost no privacy. Figures of
 //! masks reveal what the mask reveals, figures of grids the accuracies that they are given. Figures
-//! that come from private data outside the ledger carry a badge.
+//! that come from private data outside the ledger carry a badge. Figures of examples read those
+//! that they draw, and no others.
 //!
 //! Privacy curves are evaluated at about 30 points. A point that the accountant refuses is a gap;
 //! an accountant that refuses all points is named but not drawn. Solid lines are proved upper
@@ -22,10 +23,13 @@ mod attack;
 mod claims;
 mod clip_shares;
 mod compare;
+mod evaluation;
 mod grids;
 mod masks;
 mod norms;
+mod pictures;
 mod rate_clip;
+mod runs;
 mod scaling;
 mod schedules;
 mod selection;
@@ -38,13 +42,19 @@ pub use attack::attack_curves;
 pub use claims::{EpsilonClaim, epsilon_claims};
 pub use clip_shares::clip_shares;
 pub use compare::{Releases, epsilon_vs_delta, why_they_differ};
+pub use evaluation::{
+    ClassAccuracy, ClassCount, ConfusionMatrix, Prediction, Predictions, class_accuracy,
+    confusion_matrix, predictions, wilson_interval,
+};
 pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
 pub use masks::{
     Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
     saliency_histograms, selection_log, signal_and_noise, tiles,
 };
 pub use norms::{gradient_norm_histogram, gradient_norms};
+pub use pictures::{Filters, examples, filters};
 pub use rate_clip::{RateClipCell, rate_clip_heat_map};
+pub use runs::{RunPoint, accuracy_over_epsilon, compare_runs, pareto};
 pub use scaling::{noise_over_epochs, scaling_law, scaling_law_of};
 pub use schedules::schedules;
 pub use selection::selection_cost;

@@ -254,7 +254,7 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
     for (i, series) in panel.series.iter().enumerate() {
         let name = one_line(&series.name);
         // Points of long lines have tooltips but are too many to be drawn.
-        let is_seen = series.marked || series.points.len() <= 40;
+        let is_seen = (series.marked || series.points.len() <= 40) && !series.bare;
         let mut push = |run: usize, part: &str, (x, y): (f64, f64)| {
             let mut value = json!({
                 "series": name, "run": format!("{i} {run}"), "x": rounded(x), "y": rounded(y),

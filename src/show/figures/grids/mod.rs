@@ -12,6 +12,7 @@ mod tests;
 
 pub use heat_map::accuracy_heat_map;
 pub use lines::accuracy_lines;
+pub(super) use stats::Seeds;
 
 use crate::{Error, Result};
 

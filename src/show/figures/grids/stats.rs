@@ -5,7 +5,7 @@ pub(super) const MARKED: f64 = 2.0;
 
 /// Mean and sum of squared deviations over the seeds of one setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Seeds {
+pub(in crate::show::figures) struct Seeds {
     pub count: usize,
     pub mean: f64,
     /// Σ (x - mean)².
@@ -13,7 +13,7 @@ pub(super) struct Seeds {
 }
 
 impl Seeds {
-    pub(super) fn of(values: &[f64]) -> Self {
+    pub(in crate::show::figures) fn of(values: &[f64]) -> Self {
         let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let squares = values.iter().map(|v| (v - mean).powi(2)).sum();
@@ -21,7 +21,7 @@ impl Seeds {
     }
 
     /// The sample standard deviation (divisor n - 1); `None` for fewer than two seeds.
-    pub(super) fn deviation(&self) -> Option<f64> {
+    pub(in crate::show::figures) fn deviation(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
     }
 }

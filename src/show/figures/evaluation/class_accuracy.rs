@@ -1,0 +1,306 @@
+//! The accuracy of each class.
+
+use super::on;
+use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::page::{Head, Page};
+use crate::show::scene::{Align, Area, Scene};
+use crate::show::{Bundle, Coverage, Figure, Table, font, format, palette};
+use std::fmt;
+
+/// Quantile of the normal distribution for a two-sided interval of 95 %.
+const NORMAL_QUANTILE: f64 = 1.959_964;
+const WIDTH: f64 = 680.0;
+const ROW: f64 = 20.0;
+/// Largest number of classes that are drawn.
+const MOST: usize = 32;
+
+/// The Wilson interval of 95 % for the probability of which `correct` of `count` trials succeeded
+/// (Wilson, 1927): its ends lie in [0, 1]. `None` without trials.
+///
+/// ```
+/// let (low, high) = epsilab::show::figures::wilson_interval(9, 10).unwrap();
+/// assert!((low - 0.5958).abs() < 1e-4 && (high - 0.9821).abs() < 1e-4);
+/// ```
+pub fn wilson_interval(correct: u64, count: u64) -> Option<(f64, f64)> {
+    if count == 0 {
+        return None;
+    }
+    let (n, z) = (count as f64, NORMAL_QUANTILE);
+    let share = correct as f64 / n;
+    let scale = 1.0 + z * z / n;
+    let centre = (share + z * z / (2.0 * n)) / scale;
+    let reach = z / scale * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
+    Some(((centre - reach).max(0.0), (centre + reach).min(1.0)))
+}
+
+/// The examples of a class, and how many were classified correctly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassCount {
+    /// Name of the class.
+    pub name: String,
+    /// Number of examples that were classified correctly.
+    pub correct: u64,
+    /// Number of examples.
+    pub examples: u64,
+}
+
+impl ClassCount {
+    /// The fraction that was classified correctly; `None` without examples.
+    pub fn accuracy(&self) -> Option<f64> {
+        (self.examples > 0).then(|| self.correct as f64 / self.examples as f64)
+    }
+
+    /// Its [Wilson interval](wilson_interval) of 95 %.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        wilson_interval(self.correct, self.examples)
+    }
+}
+
+/// The accuracy of each class, with its interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassAccuracy {
+    name: String,
+    classes: Vec<ClassCount>,
+    coverage: Coverage,
+}
+
+impl ClassAccuracy {
+    /// The classes by name, number of correct examples, number of examples.
+    pub(super) fn new(counts: impl Iterator<Item = (String, u64, u64)>) -> Self {
+        let count = |(name, correct, examples)| ClassCount { name, correct, examples };
+        let classes = counts.map(count).collect();
+        Self { name: String::new(), classes, coverage: Coverage::default() }
+    }
+
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
+    }
+
+    /// States what the values reveal of private data.
+    pub fn with_coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
+    }
+
+    /// What the values reveal of private data.
+    pub fn coverage(&self) -> Coverage {
+        self.coverage
+    }
+
+    /// The classes, in the order of the labels.
+    pub fn classes(&self) -> &[ClassCount] {
+        &self.classes
+    }
+
+    /// The class with the lowest accuracy; `None` without examples.
+    pub fn lowest(&self) -> Option<&ClassCount> {
+        let known = self.classes.iter().filter_map(|class| Some((class, class.accuracy()?)));
+        known.reduce(|low, other| if other.1 < low.1 { other } else { low }).map(|(class, _)| class)
+    }
+
+    /// The fraction of all examples that were classified correctly.
+    fn overall(&self) -> Option<f64> {
+        let correct = self.classes.iter().map(|class| class.correct).sum();
+        let examples = self.classes.iter().map(|class| class.examples).sum();
+        ClassCount { name: String::new(), correct, examples }.accuracy()
+    }
+
+    /// A row for each class: accuracy, ends of the interval, number of examples.
+    pub fn table(&self) -> Table {
+        let heads = ["class", "accuracy", "95 % from", "95 % to", "correct", "examples"];
+        let percent = |share: Option<f64>| share.map_or("-".into(), format::percent);
+        let table = self.classes.iter().fold(Table::new(heads), |table, class| {
+            let interval = class.interval();
+            table.row([
+                class.name.clone(),
+                percent(class.accuracy()),
+                percent(interval.map(|interval| interval.0)),
+                percent(interval.map(|interval| interval.1)),
+                format::count(class.correct),
+                format::count(class.examples),
+            ])
+        });
+        table.coverage(self.coverage)
+    }
+
+    fn title(&self) -> String {
+        match self.lowest() {
+            Some(class) => {
+                let accuracy = class.accuracy().map_or(String::new(), format::percent);
+                format!("Lowest accuracy: {accuracy} for {}{}", class.name, on(&self.name))
+            }
+            None => format!("No examples{}", on(&self.name)),
+        }
+    }
+
+    /// The figure and its values.
+    pub fn bundle(&self) -> Bundle {
+        class_accuracy(self).bundle()
+    }
+}
+
+impl fmt::Display for ClassAccuracy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.table().caption(self.title()).text())
+    }
+}
+
+/// The accuracy of each class as a dot with its Wilson interval of 95 %, the lowest first; the
+/// accuracy over all examples is a dashed line. Of more than 32 classes the lowest are drawn.
+///
+/// # Guarantee
+/// That of the values: they are drawn without noise. Values that are
+/// [not covered](Coverage::NotCovered) carry the badge.
+pub fn class_accuracy(values: &ClassAccuracy) -> Figure {
+    let mut shown: Vec<&ClassCount> = values.classes.iter().collect();
+    let order = |class: &ClassCount| class.accuracy().unwrap_or(f64::INFINITY);
+    shown.sort_by(|a, b| order(a).total_cmp(&order(b)));
+    shown.truncate(MOST);
+    let overall = values.overall().map_or(String::new(), |share| {
+        format!(" Dashed: all examples together, {}.", format::percent(share))
+    });
+    let left_out = match values.classes.len() {
+        all if all > MOST => format!("The {MOST} of {all} classes with the lowest accuracy."),
+        _ => String::new(),
+    };
+    let head = Head::new(values.title())
+        .note(format!("Bars: Wilson intervals of 95 % for each class alone.{overall}"))
+        .note(left_out)
+        .coverage(values.coverage);
+    let mut page = Page::new(WIDTH, head);
+    let width = |text: &str| font::width(text, SMALL, false);
+    let texts: Vec<[String; 2]> = shown.iter().map(|class| numbers(class)).collect();
+    let names = shown.iter().map(|class| width(&class.name)).fold(40.0, f64::max).min(200.0);
+    let counts = texts.iter().map(|text| width(&text[1])).fold(20.0, f64::max);
+    let shares = texts.iter().map(|text| width(&text[0])).fold(40.0, f64::max);
+    let (right, top) = (WIDTH - MARGIN, page.top + 2.0);
+    let plot = Area {
+        left: (MARGIN + names + 10.0).round(),
+        top,
+        right: (right - counts - shares - 34.0).round(),
+        bottom: top + ROW * shown.len() as f64,
+    };
+    let axis = Axis::new(&shown, plot);
+    axis.draw(&mut page.scene, values.overall());
+    let ink = |colour, align| text_style(SMALL, false, colour, align);
+    for (r, (class, [share, count])) in shown.iter().zip(&texts).enumerate() {
+        let y = top + (r as f64 + 0.5) * ROW;
+        let name = font::fit(&class.name, SMALL, false, names);
+        page.scene.text((plot.left - 10.0, y), name, ink(palette::INK, Align::Right));
+        page.scene.text((right - counts - 14.0, y), share, ink(palette::INK, Align::Right));
+        page.scene.text((right, y), count, ink(palette::MUTED, Align::Right));
+        if let (Some(accuracy), Some((low, high))) = (class.accuracy(), class.interval()) {
+            let (low, high) = (axis.x(low), axis.x(high));
+            let colour = palette::series(0);
+            page.scene.stroke(vec![(low, y), (high, y)], palette::tint(colour, 0.55), 2.0);
+            for end in [low, high] {
+                let cap = vec![(end, y - 3.5), (end, y + 3.5)];
+                page.scene.stroke(cap, palette::tint(colour, 0.55), 1.5);
+            }
+            page.scene.dot((axis.x(accuracy), y), 4.0, colour);
+        }
+    }
+    let at = (right, plot.bottom + 14.0);
+    page.scene.text(at, "examples", ink(palette::MUTED, Align::Right));
+    page.finish(plot.bottom + 24.0, values.table())
+}
+
+/// Accuracy, and number of examples.
+fn numbers(class: &ClassCount) -> [String; 2] {
+    let share = class.accuracy().map_or("none".into(), format::percent);
+    [share, format::count(class.examples)]
+}
+
+/// The axis of shares, from a multiple of ten percent to 100 %.
+struct Axis {
+    plot: Area,
+    low: f64,
+}
+
+impl Axis {
+    fn new(shown: &[&ClassCount], plot: Area) -> Self {
+        let ends = shown.iter().filter_map(|class| class.interval());
+        let lowest = ends.map(|interval| interval.0).fold(1.0, f64::min);
+        // At least a fifth of the whole range.
+        Self { plot, low: ((lowest * 10.0).floor() / 10.0).clamp(0.0, 0.8) }
+    }
+
+    fn x(&self, share: f64) -> f64 {
+        self.plot.left + self.plot.width() * (share - self.low) / (1.0 - self.low)
+    }
+
+    fn draw(&self, scene: &mut Scene, overall: Option<f64>) {
+        let Area { top, bottom, .. } = self.plot;
+        let step = if self.low >= 0.8 { 5 } else { 10 * (1 + (self.low < 0.5) as usize) };
+        let first = (100.0 * self.low).round() as usize;
+        for percent in (first..=100).filter(|percent| percent % step == 0) {
+            let x = self.x(percent as f64 / 100.0);
+            scene.stroke(vec![(x, top), (x, bottom)], palette::GRID, 1.0);
+            let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
+            scene.text((x, bottom + 14.0), format!("{percent} %"), style);
+        }
+        if let Some(overall) = overall {
+            let line = [(self.x(overall), top), (self.x(overall), bottom)];
+            scene.dashed(&line, palette::REFERENCE, 1.0, (4.0, 3.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::NOT_COVERED;
+    use crate::show::layout::tests::collisions;
+
+    /// Values of the R function `binom::binom.wilson`, and the closed forms at the ends.
+    #[test]
+    fn intervals_are_those_of_wilson() {
+        let close = |(low, high): (f64, f64), (l, h): (f64, f64)| {
+            assert!((low - l).abs() < 1e-4 && (high - h).abs() < 1e-4, "{low} {high}");
+        };
+        close(wilson_interval(9, 10).unwrap(), (0.5958, 0.9821));
+        close(wilson_interval(50, 100).unwrap(), (0.4038, 0.5962));
+        let z = NORMAL_QUANTILE * NORMAL_QUANTILE;
+        close(wilson_interval(20, 20).unwrap(), (20.0 / (20.0 + z), 1.0));
+        close(wilson_interval(0, 20).unwrap(), (0.0, z / (20.0 + z)));
+        assert_eq!(wilson_interval(0, 0), None);
+    }
+
+    fn values(classes: usize) -> ClassAccuracy {
+        let count = |c: usize| (format!("class {c}"), 100 - (c as u64 % 50), 100);
+        ClassAccuracy::new((0..classes).map(count)).named("dp-sgd on glyphs")
+    }
+
+    #[test]
+    fn the_lowest_class_comes_first_and_classes_without_examples_say_so() {
+        let mut values = values(4);
+        values.classes.push(ClassCount { name: "rare".into(), correct: 0, examples: 0 });
+        assert_eq!(values.lowest().unwrap().name, "class 3");
+        let figure = class_accuracy(&values);
+        assert!(
+            figure.title().contains("97.0 % for class 3, dp-sgd on glyphs"),
+            "{}",
+            figure.title()
+        );
+        let svg = figure.svg();
+        let at = |text: &str| svg.find(text).unwrap_or_else(|| panic!("no {text}"));
+        assert!(at("\nclass 3\n") < at("\nclass 0\n") && at("\nclass 0\n") < at("\nrare\n"));
+        assert!(svg.contains("\nnone\n") && svg.contains("together, 98.5 %"));
+        assert_eq!(svg.matches("<circle").count(), 4);
+        assert!(values.table().csv().contains("rare,,,,0,0"), "{}", values.table().csv());
+    }
+
+    #[test]
+    fn figures_are_whole_marked_where_not_covered_and_not_blank() {
+        for (classes, coverage) in [(1, Coverage::Public), (100, Coverage::NotCovered)] {
+            let values = values(classes).with_coverage(coverage);
+            let figure = class_accuracy(&values);
+            assert_eq!(collisions(figure.scene()), Vec::<String>::new());
+            let is_marked = figure.svg().contains(NOT_COVERED);
+            assert_eq!(is_marked, coverage == Coverage::NotCovered);
+            assert_eq!(figure.bundle().coverage, coverage);
+            assert_eq!(figure.table().len(), classes);
+        }
+        let none = class_accuracy(&ClassAccuracy::new(std::iter::empty()));
+        assert!(none.title().starts_with("No examples"));
+    }
+}

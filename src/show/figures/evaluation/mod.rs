@@ -1,0 +1,17 @@
+//! How well a model classifies: confusion matrix, accuracy of each class, single predictions.
+//!
+//! The values are plain data. [`Run`](crate::train::Run) and [`Model`](crate::nn::Model) make them
+//! from the test part of a data set, and state what they reveal.
+
+mod class_accuracy;
+mod confusion;
+mod predictions;
+
+pub use class_accuracy::{ClassAccuracy, ClassCount, class_accuracy, wilson_interval};
+pub use confusion::{ConfusionMatrix, confusion_matrix};
+pub use predictions::{Prediction, Predictions, predictions};
+
+/// `MNIST` of a title such as `Errors on MNIST`; empty without a name.
+fn on(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(", {name}") }
+}

@@ -1,0 +1,227 @@
+//! The filters of a model's first layer.
+
+use super::{Tile, draw_tiles, has_pictures};
+use crate::nn::{LayerSpec, Model};
+use crate::show::bitmap::{Bitmap, reduced};
+use crate::show::page::{Head, Page};
+use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
+use crate::{Error, ErrorKind, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// Largest number of filters that are drawn.
+const MOST: usize = 64;
+
+/// The filters of the first layer with parameters, if it reads images: the kernels of a
+/// convolution, or the weights of each unit of a dense layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Filters {
+    model: String,
+    layer: String,
+    shape: [usize; 3],
+    values: Arc<[f32]>,
+    coverage: Coverage,
+}
+
+impl Filters {
+    /// The filters of this model, whose parameters reveal what `coverage` says.
+    ///
+    /// # Errors
+    /// Kind `Model` if its inputs are no images with one or three channels, or if the first layer
+    /// with parameters is neither a convolution nor a dense layer.
+    pub(crate) fn of(model: &Model, coverage: Coverage) -> Result<Self> {
+        let refuse = |why: &str| {
+            let what = format!("the filters of {}", model.name());
+            let fix = "print the layers of the model: model.summary()";
+            Err(Error::new(ErrorKind::Model, what, why).fix(fix))
+        };
+        let &[channels, height, width] = model.input_shape() else {
+            return refuse("its inputs are no images");
+        };
+        let network = model.network();
+        let first = network
+            .leaf_specs()
+            .into_iter()
+            .find(|spec| matches!(spec, LayerSpec::Conv2d(_) | LayerSpec::Linear(_)));
+        let parameters = network.values();
+        let Some((weight, values)) = parameters.first() else {
+            return refuse("it has no parameters");
+        };
+        let (shape, values) = match (first, weight.shape.as_slice()) {
+            (Some(LayerSpec::Conv2d(_)), &[_, channels, height, width]) => {
+                ([channels, height, width], values.clone())
+            }
+            (Some(LayerSpec::Linear(_)), &[inputs, outputs])
+                if inputs == channels * height * width =>
+            {
+                // Burn stores the inputs of all units one after the other.
+                let unit = |unit: usize| values.iter().skip(unit).step_by(outputs).copied();
+                ([channels, height, width], (0..outputs).flat_map(unit).collect())
+            }
+            _ => return refuse("its first layer with parameters reads no images"),
+        };
+        if !has_pictures(&shape) && shape[0] != 1 {
+            return refuse("its filters have neither one channel nor three");
+        }
+        let (name, layer) = (model.name().to_owned(), weight.path.clone());
+        Ok(Self { model: name, layer, shape, values: values.into(), coverage })
+    }
+
+    /// The shape of each: channels, height, width.
+    pub fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    /// Number of filters.
+    pub fn len(&self) -> usize {
+        self.values.len() / self.shape.iter().product::<usize>().max(1)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The weights of filter `i`: `[channels, height, width]` row-major.
+    ///
+    /// # Panics
+    /// As a slice does, if there is no such filter.
+    pub fn values(&self, i: usize) -> &[f32] {
+        let size: usize = self.shape.iter().product();
+        &self.values[i * size..(i + 1) * size]
+    }
+
+    /// What the filters reveal of private data.
+    pub fn coverage(&self) -> Coverage {
+        self.coverage
+    }
+
+    /// A row for each filter: lowest, highest and norm of its weights.
+    pub fn table(&self) -> Table {
+        let heads = ["filter", "lowest", "highest", "norm"];
+        let table = (0..self.len()).fold(Table::new(heads), |table, i| {
+            let values = self.values(i);
+            let number = |value: f32| format::significant(f64::from(value), 3);
+            let norm = values.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>().sqrt();
+            table.row([
+                format::count(i),
+                number(values.iter().copied().fold(f32::INFINITY, f32::min)),
+                number(values.iter().copied().fold(f32::NEG_INFINITY, f32::max)),
+                format::significant(norm, 3),
+            ])
+        });
+        table.coverage(self.coverage)
+    }
+
+    /// The figure of the filters.
+    pub fn bundle(&self) -> Bundle {
+        filters(self).bundle()
+    }
+}
+
+impl fmt::Display for Filters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [channels, height, width] = self.shape;
+        let count = format::counted(self.len(), "filter");
+        write!(
+            f,
+            "{count} of shape {channels}x{height}x{width} in {} of {}",
+            self.layer, self.model
+        )
+    }
+}
+
+/// The filters as pictures. With one channel, negative weights are blue and positive ones orange,
+/// on one scale for all filters; with three channels, each filter is coloured from its lowest to
+/// its highest weight.
+///
+/// # Guarantee
+/// That of the parameters. Parameters that are [not covered](Coverage::NotCovered) carry the badge.
+pub fn filters(filters: &Filters) -> Figure {
+    let [channels, height, width] = filters.shape;
+    let drawn = filters.len().min(MOST);
+    let largest = |values: &[f32]| values.iter().fold(0.0f32, |most, w| most.max(w.abs()));
+    let all = largest(&filters.values).max(f32::MIN_POSITIVE);
+    let picture = |i: usize| {
+        let (values, shape) = reduced(filters.values(i).to_vec(), filters.shape, 64);
+        match channels {
+            3 => {
+                let low = values.iter().copied().fold(f32::INFINITY, f32::min);
+                let high = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                Bitmap::of_image(&values, shape, (low, high))
+            }
+            _ => Bitmap::diverging(&values, [shape[1], shape[2]], all),
+        }
+    };
+    let tiles: Vec<Tile> =
+        (0..drawn).map(|i| Tile { picture: picture(i), lines: Vec::new() }).collect();
+    let head = Head::new(format!("First-layer filters of {}", filters.model))
+        .note(match channels {
+            3 => format!("{width}x{height} pixels, each from its lowest to its highest weight."),
+            _ => format!("{width}x{height} pixels, all on one scale."),
+        })
+        .note(match filters.len() {
+            all if all > drawn => format!("The first {drawn} of {}.", format::count(all)),
+            _ => String::new(),
+        })
+        .coverage(filters.coverage);
+    let head = match channels {
+        3 => head,
+        _ => {
+            let number = format::significant(f64::from(all), 2);
+            head.key(palette::diverging(-1.0), format!("-{number}"))
+                .key(palette::diverging(0.0), "0")
+                .key(palette::diverging(1.0), number)
+        }
+    };
+    let mut page = Page::new(640.0, head);
+    let bottom = draw_tiles(&mut page, 8, &tiles);
+    page.finish(bottom, filters.table())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data;
+    use crate::nn::models;
+    use crate::show::NOT_COVERED;
+    use crate::show::layout::tests::collisions;
+
+    #[test]
+    fn filters_are_the_kernels_of_the_first_layer() {
+        let data = data::glyphs_with(20, 0, 1).unwrap();
+        let model = models::papernot_cnn(&data).seed(1).build().unwrap();
+        let filters = Filters::of(&model, Coverage::Public).unwrap();
+        let (weight, values) = &model.network().values()[0];
+        assert_eq!((filters.len(), filters.shape()), (weight.shape[0], [1, 8, 8]));
+        assert_eq!(filters.values(1), &values[64..128]);
+        let figure = super::filters(&filters);
+        assert_eq!(figure.svg().matches("<image ").count(), filters.len());
+        assert!(!figure.svg().contains(NOT_COVERED));
+        assert_eq!(collisions(figure.scene()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_filter_of_a_dense_unit_is_its_column() {
+        let data = data::glyphs_with(20, 0, 1).unwrap();
+        let model = models::linear(&data).seed(1).build().unwrap();
+        let filters = Filters::of(&model, Coverage::NotCovered).unwrap();
+        let (_, values) = &model.network().values()[0];
+        assert_eq!((filters.len(), filters.shape()), (10, [1, 28, 28]));
+        assert_eq!(filters.values(3)[5], values[5 * 10 + 3]);
+        assert!(super::filters(&filters).svg().contains(NOT_COVERED));
+        let coloured = data::patterns_with(20, 0, 1).unwrap();
+        let model = models::linear(&coloured).seed(1).build().unwrap();
+        let filters = Filters::of(&model, Coverage::Public).unwrap();
+        assert_eq!(filters.shape()[0], 3);
+        assert_eq!(collisions(super::filters(&filters).scene()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn models_of_other_inputs_are_refused() {
+        let text = data::sentences_with(20, 0, 1).unwrap();
+        let model = models::bilstm(&text, text.vocabulary().unwrap().len(), 2, 2);
+        let error = Filters::of(&model.seed(1).build().unwrap(), Coverage::Public).unwrap_err();
+        assert!(error.to_string().contains("no images"), "{error}");
+    }
+}

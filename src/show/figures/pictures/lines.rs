@@ -1,0 +1,70 @@
+//! Rows of text in a figure.
+
+use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::page::Page;
+use crate::show::palette::{self, Rgb};
+use crate::show::scene::{Align, Area};
+use crate::show::{font, format};
+
+const ROW: f64 = 18.0;
+const GAP: f64 = 16.0;
+
+/// A column of rows of text.
+pub(in crate::show::figures) struct Column {
+    pub name: &'static str,
+    pub align: Align,
+}
+
+impl Column {
+    pub(in crate::show::figures) fn left(name: &'static str) -> Self {
+        Self { name, align: Align::Left }
+    }
+
+    pub(in crate::show::figures) fn right(name: &'static str) -> Self {
+        Self { name, align: Align::Right }
+    }
+}
+
+/// Draws rows of text below the header of a page, and returns their lower edge. All columns but the
+/// last are as wide as their texts, up to a third of the card; the last one takes what is left.
+pub(in crate::show::figures) fn draw_lines(
+    page: &mut Page,
+    columns: &[Column],
+    rows: &[Vec<(String, Rgb)>],
+) -> f64 {
+    let most = page.room() / 3.0;
+    // Rounded up, so that a text fits into its own width.
+    let width = |text: &str| font::width(text, SMALL, false).ceil() + 1.0;
+    let mut spans = Vec::new();
+    let (mut left, end) = (MARGIN, MARGIN + page.room());
+    for (c, column) in columns.iter().enumerate() {
+        let texts = rows.iter().filter_map(|row| row.get(c));
+        let widest = texts.map(|(text, _)| width(text)).fold(width(column.name), f64::max);
+        let is_last = c + 1 == columns.len() && column.align == Align::Left;
+        let right = if is_last { end } else { (left + widest.min(most)).min(end) };
+        spans.push((left, right));
+        left = right + GAP;
+    }
+    let top = page.top + 6.0;
+    let mut line = |y: f64, c: usize, text: &str, colour: Rgb| {
+        let (left, right) = spans[c];
+        let text = font::fit(&format::one_line(text), SMALL, false, right - left);
+        let align = columns[c].align;
+        let x = if align == Align::Right { right } else { left };
+        page.scene.text((x, y), text, text_style(SMALL, false, colour, align));
+    };
+    for (c, column) in columns.iter().enumerate() {
+        line(top, c, column.name, palette::MUTED);
+    }
+    for (r, row) in rows.iter().enumerate() {
+        for (c, (text, colour)) in row.iter().enumerate().take(columns.len()) {
+            line(top + ROW * (r + 1) as f64, c, text, *colour);
+        }
+    }
+    let end = spans.last().map_or(end, |(_, right)| *right);
+    let rules = (0..=rows.len()).map(|r| top + ROW * (r as f64 + 0.5));
+    let rules =
+        rules.map(|y| Area { left: MARGIN, top: y.floor(), right: end, bottom: y.floor() + 1.0 });
+    page.scene.cells(rules.collect(), palette::GRID);
+    top + ROW * (rows.len() as f64 + 0.5)
+}

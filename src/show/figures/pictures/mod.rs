@@ -1,0 +1,14 @@
+//! Examples of data sets and filters of models as pictures.
+
+mod examples;
+mod filters;
+mod form;
+mod grid;
+mod lines;
+
+pub use examples::examples;
+pub use filters::{Filters, filters};
+
+pub(super) use form::{Form, drawn_pictures, has_pictures};
+pub(super) use grid::{Tile, draw_tiles};
+pub(super) use lines::{Column, draw_lines};

@@ -1,0 +1,156 @@
+//! Several runs in one chart.
+
+use crate::show::{Chart, Coverage, Panel, Series, format, run_coverage};
+use crate::train::Run;
+use crate::{Error, Result};
+
+/// Test accuracy and training loss of several runs, over steps; over epochs if the runs take
+/// different parts of their data in a step.
+///
+/// ```no_run
+/// # use epsilab::prelude::*;
+/// # fn draw(small: &Run, large: &Run) -> Result<()> {
+/// figures::compare_runs(&[("batch 256", small), ("batch 1024", large)])?.show();
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantee
+/// Test accuracies are computed on the test part: the guarantee of a run protects its training
+/// part. The loss is computed without noise: its panel carries
+/// [`NOT_COVERED`](crate::show::NOT_COVERED) unless all runs are without privacy on public data.
+/// Accuracies carry it too if one of the runs is not covered: without privacy on private data, or
+/// in study mode.
+///
+/// # Errors
+/// `Setting` for an empty list, or without any accuracy and loss.
+pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
+    if runs.is_empty() {
+        return Err(Error::setting("runs", "an empty list", "there is nothing to draw")
+            .fix("pass names and runs, such as &[(\"DP-SGD\", &run)]"));
+    }
+    let share = |run: &Run| run.plan().expected_batch_size() as f64 / run.plan().examples() as f64;
+    let first = share(runs[0].1);
+    let in_epochs = runs.iter().any(|(_, run)| (share(run) / first - 1.0).abs() > 1e-9);
+    let coverage = runs
+        .iter()
+        .map(|(_, run)| run_coverage(run.record()))
+        .fold(Coverage::Public, Coverage::max);
+    let is_private = runs.iter().any(|(_, run)| run.plan().privacy().is_some());
+    let mut accuracy = covered(Panel::new("test accuracy").percent(), coverage);
+    let loss = Panel::new("training loss").from_zero();
+    let mut loss = match is_private {
+        // As in the figure of a run: the badge says what holds for private data.
+        true if coverage == Coverage::Public => loss.not_covered().coverage(coverage),
+        true => loss.not_covered(),
+        false => covered(loss, coverage),
+    };
+    for (slot, (name, run)) in runs.iter().enumerate() {
+        let unit = if in_epochs { share(run) } else { 1.0 };
+        let scaled = |points: Vec<(f64, f64)>| {
+            points.into_iter().map(|(step, value)| (step * unit, value)).collect::<Vec<_>>()
+        };
+        let name = match run.record().epsilon {
+            Some(epsilon) => format!("{name}, epsilon {}", format::eps(epsilon)),
+            None => (*name).to_owned(),
+        };
+        let points = scaled(run.curve().series(|point| point.test_accuracy));
+        let line = Series::line(&name, points).colour(slot);
+        accuracy = accuracy.series(if slot < 5 { line } else { line.marked() });
+        let points = scaled(run.curve().series(|point| point.loss));
+        loss = loss.series(Series::line(&name, points).smooth().colour(slot));
+    }
+    let has_points = |panel: &Panel| panel.lines().iter().any(|line| !line.points().is_empty());
+    let panels: Vec<Panel> = [accuracy, loss].into_iter().filter(has_points).collect();
+    if panels.is_empty() {
+        return Err(Error::setting("runs", runs[0].0, "the runs recorded nothing to draw")
+            .fix("train at least one step"));
+    }
+    let chart = Chart::new(title(runs))
+        .coverage(Coverage::Public)
+        .note("One run each: another seed gives another accuracy.")
+        .x_label(if in_epochs { "epoch" } else { "step" });
+    Ok(panels.into_iter().fold(chart, Chart::panel))
+}
+
+/// A panel of this coverage, with the badge where no epsilon covers it.
+pub(super) fn covered(panel: Panel, coverage: Coverage) -> Panel {
+    match coverage {
+        Coverage::NotCovered => panel.not_covered(),
+        coverage => panel.coverage(coverage),
+    }
+}
+
+/// Two runs are told by their accuracies, more by their number.
+fn title(runs: &[(&str, &Run)]) -> String {
+    let accuracy = |run: &Run| Some(run.accuracy()).filter(|accuracy| accuracy.is_finite());
+    match runs {
+        [(a, one), (b, other)] => match (accuracy(one), accuracy(other)) {
+            (Some(one), Some(other)) => {
+                format!("{a}: {}, {b}: {}", format::percent(one), format::percent(other))
+            }
+            _ => format!("{a} and {b}"),
+        },
+        runs => format!("{} compared", format::counted(runs.len(), "run")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{self, Dataset};
+    use crate::methods::{DpSgd, NonPrivate, Plan};
+    use crate::nn::models;
+    use crate::privacy::{Delta, Epsilon, Ledger};
+    use crate::show::NOT_COVERED;
+    use crate::show::layout::{scene, tests::collisions};
+    use crate::train::{Silent, fit};
+
+    fn trained(plan: &Plan, data: &Dataset) -> Run {
+        let model = models::linear(data).seed(1).build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("{}.jsonl", data.origin()));
+        fit("r", plan, &model, data, &Ledger::open(&path).unwrap(), &mut Silent).unwrap()
+    }
+
+    #[test]
+    fn runs_share_their_axes_and_the_loss_of_private_runs_is_marked() {
+        let glyphs = data::glyphs_with(240, 0, 95).unwrap();
+        let (x, y) = (glyphs.train().features_flat().to_vec(), glyphs.train().labels().to_vec());
+        let data = data::from_vecs(x, glyphs.shape(), y, 10).unwrap().split(0.8, 1).unwrap();
+        let share =
+            |batch: usize, steps: u64| (batch as u64 * steps) as f64 / data.train().len() as f64;
+        let dp = |batch: usize, steps: u64| {
+            let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(batch);
+            trained(&method.steps(steps).plan(&data).unwrap(), &data)
+        };
+        let (small, large) = (dp(20, 20), dp(40, 10));
+        let chart = compare_runs(&[("small", &small), ("large", &large)]).unwrap();
+        let ends = |panel: usize| {
+            let lines = chart.panels()[panel].lines().iter();
+            lines.map(|line| line.points().last().unwrap().0).collect::<Vec<_>>()
+        };
+        let epochs = vec![share(20, 20), share(40, 10)];
+        assert_eq!((ends(0), ends(1)), (epochs.clone(), epochs));
+        let last = chart.panels()[0].lines()[1].last().unwrap();
+        assert_eq!(last, large.accuracy());
+        let bundle = chart.bundle();
+        assert!(bundle.text.contains(NOT_COVERED) && bundle.text.contains("small, epsilon "));
+        let part = bundle.covered_part.expect("accuracies are left");
+        assert!(!part.text.contains("loss") && part.coverage == Coverage::TestPart);
+        assert_eq!(collisions(&scene(&chart)), Vec::<String>::new());
+
+        let raw = |data: &Dataset| {
+            let plan = NonPrivate::new().batch_size(20).steps(8).seed(1).plan(data).unwrap();
+            trained(&plan, data)
+        };
+        let chart = compare_runs(&[("raw", &raw(&glyphs))]).unwrap();
+        assert!(!chart.text().contains(NOT_COVERED) && chart.svg().contains("\nstep\n"));
+        // Without a test part there is the loss alone.
+        assert_eq!((chart.panels().len(), chart.bundle().coverage), (1, Coverage::Public));
+        let chart = compare_runs(&[("small", &small), ("raw", &raw(&data))]).unwrap();
+        assert_eq!(chart.svg().matches(&format!("\n{NOT_COVERED}\n")).count(), 2);
+        assert!(chart.bundle().covered_part.is_none());
+        assert!(compare_runs(&[]).is_err());
+    }
+}
