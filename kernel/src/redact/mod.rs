@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use epsilab::{Error, Result};
+use epsilab::Result;
 
 use crate::html;
 use crate::run::notebook::{Notebook, write_whole};
