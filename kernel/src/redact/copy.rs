@@ -1,11 +1,13 @@
 //! The copy of a notebook without what may not be published.
 
-use std::fmt;
-
 use serde_json::{Value, json};
 
+use super::counts::Counts;
 use super::rules::{Removed, Rules};
 use crate::run::notebook::text_of;
+
+/// Metadata in which extensions save outputs: widgets, charts, and both sides of a merge.
+const STATES: [&str; 3] = ["widgets", "synapse_widget", "nbdime-conflicts"];
 
 /// A redacted notebook, and what was removed from it.
 pub struct Copy {
@@ -17,20 +19,10 @@ pub struct Copy {
     pub test_parts: usize,
     /// Places of outputs that stay although their runs were in study mode.
     pub study_mode: Vec<String>,
-    /// The saved states of widgets were removed.
-    pub had_widgets: bool,
+    /// Code cells that set a seed.
+    pub seeds: Vec<String>,
     /// No output says what it reveals: the notebook is from another kernel.
     pub is_unmarked: bool,
-}
-
-/// What was removed, in numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    figures: usize,
-    parts: usize,
-    tables: usize,
-    lines: usize,
-    errors: usize,
 }
 
 impl Copy {
@@ -41,32 +33,58 @@ impl Copy {
             cells: Vec::new(),
             test_parts: 0,
             study_mode: Vec::new(),
-            had_widgets: false,
+            seeds: Vec::new(),
             is_unmarked: true,
         };
         let (mut outputs, mut marked) = (0, 0);
         let mut cells = copy.notebook["cells"].take();
         for (index, cell) in cells.as_array_mut().into_iter().flatten().enumerate() {
-            let before = cell["outputs"].as_array().cloned().unwrap_or_default();
-            if cell["cell_type"] != "code" || before.is_empty() {
-                continue;
-            }
-            outputs += before.len();
-            marked +=
-                before.iter().filter(|output| !output["metadata"]["epsilab"].is_null()).count();
             let place = place(cell, index);
-            let (after, counts) = copy.redact(&before, rules, &place);
-            cell["outputs"] = after.into();
+            if cell["cell_type"] == "code" && sets_seed(&text_of(&cell["source"])) {
+                copy.seeds.push(place.clone());
+            }
+            let mut counts = without_states(cell);
+            // Also those of a cell that should have none, or that are not even a list.
+            if let Some(before) = cell.get_mut("outputs").map(Value::take) {
+                let before = match before {
+                    Value::Array(list) => list,
+                    Value::Null => Vec::new(),
+                    other => vec![other],
+                };
+                outputs += before.len();
+                marked +=
+                    before.iter().filter(|output| !output["metadata"]["epsilab"].is_null()).count();
+                let (after, removed) = copy.redact(&before, rules, &place);
+                cell["outputs"] = after.into();
+                counts = counts.and(removed);
+            }
             if counts != Counts::default() {
                 copy.cells.push((place, counts));
             }
         }
         copy.notebook["cells"] = cells;
         copy.is_unmarked = outputs > 0 && marked == 0;
-        if let Some(metadata) = copy.notebook["metadata"].as_object_mut() {
-            copy.had_widgets = metadata.remove("widgets").is_some();
+        let counts = without_states(&mut copy.notebook);
+        if counts != Counts::default() {
+            copy.cells.push(("metadata of the notebook".to_owned(), counts));
         }
+        copy.mark();
         copy
+    }
+
+    /// Says in the metadata that this is a redacted copy, and what was removed in numbers, together
+    /// with what was removed from the copy that it was made from.
+    fn mark(&mut self) {
+        let total = self.total();
+        let metadata = &mut self.notebook["metadata"];
+        if !metadata.is_object() {
+            *metadata = json!({});
+        }
+        if !metadata["epsilab"].is_object() {
+            metadata["epsilab"] = json!({});
+        }
+        let before = Counts::of_mark(&metadata["epsilab"]["redacted"]);
+        metadata["epsilab"]["redacted"] = before.and(total).mark();
     }
 
     fn redact(&mut self, outputs: &[Value], rules: Rules, place: &str) -> (Vec<Value>, Counts) {
@@ -100,7 +118,7 @@ impl Copy {
 
     /// Whether something was removed.
     pub fn is_changed(&self) -> bool {
-        self.had_widgets || !self.cells.is_empty()
+        !self.cells.is_empty()
     }
 }
 
@@ -116,47 +134,28 @@ fn place(cell: &Value, index: usize) -> String {
     }
 }
 
-impl Counts {
-    fn add(&mut self, removed: Removed) {
-        match removed {
-            Removed::Figure => self.figures += 1,
-            Removed::Part => self.parts += 1,
-            Removed::Table => self.tables += 1,
-            Removed::Text(lines) => self.lines += lines,
-            Removed::Error => self.errors += 1,
-        }
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self {
-            figures: self.figures + other.figures,
-            parts: self.parts + other.parts,
-            tables: self.tables + other.tables,
-            lines: self.lines + other.lines,
-            errors: self.errors + other.errors,
-        }
-    }
+/// Whether the code sets a seed, as far as the text shows it.
+fn sets_seed(source: &str) -> bool {
+    source.lines().any(|line| line.contains(".seed(") && !line.trim_start().starts_with("//"))
 }
 
-/// `2 figures, part of 1 figure or table, 3 lines of text`.
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = |count: usize, one: &str, more: &str| match count {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            n => Some(format!("{n} {more}")),
-        };
-        let all = [
-            counted(self.figures, "figure", "figures"),
-            counted(self.parts, "figure or table in part", "figures or tables in part"),
-            counted(self.tables, "table", "tables"),
-            counted(self.lines, "line of text", "lines of text"),
-            counted(self.errors, "error message", "error messages"),
-        ];
-        let all: Vec<String> = all.into_iter().flatten().collect();
-        f.write_str(if all.is_empty() { "nothing" } else { "" })?;
-        f.write_str(&all.join(", "))
+/// Removes what extensions saved in the metadata of a cell or notebook, and the files attached to
+/// code, which is no place for them.
+fn without_states(holder: &mut Value) -> Counts {
+    let mut counts = Counts::default();
+    let is_code = holder["cell_type"] == "code";
+    let Some(holder) = holder.as_object_mut() else { return counts };
+    if is_code && holder.remove("attachments").is_some() {
+        counts.add(Removed::State);
     }
+    if let Some(metadata) = holder.get_mut("metadata").and_then(Value::as_object_mut) {
+        for name in STATES {
+            if metadata.remove(name).is_some() {
+                counts.add(Removed::State);
+            }
+        }
+    }
+    counts
 }
 
 #[cfg(test)]
@@ -239,6 +238,57 @@ mod tests {
         assert_eq!(copy.cells[0].0, "cell 2 (f(&data))");
         assert_eq!(copy.total().to_string(), "1 figure or table in part, 2 lines of text");
         assert!(!copy.is_unmarked);
+    }
+
+    #[test]
+    fn outputs_in_the_wrong_place_and_states_of_extensions_are_removed() {
+        let stream = json!({ "output_type": "stream", "name": "stdout", "text": "secret" });
+        let original = json!({
+            "metadata": { "synapse_widget": "secret", "nbdime-conflicts": "secret", "title": "t",
+                "epsilab": 3 },
+            "cells": [
+                { "cell_type": "markdown", "source": "prose", "outputs": [stream],
+                  "attachments": { "a.png": { "image/png": "photo" } } },
+                { "cell_type": "code", "source": "1", "outputs": { "0": "secret" },
+                  "attachments": { "a.png": "secret" } },
+                { "cell_type": "code", "source": "2", "outputs": ["secret", 7],
+                  "metadata": { "nbdime-conflicts": "secret", "tags": ["a"] } },
+                { "cell_type": "code", "source": "3", "outputs": "secret" },
+                { "cell_type": "code", "source": "4", "outputs": null },
+            ],
+        });
+        let copy = Copy::of(&original, Rules::default());
+        assert!(!copy.notebook.to_string().contains("secret"), "{}", copy.notebook);
+        assert_eq!(copy.cells.len(), 5, "four cells and the metadata");
+        assert_eq!(copy.notebook["cells"][0]["attachments"]["a.png"]["image/png"], "photo");
+        assert_eq!(copy.notebook["cells"][2]["metadata"], json!({ "tags": ["a"] }));
+        assert_eq!(copy.notebook["metadata"]["title"], "t");
+        assert!(!Copy::of(&copy.notebook, Rules::default()).is_changed());
+    }
+
+    #[test]
+    fn the_copy_says_what_was_removed_and_adds_what_another_pass_removes() {
+        let covered = output(2, 2, "secret");
+        let original = json!({ "cells": [{ "cell_type": "code", "source": "f",
+            "outputs": [output(0, 0, ""), covered] }] });
+        let mark = |notebook: &Value| notebook["metadata"]["epsilab"]["redacted"].clone();
+        let copy = Copy::of(&original, Rules::default());
+        assert_eq!(mark(&copy.notebook)["lines"], 1);
+        let strict = Rules { without_test_part: true, ..Rules::default() };
+        let again = Copy::of(&copy.notebook, strict);
+        assert_eq!(again.total().to_string(), "1 line of text");
+        assert_eq!(mark(&again.notebook)["lines"], 2);
+    }
+
+    #[test]
+    fn cells_that_set_a_seed_are_named() {
+        let cell = |source: &str| json!({ "cell_type": "code", "source": source });
+        let seeded = |source: &str| {
+            let notebook = json!({ "cells": [cell(source)] });
+            !Copy::of(&notebook, Rules::default()).seeds.is_empty()
+        };
+        assert!(seeded("let run = dp_sgd()\n    .seed(7)\n    .train(&data)?;"));
+        assert!(!seeded("// .seed(7) makes it reproducible\nlet seed = 3;"));
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! The command `redact`: copies of notebooks without what no epsilon covers.
 
 mod copy;
+mod counts;
 mod rules;
+mod target;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::Result;
 
 use crate::html;
 use crate::run::notebook::{Notebook, write_whole};
 use copy::Copy;
 use rules::Rules;
+use target::Target;
 
 /// Copy notebooks without what no epsilon covers, or check that nothing of it is left.
 #[derive(clap::Args, Debug)]
@@ -28,8 +32,9 @@ pub struct RedactArgs {
     /// Also remove evaluations on the test part, which the epsilon of a run does not protect.
     #[arg(long)]
     pub no_test_part: bool,
-    /// Write DIR/NB.ipynb [default: NB.redacted.ipynb beside NB].
-    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    /// Write DIR/NB.ipynb, or FILE, which ends in .ipynb [default: NB.redacted.ipynb beside NB].
+    /// Only earlier redacted copies are overwritten.
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "check")]
     pub out: Option<PathBuf>,
     /// Also write the copy as an HTML page.
     #[arg(long, conflicts_with = "check")]
@@ -43,8 +48,9 @@ pub struct RedactArgs {
 /// None: errors of single notebooks are printed.
 pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
     let mut is_fine = true;
+    let mut written = HashSet::new();
     for path in &args.notebooks {
-        match one(path, args) {
+        match one(path, args, &mut written) {
             Ok(fine) => is_fine &= fine,
             Err(error) => {
                 eprintln!("error: {error}");
@@ -56,7 +62,7 @@ pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
 }
 
 /// Redacts or checks a notebook; false if it does not pass the check.
-fn one(path: &Path, args: &RedactArgs) -> Result<bool> {
+fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result<bool> {
     let notebook = Notebook::saved(path)?;
     let rules = Rules { keep_text: args.keep_text, without_test_part: args.no_test_part };
     let copy = Copy::of(notebook.json(), rules);
@@ -64,13 +70,13 @@ fn one(path: &Path, args: &RedactArgs) -> Result<bool> {
         println!("{}", report(path, &copy, "must be removed"));
         return Ok(!copy.is_changed());
     }
-    let target = target(path, args.out.as_deref())?;
+    let Target { notebook: target, page } =
+        Target::choose(path, args.out.as_deref(), args.html, written)?;
     let text = Notebook::text(&copy.notebook)?;
     write_whole(&target, &text)?;
     println!("{}", report(path, &copy, "removed"));
     eprintln!("wrote {}", target.display());
     if args.html {
-        let page = target.with_extension("html");
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
         write_whole(&page, &html::page(&copy.notebook, &name, folder))?;
@@ -79,34 +85,10 @@ fn one(path: &Path, args: &RedactArgs) -> Result<bool> {
     Ok(true)
 }
 
-/// Where the copy is written: never over the notebook itself.
-fn target(path: &Path, out: Option<&Path>) -> Result<PathBuf> {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    let Some(folder) = out else {
-        return Ok(path.with_file_name(format!("{stem}.redacted.ipynb")));
-    };
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
-    let target = folder.join(format!("{stem}.ipynb"));
-    let same = |there: PathBuf| path.canonicalize().is_ok_and(|real| real == there);
-    if target.canonicalize().is_ok_and(same) {
-        return Err(Error::new(
-            ErrorKind::Setting,
-            format!("--out {} is the notebook's own folder", folder.display()),
-            "the copy would be written over the notebook, and what is removed would be lost",
-        )
-        .fix("name another folder, or leave `--out` away"));
-    }
-    Ok(target)
-}
-
 /// What was removed from each cell and in total, and what the reader should know.
 fn report(path: &Path, copy: &Copy, verb: &str) -> String {
     let mut lines: Vec<String> =
         copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}")).collect();
-    if copy.had_widgets {
-        lines.push("  the saved state of widgets".into());
-    }
     let total = match copy.is_changed() {
         false => format!("{}: nothing {verb}", path.display()),
         true => format!("{}: {verb}: {}", path.display(), copy.total()),
@@ -136,6 +118,13 @@ fn report(path: &Path, copy: &Copy, verb: &str) -> String {
             copy.study_mode.join(", ")
         ));
     }
+    if !copy.seeds.is_empty() {
+        lines.push(format!(
+            "warning: a seed is set in {}. If it is that of a private run or mask, whoever reads \
+             the code can compute the noise and remove it",
+            copy.seeds.join(", ")
+        ));
+    }
     lines.join("\n")
 }
 
@@ -155,6 +144,10 @@ mod tests {
         }
     }
 
+    fn once(path: &Path, args: &RedactArgs) -> Result<bool> {
+        one(path, args, &mut HashSet::new())
+    }
+
     fn written(folder: &Path) -> PathBuf {
         let stream = json!({ "output_type": "stream", "name": "stdout", "text": ["secret\n"] });
         let notebook = json!({ "nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [
@@ -171,9 +164,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         let before = std::fs::read(&path).unwrap();
-        let check = |path: &Path| one(path, &RedactArgs { check: true, ..args(path) }).unwrap();
+        let check = |path: &Path| once(path, &RedactArgs { check: true, ..args(path) }).unwrap();
         assert!(!check(&path));
-        assert!(one(&path, &args(&path)).unwrap());
+        assert!(once(&path, &args(&path)).unwrap());
         let copy = folder.path().join("a.redacted.ipynb");
         assert!(check(&copy));
         assert_eq!(std::fs::read(&path).unwrap(), before, "the notebook itself is left alone");
@@ -181,7 +174,7 @@ mod tests {
             let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
             assert!(!text.contains("secret") && text.contains("removed before"), "{name}");
         }
-        assert!(one(&path, &RedactArgs { check: true, keep_text: true, ..args(&path) }).unwrap());
+        assert!(once(&path, &RedactArgs { check: true, keep_text: true, ..args(&path) }).unwrap());
     }
 
     #[test]
@@ -189,11 +182,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         let out = Some(folder.path().join("."));
-        let error = one(&path, &RedactArgs { out, ..args(&path) }).unwrap_err().to_string();
-        assert!(error.contains("own folder") && error.contains("--out"), "{error}");
+        let error = once(&path, &RedactArgs { out, ..args(&path) }).unwrap_err().to_string();
+        assert!(error.contains("notebook itself") && error.contains("--out"), "{error}");
         let bad = folder.path().join("bad.ipynb");
         std::fs::write(&bad, "{").unwrap();
-        let error = one(&bad, &args(&bad)).unwrap_err().to_string();
+        let error = once(&bad, &args(&bad)).unwrap_err().to_string();
         assert!(error.contains("bad.ipynb is not a notebook"), "{error}");
         // The others are redacted all the same.
         let both = RedactArgs { notebooks: vec![bad, path.clone()], ..args(&path) };

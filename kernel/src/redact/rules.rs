@@ -40,6 +40,8 @@ pub enum Removed {
     Text(usize),
     /// An error message.
     Error,
+    /// What an extension saved in the metadata.
+    State,
 }
 
 impl Rules {
@@ -47,18 +49,28 @@ impl Rules {
     pub fn apply(&self, output: &Value) -> Redacted {
         match output["output_type"].as_str() {
             Some("stream") => {
-                self.text(output, Removed::Text(text_of(&output["text"]).lines().count()))
+                let text = text_of(&output["text"]);
+                let name = if output["name"] == "stderr" { "stderr" } else { "stdout" };
+                let left =
+                    json!({ "output_type": "stream", "name": name, "text": lines_of(&text) });
+                self.text(left, Removed::Text(text.lines().count().max(1)))
             }
-            Some("error") => self.text(output, Removed::Error),
+            Some("error") => {
+                let lines = output["traceback"].as_array().into_iter().flatten();
+                let left = json!({ "output_type": "error", "ename": text_of(&output["ename"]),
+                    "evalue": text_of(&output["evalue"]),
+                    "traceback": lines.filter(|line| line.is_string()).collect::<Vec<_>>() });
+                self.text(left, Removed::Error)
+            }
             Some("display_data" | "execute_result") => self.bundle(output),
             // Of a later format, or damaged.
             _ => Redacted::nothing(Removed::Text(1)),
         }
     }
 
-    fn text(&self, output: &Value, removed: Removed) -> Redacted {
+    fn text(&self, left: Value, removed: Removed) -> Redacted {
         match self.keep_text {
-            true => Redacted::whole(output.clone(), Coverage::Unmarked),
+            true => Redacted::whole(left, Coverage::Unmarked),
             false => Redacted::nothing(removed),
         }
     }
@@ -120,7 +132,7 @@ fn with(output: &Value, data: &Value, metadata: Value) -> Value {
     let mut left = json!({ "output_type": output["output_type"], "data": data,
         "metadata": metadata });
     if output["output_type"] == "execute_result" {
-        left["execution_count"] = output["execution_count"].clone();
+        left["execution_count"] = output["execution_count"].as_u64().into();
     }
     left
 }
@@ -222,6 +234,11 @@ mod tests {
             "traceback": ["7"] });
         assert_eq!(STRICT.apply(&error).removed, Some(Removed::Error));
         assert_eq!(TEXT.apply(&error).removed, None);
+        // Nothing but text stays of a stream, and one without text is removed all the same.
+        let odd = json!({ "output_type": "stream", "name": { "x": "secret" }, "text": { "x": 1 },
+            "data": { "image/png": "secret" } });
+        assert_eq!(STRICT.apply(&odd).removed, Some(Removed::Text(1)));
+        assert!(!TEXT.apply(&odd).left.unwrap().to_string().contains("secret"));
         let figure = TEXT.apply(&shown(&"unmarked".into()));
         assert_eq!(figure.removed, Some(Removed::Figure));
         let left = figure.left.unwrap();

@@ -161,6 +161,10 @@ impl Notebook {
             "kernelspec".into(),
             json!({"display_name": "Epsilab (Rust)", "language": "rust", "name": KERNEL}),
         );
+        // A redacted copy that runs again has all outputs.
+        if let Some(ours) = metadata.get_mut("epsilab").and_then(Value::as_object_mut) {
+            ours.remove("redacted");
+        }
         let mut seen = HashSet::new();
         let cells = self.json["cells"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
         for (index, cell) in cells.iter_mut().enumerate() {
@@ -403,6 +407,13 @@ mod tests {
         assert_eq!(a.json()["cells"][0]["outputs"], json!([]));
         assert_eq!(a.code(), [(0, "1".to_owned()), (1, "2\n3".to_owned())]);
         assert!(a.to_text().expect("text").starts_with("{\n \"cells\": [\n  {\n   \"cell_type\""));
+    }
+
+    #[test]
+    fn a_redacted_copy_that_runs_again_is_no_longer_one() {
+        let metadata = r#"{"epsilab":{"redacted":{"lines":1},"other":2}}"#;
+        let notebook = read(&with_metadata(metadata)).expect("valid");
+        assert_eq!(notebook.json()["metadata"]["epsilab"], json!({ "other": 2 }));
     }
 
     #[test]

@@ -250,6 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn an_update_brings_its_own_metadata() {
+        let stated = |name: &str| {
+            let ours = json!({ "coverage": name, "covered_part": name });
+            Map::from_iter([("epsilab".to_owned(), ours)])
+        };
+        let mut outputs = Outputs::new(1);
+        let transient = Transient { display_id: Some("x".into()) };
+        let (data, metadata) = (plain("old"), stated("covered"));
+        let shown = DisplayData { data, metadata, transient: Some(transient.clone()) };
+        outputs.take(0, &shown.into());
+        let (data, metadata) = (plain("new"), stated("not_covered"));
+        outputs.take(0, &UpdateDisplayData { data, metadata, transient }.into());
+        let ours = json!({ "coverage": "not_covered", "covered_part": "not_covered" });
+        assert_eq!(outputs.of(0).1[0]["metadata"], json!({ "epsilab": ours }));
+        // One that states nothing does not keep the statement about what it replaces.
+        outputs.take(0, &UpdateDisplayData::new(plain("newer"), "x").into());
+        assert_eq!(outputs.of(0).1[0]["metadata"], json!({}));
+    }
+
+    #[test]
     fn clearing_happens_at_once_or_with_the_next_output() {
         let mut outputs = Outputs::new(1);
         outputs.take(0, &display("a", "x"));
