@@ -20,6 +20,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   cargo lab run notebooks/01_first_private_model.ipynb
   cargo lab run notebooks/*.ipynb --out results --profile tiny
+  cargo lab run NB.ipynb --interactive                   figures with tooltips and sliders
   cargo lab run NB.ipynb --params epochs=3 --params data=mnist --params 'rates=[0.1, 0.3]'
 
 --params needs a cell with the tag `parameters` that defines the variables, as for papermill. A cell

@@ -101,6 +101,43 @@ pub const ATTACKS: &[&str] = &[
     "</section></main><script>alert(1)</script>",
 ];
 
+/// Vega-Lite specifications that would load something, leave their script element or reach another
+/// part of the page; and whether they are refused.
+pub const SPECIFICATIONS: &[(&str, bool)] = &[
+    (r#"{"data": {"url": "https://example.org/x.json"}, "mark": "point"}"#, true),
+    (r#"{"data": {"\u0075rl": "//example.org/x.csv"}, "mark": "point"}"#, true),
+    (r#"{"data": {"url": {"expr": "'https://example.org/' + x"}}, "mark": "point"}"#, true),
+    (r#"{"mark": {"type": "image", "url": "https://example.org/x.png"}}"#, true),
+    (r#"{"mark": "image", "encoding": {"url": {"field": "a"}}}"#, true),
+    (r#"{"mark": "point", "encoding": {"href": {"value": "javascript:alert(1)"}}}"#, true),
+    (r#"{"mark": {"type": "point", "href": "https://example.org"}}"#, true),
+    (r#"{"mark": "point", "config": {"mark": {"href": "https://example.org"}}}"#, true),
+    (r#"{"mark": "point", "config": {"style": {"x": {"href": "javascript:alert(1)"}}}}"#, true),
+    (r#"{"layer": [{"mark": "point"}, {"concat": [{"data": {"url": "x"}}]}]}"#, true),
+    (
+        r#"{"transform": [{"lookup": "a", "from": {"data": {"url": "x"}, "key": "a"}}],
+            "mark": "point"}"#,
+        true,
+    ),
+    (r#"{"usermeta": {"embedOptions": {"ast": false, "loader": {}}}, "mark": "point"}"#, true),
+    (r#"{"usermeta": {"embedOptions": "https://example.org/x.json"}, "mark": "point"}"#, true),
+    (r#"{"params": [{"name": "a", "bind": {"element": "main", "event": "click"}}]}"#, true),
+    (r#"{"$schema": "https://vega.github.io/schema/vega/v5.json", "marks": []}"#, true),
+    (r#"["https://example.org/x.vl.json"]"#, true),
+    (r#""https://example.org/x.vl.json""#, true),
+    (r#"{"title": "</script><script>alert(1)</script>", "mark": "point"}"#, false),
+    (r#"{"title": "</SCRIPT ><img src=x onerror=alert(1)>", "mark": "point"}"#, false),
+    (r#"{"title": "<!--<script>", "mark": "point"}"#, false),
+    (r#"{"</script><svg onload=alert(1)>": 1, "mark": "point"}"#, false),
+    (r#"{"title": "\u003c/script>\u2028<b onclick=alert(1)>", "mark": "point"}"#, false),
+    (
+        r#"{"data": {"values": [{"image": "https://example.org/x.png"}]},
+            "mark": {"type": "point", "tooltip": {"content": "data"}, "cursor":
+            "url(https://example.org/x)", "fill": "url(https://example.org/x#a)"}}"#,
+        false,
+    ),
+];
+
 /// The parts of HTML that run code or load something. The check has a tokenizer of its own, which
 /// takes `<` before a letter for an element wherever it is not inside quotes.
 pub fn live_parts(html: &str) -> Vec<String> {

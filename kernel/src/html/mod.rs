@@ -1,4 +1,5 @@
-//! Renders an executed notebook as one HTML page that has no scripts and loads nothing.
+//! Renders an executed notebook as one HTML page that loads nothing. A page has no scripts, unless
+//! interactive figures are asked for.
 
 mod ansi;
 #[cfg(test)]
@@ -6,6 +7,7 @@ mod attacks;
 mod clean;
 mod css;
 mod escape;
+pub mod interactive;
 mod markdown;
 mod math;
 mod output;
@@ -17,6 +19,7 @@ use serde_json::Value;
 
 use crate::run::notebook::text_of;
 use escape::escape;
+use interactive::{Libraries, Scripts};
 use markdown::PictureSource;
 
 pub use ansi::strip as without_colours;
@@ -28,25 +31,49 @@ const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inlin
                       base-uri 'none'; form-action 'none'";
 
 /// Renders `notebook` (nbformat 4) with the file name `name`. Pictures of markdown cells are read
-/// from `folder` and embedded.
+/// from `folder` and embedded. The page has no scripts.
 pub fn page(notebook: &Value, name: &str, folder: &Path) -> String {
+    whole(notebook, name, folder, None)
+}
+
+/// As [`page`], with an interactive figure in the place of each output that has a Vega-Lite
+/// specification. Without such an output the page has no scripts.
+pub fn interactive_page(
+    notebook: &Value,
+    name: &str,
+    folder: &Path,
+    libraries: &Libraries,
+) -> String {
+    whole(notebook, name, folder, Some(libraries))
+}
+
+fn whole(notebook: &Value, name: &str, folder: &Path, libraries: Option<&Libraries>) -> String {
     let cells = notebook["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
     let title = title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
     let mut body = String::new();
     for (index, cell) in cells.iter().enumerate() {
-        body.push_str(&section(cell, index + 1, folder));
+        body.push_str(&section(cell, index + 1, folder, libraries.is_some()));
+    }
+    // The sanitizer removes scripts, so this one is ours.
+    let is_interactive = body.contains("<script type=\"application/json\">");
+    let scripts = libraries.filter(|_| is_interactive).map(Scripts::of);
+    let (mut style, mut policy) = (STYLE.to_owned(), POLICY.to_owned());
+    if let Some(scripts) = &scripts {
+        style.push_str(interactive::STYLE);
+        policy = format!("{POLICY}; {}", scripts.policy);
     }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <meta name=\"generator\" content=\"Epsilab {version}\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
-         <footer>{name} · executed by Epsilab {version}</footer>\n</body>\n</html>\n",
+         <title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n{body}</main>\n\
+         <footer>{name} · executed by Epsilab {version}</footer>\n{scripts}</body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
         title = escape(&title),
         name = escape(name),
+        scripts = scripts.map_or(String::new(), |scripts| scripts.html),
     )
 }
 
@@ -60,20 +87,26 @@ fn title(cells: &[Value]) -> Option<String> {
     Some(headings.fold(first, |best, next| if next.0 < best.0 { next } else { best }).1)
 }
 
-fn section(cell: &Value, number: usize, folder: &Path) -> String {
+fn section(cell: &Value, number: usize, folder: &Path, interactive: bool) -> String {
     let source = text_of(&cell["source"]);
     let place = PictureSource { folder, attachments: &cell["attachments"] };
     match cell["cell_type"].as_str() {
         Some("markdown") => {
             format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
         }
-        Some("code") => code(cell, &source, number, &place),
+        Some("code") => code(cell, &source, number, &place, interactive),
         _ if source.trim().is_empty() => String::new(),
         _ => format!("<section class=\"raw\"><pre>{}</pre></section>\n", escape(&source)),
     }
 }
 
-fn code(cell: &Value, source: &str, number: usize, place: &PictureSource<'_>) -> String {
+fn code(
+    cell: &Value,
+    source: &str,
+    number: usize,
+    place: &PictureSource<'_>,
+    interactive: bool,
+) -> String {
     let outputs = cell["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
     if source.trim().is_empty() && outputs.is_empty() {
         return String::new();
@@ -85,7 +118,7 @@ fn code(cell: &Value, source: &str, number: usize, place: &PictureSource<'_>) ->
     let shown: String = outputs
         .iter()
         .enumerate()
-        .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), place))
+        .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), place, interactive))
         .collect();
     let shown = match shown.is_empty() {
         true => String::new(),
@@ -131,6 +164,27 @@ mod tests {
         for bad in ["<script", "<link", "src=\"http", "url(", "@import", "onload"] {
             assert!(!page.contains(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn scripts_are_on_the_page_only_if_they_are_asked_for_and_have_something_to_draw() {
+        let libraries = Libraries::for_tests();
+        let of = |notebook: &Value, libraries| {
+            whole(notebook, "a.ipynb", Path::new("."), libraries).matches("<script").count()
+        };
+        let mut notebook = sample();
+        assert_eq!(of(&notebook, Some(&libraries)), 0);
+        let data = json!({"text/plain": "a figure", "image/svg+xml": "<svg></svg>",
+            interactive::VEGA_LITE: {"mark": "point", "data": {"values": [{"a": 1}]}}});
+        let output = json!({"output_type": "display_data", "metadata": {}, "data": data});
+        notebook["cells"][1]["outputs"] = json!([output.clone(), output]);
+        assert_eq!(of(&notebook, None), 0);
+        // Two specifications, three libraries and the code that draws.
+        assert_eq!(of(&notebook, Some(&libraries)), 2 + 3 + 1);
+        let page = interactive_page(&notebook, "a.ipynb", Path::new("."), &libraries);
+        assert_eq!(page.matches("default-src 'none'; ").count(), 1);
+        assert!(page.contains("; script-src 'sha512-") && !page.contains("unsafe-eval"));
+        assert_eq!(page.matches("<svg></svg>").count(), 2, "the drawings stay: {page}");
     }
 
     #[test]

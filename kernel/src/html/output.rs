@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::ansi;
 use super::clean::clean;
 use super::escape::escape;
+use super::interactive::{self, VEGA_LITE};
 use super::markdown::{self, PictureSource};
 use super::math;
 use crate::run::notebook::text_of;
@@ -21,8 +22,9 @@ const PREFERRED: &[&str] = &[
     "text/plain",
 ];
 
-/// Renders one output. `id` is unique on the page.
-pub fn render(output: &Value, id: &str, place: &PictureSource<'_>) -> String {
+/// Renders one output. `id` is unique on the page. With `interactive`, an output that has a
+/// Vega-Lite specification carries it.
+pub fn render(output: &Value, id: &str, place: &PictureSource<'_>, interactive: bool) -> String {
     match output["output_type"].as_str() {
         Some("stream") => {
             let class = if output["name"] == "stderr" { "stderr" } else { "stdout" };
@@ -30,7 +32,11 @@ pub fn render(output: &Value, id: &str, place: &PictureSource<'_>) -> String {
             format!("<pre class=\"{class}\">{}</pre>\n", ansi::to_html(text.trim_end_matches('\n')))
         }
         Some("error") => error(output),
-        Some("display_data" | "execute_result") => bundle(&output["data"], id, place),
+        Some("display_data" | "execute_result") => {
+            let still = bundle(&output["data"], id, place);
+            let spec = output["data"].get(VEGA_LITE).filter(|_| interactive);
+            spec.and_then(|spec| interactive::figure(spec, &still)).unwrap_or(still)
+        }
         _ => String::new(),
     }
 }
@@ -122,7 +128,8 @@ mod tests {
     use super::*;
 
     fn page(output: Value) -> String {
-        render(&output, "o1", &PictureSource { folder: Path::new("."), attachments: &Value::Null })
+        let place = PictureSource { folder: Path::new("."), attachments: &Value::Null };
+        render(&output, "o1", &place, false)
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::time::Instant;
 use epsilab::{Error, ErrorKind, Result};
 
 use build_env::BuildEnv;
-pub use build_env::Origin;
+pub use build_env::{Origin, hex};
 pub use bundle::{Linker, compile as compile_bundle};
 use contents::Depth;
 use progress::bar;

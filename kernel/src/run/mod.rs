@@ -18,6 +18,7 @@ use epsilab::device::{DEVICE_VARIABLE, DeviceSpec};
 use epsilab::{Error, Result};
 use tokio::runtime::Runtime;
 
+use crate::html::interactive::Libraries;
 use crate::{html, prebuilt};
 use execute::{Executed, execute};
 use notebook::{Notebook, write_whole};
@@ -54,6 +55,10 @@ pub struct RunArgs {
     /// Write no HTML page.
     #[arg(long)]
     pub no_html: bool,
+    /// Make the figures of the HTML page interactive: the page contains Vega, which `npm` fetches
+    /// the first time (or the folder EPSILAB_VEGA has it), and loads nothing when it is read.
+    #[arg(long, conflicts_with = "no_html")]
+    pub interactive: bool,
 }
 
 /// How much a notebook computes.
@@ -106,6 +111,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let jobs = args.notebooks.iter().map(|path| Job::prepare(path, args));
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
     check_distinct(&jobs)?;
+    let libraries = args.interactive.then(Libraries::find).transpose()?;
     let place = match &args.device {
         Some(name) => name.parse::<DeviceSpec>()?.checked()?,
         None => DeviceSpec::auto()?,
@@ -125,7 +131,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         if count > 1 {
             eprintln!("\n{} ({} of {count})", job.path.display(), number + 1);
         }
-        let halt = job.run(&runtime, &said, args).unwrap_or_else(|error| {
+        let halt = job.run(&runtime, &said, args, libraries.as_ref()).unwrap_or_else(|error| {
             eprintln!("error: {error}");
             Some(Halt::Lost(error))
         });
@@ -167,6 +173,7 @@ impl<'a> Job<'a> {
         runtime: &Runtime,
         said: &[(&str, &str)],
         args: &RunArgs,
+        libraries: Option<&Libraries>,
     ) -> Result<Option<Halt>> {
         let Self { notebook, targets, .. } = self;
         let executing = execute(notebook, &targets.folder, said, args.timeout);
@@ -182,8 +189,11 @@ impl<'a> Job<'a> {
             return Ok(halt);
         }
         write_whole(&targets.notebook, &notebook.to_text()?)?;
-        let page =
-            (!args.no_html).then(|| html::page(notebook.json(), &targets.name, &targets.folder));
+        let Targets { name, folder, .. } = targets;
+        let page = (!args.no_html).then(|| match libraries {
+            Some(libraries) => html::interactive_page(notebook.json(), name, folder, libraries),
+            None => html::page(notebook.json(), name, folder),
+        });
         if let Some(page) = &page {
             write_whole(&targets.page, page)?;
         }

@@ -63,7 +63,7 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
         _ => "Gradient norms of single examples".to_owned(),
     };
     let mut head = Head::new(title)
-        .note(format!("{} before clipping.", format::counted(format::count(all), "gradient")))
+        .note(format!("{} before clipping.", format::counted(all, "gradient")))
         .coverage(Coverage::without_noise(norms.private));
     let left_out = all - drawn.len();
     if left_out > 0 {

@@ -1,0 +1,30 @@
+//! Figures of audits. They read no data: the mechanism is attacked with made-up examples.
+
+use super::Chapter;
+use epsilab::prelude::*;
+
+pub const CHAPTER: Chapter = Chapter {
+    title: "Audits",
+    source: include_str!("attacks.rs"),
+    figures: &[("attack_curves", attack_curves), ("epsilon_claims", epsilon_claims)],
+};
+
+/// How often attacks succeed, beside what the claim allows.
+fn attack_curves() -> Result<()> {
+    let options = audit::Options { trials: 2_000, ..audit::Options::default() };
+    let sound = audit::method_named("dp-sgd", &options)?.run()?;
+    let wrong = audit::method_named("half-noise", &options)?.run()?;
+    figures::attack_curves(&[&sound, &wrong])?.show();
+    Ok(())
+}
+
+/// What is claimed, proved and refuted.
+fn epsilon_claims() -> Result<()> {
+    let options = audit::Options { trials: 2_000, ..audit::Options::default() };
+    let mut reports = Vec::new();
+    for name in ["dp-sgd", "half-noise"] {
+        reports.push(audit::method_named(name, &options)?.run()?);
+    }
+    figures::epsilon_claims(&reports)?.show();
+    Ok(())
+}
