@@ -6,6 +6,7 @@
 
 mod fetch;
 mod libraries;
+mod vet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,15 +28,10 @@ const LICENCES: &str = include_str!("licences.txt");
 /// Starts the element of every figure with a specification.
 const START: &str = "<div class=\"vega\">";
 
-/// Keys that name something to load, a page to go to, an element of the page, or options of the
-/// embedding.
-const REFUSED: [&str; 4] = ["url", "href", "element", "usermeta"];
-
 /// A figure with its specification; `still` is shown until it is drawn. `None` for a specification
 /// that is refused: the drawing is shown alone.
 pub fn figure(spec: &Value, still: &str) -> Option<String> {
-    let schema = spec.as_object()?.get("$schema").and_then(Value::as_str);
-    if !schema.is_none_or(|schema| schema.contains("/vega-lite/v5")) || names_something(spec) {
+    if !vet::is_safe(spec) {
         return None;
     }
     // Only in strings of JSON is this character possible.
@@ -44,17 +40,6 @@ pub fn figure(spec: &Value, still: &str) -> Option<String> {
         "{START}\n<div class=\"still\">\n{still}</div>\n\
          <script type=\"application/json\">{spec}</script>\n</div>\n"
     ))
-}
-
-/// True if a key of the value, at any depth, is one of those that are refused.
-fn names_something(value: &Value) -> bool {
-    match value {
-        Value::Object(all) => {
-            all.iter().any(|(key, value)| REFUSED.contains(&key.as_str()) || names_something(value))
-        }
-        Value::Array(all) => all.iter().any(names_something),
-        _ => false,
-    }
 }
 
 /// The scripts of a page, and the policy that lets these and no others run.

@@ -1,0 +1,118 @@
+// Opens the pages that .ci/vega made in its folder $1, without network. The Node packages are in the
+// folder NODE_PACKAGES.
+import fs from "node:fs";
+import path from "node:path";
+import { createRequire } from "node:module";
+
+const require = createRequire(process.env.NODE_PACKAGES);
+const { chromium } = require("playwright-core");
+const out = process.argv[2];
+const failures = [];
+const check = (holds, what) => {
+  if (!holds) failures.push(what);
+  console.log(`${holds ? "ok    " : "FAILED"} ${what}`);
+};
+
+const still = fs.readFileSync(path.join(out, "still/figures.html"), "utf8");
+check(!still.includes("<script"), "a page without the option has no script");
+const address = `file://${path.join(out, "interactive/figures.html")}`;
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM,
+  args: ["--no-sandbox"],
+});
+async function open(options) {
+  const context = await browser.newContext({ viewport: { width: 1000, height: 1400 }, ...options });
+  await context.setOffline(true);
+  const page = await context.newPage();
+  page.complaints = [];
+  page.requests = [];
+  page.on("console", (said) => {
+    if (["error", "warning"].includes(said.type())) page.complaints.push(said.text());
+  });
+  page.on("pageerror", (error) => page.complaints.push(String(error)));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (url !== address && !/^(data|blob):/.test(url)) page.requests.push(url);
+  });
+  await page.goto(address);
+  return page;
+}
+
+const page = await open({});
+const count = await page.locator(".vega > script").count();
+const drawn = page.locator(".vega .live svg.marks");
+await drawn.nth(count - 1).waitFor({ timeout: 15_000 }).catch(() => {});
+check(count === 3 && (await drawn.count()) === count, `${await drawn.count()} of ${count} figures are drawn`);
+const stills = await page.locator(".vega > .still:visible").count();
+check(stills === 0, "the drawings are hidden where Vega draws");
+await page.screenshot({ path: path.join(out, "light.png"), fullPage: true });
+
+const first = drawn.first();
+const centre = async (mark) => {
+  await mark.scrollIntoViewIfNeeded();
+  const box = await mark.boundingBox();
+  return [box.x + box.width / 2, box.y + box.height / 2];
+};
+
+let tip = "";
+for (const point of (await first.locator(".mark-symbol.role-mark path").all()).slice(0, 12)) {
+  await page.mouse.move(...(await centre(point)));
+  await page.waitForTimeout(100);
+  const tooltip = page.locator("#vg-tooltip-element.visible");
+  tip = (await tooltip.count()) ? await tooltip.innerText() : "";
+  if (/\d/.test(tip)) break;
+}
+check(/epsilon/i.test(tip) && /\d/.test(tip), `a tooltip has values: ${JSON.stringify(tip)}`);
+await page.screenshot({ path: path.join(out, "tooltip.png") });
+
+const slider = page.locator(".vega-bind input[type=range]").first();
+const before = await first.innerHTML();
+await slider.focus().catch(() => {});
+for (let i = 0; i < 4; i++) await page.keyboard.press("ArrowRight");
+await page.waitForTimeout(300);
+check((await first.innerHTML()) !== before, "the slider changes the picture");
+
+const faded = () =>
+  first.evaluate((svg) => {
+    const lines = [...svg.querySelectorAll(".mark-line path")];
+    return lines.filter((line) => Number(line.getAttribute("opacity") ?? 1) < 0.2).length;
+  });
+const fadedBefore = await faded();
+await page.mouse.click(...(await centre(first.locator(".role-legend-symbol path").first())));
+await page.waitForTimeout(300);
+check(fadedBefore === 0 && (await faded()) > 0, "a click on the legend fades the other series");
+await page.screenshot({ path: path.join(out, "legend.png") });
+check(page.requests.length === 0, ["no request leaves the page", ...page.requests].join(": "));
+check(page.complaints.length === 0, ["the console is silent", ...page.complaints].join(": "));
+// In a task of its own: what the debugger calls directly is exempt from the policy.
+const evaluates = await page.evaluate(
+  () =>
+    new Promise((done) => {
+      setTimeout(() => {
+        try {
+          done(new Function("return true")());
+        } catch {
+          done(false);
+        }
+      });
+    }),
+);
+check(!evaluates, "the page's policy refuses code from text");
+const runs = await page.evaluate(() => {
+  const script = document.createElement("script");
+  script.textContent = "window.foreign = true";
+  document.body.append(script);
+  return window.foreign === true;
+});
+check(!runs, "the page's policy refuses other scripts");
+
+const dark = await open({ colorScheme: "dark" });
+await dark.waitForTimeout(1500);
+await dark.screenshot({ path: path.join(out, "dark.png"), fullPage: true });
+const off = await open({ javaScriptEnabled: false });
+check(await off.locator(".vega figure svg").first().isVisible(), "without scripts the drawings are seen");
+await browser.close();
+if (failures.length) {
+  console.log(`${failures.length} checks failed`);
+  process.exit(1);
+}

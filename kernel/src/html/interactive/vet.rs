@@ -1,0 +1,76 @@
+//! Which Vega-Lite specifications are drawn. Those of a notebook may come from anyone.
+
+use serde_json::{Map, Value};
+
+/// Keys with which a specification, at any depth, loads or links something, changes the options of
+/// the page, or reaches the prototypes of JavaScript's objects.
+const REFUSED: &[&str] =
+    &["url", "href", "element", "loader", "usermeta", "__proto__", "constructor", "prototype"];
+
+/// Members of a data source that only hold or name its rows.
+const DATA: &[&str] = &["values", "name", "format"];
+
+/// Members of an input element. Vega makes an attribute of every other one, such as `onfocus`.
+const INPUT: &[&str] = &["input", "name", "min", "max", "step", "options", "labels", "debounce"];
+
+const INPUTS: &[&str] = &["range", "select", "radio", "checkbox", "number", "text"];
+
+/// True for a specification that does not name another grammar than Vega-Lite 5, and that holds its data and neither loads nor links
+/// anything.
+pub fn is_safe(spec: &Value) -> bool {
+    spec.is_object()
+        && spec.get("$schema").is_none_or(|schema| schema.as_str().is_some_and(is_version_5))
+        && all_safe(spec)
+}
+
+fn is_version_5(schema: &str) -> bool {
+    let version = schema
+        .strip_prefix("https://vega.github.io/schema/vega-lite/v5")
+        .and_then(|rest| rest.strip_suffix(".json"));
+    version.is_some_and(|rest| {
+        rest.is_empty()
+            || rest.starts_with('.') && rest.chars().all(|c| c == '.' || c.is_ascii_digit())
+    })
+}
+
+fn all_safe(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().all(|(key, value)| {
+            let allowed = match key.as_str() {
+                "data" => is_inline(value),
+                "bind" => is_plain_input(value),
+                key => !REFUSED.contains(&key),
+            };
+            allowed && all_safe(value)
+        }),
+        Value::Array(items) => items.iter().all(all_safe),
+        _ => true,
+    }
+}
+
+fn only(members: &Map<String, Value>, known: &[&str]) -> bool {
+    members.keys().all(|key| known.contains(&key.as_str()))
+}
+
+fn is_inline(data: &Value) -> bool {
+    match data {
+        Value::Object(members) => only(members, DATA),
+        Value::String(_) | Value::Array(_) => false,
+        _ => true,
+    }
+}
+
+/// `"scales"`, `"legend"`, an input, or inputs by field.
+fn is_plain_input(bind: &Value) -> bool {
+    match bind {
+        Value::String(to) => to == "scales" || to == "legend",
+        Value::Object(members) => match members.get("input") {
+            Some(input) => {
+                let known = input.as_str().is_some_and(|input| INPUTS.contains(&input));
+                known && only(members, INPUT)
+            }
+            None => members.values().all(is_plain_input),
+        },
+        _ => false,
+    }
+}
