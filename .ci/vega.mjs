@@ -1,5 +1,5 @@
-// Opens the pages that .ci/vega made in its folder $1, without network. The Node packages are in the
-// folder NODE_PACKAGES.
+// Opens the pages that .ci/vega made in its folder $1, without network. The Node packages are in
+// the folder NODE_PACKAGES.
 import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";

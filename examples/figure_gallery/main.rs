@@ -20,8 +20,11 @@ use std::path::PathBuf;
 struct Chapter {
     title: &'static str,
     source: &'static str,
-    figures: &'static [(&'static str, fn() -> Result<()>)],
+    figures: &'static [(&'static str, Make)],
 }
+
+/// Makes a figure and shows it.
+type Make = fn() -> Result<()>;
 
 const CHAPTERS: &[Chapter] =
     &[privacy::CHAPTER, runs::CHAPTER, masks::CHAPTER, grids::CHAPTER, attacks::CHAPTER];
@@ -55,7 +58,7 @@ fn main() -> Result<()> {
 }
 
 /// The last figure that `make` shows.
-fn shown(make: fn() -> Result<()>) -> Result<Bundle> {
+fn shown(make: Make) -> Result<Bundle> {
     let mut made = Ok(());
     let figures = with_capture(|| made = make());
     made?;

@@ -33,8 +33,8 @@ impl Head {
         self
     }
 
-    /// States what the figure reveals of private data. If no epsilon covers it, it carries the badge
-    /// [`NOT_COVERED`].
+    /// States what the figure reveals of private data. If no epsilon covers it, it carries the
+    /// badge [`NOT_COVERED`].
     pub(super) fn coverage(mut self, coverage: Coverage) -> Self {
         self.coverage = coverage;
         self

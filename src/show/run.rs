@@ -109,8 +109,8 @@ impl RunCurve {
 ///
 /// # Guarantee
 /// None by itself. Training loss is computed on private data outside the ledger, so for a private
-/// run its panel carries [`NOT_COVERED`](super::NOT_COVERED). Test accuracy is computed on the test part. Epsilon
-/// protects the training part only.
+/// run its panel carries [`NOT_COVERED`](super::NOT_COVERED). Test accuracy is computed on the test
+/// part. Epsilon protects the training part only.
 pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     let mut loss = Panel::new("training loss")
         .from_zero()

@@ -18,8 +18,8 @@ macro_rules! cells {
         ];
 
         /// The code of a cell to start from, by name: a method (`"dp-ssgd"`), or a task (`"mask"`,
-        /// `"images"`, `"grid"`). [`help`](super::help()) lists them. Cells other than `start` use the
-        /// variables `data` and `model` of an earlier one.
+        /// `"images"`, `"grid"`). [`help`](super::help()) lists them. Cells other than `start` use
+        /// the variables `data` and `model` of an earlier one.
         ///
         /// # Errors
         /// `Setting` with the names that there are, for another one.

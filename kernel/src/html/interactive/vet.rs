@@ -15,8 +15,8 @@ const INPUT: &[&str] = &["input", "name", "min", "max", "step", "options", "labe
 
 const INPUTS: &[&str] = &["range", "select", "radio", "checkbox", "number", "text"];
 
-/// True for a specification that does not name another grammar than Vega-Lite 5, and that holds its data and neither loads nor links
-/// anything.
+/// True for a specification that does not name another grammar than Vega-Lite 5, and that holds its
+/// data and neither loads nor links anything.
 pub fn is_safe(spec: &Value) -> bool {
     spec.is_object()
         && spec.get("$schema").is_none_or(|schema| schema.as_str().is_some_and(is_version_5))

@@ -8,8 +8,9 @@ use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 /// independently, so no line joins them; the values beside the names are means over the batches.
 ///
 /// # Guarantee
-/// None: norms of private gradients without noise. The figure carries [`NOT_COVERED`](crate::show::NOT_COVERED) unless the
-/// record says that the examples are not private.
+/// None: norms of private gradients without noise. The figure carries
+/// [`NOT_COVERED`](crate::show::NOT_COVERED) unless the record says that the examples are not
+/// private.
 pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
     let mean = |of: fn(&SignalPoint) -> f64| {
         signal.points.iter().map(of).sum::<f64>() / signal.points.len() as f64

@@ -12,7 +12,8 @@ const CHOOSING: &str = "Choosing a run by its test accuracy overstates what its 
 
 /// Accuracy against the epsilon that was spent: a point for each run, whose tooltip says what it
 /// is, and the Pareto front as a step line. At a point of the front, no run with the same or a
-/// smaller epsilon has a higher accuracy. A dashed line is the mean of the runs without a guarantee.
+/// smaller epsilon has a higher accuracy. A dashed line is the mean of the runs without a
+/// guarantee.
 ///
 /// ```no_run
 /// # use epsilab::prelude::*;
