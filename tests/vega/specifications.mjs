@@ -1,8 +1,8 @@
 // Checks Vega-Lite specifications: `node specifications.mjs MODULES DIR`.
 //
-// Every DIR/NAME.vl.json is valid by the published JSON schema, compiles and draws without a
-// warning, and the drawing shows as many marks as it should: none of its data is lost. Writes
-// DIR/NAME.vega.svg. MODULES is a folder with the npm packages vega, vega-lite and ajv.
+// Every DIR/NAME.vl.json is valid by the published JSON schema, loads nothing, compiles and draws
+// without a warning, and the drawing has marks and no NaN. Writes DIR/NAME.vega.svg. MODULES is a
+// folder with the npm packages vega, vega-lite and ajv.
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
@@ -43,15 +43,15 @@ async function problems(name) {
   const logger = collector(found);
   try {
     const compiled = vegaLite.compile(spec, { logger }).spec;
-    const view = new vega.View(vega.parse(compiled), { renderer: "none", logger });
-    view.loader().load = (address) => found.push(`loads ${address}`);
+    const load = (address) => Promise.reject(new Error(found.push(`loads ${address}`)));
+    const loader = { options: {}, load, sanitize: load, http: load, file: load };
+    const view = new vega.View(vega.parse(compiled), { renderer: "none", logger, loader });
     const svg = await view.toSVG();
     writeFileSync(resolve(folder, `${name}.vega.svg`), svg);
     if (/\bNaN\b|\bundefined\b|\bInfinity\b/.test(svg)) {
       found.push("the drawing contains NaN, undefined or Infinity");
     }
-    const marks = (svg.match(/<path aria-|<path aria-label|role="graphics-symbol"/g) ?? []).length;
-    if (marks === 0) found.push("the drawing has no marks");
+    if (!/role="graphics-symbol"/.test(svg)) found.push("the drawing has no marks");
   } catch (error) {
     found.push(`can't be drawn: ${error.message}`);
   }
