@@ -22,7 +22,7 @@ fn run() -> Result<()> {
     let method = DpSgd::new()
         .target(Epsilon(3.0), Delta(1e-5))
         .clip(0.5)
-        .learning_rate(1.0)
+        .learning_rate(0.25)
         .batch_size(100)
         .epochs(6.0)
         .seed(1);
