@@ -69,13 +69,20 @@ fn status_of(process: &str, field: &str) -> Option<f64> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use std::time::{Duration, Instant};
 
     #[test]
     #[cfg(feature = "notebook")]
     fn the_memory_of_a_tree_includes_its_children() {
         let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
         let (own, childs) = (tree(std::process::id()), tree(child.id()));
-        let memory = of_tree(child.id());
+        // A process that has just begun has hardly any memory yet.
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let mut memory = of_tree(child.id());
+        while memory.is_none_or(|mb| mb <= 0.1) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+            memory = of_tree(child.id());
+        }
         let _ = child.kill();
         let _ = child.wait();
         assert!(own.contains(&child.id()), "{own:?}");
