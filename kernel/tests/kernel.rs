@@ -302,7 +302,8 @@ fn completions_are_public_names_in_a_useful_order(kernel: &mut Client) {
     assert!(members.iter().all(|name| !name.contains('(')), "{members:?}");
     let figures = matches("figures::");
     assert!(figures.contains(&"epsilon_over_steps".to_owned()), "{figures:?}");
-    assert!(!figures.iter().any(|name| name.starts_with("compare")), "{figures:?}");
+    // A private module.
+    assert!(!figures.iter().any(|name| name.trim_end_matches(':') == "compare"), "{figures:?}");
     assert!(matches("own.").contains(&"hidden".to_owned()));
     let reply = kernel.ask("inspect_request", json!({ "code": "data::csv", "cursor_pos": 9 }));
     let text = reply["data"]["text/plain"].as_str().expect("documentation");
