@@ -11,6 +11,8 @@ mod masks;
 mod page;
 mod privacy;
 mod runs;
+#[path = "../shared/source.rs"]
+mod source;
 
 use epsilab::prelude::*;
 use epsilab::show::{Bundle, with_capture};
