@@ -1,5 +1,4 @@
 use super::Chapter;
-use epsilab::data::TextOptions;
 use epsilab::prelude::*;
 
 pub const CHAPTER: Chapter = Chapter {
@@ -43,14 +42,14 @@ fn table() -> Result<()> {
 
 /// Words are hashed by default, so that the vocabulary reveals nothing of the texts.
 fn texts() -> Result<()> {
-    let options = TextOptions::default().length(64);
+    let options = data::TextOptions::default().length(64);
     let data = data::text_csv("news.csv", "topic", &["title", "body"], &options)?.split(0.8, 1)?;
     println!("{data}");
     Ok(())
 }
 
 /// Each example is chosen by a hash of its own content. The part shares the ledger of the whole.
-fn small_part(data: &Dataset) -> Result<()> {
+fn small_part(data: Dataset) -> Result<()> {
     let small = data.limit(2_000, 500);
     println!("{small}");
     Ok(())
@@ -58,8 +57,8 @@ fn small_part(data: &Dataset) -> Result<()> {
 
 /// Pictures of private examples carry the badge "not covered by epsilon", and `cargo lab redact`
 /// removes them.
-fn look(data: &Dataset) -> Result<()> {
+fn look(data: Dataset) -> Result<()> {
     data.show();
-    figures::examples(data, 20)?.show();
+    figures::examples(&data, 20)?.show();
     Ok(())
 }

@@ -1,6 +1,5 @@
 use super::Chapter;
 use epsilab::prelude::*;
-use epsilab::privacy::Headline;
 
 pub const CHAPTER: Chapter = Chapter {
     title: "Privacy and its cost",
@@ -21,22 +20,22 @@ pub const CHAPTER: Chapter = Chapter {
 };
 
 /// The noise is calibrated to the target; the run never spends more.
-fn to_an_epsilon(model: &Model, data: &Dataset) -> Result<()> {
+fn to_an_epsilon(model: Model, data: Dataset) -> Result<()> {
     let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).clip(0.1).learning_rate(4.0);
-    let run = method.batch_size(1024).epochs(5).train(model, data)?;
+    let run = method.batch_size(1024).epochs(5).train(&model, &data)?;
     println!("{run}");
     Ok(())
 }
 
 /// Steps, noise multiplier, epsilon by each accountant, memory and warnings.
-fn preview(data: &Dataset) -> Result<()> {
+fn preview(data: Dataset) -> Result<()> {
     let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).batch_size(1024).epochs(5);
-    method.preview(data)?.show();
+    method.preview(&data)?.show();
     Ok(())
 }
 
 /// Neighbouring relation, sampler, assumptions, and what is not covered.
-fn guarantee(run: &Run) -> Result<()> {
+fn guarantee(run: Run) -> Result<()> {
     run.statement().show();
     Ok(())
 }
@@ -44,7 +43,7 @@ fn guarantee(run: &Run) -> Result<()> {
 /// The sampling rate is the expected batch size over the number of examples.
 fn noise() -> Result<()> {
     let rate = SamplingRate(1024.0 / 60_000.0);
-    let best = Headline::default(); // the smallest proved epsilon
+    let best = privacy::Headline::default(); // the smallest proved epsilon
     let found = privacy::noise_multiplier_for(Epsilon(3.0), Delta(1e-5), rate, 500, &best)?;
     println!("{found}");
     Ok(())
@@ -53,25 +52,26 @@ fn noise() -> Result<()> {
 /// The largest number of steps for this noise and this epsilon.
 fn length() -> Result<()> {
     let (rate, noise) = (SamplingRate(0.01), NoiseMultiplier(1.1));
-    let found = privacy::steps_for(Epsilon(3.0), Delta(1e-5), rate, noise, &Headline::default())?;
+    let best = privacy::Headline::default();
+    let found = privacy::steps_for(Epsilon(3.0), Delta(1e-5), rate, noise, &best)?;
     println!("{found}");
     Ok(())
 }
 
 /// A slider chooses delta in JupyterLab and VS Code.
-fn every_delta(run: &Run) -> Result<()> {
-    figures::epsilon_vs_delta(run)?.show();
+fn every_delta(run: Run) -> Result<()> {
+    figures::epsilon_vs_delta(&run)?.show();
     Ok(())
 }
 
 /// What each accountant uses of the privacy loss, and its epsilon.
-fn accountants(run: &Run) -> Result<()> {
+fn accountants(run: Run) -> Result<()> {
     figures::why_they_differ(&run.record().events(), Delta(1e-5))?.show();
     Ok(())
 }
 
 /// How well the best attacker can tell whether one person's data were used.
-fn meaning(run: &Run) -> Result<()> {
+fn meaning(run: Run) -> Result<()> {
     let events = run.record().events();
     println!("{}", privacy::meaning(&events, Delta(1e-5))?);
     figures::trade_off(&events)?.show();
@@ -79,9 +79,9 @@ fn meaning(run: &Run) -> Result<()> {
 }
 
 /// From then on, a run that would exceed it is refused before it begins.
-fn budget(data: &Dataset) -> Result<()> {
-    lab::budget(data, Epsilon(10.0), Delta(1e-5))?.show();
-    lab::remaining(data)?.show();
+fn budget(data: Dataset) -> Result<()> {
+    lab::budget(&data, Epsilon(10.0), Delta(1e-5))?.show();
+    lab::remaining(&data)?.show();
     Ok(())
 }
 
