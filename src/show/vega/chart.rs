@@ -2,7 +2,7 @@
 
 use super::{hex, lines, merge, page, round_values, title};
 use crate::show::axis::Unit;
-use crate::show::chart::{Chart, Panel};
+use crate::show::chart::{Chart, NOT_COVERED, Panel};
 use crate::show::format::{one_line, significant};
 use crate::show::palette;
 use crate::show::series::{Series, running_mean, thin};
@@ -83,7 +83,7 @@ fn remarks(panel: &Panel) -> Vec<String> {
 fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     let mut head = title(&one_line(&panel.label), &remarks(panel));
     let mut look = json!({ "fontSize": 12, "offset": 6 });
-    if panel.badge.is_some() {
+    if panel.badge.as_deref() == Some(NOT_COVERED) {
         merge(&mut look, json!({ "subtitleColor": hex(palette::BADGE_INK) }));
     }
     merge(&mut head, look);
