@@ -167,8 +167,10 @@ class Browser(unittest.TestCase):
         self.assertEqual(book.page.locator(".jp-OutputArea [data-mime-type$=stderr]").count(), 0)
         text = book.page.locator(".jp-Notebook").inner_text()
         self.assertIn("differentially private", text)
-        figures = book.page.locator(".jp-Notebook .jp-RenderedSVG img, .jp-Notebook .jp-RenderedSVG svg")
-        self.assertGreater(figures.count(), 1)
+        # Figures of runs are drawn by Vega, which JupyterLab has; pictures of examples are SVG.
+        drawn = ".jp-RenderedSVG img", "[class*=jp-RenderedVega] .marks"
+        figures = book.page.locator(", ".join(f".jp-Notebook {place}" for place in drawn))
+        figures.nth(2).wait_for(timeout=MINUTE)
         for number in range(figures.count()):
             figure = figures.nth(number)
             figure.scroll_into_view_if_needed()
