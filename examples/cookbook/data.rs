@@ -23,8 +23,8 @@ fn without_files() -> Result<()> {
     Ok(())
 }
 
-/// A folder for each class, or `train/` and `test/` with these. Images are decoded when a batch needs
-/// them, so the set may be larger than memory.
+/// A folder for each class, or `train/` and `test/` with these. Images are decoded when a batch
+/// needs them, so the set may be larger than memory.
 fn images() -> Result<()> {
     let data = data::image_folder("photos", &ImageOptions::size(32))?.split(0.8, 1)?;
     let model = models::simple_vgg(&data, &[16, 32], 1).seed(7).build()?;
