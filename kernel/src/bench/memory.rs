@@ -69,11 +69,12 @@ fn status_of(process: &str, field: &str) -> Option<f64> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
 
     #[test]
     #[cfg(feature = "notebook")]
     fn the_memory_of_a_tree_includes_its_children() {
+        use std::time::{Duration, Instant};
+
         let mut child = std::process::Command::new("sleep").arg("10").spawn().unwrap();
         let (own, childs) = (tree(std::process::id()), tree(child.id()));
         // A process that has just begun has hardly any memory yet.
