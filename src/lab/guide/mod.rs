@@ -49,10 +49,11 @@ impl fmt::Display for Scaffold {
 pub struct Guide(());
 
 /// Task and call, in the order of a project.
-const TASKS: [(&str, &str); 18] = [
+const TASKS: [(&str, &str); 21] = [
     ("data that need no file", "data::glyphs()?, data::patterns()?, data::sentences()?"),
     ("known data sets", "data::mnist()?, fashion_mnist, cifar10, cifar100, ag_news"),
     ("your own data", "data::image_folder, tar_shards, csv, from_vecs, text_csv, from_texts"),
+    ("look at the examples", "data.show(), figures::examples(&data, 20)?"),
     ("a model", "models::papernot_cnn(&data).build()?, wide_resnet, resnet18, bilstm, mlp, ..."),
     ("your own model", "models::sequential(&data, layers![...]), Model::custom(...)"),
     ("is it computed right?", "model.prove(&data)?"),
@@ -60,6 +61,7 @@ const TASKS: [(&str, &str); 18] = [
     ("train", "method.train(&model, &data)?"),
     ("what is guaranteed?", "run.statement()"),
     ("look at a run", "run.show(), run.record(), run.curve()"),
+    ("look at its predictions", "run.confusion_matrix(&data)?, run.predictions(&data)?.wrong()"),
     ("masks and saliencies", "Synflow::keep(0.3).mask(&model)?, RandomMask, DpSnip, MagnitudeMask"),
     ("settings, found privately", "Tuning::new(method).public(&drawn), PrivateSelection"),
     (
@@ -70,6 +72,7 @@ const TASKS: [(&str, &str); 18] = [
     ("attack a method", "audit::method_named(\"dp-sgd\", &options)?.run()?"),
     ("what was spent", "lab::ledger()?, lab::budget(&data, epsilon, delta)?"),
     ("earlier runs", "lab::runs()?, lab::last_run()"),
+    ("compare runs", "run.difference(&other), figures::compare_runs(&[(\"name\", &run)])?"),
     ("keep a figure or its numbers", "figure.save(\"a.svg\")?, .table(), .save(\"a.csv\")?"),
 ];
 

@@ -39,7 +39,7 @@ fn the_table_of_notebooks_lists_the_files() {
 fn help_fits_a_terminal_and_lists_everything() {
     let text = help().to_string();
     assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
-    for name in ["dp-ssgd", "backprop-clipping", "Synflow", "Slurm", "save("] {
+    for name in ["dp-ssgd", "backprop-clipping", "Synflow", "Slurm", "save(", "confusion_matrix"] {
         assert!(text.contains(name), "{name}");
     }
 }
