@@ -1,4 +1,4 @@
-//! The name of the program in messages, and the C library that it runs with.
+//! The name of the program in messages, its version, and the C library that it runs with.
 
 use std::borrow::Cow;
 
@@ -18,6 +18,16 @@ pub fn name() -> Cow<'static, str> {
         Ok(name) if !name.is_empty() => name.into(),
         _ => IN_A_CLONE.into(),
     }
+}
+
+/// The version of Burn that the library is compiled with.
+const BURN: &str = "0.22.1";
+
+/// What runs are trained with: `Epsilab 0.1.0, Burn 0.22.1, linux x86_64, glibc 2.36`.
+pub fn software() -> String {
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    let libc = glibc().map_or(String::new(), |version| format!(", glibc {version}"));
+    format!("Epsilab {}, Burn {BURN}, {os} {arch}{libc}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Version of the GNU C library of this machine, such as `2.36`; `None` on other systems.
@@ -47,6 +57,13 @@ fn replaced<'t>(text: &'t str, name: &str) -> Cow<'t, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_of_burn_is_that_of_the_manifest() {
+        let manifest = include_str!("../Cargo.toml");
+        assert!(manifest.contains(&format!("version = \"={BURN}\"")));
+        assert!(software().contains(BURN) && software().starts_with("Epsilab "));
+    }
 
     #[test]
     fn commands_in_a_text_have_the_name_of_the_program() {

@@ -15,6 +15,7 @@ use crate::grid::worker::{self, WorkerArgs};
 use crate::grid::{self, GridArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
+use crate::report::{self, ReportArgs};
 use crate::runs::{self, Next, RunsArgs};
 use crate::sweep::{self, SweepArgs};
 use crate::train::{self, TrainArgs};
@@ -210,6 +211,25 @@ removed when the run is finished. Without it the run can't go on; its charge sta
 With --json stdout is a list with one object per run: id, state (finished, ended_early, checkpoint,
 damaged), method, data, steps, planned_steps, epsilon, accuracy, at, command.";
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  cargo lab report 3f09                                 a stored run: report.html
+  cargo lab report 3f09 --covered --out public/run.md   without what no epsilon covers
+  cargo lab grid --pre-prune 0,0.9 --seeds 3 --out results
+  cargo lab report results --html --latex --out results/report
+
+`cargo lab runs` lists the runs; the first characters of a name suffice. A grid is given as the
+folder of `grid --out`, or as its plan file. Nothing is trained: runs that are not stored are named
+as missing.
+
+A report has the guarantee in words, results, figures, settings, the entries of the ledger, software
+and how to repeat it. An HTML page is one file that loads nothing. Markdown and LaTeX have their
+figures in a folder beside them. A grid over several data sets or models has one report for each.
+
+What no epsilon covers carries a badge: the training loss, runs in study mode (all runs of a grid),
+runs without privacy. --covered leaves it out. The command does not know whether the data of a run
+are public; `run.report()` in a notebook does. docs/sharing.md says more.";
+
 const AUDIT_EXAMPLES: &str = "\
 Examples:
   cargo lab audit dp-sgd
@@ -273,6 +293,8 @@ enum Command {
     Sweep(SweepArgs),
     #[command(after_help = RUNS_EXAMPLES)]
     Runs(RunsArgs),
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(ReportArgs),
 }
 
 /// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
@@ -333,6 +355,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::GridWorker(args)) => worker::worker(&args),
         Some(Command::Train(args)) => train::train(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),
+        Some(Command::Report(args)) => report::report(&args).map(done),
         Some(Command::Runs(args)) => match runs::runs(&args)? {
             Next::Done(code) => Ok(code),
             Next::Command(args) => again(args),

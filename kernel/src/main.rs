@@ -8,6 +8,7 @@ mod cli;
 mod doctor;
 mod grid;
 mod options;
+mod report;
 mod runs;
 mod stdout;
 mod sweep;

@@ -252,6 +252,33 @@ impl Grid {
     ) -> Result<GridResult> {
         run::run(self, build, data, &Store::at(home()), observer)
     }
+
+    /// The result of the runs that are stored; nothing is trained or charged. Missing runs are in
+    /// the errors of their cells. `build` is that of [`run_watched`](Self::run_watched).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); `MissingData` if no run of the grid is stored.
+    pub fn stored_with(
+        &self,
+        build: &dyn Fn(u64) -> Result<Model>,
+        data: &Dataset,
+    ) -> Result<GridResult> {
+        self.check()?;
+        let again = "run the grid again: what is stored is not trained again";
+        let missing = |id: &str| {
+            Error::new(ErrorKind::MissingData, format!("the run {id}"), "it is not stored")
+                .fix(again)
+        };
+        let result = run::from_store(self, build, data, &Store::at(home()), &missing)?;
+        match result.runs() {
+            0 => {
+                let what = format!("a grid on {}", data.name());
+                let why = "none of its runs is stored in this project";
+                Err(Error::new(ErrorKind::MissingData, what, why).fix(again))
+            }
+            _ => Ok(result),
+        }
+    }
 }
 
 fn distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()> {

@@ -74,6 +74,11 @@ impl CellResult {
         draw::cell_of(self).deviation()
     }
 
+    /// Its settings in words: method, epsilon and rates.
+    pub(crate) fn in_words(&self) -> String {
+        table::point(self)
+    }
+
     /// The largest epsilon spent by one of its runs; `None` if there is no run, or one that no
     /// epsilon covers.
     pub fn epsilon_spent(&self) -> Option<f64> {
@@ -252,6 +257,11 @@ impl GridResult {
     /// The figures by name, one set per method and epsilon: `heat_map_dp-ssgd_eps_3`.
     pub fn figures(&self) -> Vec<(String, Bundle)> {
         draw::figures(self)
+    }
+
+    /// What the accuracies reveal of private data.
+    pub(crate) fn reveals(&self) -> Coverage {
+        draw::coverage(self)
     }
 
     /// Accuracy and epsilon of every finished run, for [`figures::pareto`] and

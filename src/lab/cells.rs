@@ -6,7 +6,7 @@ use crate::device::DeviceSpec;
 use crate::engine::{AutoExecutor, ClipShares, Executor, GradientNorms, Proof};
 use crate::grid::{Grid, GridResult};
 use crate::lab::{
-    BudgetView, Checked, Guide, LedgerView, Preview, Runs, Scaffold, Statement, record,
+    BudgetView, Checked, Guide, LedgerView, Preview, Report, Runs, Scaffold, Statement, record,
 };
 use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
 use crate::methods::{Plan, PrivateSelection, Scaled};
@@ -73,6 +73,7 @@ shown!(Guide, Coverage::Public, Guide::bundle);
 shown!(Scaffold, Coverage::Public, Scaffold::bundle);
 shown!(Checked, Coverage::Public, Checked::bundle);
 shown!(LedgerView, Coverage::Public, LedgerView::bundle);
+shown!(Report, Coverage::Public, Report::bundle);
 shown!(BudgetView, Coverage::Public, BudgetView::bundle);
 shown!(Dataset, data_bundle);
 shown!(ConfusionMatrix, ConfusionMatrix::bundle);
@@ -80,7 +81,7 @@ shown!(ClassAccuracy, ClassAccuracy::bundle);
 shown!(Predictions, Predictions::bundle);
 shown!(Filters, Filters::bundle);
 shown!(DeviceSpec, Coverage::Public, |place| Bundle::text(place.describe()));
-shown!(Model, Coverage::Public, model_bundle);
+shown!(Model, Coverage::Public, |model| model_table(model).bundle());
 shown!(Proof, Coverage::NotCovered, |proof| Bundle::text(proof.to_string()));
 shown!(Event, Coverage::Public, |event| Bundle::prose(event.to_string()));
 shown!(Spent, Coverage::Public, |spent| Bundle::prose(spent.to_string()));
@@ -169,7 +170,7 @@ fn trade_off_bundle(trade_off: &TradeOff) -> Bundle {
 
 /// Table of the layers with the norm method of the largest parameter of each, as the executor
 /// chooses it.
-fn model_bundle(model: &Model) -> Bundle {
+pub(super) fn model_table(model: &Model) -> Table {
     let parameters = model.network().parameters();
     let how = AutoExecutor::default().norm_methods(model.network());
     let norms = |layer: &str| {
@@ -190,7 +191,7 @@ fn model_bundle(model: &Model) -> Bundle {
             norms,
         ]);
     }
-    table.bundle()
+    table.coverage(Coverage::Public)
 }
 
 #[cfg(test)]
@@ -202,7 +203,7 @@ mod tests {
     fn the_table_of_a_model_shows_the_norm_method_of_each_layer() {
         let data = crate::data::glyphs_with(2, 0, 1).unwrap();
         let model = models::papernot_cnn(&data).seed(1).build().unwrap();
-        let text = model_bundle(&model).text;
+        let text = model_table(&model).text();
         let line = |kind| text.lines().filter(move |line| line.contains(kind)).collect::<Vec<_>>();
         let how = AutoExecutor::default().norm_methods(model.network());
         for (line, how) in line("Conv2d").iter().chain(&line("Linear")).zip(how.iter().step_by(2)) {

@@ -7,7 +7,7 @@ use crate::methods::Plan;
 use crate::optim::LearningRate;
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::{Delta, Spent, compare};
-use crate::show::{Bundle, Table, format};
+use crate::show::{Bundle, Coverage, Table, format};
 use crate::store::Store;
 use crate::{ErrorKind, Result};
 use std::fmt;
@@ -179,6 +179,11 @@ impl Preview {
     }
 
     pub(crate) fn bundle(&self) -> Bundle {
+        self.table().bundle()
+    }
+
+    /// Settings, cost and warnings as a table.
+    pub fn table(&self) -> Table {
         let mut table = Table::new(["plan", ""]);
         for (name, value) in &self.rows {
             table = table.row([name, value]);
@@ -186,7 +191,7 @@ impl Preview {
         for warning in &self.warnings {
             table = table.row(["note", warning]);
         }
-        table.bundle()
+        table.coverage(Coverage::Public)
     }
 }
 

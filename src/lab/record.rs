@@ -21,6 +21,11 @@ pub(super) fn plan_bundle(plan: &Plan) -> Bundle {
 
 /// A run's record without the names and hashes that are made of private data.
 pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
+    record_table(record).bundle()
+}
+
+/// [`record_bundle`] as a table.
+pub(super) fn record_table(record: &RunRecord) -> Table {
     let plan = &record.plan;
     let ending = ending(record.ending);
     let epsilon = |epsilon: Option<f64>| match epsilon {
@@ -58,7 +63,7 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
     if let Some(warning) = record.curve.divergence() {
         table = table.row(["note".to_owned(), warning.to_string()]);
     }
-    table.coverage(run_coverage(record)).bundle()
+    table.coverage(run_coverage(record))
 }
 
 /// How a run ended, in words.

@@ -2,14 +2,15 @@
 
 use crate::Result;
 use crate::engine::ClipRule;
-use crate::methods::Privacy;
+use crate::mask::Mask;
+use crate::methods::{Plan, Privacy};
 use crate::privacy::digits::{Readable, counted};
 use crate::privacy::{
     Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Rdp, Spent,
     statement,
 };
 use crate::show::{Bundle, format};
-use crate::train::{Run, checkpoint, start};
+use crate::train::{Run, RunRecord, checkpoint, start};
 use std::fmt;
 
 /// The guarantee of a run in words, with its assumptions and limits.
@@ -19,101 +20,7 @@ pub struct Statement(String);
 impl Run {
     /// The guarantee of everything that this run released, in words.
     pub fn statement(&self) -> Statement {
-        let (plan, record) = (self.plan(), self.record());
-        let Some(privacy) = plan.privacy() else {
-            return Statement(format!(
-                "Nothing is guaranteed: this model was trained on the raw gradients of {} of {} \
-                 and may reveal any of them.",
-                counted(plan.examples(), "training example"),
-                record.data
-            ));
-        };
-        let relation = plan.neighbouring();
-        let spent = spent(self.epsilon(), relation, &record.events(), privacy.delta);
-        let released = &record.released;
-        let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
-        let last = released.ending.as_ref().unwrap_or(&released.training);
-        let last = match last {
-            Event::PrivateSelection { event, .. } => event,
-            other => other,
-        };
-        let said = statement(&GuaranteeFacts {
-            epsilon: self.epsilon(),
-            lower: spent.lower,
-            delta: privacy.delta,
-            accountant: spent.accountant,
-            neighbouring: relation,
-            unit: "one training example".into(),
-            events: vec![last.clone()],
-            start: joined([
-                self.selection_in_words(),
-                start::in_words(record),
-                checkpoint::in_words(record),
-            ]),
-            coordinates: self.coordinates_in_words(&of_mask),
-            bound: bound_in_words(privacy),
-            examples: plan.examples(),
-            public_test: record.public_test,
-            study_mode: plan.seed().is_some(),
-            badge: self.badge(),
-            not_covered: GuaranteeFacts::usual_gaps(),
-        });
-        let claim = record.claim().map(|claim| {
-            format!(
-                "\n\nThe paper claims ~~{claim}~~. The formula is not valid: no proof supports it \
-                 for this method (see docs/published_claims.md)."
-            )
-        });
-        Statement(said + &claim.unwrap_or_default())
-    }
-
-    /// The sentences on the trials of which this is the best.
-    fn selection_in_words(&self) -> Option<String> {
-        let selection = self.plan().selection()?;
-        let candidates = counted(selection.candidates().len(), "candidate");
-        Some(format!(
-            "Private selection: this is the best of a random number of trials ({}), each of one of \
-             {candidates} drawn at random; epsilon is for all trials together (Papernot and \
-             Steinke, 2022). It holds if nobody learns how many there were, for instance from the \
-             time they took, and if the test examples that compared them are public.",
-            selection.trials()
-        ))
-    }
-
-    /// The sentence on which coordinates were trained, and on the release that chose them.
-    fn coordinates_in_words(&self, released: &[Event]) -> Option<String> {
-        let sparsity = self.plan().sparsity()?;
-        let mut said = String::from("Coordinates: ");
-        match self.mask() {
-            None => said.push_str("all are trained"),
-            Some(mask) => {
-                let (kept, all) = (format::count(mask.kept()), format::count(mask.len()));
-                let others = if mask.is_zeroing() { "set to zero" } else { "left as they were" };
-                let how = &mask.origin().method;
-                said +=
-                    &format!("{kept} of {all} weights are trained, the others {others} ({how})");
-            }
-        }
-        if let Some(dropping) = sparsity.dropping {
-            said += &format!("; every step leaves out {dropping}");
-        }
-        said.push('.');
-        let private = !matches!(self.badge(), Badge::None(_));
-        if !released.is_empty() && private {
-            let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
-            said += &format!(
-                " Choosing the mask was a release of its own on all training examples, counted in \
-                 epsilon: {events}."
-            );
-        }
-        if private {
-            said.push_str(
-                " Norm, clipping and noise are restricted to the selected coordinates. The accounting \
-                 of the steps assumes that the selection depends on the data only through releases \
-                 that are counted (see the badge).",
-            );
-        }
-        Some(said)
+        Statement::of(self.record(), self.mask().as_ref())
     }
 
     /// What the releases of this run mean for one training example: the success of the best
@@ -127,6 +34,58 @@ impl Run {
         let relation = self.plan().neighbouring();
         Meaning::with_neighbouring(relation, &self.record().events(), delta)
     }
+}
+
+/// The sentences on the trials of which this is the best.
+fn selection_in_words(plan: &Plan) -> Option<String> {
+    let selection = plan.selection()?;
+    let candidates = counted(selection.candidates().len(), "candidate");
+    Some(format!(
+        "Private selection: this is the best of a random number of trials ({}), each of one of \
+         {candidates} drawn at random; epsilon is for all trials together (Papernot and \
+         Steinke, 2022). It holds if nobody learns how many there were, for instance from the \
+         time they took, and if the test examples that compared them are public.",
+        selection.trials()
+    ))
+}
+
+/// The sentence on which coordinates were trained, and on the release that chose them.
+fn coordinates_in_words(
+    record: &RunRecord,
+    mask: Option<&Mask>,
+    released: &[Event],
+) -> Option<String> {
+    let sparsity = record.plan.sparsity()?;
+    let mut said = String::from("Coordinates: ");
+    match mask {
+        None => said.push_str("all are trained"),
+        Some(mask) => {
+            let (kept, all) = (format::count(mask.kept()), format::count(mask.len()));
+            let others = if mask.is_zeroing() { "set to zero" } else { "left as they were" };
+            let how = &mask.origin().method;
+            said += &format!("{kept} of {all} weights are trained, the others {others} ({how})");
+        }
+    }
+    if let Some(dropping) = sparsity.dropping {
+        said += &format!("; every step leaves out {dropping}");
+    }
+    said.push('.');
+    let private = !matches!(record.badge(mask), Badge::None(_));
+    if !released.is_empty() && private {
+        let events = released.iter().map(Event::to_string).collect::<Vec<_>>().join("; then ");
+        said += &format!(
+            " Choosing the mask was a release of its own on all training examples, counted in \
+             epsilon: {events}."
+        );
+    }
+    if private {
+        said.push_str(
+            " Norm, clipping and noise are restricted to the selected coordinates. The accounting \
+             of the steps assumes that the selection depends on the data only through releases \
+             that are counted (see the badge).",
+        );
+    }
+    Some(said)
 }
 
 /// Sentences, each on a line of its own.
@@ -190,6 +149,57 @@ fn spent(epsilon: f64, relation: Neighbouring, events: &[Event], delta: Delta) -
 }
 
 impl Statement {
+    /// The guarantee of everything that a run released, which was trained with `mask`.
+    pub(super) fn of(record: &RunRecord, mask: Option<&Mask>) -> Self {
+        let plan = &record.plan;
+        let Some(privacy) = plan.privacy() else {
+            return Self(format!(
+                "Nothing is guaranteed: this model was trained on the raw gradients of {} of {} \
+                 and may reveal any of them.",
+                counted(plan.examples(), "training example"),
+                record.data
+            ));
+        };
+        let epsilon = record.epsilon.unwrap_or(f64::INFINITY);
+        let relation = plan.neighbouring();
+        let spent = spent(epsilon, relation, &record.events(), privacy.delta);
+        let released = &record.released;
+        let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
+        let last = released.ending.as_ref().unwrap_or(&released.training);
+        let last = match last {
+            Event::PrivateSelection { event, .. } => event,
+            other => other,
+        };
+        let said = statement(&GuaranteeFacts {
+            epsilon,
+            lower: spent.lower,
+            delta: privacy.delta,
+            accountant: spent.accountant,
+            neighbouring: relation,
+            unit: "one training example".into(),
+            events: vec![last.clone()],
+            start: joined([
+                selection_in_words(plan),
+                start::in_words(record),
+                checkpoint::in_words(record),
+            ]),
+            coordinates: coordinates_in_words(record, mask, &of_mask),
+            bound: bound_in_words(privacy),
+            examples: plan.examples(),
+            public_test: record.public_test,
+            study_mode: plan.seed().is_some(),
+            badge: record.badge(mask),
+            not_covered: GuaranteeFacts::usual_gaps(),
+        });
+        let claim = record.claim().map(|claim| {
+            format!(
+                "\n\nThe paper claims ~~{claim}~~. The formula is not valid: no proof supports it \
+                 for this method (see docs/published_claims.md)."
+            )
+        });
+        Self(said + &claim.unwrap_or_default())
+    }
+
     pub(crate) fn bundle(&self) -> Bundle {
         Bundle::prose(&self.0)
     }

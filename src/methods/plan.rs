@@ -284,6 +284,12 @@ impl Plan {
         plan.settings.seed = Some(seed);
         plan
     }
+    /// The same plan without a seed.
+    pub(crate) fn without_seed(&self) -> Self {
+        let mut plan = self.clone();
+        plan.settings.seed = None;
+        plan
+    }
     /// The same plan on this device.
     pub(crate) fn with_device(&self, device: DeviceSpec) -> Self {
         let mut plan = self.clone();

@@ -3,7 +3,7 @@
 use super::{Bundle, Coverage, LiveDisplay, RunCurve, display, run_bundle, run_chart, sink};
 use crate::Error;
 use crate::methods::Plan;
-use crate::train::{Curve, Observer, Progress, Run, RunRecord};
+use crate::train::{Curve, Ending, Observer, Progress, Run, RunRecord};
 use std::time::Duration;
 
 /// Frames of a replay and the time that each is shown.
@@ -62,7 +62,7 @@ pub fn replay(run: &Run) {
 }
 
 fn replay_frames(run: &Run) -> impl Iterator<Item = Bundle> {
-    let (title, curve) = (run_title(run), finished_curve(run));
+    let (title, curve) = (run_title(run.record()), finished_curve(run));
     let steps = run.record().steps as f64;
     (1..REPLAY.0).map(move |frame| {
         let part = curve.up_to((steps * f64::from(frame) / f64::from(REPLAY.0)).floor());
@@ -72,22 +72,29 @@ fn replay_frames(run: &Run) -> impl Iterator<Item = Bundle> {
 
 /// The figure of a run, in every form.
 pub fn run_figure(run: &Run) -> Bundle {
-    let mut bundle = run_bundle(&run_title(run), &finished_curve(run), true);
+    let mut bundle = run_bundle(&run_title(run.record()), &finished_curve(run), true);
     bundle.text = format!("{run}\n{}", bundle.text);
     bundle
 }
 
+/// The figure of a run without a word on whether it is shown again.
+pub(crate) fn record_figure(record: &RunRecord) -> Bundle {
+    run_bundle(&run_title(record), &curve_of(record, None), true)
+}
+
 /// The figure of a run as files: name and bytes.
 pub fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
-    let chart = run_chart(&run_title(run), &finished_curve(run));
+    let chart = run_chart(&run_title(run.record()), &finished_curve(run));
     vec![("run.svg", chart.svg().into_bytes()), ("run.png", chart.png())]
 }
 
-fn run_title(run: &Run) -> String {
-    let marks =
-        [(" (interrupted)", run.interrupted()), (" (study mode)", run.plan().seed().is_some())];
+fn run_title(record: &RunRecord) -> String {
+    let marks = [
+        (" (interrupted)", record.ending == Ending::Interrupted),
+        (" (study mode)", record.plan.seed().is_some()),
+    ];
     let marks: String = marks.iter().filter(|(_, set)| *set).map(|(mark, _)| *mark).collect();
-    format!("{} on {}{marks}", run.plan().method(), run.record().data)
+    format!("{} on {}{marks}", record.plan.method(), record.data)
 }
 
 fn live_curve(progress: &Progress<'_>) -> RunCurve {
@@ -108,22 +115,27 @@ fn live_curve(progress: &Progress<'_>) -> RunCurve {
 }
 
 fn finished_curve(run: &Run) -> RunCurve {
-    let (plan, record) = (run.plan(), run.record());
+    let record = run.record();
     let day = || {
         let day = record.trained_at.as_deref().and_then(|at| at.get(..10));
         day.unwrap_or("a day that was not recorded").to_owned()
     };
-    let warning = run.curve().divergence();
+    curve_of(record, run.is_restored().then(day))
+}
+
+fn curve_of(record: &RunRecord, shown_again: Option<String>) -> RunCurve {
+    let (plan, curve) = (&record.plan, &record.curve);
+    let divergence = curve.divergence();
     RunCurve {
         steps_taken: record.steps as f64,
         seconds: record.shown_seconds(),
         ended: true,
-        shown_again: run.is_restored().then(day),
+        shown_again,
         warning: warnings(
             plan,
-            warning.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
+            divergence.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
         ),
-        ..run_curve(plan, run.curve(), run_coverage(record))
+        ..run_curve(plan, curve, run_coverage(record))
     }
 }
 

@@ -30,6 +30,11 @@ impl Bundle {
         }
     }
 
+    /// Writes the text to a file with any ending.
+    pub(crate) fn save_text(&self, path: &Path) -> Result<()> {
+        write(path, format!("{}\n", self.text.trim_end_matches('\n')).as_bytes())
+    }
+
     /// The endings that [`save`](Self::save) accepts.
     fn endings(&self) -> Vec<&'static str> {
         let all = [
@@ -45,7 +50,8 @@ impl Bundle {
 
 impl Table {
     /// Writes the table to a file: as comma-separated values for a name that ends in `.csv`, as
-    /// JSON for `.json`, as HTML for `.html`, as text for `.txt`. An existing file is replaced.
+    /// JSON for `.json`, as HTML for `.html`, as text for `.txt`, as Markdown for `.md`, as a LaTeX
+    /// `tabular` for `.tex`. An existing file is replaced.
     ///
     /// # Errors
     /// `Setting` for another ending, `Io` if the file can't be written.
@@ -53,7 +59,7 @@ impl Table {
         let path = path.as_ref();
         match self.as_file(&ending(path)) {
             Some(text) => write(path, text.as_bytes()),
-            None => Err(unknown(path, &["csv", "json", "html", "txt"])),
+            None => Err(unknown(path, &["csv", "json", "html", "txt", "md", "tex"])),
         }
     }
 
@@ -63,6 +69,8 @@ impl Table {
             "json" => format!("{:#}\n", self.json()),
             "html" => format!("{}\n", self.html()),
             "txt" => format!("{}\n", self.text()),
+            "md" => self.markdown(),
+            "tex" => self.latex(),
             _ => return None,
         })
     }

@@ -8,10 +8,10 @@ use std::fmt;
 /// A table of text cells. Numeric columns are right-aligned.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    caption: Option<String>,
-    headers: Vec<String>,
-    rows: Vec<Vec<String>>,
-    coverage: Coverage,
+    pub(super) caption: Option<String>,
+    pub(super) headers: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+    pub(super) coverage: Coverage,
 }
 
 impl Table {
@@ -42,6 +42,11 @@ impl Table {
     pub fn coverage(mut self, coverage: Coverage) -> Self {
         self.coverage = coverage;
         self
+    }
+
+    /// What the table reveals of private data.
+    pub(crate) fn states(&self) -> Coverage {
+        self.coverage
     }
 
     /// Number of rows.
@@ -187,12 +192,12 @@ impl Table {
         sink::display(&self.bundle());
     }
 
-    fn columns(&self) -> usize {
+    pub(super) fn columns(&self) -> usize {
         self.rows.iter().map(Vec::len).chain([self.headers.len()]).max().unwrap_or(0)
     }
 
     /// Whether all cells of a column that are not empty start with a number.
-    fn is_numeric(&self, column: usize) -> bool {
+    pub(super) fn is_numeric(&self, column: usize) -> bool {
         let cells = || self.rows.iter().map(|row| cell(row, column));
         let mut said = cells().filter(|text| !matches!(text.as_str(), "" | "-" | "–")).peekable();
         said.peek().is_some() && said.all(|text| is_number(&text))
@@ -205,7 +210,8 @@ impl fmt::Display for Table {
     }
 }
 
-fn cell(row: &[String], column: usize) -> String {
+/// The text of a cell, in one line; empty if the row is shorter.
+pub(super) fn cell(row: &[String], column: usize) -> String {
     row.get(column).map(|text| one_line(text)).unwrap_or_default()
 }
 

@@ -18,7 +18,7 @@ use crate::train::writer::Writer;
 use crate::train::{
     Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, Silent, check, start,
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
 ///
@@ -255,6 +255,7 @@ fn fit_charged(
         waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
         mean_threshold: mean(&course.thresholds),
         trained_at: Some(utc_now()),
+        software: Some(program::software()),
         checkpoints: checkpoints.map(|resumed| Checkpointed { resumed }),
         curve: course.curve,
     };

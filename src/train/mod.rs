@@ -4,6 +4,7 @@
 //! computes the gradient of each step, and an [`Observer`] is notified of the progress.
 
 mod attempt;
+mod badge;
 mod charge;
 mod check;
 pub(crate) mod checkpoint;

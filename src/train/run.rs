@@ -1,12 +1,12 @@
 //! Runs: the results of training.
 
 use crate::data::{Dataset, PublicData};
-use crate::mask::{self, Mask, SelectionLog};
+use crate::mask::{Mask, SelectionLog};
 use crate::methods::{Claim, Plan};
 use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{Rounded, count, counted};
-use crate::privacy::{Badge, Event, Released, STOPPING};
-use crate::train::{Checkpointed, Curve, Resumption, checkpoint, start};
+use crate::privacy::{Badge, Event, Released};
+use crate::train::{Checkpointed, Curve, Resumption, start};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Charged {
     }
 
     /// All origins of the data.
-    fn names(&self) -> Vec<&str> {
+    pub(super) fn names(&self) -> Vec<&str> {
         let former = self.former_origins.iter().map(String::as_str);
         std::iter::once(self.origin.as_str()).chain(former).collect()
     }
@@ -112,6 +112,10 @@ pub struct RunRecord {
     /// When training ended: UTC, ISO 8601. Runs stored before this was recorded have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trained_at: Option<String>,
+    /// What it was trained with: [`program::software`](crate::program::software). Runs stored
+    /// before this was recorded have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<String>,
     /// Mean clip threshold of the steps, of a method that adapts it ([`Point::threshold`] says what
     /// covers it).
     ///
@@ -159,6 +163,43 @@ impl RunRecord {
     /// Whether the run depends on public data only.
     pub(crate) fn is_public(&self) -> bool {
         self.public_data && (!self.warm_start || self.public_start.is_some())
+    }
+
+    /// The run in a line: method, data, steps, accuracy, cost and marks.
+    pub(crate) fn in_words(&self, f: &mut dyn fmt::Write) -> fmt::Result {
+        let (plan, steps) = (&self.plan, self.steps);
+        let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
+        write!(f, "{} on {}: {steps} of {planned}", plan.method(), self.data)?;
+        if let Some(accuracy) = self.test_accuracy {
+            write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
+        }
+        if let Some(selection) = plan.selection() {
+            write!(f, ", the best of several trials ({})", selection.trials())?;
+        }
+        match (self.epsilon, plan.privacy()) {
+            (Some(epsilon), Some(privacy)) => {
+                write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
+                if !plan.sampling().is_poisson() {
+                    write!(f, " ({})", plan.neighbouring())?;
+                }
+            }
+            (None, Some(_)) => {
+                f.write_str(", no guarantee")?;
+                if let Some(claim) = self.claim() {
+                    write!(f, " (the paper claims {claim})")?;
+                }
+            }
+            _ => write!(f, ", no privacy")?,
+        }
+        let marks = [
+            ("interrupted", self.ending == Ending::Interrupted),
+            ("diverged", self.curve.divergence().is_some()),
+            ("study mode", plan.seed().is_some()),
+        ];
+        for (mark, _) in marks.iter().filter(|(_, set)| *set) {
+            write!(f, " ({mark})")?;
+        }
+        Ok(())
     }
 
     /// All releases of the run, in chronological order.
@@ -295,110 +336,14 @@ impl Run {
     }
     /// How firm the guarantee is.
     pub fn badge(&self) -> Badge {
-        let record = self.record();
-        if record.plan.privacy().is_none() {
-            return Badge::None("training used raw gradients".into());
-        }
-        if let Some(why) = record.plan.not_covered() {
-            return Badge::None(why);
-        }
-        if record.ending == Ending::Unreadable {
-            let why = "training ended because an example could not be read, so the number of steps \
-                       depends on the private data";
-            return Badge::None(why.into());
-        }
-        let mut assumptions = Vec::new();
-        if let Some(mask) = self.mask() {
-            let names = record.charged.as_ref().map(Charged::names).unwrap_or_default();
-            assumptions.extend(mask::assumptions(&mask.origin().privacy, &names));
-        }
-        if record.own_module {
-            assumptions.push(
-                "no example's output in the user's own module depends on another example (tried on \
-                 made-up examples, not proved)"
-                    .to_owned(),
-            );
-        }
-        if record.plan.selection().is_some() {
-            assumptions.push(
-                "nobody learns how many trials the private selection had, for instance from the \
-                 time they took"
-                    .to_owned(),
-            );
-        }
-        if record.plan.selection().is_some() && !record.public_test {
-            assumptions.push(
-                "the test examples by which the best trial was chosen, which were split off the \
-                 same data, need no guarantee"
-                    .to_owned(),
-            );
-        }
-        assumptions.extend(start::assumptions(record));
-        assumptions.extend(checkpoint::assumption(record));
-        if record.plan.seed().is_some() {
-            assumptions.push(
-                "nobody who sees the results knows the seed of this run (study mode)".to_owned(),
-            );
-            if !record.device.starts_with("cpu") {
-                // On the CPU, a repetition gives the same bits.
-                assumptions.push(
-                    "no other run of the same settings and seed is published: its noise is the \
-                     same, but its sums are rounded differently"
-                        .to_owned(),
-                );
-            }
-        }
-        if self.interrupted() {
-            assumptions.push(format!(
-                "{STOPPING}; if released results decided it (models, accuracy on public test \
-                 data), count the planned epsilon, {}; if the training loss or anything else that \
-                 is not covered decided it, no epsilon covers the run",
-                Rounded(record.planned_epsilon.unwrap_or(f64::INFINITY))
-            ));
-        }
-        match assumptions.is_empty() {
-            true => Badge::Proved,
-            false => Badge::Assumption(assumptions.join("; ")),
-        }
+        self.record().badge(self.0.mask.as_ref())
     }
 }
 
+/// The run in a line: method, data, steps, accuracy, cost and marks.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let record = self.record();
-        let (plan, steps) = (&record.plan, record.steps);
-        let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
-        write!(f, "{} on {}: {steps} of {planned}", plan.method(), record.data)?;
-        if let Some(accuracy) = record.test_accuracy {
-            write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
-        }
-        if let Some(selection) = plan.selection() {
-            write!(f, ", the best of several trials ({})", selection.trials())?;
-        }
-        match (record.epsilon, plan.privacy()) {
-            (Some(epsilon), Some(privacy)) => {
-                write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
-                if !plan.sampling().is_poisson() {
-                    write!(f, " ({})", plan.neighbouring())?;
-                }
-            }
-            (None, Some(_)) => {
-                f.write_str(", no guarantee")?;
-                if let Some(claim) = record.claim() {
-                    write!(f, " (the paper claims {claim})")?;
-                }
-            }
-            _ => write!(f, ", no privacy")?,
-        }
-        let marks = [
-            ("interrupted", self.interrupted()),
-            ("diverged", record.curve.divergence().is_some()),
-            ("study mode", plan.seed().is_some()),
-        ];
-        for (mark, _) in marks.iter().filter(|(_, set)| *set) {
-            write!(f, " ({mark})")?;
-        }
-        Ok(())
+        self.record().in_words(f)
     }
 }
 

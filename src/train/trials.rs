@@ -12,7 +12,7 @@ use crate::train::charge::Charge;
 use crate::train::fit::{fit_trial, stream};
 use crate::train::interrupt::Listening;
 use crate::train::{Charged, Observer, Run, RunRecord, Seeds, check};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that
 /// of the highest accuracy on the test part, the earlier of two that are equal.
@@ -126,6 +126,7 @@ fn released(
         planned_epsilon: epsilon,
         // Times would tell when the last trial had begun, or which one is released.
         trained_at: None,
+        software: Some(program::software()),
         seconds: 0.0,
         waiting_seconds: None,
         ..best.record().clone()

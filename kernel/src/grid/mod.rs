@@ -9,7 +9,7 @@ mod progress;
 mod slurm;
 pub mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use epsilab::data::Dataset;
@@ -17,7 +17,7 @@ use epsilab::grid::{Grid, GridResult, Row};
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::{options, stdout};
-pub use out::{can_write, save};
+pub use out::{can_write, file_name, save};
 use plan::Plan;
 use progress::ToStderr;
 use slurm::{Engine, SlurmArgs};
@@ -34,7 +34,7 @@ pub struct GridArgs {
     /// fewer where that is faster
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub jobs: Option<i64>,
-    /// Write grid.json, grid.csv, grid.md and the figures to this folder
+    /// Write grid.json, grid.csv, grid.md, plan.json and the figures to this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print a JSON list with one object per cell on stdout and nothing else
@@ -42,6 +42,32 @@ pub struct GridArgs {
     pub json: bool,
     #[command(flatten)]
     pub cluster: SlurmArgs,
+}
+
+/// The file of `--out` from which `report` knows the grid.
+pub const PLAN: &str = "plan.json";
+
+/// The stored runs of the grid of a plan file, for each data set and model. Nothing is trained.
+///
+/// # Errors
+/// Kind `Setting` for a plan that can't be run; errors of reading data and store; `MissingData` if
+/// nothing is stored.
+pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
+    let plan = Plan::read(file)?;
+    let grid = plan.grid_elsewhere()?;
+    let activation = plan.activation()?;
+    let models = options::choose_all("--model", &plan.models(), &options::MODELS)?;
+    let data = options::choose_all("--data", &plan.data(), &options::DATA)?;
+    let mut results = Vec::new();
+    for (_, read) in &data {
+        let data = plan.cut(&read()?)?;
+        plan.check_for(&data)?;
+        for &named in &models {
+            let build = |seed| options::model(named, &data, (activation, Some(seed)));
+            results.push(grid.stored_with(&build, &data)?);
+        }
+    }
+    Ok((plan, results))
 }
 
 /// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
@@ -105,7 +131,7 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     }
     match ended {
         Some(code) => Ok(code),
-        None => finish(args, &results),
+        None => finish(args, &plan, &results),
     }
 }
 
@@ -121,7 +147,7 @@ fn one(
 }
 
 /// Prints and writes the results.
-fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
+fn finish(args: &GridArgs, plan: &Plan, results: &[GridResult]) -> Result<ExitCode> {
     let interrupted = results.iter().any(GridResult::is_interrupted);
     let rows: Vec<Row> = epsilab::grid::rows(results);
     let json = serde_json::to_string(&rows)
@@ -135,6 +161,7 @@ fn finish(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
         );
     } else if let Some(out) = out {
         out::write(out, &json, results)?;
+        out::save(out, PLAN, plan.to_file()?.as_bytes())?;
     }
     // A script must not take an incomplete list for the whole.
     if args.json && !interrupted {

@@ -64,7 +64,7 @@ fn failed(doing: String, error: &std::io::Error) -> Error {
 }
 
 /// Replaces all characters but letters, digits, dots, dashes and underscores by underscores.
-fn file_name(text: &str) -> String {
+pub fn file_name(text: &str) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     text.chars().map(|c| if fine(c) { c } else { '_' }).collect()
 }

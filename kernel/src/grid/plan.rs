@@ -10,7 +10,7 @@ use epsilab::mask::DroppingRule;
 use epsilab::methods::{Method, Optimizer};
 use epsilab::nn::Activation;
 use epsilab::{Error, ErrorKind, Result};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::options::{self, choose, count};
@@ -25,7 +25,7 @@ const SEEDS: u64 = 3;
 
 /// All settings of a plan. Lists are separated by commas on the command line. Counts are signed, so
 /// that a negative one is refused with its name.
-#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[derive(Args, Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
     /// glyphs, patterns, sentences, mnist, fashion_mnist, cifar10, cifar100, ag_news
@@ -127,6 +127,19 @@ impl Plan {
                 "see the example in `cargo lab grid --help`: keys are the names of the options",
             )
         })
+    }
+
+    /// The plan as a file that [`read`](Self::read) accepts.
+    ///
+    /// # Errors
+    /// Kind `Io` if it is no JSON, which does not happen.
+    pub fn to_file(&self) -> Result<String> {
+        let failed = |e: serde_json::Error| Error::new(ErrorKind::Io, "the plan", e.to_string());
+        let mut all = serde_json::to_value(self).map_err(failed)?;
+        if let Some(keys) = all.as_object_mut() {
+            keys.retain(|_, value| !value.is_null());
+        }
+        serde_json::to_string_pretty(&all).map(|text| text + "\n").map_err(failed)
     }
 
     /// Parses a plan, or says why the text is none.

@@ -23,13 +23,21 @@ impl Plan {
     /// no plan holds.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        self.mask_is_a_recipe()?;
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|e| Error::new(ErrorKind::Io, "a plan as JSON", e.to_string()))?;
-        std::fs::write(path, text + "\n").map_err(|e| {
+        std::fs::write(path, self.file_text()?).map_err(|e| {
             Error::io(format!("writing the plan {}", path.display()), &e)
                 .fix("name a file in a folder of yours")
         })
+    }
+
+    /// What [`save`](Self::save) writes.
+    ///
+    /// # Errors
+    /// `Setting` for a plan with a given mask.
+    pub(crate) fn file_text(&self) -> Result<String> {
+        self.mask_is_a_recipe()?;
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|e| Error::new(ErrorKind::Io, "a plan as JSON", e.to_string()))?;
+        Ok(text + "\n")
     }
 
     /// Reads a plan that [`save`](Self::save) wrote, and checks it like a new one. An edited file

@@ -1,0 +1,160 @@
+//! The command `report`: a stored run or grid as one document.
+
+use std::path::{Path, PathBuf};
+
+use epsilab::lab::{self, Report};
+use epsilab::program;
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::grid;
+
+/// Write a report of a stored run or of a grid.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ReportArgs {
+    /// The name of a run, or how it begins; or the folder of `grid --out`, or the plan of a grid
+    #[arg(value_name = "RUN|GRID")]
+    of: String,
+    /// Write an HTML page (the default)
+    #[arg(long)]
+    html: bool,
+    /// Write Markdown, with the figures in a folder beside it
+    #[arg(long)]
+    markdown: bool,
+    /// Write a LaTeX document, with the figures in a folder beside it
+    #[arg(long)]
+    latex: bool,
+    /// The file; its ending (.html, .md, .tex) chooses the format if no option does. An existing
+    /// file is replaced
+    #[arg(long, value_name = "FILE", default_value = "report")]
+    out: PathBuf,
+    /// Leave out what no epsilon covers
+    #[arg(long)]
+    covered: bool,
+}
+
+/// Runs `report`.
+///
+/// # Errors
+/// Kind `MissingData` if there is no such run, or no run of the grid is stored; errors of reading
+/// and writing.
+pub fn report(args: &ReportArgs) -> Result<()> {
+    let files = files(args)?;
+    for (suffix, report) in reports(&args.of)? {
+        let report = if args.covered { report.covered() } else { report };
+        for file in &files {
+            let path = with_suffix(file, &suffix);
+            report.save(&path)?;
+            eprintln!("wrote {}", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// The reports, each with what its file's name gets where there are several.
+fn reports(of: &str) -> Result<Vec<(String, Report)>> {
+    let path = Path::new(of);
+    let plan = match (path.is_dir(), path.is_file()) {
+        (true, _) => path.join(grid::PLAN),
+        (_, true) => path.to_owned(),
+        _ => {
+            let runs = lab::runs()?;
+            return runs.report(of).map(|report| vec![(String::new(), report)]).map_err(|error| {
+                let is_path = of.contains(['/', '.']);
+                match error.kind() {
+                    ErrorKind::MissingData if is_path => {
+                        Error::new(ErrorKind::MissingData, of, "there is no such file or folder")
+                            .fix("name the folder of `grid --out`, a plan of a grid, or a run")
+                    }
+                    _ => error,
+                }
+            });
+        }
+    };
+    if path.is_dir() && !plan.is_file() {
+        let why = format!("it has no {}, from which a grid is known", grid::PLAN);
+        return Err(Error::new(ErrorKind::MissingData, format!("the folder {of}"), why)
+            .fix("name the folder of `grid --out`, or the name of a run"));
+    }
+    let (plan, results) = grid::stored(&plan)?;
+    let words = "Save this plan as plan.json and give the command. Its runs have the seeds 0, 1, …, \
+                 so on the CPU they are the same bit for bit, on the same data.";
+    let command = program::as_called("cargo lab grid --plan plan.json");
+    let several = results.len() > 1;
+    results
+        .iter()
+        .map(|result| {
+            let report = result.report()?.repeated_by(words, command.clone(), plan.to_file()?);
+            let name = grid::file_name(&format!("_{}_{}", result.data(), result.model()));
+            Ok((if several { name } else { String::new() }, report))
+        })
+        .collect()
+}
+
+/// The files to write, one for each format.
+fn files(args: &ReportArgs) -> Result<Vec<PathBuf>> {
+    let ending = args.out.extension().map(|e| e.to_string_lossy().to_lowercase());
+    let known = ["html", "md", "tex"];
+    let wanted = [args.html, args.markdown, args.latex];
+    let chosen = known.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(ending, _)| *ending);
+    let chosen: Vec<&str> = chosen.collect();
+    match ending {
+        Some(ending) if known.contains(&ending.as_str()) => match chosen.as_slice() {
+            [] => Ok(vec![args.out.clone()]),
+            [only] if *only == ending => Ok(vec![args.out.clone()]),
+            _ => {
+                let why = "its ending does not agree with the formats that are asked for";
+                Err(Error::setting("--out", args.out.display(), why)
+                    .fix("leave out the ending, or the options"))
+            }
+        },
+        _ => {
+            let chosen = if chosen.is_empty() { vec!["html"] } else { chosen };
+            let with = |ending: &str| PathBuf::from(format!("{}.{ending}", args.out.display()));
+            Ok(chosen.into_iter().map(with).collect())
+        }
+    }
+}
+
+/// The file with a suffix before its ending.
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = file.extension().unwrap_or_default().to_string_lossy();
+    file.with_file_name(format!("{stem}{suffix}.{ending}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(out: &str, formats: [bool; 3]) -> ReportArgs {
+        let [html, markdown, latex] = formats;
+        let (of, out, covered) = ("3f09".to_owned(), out.into(), false);
+        ReportArgs { of, html, markdown, latex, out, covered }
+    }
+
+    #[test]
+    fn the_format_is_that_of_the_options_or_of_the_ending() {
+        let none = [false; 3];
+        let all = |out: &str, formats| {
+            files(&args(out, formats)).map(|files| {
+                files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(all("report", none).unwrap(), ["report.html"]);
+        assert_eq!(all("a/b.md", none).unwrap(), ["a/b.md"]);
+        assert_eq!(all("a/b", [true, false, true]).unwrap(), ["a/b.html", "a/b.tex"]);
+        assert_eq!(all("v1.2", none).unwrap(), ["v1.2.html"]);
+        assert_eq!(all("b.tex", [false, false, true]).unwrap(), ["b.tex"]);
+        assert!(all("b.tex", [true, false, false]).is_err());
+        assert_eq!(with_suffix(Path::new("a/b.md"), "_x"), Path::new("a/b_x.md"));
+    }
+
+    #[test]
+    fn a_folder_without_a_plan_and_a_missing_file_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = reports(&folder.path().display().to_string()).unwrap_err().to_string();
+        assert!(error.contains("plan.json"), "{error}");
+        let error = reports("nowhere/plan.json").unwrap_err().to_string();
+        assert!(error.contains("no such file"), "{error}");
+    }
+}

@@ -1,0 +1,81 @@
+//! The report of a grid.
+
+use super::{Block, Report, SOFTWARE, software};
+use crate::Result;
+use crate::grid::{CellResult, GridResult};
+use crate::lab::Preview;
+use crate::show::{Coverage, Table, format};
+use crate::store::Store;
+
+pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
+    let reveals = result.reveals();
+    let lead = Block::prose(finding(result), reveals);
+    let results = Block::Table(result.table().coverage(reveals));
+    let figures = result.figures().into_iter().map(|(_, figure)| Block::figure(figure));
+    let notes = result.notes().into_iter().map(|note| Block::prose(note, reveals));
+    let on_record = result.on_record().map(|note| Block::prose(note, Coverage::Public));
+    let (mut settings, mut trained_with) = (Vec::new(), Vec::new());
+    for cell in last_of_each(result.cells()) {
+        let Some(run) = cell.runs.first() else { continue };
+        let record = store.record_named(&run.id)?;
+        settings.push(Block::Table(settings_of(
+            cell,
+            Preview::without_ledger(&record.plan.without_seed())?,
+        )));
+        trained_with.extend(record.software);
+    }
+    trained_with.sort();
+    trained_with.dedup();
+    Ok(Report::new(format!("A grid of {} on {}", result.model(), result.data()))
+        .section("", [lead])
+        .section("Results", std::iter::once(results).chain(figures))
+        .section("What it cost, and what is noise", notes.chain(on_record))
+        .section("Settings", settings)
+        .section(SOFTWARE, [software(&trained_with)]))
+}
+
+/// How many runs are finished, and which cell is best.
+fn finding(result: &GridResult) -> String {
+    let runs = format!(
+        "{} of {} are finished, {} for each of {}.",
+        result.runs(),
+        format::counted(result.planned_runs(), "run"),
+        format::counted(result.seeds(), "seed"),
+        format::counted(result.cells().len(), "cell"),
+    );
+    let measured = result.cells().iter().filter_map(|cell| Some((cell, cell.mean()?)));
+    let Some((best, mean)) = measured.max_by(|a, b| a.1.total_cmp(&b.1)) else { return runs };
+    let within = result.noise_threshold().map_or(String::new(), |threshold| {
+        let others = result.cells().iter().filter(|cell| !std::ptr::eq(*cell, best));
+        let close = others.filter_map(CellResult::mean).filter(|other| mean - other < threshold);
+        match close.count() {
+            0 => " No other cell is within the noise of the seeds.".to_owned(),
+            1 => " One other cell is within the noise of the seeds.".to_owned(),
+            n => format!(" {n} other cells are within the noise of the seeds."),
+        }
+    });
+    format!(
+        "{runs}\nHighest mean accuracy: {:.2} %, {}.{within} The choice of a cell by its accuracy is \
+         not covered by its epsilon.",
+        100.0 * mean,
+        best.in_words()
+    )
+}
+
+/// The last cell with a finished run for each method and epsilon: the one with the highest rates.
+fn last_of_each(cells: &[CellResult]) -> Vec<&CellResult> {
+    let mut found: Vec<&CellResult> = Vec::new();
+    for cell in cells.iter().filter(|cell| !cell.runs.is_empty()) {
+        let same =
+            |other: &&mut &CellResult| (other.method, other.epsilon) == (cell.method, cell.epsilon);
+        match found.iter_mut().find(same) {
+            Some(other) => *other = cell,
+            None => found.push(cell),
+        }
+    }
+    found
+}
+
+fn settings_of(cell: &CellResult, preview: Preview) -> Table {
+    preview.table().caption(cell.in_words())
+}

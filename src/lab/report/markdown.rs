@@ -1,0 +1,47 @@
+//! Reports as Markdown.
+
+use super::{Block, Report, figure_name};
+use crate::show::markup::markdown;
+use crate::show::{Coverage, NOT_COVERED};
+
+/// The document. Figures are the files of `folder`, or text without one.
+pub(super) fn document(report: &Report, folder: Option<&str>) -> String {
+    let mut text = format!("# {}\n", markdown(&report.title));
+    let mut figures = 0;
+    for section in &report.sections {
+        if !section.heading.is_empty() {
+            text += &format!("\n## {}\n", markdown(section.heading));
+        }
+        for block in &section.blocks {
+            text.push('\n');
+            match block {
+                Block::Prose(prose, coverage) => {
+                    let badge = (*coverage == Coverage::NotCovered).then_some(NOT_COVERED);
+                    let lines = prose.lines().map(str::trim).filter(|line| !line.is_empty());
+                    let all: Vec<String> = badge.into_iter().chain(lines).map(markdown).collect();
+                    text += &format!("{}\n", all.join("\n\n"));
+                }
+                Block::Table(table) => text += &table.markdown(),
+                Block::Figure(bundle) => {
+                    text += &match folder {
+                        Some(folder) => format!(
+                            "![{}](<{folder}/{}>)\n",
+                            markdown(bundle.headline()),
+                            figure_name(figures, "svg")
+                        ),
+                        None => fenced(&bundle.text),
+                    };
+                    figures += 1;
+                }
+                Block::Code(code, _) => text += &fenced(code),
+            }
+        }
+    }
+    text
+}
+
+/// Text as it is. The fence is longer than any in the text.
+fn fenced(text: &str) -> String {
+    let fence = if text.contains("```") { "~~~~" } else { "```" };
+    format!("{fence}\n{}\n{fence}\n", text.trim_end())
+}

@@ -1,0 +1,287 @@
+//! Reports of runs and grids as one file: HTML, Markdown or LaTeX.
+
+mod grid;
+mod html;
+mod latex;
+mod markdown;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{RunName, Runs};
+use crate::grid::GridResult;
+use crate::program;
+use crate::show::{Bundle, Coverage, Table, format};
+use crate::store::{Store, home};
+use crate::train::Run;
+use crate::{Error, Result};
+
+/// A report of a run or of a grid: guarantee, results, figures, settings, the entries of the
+/// ledger, software, and how to repeat it.
+///
+/// ```no_run
+/// # use epsilab::prelude::*;
+/// # fn report(run: &Run) -> Result<()> {
+/// run.report()?.save("report.html")?;
+/// run.report()?.covered().save("public/report.md")?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantee
+/// Each part states what it reveals of private data ([`Coverage`]), and what no epsilon covers
+/// carries a badge: the training loss of a private run, results of runs without privacy or in study
+/// mode. [`covered`](Self::covered) leaves these parts out. A report has no hashes of data and no
+/// names of runs, which are made of them.
+#[derive(Clone, Debug)]
+pub struct Report {
+    title: String,
+    sections: Vec<Section>,
+}
+
+/// A section. The first one of a report has no heading.
+#[derive(Clone, Debug)]
+struct Section {
+    heading: &'static str,
+    blocks: Vec<Block>,
+}
+
+#[derive(Clone, Debug)]
+enum Block {
+    /// Each line is a paragraph.
+    Prose(String, Coverage),
+    Table(Table),
+    Figure(Box<Bundle>),
+    /// A file, such as a plan.
+    Code(String, Coverage),
+}
+
+impl Block {
+    fn prose(text: impl Into<String>, coverage: Coverage) -> Self {
+        Self::Prose(text.into(), coverage)
+    }
+
+    fn figure(bundle: Bundle) -> Self {
+        Self::Figure(Box::new(bundle))
+    }
+
+    fn coverage(&self) -> Coverage {
+        match self {
+            Self::Prose(_, coverage) | Self::Code(_, coverage) => *coverage,
+            Self::Table(table) => table.states(),
+            Self::Figure(bundle) => bundle.coverage,
+        }
+    }
+
+    /// What is left of the block without what no epsilon covers.
+    fn covered(self) -> Option<Self> {
+        match self {
+            block if block.coverage() < Coverage::Unmarked => Some(block),
+            Self::Figure(bundle) => bundle.covered_part.map(Self::Figure),
+            _ => None,
+        }
+    }
+}
+
+impl Run {
+    /// A report of this run.
+    ///
+    /// # Errors
+    /// `Ledger` if the ledger of its data is damaged; `Io` if it can't be read.
+    pub fn report(&self) -> Result<Report> {
+        let (model, mask) = (self.model(), self.mask());
+        let of = run::Reported {
+            record: self.record(),
+            mask: mask.as_ref(),
+            model: Some(&model),
+            warnings: self.warnings(),
+        };
+        run::report(&of, &Store::at(home()))
+    }
+}
+
+impl Runs {
+    /// A report of a stored run of this list, finished or not. It needs neither model nor data, so
+    /// it does not take for public what the present call could declare to be: start and data count
+    /// as private. [`Run::report`] knows more.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record); `Ledger` if the ledger of its data is damaged or does not
+    /// charge it.
+    pub fn report(&self, run: impl Into<RunName>) -> Result<Report> {
+        run::stored(&Store::at(home()), &self.get(run)?.id)
+    }
+}
+
+impl GridResult {
+    /// A report of this grid.
+    ///
+    /// # Errors
+    /// `CorruptData` if a stored run of the grid can't be read.
+    pub fn report(&self) -> Result<Report> {
+        grid::report(self, &Store::at(home()))
+    }
+}
+
+impl Report {
+    fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), sections: Vec::new() }
+    }
+
+    /// Adds a section, unless it has no blocks.
+    fn section(mut self, heading: &'static str, blocks: impl IntoIterator<Item = Block>) -> Self {
+        let blocks: Vec<Block> = blocks.into_iter().collect();
+        if !blocks.is_empty() {
+            self.sections.push(Section { heading, blocks });
+        }
+        self
+    }
+
+    /// The same report with the command that repeats it, and the file that the command reads.
+    #[must_use]
+    pub fn repeated_by(
+        mut self,
+        words: impl Into<String>,
+        command: impl Into<String>,
+        file: impl Into<String>,
+    ) -> Self {
+        let blocks = vec![
+            Block::prose(words, Coverage::Public),
+            Block::Code(command.into(), Coverage::Public),
+            Block::Code(file.into(), Coverage::Public),
+        ];
+        let software = self.sections.iter().position(|section| section.heading == SOFTWARE);
+        let at = software.unwrap_or(self.sections.len());
+        self.sections.insert(at, Section { heading: REPEAT, blocks });
+        self
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// The report without what no epsilon covers: the parts of a figure, or whole blocks. A line at
+    /// the end of the first section says how many were left out.
+    #[must_use]
+    pub fn covered(self) -> Self {
+        let (mut sections, mut removed) = (Vec::new(), 0);
+        for section in self.sections {
+            let mut blocks = Vec::new();
+            for block in section.blocks {
+                let coverage = block.coverage();
+                let left = block.covered();
+                removed += usize::from(coverage >= Coverage::Unmarked);
+                blocks.extend(left);
+            }
+            if !blocks.is_empty() {
+                sections.push(Section { heading: section.heading, blocks });
+            }
+        }
+        let mut report = Self { title: self.title, sections };
+        if removed > 0 {
+            let parts = format::counted(removed, "part");
+            let words = format!("Left out: {parts} of this report that no epsilon covers.");
+            let note = Block::prose(words, Coverage::Public);
+            match report.sections.first_mut().filter(|first| first.heading.is_empty()) {
+                Some(first) => first.blocks.push(note),
+                None => report.sections.insert(0, Section { heading: "", blocks: vec![note] }),
+            }
+        }
+        report
+    }
+
+    /// What the whole report reveals of private data.
+    pub fn coverage(&self) -> Coverage {
+        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
+        blocks.map(Block::coverage).max().unwrap_or(Coverage::Public)
+    }
+
+    /// The report as an HTML page that loads nothing and has no scripts.
+    pub fn html(&self) -> String {
+        html::page(self)
+    }
+
+    /// The report as Markdown, with figures as text.
+    pub fn markdown(&self) -> String {
+        markdown::document(self, None)
+    }
+
+    /// Writes the report to a file: an HTML page for a name that ends in `.html`, Markdown for
+    /// `.md`, a LaTeX document for `.tex`. The figures of the last two are files in a folder beside
+    /// it, `report_files` for `report.md`; a page contains its figures. Existing files are replaced.
+    ///
+    /// # Errors
+    /// `Setting` for another ending, `Io` if a file can't be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = format!("{stem}_files");
+        let (text, figures) = match ending.as_str() {
+            "html" => (html::page(self), None),
+            "md" => (markdown::document(self, Some(&folder)), Some("svg")),
+            "tex" => (latex::document(self, &folder), Some("png")),
+            _ => {
+                let why = "its ending names no format of reports";
+                return Err(Error::setting("path", path.display(), why)
+                    .fix("end the name in .html, .md or .tex"));
+            }
+        };
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if let Some(format) = figures {
+            for (number, bundle) in self.figures().enumerate() {
+                let file = parent.join(&folder).join(figure_name(number, format));
+                bundle.save(file)?;
+            }
+        }
+        Bundle::text(text.trim_end()).save_text(path)
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &Bundle> {
+        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
+        blocks.filter_map(|block| match block {
+            Block::Figure(bundle) => Some(&**bundle),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn bundle(&self) -> Bundle {
+        let headings = self.sections.iter().map(|section| section.heading);
+        let headings: Vec<&str> = headings.filter(|heading| !heading.is_empty()).collect();
+        Bundle::prose(format!(
+            "A report: {}\nSections: {}\nWrite it by .save(\"report.html\"), or .md, .tex; \
+             .covered() first leaves out what no epsilon covers.",
+            self.title,
+            headings.join(", ")
+        ))
+        .with_coverage(Coverage::Public)
+    }
+}
+
+const REPEAT: &str = "How to repeat it";
+const SOFTWARE: &str = "Software";
+
+/// The file of a figure, counted from 0.
+fn figure_name(number: usize, format: &str) -> String {
+    format!("figure_{}.{format}", number + 1)
+}
+
+/// The section on what wrote the report, and what the runs were trained with.
+fn software(trained_with: &[String]) -> Block {
+    let mut words = match trained_with {
+        [] => "What it was trained with was not recorded.".to_owned(),
+        all => format!("Trained with: {}.", all.join("; ")),
+    };
+    words += &format!("\nThis report was written by {}.", program::software());
+    Block::prose(words, Coverage::Public)
+}
+
+fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}

@@ -1,0 +1,158 @@
+//! The report of a run.
+
+use super::{Block, REPEAT, Report, SOFTWARE, software};
+use crate::Result;
+use crate::lab::cells::model_table;
+use crate::lab::record::record_table;
+use crate::lab::{Preview, Statement};
+use crate::mask::Mask;
+use crate::methods::Plan;
+use crate::nn::Model;
+use crate::privacy::digits::counted;
+use crate::privacy::ledger::export::DELTA;
+use crate::program;
+use crate::show::{Coverage, Table, figures, format, record_figure, run_coverage};
+use crate::store::Store;
+use crate::train::RunRecord;
+
+/// What is known of the run.
+pub(super) struct Reported<'a> {
+    pub(super) record: &'a RunRecord,
+    pub(super) mask: Option<&'a Mask>,
+    /// The trained model, if it is known.
+    pub(super) model: Option<&'a Model>,
+    /// What the store could not check.
+    pub(super) warnings: &'a [String],
+}
+
+/// The report of a stored run.
+pub(super) fn stored(store: &Store, id: &str) -> Result<Report> {
+    let stored = store.reported(id)?;
+    let of = Reported {
+        record: &stored.record,
+        mask: stored.mask.as_ref(),
+        model: stored.model.as_ref(),
+        warnings: &stored.warnings,
+    };
+    report(&of, store)
+}
+
+pub(super) fn report(of: &Reported<'_>, store: &Store) -> Result<Report> {
+    let (record, plan) = (of.record, &of.record.plan);
+    let reveals = run_coverage(record);
+    let mut said = String::new();
+    // Writing to a text does not fail.
+    let _ = record.in_words(&mut said);
+    let mut lead = vec![Block::prose(said, reveals)];
+    lead.extend(of.warnings.iter().map(|warning| Block::prose(warning, Coverage::Public)));
+    let guarantee = Statement::of(record, of.mask).to_string();
+    // A statement of no guarantee reveals nothing either.
+    let guarantee = Block::prose(guarantee, Coverage::Covered);
+    // The seed is in the plan only, which is left out where the seed must be.
+    let settings = Preview::without_ledger(&plan.without_seed())?.table();
+    Ok(Report::new(format!("{} on {}", plan.method(), record.data))
+        .section("", lead)
+        .section("Guarantee", [guarantee])
+        .section(
+            "Result",
+            [Block::figure(record_figure(record)), Block::Table(record_table(record))],
+        )
+        .section("Settings", [Block::Table(settings)])
+        .section("Model", of.model.map(|model| Block::Table(model_table(model))))
+        .section("Mask", of.mask.into_iter().flat_map(mask))
+        .section("Ledger", [ledger(record, store)?])
+        .section(REPEAT, repeat(plan))
+        .section(SOFTWARE, [software(record.software.as_slice())]))
+}
+
+fn mask(mask: &Mask) -> [Block; 2] {
+    let kept = figures::kept(mask).bundle();
+    [Block::prose(format!("{mask}."), kept.coverage), Block::figure(kept)]
+}
+
+/// The entry of the run, and what all runs on its data cost.
+fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
+    let account = store.account_of(record)?;
+    let found = account.as_ref().zip(record.charged.as_ref()).and_then(|(account, charged)| {
+        let at = account.runs().iter().position(|charge| charge.run == charged.run)?;
+        Some((account, at, &account.runs()[at]))
+    });
+    let Some((account, at, charge)) = found else {
+        let words = "This project has no ledger entry of the run.";
+        return Ok(Block::prose(words, Coverage::Public));
+    };
+    let state = match (charge.closed, charge.stopped_early) {
+        (false, _) => "open: charged for its whole plan",
+        (true, true) => "closed, for fewer steps than planned",
+        (true, false) => "closed",
+    };
+    let mut table = Table::new(["entry", ""])
+        .row(["number".to_owned(), format!("{} of {}", at + 1, account.runs().len())])
+        .row(["charged at", &charge.at])
+        .row(["run", &charge.note])
+        .row(["event", &charge.event.to_string()])
+        .row(["state", state]);
+    if !charge.closing_note.is_empty() {
+        table = table.row(["note", &charge.closing_note]);
+    }
+    let delta = account.budget().map(|budget| budget.delta);
+    let delta = delta.or(record.plan.privacy().map(|privacy| privacy.delta)).unwrap_or(DELTA);
+    let total = match account.private_total(delta) {
+        Ok(spent) => format!("epsilon {} at delta {delta}", format::eps(spent.epsilon)),
+        Err(error) => format!("unknown: {error}"),
+    };
+    let private = account.runs().len() - account.non_private_runs();
+    let what = match private {
+        1 => "the only private run on these data".to_owned(),
+        n => format!("all {} on these data together", counted(n, "private run")),
+    };
+    if private > 0 {
+        table = table.row([what, total]);
+    }
+    if account.non_private_runs() > 0 {
+        table = table.row([
+            "runs without a guarantee".to_owned(),
+            format!(
+                "{}: if their results are published, no epsilon holds",
+                account.non_private_runs()
+            ),
+        ]);
+    }
+    if let Some(budget) = account.budget() {
+        table = table.row(["budget".to_owned(), budget.to_string()]);
+    }
+    Ok(Block::Table(table.coverage(Coverage::Public)))
+}
+
+/// The plan as a file, if one can hold it.
+fn repeat(plan: &Plan) -> Vec<Block> {
+    let Ok(file) = plan.file_text() else {
+        let words = "The plan has a given mask, whose coordinates no file of a plan holds: repeat \
+                     the run from the code that made the mask.";
+        return vec![Block::prose(words, Coverage::Public)];
+    };
+    // Whoever knows the seed of a private run can compute its noise.
+    let (seed, coverage) = match plan.seed() {
+        Some(_) => (
+            "The plan has a seed, so on the CPU the result is the same bit for bit, from the same \
+             initial parameters.",
+            match plan.is_private() {
+                true => Coverage::NotCovered,
+                false => Coverage::Public,
+            },
+        ),
+        None => (
+            "The plan has no seed, so a repetition draws other batches and other noise, is charged \
+             again, and its accuracy differs.",
+            Coverage::Public,
+        ),
+    };
+    let command = program::as_called("cargo lab train --plan plan.json --model NAME --data NAME");
+    let words = "Save this plan as plan.json. Plan::load(\"plan.json\")?.train(&model, &data)? in a \
+                 notebook trains it, and so does the command";
+    vec![
+        Block::prose(format!("{seed} {words}"), Coverage::Public),
+        Block::Code(command.into_owned(), Coverage::Public),
+        Block::Code(file, coverage),
+    ]
+}

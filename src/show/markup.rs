@@ -1,0 +1,199 @@
+//! Tables and text as Markdown and LaTeX.
+
+use super::table::cell;
+use super::{Coverage, NOT_COVERED, Table};
+
+/// Characters in a line of a LaTeX page, at the size of its tables.
+const LINE: usize = 92;
+/// Columns of text that are wider than this are wrapped in LaTeX.
+const WIDE: usize = 34;
+
+impl Table {
+    /// The table as Markdown with pipes, as GitHub and Pandoc read it. The caption is a line above.
+    pub fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let text = |row: &[String]| {
+            line((0..self.columns()).map(|c| markdown(&cell(row, c)).replace('|', "\\|")).collect())
+        };
+        let rule = (0..self.columns()).map(|c| if self.is_numeric(c) { "---:" } else { "---" });
+        let mut all = String::new();
+        if let Some(caption) = self.said() {
+            all += &format!("{}\n\n", markdown(&caption));
+        }
+        all += &text(&self.headers);
+        all += &line(rule.map(String::from).collect());
+        self.rows.iter().for_each(|row| all += &text(row));
+        all
+    }
+
+    /// The table as a LaTeX `tabular`, with the rules of the package `booktabs`. The caption is a
+    /// line above. Long texts are wrapped.
+    pub fn latex(&self) -> String {
+        self.latex_in("tabular")
+    }
+
+    /// As [`latex`](Self::latex), in another environment with the same argument.
+    pub(crate) fn latex_in(&self, environment: &str) -> String {
+        let line = |row: &[String]| {
+            let cells = (0..self.columns()).map(|c| latex(&cell(row, c)));
+            format!("{} \\\\\n", cells.collect::<Vec<_>>().join(" & "))
+        };
+        let caption = self.said().map(|text| format!("{}\\par\\smallskip\n", latex(&text)));
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        format!(
+            "{}\\begin{{{environment}}}{{{}}}\n\\toprule\n{}\\midrule\n{rows}\\bottomrule\n\
+             \\end{{{environment}}}\n",
+            caption.unwrap_or_default(),
+            self.latex_columns(),
+            line(&self.headers),
+        )
+    }
+
+    /// The caption, with the badge of a table that no epsilon covers.
+    fn said(&self) -> Option<String> {
+        let badge = (self.coverage == Coverage::NotCovered).then_some(NOT_COVERED);
+        let all: Vec<&str> = self.caption.as_deref().into_iter().chain(badge).collect();
+        (!all.is_empty()).then(|| all.join(" · "))
+    }
+
+    /// The specification of the columns: numbers are flush right, and long texts share what the
+    /// others leave of the line.
+    fn latex_columns(&self) -> String {
+        let width = |c: usize| {
+            let cells = self.rows.iter().chain([&self.headers]);
+            cells.map(|row| cell(row, c).chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns()).map(width).collect();
+        let is_wide = |c: usize| widths[c] > WIDE && !self.is_numeric(c);
+        let wide = (0..widths.len()).filter(|&c| is_wide(c)).count().max(1);
+        let fixed: usize = (0..widths.len()).filter(|&c| !is_wide(c)).map(|c| widths[c] + 2).sum();
+        let share = LINE.saturating_sub(fixed).max(LINE / 5) as f64 / LINE as f64 / wide as f64;
+        let column = |c: usize| match (self.is_numeric(c), is_wide(c)) {
+            (true, _) => "r".to_owned(),
+            (_, true) => format!("p{{{share:.2}\\linewidth}}"),
+            _ => "l".to_owned(),
+        };
+        (0..widths.len()).map(column).collect()
+    }
+}
+
+/// Text in which no character is markup for Markdown; `~~struck~~` stays.
+pub(crate) fn markdown(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '#' | '$') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// Text as LaTeX: special characters are escaped, symbols become commands that pdfLaTeX knows, and
+/// `~~struck~~` becomes `\sout{struck}` of the package `ulem`.
+pub(crate) fn latex(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' => escaped.push_str("\\textbackslash{}"),
+            '^' => escaped.push_str("\\textasciicircum{}"),
+            '<' => escaped.push_str("\\textless{}"),
+            '>' => escaped.push_str("\\textgreater{}"),
+            '"' => escaped.push_str("\\textquotedbl{}"),
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            _ => match SYMBOLS.iter().find(|(symbol, _)| *symbol == c) {
+                Some((_, command)) => escaped.push_str(command),
+                None => escaped.push(c),
+            },
+        }
+    }
+    struck(&escaped).replace('~', "\\textasciitilde{}")
+}
+
+/// Symbols of our texts that pdfLaTeX can't set as they are.
+const SYMBOLS: [(char, &str); 18] = [
+    ('∞', "$\\infty$"),
+    ('ε', "$\\varepsilon$"),
+    ('δ', "$\\delta$"),
+    ('σ', "$\\sigma$"),
+    ('γ', "$\\gamma$"),
+    ('Δ', "$\\Delta$"),
+    ('≤', "$\\leq$"),
+    ('≥', "$\\geq$"),
+    ('≈', "$\\approx$"),
+    ('−', "$-$"),
+    ('×', "$\\times$"),
+    ('±', "$\\pm$"),
+    ('·', "$\\cdot$"),
+    ('√', "$\\surd$"),
+    ('→', "$\\to$"),
+    ('…', "\\dots{}"),
+    ('–', "--"),
+    ('µ', "$\\mu$"),
+];
+
+/// LaTeX in which `~~text~~` is struck through.
+fn struck(text: &str) -> String {
+    let parts: Vec<&str> = text.split("~~").collect();
+    let (last, mut all) = (parts.len() - 1, String::new());
+    for (i, part) in parts.into_iter().enumerate() {
+        match i % 2 == 1 {
+            true if i < last => all += &format!("\\sout{{{part}}}"),
+            true => all += &format!("~~{part}"),
+            false => all += part,
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        Table::new(["layer", "share"]).row(["a|b_1 & <c>", "4.0 %"]).row(["∞ 50 $", "96.0 %"])
+    }
+
+    #[test]
+    fn markdown_has_one_line_per_row_and_no_stray_markup() {
+        let expected = "\
+| layer | share |
+| --- | ---: |
+| a\\|b\\_1 & \\<c> | 4.0 % |
+| ∞ 50 \\$ | 96.0 % |
+";
+        assert_eq!(table().markdown(), expected);
+        let marked = table().caption("cost").coverage(Coverage::NotCovered).markdown();
+        assert!(marked.starts_with(&format!("cost · {NOT_COVERED}\n\n| layer")), "{marked}");
+    }
+
+    #[test]
+    fn latex_is_escaped_and_numbers_are_flush_right() {
+        let expected = "\
+\\begin{tabular}{lr}
+\\toprule
+layer & share \\\\
+\\midrule
+a|b\\_1 \\& \\textless{}c\\textgreater{} & 4.0 \\% \\\\
+$\\infty$ 50 \\$ & 96.0 \\% \\\\
+\\bottomrule
+\\end{tabular}
+";
+        assert_eq!(table().latex(), expected);
+        assert_eq!(
+            latex("{~~1~~ ~ \\^"),
+            "\\{\\sout{1} \\textasciitilde{} \\textbackslash{}\\textasciicircum{}"
+        );
+    }
+
+    #[test]
+    fn long_texts_are_wrapped_within_the_line() {
+        let long = "word ".repeat(40);
+        let table = Table::new(["a", "b", "c"]).row(["x", &long, &long]);
+        let columns = table.latex_columns();
+        assert_eq!(columns, "lp{0.48\\linewidth}p{0.48\\linewidth}");
+    }
+}

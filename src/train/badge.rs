@@ -1,0 +1,77 @@
+//! How firm the guarantee of a run is.
+
+use super::{Ending, RunRecord, checkpoint, start};
+use crate::mask::{self, Mask};
+use crate::privacy::digits::Rounded;
+use crate::privacy::{Badge, STOPPING};
+use crate::train::Charged;
+
+impl RunRecord {
+    /// How firm the guarantee of the run is, which was trained with `mask`.
+    pub(crate) fn badge(&self, mask: Option<&Mask>) -> Badge {
+        if self.plan.privacy().is_none() {
+            return Badge::None("training used raw gradients".into());
+        }
+        if let Some(why) = self.plan.not_covered() {
+            return Badge::None(why);
+        }
+        if self.ending == Ending::Unreadable {
+            let why = "training ended because an example could not be read, so the number of steps \
+                       depends on the private data";
+            return Badge::None(why.into());
+        }
+        let mut assumptions = Vec::new();
+        if let Some(mask) = mask {
+            let names = self.charged.as_ref().map(Charged::names).unwrap_or_default();
+            assumptions.extend(mask::assumptions(&mask.origin().privacy, &names));
+        }
+        if self.own_module {
+            assumptions.push(
+                "no example's output in the user's own module depends on another example (tried on \
+                 made-up examples, not proved)"
+                    .to_owned(),
+            );
+        }
+        if self.plan.selection().is_some() {
+            assumptions.push(
+                "nobody learns how many trials the private selection had, for instance from the \
+                 time they took"
+                    .to_owned(),
+            );
+        }
+        if self.plan.selection().is_some() && !self.public_test {
+            assumptions.push(
+                "the test examples by which the best trial was chosen, which were split off the \
+                 same data, need no guarantee"
+                    .to_owned(),
+            );
+        }
+        assumptions.extend(start::assumptions(self));
+        assumptions.extend(checkpoint::assumption(self));
+        if self.plan.seed().is_some() {
+            assumptions.push(
+                "nobody who sees the results knows the seed of this run (study mode)".to_owned(),
+            );
+            if !self.device.starts_with("cpu") {
+                // On the CPU, a repetition gives the same bits.
+                assumptions.push(
+                    "no other run of the same settings and seed is published: its noise is the \
+                     same, but its sums are rounded differently"
+                        .to_owned(),
+                );
+            }
+        }
+        if self.ending == Ending::Interrupted {
+            assumptions.push(format!(
+                "{STOPPING}; if released results decided it (models, accuracy on public test \
+                 data), count the planned epsilon, {}; if the training loss or anything else that \
+                 is not covered decided it, no epsilon covers the run",
+                Rounded(self.planned_epsilon.unwrap_or(f64::INFINITY))
+            ));
+        }
+        match assumptions.is_empty() {
+            true => Badge::Proved,
+            false => Badge::Assumption(assumptions.join("; ")),
+        }
+    }
+}
