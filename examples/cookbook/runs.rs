@@ -11,6 +11,7 @@ pub const CHAPTER: Chapter = Chapter {
         ("... compare two runs?", "compare"),
         ("... see which classes are confused?", "confusion"),
         ("... see the worst predictions?", "worst"),
+        ("... write a report of a run or a grid?", "report"),
         ("... keep a figure or its numbers?", "save"),
         ("... draw a figure of my own?", "own_figure"),
     ],
@@ -55,6 +56,13 @@ fn confusion(run: Run, data: Dataset) -> Result<()> {
 /// Examples of the test part with truth, prediction and confidence.
 fn worst(run: Run, data: Dataset) -> Result<()> {
     run.predictions(&data)?.wrong().worst(24).show();
+    Ok(())
+}
+
+/// As `.html` (one page), `.md` or `.tex`. `report.covered()` leaves out what no epsilon covers.
+fn report(run: Run) -> Result<()> {
+    run.report()?.save("report.html")?;
+    run.report()?.covered().save("public/report.md")?;
     Ok(())
 }
 

@@ -77,6 +77,8 @@ pub struct Audit {
     plan: Plan,
     played: Played,
     mechanism: MakeMechanism,
+    /// The mechanism is that of the plan.
+    of_plan: bool,
     selections: bool,
     trials: usize,
     canary_norm: f64,
@@ -100,6 +102,7 @@ impl Audit {
             plan: plan.clone(),
             played: Played::Steps,
             mechanism: Arc::new(move |seed| own.mechanism(seed)),
+            of_plan: true,
             selections: plan.sparsity().is_some(),
             trials: 20_000,
             canary_norm: 10.0,
@@ -127,7 +130,7 @@ impl Audit {
         self,
         make: impl Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync + 'static,
     ) -> Self {
-        Self { mechanism: Arc::new(make), selections: true, ..self }
+        Self { mechanism: Arc::new(make), of_plan: false, selections: true, ..self }
     }
 
     /// The name in the report; by default that of the method.
@@ -197,6 +200,7 @@ impl Audit {
             method: self.name.clone(),
             verdict,
             claimed_epsilon: claim.epsilon,
+            is_proved: self.of_plan && claim.epsilon.is_some(),
             why: claim.why.clone(),
             compared_epsilon: claim.compared,
             delta,

@@ -70,6 +70,10 @@ pub struct AuditReport {
     pub verdict: Verdict,
     /// The epsilon of the ledger at `delta`; `None` if no accountant has one.
     pub claimed_epsilon: Option<f64>,
+    /// Whether the claimed epsilon is proved for what was played: the mechanism of the plan. No
+    /// proof covers a mechanism given by [`with_mechanism`](super::Audit::with_mechanism).
+    #[serde(skip)]
+    pub is_proved: bool,
     /// Why no accountant has an epsilon.
     pub why: Option<String>,
     /// The epsilon that the verdict is about: the claimed one, or that of clipped steps with the

@@ -65,6 +65,7 @@ fn one_step_of_dp_sgd_has_the_power_of_the_best_attack() {
     assert!((1.5..2.6).contains(&report.lower_bound), "{report}");
     // Under the assumption of Gaussian releases the bound is nearer: μ is 1.
     assert!((0.85..1.0).contains(&report.mu_lower_bound), "{report}");
+    assert!(report.is_proved, "the mechanism of the plan");
     // The curve of the attack is that of two Gaussians.
     assert_eq!(report.curve.last(), Some(&(1.0, 1.0)));
     let auc: f64 =
@@ -83,6 +84,7 @@ fn noise_a_fifth_too_small_is_refuted_although_the_bound_on_epsilon_is_below_the
     let report = audit.name("less noise").trials(20_000).dimension(32).seed(1).run().unwrap();
     assert_eq!(report.verdict, Verdict::Refuted, "{report}");
     assert!(report.lower_bound < report.compared_epsilon, "{report}");
+    assert!(!report.is_proved, "no proof covers a mechanism of one's own");
     assert_eq!(report.refuted_by, [Statistic::Projection]);
     let said = report.to_string();
     assert!(said.contains("Refuted by projection: ") && said.contains("with this claim"), "{said}");

@@ -119,7 +119,7 @@ fn load(spec: &Spec, found: Found) -> Result<Dataset> {
 
     let folder = found.train[0].parent().unwrap_or(Path::new("."));
     let mut source = if original {
-        format!("Original files in {}, SHA-256 checked.", folder.display())
+        "Original files, SHA-256 checked.".to_owned()
     } else {
         format!("Files in {}, not compared with a published hash.", folder.display())
     };

@@ -13,7 +13,18 @@ struct Exercise {
     hint: &'static str,
 }
 
-const EXERCISES: [Exercise; 12] = [
+const EXERCISES: [Exercise; 21] = [
+    Exercise {
+        name: "01.1",
+        answer: || Ok(1.5 * 0.1 / 500.0),
+        hint: "the noise of the sum has standard deviation noise multiplier x clip norm; the sum \
+               is then divided by the expected batch size",
+    },
+    Exercise {
+        name: "01.2",
+        answer: || Ok(noise_multiplier(2_048)? / noise_multiplier(1_024)? / 2.0),
+        hint: "divide each noise multiplier by its batch size, then the second by the first",
+    },
     Exercise {
         name: "02.1",
         answer: || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
@@ -74,6 +85,21 @@ const EXERCISES: [Exercise; 12] = [
         hint: "the input with the 1 for the bias has norm sqrt(3^2 + 1) at most",
     },
     Exercise {
+        name: "07.1",
+        answer: || Ok((0.6f64 / 0.01).ln()),
+        hint: "at delta 0, the canary is caught at most e^epsilon times as often as a false alarm \
+               is raised",
+    },
+    Exercise {
+        name: "07.2",
+        answer: || {
+            let bound = 0.05f64.powf(1.0 / 10_000.0);
+            Ok((bound / (1.0 - bound)).ln())
+        },
+        hint: "the rate of false alarms is at most 0.0003, that of canaries caught at least \
+               0.9997; as in exercise 1",
+    },
+    Exercise {
         name: "08.1",
         answer: || Ok(0.8 * 1024.0 / 256.0),
         hint: "the sum is divided by the batch size, and so is its noise",
@@ -83,6 +109,31 @@ const EXERCISES: [Exercise; 12] = [
         answer: || Ok(32.0 * 10.0 + 10.0),
         hint: "a weight for each input and output, and a bias for each output",
     },
+    Exercise {
+        name: "10.1",
+        answer: || Ok(2.0 * (2.0 * 1.5f64).powi(2)),
+        hint: "solve 2 x 1.5 x sqrt(2 / n) = 1 for n",
+    },
+    Exercise {
+        name: "11.1",
+        answer: || Ok(0.5),
+        hint: "maximise factor x norm, which is n / (1 + n^2), over all norms n",
+    },
+    Exercise {
+        name: "11.2",
+        answer: || Ok(2.0 * 32.0),
+        hint: "two vectors of norm C are at most 2 C apart; the noise is C / 32",
+    },
+    Exercise {
+        name: "12.1",
+        answer: || Ok((96.0f64 / 7.0).ceil()),
+        hint: "the last task may have fewer runs than the others",
+    },
+    Exercise {
+        name: "12.2",
+        answer: || Ok(9.0 + 3.0),
+        hint: "only the runs that no worker has begun are closed with 0 steps",
+    },
 ];
 
 const DELTA: Delta = Delta(1e-5);
@@ -91,6 +142,14 @@ const RATE: f64 = 256.0 / 60_000.0;
 /// The training run of notebook 02: 60 epochs over 60,000 examples.
 fn training() -> Event {
     Event::poisson(RATE, 1.1, 14_062)
+}
+
+/// The noise multiplier of exercise 01.2: epsilon 3 and 8 epochs over 60,000 examples.
+fn noise_multiplier(batch_size: u64) -> Result<f64> {
+    let (rate, steps) = (batch_size as f64 / 60_000.0, 8 * 60_000 / batch_size);
+    let by = Headline::default();
+    let found = privacy::noise_multiplier_for(Epsilon(3.0), DELTA, SamplingRate(rate), steps, &by)?;
+    Ok(found.noise_multiplier.0)
 }
 
 /// The names that [`exercise`] takes.
@@ -121,6 +180,8 @@ mod tests {
     #[test]
     fn right_answers_pass_and_others_get_the_hint() {
         let answers = [
+            ("01.1", 0.0003),
+            ("01.2", 0.604),
             ("02.1", 3.02),
             ("02.2", 16.0),
             ("02.3", 9.01),
@@ -131,8 +192,15 @@ mod tests {
             ("04.1", 0.316),
             ("05.1", 17.53),
             ("06.1", 0.0316),
+            ("07.1", 4.09),
+            ("07.2", 8.11),
             ("08.1", 3.2),
             ("09.1", 330.0),
+            ("10.1", 18.0),
+            ("11.1", 0.5),
+            ("11.2", 64.0),
+            ("12.1", 14.0),
+            ("12.2", 12.0),
         ];
         assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|exercise| exercise.name));
         for (name, answer) in answers {

@@ -122,7 +122,7 @@ impl fmt::Display for Guide {
 }
 
 /// The notebooks and what each is about. `epsilab notebooks` writes them to a folder.
-const NOTEBOOKS: [(&str, &str); 9] = [
+const NOTEBOOKS: [(&str, &str); 12] = [
     ("01_first_private_model", "train, look, and read what is guaranteed"),
     ("02_what_does_epsilon_mean", "epsilon, delta, accountants, attacks"),
     ("03_masks_and_saliencies", "random, Synflow and DP-SNIP masks"),
@@ -132,6 +132,9 @@ const NOTEBOOKS: [(&str, &str); 9] = [
     ("07_audit_it_yourself", "attacks that refute wrong claims"),
     ("08_five_lessons", "batch size, rate and clip norm, normalisation, width"),
     ("09_transfer_learning", "starting from a model that public data trained"),
+    ("10_ablation_in_ten_minutes", "a folder of images, two masks, a grid, a report"),
+    ("11_your_own_bound_audited", "a bound of your own, and what an audit can show"),
+    ("12_grid_on_a_cluster", "submit to Slurm, continue, collect"),
 ];
 
 /// The notebooks of the course as a table.

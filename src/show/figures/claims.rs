@@ -81,15 +81,15 @@ impl EpsilonClaim {
     }
 }
 
-/// The claim and the lower bound of the report. The claim counts as proved unless the audit refuted
-/// it.
+/// The claim and the lower bound of the report. The claim counts as proved if the plan's own
+/// mechanism was played and the audit did not refute it.
 impl From<&AuditReport> for EpsilonClaim {
     fn from(report: &AuditReport) -> Self {
         let refuted = report.verdict == Verdict::Refuted;
         Self {
             name: report.method.clone(),
             claimed: report.claimed_epsilon,
-            proved: report.claimed_epsilon.filter(|_| !refuted),
+            proved: report.claimed_epsilon.filter(|_| report.is_proved && !refuted),
             audited: Some(report.lower_bound),
             refuted,
         }

@@ -165,6 +165,7 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 
     let mut table = Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
+        .coverage(Coverage::Public)
         .caption(format!(
             "{} (delta = {}, neighbours: {relation})",
             sentence(events),
