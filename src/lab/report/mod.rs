@@ -214,7 +214,8 @@ impl Report {
 
     /// Writes the report to a file: an HTML page for a name that ends in `.html`, Markdown for
     /// `.md`, a LaTeX document for `.tex`. The figures of the last two are files in a folder beside
-    /// it, `report_files` for `report.md`; a page contains its figures. Existing files are replaced.
+    /// it, `report_files` for `report.md`; a page contains its figures. Existing files are
+    /// replaced.
     ///
     /// # Errors
     /// `Setting` for another ending, `Io` if a file can't be written.
