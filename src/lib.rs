@@ -1,16 +1,57 @@
 //! Epsilab: differentially private, sparse learning in a Jupyter notebook.
 //!
-//! A notebook starts with `use epsilab::prelude::*;`. The modules, from the top layer to the bottom
-//! one; each depends only on those below it:
+//! # In six lines
 //!
-//! - [`lab`]: notebook functions on plans, runs, budgets and the project's ledger
+//! ```no_run
+//! # fn main() -> epsilab::Result<()> {
+//! use epsilab::prelude::*;
+//! let digits = data::mnist_or_glyphs()?;
+//! let model = models::papernot_cnn(&digits).build()?;
+//! let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).clip(0.1).learning_rate(4.0);
+//! let run = method.epochs(8).train(&model, &digits)?;
+//! run.report()?.save("report.html")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The run is charged to the ledger of its data before the first step, stored, and shown again
+//! instead of trained again. In a notebook it draws itself while it trains. [`lab::help`] lists
+//! what cells use, and [`lab::scaffold`] prints cells to start from.
+//!
+//! # Ideas
+//!
+//! **Plans.** The settings of a method make a [`methods::Plan`]: sampler, bound, noise and number
+//! of steps together. Training, preview, calibration and ledger read the same plan, so they can't
+//! disagree. See [`methods`].
+//!
+//! **Bounds.** An [`engine::Bound`] says how each example's gradient is rescaled before the sum,
+//! and with it the sensitivity that the noise is scaled by. See [`engine`].
+//!
+//! **Masks.** A [`mask::Mask`] says which coordinates are trained, and what its choice reveals of
+//! the data. See [`mask`].
+//!
+//! **Accounting.** A release is an [`privacy::Event`], inert data. An [`privacy::Accountant`] turns
+//! events into an epsilon, or refuses what it can't account for. The [`privacy::Ledger`] of a data
+//! set adds up everything that was spent on it. See [`privacy`].
+//!
+//! **Figures.** Everything shown is a [`show::Bundle`] of several formats with a
+//! [`show::Coverage`]: what it reveals of private data. See [`show`] and [`show::figures`].
+//!
+//! **Audits.** An [`audit::Audit`] plays the mechanism that trains against a claim. It can refute a
+//! claim and never prove one. See [`audit`].
+//!
+//! # Modules
+//!
+//! From the top layer to the bottom one; each depends only on those below it:
+//!
+//! - [`lab`]: notebook functions: help, runs, reports, budgets and the project's ledger
 //! - [`cluster`]: grids on other machines, by Slurm
 //! - [`grid`]: accuracy grids of many runs
 //! - [`tuning`]: the search for learning rate and clip norm
 //! - [`show`]: figures, tables and live charts
 //! - [`audit`]: attacks that test the guarantees
 //! - [`train`]: the training loop
-//! - [`methods`]: training methods: DP-SGD, DP-SSGD and non-private SGD
+//! - [`methods`]: the training methods, one folder for each
 //! - [`optim`]: optimizers, learning-rate schedules and averages of parameters
 //! - [`mask`]: masks, saliencies and gradient dropping
 //! - [`engine`]: per-example gradients, clipping and noise

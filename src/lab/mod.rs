@@ -1,4 +1,13 @@
-//! The interface of notebook cells: previews and training, project folder, ledger and budget.
+//! The interface of notebook cells.
+//!
+//! - What there is: [`help`], [`scaffold`] (the next cell), [`examples`] (the notebooks)
+//! - What was done: [`runs`] lists the stored runs, [`last_run`] is the newest of this session,
+//!   [`Report`] is a document on a run or a grid
+//! - What it cost: [`ledger`], [`budget`], [`remaining`]
+//! - In notebooks: [`by_profile`], [`parameter`], [`exercise`], [`check`]
+//!
+//! Training itself is a method of the settings: [`DpSgd::train`](crate::methods::DpSgd::train),
+//! and `preview` costs nothing.
 
 mod budget;
 mod cells;

@@ -6,6 +6,26 @@
 //! all read that plan, so the accounting always assumes the sampler that is used. Its [`Recipe`]
 //! makes the mechanism of a plan and says what it releases. [`methods`] lists all methods: grids,
 //! commands and tests read it.
+//!
+//! | settings | method | guarantee |
+//! |---|---|---|
+//! | [`DpSgd`] | DP-SGD (Abadi et al., 2016) with all clip rules | proved |
+//! | [`DpSsgd`] | DP-SGD with a mask and gradient dropping | proved, if the mask is |
+//! | [`AdaptiveDpSgd`], [`DynamicDpSgd`] | DP-SGD with schedules of noise and clip norm | proved |
+//! | [`QuantileDpSgd`] | the clip norm follows a noisy quantile (Andrew et al., 2021) | proved |
+//! | [`BackpropClip`] | inputs and upstream gradients are clipped | proved |
+//! | [`AutoDpSgd`] | Auto DP-SGD as published; `sound()` is its variant with a bound | none |
+//! | [`NonPrivate`] | SGD on raw gradients, for comparison | none |
+//!
+//! ```
+//! use epsilab::data::Population;
+//! use epsilab::prelude::*;
+//! let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).batch_size(1024).epochs(8);
+//! // A plan needs the number of examples, not the examples.
+//! let plan = method.plan_for(&Population::of(60_000))?;
+//! assert!(plan.epsilon_after(plan.steps())?.is_some_and(|epsilon| epsilon <= 3.0));
+//! # Ok::<(), epsilab::Error>(())
+//! ```
 
 mod batches;
 mod checkpoints;

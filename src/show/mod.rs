@@ -32,6 +32,7 @@ mod histogram;
 mod layout;
 mod live;
 pub(crate) mod markup;
+mod method_style;
 mod observed;
 mod page;
 pub mod palette;

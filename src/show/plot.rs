@@ -32,7 +32,7 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
     let mut lines: Vec<Vec<Point>> = Vec::new();
     for (i, series) in panel.series.iter().enumerate() {
         let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && x.can_show(p.0);
-        let colour = colour(panel, i);
+        let (colour, shape) = (colour(panel, i), shape(panel, i));
         let is_line = series.errors.is_empty() && !series.unconnected;
         let map = map.beside(if is_line || series.in_place { 0.0 } else { beside(i, panel) });
         error_bars(scene, series, &map, panel.log, colour);
@@ -69,13 +69,13 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
             continue;
         }
         if series.marked {
-            ends.iter().for_each(|&at| marker(scene, at, i, colour));
+            ends.iter().for_each(|&at| marker(scene, at, shape, colour));
         } else if panel.series.len() > 1 {
-            markers(scene, &ends, &map, stands_for, (i, panel.series.len()), colour);
+            markers(scene, &ends, &map, stands_for, (i, panel.series.len()), (shape, colour));
         }
         // A series with a marker at every point needs no end mark.
         if let Some(at) = stands_for.filter(|_| !series.marked) {
-            end_mark(scene, at, &map, if panel.series.len() > 1 { i } else { 0 }, colour);
+            end_mark(scene, at, &map, if panel.series.len() > 1 { shape } else { 0 }, colour);
         }
         lines.push(ends);
     }
@@ -105,7 +105,7 @@ pub(super) fn sample(scene: &mut Scene, panel: &Panel, i: usize, (x, y): Point, 
         scene.stroke(vec![from, to], colour, width);
     }
     if !panel.series[i].bare {
-        marker(scene, (x + length / 2.0, y), i, colour);
+        marker(scene, (x + length / 2.0, y), shape(panel, i), colour);
     }
 }
 
@@ -117,6 +117,11 @@ fn pen(series: &Series, colour: Rgb) -> (Rgb, f64) {
 
 fn colour(panel: &Panel, i: usize) -> Rgb {
     palette::series(panel.series[i].colour.unwrap_or(i))
+}
+
+/// The number of the marker of series `i`.
+pub(super) fn shape(panel: &Panel, i: usize) -> usize {
+    panel.series[i].marker.unwrap_or(i)
 }
 
 /// Horizontal offset of series `i`, so that error bars at the same x do not overlap.
@@ -250,7 +255,7 @@ fn markers(
     map: &Map<'_>,
     marked: Option<Point>,
     (i, of): (usize, usize),
-    colour: Rgb,
+    (shape, colour): (usize, Rgb),
 ) {
     const APART: f64 = 14.0;
     if points.len() < 2 {
@@ -269,7 +274,7 @@ fn markers(
         };
         let (a, b) = (pair[0], pair[1]);
         let t = if b.0 > a.0 { (x - a.0) / (b.0 - a.0) } else { 0.0 };
-        marker(scene, (x, a.1 + t * (b.1 - a.1)), i, colour);
+        marker(scene, (x, a.1 + t * (b.1 - a.1)), shape, colour);
     }
 }
 

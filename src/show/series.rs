@@ -12,6 +12,7 @@ pub struct Series {
     pub(super) approximate: bool,
     pub(super) smooth: bool,
     pub(super) colour: Option<usize>,
+    pub(super) marker: Option<usize>,
     pub(super) marked: bool,
     pub(super) unconnected: bool,
     /// Drawn without a marker.
@@ -36,6 +37,7 @@ impl Series {
             approximate: false,
             smooth: false,
             colour: None,
+            marker: None,
             marked: false,
             unconnected: false,
             bare: false,
@@ -116,6 +118,13 @@ impl Series {
     /// one, so that a quantity keeps its colour across panels.
     pub fn colour(mut self, slot: usize) -> Self {
         self.colour = Some(slot);
+        self
+    }
+
+    /// Uses marker number `slot`, cyclically, instead of the next one: circle, square, triangle,
+    /// diamond, bar, inverted triangle.
+    pub fn marker(mut self, slot: usize) -> Self {
+        self.marker = Some(slot);
         self
     }
 

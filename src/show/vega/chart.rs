@@ -5,6 +5,7 @@ use crate::show::axis::Unit;
 use crate::show::chart::{Chart, NOT_COVERED, Panel};
 use crate::show::format::{one_line, significant};
 use crate::show::palette;
+use crate::show::plot::shape;
 use crate::show::series::{Series, running_mean, thin};
 use serde_json::{Value, json};
 
@@ -96,7 +97,8 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
             "columns": if names.len() > 4 { 2 } else { 1 } }),
         false => Value::Null,
     };
-    let shapes: Vec<&str> = (0..names.len()).map(|i| SHAPES[i % SHAPES.len()]).collect();
+    let shapes: Vec<&str> =
+        (0..names.len()).map(|i| SHAPES[shape(panel, i) % SHAPES.len()]).collect();
     let dashes: Vec<Value> = panel.series.iter().map(dash).collect();
     let colour = json!({ "field": "series", "type": "nominal", "scale": scale, "legend": legend,
         "sort": null });

@@ -1,5 +1,6 @@
 //! Several runs in one chart.
 
+use crate::show::method_style::as_methods;
 use crate::show::{Chart, Coverage, Panel, Series, format, run_coverage};
 use crate::train::Run;
 use crate::{Error, Result};
@@ -37,14 +38,15 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
         .map(|(_, run)| run_coverage(run.record()))
         .fold(Coverage::Public, Coverage::max);
     let is_private = runs.iter().any(|(_, run)| run.plan().privacy().is_some());
-    let mut accuracy = covered(Panel::new("test accuracy").percent(), coverage);
+    let accuracy = covered(Panel::new("test accuracy").percent(), coverage);
     let loss = Panel::new("training loss").from_zero();
-    let mut loss = match is_private {
+    let loss = match is_private {
         // As in the figure of a run: the badge says what holds for private data.
         true if coverage == Coverage::Public => loss.not_covered().coverage(coverage),
         true => loss.not_covered(),
         false => covered(loss, coverage),
     };
+    let (mut accuracies, mut losses) = (Vec::new(), Vec::new());
     for (slot, (name, run)) in runs.iter().enumerate() {
         let unit = if in_epochs { share(run) } else { 1.0 };
         let scaled = |points: Vec<(f64, f64)>| {
@@ -55,11 +57,14 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
             None => (*name).to_owned(),
         };
         let points = scaled(run.curve().series(|point| point.test_accuracy));
-        let line = Series::line(&name, points).colour(slot);
-        accuracy = accuracy.series(if slot < 5 { line } else { line.marked() });
+        let line = Series::line(&name, points);
+        accuracies.push(if slot < 5 { line } else { line.marked() });
         let points = scaled(run.curve().series(|point| point.loss));
-        loss = loss.series(Series::line(&name, points).smooth().colour(slot));
+        losses.push(Series::line(&name, points).smooth());
     }
+    let methods: Vec<&str> = runs.iter().map(|(_, run)| run.plan().method()).collect();
+    let accuracy = as_methods(accuracies, &methods).into_iter().fold(accuracy, Panel::series);
+    let loss = as_methods(losses, &methods).into_iter().fold(loss, Panel::series);
     let has_points = |panel: &Panel| panel.lines().iter().any(|line| !line.points().is_empty());
     let panels: Vec<Panel> = [accuracy, loss].into_iter().filter(has_points).collect();
     if panels.is_empty() {

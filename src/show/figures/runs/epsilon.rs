@@ -3,6 +3,7 @@
 use super::RunPoint;
 use super::compare::covered;
 use crate::show::figures::grids::Seeds;
+use crate::show::method_style::as_methods;
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::{Error, Result};
 
@@ -40,14 +41,17 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
     let line = Series::line("Pareto front", steps).colour(4).bare().summary(last.1);
     // First, so that the points lie on it.
     let panel = base(points).series(line).values_are("the highest accuracy");
-    let panel = names(&all).into_iter().enumerate().fold(panel, |panel, (slot, name)| {
+    let names = names(&all);
+    let series = names.iter().map(|&name| {
         let of_name: Vec<_> = all.iter().filter(|(_, point)| point.series == name).collect();
         let at = of_name.iter().map(|(epsilon, point)| (*epsilon, point.accuracy));
         let about: Vec<String> = of_name.iter().map(|(_, point)| point.about.clone()).collect();
         let line = Series::line(name, at.collect::<Vec<_>>());
-        let line = line.unconnected().in_place().colour(slot).about(about);
-        panel.series(line.summary(highest(of_name.iter().map(|(_, point)| point.accuracy))))
+        let line = line.unconnected().in_place().about(about);
+        line.summary(highest(of_name.iter().map(|(_, point)| point.accuracy)))
     });
+    let series = as_methods(series.collect(), &names);
+    let panel = series.into_iter().fold(panel, Panel::series);
     let at = |(epsilon, accuracy): (f64, f64)| {
         format!("{} at epsilon {}", format::percent(accuracy), format::eps(epsilon))
     };
@@ -70,10 +74,11 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 /// As [`pareto`].
 pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
     let all = private(points)?;
-    let mut panel = base(points);
+    let mut lines = Vec::new();
     let mut table = Table::new(["series", "epsilon", "accuracy", "± sd", "runs"]);
     let mut repeated = false;
-    for (slot, name) in names(&all).into_iter().enumerate() {
+    let names = names(&all);
+    for &name in &names {
         let mut of_name: Vec<(f64, f64)> = all
             .iter()
             .filter(|(_, point)| point.series == name)
@@ -96,8 +101,9 @@ pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
                 format::count(same.len()),
             ]);
         }
-        panel = panel.series(Series::line(name, means).colour(slot).errors(deviations));
+        lines.push(Series::line(name, means).errors(deviations));
     }
+    let panel = as_methods(lines, &names).into_iter().fold(base(points), Panel::series);
     let bars = match repeated {
         true => "Means over runs with the same target; bars: one standard deviation. ",
         false => "",
