@@ -83,7 +83,7 @@ class Notebook:
 
     def errors(self, number):
         """What the cell shows as an error or printed to standard error."""
-        return "".join(self.cell(number).locator("[data-mime-type$=stderr]").all_inner_texts())
+        return "".join(self.cell(number).locator("[data-mime-type$=stderr]").all_text_contents())
 
     def run(self, number):
         """Starts a cell. JupyterLab ignores the command while it attaches to the kernel."""
@@ -102,9 +102,10 @@ class Notebook:
     def wait_until_done(self, number, minutes=2):
         prompt = self.cell(number).locator(".jp-InputPrompt")
         deadline = time.time() + 60 * minutes
-        while not re.search(r"\[\d+\]", prompt.inner_text()):
+        # Not its inner text, which is empty where JupyterLab does not render a cell out of view.
+        while not re.search(r"\[\d+\]", prompt.text_content()):
             if time.time() > deadline:
-                raise AssertionError(f"cell {number} has not ended: {prompt.inner_text()}")
+                raise AssertionError(f"cell {number} has not ended: {prompt.text_content()}")
             time.sleep(0.1)
 
 
@@ -165,7 +166,7 @@ class Browser(unittest.TestCase):
             book.cell(number).scroll_into_view_if_needed()
             book.wait_until_done(number)
         self.assertEqual(book.page.locator(".jp-OutputArea [data-mime-type$=stderr]").count(), 0)
-        text = book.page.locator(".jp-Notebook").inner_text()
+        text = book.page.locator(".jp-Notebook").text_content()
         self.assertIn("differentially private", text)
         # Figures of runs are drawn by Vega, which JupyterLab has; pictures of examples are SVG.
         drawn = ".jp-RenderedSVG img", "[class*=jp-RenderedVega] .marks"
