@@ -59,14 +59,17 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
         _ => {
             let runs = lab::runs()?;
             return runs.report(of).map(|report| vec![(String::new(), report)]).map_err(|error| {
-                let is_path = of.contains(['/', '.']);
-                match error.kind() {
-                    ErrorKind::MissingData if is_path => {
-                        Error::new(ErrorKind::MissingData, of, "there is no such file or folder")
-                            .fix("name the folder of `grid --out`, a plan of a grid, or a run")
-                    }
-                    _ => error,
+                if error.kind() != ErrorKind::MissingData {
+                    return error;
                 }
+                let why = match of.contains(['/', '.']) {
+                    true => "there is no such file or folder",
+                    false => "it is not the beginning of exactly one stored run's name",
+                };
+                Error::new(ErrorKind::MissingData, of, why).fix(
+                    "`cargo lab runs` lists the names; a grid is named by the folder of `grid \
+                     --out`, or by its plan",
+                )
             });
         }
     };
@@ -107,6 +110,10 @@ fn files(args: &ReportArgs) -> Result<Vec<PathBuf>> {
                     .fix("leave out the ending, or the options"))
             }
         },
+        Some(ending) if ending.len() > 1 && ending.chars().all(|c| c.is_ascii_alphabetic()) => Err(
+            Error::setting("--out", args.out.display(), "its ending names no format of reports")
+                .fix("end the name in .html, .md or .tex, or leave the ending out"),
+        ),
         _ => {
             let chosen = if chosen.is_empty() { vec!["html"] } else { chosen };
             let with = |ending: &str| PathBuf::from(format!("{}.{ending}", args.out.display()));
@@ -146,6 +153,7 @@ mod tests {
         assert_eq!(all("v1.2", none).unwrap(), ["v1.2.html"]);
         assert_eq!(all("b.tex", [false, false, true]).unwrap(), ["b.tex"]);
         assert!(all("b.tex", [true, false, false]).is_err());
+        assert!(all("b.pdf", none).unwrap_err().to_string().contains(".tex"));
         assert_eq!(with_suffix(Path::new("a/b.md"), "_x"), Path::new("a/b_x.md"));
     }
 
@@ -156,5 +164,7 @@ mod tests {
         assert!(error.contains("plan.json"), "{error}");
         let error = reports("nowhere/plan.json").unwrap_err().to_string();
         assert!(error.contains("no such file"), "{error}");
+        let error = reports("nosuchrun").unwrap_err().to_string();
+        assert!(error.contains("lab runs"), "{error}");
     }
 }

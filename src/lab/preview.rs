@@ -23,6 +23,16 @@ pub struct Preview {
 impl Preview {
     /// The settings, cost and warnings of a plan, without the ledger of its data.
     pub(super) fn without_ledger(plan: &Plan) -> Result<Self> {
+        Self::described(plan, true)
+    }
+
+    /// The settings and the cost of a plan, for a report: without the device, which would be that
+    /// of this machine, and without the seed, which is left out where the plan is.
+    pub(super) fn settings(plan: &Plan) -> Result<Self> {
+        Self::described(&plan.without_seed(), false)
+    }
+
+    fn described(plan: &Plan, with_device: bool) -> Result<Self> {
         let mut rows = vec![
             ("method".into(), plan.method().into()),
             ("training examples (public)".into(), format::count(plan.examples())),
@@ -62,9 +72,11 @@ impl Preview {
         }
         post_processing(plan, &mut rows);
         let mut warnings = Vec::new();
-        match plan.place() {
-            Ok(place) => rows.push(("device".into(), place.describe())),
-            Err(error) => warnings.push(format!("training will be refused: {error}")),
+        if with_device {
+            match plan.place() {
+                Ok(place) => rows.push(("device".into(), place.describe())),
+                Err(error) => warnings.push(format!("training will be refused: {error}")),
+            }
         }
         if let Some(augment) = plan.augment() {
             rows.push(("augmentation".into(), augment.to_string()));

@@ -10,10 +10,10 @@
 //! | settings | method | guarantee |
 //! |---|---|---|
 //! | [`DpSgd`] | DP-SGD (Abadi et al., 2016) with all clip rules | proved |
-//! | [`DpSsgd`] | DP-SGD with a mask and gradient dropping | proved, if the mask is |
+//! | [`DpSsgd`] | DP-SGD with a mask and gradient dropping | proved; none with a mask by SNIP |
 //! | [`AdaptiveDpSgd`], [`DynamicDpSgd`] | DP-SGD with schedules of noise and clip norm | proved |
 //! | [`QuantileDpSgd`] | the clip norm follows a noisy quantile (Andrew et al., 2021) | proved |
-//! | [`BackpropClip`] | inputs and upstream gradients are clipped | proved |
+//! | [`BackpropClip`] | inputs and upstream gradients are clipped | proved; none `as_published()` |
 //! | [`AutoDpSgd`] | Auto DP-SGD as published; `sound()` is its variant with a bound | none |
 //! | [`NonPrivate`] | SGD on raw gradients, for comparison | none |
 //!

@@ -1,6 +1,6 @@
 //! Output bundles: the same content in several formats.
 
-use super::format::html_escape;
+use super::format::{html_escape, struck};
 use super::{Coverage, sink};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -42,7 +42,10 @@ impl Bundle {
         let text = text.into();
         let style = "margin:0 0 6px 0;max-width:50em;text-align:left";
         let paragraphs = text.lines().filter(|line| !line.trim().is_empty()).map(|line| {
-            format!("<p style=\"{style}\">{}</p>\n", struck(&html_escape(line.trim())))
+            format!(
+                "<p style=\"{style}\">{}</p>\n",
+                struck(&html_escape(line.trim()), ("<s>", "</s>"))
+            )
         });
         let html: String = paragraphs.collect();
         Self { html: Some(html), ..Self::text(text) }
@@ -159,20 +162,6 @@ impl fmt::Debug for Bundle {
             .field("coverage", &self.coverage)
             .finish()
     }
-}
-
-/// HTML in which `~~text~~` is struck through.
-fn struck(html: &str) -> String {
-    let parts: Vec<&str> = html.split("~~").collect();
-    let (last, mut struck) = (parts.len() - 1, String::new());
-    for (i, part) in parts.into_iter().enumerate() {
-        match i % 2 == 1 {
-            true if i < last => struck += &format!("<s>{part}</s>"),
-            true => struck += &format!("~~{part}"),
-            false => struck += part,
-        }
-    }
-    struck
 }
 
 #[cfg(test)]

@@ -111,6 +111,20 @@ pub fn html_escape(text: &str) -> String {
     out
 }
 
+/// Text in which `~~struck~~` stands between two marks.
+pub(super) fn struck(text: &str, (begin, end): (&str, &str)) -> String {
+    let parts: Vec<&str> = text.split("~~").collect();
+    let (last, mut all) = (parts.len() - 1, String::new());
+    for (i, part) in parts.into_iter().enumerate() {
+        match i % 2 == 1 {
+            true if i < last => all += &format!("{begin}{part}{end}"),
+            true => all += &format!("~~{part}"),
+            false => all += part,
+        }
+    }
+    all
+}
+
 /// A single line for use in a figure: control characters, which XML forbids, become spaces.
 pub(super) fn one_line(text: &str) -> String {
     let allowed = |c: char| !c.is_control() && c != '\u{fffe}' && c != '\u{ffff}';

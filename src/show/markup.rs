@@ -1,5 +1,6 @@
 //! Tables and text as Markdown and LaTeX.
 
+use super::format::struck;
 use super::table::cell;
 use super::{Coverage, NOT_COVERED, Table};
 
@@ -110,7 +111,7 @@ pub(crate) fn latex(text: &str) -> String {
             },
         }
     }
-    struck(&escaped).replace('~', "\\textasciitilde{}")
+    struck(&escaped, ("\\sout{", "}")).replace('~', "\\textasciitilde{}")
 }
 
 /// Symbols of our texts that pdfLaTeX can't set as they are.
@@ -134,20 +135,6 @@ const SYMBOLS: [(char, &str); 18] = [
     ('–', "--"),
     ('µ', "$\\mu$"),
 ];
-
-/// LaTeX in which `~~text~~` is struck through.
-fn struck(text: &str) -> String {
-    let parts: Vec<&str> = text.split("~~").collect();
-    let (last, mut all) = (parts.len() - 1, String::new());
-    for (i, part) in parts.into_iter().enumerate() {
-        match i % 2 == 1 {
-            true if i < last => all += &format!("\\sout{{{part}}}"),
-            true => all += &format!("~~{part}"),
-            false => all += part,
-        }
-    }
-    all
-}
 
 #[cfg(test)]
 mod tests {

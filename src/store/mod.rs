@@ -15,6 +15,7 @@ mod home;
 pub(crate) mod host;
 mod overview;
 mod record;
+mod reported;
 pub(crate) mod shared;
 #[cfg(test)]
 mod tests;

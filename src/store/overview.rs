@@ -7,11 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::draft::is_draft;
-use super::record::{MASK, MODEL};
-use super::{Store, UNCHECKED, claim, evidence, record};
-use crate::mask::Mask;
-use crate::nn::{Model, models};
-use crate::privacy::ledger::Account;
+use super::{Store, record};
 use crate::train::checkpoint::{Keeper, is_there, read_header};
 use crate::train::{CheckpointHeader, Ending, RunRecord};
 use crate::{Error, ErrorKind, Result};
@@ -105,16 +101,6 @@ impl RunSummary {
     }
 }
 
-/// What a report needs of a stored run.
-pub(crate) struct Reported {
-    pub(crate) record: RunRecord,
-    pub(crate) mask: Option<Mask>,
-    /// The trained model, unless it is a user-defined module, whose code is not stored.
-    pub(crate) model: Option<Model>,
-    /// What can't be checked, or differs from the record.
-    pub(crate) warnings: Vec<String>,
-}
-
 impl Store {
     /// All runs of the project, the newest first.
     ///
@@ -151,47 +137,6 @@ impl Store {
         let (id, folder) = only(name, "stored run", &mut folders(&self.runs())?.into_iter())?;
         let stored = record::read(&folder)?.map(|(record, _)| record);
         stored.ok_or_else(|| no_record(&id))
-    }
-
-    /// A stored run without its data, for a report. What only the data of the present call could
-    /// say is left out: start and data count as private.
-    ///
-    /// # Errors
-    /// As [`record_named`](Self::record_named); `Ledger` if a ledger of the project is damaged or
-    /// lost; `CorruptData` if the record's releases are not those that were charged.
-    pub(crate) fn reported(&self, name: &str) -> Result<Reported> {
-        let mut record = self.record_named(name)?;
-        let folder = self.folder(&record.id);
-        let Some((_, files)) = record::read(&folder)? else { return Err(no_record(&record.id)) };
-        (record.public_data, record.public_start) = (false, None);
-        let mut warnings = Vec::from_iter(claim::settle(&mut record));
-        if !files.are_checked() {
-            warnings.push(UNCHECKED.to_owned());
-        }
-        let mask = files.path(MASK)?.map(Mask::load).transpose()?;
-        let model = match record.own_module {
-            true => None,
-            false => Some(models::load(files.needed(MODEL)?)?),
-        };
-        if let Some(account) = self.account_of(&record)? {
-            evidence::released_as_charged(&folder, &record, &account)?;
-        }
-        Ok(Reported { record, mask, model, warnings })
-    }
-
-    /// The account that charges a run; `None` if it is in no ledger of the project.
-    ///
-    /// # Errors
-    /// As [`all_ledgers`](Self::all_ledgers).
-    pub(crate) fn account_of(&self, record: &RunRecord) -> Result<Option<Account>> {
-        let Some(charged) = &record.charged else { return Ok(None) };
-        for ledger in self.all_ledgers()? {
-            let account = ledger.account()?;
-            if account.charge(&charged.run).is_some() {
-                return Ok(Some(account));
-            }
-        }
-        Ok(None)
     }
 
     /// The folder of the checkpoint of the run whose name begins with `name`.
@@ -238,7 +183,7 @@ impl Store {
     }
 }
 
-fn no_record(id: &str) -> Error {
+pub(super) fn no_record(id: &str) -> Error {
     let why = "its folder has no record of it";
     Error::new(ErrorKind::MissingData, format!("stored run {id}"), why)
         .fix("train it again: what is charged stays charged")

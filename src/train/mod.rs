@@ -34,6 +34,7 @@ pub use fit::fit;
 pub(crate) use fit::{fit_granted, fit_with_checkpoints};
 pub(crate) use interrupt::Listening;
 pub use observe::{Observer, Progress, Silent};
+pub(crate) use run::InWords;
 pub use run::{Charged, Ending, Run, RunRecord};
 pub use seeds::Seeds;
 pub(crate) use trials::fit_best_of;

@@ -165,43 +165,6 @@ impl RunRecord {
         self.public_data && (!self.warm_start || self.public_start.is_some())
     }
 
-    /// The run in a line: method, data, steps, accuracy, cost and marks.
-    pub(crate) fn in_words(&self, f: &mut dyn fmt::Write) -> fmt::Result {
-        let (plan, steps) = (&self.plan, self.steps);
-        let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
-        write!(f, "{} on {}: {steps} of {planned}", plan.method(), self.data)?;
-        if let Some(accuracy) = self.test_accuracy {
-            write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
-        }
-        if let Some(selection) = plan.selection() {
-            write!(f, ", the best of several trials ({})", selection.trials())?;
-        }
-        match (self.epsilon, plan.privacy()) {
-            (Some(epsilon), Some(privacy)) => {
-                write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
-                if !plan.sampling().is_poisson() {
-                    write!(f, " ({})", plan.neighbouring())?;
-                }
-            }
-            (None, Some(_)) => {
-                f.write_str(", no guarantee")?;
-                if let Some(claim) = self.claim() {
-                    write!(f, " (the paper claims {claim})")?;
-                }
-            }
-            _ => write!(f, ", no privacy")?,
-        }
-        let marks = [
-            ("interrupted", self.ending == Ending::Interrupted),
-            ("diverged", self.curve.divergence().is_some()),
-            ("study mode", plan.seed().is_some()),
-        ];
-        for (mark, _) in marks.iter().filter(|(_, set)| *set) {
-            write!(f, " ({mark})")?;
-        }
-        Ok(())
-    }
-
     /// All releases of the run, in chronological order.
     pub fn events(&self) -> Vec<Event> {
         self.released.events()
@@ -340,10 +303,51 @@ impl Run {
     }
 }
 
-/// The run in a line: method, data, steps, accuracy, cost and marks.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.record().in_words(f)
+        InWords(self.record()).fmt(f)
+    }
+}
+
+/// A run in a line: method, data, steps, accuracy, cost and marks.
+pub(crate) struct InWords<'a>(pub(crate) &'a RunRecord);
+
+impl fmt::Display for InWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let record = self.0;
+        let (plan, steps) = (&record.plan, record.steps);
+        let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
+        write!(f, "{} on {}: {steps} of {planned}", plan.method(), record.data)?;
+        if let Some(accuracy) = record.test_accuracy {
+            write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
+        }
+        if let Some(selection) = plan.selection() {
+            write!(f, ", the best of several trials ({})", selection.trials())?;
+        }
+        match (record.epsilon, plan.privacy()) {
+            (Some(epsilon), Some(privacy)) => {
+                write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
+                if !plan.sampling().is_poisson() {
+                    write!(f, " ({})", plan.neighbouring())?;
+                }
+            }
+            (None, Some(_)) => {
+                f.write_str(", no guarantee")?;
+                if let Some(claim) = record.claim() {
+                    write!(f, " (the paper claims {claim})")?;
+                }
+            }
+            _ => write!(f, ", no privacy")?,
+        }
+        let marks = [
+            ("interrupted", record.ending == Ending::Interrupted),
+            ("diverged", record.curve.divergence().is_some()),
+            ("study mode", plan.seed().is_some()),
+        ];
+        for (mark, _) in marks.iter().filter(|(_, set)| *set) {
+            write!(f, " ({mark})")?;
+        }
+        Ok(())
     }
 }
 

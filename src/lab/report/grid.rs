@@ -18,10 +18,7 @@ pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
     for cell in last_of_each(result.cells()) {
         let Some(run) = cell.runs.first() else { continue };
         let record = store.record_named(&run.id)?;
-        settings.push(Block::Table(settings_of(
-            cell,
-            Preview::without_ledger(&record.plan.without_seed())?,
-        )));
+        settings.push(Block::Table(settings_of(cell, Preview::settings(&record.plan)?)));
         trained_with.extend(record.software);
     }
     trained_with.sort();

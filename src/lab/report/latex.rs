@@ -2,7 +2,6 @@
 
 use super::{Block, Report, figure_name};
 use crate::show::markup::latex;
-use crate::show::{Coverage, NOT_COVERED};
 
 const PREAMBLE: &str = "\
 \\documentclass[11pt]{article}
@@ -30,9 +29,8 @@ pub(super) fn document(report: &Report, folder: &str) -> String {
             text.push('\n');
             match block {
                 Block::Prose(prose, coverage) => {
-                    let badge = (*coverage == Coverage::NotCovered).then_some(NOT_COVERED);
-                    let lines = prose.lines().map(str::trim).filter(|line| !line.is_empty());
-                    let all: Vec<String> = badge.into_iter().chain(lines).map(latex).collect();
+                    let all = Block::paragraphs(prose, *coverage).map(latex);
+                    let all: Vec<String> = all.collect();
                     text += &format!("{}\n", all.join("\n\n"));
                 }
                 Block::Table(table) => {

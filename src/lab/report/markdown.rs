@@ -2,7 +2,6 @@
 
 use super::{Block, Report, figure_name};
 use crate::show::markup::markdown;
-use crate::show::{Coverage, NOT_COVERED};
 
 /// The document. Figures are the files of `folder`, or text without one.
 pub(super) fn document(report: &Report, folder: Option<&str>) -> String {
@@ -16,9 +15,8 @@ pub(super) fn document(report: &Report, folder: Option<&str>) -> String {
             text.push('\n');
             match block {
                 Block::Prose(prose, coverage) => {
-                    let badge = (*coverage == Coverage::NotCovered).then_some(NOT_COVERED);
-                    let lines = prose.lines().map(str::trim).filter(|line| !line.is_empty());
-                    let all: Vec<String> = badge.into_iter().chain(lines).map(markdown).collect();
+                    let all = Block::paragraphs(prose, *coverage).map(markdown);
+                    let all: Vec<String> = all.collect();
                     text += &format!("{}\n", all.join("\n\n"));
                 }
                 Block::Table(table) => text += &table.markdown(),

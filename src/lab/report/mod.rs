@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::{RunName, Runs};
 use crate::grid::GridResult;
 use crate::program;
-use crate::show::{Bundle, Coverage, Table, format};
+use crate::show::{Bundle, Coverage, NOT_COVERED, Table, format};
 use crate::store::{Store, home};
 use crate::train::Run;
 use crate::{Error, Result};
@@ -68,6 +68,12 @@ impl Block {
 
     fn figure(bundle: Bundle) -> Self {
         Self::Figure(Box::new(bundle))
+    }
+
+    /// The paragraphs of prose, after its badge.
+    fn paragraphs(text: &str, coverage: Coverage) -> impl Iterator<Item = &str> {
+        let badge = (coverage == Coverage::NotCovered).then_some(NOT_COVERED);
+        badge.into_iter().chain(text.lines().map(str::trim).filter(|line| !line.is_empty()))
     }
 
     fn coverage(&self) -> Coverage {
@@ -122,7 +128,7 @@ impl GridResult {
     /// A report of this grid.
     ///
     /// # Errors
-    /// `CorruptData` if a stored run of the grid can't be read.
+    /// `CorruptData` if a stored run of the grid can't be read, `MissingData` if it was removed.
     pub fn report(&self) -> Result<Report> {
         grid::report(self, &Store::at(home()))
     }

@@ -13,7 +13,7 @@ use crate::privacy::ledger::export::DELTA;
 use crate::program;
 use crate::show::{Coverage, Table, figures, format, record_figure, run_coverage};
 use crate::store::Store;
-use crate::train::RunRecord;
+use crate::train::{InWords, RunRecord};
 
 /// What is known of the run.
 pub(super) struct Reported<'a> {
@@ -40,16 +40,12 @@ pub(super) fn stored(store: &Store, id: &str) -> Result<Report> {
 pub(super) fn report(of: &Reported<'_>, store: &Store) -> Result<Report> {
     let (record, plan) = (of.record, &of.record.plan);
     let reveals = run_coverage(record);
-    let mut said = String::new();
-    // Writing to a text does not fail.
-    let _ = record.in_words(&mut said);
-    let mut lead = vec![Block::prose(said, reveals)];
+    let mut lead = vec![Block::prose(InWords(record).to_string(), reveals)];
     lead.extend(of.warnings.iter().map(|warning| Block::prose(warning, Coverage::Public)));
     let guarantee = Statement::of(record, of.mask).to_string();
     // A statement of no guarantee reveals nothing either.
     let guarantee = Block::prose(guarantee, Coverage::Covered);
-    // The seed is in the plan only, which is left out where the seed must be.
-    let settings = Preview::without_ledger(&plan.without_seed())?.table();
+    let settings = Preview::settings(plan)?.table();
     Ok(Report::new(format!("{} on {}", plan.method(), record.data))
         .section("", lead)
         .section("Guarantee", [guarantee])

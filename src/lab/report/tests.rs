@@ -58,6 +58,9 @@ fn a_report_has_every_section_and_no_hash() -> Result<()> {
     }
     assert!(!html.contains("<script") && html.contains("data:image/svg+xml;base64,"));
     assert!(html.matches("http").count() == html.matches("http-equiv").count(), "it loads nothing");
+    // The device of this machine need not be that of the training.
+    let settings = markdown.split("## Settings").nth(1).and_then(|all| all.split("##").next());
+    assert!(settings.is_some_and(|table| table.contains("clip") && !table.contains("device")));
     // The plan of the report trains the same run.
     let plan = markdown.split("```\n{").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let path = folder.path().join("plan.json");
