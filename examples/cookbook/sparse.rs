@@ -48,8 +48,6 @@ fn overlap(model: Model) -> Result<()> {
 
 /// Recorded by every run that drops gradients.
 fn log(run: Run) -> Result<()> {
-    if let Some(log) = run.selection_log() {
-        log.show();
-    }
+    run.selections()?.show();
     Ok(())
 }

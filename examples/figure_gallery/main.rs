@@ -6,6 +6,7 @@
 //! charged to the ledger of that data.
 
 mod attacks;
+mod evaluation;
 mod grids;
 mod masks;
 mod page;
@@ -28,8 +29,14 @@ struct Chapter {
 /// Makes a figure and shows it.
 type Make = fn() -> Result<()>;
 
-const CHAPTERS: &[Chapter] =
-    &[privacy::CHAPTER, runs::CHAPTER, masks::CHAPTER, grids::CHAPTER, attacks::CHAPTER];
+const CHAPTERS: &[Chapter] = &[
+    privacy::CHAPTER,
+    runs::CHAPTER,
+    evaluation::CHAPTER,
+    masks::CHAPTER,
+    grids::CHAPTER,
+    attacks::CHAPTER,
+];
 
 fn main() -> Result<()> {
     let mut words: Vec<String> = std::env::args().skip(1).collect();

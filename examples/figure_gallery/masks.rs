@@ -79,8 +79,7 @@ fn selection_log() -> Result<()> {
         .batch_size(50)
         .epochs(2.0)
         .seed(1);
-    let run = method.train(&model, &digits)?;
-    figures::selection_log(&run.selection_log().expect("gradients were dropped")).show();
+    method.train(&model, &digits)?.selections()?.show();
     Ok(())
 }
 

@@ -23,12 +23,21 @@ Examples:
   cargo lab run NB.ipynb --interactive                   figures with tooltips and sliders
   cargo lab run NB.ipynb --params epochs=3 --params data=mnist --params 'rates=[0.1, 0.3]'
 
+  cargo lab run NB.ipynb --inplace                       save small outputs in the notebook
+  cargo lab run NB.ipynb --compare                       are the saved outputs still right?
+
 --params needs a cell with the tag `parameters` that defines the variables, as for papermill. A cell
 inserted after it gives them the new values, in the types that they have there: integers, floats,
 bool, strings, and lists (Vec) and Option of these.
 
 Runs are stored, and their privacy cost is recorded in the ledger, in .epsilab/ of the project or in
 the folder named by EPSILAB_HOME; `doctor` says which is used.
+
+--compare runs the notebook and compares texts with those that --inplace saved: equal but for the last
+digit of a number. A cell with the tag `noisy-output` may have other numbers (percentages within 15
+points), one with `ignore-output` other texts. Durations and paths are not compared; with another
+profile than the saved one only the kinds of outputs are. Both options want a home without earlier
+runs: EPSILAB_HOME=$(mktemp -d), unless the data are those of real people.
 
 The exit code is 0 if every cell succeeded, 1 if a cell failed (its code and error are printed, and
 the results so far are written; the next notebook runs) and 130 after Ctrl-C. A cell with the tag

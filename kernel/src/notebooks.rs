@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use epsilab::{Error, ErrorKind, Result};
 
-/// Write the notebooks of the course to a folder. Files that exist are kept.
+use crate::run::notebook::Notebook;
+
+/// Write the notebooks of the course to a folder, without their saved outputs, and the pages that
+/// they link to. Files that exist are kept.
 #[derive(Args, Debug)]
 pub struct NotebooksArgs {
     /// The folder.
@@ -36,15 +39,42 @@ pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|e| Error::io(format!("making {}", dir.display()), &e))?;
     let mut kept = 0;
     for file in &files {
-        match write_new(file, dir) {
-            Ok(()) => {}
-            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => kept += 1,
-            Err(e) => return Err(Error::io(format!("writing into {}", dir.display()), &e)),
-        }
+        let mut notebook = Notebook::saved(file)?;
+        notebook.clear();
+        let text = notebook.to_text()?.replace("](../docs/", "](docs/");
+        let to = dir.join(file.file_name().unwrap_or_default());
+        kept += usize::from(!write_new(&to, text.as_bytes())?);
     }
+    copy_pages(&from.with_file_name("docs"), &dir.join("docs"))?;
     let written = files.len() - kept;
     eprintln!("{written} notebooks written to {}, {kept} were there", dir.display());
     Ok(())
+}
+
+/// Copies the pages that the notebooks link to, with their pictures. Files that exist are kept.
+fn copy_pages(from: &Path, to: &Path) -> Result<()> {
+    let doing = |e: &std::io::Error| Error::io(format!("writing {}", to.display()), e);
+    std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
+    for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+        let (path, there) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            copy_pages(&path, &there)?;
+        } else if path.extension().is_some_and(|ending| ending == "md" || ending == "svg") {
+            write_new(&there, &std::fs::read(&path).map_err(|e| doing(&e))?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file; false if it was there and was kept.
+fn write_new(path: &Path, content: &[u8]) -> Result<bool> {
+    let written = std::fs::File::create_new(path)
+        .and_then(|mut file| std::io::Write::write_all(&mut file, content));
+    match written {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(Error::io(format!("writing {}", path.display()), &e)),
+        Ok(()) => Ok(true),
+    }
 }
 
 fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
@@ -57,24 +87,30 @@ fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
     paths.filter(is_ours).collect()
 }
 
-fn write_new(file: &Path, dir: &Path) -> std::io::Result<()> {
-    let text = std::fs::read(file)?;
-    let mut to = std::fs::File::create_new(dir.join(file.file_name().unwrap_or_default()))?;
-    std::io::Write::write_all(&mut to, &text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const FIRST: &str = "01_first_private_model.ipynb";
+
     #[test]
     fn notebooks_that_exist_are_kept() {
         let dir = tempfile::tempdir().expect("temp");
-        let first = dir.path().join("01_first_private_model.ipynb");
+        let first = dir.path().join(FIRST);
         std::fs::write(&first, "mine").expect("written");
         notebooks(&NotebooksArgs { dir: dir.path().into() }).expect("written");
         assert_eq!(std::fs::read_to_string(first).expect("read"), "mine");
         assert_eq!(notebooks_in(dir.path()).len(), notebooks_in(&source()).len());
         assert!(notebooks_in(dir.path()).len() > 5);
+        // Their links lead to pages that are there, and they have no outputs.
+        for path in notebooks_in(dir.path()).into_iter().filter(|path| !path.ends_with(FIRST)) {
+            let text = std::fs::read_to_string(&path).expect("read");
+            assert!(!text.contains("\"output_type\"") && text.contains("\"outputs\": []"));
+            for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+                if link.ends_with(".md") {
+                    assert!(dir.path().join(link).exists(), "{link} in {}", path.display());
+                }
+            }
+        }
     }
 }

@@ -2,16 +2,24 @@
 
 use super::MaskKind;
 use super::result::{CellResult, GridResult};
-use crate::show::figures::{self, GridCell, GridFigure};
+use crate::show::figures::{self, GridCell, GridFigure, GridSlices};
 use crate::show::{Bundle, Coverage, NOT_COVERED, format};
 
-/// The figures of a result by name: for each method and epsilon a heat map and a line chart.
+/// The figures of a result by name: for each method heat maps, side by side where there are several
+/// epsilons, and for each epsilon a line chart.
 pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
     let mut all = Vec::new();
-    for group in groups(result.cells()) {
-        let map: Vec<&CellResult> = group.iter().filter(|cell| cell.mean().is_some()).collect();
-        if map.len() > 1 {
-            all.extend(drawn(result, &map));
+    for method in result.cells().chunk_by(|a, b| a.method == b.method) {
+        let drawn = groups(method).map(|cells| Slice::new(result, cells));
+        let slices: Vec<Slice<'_>> = drawn.filter(|slice| slice.cells.len() > 1).collect();
+        let of_epsilons: Vec<&Slice<'_>> =
+            slices.iter().filter(|slice| slice.cells[0].epsilon.is_some()).collect();
+        let together = (of_epsilons.len() > 1).then(|| heat_maps(result, &of_epsilons)).flatten();
+        let has_own = |slice: &Slice<'_>| together.is_none() || slice.cells[0].epsilon.is_none();
+        let own: Vec<_> = slices.iter().map(has_own).collect();
+        all.extend(together);
+        for (slice, own) in slices.iter().zip(own) {
+            all.extend(slice.drawn(result, own));
         }
     }
     all
@@ -22,32 +30,70 @@ pub(super) fn groups(cells: &[CellResult]) -> impl Iterator<Item = &[CellResult]
     cells.chunk_by(|a, b| (a.method, a.epsilon) == (b.method, b.epsilon))
 }
 
-/// The heat map, and a line chart if there is more than one pruning rate.
-fn drawn(result: &GridResult, cells: &[&CellResult]) -> Vec<(String, Bundle)> {
-    let [first, ..] = cells else { return Vec::new() };
-    let at = at_epsilon(cells.iter().copied());
-    let figure = GridFigure {
-        title: format!("{} of {} on {}{at}", first.method, result.model(), result.data()),
-        note: format!("Seeds 0 to {}, study mode.", result.seeds() - 1),
-        cells: cells.iter().map(|cell| cell_of(cell)).collect(),
-    };
-    let name = |kind: &str| match first.epsilon {
-        Some(epsilon) if !covered(cells.iter().copied()) => {
-            format!("{kind}_{}_eps_{epsilon}_snip_not_private", first.method)
+/// The finished cells of one method and epsilon.
+struct Slice<'a> {
+    cells: Vec<&'a CellResult>,
+    figure: GridFigure,
+}
+
+impl<'a> Slice<'a> {
+    fn new(result: &GridResult, cells: &'a [CellResult]) -> Self {
+        let cells: Vec<_> = cells.iter().filter(|cell| cell.mean().is_some()).collect();
+        let at = at_epsilon(cells.iter().copied());
+        let method = cells.first().map_or("", |cell| cell.method);
+        let figure = GridFigure {
+            title: format!("{method} of {} on {}{at}", result.model(), result.data()),
+            note: note(result),
+            cells: cells.iter().map(|cell| cell_of(cell)).collect(),
+        };
+        Self { cells, figure }
+    }
+
+    /// A heat map of its own if asked for, and a line chart.
+    fn drawn(&self, result: &GridResult, own_map: bool) -> Vec<(String, Bundle)> {
+        let [first, ..] = self.cells[..] else { return Vec::new() };
+        let name = |kind: &str| match first.epsilon {
+            Some(epsilon) if !covered(self.cells.iter().copied()) => {
+                format!("{kind}_{}_eps_{epsilon}_snip_not_private", first.method)
+            }
+            Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
+            None => format!("{kind}_{}", first.method),
+        };
+        let reveals = coverage(result);
+        let mut drawn = Vec::new();
+        // Cells that can't be drawn are still in the table.
+        if own_map && let Ok(map) = figures::accuracy_heat_map(&self.figure) {
+            drawn.push((name("heat_map"), map.coverage(reveals).bundle()));
         }
-        Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
-        None => format!("{kind}_{}", first.method),
+        if let Ok(lines) = figures::accuracy_lines(&self.figure) {
+            drawn.push((name("lines"), lines.coverage(reveals).bundle()));
+        }
+        drawn
+    }
+}
+
+/// The heat maps of one method at several epsilons.
+fn heat_maps(result: &GridResult, slices: &[&Slice<'_>]) -> Option<(String, Bundle)> {
+    let method = slices.first()?.cells.first()?.method;
+    let is_covered = slices.iter().all(|slice| covered(slice.cells.iter().copied()));
+    let snip = if is_covered { String::new() } else { format!("; SNIP masks: {NOT_COVERED}") };
+    let of_epsilon = |slice: &&Slice<'_>| {
+        let epsilon = slice.cells[0].epsilon.map_or_else(String::new, format::eps);
+        (epsilon, slice.figure.cells.clone())
     };
-    let reveals = coverage(result);
-    let mut drawn = Vec::new();
-    // Cells that can't be drawn are still in the table.
-    if let Ok(map) = figures::accuracy_heat_map(&figure) {
-        drawn.push((name("heat_map"), map.coverage(reveals).bundle()));
-    }
-    if let Ok(lines) = figures::accuracy_lines(&figure) {
-        drawn.push((name("lines"), lines.coverage(reveals).bundle()));
-    }
-    drawn
+    let grids = GridSlices {
+        title: format!("{method} of {} on {} by epsilon{snip}", result.model(), result.data()),
+        note: note(result),
+        setting: "epsilon".into(),
+        slices: slices.iter().map(of_epsilon).collect(),
+    };
+    let maps = figures::accuracy_heat_maps(&grids).ok()?;
+    let end = if is_covered { "" } else { "_snip_not_private" };
+    Some((format!("heat_maps_{method}{end}"), maps.coverage(coverage(result)).bundle()))
+}
+
+fn note(result: &GridResult) -> String {
+    format!("Seeds 0 to {}, study mode.", result.seeds() - 1)
 }
 
 /// Whether the epsilon of each of these cells covers it, which is not so for masks by plain SNIP.

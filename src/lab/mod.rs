@@ -28,6 +28,7 @@ pub mod recipes;
 mod record;
 mod report;
 mod runs;
+mod selections;
 mod signal;
 mod statement;
 mod verbs;

@@ -100,18 +100,18 @@ pub(super) fn fit(text: &str, size: f64, bold: bool, room: f64) -> String {
 }
 
 /// `text` broken between words into lines no wider than `room`. A word that is wider is cut.
-pub(super) fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
+pub(super) fn wrapped(text: &str, size: f64, bold: bool, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {
         let longer = match lines.last() {
             Some(line) if !line.is_empty() => format!("{line} {word}"),
             _ => word.to_owned(),
         };
-        if width(&longer, size, false) <= room || longer == word {
+        if width(&longer, size, bold) <= room || longer == word {
             lines.pop();
-            lines.push(fit(&longer, size, false, room));
+            lines.push(fit(&longer, size, bold, room));
         } else {
-            lines.push(fit(word, size, false, room));
+            lines.push(fit(word, size, bold, room));
         }
     }
     lines
@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn long_notes_are_broken_between_words_and_nothing_is_lost() {
         let text = "a note that goes on and on until it does not fit into any single line";
-        let lines = wrapped(text, 11.0, 120.0);
+        let lines = wrapped(text, 11.0, false, 120.0);
         assert!(lines.len() > 2 && lines.iter().all(|l| width(l, 11.0, false) <= 120.0));
         assert_eq!(lines.join(" "), text);
-        assert_eq!(wrapped("short", 11.0, 120.0), ["short"]);
-        assert_eq!(wrapped("", 11.0, 120.0), [""]);
+        assert_eq!(wrapped("short", 11.0, false, 120.0), ["short"]);
+        assert_eq!(wrapped("", 11.0, false, 120.0), [""]);
     }
 
     #[test]

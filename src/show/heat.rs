@@ -11,6 +11,8 @@ const MAIN: f64 = 12.5;
 const TICK: f64 = 11.0;
 /// Minimum width of the card, for title and notes.
 const NARROWEST: f64 = 460.0;
+/// Maximum width of a card with several heat maps.
+const WIDEST: f64 = 820.0;
 /// Width reserved for the sign of a cell.
 const SIGN: f64 = 11.0;
 /// Shade of the darkest cell: with the full colour the text would have too little contrast.
@@ -48,8 +50,16 @@ pub(super) struct Heat {
 }
 
 impl Heat {
-    /// Width and height of a cell.
+    /// Width and height of a cell in a card of its own. Few columns are wider, so that they fill it.
     pub(super) fn cell(&self) -> (f64, f64) {
+        let free = NARROWEST - 2.0 * MARGIN - self.names_room() - TICK - 4.0;
+        let filling = (free / self.columns.len().max(1) as f64).min(150.0);
+        let (wide, high) = self.smallest_cell();
+        (wide.max(filling).floor(), high)
+    }
+
+    /// Width and height of a cell into which its texts fit.
+    fn smallest_cell(&self) -> (f64, f64) {
         let all = || self.cells.iter().flatten();
         let main = all().map(|cell| font::width(&cell.main, MAIN, true)).fold(0.0, f64::max);
         let names = self.columns.iter().map(|name| font::width(name, SMALL, false));
@@ -58,10 +68,7 @@ impl Heat {
         let signs = if all().any(|cell| cell.sign != Sign::None) { 2.0 * SIGN } else { 0.0 };
         let sub = all().map(|cell| font::width(&cell.sub, SMALL - 1.0, false)).fold(0.0, f64::max);
         let needed = ((main + signs).max(sub).max(names) + 16.0).clamp(46.0, 120.0);
-        // Few columns are wider, so that they fill the card.
-        let free = NARROWEST - 2.0 * MARGIN - self.names_room() - TICK - 4.0;
-        let filling = (free / self.columns.len().max(1) as f64).min(150.0);
-        (needed.max(filling).floor(), if sub > 0.0 { 42.0 } else { 32.0 })
+        (needed.floor(), if sub > 0.0 { 42.0 } else { 32.0 })
     }
 
     /// The colour of a cell.
@@ -82,37 +89,116 @@ impl Heat {
 
     /// Draws the heat map below the header of a page and returns its lower edge.
     pub(super) fn draw(&self, page: &mut Page) -> f64 {
-        let (wide, high) = self.cell();
+        let corner = (MARGIN, page.top + 2.0);
+        let right = page.scene.width - MARGIN;
+        self.draw_at(&mut page.scene, corner, right, self.cell())
+    }
+
+    /// Draws the heat map with cells of this size from its upper left corner on, within `right`, and
+    /// returns its lower edge.
+    fn draw_at(
+        &self,
+        scene: &mut Scene,
+        (from, top): (f64, f64),
+        right_end: f64,
+        (wide, high): (f64, f64),
+    ) -> f64 {
         let muted = |align| text_style(SMALL, false, palette::MUTED, align);
-        let mut top = page.top + 2.0;
+        let mut top = top;
         if !self.row_name.is_empty() {
-            page.scene.text((MARGIN, top + 6.0), one_line(&self.row_name), muted(Align::Left));
+            scene.text((from, top + 6.0), one_line(&self.row_name), muted(Align::Left));
             top += 20.0;
         }
-        let left = (MARGIN + self.names_room() + TICK).round();
+        let left = (from + self.names_room() + TICK).round();
         let corner = |r: usize, c: usize| (left + c as f64 * wide, top + r as f64 * high);
         for (r, (name, cells)) in self.rows.iter().zip(&self.cells).enumerate() {
             let name = font::fit(&one_line(name), SMALL, false, self.names_room());
             let at = (left - TICK, corner(r, 0).1 + high / 2.0);
-            page.scene.text(at, name, text_style(SMALL, false, palette::INK, Align::Right));
+            scene.text(at, name, text_style(SMALL, false, palette::INK, Align::Right));
             for (c, cell) in cells.iter().enumerate() {
                 let ground = self.ground(cell);
-                draw_cell(&mut page.scene, corner(r, c), (wide, high), (cell, ground));
+                draw_cell(scene, corner(r, c), (wide, high), (cell, ground));
             }
         }
         let bottom = corner(self.rows.len(), 0).1;
         for (c, name) in self.columns.iter().enumerate() {
             let name = font::fit(&one_line(name), SMALL, false, wide - 4.0);
             let at = (corner(0, c).0 + wide / 2.0, bottom + 12.0);
-            page.scene.text(at, name, text_style(SMALL, false, palette::INK, Align::Middle));
+            scene.text(at, name, text_style(SMALL, false, palette::INK, Align::Middle));
         }
         let name = one_line(&self.column_name);
         let right = corner(0, self.columns.len()).0;
         // Centred under the columns unless it is wider than they are.
         let half = font::width(&name, SMALL, false) / 2.0;
-        let middle = ((left + right) / 2.0).min(page.scene.width - MARGIN - half);
-        page.scene.text((middle, bottom + 30.0), &name, muted(Align::Middle));
+        let middle = ((left + right) / 2.0).min(right_end - half);
+        scene.text((middle, bottom + 30.0), &name, muted(Align::Middle));
         bottom + if name.is_empty() { 20.0 } else { 38.0 }
+    }
+}
+
+/// Heat maps of the same rows and columns, one for each value of a further setting.
+#[derive(Clone, Debug)]
+pub(super) struct Slices {
+    /// Name of the setting: `epsilon`.
+    pub setting: String,
+    /// Value of the setting and its heat map.
+    pub maps: Vec<(String, Heat)>,
+}
+
+impl Slices {
+    /// Height of the line above each heat map.
+    const HEAD: f64 = 24.0;
+    const ACROSS: f64 = 30.0;
+    const DOWN: f64 = 22.0;
+
+    /// Width and height of a cell, the same in all maps.
+    fn cell(&self) -> (f64, f64) {
+        let cells = self.maps.iter().map(|(_, heat)| heat.smallest_cell());
+        cells.fold((0.0, 0.0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
+    }
+
+    fn map_width(&self) -> f64 {
+        let width = |heat: &Heat| {
+            heat.names_room() + TICK + heat.columns.len() as f64 * self.cell().0 + 4.0
+        };
+        self.maps.iter().map(|(_, heat)| width(heat)).fold(0.0, f64::max)
+    }
+
+    /// Number of maps in a row.
+    fn across(&self) -> usize {
+        let room = WIDEST - 2.0 * MARGIN + Self::ACROSS;
+        ((room / (self.map_width() + Self::ACROSS)) as usize).clamp(1, self.maps.len().max(1))
+    }
+
+    /// Width of a card for all maps.
+    pub(super) fn width(&self) -> f64 {
+        let across = self.across() as f64;
+        let maps = across * self.map_width() + (across - 1.0) * Self::ACROSS;
+        (2.0 * MARGIN + maps).max(NARROWEST)
+    }
+
+    /// Draws the maps in rows below the header of a page and returns the lower edge.
+    pub(super) fn draw(&self, page: &mut Page) -> f64 {
+        let (wide, cell) = (self.map_width(), self.cell());
+        let mut top = page.top + 2.0;
+        let mut bottom = top;
+        for row in self.maps.chunks(self.across()) {
+            for (i, (value, heat)) in row.iter().enumerate() {
+                let left = MARGIN + i as f64 * (wide + Self::ACROSS);
+                let name = font::fit(&self.heading(value), SMALL + 0.5, true, wide);
+                let bold = text_style(SMALL + 0.5, true, palette::INK, Align::Left);
+                page.scene.text((left, top + 8.0), name, bold);
+                let corner = (left, top + Self::HEAD);
+                bottom = heat.draw_at(&mut page.scene, corner, left + wide, cell).max(bottom);
+            }
+            top = bottom + Self::DOWN;
+        }
+        bottom
+    }
+
+    /// `epsilon 3`.
+    pub(super) fn heading(&self, value: &str) -> String {
+        one_line(&format!("{} {value}", self.setting))
     }
 }
 

@@ -100,7 +100,8 @@ impl Title {
     fn new(chart: &Chart, width: f64) -> Self {
         let room = width - 2.0 * MARGIN;
         let lines = |text: &Option<String>, room| {
-            text.as_deref().map_or(Vec::new(), |text| font::wrapped(&one_line(text), SMALL, room))
+            text.as_deref()
+                .map_or(Vec::new(), |text| font::wrapped(&one_line(text), SMALL, false, room))
         };
         Self {
             text: font::fit(&one_line(&chart.title), TITLE, true, room),

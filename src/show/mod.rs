@@ -29,6 +29,7 @@ pub mod format;
 mod head;
 mod heat;
 mod histogram;
+mod indexed;
 mod layout;
 mod live;
 pub(crate) mod markup;

@@ -79,12 +79,14 @@ impl Page {
 
     fn draw_head(&mut self) {
         let room = self.room();
-        let title = font::fit(&self.head.title, TITLE, true, room);
         let bold = text_style(TITLE, true, palette::INK, Align::Left);
-        self.scene.text((MARGIN, self.top), title, bold);
-        self.top += 21.0;
+        for line in font::wrapped(&self.head.title, TITLE, true, room) {
+            self.scene.text((MARGIN, self.top), line, bold);
+            self.top += 21.0;
+        }
         let muted = text_style(SMALL, false, palette::MUTED, Align::Left);
-        for note in self.head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, room)) {
+        for note in self.head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, false, room))
+        {
             self.scene.text((MARGIN, self.top), note, muted);
             self.top += LINE;
         }

@@ -29,13 +29,16 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
     if let Some(x) = x_mark(panel, &map) {
         scene.dashed(&[(x, area.bottom), (x, area.top)], palette::REFERENCE, 1.25, (5.0, 4.0));
     }
+    bands(scene, panel, &map);
     let mut lines: Vec<Vec<Point>> = Vec::new();
     for (i, series) in panel.series.iter().enumerate() {
         let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && x.can_show(p.0);
         let (colour, shape) = (colour(panel, i), shape(panel, i));
         let is_line = series.errors.is_empty() && !series.unconnected;
         let map = map.beside(if is_line || series.in_place { 0.0 } else { beside(i, panel) });
-        error_bars(scene, series, &map, panel.log, colour);
+        if !series.band {
+            error_bars(scene, series, &map, panel.log, colour);
+        }
         let runs: Vec<Vec<(f64, f64)>> = series
             .runs()
             .iter()
@@ -131,6 +134,39 @@ fn beside(i: usize, panel: &Panel) -> f64 {
     const SPREAD: f64 = 14.0;
     let gaps = panel.series.len() as f64 - 1.0;
     APART.min(SPREAD / gaps.max(1.0)) * (i as f64 - gaps / 2.0)
+}
+
+/// Draws the bands of all series behind all lines: first the areas, then their edges, which stay
+/// visible where bands overlap.
+fn bands(scene: &mut Scene, panel: &Panel, map: &Map<'_>) {
+    let mut edges = Vec::new();
+    for (i, series) in panel.series.iter().enumerate() {
+        let colour = colour(panel, i);
+        for piece in series.band_pieces() {
+            let can_show = |(x, y): (f64, f64)| map.x.can_show(x) && !(panel.log && y <= 0.0);
+            let piece: Vec<_> = piece.into_iter().filter(|(point, _)| can_show(*point)).collect();
+            let edge = |sign: f64| {
+                let at = |((x, y), error): &((f64, f64), f64)| {
+                    // Below a logarithmic axis, and beyond any axis, the band ends at the axis.
+                    let y = if panel.log {
+                        (y + sign * error).max(f64::MIN_POSITIVE)
+                    } else {
+                        y + sign * error
+                    };
+                    let (x, y) = map.at((*x, y));
+                    (x.clamp(map.area.left, map.area.right), y.clamp(map.area.top, map.area.bottom))
+                };
+                piece.iter().map(at).collect::<Vec<Point>>()
+            };
+            let (high, low) = (edge(1.0), edge(-1.0));
+            let outline = high.iter().copied().chain(low.iter().rev().copied());
+            scene.polygon(outline.collect(), palette::tint(colour, 0.16));
+            edges.extend([high, low].map(|points| (points, palette::tint(colour, 0.5))));
+        }
+    }
+    for (points, colour) in edges {
+        scene.stroke(points, colour, FINE);
+    }
 }
 
 /// Draws vertical error bars with caps, behind their series.

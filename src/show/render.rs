@@ -2,6 +2,7 @@
 
 use super::bitmap::Bitmap;
 use super::font;
+use super::indexed::Indexed;
 use super::palette::Rgb;
 use super::scene::{Align, Area, Mark, Point, Scene};
 use base64::Engine;
@@ -148,12 +149,26 @@ fn averaged(buffer: &[u8], width: usize, height: usize, samples: usize) -> Vec<u
 fn encode(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
-    encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Balanced);
     let unit = png::Unit::Meter;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: DENSITY, yppu: DENSITY, unit }));
-    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(rgb));
+    let indexed = Indexed::of(rgb).filter(|indexed| !indexed.palette.is_empty());
+    let pixels = match &indexed {
+        Some(Indexed { palette, pixels }) => {
+            encoder.set_color(png::ColorType::Indexed);
+            let palette: Vec<u8> = palette.iter().flat_map(|&(r, g, b)| [r, g, b]).collect();
+            encoder.set_palette(palette);
+            // Differences of indices mean nothing.
+            encoder.set_filter(png::Filter::NoFilter);
+            pixels
+        }
+        None => {
+            encoder.set_color(png::ColorType::Rgb);
+            rgb
+        }
+    };
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(pixels));
     debug_assert!(written.is_ok(), "writing to memory");
     file
 }

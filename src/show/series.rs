@@ -22,8 +22,10 @@ pub struct Series {
     pub(super) broad: bool,
     /// The value beside the name, in place of the last one.
     pub(super) summary: Option<f64>,
-    /// Half the height of each point's error bar; empty without.
+    /// Half the height of each point's error bar or band; empty without.
     pub(super) errors: Arc<[f64]>,
+    /// Errors are drawn as a band along the line.
+    pub(super) band: bool,
     /// What each point stands for; empty without.
     pub(super) about: Arc<[String]>,
 }
@@ -45,6 +47,7 @@ impl Series {
             broad: false,
             summary: None,
             errors: Arc::default(),
+            band: false,
             about: Arc::default(),
         }
     }
@@ -92,6 +95,13 @@ impl Series {
     pub fn errors(mut self, errors: impl Into<Vec<f64>>) -> Self {
         self.errors = errors.into().into();
         self.marked()
+    }
+
+    /// Adds a band along the line: half its height at each point, in the order of the points, for
+    /// measurements at few values of x with several seeds each. Every point gets a marker.
+    pub fn band(mut self, errors: impl Into<Vec<f64>>) -> Self {
+        self.band = true;
+        self.errors(errors).in_place()
     }
 
     /// Says what each point stands for, in the order of the points: run, settings, seed. Shown by
@@ -157,6 +167,19 @@ impl Series {
     pub(super) fn bars(&self) -> impl Iterator<Item = ((f64, f64), f64)> + '_ {
         let all = self.points.iter().copied().zip(self.errors.iter().copied());
         all.filter(|(point, error)| is_finite(point) && *error > 0.0 && is_drawable(*error))
+    }
+
+    /// The pieces of the band between gaps: each point with half the height of the band there, 0
+    /// where there is no error.
+    pub(super) fn band_pieces(&self) -> Vec<Vec<((f64, f64), f64)>> {
+        if !self.band {
+            return Vec::new();
+        }
+        let error = |i: usize| self.errors.get(i).copied().filter(|e| *e > 0.0 && is_drawable(*e));
+        let all = self.points.iter().enumerate();
+        let all: Vec<_> = all.map(|(i, &point)| (point, error(i).unwrap_or(0.0))).collect();
+        let pieces = all.split(|(point, _)| !is_finite(point));
+        pieces.filter(|piece| piece.len() > 1).map(<[_]>::to_vec).collect()
     }
 
     /// Maximal runs of points without a gap.
@@ -263,6 +286,20 @@ mod tests {
             assert_eq!(lengths, [4, 3]);
             assert_eq!(series.last(), Some(1.0));
         }
+    }
+
+    #[test]
+    fn a_band_has_no_height_without_an_error_and_breaks_at_gaps() {
+        let points = [(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 1.0), (4.0, 1.0), (5.0, 1.0)];
+        let errors = [0.1, f64::NAN, 1.0, 0.0, 0.3, 0.2];
+        let series = Series::line("s", points).band(errors);
+        let heights: Vec<Vec<f64>> = series
+            .band_pieces()
+            .iter()
+            .map(|piece| piece.iter().map(|(_, error)| *error).collect())
+            .collect();
+        assert_eq!(heights, [vec![0.1, 0.0], vec![0.0, 0.3, 0.2]]);
+        assert!(Series::line("s", points).errors(errors).band_pieces().is_empty());
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The command `run`: executes notebooks without Jupyter or Python and writes the results.
 
+mod compare;
 mod execute;
 pub mod notebook;
 pub mod outputs;
 mod params;
 mod report;
 pub mod session;
+mod small;
 pub mod stop;
 mod targets;
 
@@ -52,6 +54,14 @@ pub struct RunArgs {
     /// Stop if one cell takes longer than this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub timeout: Option<u64>,
+    /// Write the outputs into the notebook itself, small: text and one PNG for each figure. The
+    /// notebook stays as it was if a cell fails.
+    #[arg(long, conflicts_with_all = ["out", "params", "interactive", "compare"])]
+    pub inplace: bool,
+    /// Compare the outputs with those that are saved in the notebook, and exit with 1 if they
+    /// differ. Writes results only with --out.
+    #[arg(long, conflicts_with_all = ["params", "interactive"])]
+    pub compare: bool,
     /// Write no HTML page.
     #[arg(long)]
     pub no_html: bool,
@@ -131,10 +141,11 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         if count > 1 {
             eprintln!("\n{} ({} of {count})", job.path.display(), number + 1);
         }
-        let halt = job.run(&runtime, &said, args, libraries.as_ref()).unwrap_or_else(|error| {
-            eprintln!("error: {error}");
-            Some(Halt::Lost(error))
-        });
+        let halt =
+            job.run(&runtime, &said, args, profile, libraries.as_ref()).unwrap_or_else(|error| {
+                eprintln!("error: {error}");
+                Some(Halt::Lost(error))
+            });
         if let Some(Halt::Interrupted) = halt {
             if number + 1 < count {
                 eprintln!("not run: {} more", count - number - 1);
@@ -156,15 +167,23 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 struct Job<'a> {
     path: &'a PathBuf,
     notebook: Notebook,
-    targets: Targets,
+    /// The folder in which its kernel runs.
+    folder: PathBuf,
+    /// Files for the results, beside the notebook.
+    targets: Option<Targets>,
+    /// The notebook with the outputs to compare with.
+    saved: Option<Notebook>,
 }
 
 impl<'a> Job<'a> {
     fn prepare(path: &'a PathBuf, args: &RunArgs) -> Result<Self> {
         let mut notebook = Notebook::read(path)?;
         params::insert(&mut notebook, &args.params, path)?;
-        let targets = Targets::choose(path, args.out.as_deref())?;
-        Ok(Self { path, notebook, targets })
+        let folder = targets::folder_of(path)?;
+        let has_files = !args.inplace && (!args.compare || args.out.is_some());
+        let targets = has_files.then(|| Targets::choose(path, args.out.as_deref())).transpose()?;
+        let saved = args.compare.then(|| saved(path)).transpose()?;
+        Ok(Self { path, notebook, folder, targets, saved })
     }
 
     /// Runs the cells, writes the results and prints why it ended early.
@@ -173,46 +192,108 @@ impl<'a> Job<'a> {
         runtime: &Runtime,
         said: &[(&str, &str)],
         args: &RunArgs,
+        profile: Profile,
         libraries: Option<&Libraries>,
     ) -> Result<Option<Halt>> {
-        let Self { notebook, targets, .. } = self;
-        let executing = execute(notebook, &targets.folder, said, args.timeout);
-        let Executed { halt, started } = runtime.block_on(executing)?;
-        let report = || {
+        let executing = execute(&mut self.notebook, &self.folder, said, args.timeout);
+        let Executed { mut halt, started } = runtime.block_on(executing)?;
+        if let Some(saved) = self.saved.as_ref().filter(|_| halt.is_none()) {
+            halt = self.compare(saved, profile);
+        }
+        let report = |halt: &Option<Halt>| {
             let colours = std::io::stderr().is_terminal();
             halt.iter().for_each(|halt| eprintln!("{}", halt.report(colours)));
         };
         if halt.is_some() && !started {
             // There are no results, and those of an earlier run must not be overwritten.
-            report();
+            report(&halt);
             eprintln!("no cell was started, so nothing was written");
             return Ok(halt);
         }
-        write_whole(&targets.notebook, &notebook.to_text()?)?;
-        let Targets { name, folder, .. } = targets;
-        let page = (!args.no_html).then(|| match libraries {
-            Some(libraries) => html::interactive_page(notebook.json(), name, folder, libraries),
-            None => html::page(notebook.json(), name, folder),
-        });
-        if let Some(page) = &page {
-            write_whole(&targets.page, page)?;
-        }
-        report();
-        eprintln!("wrote {}", targets.notebook.display());
-        if page.is_some() {
-            eprintln!("wrote {}", targets.page.display());
+        let written = match &self.targets {
+            Some(targets) => self.write(targets, args, libraries)?,
+            None if args.inplace && halt.is_none() => {
+                let small = small::notebook(&self.notebook, profile.name());
+                write_whole(self.path, &small.to_text()?)?;
+                vec![self.path]
+            }
+            None => Vec::new(),
+        };
+        report(&halt);
+        written.iter().for_each(|path| eprintln!("wrote {}", path.display()));
+        if args.inplace && halt.is_some() {
+            eprintln!("{} stays as it was", self.path.display());
         }
         Ok(halt)
     }
+
+    /// Writes the executed notebook and its page.
+    fn write<'t>(
+        &self,
+        targets: &'t Targets,
+        args: &RunArgs,
+        libraries: Option<&Libraries>,
+    ) -> Result<Vec<&'t PathBuf>> {
+        write_whole(&targets.notebook, &self.notebook.to_text()?)?;
+        if args.no_html {
+            return Ok(vec![&targets.notebook]);
+        }
+        let (json, name) = (self.notebook.json(), self.name());
+        let page = match libraries {
+            Some(libraries) => html::interactive_page(json, &name, &self.folder, libraries),
+            None => html::page(json, &name, &self.folder),
+        };
+        write_whole(&targets.page, &page)?;
+        Ok(vec![&targets.notebook, &targets.page])
+    }
+
+    /// File name of the notebook.
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Compares the outputs with the saved ones.
+    fn compare(&self, saved: &Notebook, profile: Profile) -> Option<Halt> {
+        let same = small::profile(saved) == Some(profile.name());
+        let found = compare::differences(saved, &self.notebook, same);
+        if !found.is_empty() {
+            return Some(Halt::Differs(found));
+        }
+        match same {
+            true => eprintln!("the outputs are the saved ones"),
+            false => eprintln!(
+                "the outputs are of the same kinds as the saved ones, which are of the profile {}",
+                small::profile(saved).unwrap_or_default()
+            ),
+        }
+        None
+    }
+}
+
+/// The notebook with its saved outputs.
+fn saved(path: &PathBuf) -> Result<Notebook> {
+    let saved = Notebook::saved(path)?;
+    if small::profile(&saved).is_none() {
+        let what = path.display().to_string();
+        let why =
+            "it has no outputs that were saved with --inplace, so there is nothing to compare";
+        return Err(Error::setting("--compare", what, why).fix(format!(
+            "save them: `{} run {} --inplace`",
+            epsilab::program::name(),
+            path.display()
+        )));
+    }
+    Ok(saved)
 }
 
 /// Refuses notebooks whose results would be written to the same file.
 fn check_distinct(jobs: &[Job<'_>]) -> Result<()> {
     let mut seen: HashMap<&PathBuf, &PathBuf> = HashMap::new();
     for job in jobs {
-        if let Some(other) = seen.insert(&job.targets.notebook, job.path) {
+        let target = job.targets.as_ref().map_or(job.path, |targets| &targets.notebook);
+        if let Some(other) = seen.insert(target, job.path) {
             let both = format!("{} and {}", other.display(), job.path.display());
-            let why = format!("both would be written to {}", job.targets.notebook.display());
+            let why = format!("both would be written to {}", target.display());
             return Err(Error::setting("NB", both, why)
                 .fix("name each notebook once, or run them with different folders `--out`"));
         }

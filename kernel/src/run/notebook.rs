@@ -74,6 +74,11 @@ impl Notebook {
         Ok(Self { json })
     }
 
+    /// A notebook of this JSON, which has the form of nbformat 4.
+    pub fn of(json: Value) -> Self {
+        Self { json }
+    }
+
     /// The notebook as JSON of nbformat 4.
     pub fn json(&self) -> &Value {
         &self.json
@@ -93,7 +98,28 @@ impl Notebook {
 
     /// True if the cell may fail (tag `raises-exception`).
     pub fn may_fail(&self, cell: usize) -> bool {
-        has_tag(&self.json["cells"][cell], "raises-exception")
+        self.has_tag(cell, "raises-exception")
+    }
+
+    /// True if the cell has this tag.
+    pub fn has_tag(&self, cell: usize, tag: &str) -> bool {
+        has_tag(&self.json["cells"][cell], tag)
+    }
+
+    /// Removes the outputs of all cells, and what the metadata say of them.
+    pub fn clear(&mut self) {
+        for cell in self.json["cells"].as_array_mut().into_iter().flatten() {
+            if cell["cell_type"] == "code" {
+                cell["execution_count"] = Value::Null;
+                cell["outputs"] = json!([]);
+            }
+        }
+        let metadata = self.json["metadata"].as_object_mut();
+        let ours = metadata.and_then(|all| all.get_mut("epsilab")).and_then(Value::as_object_mut);
+        if let Some(ours) = ours {
+            ours.remove("redacted");
+            ours.remove("saved");
+        }
     }
 
     /// Index and source of the first code cell with this tag.
@@ -161,10 +187,6 @@ impl Notebook {
             "kernelspec".into(),
             json!({"display_name": "Epsilab (Rust)", "language": "rust", "name": KERNEL}),
         );
-        // A redacted copy that runs again has all outputs.
-        if let Some(ours) = metadata.get_mut("epsilab").and_then(Value::as_object_mut) {
-            ours.remove("redacted");
-        }
         let mut seen = HashSet::new();
         let cells = self.json["cells"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
         for (index, cell) in cells.iter_mut().enumerate() {
@@ -175,13 +197,11 @@ impl Notebook {
             };
             cell["source"] = lines_of(&source);
             object(&mut cell["metadata"]);
-            if cell["cell_type"] == "code" {
-                cell["execution_count"] = Value::Null;
-                cell["outputs"] = json!([]);
-            }
             cell["id"] = json!(id);
             seen.insert(id);
         }
+        // A redacted copy that runs again has all outputs.
+        self.clear();
     }
 }
 

@@ -24,6 +24,8 @@ pub enum Halt {
     TooLong { number: usize, source: String, seconds: u64 },
     /// The kernel ended.
     Lost(Error),
+    /// All cells ran, but their outputs are not those that are saved: what differs, by cell.
+    Differs(Vec<String>),
 }
 
 impl Halt {
@@ -42,6 +44,7 @@ impl Halt {
             Halt::TooLong { number, .. } => format!("code cell {number} took too long"),
             Halt::Interrupted => "interrupted".into(),
             Halt::Lost(error) => error.what().to_owned(),
+            Halt::Differs(_) => "other outputs than the saved ones".into(),
         }
     }
 
@@ -69,6 +72,12 @@ impl Halt {
                 indented(source)
             ),
             Halt::Lost(error) => format!("error: {error}"),
+            Halt::Differs(cells) => format!(
+                "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new ones \
+                 are right, save them with `{} run NB --inplace`",
+                cells.join("\n  "),
+                epsilab::program::name(),
+            ),
         }
     }
 }

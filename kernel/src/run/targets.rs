@@ -7,12 +7,18 @@ use epsilab::{Error, ErrorKind, Result};
 /// Paths of the results, which never overwrite the source.
 #[derive(Debug)]
 pub struct Targets {
-    /// The folder of the source.
-    pub folder: PathBuf,
-    /// File name of the notebook.
-    pub name: String,
     pub notebook: PathBuf,
     pub page: PathBuf,
+}
+
+/// The folder of a notebook.
+///
+/// # Errors
+/// There is no notebook at `source`.
+pub fn folder_of(source: &Path) -> Result<PathBuf> {
+    let beside = source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
+    beside.canonicalize().map_err(|e| reading(&e))
 }
 
 impl Targets {
@@ -23,9 +29,6 @@ impl Targets {
     pub fn choose(source: &Path, out: Option<&Path>) -> Result<Self> {
         let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
         let real = source.canonicalize().map_err(|e| reading(&e))?;
-        let beside =
-            source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let folder = beside.canonicalize().map_err(|e| reading(&e))?;
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (to, notebook) = match out {
             None => (source.with_file_name(""), format!("{stem}.executed.ipynb")),
@@ -40,12 +43,7 @@ impl Targets {
             Error::io(format!("writing to {}", to.display()), &e)
                 .fix("name a folder of yours with `--out DIR`")
         })?;
-        let targets = Self {
-            folder,
-            name: format!("{stem}.ipynb"),
-            notebook: to.join(notebook),
-            page: to.join(format!("{stem}.html")),
-        };
+        let targets = Self { notebook: to.join(notebook), page: to.join(format!("{stem}.html")) };
         if targets.notebook.canonicalize().is_ok_and(|there| there == real) {
             return Err(Error::new(
                 ErrorKind::Setting,

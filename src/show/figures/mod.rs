@@ -46,7 +46,9 @@ pub use evaluation::{
     ClassAccuracy, ClassCount, ConfusionMatrix, Prediction, Predictions, class_accuracy,
     confusion_matrix, predictions, wilson_interval,
 };
-pub use grids::{GridCell, GridFigure, accuracy_heat_map, accuracy_lines};
+pub use grids::{
+    GridCell, GridFigure, GridSlices, accuracy_heat_map, accuracy_heat_maps, accuracy_lines,
+};
 pub use masks::{
     Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
     saliency_histograms, selection_log, signal_and_noise, tiles,

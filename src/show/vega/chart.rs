@@ -134,9 +134,18 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
                 "detail": { "field": "run" } },
         }));
     }
-    if panel.series.iter().any(|series| !series.errors.is_empty()) {
+    if panel.series.iter().any(|series| series.band) {
         layers.push(json!({
-            "transform": [{ "filter": "isValid(datum.low)" }],
+            "transform": [{ "filter": "datum.band" }],
+            "mark": { "type": "area", "clip": true, "line": false },
+            "encoding": { "x": x, "y": with_field(&y, "low"), "y2": { "field": "high" },
+                "color": colour, "detail": { "field": "run" },
+                "opacity": { "condition": { "param": pick, "value": 0.16 }, "value": 0.03 } },
+        }));
+    }
+    if panel.series.iter().any(|series| !series.errors.is_empty() && !series.band) {
+        layers.push(json!({
+            "transform": [{ "filter": "isValid(datum.low) && !datum.band" }],
             "mark": { "type": "rule", "strokeWidth": 1.25, "clip": true },
             "encoding": { "x": x, "y": with_field(&y, "low"), "y2": { "field": "high" },
                 "color": colour, "opacity": opacity(0.6) },
@@ -272,6 +281,10 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
             mark("broad", series.broad);
             mark("seen", is_seen && part != "raw");
             let at = series.points.iter().position(|p| p.0 == x && p.1 == y);
+            if series.band {
+                value["band"] = true.into();
+                (value["low"], value["high"]) = (rounded(y).into(), rounded(y).into());
+            }
             if let Some(error) = at.and_then(|at| series.errors.get(at)).filter(|e| **e > 0.0) {
                 value["low"] = rounded(y - error).into();
                 value["high"] = rounded(y + error).into();

@@ -2,12 +2,51 @@
 
 use super::hex;
 use crate::show::format::one_line;
-use crate::show::heat::{Heat, Sign};
+use crate::show::heat::{Heat, Sign, Slices};
 use crate::show::palette;
 use serde_json::{Value, json};
 
 /// Cells with their values, framed where they are marked. A tooltip names row and column.
 pub(in crate::show) fn body(heat: &Heat) -> Value {
+    view(heat, cells(heat))
+}
+
+/// One of several heat maps, chosen by a slider. They have the same rows and columns.
+pub(in crate::show) fn slices(slices: &Slices) -> Value {
+    let mut all = Vec::new();
+    for (number, (_, heat)) in slices.maps.iter().enumerate() {
+        for mut cell in cells(heat) {
+            cell["slice"] = number.into();
+            all.push(cell);
+        }
+    }
+    let Some((_, first)) = slices.maps.first() else {
+        return json!({ "data": { "values": [] }, "mark": "rect" });
+    };
+    let names: Vec<String> = slices.maps.iter().map(|(value, _)| slices.heading(value)).collect();
+    let mut body = view(first, all);
+    body["transform"] = json!([{ "filter": "datum.slice == slice" }]);
+    body["params"] = json!([
+        { "name": "slices", "value": names },
+        { "name": "slice", "value": 0, "bind": { "input": "range", "min": 0,
+            "max": names.len() - 1, "step": 1, "name": format!("{}: ", one_line(&slices.setting)) } },
+    ]);
+    let heading = json!({
+        "data": { "values": [{}] },
+        "transform": [{ "calculate": "slices[slice]", "as": "heading" }],
+        "mark": { "type": "text", "align": "right", "baseline": "bottom", "dy": -8, "fontSize": 13,
+            "fontWeight": "bold", "color": hex(palette::INK) },
+        "encoding": { "text": { "field": "heading" },
+            "x": { "value": "width" }, "y": { "value": 0 } },
+    });
+    if let Some(layers) = body["layer"].as_array_mut() {
+        layers.push(heading);
+    }
+    body
+}
+
+/// The data: an object for each cell.
+fn cells(heat: &Heat) -> Vec<Value> {
     let (rows, columns) = (names(&heat.rows), names(&heat.columns));
     let mut cells = Vec::new();
     for (row, values) in rows.iter().zip(&heat.cells) {
@@ -26,6 +65,12 @@ pub(in crate::show) fn body(heat: &Heat) -> Value {
             }));
         }
     }
+    cells
+}
+
+/// The heat map of this data, with the rows, columns and names of `heat`.
+fn view(heat: &Heat, cells: Vec<Value>) -> Value {
+    let (rows, columns) = (names(&heat.rows), names(&heat.columns));
     let has = |field: &str| cells.iter().any(|cell| cell[field] != "");
     let title = |name: &str, other: &str| match one_line(name) {
         name if name.is_empty() => other.to_owned(),

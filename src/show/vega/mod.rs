@@ -11,6 +11,7 @@ pub(super) mod heat;
 pub(super) mod histogram;
 #[cfg(test)]
 mod tests;
+pub(super) mod tiles;
 
 pub(super) use chart::chart;
 

@@ -1,10 +1,10 @@
 //! Checks of the specifications that need no Vega: data and encodings fit together, names are
 //! unique, nothing is loaded.
 
-use super::super::figures::{self, GridCell, GridFigure};
+use super::super::figures::{self, GridCell, GridFigure, GridSlices};
 use super::super::{Bundle, Chart, Panel, RunCurve, Series, run_bundle};
 use crate::engine::GradientNorms;
-use crate::mask::{RandomMask, Synflow};
+use crate::mask::{Dropping, RandomMask, SelectionLog, Selector, Synflow};
 use crate::nn::models;
 use crate::privacy::{Delta, Event};
 use serde_json::Value;
@@ -33,6 +33,15 @@ fn all() -> Vec<(&'static str, Bundle)> {
     let bars = bars.about(["seed 1".to_owned(), "seed 2".to_owned()]);
     let cells =
         [0.0, 0.5].map(|pre_prune| GridCell { pre_prune, drop: 0.0, accuracy: vec![0.9, 0.92] });
+    let slices = ["1", "8"].map(|epsilon| (epsilon.to_owned(), cells.to_vec())).to_vec();
+    let slices =
+        GridSlices { title: "g".into(), note: "n".into(), setting: "epsilon".into(), slices };
+    let band = Series::line("band", [(0.0, 1.0), (1.0, 2.0)]).band([0.1, 0.0]);
+    let mut log = SelectionLog::new(5);
+    let mut selector = Selector::new(None, Some(Dropping::random(0.5)), 5, [7; 32]);
+    for step in 0..4 {
+        log.record(step, &selector.next(model.network()).unwrap().unwrap());
+    }
     let grid = GridFigure { title: "g".into(), note: "n".into(), cells: cells.to_vec() };
     let norms = GradientNorms { norms: vec![0.1, 1.0, 10.0], clip: Some(2.0), private: true };
     vec![
@@ -41,6 +50,11 @@ fn all() -> Vec<(&'static str, Bundle)> {
         ("run", run_bundle("run", &curve, true)),
         ("odd", Chart::new("odd").panel(Panel::new("y").log().series(odd).series(bars)).bundle()),
         ("nothing", Chart::new("nothing").bundle()),
+        ("band", Chart::new("band").panel(Panel::new("y").series(band)).bundle()),
+        ("grids", figures::accuracy_heat_maps(&slices).unwrap().bundle()),
+        ("tiles", figures::tiles(&mask, &model).unwrap().bundle()),
+        ("mask", figures::tiles(&mask, None).unwrap().bundle()),
+        ("selections", figures::selection_log(&log).bundle()),
         ("kept", figures::kept(&other).bundle()),
         ("saliency", figures::saliency(&mask).unwrap().bundle()),
         ("overlap", figures::overlap(&[("a", &mask), ("a", &other)]).unwrap().bundle()),
@@ -145,4 +159,47 @@ fn the_slider_of_a_saliency_counts_zeros_and_starts_at_the_threshold() {
         .sum();
     let share = kept as f64 / total as f64;
     assert!((share - 0.3).abs() < 0.1, "at first the slider keeps {share}, the mask 0.3");
+}
+
+#[test]
+fn tiles_have_the_levels_of_the_drawing_and_places_inside_it() {
+    let of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let data = crate::data::glyphs_with(2, 0, 1).unwrap();
+    let model = models::papernot_cnn(&data).seed(1).build().unwrap();
+    let kept = &Synflow::keep(0.3).mask(&model).unwrap().tensors()[0].kept;
+    let spec = of("mask").vega_lite.unwrap();
+    let value = |name: &str| {
+        let all = spec["params"].as_array().unwrap();
+        all.iter().find(|parameter| parameter["name"] == name).unwrap()["value"].clone()
+    };
+    // 16 outputs across, 1 input down, kernels of 8 x 8.
+    let rows: Vec<String> = serde_json::from_value(value("tiles_0")).unwrap();
+    assert_eq!((rows.len(), rows[0].len()), (8, 128));
+    for (row, digits) in rows.iter().enumerate() {
+        for (column, digit) in digits.chars().enumerate() {
+            let index = (column / 8 * 8 + row) * 8 + column % 8;
+            assert_eq!(digit != '0', kept[index], "row {row}, column {column}");
+        }
+    }
+    let names: Vec<String> = serde_json::from_value(value("names")).unwrap();
+    assert_eq!((names[0].as_str(), names.last().unwrap().as_str()), ("dropped", "kept"));
+    for (spec, name) in [(&spec, "across_0"), (&spec, "down_0")] {
+        let all = spec["params"].as_array().unwrap();
+        let value = &all.iter().find(|parameter| parameter["name"] == name).unwrap()["value"];
+        let ends: Vec<(f64, f64)> = serde_json::from_value(value.clone()).unwrap();
+        let side = if name == "across_0" { "width" } else { "height" };
+        assert_eq!(spec["concat"][0][side].as_f64(), Some(ends.last().unwrap().1));
+        assert!(ends.windows(2).all(|w| w[0].1 <= w[1].0), "{ends:?}");
+    }
+}
+
+#[test]
+fn a_slider_chooses_among_heat_maps_of_the_same_cells() {
+    let of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+    let spec = of("grids").vega_lite.unwrap();
+    let rows = spec["data"]["values"].as_array().unwrap();
+    let in_slice = |slice: u64| rows.iter().filter(|row| row["slice"] == slice).count();
+    assert_eq!((rows.len(), in_slice(0), in_slice(1)), (4, 2, 2));
+    assert_eq!(spec["params"][0]["value"], serde_json::json!(["epsilon 1", "epsilon 8"]));
+    assert_eq!(spec["params"][1]["bind"]["max"], 1);
 }

@@ -1,9 +1,9 @@
 //! A grid of accuracies as a heat map.
 
 use super::stats::{MARKED, Seeds, above, pooled};
-use super::{GridCell, GridFigure};
+use super::{GridCell, GridFigure, GridSlices};
 use crate::Result;
-use crate::show::heat::{Heat, HeatCell, Sign};
+use crate::show::heat::{Heat, HeatCell, Sign, Slices};
 use crate::show::page::{Head, Page};
 use crate::show::{Coverage, Figure, Table, format, vega};
 
@@ -20,53 +20,112 @@ use crate::show::{Coverage, Figure, Table, format, vega};
 /// cells of the same rates.
 pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     grid.check()?;
-    let prune = grid.rates(|cell| cell.pre_prune);
-    let mut drop = grid.rates(|cell| cell.drop);
-    drop.reverse();
-    let all: Vec<Seeds> = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect();
-    let base = grid.cell(0.0, 0.0).map(|cell| Seeds::of(&cell.accuracy));
-    let scale = Scale::new(&all);
-    let mut table = Table::new(["pre-pruning", "dropping", "accuracy", "seeds", "from (0, 0)"]);
-    let mut compared = 0;
-    let mut cells = Vec::new();
-    for &drop in &drop {
-        let mut row = Vec::new();
-        for &prune in &prune {
-            let Some(cell) = grid.cell(prune, drop) else {
-                row.push(HeatCell::default());
-                continue;
-            };
-            let seeds = Seeds::of(&cell.accuracy);
-            let is_base = prune == 0.0 && drop == 0.0;
-            let errors = base.as_ref().filter(|_| !is_base);
-            let errors = errors.and_then(|base| above(&seeds, base, &all));
-            compared += usize::from(errors.is_some());
-            let sign = match errors {
-                Some(errors) if errors > MARKED => Sign::Above,
-                Some(errors) if errors < -MARKED => Sign::Below,
-                _ => Sign::None,
-            };
-            table = table.row(line(cell, &seeds, errors));
-            row.push(heat_cell(&seeds, &scale, sign));
-        }
-        cells.push(row);
+    let (prune, drop) = (grid.rates(|cell| cell.pre_prune), grid.rates(|cell| cell.drop));
+    let all = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();
+    let map = Map::new(grid, (&prune, &drop), &Scale::new(&all));
+    let mut table = Table::new(COLUMNS);
+    for row in map.rows {
+        table = table.row(row);
     }
-    let percent = |rates: &[f64]| rates.iter().map(|&rate| super::percent(rate)).collect();
-    let heat = Heat {
-        rows: percent(&drop),
-        columns: percent(&prune),
-        row_name: "gradient-dropping rate".into(),
-        column_name: "pre-pruning rate".into(),
-        cells,
+    let head = head(&grid.title, &grid.note).note(marks(map.compared));
+    let mut page = Page::new(map.heat.width(), head);
+    let bottom = map.heat.draw(&mut page);
+    let body = vega::heat::body(&map.heat);
+    Ok(page.finish_interactive(bottom, table, body))
+}
+
+/// Heat maps as [`accuracy_heat_map`] for several values of a further setting, such as epsilon, side
+/// by side and with the same shades. The interactive format shows one of them at a time, which a
+/// slider chooses. In each map, cells are compared with the cell without sparsity of that map.
+///
+/// # Errors
+/// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.
+pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
+    let slices = grids.grids()?;
+    let rates = |of: fn(&GridCell) -> f64| {
+        let mut rates: Vec<f64> = slices.iter().flat_map(|(_, grid)| grid.rates(of)).collect();
+        rates.sort_by(f64::total_cmp);
+        rates.dedup();
+        rates
     };
-    let head = Head::new(if grid.title.is_empty() { "Accuracy" } else { &grid.title })
-        .note(&grid.note)
+    let (prune, drop) = (rates(|cell| cell.pre_prune), rates(|cell| cell.drop));
+    let cells = slices.iter().flat_map(|(_, grid)| &grid.cells);
+    let all = cells.map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();
+    let scale = Scale::new(&all);
+    let setting = grids.setting.as_str();
+    let mut table = Table::new(std::iter::once(setting).chain(COLUMNS));
+    let mut maps = Vec::new();
+    let mut compared = 0;
+    for (value, grid) in &slices {
+        let map = Map::new(grid, (&prune, &drop), &scale);
+        compared += map.compared;
+        for row in map.rows {
+            table = table.row(std::iter::once(value.clone()).chain(row));
+        }
+        maps.push((value.clone(), map.heat));
+    }
+    let maps = Slices { setting: setting.to_owned(), maps };
+    let mut page = Page::new(maps.width(), head(&grids.title, &grids.note).note(marks(compared)));
+    let bottom = maps.draw(&mut page);
+    Ok(page.finish_interactive(bottom, table, vega::heat::slices(&maps)))
+}
+
+const COLUMNS: [&str; 5] = ["pre-pruning", "dropping", "accuracy", "seeds", "from (0, 0)"];
+
+fn head(title: &str, note: &str) -> Head {
+    Head::new(if title.is_empty() { "Accuracy" } else { title })
+        .note(note)
         .coverage(Coverage::TestPart)
         .note("Mean test accuracy ± standard deviation over seeds, in percent.")
-        .note(marks(compared));
-    let mut page = Page::new(heat.width(), head);
-    let bottom = heat.draw(&mut page);
-    Ok(page.finish_interactive(bottom, table, vega::heat::body(&heat)))
+}
+
+/// One heat map with the rows of its table.
+struct Map {
+    heat: Heat,
+    rows: Vec<[String; 5]>,
+    /// Number of cells that were compared with the cell without sparsity.
+    compared: usize,
+}
+
+impl Map {
+    /// The map with a column for each pre-pruning rate and a row for each dropping rate (both
+    /// ascending), shaded by `scale`.
+    fn new(grid: &GridFigure, (prune, drop): (&[f64], &[f64]), scale: &Scale) -> Self {
+        let all: Vec<Seeds> = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect();
+        let base = grid.cell(0.0, 0.0).map(|cell| Seeds::of(&cell.accuracy));
+        let (mut cells, mut rows, mut compared) = (Vec::new(), Vec::new(), 0);
+        for &drop in drop.iter().rev() {
+            let mut row = Vec::new();
+            for &prune in prune {
+                let Some(cell) = grid.cell(prune, drop) else {
+                    row.push(HeatCell::default());
+                    continue;
+                };
+                let seeds = Seeds::of(&cell.accuracy);
+                let is_base = prune == 0.0 && drop == 0.0;
+                let errors = base.as_ref().filter(|_| !is_base);
+                let errors = errors.and_then(|base| above(&seeds, base, &all));
+                compared += usize::from(errors.is_some());
+                let sign = match errors {
+                    Some(errors) if errors > MARKED => Sign::Above,
+                    Some(errors) if errors < -MARKED => Sign::Below,
+                    _ => Sign::None,
+                };
+                rows.push(line(cell, &seeds, errors));
+                row.push(heat_cell(&seeds, scale, sign));
+            }
+            cells.push(row);
+        }
+        let percent = |rate: &f64| super::percent(*rate);
+        let heat = Heat {
+            rows: drop.iter().rev().map(percent).collect(),
+            columns: prune.iter().map(percent).collect(),
+            row_name: "gradient-dropping rate".into(),
+            column_name: "pre-pruning rate".into(),
+            cells,
+        };
+        Self { heat, rows, compared }
+    }
 }
 
 /// Explanation of the marks. It states no expected number of false marks: with few degrees of

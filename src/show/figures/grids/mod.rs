@@ -10,7 +10,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use heat_map::accuracy_heat_map;
+pub use heat_map::{accuracy_heat_map, accuracy_heat_maps};
 pub use lines::accuracy_lines;
 pub(super) use stats::Seeds;
 
@@ -49,6 +49,41 @@ pub struct GridFigure {
     pub note: String,
     /// One cell per setting, in any order; not every pair of rates needs one.
     pub cells: Vec<GridCell>,
+}
+
+/// The content of [`accuracy_heat_maps`]: grids of the same rates at several values of a setting.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GridSlices {
+    /// Title.
+    pub title: String,
+    /// Note under the title, as of a [`GridFigure`].
+    pub note: String,
+    /// Name of the setting that differs: `epsilon`.
+    pub setting: String,
+    /// Values of the setting and their cells, in the order of the slider.
+    pub slices: Vec<(String, Vec<GridCell>)>,
+}
+
+impl GridSlices {
+    /// The checked grids by value.
+    fn grids(&self) -> Result<Vec<(String, GridFigure)>> {
+        if self.slices.is_empty() {
+            let why = "there is nothing to draw";
+            return Err(Error::setting("slices of a grid", 0, why));
+        }
+        let mut grids: Vec<(String, GridFigure)> = Vec::new();
+        for (value, cells) in &self.slices {
+            let grid = GridFigure { cells: cells.clone(), ..GridFigure::default() };
+            grid.check()?;
+            if grids.iter().any(|(other, _)| other == value) {
+                let what = format!("{} {value}", self.setting);
+                return Err(Error::setting("slices of a grid", what, "the grid has it twice")
+                    .fix("put all cells of a value into one slice"));
+            }
+            grids.push((value.clone(), grid));
+        }
+        Ok(grids)
+    }
 }
 
 impl GridFigure {

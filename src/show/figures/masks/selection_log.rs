@@ -7,7 +7,7 @@ use crate::show::page::{Head, Page, panels};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area, Scene};
 use crate::show::tiles::{draw, intervals};
-use crate::show::{Figure, Table, font, format};
+use crate::show::{Figure, Table, font, format, vega};
 
 /// Maximum number of tiles.
 const MOST_TILES: usize = 8192;
@@ -57,10 +57,49 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
     let height = |map: &Vec<Vec<u8>>| HEAD + high(map) * map.len() as f64 + AXIS;
     let heights: Vec<f64> = maps.iter().map(height).collect();
     let (areas, bottom) = panels((MARGIN, page.top + 4.0), page.room(), columns, &heights);
+    let mut interactive = Vec::new();
     for ((area, map), &i) in areas.iter().zip(&maps).zip(&shown) {
         panel(&mut page.scene, *area, room, map, &interesting[i], touched);
+        interactive.push(tiles(map, room, &interesting[i], touched));
     }
-    page.finish(bottom, table(&tensors, &touched.recorded))
+    let body = vega::tiles::body(&interactive, &meanings(), columns);
+    page.finish_interactive(bottom, table(&tensors, &touched.recorded), body)
+}
+
+/// Colour and name of each level.
+fn meanings() -> Vec<(Rgb, String)> {
+    let name = |level: u8| match level {
+        0 => "never selected".to_owned(),
+        level => format!("selected in about {} % of the steps", u32::from(level) * 10),
+    };
+    let levels = (0..LEVELS).map(|level| (colour(level), name(level)));
+    levels.chain([(palette::GRID, "not recorded".to_owned())]).collect()
+}
+
+/// The panel of the interactive format.
+fn tiles(
+    map: &[Vec<u8>],
+    room: f64,
+    (tensor, name): &Named<'_>,
+    touched: &SelectionLog,
+) -> vega::tiles::Tiles {
+    let (times, rows) = (map.first().map_or(1, Vec::len), map.len());
+    let part = |count: u64, of: usize, place: &str| {
+        format!(
+            "(floor({place} * {count} / {of}) + 1) + ' to ' + floor(({place} + 1) * {count} / {of})"
+        )
+    };
+    vega::tiles::Tiles {
+        title: name.clone(),
+        about: vec![remark(tensor, &touched.recorded)],
+        levels: map.to_vec(),
+        across: intervals(0.0, wide(room, times), times, 1, 0.0),
+        down: intervals(0.0, high(map), rows, 1, 0.0),
+        tooltip: vec![
+            ("steps".to_owned(), part(touched.steps, times, "datum.column")),
+            ("coordinates".to_owned(), part(tensor.coordinates as u64, rows, "datum.row")),
+        ],
+    }
 }
 
 /// A tensor's record with its display name.
@@ -110,6 +149,18 @@ fn high(map: &[Vec<u8>]) -> f64 {
     }
 }
 
+/// Width of a column, in whole units, so that adjacent tiles leave no seam.
+fn wide(room: f64, times: usize) -> f64 {
+    (room / times as f64).floor().clamp(1.0, 150.0)
+}
+
+/// What stands below the name of a tensor.
+fn remark(tensor: &SelectionLogTensor, recorded: &[u64]) -> String {
+    let (mean, low, most) = numbers(tensor, recorded);
+    let percent = format::percent;
+    format!("{} selected; by bin {} to {}", percent(mean), percent(low), percent(most))
+}
+
 fn panel(
     scene: &mut Scene,
     area: Area,
@@ -125,17 +176,11 @@ fn panel(
     let name = font::fit(name, SMALL + 0.5, true, free);
     scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
     scene.text((area.right, y), count, text_style(SMALL, false, palette::MUTED, Align::Right));
-    let (mean, low, most) = numbers(tensor, recorded);
-    let percent = format::percent;
-    let remark =
-        format!("{} selected; by bin {} to {}", percent(mean), percent(low), percent(most));
-    let remark = font::fit(&remark, SMALL - 1.0, false, area.width());
+    let remark = font::fit(&remark(tensor, recorded), SMALL - 1.0, false, area.width());
     let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
     scene.text((area.left, y + 15.0), remark, muted);
     let times = map.first().map_or(1, Vec::len);
-    // Whole units, so that adjacent tiles leave no seam.
-    let wide = (room / times as f64).floor().clamp(1.0, 150.0);
-    let across = intervals(area.left.round(), wide, times, 1, 0.0);
+    let across = intervals(area.left.round(), wide(room, times), times, 1, 0.0);
     let down = intervals((area.top + HEAD - 4.0).round(), high(map), map.len(), 1, 0.0);
     let colours: Vec<Rgb> = (0..LEVELS).map(colour).chain([palette::GRID]).collect();
     draw(scene, map, &colours, &across, &down);

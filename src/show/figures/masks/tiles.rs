@@ -12,7 +12,7 @@ use crate::show::page::{Head, Page, panels};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area, Scene};
 use crate::show::tiles::{Interval, draw, intervals};
-use crate::show::{Coverage, Figure, Table, font, format};
+use crate::show::{Coverage, Figure, Table, font, format, vega};
 
 /// Maximum number of tiles, for an SVG of about 150 kB.
 const MOST_TILES: usize = 7000;
@@ -77,11 +77,36 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
         shown.iter().map(|&i| TileLayout::new(&mask.tensors()[i].shape, room, budget)).collect();
     let heights: Vec<f64> = laid.iter().map(|laid| HEAD + laid.size(1)).collect();
     let (areas, bottom) = panels((MARGIN, page.top + 4.0), page.room(), columns, &heights);
+    let mut interactive = Vec::new();
     for ((area, laid), &i) in areas.iter().zip(&laid).zip(&shown) {
         let tensor = &mask.tensors()[i];
-        panel(&mut page.scene, *area, laid, (tensor, &names[i]), of(tensor));
+        let levels = levels(laid, tensor, of(tensor));
+        panel(&mut page.scene, *area, laid, (tensor, &names[i]), &levels);
+        interactive.push(vega::tiles::Tiles {
+            title: names[i].clone(),
+            about: remarks(laid, tensor).to_vec(),
+            across: laid.intervals(0, 0.0),
+            down: laid.intervals(1, 0.0),
+            tooltip: laid.tooltip(),
+            levels,
+        });
     }
-    Ok(page.finish(bottom, table(mask, of)))
+    let body = vega::tiles::body(&interactive, &meanings(model.is_some()), columns);
+    Ok(page.finish_interactive(bottom, table(mask, of), body))
+}
+
+/// Colour and name of each level.
+fn meanings(has_weights: bool) -> Vec<(Rgb, String)> {
+    let name = |level: u8| match (has_weights, level) {
+        (false, LEVELS) => "kept".to_owned(),
+        (false, _) => String::new(),
+        (true, level) => {
+            let percent = |level: u8| u32::from(level) * 100 / u32::from(LEVELS);
+            format!("kept, weight {} to {} % of largest", percent(level - 1), percent(level))
+        }
+    };
+    let kept = (1..=LEVELS).map(|level| (colour(level), name(level)));
+    std::iter::once((DROPPED, "dropped".to_owned())).chain(kept).collect()
 }
 
 fn colour(level: u8) -> Rgb {
@@ -176,6 +201,23 @@ impl TileLayout {
         (group * high + inner_row) * wide + inner_column
     }
 
+    /// Names and expressions of the place of a tile: output, input and place in the kernel, counted
+    /// from 0.
+    fn tooltip(&self) -> Vec<(String, String)> {
+        let [wide, high] = self.each;
+        let [first, second] = self.names.map(|name| name.trim_end_matches('s'));
+        let (across, down) = if self.transposed { (first, second) } else { (second, first) };
+        let mut lines = vec![
+            (down.to_owned(), format!("floor(datum.row / {high})")),
+            (across.to_owned(), format!("floor(datum.column / {wide})")),
+        ];
+        if wide * high > 1 {
+            let place = format!("(datum.row % {high}) + ', ' + (datum.column % {wide})");
+            lines.push(("row, column of the kernel".to_owned(), place));
+        }
+        lines
+    }
+
     fn intervals(&self, axis: usize, start: f64) -> Vec<Interval> {
         intervals(start, self.side, self.drawn[axis], self.each[axis], self.gap)
     }
@@ -186,7 +228,7 @@ fn panel(
     area: Area,
     laid: &TileLayout,
     (tensor, name): (&MaskTensor, &str),
-    values: Option<&[f32]>,
+    levels: &[Vec<u8>],
 ) {
     let y = area.top + 7.0;
     let shape = shape(&tensor.shape);
@@ -195,14 +237,24 @@ fn panel(
     scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
     scene.text((area.right, y), shape, text_style(SMALL, false, palette::MUTED, Align::Right));
     let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
-    for (i, remark) in
-        [format!("{} kept", percent(tensor.density())), laid.axes_text()].iter().enumerate()
-    {
+    for (i, remark) in remarks(laid, tensor).iter().enumerate() {
         let remark = font::fit(remark, SMALL - 1.0, false, area.width());
         scene.text((area.left, y + 15.0 * (i + 1) as f64), remark, muted);
     }
     let across = laid.intervals(0, area.left.round());
     let down = laid.intervals(1, (area.top + HEAD - 4.0).round());
+    let mut colours: Vec<Rgb> = vec![DROPPED];
+    colours.extend((1..=LEVELS).map(colour));
+    draw(scene, levels, &colours, &across, &down);
+}
+
+/// What stands below the name of a tensor.
+fn remarks(laid: &TileLayout, tensor: &MaskTensor) -> [String; 2] {
+    [format!("{} kept", percent(tensor.density())), laid.axes_text()]
+}
+
+/// The level of each tile: 0 if it is dropped, else by the magnitude of the weight.
+fn levels(laid: &TileLayout, tensor: &MaskTensor, values: Option<&[f32]>) -> Vec<Vec<u8>> {
     let largest = values.map(|values| {
         let kept = values.iter().zip(&tensor.kept).filter(|(_, kept)| **kept);
         kept.map(|(v, _)| v.abs()).filter(|v| v.is_finite()).fold(0.0, f32::max)
@@ -215,12 +267,8 @@ fn panel(
             ((share * f32::from(LEVELS)).ceil() as u8).clamp(1, LEVELS)
         }
     };
-    let levels: Vec<Vec<u8>> = (0..down.len())
-        .map(|row| (0..across.len()).map(|column| level(laid.index(row, column))).collect())
-        .collect();
-    let mut colours: Vec<Rgb> = vec![DROPPED];
-    colours.extend((1..=LEVELS).map(colour));
-    draw(scene, &levels, &colours, &across, &down);
+    let [wide, high] = [0, 1].map(|axis| laid.drawn[axis] * laid.each[axis]);
+    (0..high).map(|row| (0..wide).map(|column| level(laid.index(row, column))).collect()).collect()
 }
 
 fn table<'a>(mask: &Mask, values: impl Fn(&MaskTensor) -> Option<&'a [f32]>) -> Table {

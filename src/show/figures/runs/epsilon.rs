@@ -65,7 +65,7 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 }
 
 /// Mean accuracy over the target epsilon (or the epsilon that was spent, without a target), a line
-/// for each series. Error bars are one standard deviation over the runs at the same epsilon.
+/// for each series. Its band is one standard deviation over the runs at the same epsilon.
 ///
 /// # Guarantee
 /// As [`pareto`].
@@ -101,15 +101,15 @@ pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
                 format::count(same.len()),
             ]);
         }
-        lines.push(Series::line(name, means).errors(deviations));
+        lines.push(Series::line(name, means).band(deviations));
     }
     let panel = as_methods(lines, &names).into_iter().fold(base(points), Panel::series);
-    let bars = match repeated {
-        true => "Means over runs with the same target; bars: one standard deviation. ",
+    let bands = match repeated {
+        true => "Means over runs with the same target; bands: ± one standard deviation. ",
         false => "",
     };
     let title = "Test accuracy over epsilon";
-    Ok(chart(title.into(), points, panel).note(format!("{bars}{CHOOSING}")).details(table.text()))
+    Ok(chart(title.into(), points, panel).note(format!("{bands}{CHOOSING}")).details(table.text()))
 }
 
 /// The runs with a positive epsilon and an accuracy, by epsilon.

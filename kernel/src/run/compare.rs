@@ -1,0 +1,315 @@
+//! Compares the outputs of a run with those that are saved in the notebook.
+//!
+//! Pictures are not compared: each has a text with the same values. Tags of a cell say how its texts
+//! are compared:
+//!
+//! | tag | tolerance |
+//! |---|---|
+//! | none | `exact`: equal, but the last digit of a number may differ by one |
+//! | `noisy-output` | `noisy`: words are equal, percentages differ by at most 15 points, other numbers may be any |
+//! | `ignore-output` | `ignored`: only the kinds of outputs are compared |
+//!
+//! Durations, numbers of threads, paths, rules of tables and curves of block characters are never
+//! compared. With another profile than the saved one, only the kinds of outputs are compared.
+
+use epsilab::show::Coverage;
+use serde_json::Value;
+
+use super::notebook::{Notebook, text_of};
+
+/// Maximum difference of two percentages of a noisy output, in points.
+const POINTS: f64 = 15.0;
+/// Units of durations.
+const DURATIONS: [&str; 8] = ["ns", "µs", "ms", "s", "min", "h", "seconds", "minutes"];
+
+/// How the texts of a cell are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tolerance {
+    Exact,
+    Noisy,
+    Ignored,
+}
+
+impl Tolerance {
+    fn of(notebook: &Notebook, cell: usize) -> Self {
+        match () {
+            () if notebook.has_tag(cell, "ignore-output") => Self::Ignored,
+            () if notebook.has_tag(cell, "noisy-output") => Self::Noisy,
+            () => Self::Exact,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Noisy => "noisy",
+            Self::Ignored => "ignored",
+        }
+    }
+}
+
+/// What differs, a text for each cell. `texts`: whether texts are compared, or only the kinds of
+/// outputs.
+pub fn differences(saved: &Notebook, fresh: &Notebook, texts: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, (cell, source)) in fresh.code().into_iter().enumerate() {
+        let (before, after) = (outputs(saved, cell), outputs(fresh, cell));
+        let tolerance = Tolerance::of(fresh, cell);
+        if let Some(what) = difference(&before, &after, if texts { Some(tolerance) } else { None })
+        {
+            let line = source.lines().next().unwrap_or_default();
+            found.push(format!("cell {} ({line}): {what}", number + 1));
+        }
+    }
+    found
+}
+
+/// An output as far as it is compared.
+#[derive(Debug)]
+struct Output {
+    /// `text`, `error`, or `display` with its coverage and whether it has a picture.
+    kind: String,
+    text: String,
+}
+
+fn outputs(notebook: &Notebook, cell: usize) -> Vec<Output> {
+    let all = notebook.json()["cells"][cell]["outputs"].as_array();
+    all.into_iter().flatten().filter_map(Output::of).collect()
+}
+
+impl Output {
+    /// `None` for standard error, which has warnings and progress.
+    fn of(output: &Value) -> Option<Self> {
+        let (kind, text) = match output["output_type"].as_str()? {
+            "stream" if output["name"] == "stderr" => return None,
+            "stream" => ("text".to_owned(), text_of(&output["text"])),
+            "error" => {
+                let (name, value) = (text_of(&output["ename"]), text_of(&output["evalue"]));
+                ("error".to_owned(), format!("{name}: {value}"))
+            }
+            _ => {
+                let data = output["data"].as_object()?;
+                let has_picture = data.keys().any(|mime| mime.starts_with("image/"));
+                let coverage = Coverage::of_metadata(&output["metadata"]).name();
+                let kind = if has_picture { "picture" } else { "value" };
+                (format!("{kind} ({coverage})"), text_of(&data["text/plain"]))
+            }
+        };
+        Some(Self { kind, text })
+    }
+}
+
+fn difference(before: &[Output], after: &[Output], tolerance: Option<Tolerance>) -> Option<String> {
+    let kinds = |outputs: &[Output]| {
+        let kinds: Vec<&str> = outputs.iter().map(|output| output.kind.as_str()).collect();
+        if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
+    };
+    if kinds(before) != kinds(after) {
+        return Some(format!("saved: {}; now: {}", kinds(before), kinds(after)));
+    }
+    let tolerance = tolerance.filter(|tolerance| *tolerance != Tolerance::Ignored)?;
+    before.iter().zip(after).find_map(|(before, after)| {
+        let (old, new) = first_difference(&before.text, &after.text, tolerance)?;
+        Some(format!("saved: {old}; now: {new} (tolerance: {})", tolerance.name()))
+    })
+}
+
+/// The first words that differ by more than the tolerance, with the words around them.
+fn first_difference(before: &str, after: &str, tolerance: Tolerance) -> Option<(String, String)> {
+    let (old, new) = (words(before), words(after));
+    let differs = (0..old.len().max(new.len())).find(|&at| match (old.get(at), new.get(at)) {
+        (Some(&a), Some(&b)) => {
+            let next = old.get(at + 1).copied().unwrap_or_default();
+            !agree(a, b, next, tolerance)
+        }
+        _ => true,
+    })?;
+    let around = |words: &[&str]| {
+        let from = differs.saturating_sub(3).min(words.len());
+        let part = words[from..words.len().min(differs + 3)].join(" ");
+        if part.is_empty() { "(end)".to_owned() } else { format!("\"{part}\"") }
+    };
+    Some((around(&old), around(&new)))
+}
+
+/// The words without rules of tables and without curves of block characters.
+fn words(text: &str) -> Vec<&str> {
+    let is_drawn = |word: &&str| word.chars().all(|c| c == '─' || ('▁'..='█').contains(&c));
+    text.split_whitespace().filter(|word| !is_drawn(word)).collect()
+}
+
+/// Whether two words agree; `next` follows the saved one.
+fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
+    if a == b {
+        return true;
+    }
+    if [a, b].iter().all(|word| DURATIONS.contains(&bare(word))) {
+        return true;
+    }
+    let is_path = |word: &str| word.trim_start_matches(['"', '(', '`']).starts_with('/');
+    if is_path(a) && is_path(b) {
+        return true;
+    }
+    let ((head_a, x, tail_a), (head_b, y, tail_b)) = match (number(a), number(b)) {
+        (Some(a), Some(b)) => (a, b),
+        // A dash or infinity in the place of a number.
+        _ => return tolerance == Tolerance::Noisy && is_value(a) && is_value(b),
+    };
+    let unit = |tail: &str| bare(tail).to_owned();
+    let unit_a = if unit(tail_a).is_empty() { bare(next).to_owned() } else { unit(tail_a) };
+    if DURATIONS.contains(&unit_a.as_str()) || unit_a == "threads" {
+        return head_a == head_b;
+    }
+    if (head_a, tail_a) != (head_b, tail_b) {
+        return false;
+    }
+    let (Some((x, step)), Some((y, _))) = (value(x), value(y)) else { return false };
+    match tolerance {
+        Tolerance::Exact => (x - y).abs() <= 1.01 * step,
+        Tolerance::Noisy if unit_a == "%" => (x - y).abs() <= POINTS,
+        Tolerance::Noisy | Tolerance::Ignored => true,
+    }
+}
+
+/// A word without brackets and punctuation at its ends.
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c: char| ",;:.()[]{}\"'`".contains(c))
+}
+
+/// Whether a word stands for a number.
+fn is_value(word: &str) -> bool {
+    number(word).is_some() || matches!(bare(word), "-" | "∞" | "inf" | "NaN" | "none")
+}
+
+/// A word split into what stands before its number, the number, and what stands after it.
+fn number(word: &str) -> Option<(&str, &str, &str)> {
+    let start = word.find(|c: char| c.is_ascii_digit())?;
+    let is_sign = |c: char| c == '-' || c == '+';
+    let start = if word[..start].ends_with(is_sign) { start - 1 } else { start };
+    let rest = &word[start..];
+    let mut end = 0;
+    for (at, c) in rest.char_indices() {
+        let before = rest[..at].chars().next_back();
+        let after = rest[at + c.len_utf8()..].chars().next();
+        let digit_after = after.is_some_and(|c| c.is_ascii_digit());
+        let fits = match c {
+            '0'..='9' => true,
+            '.' | ',' => before.is_some_and(|c| c.is_ascii_digit()) && digit_after,
+            'e' => {
+                before.is_some_and(|c| c.is_ascii_digit())
+                    && (digit_after || after.is_some_and(is_sign))
+            }
+            '-' | '+' => (at == 0 || before == Some('e')) && digit_after,
+            _ => false,
+        };
+        if !fits {
+            break;
+        }
+        end = at + c.len_utf8();
+    }
+    Some((&word[..start], &rest[..end], &rest[end..])).filter(|(_, number, _)| !number.is_empty())
+}
+
+/// The value of a number and that of a one in its last digit.
+fn value(number: &str) -> Option<(f64, f64)> {
+    let plain = number.replace(',', "");
+    let value = plain.parse().ok()?;
+    let (digits, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
+    let decimals = digits.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
+    let exponent: i32 = exponent.parse().ok()?;
+    Some((value, 10f64.powi(exponent - decimals)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(before: &str, after: &str, exact: bool, noisy: bool) {
+        for (tolerance, expected) in [(Tolerance::Exact, exact), (Tolerance::Noisy, noisy)] {
+            let found = first_difference(before, after, tolerance);
+            assert_eq!(found.is_none(), expected, "{tolerance:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_number_has_its_tolerance() {
+        check("epsilon 2.382 (pld)", "epsilon 2.383 (pld)", true, true);
+        check("epsilon 2.382 (pld)", "epsilon 2.384 (pld)", false, true);
+        check("epsilon 2.382 (pld)", "epsilon 2.382 (rdp)", false, false);
+        check("noise 1.4e-7,", "noise 1.5e-7,", true, true);
+        check("noise 1.4e-7,", "noise 1.4e-6,", false, true);
+        check("12,000 examples", "12,001 examples", true, true);
+        check("12,000 examples", "12,010 examples", false, true);
+        check("accuracy 96.5 %", "accuracy 90.1 %", false, true);
+        check("accuracy 96.5 %", "accuracy 80.1 %", false, false);
+        check("96.5% right", "90.1% right", false, true);
+        check("96.5% right", "50.1% right", false, false);
+        check("a -3 b", "a 3 b", false, true);
+        check("none left", "3 left", false, true);
+        check("16x14x14", "16x14x15", false, false);
+    }
+
+    #[test]
+    fn durations_paths_threads_and_drawn_lines_are_not_compared() {
+        check("94 of 94 in 3.3 s", "94 of 94 in 12 s", true, true);
+        check("in 3.3 s", "in 450 ms", true, true);
+        check("took 3.3s, done", "took 450ms, done", true, true);
+        check("cpu, 2 threads", "cpu, 16 threads", true, true);
+        check("ledger /tmp/a/ledger: none", "ledger /home/b: none", true, true);
+        check("loss ▁▂▃ 3\n──── ──", "loss ▁█ 3\n────", true, true);
+        check("3 steps", "5 steps", false, true);
+    }
+
+    #[test]
+    fn words_that_are_missing_or_new_are_found() {
+        check("a b", "a b c", false, false);
+        check("a b c", "a b", false, false);
+        check("consistent", "refuted", false, false);
+        let (old, new) = first_difference("one two three four", "one two tree", Tolerance::Exact)
+            .expect("they differ");
+        assert_eq!((old.as_str(), new.as_str()), ("\"one two three four\"", "\"one two tree\""));
+    }
+
+    fn notebook(tags: &[&str], outputs: Value) -> Notebook {
+        Notebook::of(json!({ "nbformat": 4, "metadata": {}, "cells": [
+            { "cell_type": "markdown", "source": "prose" },
+            { "cell_type": "code", "source": "f()\ng()", "metadata": { "tags": tags },
+              "outputs": outputs },
+        ] }))
+    }
+
+    fn shown(text: &str, coverage: &str, picture: bool) -> Value {
+        let mut data = json!({ "text/plain": [text] });
+        if picture {
+            data["image/png"] = "AQI=".into();
+        }
+        json!({ "output_type": "display_data", "data": data,
+            "metadata": { "epsilab": { "coverage": coverage } } })
+    }
+
+    #[test]
+    fn tags_choose_the_tolerance_and_kinds_are_always_compared() {
+        let saved = |tags: &[&str]| notebook(tags, json!([shown("epsilon 3", "public", true)]));
+        let other = |tags: &[&str]| notebook(tags, json!([shown("epsilon 9", "public", true)]));
+        let count = |tags: &[&str], texts| differences(&saved(tags), &other(tags), texts).len();
+        assert_eq!((count(&[], true), count(&[], false)), (1, 0));
+        assert_eq!((count(&["noisy-output"], true), count(&["ignore-output"], true)), (0, 0));
+        let found = differences(&saved(&[]), &other(&[]), true);
+        assert!(found[0].starts_with("cell 1 (f()): saved: \"epsilon 3\""), "{found:?}");
+        for changed in [
+            json!([]),
+            json!([shown("epsilon 3", "covered", true)]),
+            json!([shown("epsilon 3", "public", false)]),
+            json!([{ "output_type": "stream", "name": "stdout", "text": "epsilon 3" }]),
+        ] {
+            let fresh = notebook(&["ignore-output"], changed);
+            assert_eq!(differences(&saved(&["ignore-output"]), &fresh, false).len(), 1);
+        }
+        let progress = json!({ "output_type": "stream", "name": "stderr", "text": "step 3" });
+        let fresh = notebook(&[], json!([progress, shown("epsilon 3", "public", true)]));
+        assert!(differences(&saved(&[]), &fresh, true).is_empty());
+    }
+}

@@ -1,0 +1,103 @@
+//! The colours of a picture as a palette, which makes PNG files a third as large.
+
+use super::palette::Rgb;
+use std::collections::HashMap;
+
+/// Maximum difference of a channel between a pixel and its colour in the palette. Only blends at the
+/// edges of lines and letters are changed: frequent colours are in the palette themselves.
+const TOLERANCE: u8 = 10;
+/// Pixels that must have a colour before it is kept exactly.
+const FREQUENT: usize = 64;
+
+/// A palette of at most 256 colours and the index of each pixel.
+pub(super) struct Indexed {
+    pub palette: Vec<Rgb>,
+    pub pixels: Vec<u8>,
+}
+
+impl Indexed {
+    /// The palette of a picture (red, green and blue for each pixel); `None` if it needs more than
+    /// 256 colours, as photographs do.
+    pub(super) fn of(rgb: &[u8]) -> Option<Self> {
+        let colours = || rgb.chunks_exact(3).map(|pixel| (pixel[0], pixel[1], pixel[2]));
+        let mut counts: HashMap<Rgb, usize> = HashMap::new();
+        let mut last: Option<(Rgb, usize)> = None;
+        // Neighbours are mostly equal, so most pixels need no look-up.
+        for colour in colours() {
+            match &mut last {
+                Some((same, count)) if *same == colour => *count += 1,
+                _ => {
+                    if let Some((before, count)) = last.replace((colour, 1)) {
+                        *counts.entry(before).or_default() += count;
+                    }
+                }
+            }
+        }
+        if let Some((colour, count)) = last {
+            *counts.entry(colour).or_default() += count;
+        }
+        let mut order: Vec<(Rgb, usize)> = counts.into_iter().collect();
+        order.sort_unstable_by_key(|&(colour, count)| (std::cmp::Reverse(count), colour));
+        let mut palette: Vec<Rgb> = Vec::new();
+        let mut index: HashMap<Rgb, u8> = HashMap::with_capacity(order.len());
+        for (colour, count) in order {
+            let nearest =
+                palette.iter().enumerate().min_by_key(|(_, other)| apart(colour, **other));
+            let nearest = nearest.filter(|(_, other)| apart(colour, **other) <= TOLERANCE);
+            let at = match nearest {
+                Some((at, _)) if count < FREQUENT => at,
+                _ if palette.len() < 256 => {
+                    palette.push(colour);
+                    palette.len() - 1
+                }
+                Some((at, _)) => at,
+                None => return None,
+            };
+            index.insert(colour, u8::try_from(at).ok()?);
+        }
+        let mut last = None;
+        let pixels = colours().map(|colour| match last {
+            Some((same, at)) if same == colour => at,
+            _ => {
+                let at = index[&colour];
+                last = Some((colour, at));
+                at
+            }
+        });
+        Some(Self { pixels: pixels.collect(), palette })
+    }
+}
+
+/// The largest difference of a channel.
+fn apart(a: Rgb, b: Rgb) -> u8 {
+    a.0.abs_diff(b.0).max(a.1.abs_diff(b.1)).max(a.2.abs_diff(b.2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequent_colours_are_exact_and_rare_ones_close() {
+        let mut rgb = [[255, 255, 255]; 1000].concat();
+        rgb.extend([[254, 254, 254]; FREQUENT].concat());
+        rgb.extend([[0, 0, 0]; 200].concat());
+        // A ramp of single pixels, as at the edge of a letter.
+        rgb.extend((0..=255u8).flat_map(|grey| [grey, grey, grey]));
+        let indexed = Indexed::of(&rgb).expect("few colours");
+        let of = |at: usize| indexed.palette[usize::from(indexed.pixels[at])];
+        assert_eq!(indexed.pixels.len(), rgb.len() / 3);
+        assert_eq!((of(0), of(1000), of(1100)), ((255, 255, 255), (254, 254, 254), (0, 0, 0)));
+        for (at, pixel) in rgb.chunks_exact(3).enumerate() {
+            assert!(apart(of(at), (pixel[0], pixel[1], pixel[2])) <= TOLERANCE);
+        }
+        assert!(indexed.palette.len() < 40, "{}", indexed.palette.len());
+    }
+
+    #[test]
+    fn photographs_have_no_palette_and_nothing_has_an_empty_one() {
+        let all = (0..=255u8).flat_map(|i| (0..8u8).flat_map(move |j| [i, j * 32, 255 - i]));
+        assert!(Indexed::of(&all.collect::<Vec<_>>()).is_none());
+        assert!(Indexed::of(&[]).is_some_and(|empty| empty.palette.is_empty()));
+    }
+}

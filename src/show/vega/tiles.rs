@@ -1,0 +1,92 @@
+//! Matrices of small tiles as Vega-Lite specifications.
+
+use super::hex;
+use crate::show::palette::{self, Rgb};
+use crate::show::tiles::Interval;
+use serde_json::{Value, json};
+
+/// The tiles of one panel.
+pub(in crate::show) struct Tiles {
+    pub title: String,
+    /// Lines below the title.
+    pub about: Vec<String>,
+    /// `levels[row][column]`, below 16. A level without a colour is left blank.
+    pub levels: Vec<Vec<u8>>,
+    /// Intervals of the columns and rows from the upper left corner of the panel on.
+    pub across: Vec<Interval>,
+    pub down: Vec<Interval>,
+    /// Lines of the tooltip: name, and a Vega expression of `datum.row` and `datum.column`.
+    pub tooltip: Vec<(String, String)>,
+}
+
+/// Panels of tiles in rows of `columns`. A level has a colour and a name, such as `kept`.
+///
+/// The levels are strings of hexadecimal digits, one for each row of tiles. An object for each tile
+/// would take twenty times the space.
+pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns: usize) -> Value {
+    let names: Vec<&str> = levels.iter().map(|(_, name)| name.as_str()).collect();
+    let colours: Vec<String> = levels.iter().map(|(colour, _)| hex(*colour)).collect();
+    let mut parameters = vec![json!({ "name": "names", "value": names })];
+    let mut views = Vec::new();
+    for (number, panel) in panels.iter().enumerate() {
+        let rows: Vec<String> = panel.levels.iter().map(|row| digits(row)).collect();
+        let [tiles, across, down] = ["tiles", "across", "down"].map(|n| format!("{n}_{number}"));
+        parameters.extend([
+            json!({ "name": tiles, "value": rows }),
+            json!({ "name": across, "value": panel.across }),
+            json!({ "name": down, "value": panel.down }),
+        ]);
+        let wide = panel.levels.first().map_or(0, Vec::len);
+        let step = |expression: String, name: &str| json!({ "calculate": expression, "as": name });
+        let mut transform = vec![
+            step(format!("floor(datum.tile / {})", wide.max(1)), "row"),
+            step(format!("datum.tile % {}", wide.max(1)), "column"),
+            step(
+                format!(
+                    "indexof('0123456789abcdef', \
+                     slice({tiles}[datum.row], datum.column, datum.column + 1))"
+                ),
+                "level",
+            ),
+            json!({ "filter": format!("datum.level >= 0 && datum.level < {}", names.len()) }),
+            step("names[datum.level]".to_owned(), "is"),
+            step(format!("{across}[datum.column][0]"), "left"),
+            step(format!("{across}[datum.column][1]"), "right"),
+            step(format!("{down}[datum.row][0]"), "top"),
+            step(format!("{down}[datum.row][1]"), "bottom"),
+        ];
+        let mut tooltip = vec![json!({ "field": "is", "title": "is" })];
+        for (i, (name, expression)) in panel.tooltip.iter().enumerate() {
+            let field = format!("about_{i}");
+            transform.push(step(expression.clone(), &field));
+            tooltip.push(json!({ "field": field, "title": name }));
+        }
+        let end = |of: &[Interval]| of.last().map_or(1.0, |interval| interval.1);
+        let at = |field: &str| json!({ "field": field, "type": "quantitative", "scale": null, "axis": null });
+        views.push(json!({
+            "title": { "text": panel.title, "subtitle": panel.about, "fontSize": 12, "offset": 6 },
+            "width": end(&panel.across),
+            "height": end(&panel.down),
+            "data": { "sequence": { "start": 0, "stop": wide * rows.len(), "as": "tile" } },
+            "transform": transform,
+            // Edges are sharp, as in the drawing.
+            "mark": { "type": "rect", "strokeWidth": 0 },
+            "encoding": {
+                "x": at("left"), "x2": { "field": "right" },
+                "y": at("top"), "y2": { "field": "bottom" },
+                "color": { "field": "is", "type": "nominal", "sort": null,
+                    "scale": { "domain": names, "range": colours },
+                    "legend": { "title": null, "orient": "top", "symbolType": "square",
+                        "symbolStrokeColor": hex(palette::AXIS) } },
+                "tooltip": tooltip,
+            },
+        }));
+    }
+    json!({ "params": parameters, "concat": views, "columns": columns, "spacing": 24,
+        "resolve": { "scale": { "color": "shared" } } })
+}
+
+/// The levels as hexadecimal digits.
+fn digits(levels: &[u8]) -> String {
+    levels.iter().filter_map(|level| char::from_digit(u32::from(*level), 16)).collect()
+}
