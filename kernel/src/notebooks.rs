@@ -94,6 +94,16 @@ mod tests {
     const FIRST: &str = "01_first_private_model.ipynb";
 
     #[test]
+    fn the_saved_notebooks_are_small() {
+        let sizes = notebooks_in(&source()).into_iter().map(|path| {
+            let size = std::fs::metadata(&path).expect("a file").len();
+            assert!(size < 1_000_000, "{}: {size} bytes", path.display());
+            size
+        });
+        assert!(sizes.sum::<u64>() < 5_900_000, "with the index, the folder is below 6 MB");
+    }
+
+    #[test]
     fn notebooks_that_exist_are_kept() {
         let dir = tempfile::tempdir().expect("temp");
         let first = dir.path().join(FIRST);

@@ -191,6 +191,7 @@ fn notebooks_that_cannot_be_run_are_refused_with_the_reason() {
     refused(&["run", &path.to_string_lossy(), "--out", &own_folder], "over its source");
     refused(&["run", &path.to_string_lossy(), "--params", "epochs=3"], "tag `parameters`");
     refused(&["run", &path.to_string_lossy(), &path.to_string_lossy()], "would be written to");
+    refused(&["run", &path.to_string_lossy(), "--compare"], "no outputs that were saved");
     let unchanged = std::fs::read_to_string(&path).expect("still there");
     assert!(unchanged.contains("1 + 1"));
 }
@@ -338,6 +339,50 @@ fn parameters_reach_every_notebook_and_a_failure_does_not_stop_the_others() {
     assert_eq!(inserted["metadata"]["tags"], json!(["injected-parameters"]));
     assert_eq!(executed["cells"][2]["outputs"][0]["text"], json!(["3 mnist [0.1, 2.0]\n"]));
     assert!(!folder.path().join("out/b.html").exists());
+}
+
+#[test]
+fn saved_outputs_are_small_and_compared_with_a_fresh_run() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let cells: [(&str, &[&str]); 4] = [
+        ("# Prose", &[]),
+        ("use epsilab::prelude::*;", &[]),
+        ("let event = Event::poisson(0.01, 1.0, 100);\nfigures::epsilon_vs_delta(&[event])?", &[]),
+        ("println!(\"at {:?}\", std::time::SystemTime::now());", &["ignore-output"]),
+    ];
+    let path = notebook(folder.path(), "saved.ipynb", &json!({}), &cells);
+    let run = |options: &[&str]| {
+        let mut args = vec!["run".to_owned(), path.to_string_lossy().into_owned()];
+        args.extend(options.iter().map(|option| (*option).to_owned()));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let run = output(&args);
+        (run.status.code(), text(&run.stderr))
+    };
+    let (code, err) = run(&["--inplace", "--profile", "tiny"]);
+    assert!(code == Some(0) && err.contains("wrote") && !err.contains(".html"), "{err}");
+    let saved = std::fs::read_to_string(&path).expect("saved");
+    let json: Value = serde_json::from_str(&saved).expect("JSON");
+    let data = json["cells"][2]["outputs"][0]["data"].as_object().expect("a figure");
+    let forms: Vec<&String> = data.keys().collect();
+    assert_eq!(forms, ["image/png", "text/plain"]);
+    assert!(json["cells"][0].get("outputs").is_none());
+    let (code, err) = run(&["--compare", "--profile", "tiny"]);
+    assert!(code == Some(0) && err.contains("are the saved ones"), "{err}");
+    let (code, err) = run(&["--compare", "--profile", "default"]);
+    assert!(code == Some(0) && err.contains("of the profile tiny"), "{err}");
+    assert_eq!(std::fs::read_to_string(&path).expect("there"), saved, "comparing writes nothing");
+    std::fs::write(&path, saved.replace("accountant", "accuser")).expect("written");
+    let (code, err) = run(&["--compare", "--profile", "tiny"]);
+    assert!(
+        code == Some(1) && err.contains("cell 2 (let event") && err.contains("accuser"),
+        "{err}"
+    );
+    // A cell that fails leaves the saved outputs alone.
+    let broken = saved.replace("Event::poisson(0.01,", "Event::poison(0.01,");
+    std::fs::write(&path, &broken).expect("written");
+    let (code, err) = run(&["--inplace", "--profile", "tiny"]);
+    assert!(code == Some(1) && err.contains("stays as it was"), "{err}");
+    assert_eq!(std::fs::read_to_string(&path).expect("there"), broken);
 }
 
 #[test]

@@ -146,9 +146,8 @@ fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
     if [a, b].iter().all(|word| DURATIONS.contains(&bare(word))) {
         return true;
     }
-    let is_path = |word: &str| word.trim_start_matches(['"', '(', '`']).starts_with('/');
-    if is_path(a) && is_path(b) {
-        return true;
+    if let (Some(a), Some(b)) = (before_path(a), before_path(b)) {
+        return a == b;
     }
     let ((head_a, x, tail_a), (head_b, y, tail_b)) = match (number(a), number(b)) {
         (Some(a), Some(b)) => (a, b),
@@ -169,6 +168,13 @@ fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
         Tolerance::Noisy if unit_a == "%" => (x - y).abs() <= POINTS,
         Tolerance::Noisy | Tolerance::Ignored => true,
     }
+}
+
+/// What stands before the path in a word such as `--output="/tmp/x"`; `None` without a path.
+fn before_path(word: &str) -> Option<&str> {
+    let name = word.rfind('=').map_or(0, |at| at + 1);
+    let path = word[name..].trim_start_matches(['"', '\'', '(', '`']);
+    path.starts_with('/').then(|| &word[..name])
 }
 
 /// A word without brackets and punctuation at its ends.
@@ -259,6 +265,8 @@ mod tests {
         check("took 3.3s, done", "took 450ms, done", true, true);
         check("cpu, 2 threads", "cpu, 16 threads", true, true);
         check("ledger /tmp/a/ledger: none", "ledger /home/b: none", true, true);
+        check("--out='/tmp/a' b", "--out='/home/c' b", true, true);
+        check("--out=/tmp/a b", "--in=/home/c b", false, false);
         check("loss ▁▂▃ 3\n──── ──", "loss ▁█ 3\n────", true, true);
         check("3 steps", "5 steps", false, true);
     }

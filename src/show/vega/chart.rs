@@ -261,6 +261,8 @@ fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
 /// stands, because lines must not bridge gaps.
 fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
     let mut values = Vec::new();
+    // Tooltips have the same lines at all points.
+    let has_about = panel.series.iter().any(|series| !series.about.is_empty());
     let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && (!chart.x_log || p.0 > 0.0);
     for (i, series) in panel.series.iter().enumerate() {
         let name = one_line(&series.name);
@@ -290,8 +292,9 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
                 value["high"] = rounded(y + error).into();
                 value["value"] = format!("{} ± {}", panel.value(y), significant(*error, 2)).into();
             }
-            if let Some(about) = at.and_then(|at| series.about.get(at)) {
-                value["about"] = about.as_str().into();
+            if has_about {
+                let about = at.and_then(|at| series.about.get(at));
+                value["about"] = about.map_or("-", String::as_str).into();
             }
             values.push(value);
         };

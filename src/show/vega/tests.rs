@@ -166,15 +166,16 @@ fn tiles_have_the_levels_of_the_drawing_and_places_inside_it() {
     let of = |kind: &str| all().into_iter().find(|(name, _)| *name == kind).unwrap().1;
     let data = crate::data::glyphs_with(2, 0, 1).unwrap();
     let model = models::papernot_cnn(&data).seed(1).build().unwrap();
-    let kept = &Synflow::keep(0.3).mask(&model).unwrap().tensors()[0].kept;
+    let mask = Synflow::keep(0.3).mask(&model).unwrap();
+    let kept = &mask.tensors()[0].kept;
     let spec = of("mask").vega_lite.unwrap();
     let value = |name: &str| {
         let all = spec["params"].as_array().unwrap();
         all.iter().find(|parameter| parameter["name"] == name).unwrap()["value"].clone()
     };
-    // 16 outputs across, 1 input down, kernels of 8 x 8.
+    // Outputs across, as many of 16 as fit; 1 input down; kernels of 8 x 8.
     let rows: Vec<String> = serde_json::from_value(value("tiles_0")).unwrap();
-    assert_eq!((rows.len(), rows[0].len()), (8, 128));
+    assert!(rows.len() == 8 && rows[0].len() >= 64 && rows[0].len() % 8 == 0, "{rows:?}");
     for (row, digits) in rows.iter().enumerate() {
         for (column, digit) in digits.chars().enumerate() {
             let index = (column / 8 * 8 + row) * 8 + column % 8;

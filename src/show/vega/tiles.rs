@@ -24,6 +24,9 @@ pub(in crate::show) struct Tiles {
 /// The levels are strings of hexadecimal digits, one for each row of tiles. An object for each tile
 /// would take twenty times the space.
 pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns: usize) -> Value {
+    // As many entries of the legend side by side as fit above two panels.
+    let longest = levels.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    let legend_columns = (90 / (longest + 4)).max(1);
     let names: Vec<&str> = levels.iter().map(|(_, name)| name.as_str()).collect();
     let colours: Vec<String> = levels.iter().map(|(colour, _)| hex(*colour)).collect();
     let mut parameters = vec![json!({ "name": "names", "value": names })];
@@ -76,7 +79,8 @@ pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns:
                 "y": at("top"), "y2": { "field": "bottom" },
                 "color": { "field": "is", "type": "nominal", "sort": null,
                     "scale": { "domain": names, "range": colours },
-                    "legend": { "title": null, "orient": "top", "symbolType": "square",
+                    "legend": { "title": null, "orient": "top", "columns": legend_columns,
+                        "symbolType": "square",
                         "symbolStrokeColor": hex(palette::AXIS) } },
                 "tooltip": tooltip,
             },

@@ -41,6 +41,43 @@ fn differences_within_the_noise_of_seeds_are_not_marked_and_large_ones_are() {
 }
 
 #[test]
+fn heat_maps_side_by_side_share_rates_and_shades() {
+    let slice = |epsilon: &str, cells: Vec<GridCell>| (epsilon.to_owned(), cells);
+    let strict = grid(|prune, _| if prune == 0.9 { -0.05 } else { 0.0 });
+    // The other one lacks a rate, which leaves an empty cell.
+    let loose: Vec<GridCell> =
+        grid(|_, _| 0.03).cells.into_iter().filter(|cell| cell.pre_prune != 0.7).collect();
+    let grids = GridSlices {
+        title: "By epsilon".into(),
+        note: "n".into(),
+        setting: "epsilon".into(),
+        slices: vec![slice("1", strict.cells), slice("8", loose)],
+    };
+    let figure = accuracy_heat_maps(&grids).unwrap();
+    let text = figure.text();
+    assert_eq!(text.matches(", marked").count(), DROP.len(), "compared within a map: {text}");
+    assert_eq!(figure.table().csv().lines().count(), 1 + 24 + 20);
+    assert!(figure.svg().contains("\nepsilon 1\n") && figure.svg().contains("\nepsilon 8\n"));
+    assert_eq!(collisions(figure.scene()), Vec::<String>::new());
+    let spec = figure.bundle().vega_lite.unwrap();
+    let rows = spec["data"]["values"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 24, "the same cells in every map");
+    let darkest = |slice: u64| {
+        let of = rows.iter().filter(|row| row["slice"] == slice);
+        of.filter_map(|row| row["ground"].as_str()).map(str::to_owned).min().unwrap()
+    };
+    assert!(darkest(1) < darkest(0), "accuracies of 98 % are darker than those of 95 %");
+    let mut twice = grids.clone();
+    twice.slices[1].0 = "1".into();
+    let error = accuracy_heat_maps(&twice).unwrap_err();
+    assert!(
+        error.kind() == ErrorKind::Setting && error.to_string().contains("epsilon 1"),
+        "{error}"
+    );
+    assert!(accuracy_heat_maps(&GridSlices::default()).is_err());
+}
+
+#[test]
 fn the_numbers_of_a_cell_are_mean_and_deviation() {
     let cell = |pre_prune: f64, accuracy: &[f64]| GridCell {
         pre_prune,

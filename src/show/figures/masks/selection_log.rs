@@ -69,8 +69,8 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
 /// Colour and name of each level.
 fn meanings() -> Vec<(Rgb, String)> {
     let name = |level: u8| match level {
-        0 => "never selected".to_owned(),
-        level => format!("selected in about {} % of the steps", u32::from(level) * 10),
+        0 => "never".to_owned(),
+        level => format!("{} %", u32::from(level) * 10),
     };
     let levels = (0..LEVELS).map(|level| (colour(level), name(level)));
     levels.chain([(palette::GRID, "not recorded".to_owned())]).collect()

@@ -101,8 +101,8 @@ fn meanings(has_weights: bool) -> Vec<(Rgb, String)> {
         (false, LEVELS) => "kept".to_owned(),
         (false, _) => String::new(),
         (true, level) => {
-            let percent = |level: u8| u32::from(level) * 100 / u32::from(LEVELS);
-            format!("kept, weight {} to {} % of largest", percent(level - 1), percent(level))
+            let percent = u32::from(level) * 100 / u32::from(LEVELS);
+            format!("kept, up to {percent} % of the largest weight")
         }
     };
     let kept = (1..=LEVELS).map(|level| (colour(level), name(level)));
