@@ -1,0 +1,145 @@
+//! One notebook of the command `run`: from its file to its results.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use epsilab::{Error, Result};
+use tokio::runtime::Runtime;
+
+use super::execute::{Executed, execute};
+use super::notebook::{Notebook, write_whole};
+use super::report::Halt;
+use super::targets::{self, Targets};
+use super::{Profile, RunArgs, compare, params, small};
+use crate::html;
+use crate::html::interactive::Libraries;
+
+/// A notebook to run.
+pub struct Job<'a> {
+    pub path: &'a PathBuf,
+    notebook: Notebook,
+    /// The folder in which its kernel runs.
+    folder: PathBuf,
+    /// Files for the results, beside the notebook.
+    pub targets: Option<Targets>,
+    /// The notebook with the outputs to compare with.
+    saved: Option<Notebook>,
+}
+
+impl<'a> Job<'a> {
+    /// Reads the notebook and chooses where its results go.
+    ///
+    /// # Errors
+    /// As [`run`](super::run).
+    pub fn prepare(path: &'a PathBuf, args: &RunArgs) -> Result<Self> {
+        let mut notebook = Notebook::read(path)?;
+        params::insert(&mut notebook, &args.params, path)?;
+        let folder = targets::folder_of(path)?;
+        let has_files = !args.inplace && (!args.compare || args.out.is_some());
+        let targets = has_files.then(|| Targets::choose(path, args.out.as_deref())).transpose()?;
+        let saved = args.compare.then(|| saved(path)).transpose()?;
+        Ok(Self { path, notebook, folder, targets, saved })
+    }
+
+    /// Runs the cells, writes the results and prints why it ended early.
+    ///
+    /// # Errors
+    /// The kernel can't be started, or the results can't be written.
+    pub fn run(
+        &mut self,
+        runtime: &Runtime,
+        said: &[(&str, &str)],
+        args: &RunArgs,
+        profile: Profile,
+        libraries: Option<&Libraries>,
+    ) -> Result<Option<Halt>> {
+        let executing = execute(&mut self.notebook, &self.folder, said, args.timeout);
+        let Executed { mut halt, started } = runtime.block_on(executing)?;
+        if let Some(saved) = self.saved.as_ref().filter(|_| halt.is_none()) {
+            halt = self.compare(saved, profile);
+        }
+        let report = |halt: &Option<Halt>| {
+            let colours = std::io::stderr().is_terminal();
+            halt.iter().for_each(|halt| eprintln!("{}", halt.report(colours)));
+        };
+        if halt.is_some() && !started {
+            // There are no results, and those of an earlier run must not be overwritten.
+            report(&halt);
+            eprintln!("no cell was started, so nothing was written");
+            return Ok(halt);
+        }
+        let written = match &self.targets {
+            Some(targets) => self.write(targets, args, libraries)?,
+            None if args.inplace && halt.is_none() => {
+                let small = small::notebook(&self.notebook, profile.name());
+                write_whole(self.path, &small.to_text()?)?;
+                vec![self.path]
+            }
+            None => Vec::new(),
+        };
+        report(&halt);
+        written.iter().for_each(|path| eprintln!("wrote {}", path.display()));
+        if args.inplace && halt.is_some() {
+            eprintln!("{} stays as it was", self.path.display());
+        }
+        Ok(halt)
+    }
+
+    /// Writes the executed notebook and its page.
+    fn write<'t>(
+        &self,
+        targets: &'t Targets,
+        args: &RunArgs,
+        libraries: Option<&Libraries>,
+    ) -> Result<Vec<&'t PathBuf>> {
+        write_whole(&targets.notebook, &self.notebook.to_text()?)?;
+        if args.no_html {
+            return Ok(vec![&targets.notebook]);
+        }
+        let (json, name) = (self.notebook.json(), self.name());
+        let page = match libraries {
+            Some(libraries) => html::interactive_page(json, &name, &self.folder, libraries),
+            None => html::page(json, &name, &self.folder),
+        };
+        write_whole(&targets.page, &page)?;
+        Ok(vec![&targets.notebook, &targets.page])
+    }
+
+    /// File name of the notebook.
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Compares the outputs with the saved ones.
+    fn compare(&self, saved: &Notebook, profile: Profile) -> Option<Halt> {
+        let same = small::profile(saved) == Some(profile.name());
+        let found = compare::differences(saved, &self.notebook, same);
+        if !found.is_empty() {
+            return Some(Halt::Differs(found));
+        }
+        match same {
+            true => eprintln!("the outputs are the saved ones"),
+            false => eprintln!(
+                "the outputs are of the same kinds as the saved ones, which are of the profile {}",
+                small::profile(saved).unwrap_or_default()
+            ),
+        }
+        None
+    }
+}
+
+/// The notebook with its saved outputs.
+fn saved(path: &PathBuf) -> Result<Notebook> {
+    let saved = Notebook::saved(path)?;
+    if small::profile(&saved).is_none() {
+        let what = path.display().to_string();
+        let why =
+            "it has no outputs that were saved with --inplace, so there is nothing to compare";
+        return Err(Error::setting("--compare", what, why).fix(format!(
+            "save them: `{} run {} --inplace`",
+            epsilab::program::name(),
+            path.display()
+        )));
+    }
+    Ok(saved)
+}
