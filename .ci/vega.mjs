@@ -42,7 +42,7 @@ const page = await open({});
 const count = await page.locator(".vega > script").count();
 const drawn = page.locator(".vega .live svg.marks");
 await drawn.nth(count - 1).waitFor({ timeout: 15_000 }).catch(() => {});
-check(count === 3 && (await drawn.count()) === count, `${await drawn.count()} of ${count} figures are drawn`);
+check(count === 5 && (await drawn.count()) === count, `${await drawn.count()} of ${count} figures are drawn`);
 const stills = await page.locator(".vega > .still:visible").count();
 check(stills === 0, "the drawings are hidden where Vega draws");
 await page.screenshot({ path: path.join(out, "light.png"), fullPage: true });
@@ -65,12 +65,18 @@ for (const point of (await first.locator(".mark-symbol.role-mark path").all()).s
 check(/epsilon/i.test(tip) && /\d/.test(tip), `a tooltip has values: ${JSON.stringify(tip)}`);
 await page.screenshot({ path: path.join(out, "tooltip.png") });
 
-const slider = page.locator(".vega-bind input[type=range]").first();
-const before = await first.innerHTML();
-await slider.focus().catch(() => {});
-for (let i = 0; i < 4; i++) await page.keyboard.press("ArrowRight");
-await page.waitForTimeout(300);
-check((await first.innerHTML()) !== before, "the slider changes the picture");
+const sliders = await page.locator(".vega-bind input[type=range]").count();
+check(sliders === 3, `${sliders} figures have a slider`);
+for (let i = 0; i < sliders; i++) {
+  const slider = page.locator(".vega-bind input[type=range]").nth(i);
+  const figure = page.locator(".vega").filter({ has: slider }).locator(".live svg.marks");
+  const before = await figure.innerHTML();
+  await slider.focus();
+  for (let step = 0; step < 4; step++) await page.keyboard.press("ArrowRight");
+  await page.waitForTimeout(300);
+  check((await figure.innerHTML()) !== before, `slider ${i + 1} changes its picture`);
+}
+await page.screenshot({ path: path.join(out, "sliders.png"), fullPage: true });
 
 const faded = () =>
   first.evaluate((svg) => {
