@@ -65,11 +65,13 @@ for (const point of (await first.locator(".mark-symbol.role-mark path").all()).s
 check(/epsilon/i.test(tip) && /\d/.test(tip), `a tooltip has values: ${JSON.stringify(tip)}`);
 await page.screenshot({ path: path.join(out, "tooltip.png") });
 
-const sliders = await page.locator(".vega-bind input[type=range]").count();
+const range = "input[type=range]";
+const withSlider = page.locator(".vega").filter({ has: page.locator(range) });
+const sliders = await withSlider.count();
 check(sliders === 3, `${sliders} figures have a slider`);
 for (let i = 0; i < sliders; i++) {
-  const slider = page.locator(".vega-bind input[type=range]").nth(i);
-  const figure = page.locator(".vega").filter({ has: slider }).locator(".live svg.marks");
+  const slider = withSlider.nth(i).locator(range).first();
+  const figure = withSlider.nth(i).locator(".live svg.marks");
   const before = await figure.innerHTML();
   await slider.focus();
   for (let step = 0; step < 4; step++) await page.keyboard.press("ArrowRight");

@@ -21,7 +21,7 @@ pub(in crate::show) struct Tiles {
 
 /// Panels of tiles in rows of `columns`. A level has a colour and a name, such as `kept`.
 ///
-/// The levels are strings of hexadecimal digits, one for each row of tiles. An object for each tile
+/// The data are strings of hexadecimal digits, one for each row of tiles. An object for each tile
 /// would take twenty times the space.
 pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns: usize) -> Value {
     // As many entries of the legend side by side as fit above two panels.
@@ -32,25 +32,20 @@ pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns:
     let mut parameters = vec![json!({ "name": "names", "value": names })];
     let mut views = Vec::new();
     for (number, panel) in panels.iter().enumerate() {
-        let rows: Vec<String> = panel.levels.iter().map(|row| digits(row)).collect();
-        let [tiles, across, down] = ["tiles", "across", "down"].map(|n| format!("{n}_{number}"));
+        let [across, down] = ["across", "down"].map(|name| format!("{name}_{number}"));
         parameters.extend([
-            json!({ "name": tiles, "value": rows }),
             json!({ "name": across, "value": panel.across }),
             json!({ "name": down, "value": panel.down }),
         ]);
-        let wide = panel.levels.first().map_or(0, Vec::len);
+        let rows = panel.levels.iter().enumerate();
+        let rows = rows.map(|(row, levels)| json!({ "row": row, "digits": digits(levels) }));
         let step = |expression: String, name: &str| json!({ "calculate": expression, "as": name });
         let mut transform = vec![
-            step(format!("floor(datum.tile / {})", wide.max(1)), "row"),
-            step(format!("datum.tile % {}", wide.max(1)), "column"),
-            step(
-                format!(
-                    "indexof('0123456789abcdef', \
-                     slice({tiles}[datum.row], datum.column, datum.column + 1))"
-                ),
-                "level",
-            ),
+            step("split(datum.digits, '')".to_owned(), "digit"),
+            json!({ "flatten": ["digit"], "as": ["digit"] }),
+            json!({ "window": [{ "op": "row_number", "as": "number" }], "groupby": ["row"] }),
+            step("datum.number - 1".to_owned(), "column"),
+            step("indexof('0123456789abcdef', datum.digit)".to_owned(), "level"),
             json!({ "filter": format!("datum.level >= 0 && datum.level < {}", names.len()) }),
             step("names[datum.level]".to_owned(), "is"),
             step(format!("{across}[datum.column][0]"), "left"),
@@ -70,7 +65,7 @@ pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns:
             "title": { "text": panel.title, "subtitle": panel.about, "fontSize": 12, "offset": 6 },
             "width": end(&panel.across),
             "height": end(&panel.down),
-            "data": { "sequence": { "start": 0, "stop": wide * rows.len(), "as": "tile" } },
+            "data": { "values": rows.collect::<Vec<_>>() },
             "transform": transform,
             // Edges are sharp, as in the drawing.
             "mark": { "type": "rect", "strokeWidth": 0 },
