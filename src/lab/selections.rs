@@ -9,9 +9,9 @@ impl Run {
     /// [`selection_log`](Self::selection_log).
     ///
     /// # Guarantee
-    /// The choice of coordinates follows from releases of the run and from randomness, so the figure
-    /// is covered by the guarantee of the run. That of a run without a guarantee, or in study mode,
-    /// is not covered.
+    /// The choice of coordinates follows from releases of the run and from randomness, so the
+    /// figure is covered by the guarantee of the run. That of a run without a guarantee, or in
+    /// study mode, is not covered.
     ///
     /// # Errors
     /// `MissingData` if the run dropped no gradients. What a mask keeps is drawn by

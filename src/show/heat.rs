@@ -50,7 +50,8 @@ pub(super) struct Heat {
 }
 
 impl Heat {
-    /// Width and height of a cell in a card of its own. Few columns are wider, so that they fill it.
+    /// Width and height of a cell in a card of its own. Few columns are wider, so that they fill
+    /// it.
     pub(super) fn cell(&self) -> (f64, f64) {
         let free = NARROWEST - 2.0 * MARGIN - self.names_room() - TICK - 4.0;
         let filling = (free / self.columns.len().max(1) as f64).min(150.0);
@@ -94,8 +95,8 @@ impl Heat {
         self.draw_at(&mut page.scene, corner, right, self.cell())
     }
 
-    /// Draws the heat map with cells of this size from its upper left corner on, within `right`, and
-    /// returns its lower edge.
+    /// Draws the heat map with cells of this size from its upper left corner on, left of
+    /// `right_end`, and returns its lower edge.
     fn draw_at(
         &self,
         scene: &mut Scene,

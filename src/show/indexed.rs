@@ -3,8 +3,8 @@
 use super::palette::Rgb;
 use std::collections::HashMap;
 
-/// Maximum difference of a channel between a pixel and its colour in the palette. Only blends at the
-/// edges of lines and letters are changed: frequent colours are in the palette themselves.
+/// Maximum difference of a channel between a pixel and its colour in the palette. Only blends at
+/// the edges of lines and letters are changed: frequent colours are in the palette themselves.
 const TOLERANCE: u8 = 16;
 /// Pixels that must have a colour before it is kept exactly.
 const FREQUENT: usize = 64;

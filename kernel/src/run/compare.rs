@@ -1,12 +1,12 @@
 //! Compares the outputs of a run with those that are saved in the notebook.
 //!
-//! Pictures are not compared: each has a text with the same values. Tags of a cell say how its texts
-//! are compared:
+//! Pictures are not compared: each has a text with the same values. Tags of a cell say how its
+//! texts are compared:
 //!
 //! | tag | tolerance |
 //! |---|---|
 //! | none | `exact`: equal, but the last digit of a number may differ by one |
-//! | `noisy-output` | `noisy`: words are equal, percentages differ by at most 15 points, other numbers may be any |
+//! | `noisy-output` | `noisy`: equal words, percentages within 15 points, any other numbers |
 //! | `ignore-output` | `ignored`: only the kinds of outputs are compared |
 //!
 //! Durations, numbers of threads, paths, rules of tables and curves of block characters are never

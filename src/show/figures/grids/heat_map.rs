@@ -34,8 +34,8 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     Ok(page.finish_interactive(bottom, table, body))
 }
 
-/// Heat maps as [`accuracy_heat_map`] for several values of a further setting, such as epsilon, side
-/// by side and with the same shades. The interactive format shows one of them at a time, which a
+/// Heat maps as [`accuracy_heat_map`] for several values of a further setting, such as epsilon,
+/// side by side and with the same shades. The interactive format shows one of them at a time, which a
 /// slider chooses. In each map, cells are compared with the cell without sparsity of that map.
 ///
 /// # Errors
