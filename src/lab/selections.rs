@@ -54,7 +54,7 @@ mod tests {
         let own = data::from_vecs(x, public.shape(), y, 10)?.split(0.7, 1)?;
         let dropping = Dropping::random(0.5);
         let dp = DpSsgd::new().target(Epsilon(3.0), Delta(1e-3)).batch_size(10).steps(4);
-        let dp = dp.drop_gradients(dropping.clone());
+        let dp = dp.drop_gradients(dropping);
         let raw = NonPrivate::new().batch_size(10).steps(4);
         let cases = [
             (dp.plan(&public)?, &public, Coverage::Public),

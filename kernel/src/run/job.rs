@@ -1,7 +1,7 @@
 //! One notebook of the command `run`: from its file to its results.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use epsilab::{Error, Result};
 use tokio::runtime::Runtime;
@@ -129,7 +129,7 @@ impl<'a> Job<'a> {
 }
 
 /// The notebook with its saved outputs.
-fn saved(path: &PathBuf) -> Result<Notebook> {
+fn saved(path: &Path) -> Result<Notebook> {
     let saved = Notebook::saved(path)?;
     if small::profile(&saved).is_none() {
         let what = path.display().to_string();

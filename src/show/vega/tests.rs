@@ -176,7 +176,7 @@ fn tiles_have_the_levels_of_the_drawing_and_places_inside_it() {
     // Outputs across, as many of 16 as fit; 1 input down; kernels of 8 x 8.
     let rows = spec["concat"][0]["data"]["values"].as_array().unwrap();
     let rows: Vec<&str> = rows.iter().map(|row| row["digits"].as_str().unwrap()).collect();
-    assert!(rows.len() == 8 && rows[0].len() >= 64 && rows[0].len() % 8 == 0, "{rows:?}");
+    assert!(rows.len() == 8 && rows[0].len() >= 64 && rows[0].len().is_multiple_of(8), "{rows:?}");
     for (row, digits) in rows.iter().enumerate() {
         for (column, digit) in digits.chars().enumerate() {
             let index = (column / 8 * 8 + row) * 8 + column % 8;

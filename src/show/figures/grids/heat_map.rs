@@ -35,8 +35,9 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
 }
 
 /// Heat maps as [`accuracy_heat_map`] for several values of a further setting, such as epsilon,
-/// side by side and with the same shades. The interactive format shows one of them at a time, which a
-/// slider chooses. In each map, cells are compared with the cell without sparsity of that map.
+/// side by side and with the same shades. The interactive format shows one of them at a time,
+/// which a slider chooses. In each map, cells are compared with the cell without sparsity of that
+/// map.
 ///
 /// # Errors
 /// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.
