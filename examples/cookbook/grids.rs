@@ -34,7 +34,9 @@ fn cluster(data: Dataset) -> Result<()> {
 
 /// Free, because the search reads public data only.
 fn tuning(data: Dataset) -> Result<()> {
-    let build = |data: &Dataset| models::papernot_cnn(data).seed(7).build();
+    fn build(data: &Dataset) -> Result<Model> {
+        models::papernot_cnn(data).seed(7).build()
+    }
     let method = DpSgd::new().target(Epsilon(1.0), Delta(1e-5)).batch_size(1024).epochs(3);
     let drawn = data::drawn_digits(20_000, 2_000, 2)?;
     let tuned = Tuning::new(method).public(&drawn).run(build, &data)?;

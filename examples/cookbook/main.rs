@@ -35,7 +35,7 @@ const HEAD: &str = "# Cookbook
 
 How do I ...? Each answer is a cell, or part of a program, after `use epsilab::prelude::*;`. `data`
 is a data set, `model` a model and `run` a finished run of an earlier cell. `lab::help()` lists what
-there is, and `lab::scaffold(\"dp-sgd\")` writes a cell to start from.
+there is, and `lab::scaffold(\"dp-sgd\")?` writes a cell to start from.
 
 This page is written by `cargo run --example cookbook -- docs/cookbook.md`; all code on it is
 compiled by the tests.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 
 use crate::run::notebook::Notebook;
 
@@ -15,6 +15,9 @@ pub struct NotebooksArgs {
     #[arg(default_value = "notebooks", value_name = "DIR")]
     pub dir: PathBuf,
 }
+
+/// Endings of the files that pages are made of.
+const PAGES: [&str; 3] = ["md", "svg", "json"];
 
 /// The folder with the notebooks of the course beside the library's sources.
 pub fn source() -> PathBuf {
@@ -42,24 +45,33 @@ pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
         let mut notebook = Notebook::saved(file)?;
         notebook.clear();
         let text = notebook.to_text()?.replace("](../docs/", "](docs/");
+        let text = text.replace("](../datasets/", "](datasets/");
         let to = dir.join(file.file_name().unwrap_or_default());
         kept += usize::from(!write_new(&to, text.as_bytes())?);
     }
-    copy_pages(&from.with_file_name("docs"), &dir.join("docs"))?;
-    let written = files.len() - kept;
+    for pages in ["docs", "datasets"] {
+        copy_pages(&from.with_file_name(pages), &dir.join(pages))?;
+    }
+    let (written, run) = (files.len() - kept, program::name());
+    let first = files[0].file_name().unwrap_or_default().to_string_lossy();
+    let first = dir.join(first.as_ref());
     eprintln!("{written} notebooks written to {}, {kept} were there", dir.display());
+    eprintln!(
+        "to run one: `{run} run {}`; in Jupyter: `{run} install`, then open it",
+        first.display()
+    );
     Ok(())
 }
 
 /// Copies the pages that the notebooks link to, with their pictures. Files that exist are kept.
 fn copy_pages(from: &Path, to: &Path) -> Result<()> {
     let doing = |e: &std::io::Error| Error::io(format!("writing {}", to.display()), e);
-    std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
         let (path, there) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
             copy_pages(&path, &there)?;
-        } else if path.extension().is_some_and(|ending| ending == "md" || ending == "svg") {
+        } else if path.extension().is_some_and(|ending| PAGES.iter().any(|page| ending == *page)) {
+            std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
             write_new(&there, &std::fs::read(&path).map_err(|e| doing(&e))?)?;
         }
     }

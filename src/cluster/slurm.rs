@@ -233,10 +233,13 @@ fn run(command: &mut Command) -> Result<Output> {
     }
     command.stdin(Stdio::null()).output().map_err(|e| {
         let what = format!("the command {name} of Slurm");
-        let why = format!("it can't be started: {e}");
-        Error::new(ErrorKind::Setting, what, why).fix(
+        let why = match e.kind() {
+            std::io::ErrorKind::NotFound => "there is no such command: Slurm is not installed here",
+            _ => "it can't be started",
+        };
+        Error::new(ErrorKind::Setting, what, format!("{why} ({e})")).fix(
             "run this on a machine that submits to Slurm (a login node), where sbatch works; or \
-             train here, with --jobs N",
+             train here, with --jobs N (in a notebook `grid.jobs(N).run(..)`)",
         )
     })
 }

@@ -61,7 +61,10 @@ fn values(run: &Run) -> Vec<(String, String)> {
     let plan = serde_json::to_value(&record.plan).unwrap_or_default();
     flatten("", &plan, &mut all);
     let epsilon = |epsilon: Option<f64>| epsilon.map_or("none".into(), format::eps);
+    // The plan has the fingerprint of a mask only.
+    let mask = run.mask().map_or("none".to_owned(), |mask| mask.origin().method.clone());
     let results = [
+        ("mask", mask),
         ("steps taken", format::count(record.steps)),
         ("ending", ending(record.ending).to_owned()),
         ("test accuracy", record.test_accuracy.map_or("-".into(), two)),

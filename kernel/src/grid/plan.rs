@@ -76,7 +76,7 @@ pub struct Plan {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     steps: Option<i64>,
     /// Expected number of examples in a batch [default: 1024]
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, visible_alias = "batch-size", value_name = "N", allow_hyphen_values = true)]
     batch: Option<i64>,
     /// Clip norm of the private methods [default: 0.1]
     #[arg(long, value_name = "C", allow_hyphen_values = true)]

@@ -57,6 +57,9 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
         Some("E0308") if is_return_of_cell(error) => Advice::instead_of_rustc(
             "a cell has no `return` with a value: write the value as its last line, without `;`",
         ),
+        Some("E0599") if of_other_library(&message, name).is_some() => {
+            Advice::instead_of_rustc(of_other_library(&message, name).unwrap_or_default())
+        }
         Some("E0599" | "E0609") if is_of_result(&message) && !rustc_knows => Advice::beside_rustc(
             "the value is a `Result`: put `?` behind the call that makes it, as in `load()?`",
         ),
@@ -90,6 +93,38 @@ const OF_PRELUDE: [&str; 9] =
     ["audit", "data", "figures", "lab", "mask", "models", "nn", "privacy", "recipes"];
 /// Other modules of the library.
 const OF_LIBRARY: [&str; 6] = ["device", "grid", "methods", "optim", "show", "tuning"];
+
+/// Names of settings in other libraries, and those of the lab.
+const SETTINGS: [(&[&str], &str); 4] = [
+    (
+        &["epsilon", "target_epsilon", "delta"],
+        "epsilon and delta are a target: `.target(Epsilon(3.0), Delta(1e-5))`",
+    ),
+    (
+        &["clip_norm", "max_grad_norm", "l2_norm_clip", "clipping_norm"],
+        "the clip norm is set by `.clip(0.1)`",
+    ),
+    (&["lr"], "the learning rate is set by `.learning_rate(0.5)`"),
+    (
+        &["sigma", "noise"],
+        "the noise is set by `.noise_multiplier(1.1)`, or by `.target(Epsilon(3.0), Delta(1e-5))`",
+    ),
+];
+
+/// Advice for a method that the lab has under another name.
+fn of_other_library(message: &str, name: &str) -> Option<&'static str> {
+    if message.contains("`Option<SelectionLog>`")
+        || message.contains("Option<epsilab::mask::SelectionLog>")
+    {
+        return Some(
+            "a dense run has no log of selections: `run.selections()?` draws it, or says so",
+        );
+    }
+    if !message.contains("`epsilab::methods::") {
+        return None;
+    }
+    SETTINGS.iter().find(|(names, _)| names.contains(&name)).map(|(_, advice)| *advice)
+}
 
 /// A path and `?`, as one asks for documentation in IPython.
 fn is_a_question(code: &str) -> bool {
@@ -216,6 +251,18 @@ mod tests {
         assert!(is_of_two_numbers("cannot multiply `&f64` by `i32`"));
         assert!(!is_of_two_numbers("cannot add `String` to `usize`"));
         assert!(!is_of_two_numbers("cannot find `f64` in `u8`"));
+    }
+
+    #[test]
+    fn settings_of_other_libraries_have_a_name_here() {
+        let message = "no method named `max_grad_norm` found for struct `epsilab::methods::DpSgd`";
+        let advice = of_other_library(message, "max_grad_norm").expect("advice");
+        assert!(advice.contains(".clip(0.1)"), "{advice}");
+        assert_eq!(of_other_library(message, "batchsize"), None);
+        let other = "no method named `epsilon` found for struct `Vec<u8>` in the current scope";
+        assert_eq!(of_other_library(other, "epsilon"), None);
+        let option = "no method named `show` found for enum `Option<SelectionLog>`";
+        assert!(of_other_library(option, "show").is_some_and(|a| a.contains("run.selections()?")));
     }
 
     /// A module that the prelude stops to export must not be advised.

@@ -74,7 +74,9 @@ impl Halt {
             Halt::Lost(error) => format!("error: {error}"),
             Halt::Differs(cells) => format!(
                 "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new ones \
-                 are right, save them with `{} run NB --inplace`",
+                 are right, save them with `{} run NB --inplace`; a cell that trains without a \
+                 seed has other numbers in every run: give it the tag `noisy-output`, or \
+                 `ignore-output` if its words differ too",
                 cells.join("\n  "),
                 epsilab::program::name(),
             ),

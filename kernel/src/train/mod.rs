@@ -92,6 +92,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         if let Some(first) = args.start.first_in_words() {
             eprintln!("{first}");
         }
+        say_if_untested(&data);
         stdout::print(&plan.preview(&data)?.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -152,6 +153,7 @@ impl TrainArgs {
             ControlFlow::Break(interrupted) => return Ok(interrupted),
         };
         let plan = self.plan(&model, data)?;
+        say_if_untested(data);
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
         let heading = heading.unwrap_or_else(usual);
         plan.train(&model, data, &mut ToStderr::new(heading))
@@ -200,7 +202,7 @@ impl TrainArgs {
     fn read_or_make(&self, model: &Model, data: &Dataset) -> Result<Plan> {
         let mut plan = match self.loaded()? {
             Some(plan) => plan,
-            None => self.plan.plan(model, data)?,
+            None => self.plan.plan(model, data).map_err(|error| self.plan.of_defaults(error))?,
         };
         if let Some(device) = &self.device {
             plan = plan.on_device(device);
@@ -225,6 +227,13 @@ fn command() -> Vec<String> {
     match arguments.first().map(String::as_str) {
         Some("train") => arguments,
         _ => Vec::new(),
+    }
+}
+
+/// Says that there will be no accuracy, before the run is charged.
+fn say_if_untested(data: &Dataset) {
+    if data.test().is_empty() {
+        eprintln!("the data have no test part, so there is no accuracy: --split 0.8 makes one");
     }
 }
 

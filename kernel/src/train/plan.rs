@@ -48,7 +48,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "SCHEDULE")]
     noise_schedule: Option<String>,
     /// Expected number of examples in a batch [default: 1024]
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, visible_alias = "batch", value_name = "N", allow_hyphen_values = true)]
     batch_size: Option<i64>,
     /// Passes over the data [default: 8]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -215,7 +215,7 @@ impl PlanArgs {
         for (list, _, one) in lists.iter().filter(|(_, is_given, _)| *is_given) {
             if self.best_of.is_none() {
                 let why = "a run has one value";
-                return Err(Error::setting(list, "given", why).fix(format!(
+                return Err(Error::setting(list, self.typed(list), why).fix(format!(
                     "add --best-of 5 to choose among them privately, or use {one}; `cargo lab \
                      sweep` trains all of them"
                 )));
@@ -243,6 +243,17 @@ impl PlanArgs {
         options::precision(self.precision.as_deref())
     }
 
+    /// The error with the name of the option where the batch size is the default, which nobody
+    /// typed.
+    pub fn of_defaults(&self, error: Error) -> Error {
+        match self.batch_size {
+            None if error.what().starts_with("batch_size = ") => error.fix(format!(
+                "{BATCH} is the default: choose a smaller expected batch with --batch-size"
+            )),
+            _ => error,
+        }
+    }
+
     /// The options that are given, by name.
     fn given(&self) -> Vec<String> {
         let Ok(Value::Object(all)) = serde_json::to_value(self) else { return Vec::new() };
@@ -252,6 +263,20 @@ impl PlanArgs {
             _ => true,
         };
         all.iter().filter(|(_, value)| is_given(value)).map(|(key, _)| format!("--{key}")).collect()
+    }
+
+    /// The value of an option as it was typed; `given` for one without a value.
+    fn typed(&self, option: &str) -> String {
+        let all = serde_json::to_value(self).unwrap_or_default();
+        let text = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            Value::Bool(_) => "given".to_owned(),
+            other => other.to_string(),
+        };
+        match &all[option.trim_start_matches('-')] {
+            Value::Array(values) => values.iter().map(text).collect::<Vec<_>>().join(","),
+            value => text(value),
+        }
     }
 
     /// The method with its settings, but mask and dropping.
@@ -266,7 +291,7 @@ impl PlanArgs {
             None => Ok(()),
             Some(option) => {
                 let why = format!("the method {} {why}", recipe.name);
-                Err(Error::setting(option, "given", why)
+                Err(Error::setting(option, self.typed(option), why)
                     .fix(format!("leave out {option}, or {fix}")))
             }
         };

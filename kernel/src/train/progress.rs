@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use epsilab::Error;
 use epsilab::show::format;
-use epsilab::train::{Observer, Progress, Run};
+use epsilab::train::{Divergence, Observer, Progress, Run};
 
 /// Time between updates of the live line.
 const PACE: Duration = Duration::from_millis(500);
@@ -32,6 +32,14 @@ impl ToStderr {
         let clear = if self.is_terminal { "\r\x1b[K" } else { "" };
         eprintln!("{clear}{line}");
     }
+
+    /// Says once that the run diverges.
+    fn warn(&mut self, divergence: Option<Divergence>) {
+        if let Some(divergence) = divergence.filter(|_| !self.warned) {
+            self.say(&divergence.to_string());
+            self.warned = true;
+        }
+    }
 }
 
 impl Observer for ToStderr {
@@ -50,10 +58,7 @@ impl Observer for ToStderr {
             return;
         }
         self.shown = Some(Instant::now());
-        if let Some(divergence) = progress.curve.divergence().filter(|_| !self.warned) {
-            self.say(&divergence.to_string());
-            self.warned = true;
-        }
+        self.warn(progress.curve.divergence());
         let (step, steps) = (progress.step, progress.plan.steps());
         let left = progress.seconds * (steps - step) as f64 / step.max(1) as f64;
         let pace = format::pace(step as f64, progress.seconds);
@@ -72,6 +77,8 @@ impl Observer for ToStderr {
 
     fn finished(&mut self, run: &Run) {
         let record = run.record();
+        // A short run may end before its first line.
+        self.warn(record.curve.divergence());
         let waiting = record.wait_share().map_or(String::new(), |share| {
             format!(", {:.1} % of them waiting for files", 100.0 * share)
         });

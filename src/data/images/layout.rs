@@ -70,4 +70,5 @@ impl Layout {
     }
 }
 
-pub(super) const NO_TEST_PART: &str = " There is no test part; .split(0.8, 7) makes one.";
+pub(super) const NO_TEST_PART: &str =
+    " They have no test part of their own; .split(0.8, 7) makes one.";

@@ -194,7 +194,9 @@ let result = grid.on(slurm).run(&models::papernot_cnn(&data), &data)?;
 result"#;
 
     "tuning", "learning rate and clip norm, found on public data and used on private data",
-    r#"let build = |data: &Dataset| models::papernot_cnn(data).seed(7).build();
+    r#"fn build(data: &Dataset) -> Result<Model> {
+    models::papernot_cnn(data).seed(7).build()
+}
 let method = DpSgd::new().target(Epsilon(1.0), Delta(1e-5)).batch_size(1024).epochs(3);
 let drawn = data::drawn_digits(20_000, 2_000, 2)?; // drawn by code: nobody's data
 let tuned = Tuning::new(method).public(&drawn).run(build, &data)?;

@@ -49,7 +49,7 @@ impl fmt::Display for Scaffold {
 pub struct Guide(());
 
 /// Task and call, in the order of a project.
-const TASKS: [(&str, &str); 21] = [
+const TASKS: [(&str, &str); 23] = [
     ("data that need no file", "data::glyphs()?, data::patterns()?, data::sentences()?"),
     ("known data sets", "data::mnist()?, fashion_mnist, cifar10, cifar100, ag_news"),
     ("your own data", "data::image_folder, tar_shards, csv, from_vecs, text_csv, from_texts"),
@@ -61,6 +61,7 @@ const TASKS: [(&str, &str); 21] = [
     ("train", "method.train(&model, &data)?"),
     ("what is guaranteed?", "run.statement()"),
     ("look at a run", "run.show(), run.record(), run.curve()"),
+    ("which coordinates it trained", "run.selections()?, figures::tiles(&mask, &model)?"),
     ("look at its predictions", "run.confusion_matrix(&data)?, run.predictions(&data)?.wrong()"),
     ("masks and saliencies", "Synflow::keep(0.3).mask(&model)?, RandomMask, DpSnip, MagnitudeMask"),
     ("settings, found privately", "Tuning::new(method).public(&drawn), PrivateSelection"),
@@ -73,6 +74,7 @@ const TASKS: [(&str, &str); 21] = [
     ("what was spent", "lab::ledger()?, lab::budget(&data, epsilon, delta)?"),
     ("earlier runs", "lab::runs()?, lab::last_run()"),
     ("compare runs", "run.difference(&other), figures::compare_runs(&[(\"name\", &run)])?"),
+    ("a report to keep", "run.report()?.save(\"report.html\")?"),
     ("keep a figure or its numbers", "figure.save(\"a.svg\")?, .table(), .save(\"a.csv\")?"),
 ];
 
