@@ -347,7 +347,7 @@ fn saved_outputs_are_small_and_compared_with_a_fresh_run() {
     let cells: [(&str, &[&str]); 4] = [
         ("# Prose", &[]),
         ("use epsilab::prelude::*;", &[]),
-        ("let event = Event::poisson(0.01, 1.0, 100);\nfigures::epsilon_vs_delta(&[event])?", &[]),
+        ("figures::epsilon_vs_delta(&[Event::poisson(0.01, 1.0, 100)])?", &[]),
         ("println!(\"at {:?}\", std::time::SystemTime::now());", &["ignore-output"]),
     ];
     let path = notebook(folder.path(), "saved.ipynb", &json!({}), &cells);
@@ -374,7 +374,7 @@ fn saved_outputs_are_small_and_compared_with_a_fresh_run() {
     std::fs::write(&path, saved.replace("accountant", "accuser")).expect("written");
     let (code, err) = run(&["--compare", "--profile", "tiny"]);
     assert!(
-        code == Some(1) && err.contains("cell 2 (let event") && err.contains("accuser"),
+        code == Some(1) && err.contains("cell 2 (figures::") && err.contains("accuser"),
         "{err}"
     );
     // A cell that fails leaves the saved outputs alone.
