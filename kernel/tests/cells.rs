@@ -94,6 +94,12 @@ fn values_are_shown_as_evcxr_shows_them() {
     for (code, shown) in [
         ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary()", "linear: "),
         ("epsilab::lab::runs()?", ""),
+        // The value at the end moves a variable of the cell.
+        ("let e = Event::gaussian(2.0);\nfigures::epsilon_vs_delta(&[e])?", "Epsilon for every"),
+        (
+            "let e = Event::gaussian(2.0);\nfor _ in 0..2 {}\nfigures::epsilon_vs_delta(&[e])?",
+            "Epsilon for every",
+        ),
         ("Average::ema().to_string()", "\""),
         ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary().layers().len()", "2"),
     ] {

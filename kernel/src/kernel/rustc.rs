@@ -18,6 +18,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::markers::{Marker, Markers};
 use super::stop_points;
 
@@ -116,8 +118,8 @@ fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result
 }
 
 impl Cell {
-    /// The exit code of the compiler, or `None` if the cell must be compiled without extensions:
-    /// it has none, or does not compile with them.
+    /// The exit code of the compiler, or `None` if the cell has no extensions. A cell that does not
+    /// compile with them is compiled without.
     fn compile_extended(
         &self,
         rustc: &OsStr,
@@ -126,7 +128,8 @@ impl Cell {
     ) -> std::io::Result<Option<i32>> {
         let Some(extended) = &self.extended else { return Ok(None) };
         std::fs::write(source, extended)?;
-        let ran = Command::new(rustc).args(args).output()?;
+        let compile = || Command::new(rustc).args(args).output();
+        let mut ran = compile()?;
         let said = String::from_utf8_lossy(&ran.stderr);
         // A value without the method: evcxr will show it in another way, whatever else fails.
         let no_display = said.contains("`evcxr_display`") && !said.contains(AMBIGUOUS);
@@ -134,13 +137,39 @@ impl Cell {
         let other = self.has_stop_points || said.contains(AMBIGUOUS);
         if !ran.status.success() && !no_display && other {
             std::fs::write(source, &self.code)?;
-            return Ok(None);
+            ran = compile()?;
         }
+        let said = String::from_utf8_lossy(&ran.stderr);
         std::io::stdout().write_all(&ran.stdout)?;
-        std::io::stderr().write_all(&ran.stderr)?;
+        std::io::stderr().write_all(without_places_of_moves(&said).as_bytes())?;
         Ok(Some(ran.status.code().unwrap_or(1)))
     }
 }
+
+/// The compiler's messages, in which an error about a variable that can't be kept because the cell
+/// moved it names no other place. If the value at the end of the cell moved it, evcxr would take
+/// that place for a value without `evcxr_display` and show it by `Debug`.
+fn without_places_of_moves(said: &str) -> String {
+    let line = |line: &str| {
+        let Ok(mut message) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
+        let is_kept = |span: &Value| {
+            let text = span["text"][0]["text"].as_str().unwrap_or_default();
+            span["is_primary"] == true && text.trim_start().starts_with(KEEP)
+        };
+        let spans = message["spans"].as_array().cloned().unwrap_or_default();
+        let kept: Vec<Value> = spans.into_iter().filter(is_kept).collect();
+        if message["code"]["code"] != "E0382" || kept.is_empty() {
+            return line.to_owned();
+        }
+        message["spans"] = kept.into();
+        message["children"] = Value::Array(Vec::new());
+        message.to_string()
+    };
+    said.lines().map(|text| line(text) + "\n").collect()
+}
+
+/// How evcxr keeps a variable for later cells.
+const KEEP: &str = "evcxr_variable_store.put_variable";
 
 /// Several traits have the method.
 const AMBIGUOUS: &str = "E0034";
@@ -256,6 +285,29 @@ mod tests {
         assert_eq!(marked.lines().count(), code.lines().count());
         let unguarded = format!("{users}evcxr_variable_store\n}}\n");
         assert_eq!(mark(&unguarded, &markers, false), unguarded);
+    }
+
+    #[test]
+    fn a_moved_variable_that_is_kept_names_no_other_place() {
+        let span = |text: &str, primary: bool| serde_json::json!({ "is_primary": primary, "text": [{ "text": text }] });
+        let message = |code: &str, first: &str| {
+            serde_json::json!({ "code": { "code": code }, "message": "borrow of moved value: `e`",
+                "spans": [span(first, true), span("(figures::f(&[e])", false)],
+                "children": [{ "message": "clone it", "spans": [span("(e", true)] }] })
+        };
+        let spans = |message: &Value| {
+            let said = without_places_of_moves(&format!("{message}\nwarning: 1\n"));
+            let (first, rest) = said.split_once('\n').expect("two lines");
+            assert_eq!(rest, "warning: 1\n");
+            let after: Value = serde_json::from_str(first).expect("JSON");
+            let length = |part: &str| after[part].as_array().map_or(0, Vec::len);
+            (length("spans"), length("children"))
+        };
+        let keep = "evcxr_variable_store.put_variable::<Event>(stringify!(e), e);";
+        assert_eq!(spans(&message("E0382", keep)), (1, 0));
+        // A mistake of the user's keeps all places, and so do other errors.
+        assert_eq!(spans(&message("E0382", "e.show();")), (2, 1));
+        assert_eq!(spans(&message("E0505", keep)), (2, 1));
     }
 
     #[test]
