@@ -49,8 +49,14 @@ pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
         let to = dir.join(file.file_name().unwrap_or_default());
         kept += usize::from(!write_new(&to, text.as_bytes())?);
     }
-    for pages in ["docs", "datasets"] {
-        copy_pages(&from.with_file_name(pages), &dir.join(pages))?;
+    copy_pages(&from.with_file_name("docs"), &dir.join("docs"))?;
+    // Only the page: the folder is where users put their own data.
+    let about = from.with_file_name("datasets").join("README.md");
+    if let Ok(page) = std::fs::read(&about) {
+        let to = dir.join("datasets");
+        std::fs::create_dir_all(&to)
+            .map_err(|e| Error::io(format!("making {}", to.display()), &e))?;
+        write_new(&to.join("README.md"), &page)?;
     }
     let (written, run) = (files.len() - kept, program::name());
     let first = files[0].file_name().unwrap_or_default().to_string_lossy();
@@ -124,6 +130,8 @@ mod tests {
         assert_eq!(std::fs::read_to_string(first).expect("read"), "mine");
         assert_eq!(notebooks_in(dir.path()).len(), notebooks_in(&source()).len());
         assert!(notebooks_in(dir.path()).len() > 5);
+        let entries = std::fs::read_dir(dir.path().join("datasets")).expect("a folder");
+        assert_eq!(entries.count(), 1, "users' data are not copied");
         // Their links lead to pages that are there, and they have no outputs.
         for path in notebooks_in(dir.path()).into_iter().filter(|path| !path.ends_with(FIRST)) {
             let text = std::fs::read_to_string(&path).expect("read");
