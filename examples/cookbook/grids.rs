@@ -51,7 +51,7 @@ fn selection(model: Model, data: Dataset) -> Result<()> {
     let plans = plans.into_iter().collect::<Result<Vec<Plan>>>()?;
     let best = Plan::best_of(Trials::geometric(4.0), plans)?;
     println!("{}", best.preview(&data)?);
-    println!("{}", best.train(&model, &data, &mut epsilab::show::LiveRun::new())?);
+    println!("{}", best.train(&model, &data)?);
     Ok(())
 }
 

@@ -15,6 +15,7 @@ use crate::grid::worker::{self, WorkerArgs};
 use crate::grid::{self, GridArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
+use crate::options;
 use crate::report::{self, ReportArgs};
 use crate::runs::{self, Next, RunsArgs};
 use crate::sweep::{self, SweepArgs};
@@ -328,12 +329,36 @@ fn command() -> clap::Command {
 
 /// Prints a usage error, or a help text, of the command with this name.
 fn refused(error: &clap::Error, command: Option<&str>) -> ExitCode {
-    let _ = error.print();
+    match command.and_then(|typed| unknown_command(error, typed)) {
+        Some(unknown) => eprintln!("error: {unknown}"),
+        None => drop(error.print()),
+    }
     match (error.use_stderr(), command) {
         (false, _) => ExitCode::SUCCESS,
         (true, Some("audit")) => ExitCode::from(audit::MISUSE),
         (true, _) => ExitCode::from(2),
     }
+}
+
+/// A first word that is no command. The parser takes it for an argument that nobody expects, since
+/// a command is not required.
+fn unknown_command(error: &clap::Error, typed: &str) -> Option<Error> {
+    let whole = command();
+    let mut known = whole.get_subcommands();
+    let is_word = typed.starts_with(|c: char| c.is_ascii_alphabetic());
+    let is_first = error.kind() == clap::error::ErrorKind::UnknownArgument
+        && is_word
+        && known.all(|command| command.get_name() != typed);
+    let names = whole.get_subcommands().filter(|command| !command.is_hide_set());
+    let nearest = options::nearest(typed, names.map(clap::Command::get_name));
+    let help = program::as_called("`epsilab --help` lists all commands").into_owned();
+    is_first.then(|| {
+        let what = format!("the command {typed}");
+        Error::new(ErrorKind::Setting, what, "there is none of this name").fix(match nearest {
+            Some(nearest) => format!("did you mean `{nearest}`? {help}"),
+            None => help,
+        })
+    })
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode> {
@@ -383,6 +408,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_that_is_mistyped_is_named_with_the_nearest() {
+        let of = |args: &[&str]| {
+            let error = Cli::try_parse_from([&["epsilab"], args].concat()).unwrap_err();
+            unknown_command(&error, args[0]).map(|error| format!("{error}"))
+        };
+        assert!(of(&["reprot", "x"]).unwrap().contains("did you mean `report`?"));
+        assert!(!of(&["zzz"]).unwrap().contains("did you mean"));
+        assert_eq!(of(&["report", "--htlm"]), None);
+        assert_eq!(of(&["--htlm"]), None);
     }
 
     #[cfg(feature = "notebook")]

@@ -50,6 +50,7 @@ pub mod cell_process {
     #[unsafe(no_mangle)]
     extern "C" fn epsilab_begin_cell() {
         epsilab_set_panic_hook();
+        epsilab::show::begin_cell();
         *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Listening::start());
     }
 
@@ -232,12 +233,21 @@ pub mod cell_process {
             $crate::plain_values!(i8, i16, i32, i64, i128, isize, ::std::string::String);
             $crate::plain_values!(::std::path::PathBuf, ::std::time::Duration);
             $crate::plain_values!(generic [T] ::std::vec::Vec<T>, [T] [T], [T] ::std::option::Option<T>,
-                [T, E] ::std::result::Result<T, E>, [T] ::std::ops::Range<T>, [A] (A,),
+                [T] ::std::result::Result<T, ::std::string::String>,
+                [T] ::std::result::Result<T, ::std::io::Error>,
+                [T] ::std::result::Result<T, ::std::num::ParseIntError>,
+                [T] ::std::result::Result<T, ::std::num::ParseFloatError>,
+                [T] ::std::ops::Range<T>, [A] (A,),
                 [A, B] (A, B), [A, B, C] (A, B, C), [A, B, C, D] (A, B, C, D),
                 [K, V] ::std::collections::BTreeMap<K, V>, [T] ::std::collections::BTreeSet<T>,
                 [T] ::std::collections::VecDeque<T>, [K, V] ::std::collections::HashMap<K, V>,
                 [T] ::std::collections::HashSet<T>);
             impl<T: ::std::fmt::Debug, const N: usize> EpsilabPlain for [T; N] {}
+            impl<T: ::std::fmt::Debug + $crate::lab::AtEndOfCell> EpsilabPlain for $crate::Result<T> {
+                fn evcxr_display(&self) {
+                    $crate::lab::display_result(self);
+                }
+            }
         };
         (generic $([$($part:ident),*] $of:ty),+) => {
             $(impl<$($part: ::std::fmt::Debug),*> EpsilabPlain for $of {})+

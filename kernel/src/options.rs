@@ -107,9 +107,29 @@ fn found<T: Copy>(
 ) -> Result<(&'static str, T)> {
     table.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
         let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
-        Error::setting(option, name, "there is none of this name")
-            .fix(format!("choose from {}", names.join(", ")))
+        Error::setting(option, name, "there is none of this name").fix(choose_from(name, &names))
     })
+}
+
+/// Advice for an unknown name: the most similar of the known ones, if any is similar, and all.
+pub fn choose_from(name: &str, known: &[&str]) -> String {
+    let all = format!("choose from {}", known.join(", "));
+    match nearest(name, known.iter().copied()) {
+        Some(nearest) => format!("did you mean {nearest}? Or {all}"),
+        None => all,
+    }
+}
+
+/// The known name that is most similar to what was typed, if it is similar enough to be meant.
+pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    // Of short names, one wrong letter is a large part.
+    let likeness = |name| match strsim::damerau_levenshtein(&typed, name) {
+        0 | 1 => 1.0,
+        _ => strsim::jaro_winkler(&typed, name),
+    };
+    let best = known.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
+    (likeness(best) > 0.8).then_some(best)
 }
 
 /// The model with this name.
@@ -139,14 +159,17 @@ pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
 pub fn method(name: &str) -> Result<Box<dyn Method>> {
     methods::methods().into_iter().find(|method| method.recipe().name == name).ok_or_else(|| {
         Error::setting("--method", name, "there is no method of this name")
-            .fix(format!("choose from {}", methods()))
+            .fix(choose_from(name, &method_names()))
     })
 }
 
-/// The names of all methods.
+/// The names of all methods, with commas.
 pub fn methods() -> String {
-    let names = methods::methods().into_iter().map(|method| method.recipe().name);
-    names.collect::<Vec<_>>().join(", ")
+    method_names().join(", ")
+}
+
+fn method_names() -> Vec<&'static str> {
+    methods::methods().into_iter().map(|method| method.recipe().name).collect()
 }
 
 /// The settings that only one method has, in words.
@@ -259,6 +282,14 @@ pub fn assignment(setting: &str) -> Result<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_name_is_suggested_if_it_is_similar() {
+        let of = |typed| nearest(typed, ["mlp", "linear", "resnet18", "dp-sgd"].into_iter());
+        assert_eq!((of("mpl"), of("Resnet-18")), (Some("mlp"), Some("resnet18")));
+        assert_eq!((of("dp-sdg"), of("vgg")), (Some("dp-sgd"), None));
+        assert!(choose_from("mpl", &["mlp"]).starts_with("did you mean mlp? Or choose from mlp"));
+    }
 
     #[test]
     fn every_model_is_built_for_data_it_suits_and_refused_for_others() {

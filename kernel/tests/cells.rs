@@ -61,6 +61,33 @@ fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
 }
 
 #[test]
+fn what_a_cell_has_just_shown_is_not_shown_again_as_its_value() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel.run_ok(
+        "use epsilab::prelude::*;\nlet data = data::glyphs_with(40, 5, 1)?;\n\
+         let model = models::linear(&data).build()?;\n\
+         let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(2);",
+    );
+    // One live chart, or the figure of the stored run; then the figure at the end of the cell.
+    for code in [
+        "method.train(&model, &data)?",
+        "method.plan(&data)?.train(&model, &data)?",
+        "let run = method.train(&model, &data)?;",
+        "run",
+        "run.show();\nrun",
+    ] {
+        let ran = kernel.run_ok(code);
+        let shown = ran.of("display_data").count() + ran.of("execute_result").count();
+        assert_eq!(shown, 1, "{code}");
+    }
+    let ran = kernel.run_ok("run.show();\nrun.statement().show();\nrun");
+    assert_eq!(ran.of("display_data").count() + ran.of("execute_result").count(), 3);
+    kernel.shut_down();
+}
+
+#[test]
 fn values_are_shown_as_evcxr_shows_them() {
     let _alone = alone();
     let mut kernel = Client::start(Start::default());
@@ -101,6 +128,10 @@ fn values_are_shown_as_evcxr_shows_them() {
             "Epsilon for every",
         ),
         ("Average::ema().to_string()", "\""),
+        // A forgotten `?`.
+        ("lab::scaffold(\"dp-sgd\")", "let method = DpSgd::new()"),
+        ("lab::scaffold(\"dp-sdg\")", "scaffold \"dp-sdg\": there is no such cell"),
+        ("models::linear(&data::glyphs_with(20, 5, 1)?)", "linear for examples of 1x28x28"),
         ("models::linear(&data::glyphs_with(20, 5, 1)?).build()?.summary().layers().len()", "2"),
     ] {
         let result = kernel.run_ok(code);

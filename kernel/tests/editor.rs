@@ -75,6 +75,29 @@ fn errors_name_the_line_and_what_to_do() {
 }
 
 #[test]
+fn guesses_at_the_names_of_the_lab_are_answered_with_its_own() {
+    let _alone = alone();
+    let mut kernel = Client::start(Start::default());
+    kernel.wait_for_info();
+    kernel.run_ok("use epsilab::prelude::*;");
+    for (code, advice) in [
+        ("let conv = Conv2dSpec::new(3, 16, 3);", "`use epsilab::nn::Conv2dSpec;`"),
+        ("let layers = layers![Linear::new(4, 2)];", "`use epsilab::nn::LinearSpec;`"),
+        ("let layers = layers![Flatten];", "`use epsilab::nn::Flatten;`"),
+        ("DpSgd::new().epochs(\"6\")", "without quotes"),
+        ("DpSgd::new().optimizer(\"adam\")", "`Optimizer::adam()`"),
+        ("DpSgd::new().mask(1)", "`.pre_prune(&mask)`"),
+        ("DpSgd::new().max_grad_norm(1.0)", "`.clip(0.1)`"),
+        ("data::image_folder(\"pets\", 24)?", "`&ImageOptions::size(24)`"),
+        ("let x = 1\nfn f() {}", "found the end of the cell"),
+    ] {
+        let (_, _, story) = kernel.run(code).error();
+        assert!(story.contains(advice), "{code}: {story}");
+    }
+    kernel.shut_down();
+}
+
+#[test]
 fn completions_follow_closures_and_hide_what_is_private() {
     let _alone = alone();
     let mut kernel = Client::start(Start::default());

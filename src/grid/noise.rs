@@ -48,7 +48,10 @@ fn group(cells: &[CellResult], seeds: u64) -> Option<Group<'_>> {
 pub(super) fn notes(result: &Inner) -> Vec<String> {
     let groups = of(result);
     if groups.is_empty() {
-        let words = "One seed says nothing about noise: use several before you compare cells.";
+        let words = match result.seeds {
+            1 => "One seed says nothing about noise: use several before you compare cells.",
+            _ => "No cell has two finished runs yet, so nothing is known about noise.",
+        };
         return vec![words.into()];
     }
     let mut notes: Vec<String> = match groups.as_slice() {

@@ -1,5 +1,6 @@
 //! Display of values at the end of a cell, and their `show()`.
 
+use crate::Result;
 use crate::audit::{AuditReport, Membership, OneRunReport};
 use crate::data::{Augment, Dataset, Examples, PublicData, Vocabulary};
 use crate::device::DeviceSpec;
@@ -10,7 +11,7 @@ use crate::lab::{
 };
 use crate::mask::{Mask, Overlap, Saliency, SelectionLog, SignalNoise};
 use crate::methods::{Plan, PrivateSelection, Scaled};
-use crate::nn::{Model, Summary, WeightReport};
+use crate::nn::{Model, ModelBuilder, Summary, WeightReport};
 use crate::optim::LearningRate;
 use crate::privacy::{
     Budget, Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Event, Meaning,
@@ -34,6 +35,33 @@ impl<M> Tuned<M> {
     }
 }
 
+impl<F> ModelBuilder<F> {
+    /// Display of the value at the end of a cell.
+    #[doc(hidden)]
+    pub fn evcxr_display(&self) {
+        show::display(&Bundle::prose(self.to_string()).with_coverage(Coverage::Public));
+    }
+}
+
+/// What the end of a cell shows in its own way.
+#[doc(hidden)]
+pub trait AtEndOfCell {
+    /// Shows the value.
+    fn display(&self);
+}
+
+/// Shows a result at the end of a cell, where `?` was forgotten: its value as with `?`, or the
+/// error.
+#[doc(hidden)]
+pub fn display_result<T: AtEndOfCell>(result: &Result<T>) {
+    match result {
+        Ok(value) => value.display(),
+        Err(error) => show::display(&Bundle::prose(format!(
+            "{error}\nThis is an error. With `?` behind the call, the cell stops at it."
+        ))),
+    }
+}
+
 /// Implements `show()` and the display at the end of a cell for a type, both through the sink. With
 /// a coverage, every output of the type has it; without, the bundle states its own.
 macro_rules! shown {
@@ -54,7 +82,14 @@ macro_rules! shown {
             /// Display of the value at the end of a cell.
             #[doc(hidden)]
             pub fn evcxr_display(&self) {
-                self.show();
+                let bundle: fn(&Self) -> Bundle = $bundle;
+                show::display_value(&bundle(self));
+            }
+        }
+
+        impl AtEndOfCell for $type {
+            fn display(&self) {
+                self.evcxr_display();
             }
         }
     };
@@ -102,6 +137,12 @@ macro_rules! shown_last {
             /// Display of the value at the end of a cell.
             #[doc(hidden)]
             pub fn evcxr_display(&self) {
+                self.show();
+            }
+        }
+
+        impl AtEndOfCell for $type {
+            fn display(&self) {
                 self.show();
             }
         }

@@ -172,7 +172,7 @@ impl DrawnPrior {
         if let Some(device) = &self.device {
             plan = plan.on_device(device);
         }
-        plan.train(&(self.make)(&drawn)?, &drawn, observer)
+        plan.train_with(&(self.make)(&drawn)?, &drawn, observer)
     }
 
     /// The start that a [`run`](Self::run) on the drawn images gives.

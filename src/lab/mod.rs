@@ -34,6 +34,8 @@ mod statement;
 mod verbs;
 
 pub use budget::{BudgetView, budget, remaining};
+#[doc(hidden)]
+pub use cells::{AtEndOfCell, display_result};
 pub use check::{Checked, check};
 pub use exercises::{exercise, exercise_names};
 pub use guide::{Guide, Scaffold, examples, help, scaffold};

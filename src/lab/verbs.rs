@@ -72,13 +72,26 @@ impl Plan {
         preview(self, data)
     }
 
-    /// Trains a copy of `model` as the plan says and tells `observer` of its progress; the run is
-    /// charged and stored in this project. A finished run of the same plan is returned instead and
-    /// costs nothing, unless the plan is [`fresh`](Self::fresh).
+    /// Trains a copy of `model` as the plan says, with a live display; the run is charged and
+    /// stored in this project. A finished run of the same plan is shown instead and costs nothing,
+    /// unless the plan is [`fresh`](Self::fresh).
     ///
     /// # Errors
     /// As `train` of a method.
-    pub fn train(&self, model: &Model, data: &Dataset, observer: &mut dyn Observer) -> Result<Run> {
+    pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
+        train(self, model, data)
+    }
+
+    /// As [`train`](Self::train), but nothing is shown: `observer` is told of the progress.
+    ///
+    /// # Errors
+    /// As [`train`](Self::train).
+    pub fn train_with(
+        &self,
+        model: &Model,
+        data: &Dataset,
+        observer: &mut dyn Observer,
+    ) -> Result<Run> {
         runs::known_or_trained(&Store::at(home()), self, model, data, observer)
     }
 }
@@ -98,7 +111,7 @@ static LAST: Mutex<Option<Run>> = Mutex::new(None);
 
 /// Shows the stored run of a plan, or trains it.
 fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
-    let run = plan.train(model, data, &mut LiveRun::new())?;
+    let run = plan.train_with(model, data, &mut LiveRun::new())?;
     if run.is_restored() {
         show::replay(&run);
         run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));

@@ -1,5 +1,7 @@
 //! [`ModelBuilder`]: builds a model of a family for a data set.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::init::{Initialisation, Initialiser, fresh_seed};
@@ -81,6 +83,14 @@ pub struct ModelBuilder<F = SizedFamily> {
     config: ModelConfig,
     initialisation: Option<Initialisation>,
     seed: Option<u64>,
+}
+
+impl<F> fmt::Display for ModelBuilder<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: Vec<_> = self.config.input_shape.iter().map(ToString::to_string).collect();
+        let (name, shape, classes) = (&self.name, shape.join("x"), self.config.classes);
+        write!(f, "{name} for examples of {shape} and {classes} classes; `.build()?` makes it")
+    }
 }
 
 impl ModelBuilder<SizedFamily> {

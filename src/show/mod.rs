@@ -62,5 +62,8 @@ pub use observed::{LiveRun, replay, run_figure, run_files};
 pub use run::{RunCurve, run_bundle, run_chart, run_line};
 pub use series::Series;
 pub(crate) use sink::CELL_VARIABLES;
+#[doc(hidden)]
+pub use sink::begin_cell;
+pub(crate) use sink::display_value;
 pub use sink::{clear_output, display, progress, with_capture};
 pub use table::Table;

@@ -20,7 +20,7 @@ pub(crate) fn belong_together(
     if plan.selection().is_some() {
         let why = "it is not one run, but many trials of which only the best is shown";
         return Err(Error::new(ErrorKind::Setting, "a run of a plan of private selection", why)
-            .fix("train it by plan.train(&model, &data, &mut observer), which runs the trials"));
+            .fix("train it by plan.train(&model, &data), which runs the trials"));
     }
     model.validate()?;
     if let Some(bound) = plan.bound(0)? {

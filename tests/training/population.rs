@@ -25,7 +25,7 @@ fn a_plan_for_a_population_trains_on_data_of_its_size_and_on_no_other() -> Resul
     let shown = plan.to_string();
     assert!(shown.contains("2,000") && shown.contains("epsilon at delta 1e-4"), "{shown}");
     let model = models::linear(&data).seed(1).build()?;
-    let run = plan.train(&model, &data, &mut Silent)?;
+    let run = plan.train_with(&model, &data, &mut Silent)?;
     assert!(method.train(&model, &data)?.is_restored(), "it is the same run");
     assert!(run.epsilon() <= 8.0);
     let other = method.plan_for(&Population::of(2_001))?;

@@ -129,16 +129,21 @@ impl SlurmArgs {
     /// # Errors
     /// Kind `Setting`.
     pub fn check(&self) -> Result<()> {
-        let on_cluster = self.engine == Engine::Slurm;
-        let said = self.only.is_some() || self.dry_run || self.slurm()? != Slurm::new();
-        match !on_cluster && said {
-            false => Ok(()),
-            true => {
-                let why = "it is a setting of jobs on a cluster, and the runs are trained here";
-                Err(Error::new(ErrorKind::Setting, "a grid with settings of Slurm", why)
-                    .fix("add --engine slurm"))
-            }
+        if self.engine == Engine::Slurm {
+            return Ok(());
         }
+        let (what, why) = match self.only {
+            Some(part) => (
+                format!("--only {}", format!("{part:?}").to_lowercase()),
+                "it is a part of a grid on a cluster, and this grid is trained here",
+            ),
+            None if self.dry_run || self.slurm()? != Slurm::new() => (
+                "a grid with settings of Slurm".to_owned(),
+                "they are settings of jobs on a cluster, and the runs are trained here",
+            ),
+            None => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Setting, what, why).fix("add --engine slurm"))
     }
 
     /// Runs one part, or all. Returns the result to show, or the exit code if there is none.

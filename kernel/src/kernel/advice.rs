@@ -1,6 +1,7 @@
 //! What errors of the compiler mean in a notebook, and what to do about them, in a line each.
 
 use super::errors::CellSource;
+use super::lab_names;
 use super::moves;
 use super::place;
 use super::wording::{self, readable};
@@ -27,6 +28,9 @@ impl Advice {
 pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Advice {
     let message = wording::headline(error);
     let name = message.split('`').nth(1).unwrap_or_default();
+    if let Some(line) = of_the_lab(error, &message, name) {
+        return Advice::instead_of_rustc(&line);
+    }
     let rustc_knows = error.help().iter().any(|help| help.contains("`?`"));
     match error.code() {
         Some("E0382" | "E0505" | "E0597" | "E0373") => moves::advice(error, name),
@@ -43,8 +47,12 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
             let name = name.split("::").next().unwrap_or(name);
             let of_lab = format!("`{name}` is a module of the lab");
             Advice::instead_of_rustc(&match name {
-                _ if OF_PRELUDE.contains(&name) => format!("{of_lab}: `use epsilab::prelude::*;`"),
-                _ if OF_LIBRARY.contains(&name) => format!("{of_lab}: `use epsilab::{name};`"),
+                _ if lab_names::OF_PRELUDE.contains(&name) => {
+                    format!("{of_lab}: `use epsilab::prelude::*;`")
+                }
+                _ if lab_names::OF_LIBRARY.contains(&name) => {
+                    format!("{of_lab}: `use epsilab::{name};`")
+                }
                 _ => format!("the first line of a cell adds a crate: `:dep {name} = \"*\"`"),
             })
         }
@@ -57,9 +65,6 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
         Some("E0308") if is_return_of_cell(error) => Advice::instead_of_rustc(
             "a cell has no `return` with a value: write the value as its last line, without `;`",
         ),
-        Some("E0599") if of_other_library(&message, name).is_some() => {
-            Advice::instead_of_rustc(of_other_library(&message, name).unwrap_or_default())
-        }
         Some("E0599" | "E0609") if is_of_result(&message) && !rustc_knows => Advice::beside_rustc(
             "the value is a `Result`: put `?` behind the call that makes it, as in `load()?`",
         ),
@@ -88,42 +93,20 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
     }
 }
 
-/// The modules that `use epsilab::prelude::*;` brings.
-const OF_PRELUDE: [&str; 9] =
-    ["audit", "data", "figures", "lab", "mask", "models", "nn", "privacy", "recipes"];
-/// Other modules of the library.
-const OF_LIBRARY: [&str; 6] = ["device", "grid", "methods", "optim", "show", "tuning"];
-
-/// Names of settings in other libraries, and those of the lab.
-const SETTINGS: [(&[&str], &str); 4] = [
-    (
-        &["epsilon", "target_epsilon", "delta"],
-        "epsilon and delta are a target: `.target(Epsilon(3.0), Delta(1e-5))`",
-    ),
-    (
-        &["clip_norm", "max_grad_norm", "l2_norm_clip", "clipping_norm"],
-        "the clip norm is set by `.clip(0.1)`",
-    ),
-    (&["lr"], "the learning rate is set by `.learning_rate(0.5)`"),
-    (
-        &["sigma", "noise"],
-        "the noise is set by `.noise_multiplier(1.1)`, or by `.target(Epsilon(3.0), Delta(1e-5))`",
-    ),
-];
-
-/// Advice for a method that the lab has under another name.
-fn of_other_library(message: &str, name: &str) -> Option<&'static str> {
-    if message.contains("`Option<SelectionLog>`")
-        || message.contains("Option<epsilab::mask::SelectionLog>")
-    {
-        return Some(
-            "a dense run has no log of selections: `run.selections()?` draws it, or says so",
-        );
+/// Advice for names and values of the lab.
+fn of_the_lab(error: &evcxr::CompilationError, message: &str, name: &str) -> Option<String> {
+    match error.code()? {
+        "E0412" | "E0422" | "E0425" | "E0433" => {
+            lab_names::import_of(name).map(|path| format!("it is in the library: `use {path};`"))
+        }
+        "E0308" | "E0277" => {
+            let labels = error.spanned_messages().iter().map(|said| said.label.clone());
+            let mut said = labels.chain([message.to_owned()]);
+            said.find_map(|said| lab_names::value_for(&wording::readable(&said))).map(str::to_owned)
+        }
+        "E0599" => lab_names::method_for(message, name).map(str::to_owned),
+        _ => None,
     }
-    if !message.contains("`epsilab::methods::") {
-        return None;
-    }
-    SETTINGS.iter().find(|(names, _)| names.contains(&name)).map(|(_, advice)| *advice)
 }
 
 /// A path and `?`, as one asks for documentation in IPython.
@@ -251,26 +234,5 @@ mod tests {
         assert!(is_of_two_numbers("cannot multiply `&f64` by `i32`"));
         assert!(!is_of_two_numbers("cannot add `String` to `usize`"));
         assert!(!is_of_two_numbers("cannot find `f64` in `u8`"));
-    }
-
-    #[test]
-    fn settings_of_other_libraries_have_a_name_here() {
-        let message = "no method named `max_grad_norm` found for struct `epsilab::methods::DpSgd`";
-        let advice = of_other_library(message, "max_grad_norm").expect("advice");
-        assert!(advice.contains(".clip(0.1)"), "{advice}");
-        assert_eq!(of_other_library(message, "batchsize"), None);
-        let other = "no method named `epsilon` found for struct `Vec<u8>` in the current scope";
-        assert_eq!(of_other_library(other, "epsilon"), None);
-        let option = "no method named `show` found for enum `Option<SelectionLog>`";
-        assert!(of_other_library(option, "show").is_some_and(|a| a.contains("run.selections()?")));
-    }
-
-    /// A module that the prelude stops to export must not be advised.
-    #[test]
-    fn the_prelude_has_the_modules_that_are_advised() {
-        #[allow(unused_imports)]
-        use epsilab::prelude::{audit, data, figures, lab, mask, models, nn, privacy, recipes};
-        #[allow(unused_imports)]
-        use epsilab::{device, grid, methods, optim, show, tuning};
     }
 }

@@ -4,6 +4,7 @@
 use epsilab::program;
 
 use super::errors::Failure;
+use crate::options;
 
 /// Commands of the lab: name, what it does, and the code that it stands for, if any.
 const OURS: [(&str, &str, Option<&str>); 7] = [
@@ -172,10 +173,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 fn unknown(name: &str) -> Failure {
-    let typed = name.to_lowercase();
-    let likeness = |known: &str| strsim::jaro_winkler(&typed, known);
-    let nearest = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let advice = match nearest.filter(|nearest| likeness(nearest) > 0.8) {
+    let advice = match options::nearest(name, names()) {
         Some(nearest) => format!("did you mean `{nearest}`? `:help` lists all commands"),
         None => "`:help` lists all commands".to_owned(),
     };

@@ -25,6 +25,7 @@ mod input;
 mod inspection;
 mod interrupt;
 mod is_complete;
+mod lab_names;
 mod limits;
 mod markers;
 mod moves;

@@ -20,7 +20,8 @@ pub fn readable(message: &str) -> String {
     }
     let message = message
         .replace("`Result<(), EvcxrUserCodeError>`", "what a cell returns")
-        .replace("`EvcxrUserCodeError`", "the error of a cell");
+        .replace("`EvcxrUserCodeError`", "the error of a cell")
+        .replace("`evcxr_variable_store`", "the end of the cell");
     let mut out = String::with_capacity(message.len());
     let mut rest = message.as_str();
     while let Some(at) = rest.find("_::") {

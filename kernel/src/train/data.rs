@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use epsilab::data::{self, Dataset, ImageOptions};
 use epsilab::{Error, Result};
 
-use crate::options::{self, DATA};
+use crate::options::{self, DATA, choose_from};
 
 /// Parts of the data that do not depend on the run: a seed of the split that never changes.
 const SPLIT_SEED: u64 = 0;
@@ -74,8 +74,8 @@ impl DataArgs {
                 let names: Vec<&str> = DATA.iter().map(|(known, _)| *known).collect();
                 let why = "there is no data set and no folder of this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
-                    "choose from {}, or name a folder of images, or a file that ends in .tar or .csv",
-                    names.join(", ")
+                    "{}, or name a folder of images, or a file that ends in .tar or .csv",
+                    choose_from(name, &names)
                 )));
             }
         };

@@ -156,7 +156,7 @@ impl TrainArgs {
         say_if_untested(data);
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
         let heading = heading.unwrap_or_else(usual);
-        plan.train(&model, data, &mut ToStderr::new(heading))
+        plan.train_with(&model, data, &mut ToStderr::new(heading))
     }
 
     /// The seed of the run and its model.

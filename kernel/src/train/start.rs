@@ -181,7 +181,7 @@ impl StartArgs {
             method = method.device(device);
         }
         let heading = format!("{} on public data, {}", model.name(), public.name());
-        let run = method.plan(&public)?.train(&model, &public, &mut ToStderr::new(heading))?;
+        let run = method.plan(&public)?.train_with(&model, &public, &mut ToStderr::new(heading))?;
         if run.is_finished() {
             return transferred(&run.model(), data, seed).map(Continue);
         }

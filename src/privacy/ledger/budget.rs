@@ -152,7 +152,7 @@ impl Account {
             format!("this plan would bring the epsilon of its data set to {epsilon}"),
             format!("the budget is {budget}; {}", before.usage()),
         )
-        .fix(ADVICE))
+        .fix(if before.remaining() > 0.0 { ADVICE } else { NOTHING_LEFT }))
     }
 
     fn budget_error(&self, budget: Budget, error: &Error) -> Error {
@@ -173,6 +173,10 @@ impl Account {
 
 const ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
                       (Ledger::set_budget, lab::budget in a notebook): the ledger records it";
+
+const NOTHING_LEFT: &str = "nothing is left, so every private run is refused: raise the budget \
+                            deliberately (Ledger::set_budget, lab::budget in a notebook), which the \
+                            ledger records, or use other data";
 
 /// Whether the event contains a release without a guarantee.
 pub(crate) fn has_no_guarantee(event: &Event) -> bool {

@@ -93,7 +93,8 @@ fn the_newest_budget_applies_and_earlier_ones_stay_on_record() {
         let low = ledger.set_budget(Epsilon(limit), DELTA).unwrap();
         assert!(low.is_overspent() && low.remaining() == 0.0);
         assert!(low.to_string().contains("refused until the budget is raised"), "{low}");
-        assert!(ledger.begin("a small one", &training(1)).is_err());
+        let refused = ledger.begin("a small one", &training(1)).unwrap_err();
+        assert!(refused.advice().starts_with("nothing is left"), "{refused}");
         ledger.close("run", &training(999)).unwrap();
 
         let kinds = ledger.entries().unwrap().into_iter().map(|entry| entry.entry);
