@@ -78,10 +78,30 @@ fn copy_pages(from: &Path, to: &Path) -> Result<()> {
             copy_pages(&path, &there)?;
         } else if path.extension().is_some_and(|ending| PAGES.iter().any(|page| ending == *page)) {
             std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
-            write_new(&there, &std::fs::read(&path).map_err(|e| doing(&e))?)?;
+            let mut page = std::fs::read(&path).map_err(|e| doing(&e))?;
+            if path.extension().is_some_and(|ending| ending == "md") {
+                page = without_links_to_sources(&String::from_utf8_lossy(&page)).into_bytes();
+            }
+            write_new(&there, &page)?;
         }
     }
     Ok(())
+}
+
+/// A page in which links to what is not copied are plain text.
+fn without_links_to_sources(page: &str) -> String {
+    const NOT_COPIED: [&str; 3] = ["](../examples/", "](../software-gpu/", "](../notebooks/"];
+    let mut page = page.to_owned();
+    for link in NOT_COPIED {
+        while let Some(at) = page.find(link) {
+            let end = page[at..].find(')').map_or(page.len(), |length| at + length + 1);
+            page.replace_range(at..end, "");
+            if let Some(bracket) = page[..at].rfind('[') {
+                page.remove(bracket);
+            }
+        }
+    }
+    page
 }
 
 /// Writes a file; false if it was there and was kept.
@@ -132,6 +152,16 @@ mod tests {
         assert!(notebooks_in(dir.path()).len() > 5);
         let entries = std::fs::read_dir(dir.path().join("datasets")).expect("a folder");
         assert_eq!(entries.count(), 1, "users' data are not copied");
+        let docs = dir.path().join("docs");
+        for page in std::fs::read_dir(&docs).expect("a folder").flatten() {
+            let text = std::fs::read_to_string(page.path()).unwrap_or_default();
+            for link in text.split("](../").skip(1).filter_map(|rest| rest.split([')', '#']).next())
+            {
+                assert!(dir.path().join(link).exists(), "{link} in {}", page.path().display());
+            }
+        }
+        let plain = without_links_to_sources("a [b](../examples/c.rs), [d](e.md)");
+        assert_eq!(plain, "a b, [d](e.md)");
         // Their links lead to pages that are there, and they have no outputs.
         for path in notebooks_in(dir.path()).into_iter().filter(|path| !path.ends_with(FIRST)) {
             let text = std::fs::read_to_string(&path).expect("read");
