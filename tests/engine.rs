@@ -148,15 +148,23 @@ fn the_plain_sum_is_the_sum_of_unclipped_gradients() {
     }
 }
 
-/// Hash of the bits of a sum over several segments.
+/// Hash of the bits of sums over several segments: of a network with large strides, and of one
+/// with 3x3 convolutions of many channels.
 fn fingerprint() -> u64 {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
-    let model = models::papernot_cnn(&mnist_like()).seed(1).build().unwrap();
-    let batch = random_batch(&mut rng, 333, &[1, 28, 28], 10);
+    let data = mnist_like();
+    let cnn = models::papernot_cnn(&data).seed(1).build().unwrap();
+    let vgg = models::simple_vgg(&data, &[48], 2).seed(1).build().unwrap();
     let rule = ClipRule::flat(0.7);
-    let sum = FusedExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
-    let bits = sum.entries.iter().flat_map(|entry| &entry.values).map(|v| u64::from(v.to_bits()));
-    bits.fold(0, |hash, bits| (hash ^ bits).wrapping_mul(0x100_0000_01b3))
+    let mut hash = 0u64;
+    for (model, n) in [(cnn, 333), (vgg, 70)] {
+        let batch = random_batch(&mut rng, n, &[1, 28, 28], 10);
+        let sum = FusedExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
+        let values = sum.entries.iter().flat_map(|entry| &entry.values);
+        let bits = values.map(|v| u64::from(v.to_bits()));
+        hash = bits.fold(hash, |hash, bits| (hash ^ bits).wrapping_mul(0x100_0000_01b3));
+    }
+    hash
 }
 
 /// Runs one of these tests in a new process and returns what it prints after `label`.

@@ -10,6 +10,7 @@ mod modules;
 mod networks;
 mod random;
 mod user_modules;
+mod wide;
 mod zoo;
 
 use compare::{distance, median, relative_difference, single_example};

@@ -87,6 +87,30 @@ pub fn architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>, bool) {
     (list.specs, shape, tokens)
 }
 
+/// Networks of 3x3 convolutions with so many channels that the fused executor computes them by
+/// minimal filtering, on images of any size; and the input shape.
+pub fn wide_architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>) {
+    let shape = vec![[3, 48][draw.below(2)], 3 + draw.below(7), 3 + draw.below(7)];
+    let mut list = LayerList { specs: Vec::new(), shape: shape.clone() };
+    for _ in 0..1 + draw.below(3) {
+        if draw.one_in(3) && list.shape[0] >= 48 {
+            let block = residual(draw, list.shape[0]);
+            list.push(block);
+            continue;
+        }
+        let mut spec = Conv2dSpec::new(list.shape[0], [48, 64][draw.below(2)], 3);
+        (spec.padding, spec.bias) = (draw.pair(0, 3), draw.one_in(2));
+        spec.standardised = draw.one_in(3).then(Standardisation::scaled);
+        list.push(LayerSpec::Conv2d(spec));
+        let layer = activation(draw);
+        list.push(layer);
+    }
+    list.push(if draw.one_in(2) { LayerSpec::GlobalAvgPool } else { LayerSpec::Flatten });
+    let inputs = list.shape[0];
+    list.push(LayerSpec::Linear(LinearSpec { inputs, outputs: CLASSES, bias: true }));
+    (list.specs, shape)
+}
+
 fn activation(draw: &mut Draw) -> LayerSpec {
     match draw.below(3) {
         0 => LayerSpec::Selu,

@@ -1,4 +1,5 @@
-//! Convolution layers: im2col patches, then one matrix product per block of images.
+//! Convolution layers: im2col patches, then one matrix product per block of images; or minimal
+//! filtering, where it is faster.
 
 mod norms;
 
@@ -10,6 +11,7 @@ use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffe
 use super::outer;
 use super::pixel_gram::PixelGram;
 use super::standardise::Standardise;
+use super::winograd::Winograd;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
 /// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
@@ -26,12 +28,26 @@ pub(super) struct Conv {
     clip: Option<GradientClip>,
     slots: Vec<ParameterSlot>,
     bias: Option<Vec<f32>>,
-    /// Weights that the convolution multiplies with, per group `[patch] x [outputs]`.
+    /// Number of weights of all groups.
+    weight_len: usize,
+    /// Weights that the convolution multiplies with, per group `[patch] x [outputs]`; empty, if it
+    /// multiplies with transformed ones.
     weight: Vec<f32>,
-    /// The kernel rotated by 180° and transposed, `[kernel, outputs] x [inputs]`.
+    /// The kernel rotated by 180° and transposed, `[kernel, outputs] x [inputs]`; empty as
+    /// `weight` is.
     flipped: Vec<f32>,
+    /// Minimal filtering in place of patches.
+    filtering: Option<Filtering>,
     standardise: Option<Standardise>,
     pixel_gram: Option<PixelGram>,
+}
+
+/// A convolution and its input gradient by minimal filtering, with their transformed weights.
+struct Filtering {
+    forward: Winograd,
+    filter: Vec<f32>,
+    gradient: Winograd,
+    rotated: Vec<f32>,
 }
 
 /// Sizes and settings of a convolution.
@@ -97,6 +113,15 @@ impl Conv {
             slots.push(ParameterSlot::large(len, Layout::Plain { len: spec.out }));
         }
         let pixel_gram = PixelGram::of(&geometry, spec.groups);
+        let filtering = input_gradient.and_then(|of_gradient| {
+            Some(Filtering {
+                forward: Winograd::of(&geometry, spec.out)?,
+                filter: Vec::new(),
+                gradient: Winograd::of(&of_gradient, channels)?,
+                rotated: Vec::new(),
+            })
+        });
+        let flipped = if filtering.is_some() || !stride_one { 0 } else { len };
         Self {
             im2col,
             pixel_gram,
@@ -106,8 +131,10 @@ impl Conv {
             clip: None,
             slots,
             bias: spec.bias.then(|| vec![0.0; spec.out]),
-            weight: vec![0.0; len],
-            flipped: vec![0.0; if stride_one { len } else { 0 }],
+            weight_len: len,
+            weight: Vec::new(),
+            flipped: vec![0.0; flipped],
+            filtering,
             standardise,
         }
     }
@@ -176,7 +203,7 @@ impl Conv {
 
     /// Number of weights of one group.
     fn group_len(&self) -> usize {
-        self.weight.len() / self.im2col.len()
+        self.weight_len / self.im2col.len()
     }
 
     /// Clips the gradient of the output, if there is a clip.
@@ -198,17 +225,19 @@ impl Op for Conv {
         if let Some(bias) = &mut self.bias {
             bias.copy_from_slice(small);
         }
-        let (weight, gain) = large.split_at(self.weight.len());
-        self.weight.copy_from_slice(weight);
+        let (weight, gain) = large.split_at(self.weight_len);
+        let mut weight = weight.to_vec();
         if let Some(standardise) = &mut self.standardise {
-            standardise.load(&mut self.weight, gain);
+            standardise.load(&mut weight, gain);
         }
         let (out, input) = (self.out, self.im2col[0].group_channels);
         let area = self.im2col[0].kernel[0] * self.im2col[0].kernel[1];
-        if self.flipped.is_empty() {
-            return;
+        if let Some(Filtering { forward, filter, gradient, rotated }) = &mut self.filtering {
+            forward.filter(&weight, filter);
+            return gradient.rotated(filter, rotated);
         }
-        for (a, tap) in self.weight.chunks_exact(input * out).enumerate() {
+        let taps = if self.flipped.is_empty() { 0 } else { area };
+        for (a, tap) in weight.chunks_exact(input * out).enumerate().take(taps) {
             let start = (area - 1 - a) * input * out;
             let flipped = &mut self.flipped[start..start + input * out];
             for block in (0..input).step_by(16) {
@@ -219,14 +248,22 @@ impl Op for Conv {
                 }
             }
         }
+        self.weight = weight;
     }
 
     fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], scratch: &mut Scratch) {
         debug_assert_eq!(x.len(), rows.total() * self.image_len());
-        let blocks = x
-            .chunks(self.images_per_block() * self.image_len())
-            .zip(y.chunks_mut(self.images_per_block() * self.len()));
+        let images = match &self.filtering {
+            Some(filtering) => filtering.forward.images_per_block(),
+            None => self.images_per_block(),
+        };
+        let blocks = x.chunks(images * self.image_len()).zip(y.chunks_mut(images * self.len()));
         for (x, y) in blocks {
+            if let Some(Filtering { forward, filter, .. }) = &self.filtering {
+                forward.convolve(x, filter, y, Store::Replace, &mut scratch.patches);
+                self.activation.apply(y, self.bias.as_deref());
+                continue;
+            }
             let positions = y.len() / self.out;
             for (group, weight) in self.weight.chunks_exact(self.group_len()).enumerate() {
                 let outputs = self.out / self.im2col.len();
@@ -265,6 +302,9 @@ impl Op for Conv {
             each.zip(copies).for_each(|(bias, g)| outer::add_rows(g, bias));
         }
         let Some((gx, store)) = gx else { return };
+        if let Some(Filtering { gradient, rotated, .. }) = &self.filtering {
+            return gradient.convolve(g, rotated, gx, store, &mut scratch.patches);
+        }
         if let Some(im2col) = &self.input_gradient {
             let images = MIN_BLOCK_ROWS.div_ceil(im2col.positions());
             let blocks =
@@ -354,6 +394,11 @@ impl Op for Conv {
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
+        if let Some(Filtering { forward, .. }) = &self.filtering {
+            let g = outer::weighted(ctx.g, factors, &mut scratch.third);
+            let sum = &mut sum[..self.weight_len];
+            return forward.weight_gradient(ctx.x, g, sum, Store::Add, &mut scratch.patches);
+        }
         let outputs = self.out / self.im2col.len();
         let copies = ctx.rows.copies;
         // Blocks hold whole examples, so that each block has its own clipping factors.
@@ -364,7 +409,7 @@ impl Op for Conv {
             let rows = g.len() / self.out;
             let factors = factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
             for (group, sum) in
-                sum[..self.weight.len()].chunks_exact_mut(self.group_len()).enumerate()
+                sum[..self.weight_len].chunks_exact_mut(self.group_len()).enumerate()
             {
                 let patches = self.patches(group, x, &mut scratch.patches);
                 let g = self.group_outputs(group, g, &mut scratch.second);
@@ -376,14 +421,14 @@ impl Op for Conv {
 
     /// With weight standardisation, sums are taken over gradients of the standardised weights.
     fn transformed_len(&self) -> Option<usize> {
-        self.standardise.as_ref().map(|_| self.weight.len())
+        self.standardise.as_ref().map(|_| self.weight_len)
     }
 
     fn add_transformed_sum(&self, transformed: &[f32], large: &mut [f32]) {
         if let Some(standardise) = &self.standardise {
             let mut gradient = transformed.to_vec();
             gradient.resize(large.len(), 0.0);
-            let (weight, gain) = gradient.split_at_mut(self.weight.len());
+            let (weight, gain) = gradient.split_at_mut(self.weight_len);
             standardise.backward(weight, gain);
             outer::add(large, &gradient);
         }

@@ -1,5 +1,7 @@
 //! im2col and col2im for channels-last images: the patches of a convolution as rows of a matrix.
 
+use super::outer;
+
 /// Geometry of a convolution over images `[height, width, channels]`, for one group of channels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Im2col {
@@ -24,6 +26,32 @@ impl Im2col {
     /// Number of kernel positions.
     pub(super) fn positions(&self) -> usize {
         self.output[0] * self.output[1]
+    }
+
+    /// The sum of each patch of each image, without forming patches.
+    pub(super) fn patch_sums(&self, images: &[f32], sums: &mut [f32]) {
+        let [height, width] = self.size;
+        let each = images.chunks_exact(height * width * self.channels);
+        for (image, sums) in each.zip(sums.chunks_exact_mut(self.positions())) {
+            let own = |pixel: &[f32]| {
+                outer::sum(&pixel[self.first_channel..self.first_channel + self.group_channels])
+            };
+            let pixels: Vec<f32> = image.chunks_exact(self.channels).map(own).collect();
+            for (position, sum) in sums.iter_mut().enumerate() {
+                let (row, column) = (position / self.output[1], position % self.output[1]);
+                *sum = 0.0;
+                for tap in 0..self.kernel[0] * self.kernel[1] {
+                    let (y, x) = (tap / self.kernel[1], tap % self.kernel[1]);
+                    let y = row * self.stride[0] + y * self.dilation[0];
+                    let x = column * self.stride[1] + x * self.dilation[1];
+                    // Pixels of the padding wrap around and lie beyond the image.
+                    let (y, x) = (y.wrapping_sub(self.padding[0]), x.wrapping_sub(self.padding[1]));
+                    if y < height && x < width {
+                        *sum += pixels[y * width + x];
+                    }
+                }
+            }
+        }
     }
 
     /// im2col: writes the patches of one image as rows of `[positions, patch]`.

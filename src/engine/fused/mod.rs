@@ -29,6 +29,7 @@ mod standardise;
 mod state;
 mod stateless;
 mod windows;
+mod winograd;
 mod zero_pad;
 
 use std::sync::{Mutex, PoisonError};

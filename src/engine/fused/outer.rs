@@ -201,23 +201,28 @@ pub(super) fn add_weighted_product(
     scratch: &mut Vec<f32>,
 ) {
     let (inputs, outputs) = (a.len() / rows, g.len() / rows);
-    let g = match factors {
-        None => g,
-        Some(factors) => {
-            let scaled = resize_buffer(scratch, g.len());
-            let per = g.len() / factors.len();
-            let pairs = scaled.chunks_exact_mut(per).zip(g.chunks_exact(per));
-            for ((to, from), &factor) in pairs.zip(factors) {
-                match factor {
-                    1.0 => to.copy_from_slice(from),
-                    _ => scale(to, factor, from),
-                }
-            }
-            &*scaled
-        }
-    };
+    let g = weighted(g, factors, scratch);
     let (a, g) = (Matrix::new(a, rows, inputs), Matrix::new(g, rows, outputs));
     product(sum, Store::Add, a.transposed(), g);
+}
+
+/// `factor · g`; each factor belongs to the same number of consecutive rows.
+pub(super) fn weighted<'a>(
+    g: &'a [f32],
+    factors: Option<&[f32]>,
+    scratch: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    let Some(factors) = factors else { return g };
+    let scaled = resize_buffer(scratch, g.len());
+    let per = g.len() / factors.len();
+    let pairs = scaled.chunks_exact_mut(per).zip(g.chunks_exact(per));
+    for ((to, from), &factor) in pairs.zip(factors) {
+        match factor {
+            1.0 => to.copy_from_slice(from),
+            _ => scale(to, factor, from),
+        }
+    }
+    scaled
 }
 
 /// `out[o] += Σₜ g[t,o]`.

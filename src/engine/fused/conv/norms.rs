@@ -1,6 +1,6 @@
 //! One example's gradient of the convolution weights, and its norm with and without forming it.
 
-use super::Conv;
+use super::{Conv, Filtering};
 use crate::engine::fused::op::{Context, Scratch, resize_buffer};
 use crate::engine::fused::outer;
 use crate::nn::kernels::product::{Matrix, Store, product};
@@ -27,7 +27,7 @@ impl Conv {
             } else {
                 let patches = self.patches(group, ctx.x, patches);
                 outer::gram(patches, positions, second);
-                patch_sums(patches, resize_buffer(third, positions));
+                self.im2col[group].patch_sums(ctx.x, resize_buffer(third, positions));
             }
             let g = self.group_outputs(group, ctx.g, fourth);
             let gram = (&second[..positions * positions], self.patch_len());
@@ -60,10 +60,17 @@ impl Conv {
     ) -> f64 {
         let positions = ctx.rows.copies * self.positions();
         let (outputs, patch) = (self.out / self.im2col.len(), self.patch_len());
-        let (weight, gain) = out.split_at_mut(self.weight.len());
+        let (weight, gain) = out.split_at_mut(self.weight_len);
         let (mut square, mut projection) = (0.0, None);
+        if let Some(Filtering { forward, .. }) = &self.filtering {
+            let patches = &mut scratch.patches;
+            forward.weight_gradient(ctx.x, ctx.g, weight, Store::Replace, patches);
+        }
         for (group, out) in weight.chunks_exact_mut(self.group_len()).enumerate() {
-            let patches = self.patches(group, ctx.x, &mut scratch.patches);
+            let patches = match self.filtering {
+                Some(_) => &[],
+                None => self.patches(group, ctx.x, &mut scratch.patches),
+            };
             let g = self.group_outputs(group, ctx.g, &mut scratch.second);
             // The projection of the standardisation can be computed from the output, before the
             // gradient.
@@ -71,7 +78,7 @@ impl Conv {
                 self.is_linear_output() && outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
             if let Some(rule) = self.standardise.as_ref().filter(|_| output_known) {
                 let sums = resize_buffer(&mut scratch.third, positions);
-                patch_sums(patches, sums);
+                self.im2col[group].patch_sums(ctx.x, sums);
                 projection = rule.projection_from_output(sums, g, ctx.y);
             }
             let weights = weights.map(|all| &all[group * self.group_len()..][..out.len()]);
@@ -79,9 +86,11 @@ impl Conv {
             let (tile_rows, block_rows) =
                 ((TILE_ELEMENTS / outputs).max(1), (BLOCK_ELEMENTS / outputs).max(1));
             for (tile, out) in out.chunks_mut(tile_rows * outputs).enumerate() {
-                let columns = &patches[tile * tile_rows..];
-                let columns = Matrix::strided(columns, positions, out.len() / outputs, patch);
-                product(out, Store::Replace, columns.transposed(), g);
+                if self.filtering.is_none() {
+                    let columns = &patches[tile * tile_rows..];
+                    let columns = Matrix::strided(columns, positions, out.len() / outputs, patch);
+                    product(out, Store::Replace, columns.transposed(), g);
+                }
                 for (block, out) in out.chunks_mut(block_rows * outputs).enumerate() {
                     let offset = (tile * tile_rows + block * block_rows) * outputs;
                     match (&self.standardise, &projection) {
@@ -108,10 +117,4 @@ impl Conv {
         }
         square + outer::weighted_squared_norm(gain, gain_weights)
     }
-}
-
-/// The sum of each patch.
-fn patch_sums(patches: &[f32], sums: &mut [f32]) {
-    let each = patches.chunks_exact(patches.len() / sums.len());
-    sums.iter_mut().zip(each).for_each(|(sum, patch)| *sum = outer::sum(patch));
 }

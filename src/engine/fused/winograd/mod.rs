@@ -1,0 +1,288 @@
+//! 3x3 convolutions with stride 1 by minimal filtering.
+//!
+//! Winograd's algorithm F(2x2, 3x3) (Lavin and Gray, 2015, arXiv:1509.09308) computes four outputs
+//! of one channel from 16 products instead of 36. Inputs `d` of 4x4 pixels and kernels `w` are
+//! transformed, multiplied point by point, and transformed back: `y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A`.
+//! Summed over channels, each of the 16 points is a matrix product over tiles. The weight gradient
+//! is the transpose of the same map: `Gᵀ [(Bᵀ d B) ⊙ (A g Aᵀ)] G`, summed over tiles.
+//!
+//! All constants are 0, 1 and 1/2, so results differ from direct products by a few roundings.
+
+mod filter;
+mod product;
+#[cfg(test)]
+mod tests;
+mod transform;
+
+use pulp::{Simd, WithSimd};
+
+use super::im2col::Im2col;
+use super::op::resize_buffer;
+use crate::nn::kernels::product::Store;
+
+/// Products per tile and pair of channels.
+const POINTS: usize = 16;
+
+/// Rows of the weight gradient that are transformed back together, while all points of these rows
+/// are in the L1 cache.
+const GRADIENT_ROWS: usize = 12;
+
+/// Cost of the transforms of a tile, per channel of input and output, in multiplications
+/// (measured).
+const TRANSFORM_COST: usize = 320;
+
+/// A 3x3 convolution with stride 1 of channels-last images.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Winograd {
+    size: [usize; 2],
+    output: [usize; 2],
+    padding: [usize; 2],
+    input: usize,
+    out: usize,
+}
+
+impl Winograd {
+    /// The convolution with `out` output channels, if this algorithm can compute it and is expected
+    /// to be faster than a product with im2col patches.
+    pub(super) fn of(im2col: &Im2col, out: usize) -> Option<Self> {
+        let plan = Self::possible(im2col, out)?;
+        // Per tile: 4 outputs of 9 products each.
+        let (direct, own) = (36 * plan.input * out, POINTS * plan.input * out);
+        (own + TRANSFORM_COST * (plan.input + out) < direct).then_some(plan)
+    }
+
+    /// The convolution, whether faster or not.
+    fn possible(im2col: &Im2col, out: usize) -> Option<Self> {
+        let Im2col { size, padding, output, group_channels: input, .. } = *im2col;
+        let lanes = lanes();
+        let plan = Self { size, output, padding, input, out };
+        let shape = im2col.kernel == [3, 3]
+            && im2col.stride == [1, 1]
+            && im2col.dilation == [1, 1]
+            && input == im2col.channels
+            && (0..2).all(|i| padding[i] <= 2 && output[i] + 2 == size[i] + 2 * padding[i]);
+        (shape && lanes > 1 && input % lanes == 0 && out % lanes == 0).then_some(plan)
+    }
+
+    /// Tiles in a column and a row of the output.
+    fn grid(&self) -> [usize; 2] {
+        self.output.map(|n| n.div_ceil(2))
+    }
+
+    fn tiles(&self) -> usize {
+        self.grid().iter().product()
+    }
+
+    fn image_len(&self) -> usize {
+        self.size[0] * self.size[1] * self.input
+    }
+
+    /// Number of values of an image with zeros around it, so that all tiles lie inside.
+    fn padded_len(&self) -> usize {
+        self.grid().iter().map(|n| 2 * n + 2).product::<usize>() * self.input
+    }
+
+    /// Tiles that are transformed and multiplied together: enough for the matrix products, and few
+    /// enough for the caches.
+    fn tiles_per_block(&self) -> usize {
+        (8192 / self.input).clamp(32, 128)
+    }
+
+    /// Images that fill a block.
+    pub(super) fn images_per_block(&self) -> usize {
+        self.tiles_per_block().div_ceil(self.tiles())
+    }
+
+    /// Image of a tile, and the top left pixel of its output.
+    #[inline(always)]
+    fn place(&self, tile: usize) -> (usize, usize, usize) {
+        let (image, tile) = (tile / self.tiles(), tile % self.tiles());
+        let columns = self.grid()[1];
+        (image, 2 * (tile / columns), 2 * (tile % columns))
+    }
+
+    /// Convolution of images with a transformed kernel into `out`, `[images, positions, outputs]`.
+    pub(super) fn convolve(
+        &self,
+        images: &[f32],
+        filter: &[f32],
+        out: &mut [f32],
+        store: Store,
+        scratch: &mut Vec<f32>,
+    ) {
+        dispatch(Convolve { plan: self, images, filter, out, store, scratch });
+    }
+
+    /// Gradient of the kernel, `[3, 3, input, outputs]`, summed over images.
+    pub(super) fn weight_gradient(
+        &self,
+        images: &[f32],
+        gradients: &[f32],
+        out: &mut [f32],
+        store: Store,
+        scratch: &mut Vec<f32>,
+    ) {
+        dispatch(WeightGradient { plan: self, images, gradients, out, store, scratch });
+    }
+}
+
+/// Number of values in a vector register, 1 without vector instructions.
+fn lanes() -> usize {
+    struct Lanes;
+    impl WithSimd for Lanes {
+        type Output = usize;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> usize {
+            S::F32_LANES
+        }
+    }
+    dispatch(Lanes)
+}
+
+/// Runs with the widest vector instructions of this processor.
+fn dispatch<W: WithSimd>(work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(simd) = pulp::x86::V4::try_new() {
+            return simd.vectorize(On { simd, work });
+        }
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            return simd.vectorize(On { simd, work });
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if let Some(simd) = pulp::aarch64::Neon::try_new() {
+        return simd.vectorize(On { simd, work });
+    }
+    work.with_simd(pulp::Scalar::new())
+}
+
+/// A call that is always inlined, so that it is compiled with the instructions of its caller.
+struct On<S, W> {
+    simd: S,
+    work: W,
+}
+
+impl<S: Simd, W: WithSimd> pulp::NullaryFnOnce for On<S, W> {
+    type Output = W::Output;
+
+    #[inline(always)]
+    fn call(self) -> W::Output {
+        self.work.with_simd(self.simd)
+    }
+}
+
+/// Output channels that a product computes together, two vectors.
+#[inline(always)]
+fn panel<S: Simd>() -> usize {
+    2 * S::F32_LANES
+}
+
+struct Convolve<'a> {
+    plan: &'a Winograd,
+    images: &'a [f32],
+    filter: &'a [f32],
+    out: &'a mut [f32],
+    store: Store,
+    scratch: &'a mut Vec<f32>,
+}
+
+impl WithSimd for Convolve<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { plan, images, filter, out, store, scratch } = self;
+        let (input, outputs, panel) = (plan.input, plan.out, panel::<S>());
+        let total = images.len() / plan.image_len() * plan.tiles();
+        let block = plan.tiles_per_block().min(total);
+        let scratch = resize_buffer(scratch, plan.padded_len() + POINTS * block * (input + panel));
+        let (padded, rest) = scratch.split_at_mut(plan.padded_len());
+        let (transformed, products) = rest.split_at_mut(POINTS * block * input);
+        for first in (0..total).step_by(block) {
+            let count = block.min(total - first);
+            let transformed = &mut transformed[..POINTS * count * input];
+            transform::input(simd, plan, (images, padded), first, transformed);
+            for start in (0..outputs).step_by(panel) {
+                let width = panel.min(outputs - start);
+                let products = &mut products[..POINTS * count * width];
+                let each = transformed
+                    .chunks_exact(count * input)
+                    .zip(filter.chunks_exact(input * outputs))
+                    .zip(products.chunks_exact_mut(count * width));
+                for ((a, b), c) in each {
+                    let a = product::Left { values: a, row: input, step: 1 };
+                    let b = product::Right { values: &b[start * input..], step: width };
+                    product::product(simd, (count, input, width), a, b, c);
+                }
+                transform::output(simd, plan, products, first, (start, width), out, store);
+            }
+        }
+    }
+}
+
+struct WeightGradient<'a> {
+    plan: &'a Winograd,
+    images: &'a [f32],
+    gradients: &'a [f32],
+    out: &'a mut [f32],
+    store: Store,
+    scratch: &'a mut Vec<f32>,
+}
+
+impl WithSimd for WeightGradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { plan, images, gradients, out, mut store, scratch } = self;
+        let (input, outputs, panel) = (plan.input, plan.out, panel::<S>());
+        let total = images.len() / plan.image_len() * plan.tiles();
+        let block = plan.tiles_per_block().max(64).min(total);
+        let scratch = resize_buffer(
+            scratch,
+            plan.padded_len()
+                + outputs
+                + POINTS * (block * (input + outputs) + GRADIENT_ROWS * panel),
+        );
+        let (padded, rest) = scratch.split_at_mut(plan.padded_len());
+        let (zeros, rest) = rest.split_at_mut(outputs);
+        zeros.fill(0.0);
+        let (transformed, rest) = rest.split_at_mut(POINTS * block * input);
+        let (slopes, products) = rest.split_at_mut(POINTS * block * outputs);
+        for first in (0..total).step_by(block) {
+            let count = block.min(total - first);
+            let transformed = &mut transformed[..POINTS * count * input];
+            let slopes = &mut slopes[..POINTS * count * outputs];
+            transform::input(simd, plan, (images, padded), first, transformed);
+            transform::gradient(simd, plan, (gradients, zeros), first, slopes);
+            for row in (0..input).step_by(GRADIENT_ROWS) {
+                let rows = GRADIENT_ROWS.min(input - row);
+                for start in (0..outputs).step_by(panel) {
+                    let width = panel.min(outputs - start);
+                    let products = &mut products[..POINTS * rows * width];
+                    let each = transformed
+                        .chunks_exact(count * input)
+                        .zip(slopes.chunks_exact(count * outputs))
+                        .zip(products.chunks_exact_mut(rows * width));
+                    for ((a, b), c) in each {
+                        let a = product::Left { values: &a[row..], row: 1, step: input };
+                        let b = product::Right { values: &b[start..], step: outputs };
+                        product::product(simd, (rows, count, width), a, b, c);
+                    }
+                    transform::kernel_gradient(
+                        simd,
+                        plan,
+                        products,
+                        row,
+                        (start, width),
+                        out,
+                        store,
+                    );
+                }
+            }
+            store = Store::Add;
+        }
+    }
+}
