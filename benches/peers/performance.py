@@ -4,7 +4,8 @@
     python3 benches/peers/performance.py --python /path/to/venv/bin/python --peers DIR
 
 --peers is the folder with the scripts of the other libraries: opacus_bench.py for PyTorch and
-Opacus, jax_bench.py for JAX. Each prints one line of JSON and runs under --python. For each model,
+Opacus, jax_bench.py for JAX. Each prints one line of JSON and runs under --python, as resnets.py
+beside this script does for PyTorch's ResNets. For each model,
 ours (`cargo lab bench --json`) is measured before and after the others. The tables replace the text
 between two comments in docs/performance.md and name each configuration that failed or took longer
 than --timeout. Measure on an idle machine.
@@ -25,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/performance.md"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 TORCH, JAX = "opacus_bench.py", "jax_bench.py"
+RESNETS = str(pathlib.Path(__file__).resolve().with_name("resnets.py"))
 # Our name of a model, the batch size, and the name in the other scripts.
 CASES = [
     ("papernot_cnn", 256, "mnist_cnn"),
@@ -32,6 +34,8 @@ CASES = [
     ("simple_vgg", 256, "cifar_vgg"),
     ("wide_resnet_16_4", 64, "wrn16_4"),
     ("bilstm", 256, "bilstm"),
+    ("resnet18", 64, "resnet18"),
+    ("resnet50", 16, "resnet50"),
 ]
 # The ratios of times and, for each model, their upper bounds (None: reported only).
 RATIOS = (
@@ -41,10 +45,12 @@ RATIOS = (
     "non-private / PyTorch's",
 )
 BOUNDS = {
-    "papernot_cnn": (0.60, 0.90, 1.10, None),
-    "simple_vgg": (0.50, 0.90, 1.10, None),
-    "wide_resnet_16_4": (0.60, 1.30, 1.20, None),
-    "bilstm": (0.40, 4.0, 1.50, None),
+    "papernot_cnn": (0.40, 0.60, 1.05, None),
+    "simple_vgg": (0.40, 0.70, 1.05, None),
+    "wide_resnet_16_4": (0.40, 0.90, 1.05, None),
+    "bilstm": (0.40, 0.90, 1.10, None),
+    "resnet18": (0.40, 0.90, 1.05, None),
+    "resnet50": (0.40, 1.00, 1.05, None),
 }
 # Upper bound of the peak memory of our private step, as a multiple of our non-private one. It must
 # also be below that of every private step of the others.
@@ -93,6 +99,11 @@ def arguments():
 def configurations(theirs):
     """The configurations that suit a model, as (script, arguments)."""
     plain, image = ["--mode", "nonprivate"], theirs != "bilstm"
+    if theirs.startswith("resnet"):
+        yield RESNETS, plain
+        yield RESNETS, plain + ["--channels-last"]
+        yield RESNETS, ["--impl", "torchfunc", "--chunk", "16"]
+        return
     yield TORCH, plain
     yield TORCH, plain + (["--channels-last"] if image else ["--native-lstm"])
     # Opacus would use a slow fallback for weight-standardised convolutions.
@@ -156,7 +167,7 @@ def run_rival(args, script, more, theirs, batch):
     ]
     library = (
         "PyTorch"
-        if script == TORCH and (more[1] == "nonprivate" or "torchfunc" in more)
+        if script == RESNETS or script == TORCH and (more[1] == "nonprivate" or "torchfunc" in more)
         else "Opacus" if script == TORCH else "jax_privacy" if "jax_privacy" in more else "JAX"
     )
     line.update(

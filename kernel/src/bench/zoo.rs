@@ -101,6 +101,16 @@ pub const ZOO: &[Entry] = &[
         build: |data, act, seed| models::resnet18(data).activation(act).seed(seed).build(),
     },
     Entry {
+        name: "resnet50",
+        batch: 16,
+        shape: &[3, 64, 64],
+        features: Features::Pixels,
+        classes: 10,
+        large: true,
+        activation: Activation::Relu,
+        build: |data, act, seed| models::resnet50(data).activation(act).seed(seed).build(),
+    },
+    Entry {
         name: "stevens_mnist_cnn",
         batch: 256,
         shape: &[1, 28, 28],

@@ -201,6 +201,12 @@ impl Conv {
         MIN_BLOCK_ROWS.div_ceil(self.positions())
     }
 
+    /// Minimal filtering for the weight gradient of this many images, where it is faster.
+    fn filtered_gradient(&self, images: usize) -> Option<&Winograd> {
+        let forward = &self.filtering.as_ref()?.forward;
+        forward.pays_for_weights_of(images).then_some(forward)
+    }
+
     /// Number of weights of one group.
     fn group_len(&self) -> usize {
         self.weight_len / self.im2col.len()
@@ -394,7 +400,7 @@ impl Op for Conv {
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        if let Some(Filtering { forward, .. }) = &self.filtering {
+        if let Some(forward) = self.filtered_gradient(ctx.rows.total()) {
             let g = outer::weighted(ctx.g, factors, &mut scratch.third);
             let sum = &mut sum[..self.weight_len];
             return forward.weight_gradient(ctx.x, g, sum, Store::Add, &mut scratch.patches);

@@ -1,6 +1,6 @@
 //! One example's gradient of the convolution weights, and its norm with and without forming it.
 
-use super::{Conv, Filtering};
+use super::Conv;
 use crate::engine::fused::op::{Context, Scratch, resize_buffer};
 use crate::engine::fused::outer;
 use crate::nn::kernels::product::{Matrix, Store, product};
@@ -62,12 +62,13 @@ impl Conv {
         let (outputs, patch) = (self.out / self.im2col.len(), self.patch_len());
         let (weight, gain) = out.split_at_mut(self.weight_len);
         let (mut square, mut projection) = (0.0, None);
-        if let Some(Filtering { forward, .. }) = &self.filtering {
+        let filtering = self.filtered_gradient(ctx.rows.copies);
+        if let Some(forward) = filtering {
             let patches = &mut scratch.patches;
             forward.weight_gradient(ctx.x, ctx.g, weight, Store::Replace, patches);
         }
         for (group, out) in weight.chunks_exact_mut(self.group_len()).enumerate() {
-            let patches = match self.filtering {
+            let patches = match filtering {
                 Some(_) => &[],
                 None => self.patches(group, ctx.x, &mut scratch.patches),
             };
@@ -86,7 +87,7 @@ impl Conv {
             let (tile_rows, block_rows) =
                 ((TILE_ELEMENTS / outputs).max(1), (BLOCK_ELEMENTS / outputs).max(1));
             for (tile, out) in out.chunks_mut(tile_rows * outputs).enumerate() {
-                if self.filtering.is_none() {
+                if filtering.is_none() {
                     let columns = &patches[tile * tile_rows..];
                     let columns = Matrix::strided(columns, positions, out.len() / outputs, patch);
                     product(out, Store::Replace, columns.transposed(), g);

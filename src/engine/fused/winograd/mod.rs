@@ -31,6 +31,9 @@ const GRADIENT_ROWS: usize = 12;
 /// (measured).
 const TRANSFORM_COST: usize = 320;
 
+/// Tiles from which on weight gradients are faster than products with patches (measured).
+const TILES_OF_GRADIENT: usize = 16;
+
 /// A 3x3 convolution with stride 1 of channels-last images.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Winograd {
@@ -61,7 +64,8 @@ impl Winograd {
             && im2col.dilation == [1, 1]
             && input == im2col.channels
             && (0..2).all(|i| padding[i] <= 2 && output[i] + 2 == size[i] + 2 * padding[i]);
-        (shape && lanes > 1 && input % lanes == 0 && out % lanes == 0).then_some(plan)
+        (shape && lanes > 1 && input.is_multiple_of(lanes) && out.is_multiple_of(lanes))
+            .then_some(plan)
     }
 
     /// Tiles in a column and a row of the output.
@@ -91,6 +95,12 @@ impl Winograd {
     /// Images that fill a block.
     pub(super) fn images_per_block(&self) -> usize {
         self.tiles_per_block().div_ceil(self.tiles())
+    }
+
+    /// Whether the weight gradient of this many images is expected to be faster than a product with
+    /// patches. Transforming it back costs as much for one tile as for many.
+    pub(super) fn pays_for_weights_of(&self, images: usize) -> bool {
+        images * self.tiles() >= TILES_OF_GRADIENT
     }
 
     /// Image of a tile, and the top left pixel of its output.

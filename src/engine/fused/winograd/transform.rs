@@ -3,6 +3,8 @@
 //! There are no closures in the loops: the compiler does not have to inline them, and outside of
 //! their function they would be compiled without its vector instructions.
 
+#![expect(clippy::needless_range_loop, reason = "one index for many slices")]
+
 use pulp::Simd;
 
 use super::{POINTS, Winograd};
