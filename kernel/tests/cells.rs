@@ -82,6 +82,10 @@ fn what_a_cell_has_just_shown_is_not_shown_again_as_its_value() {
         let shown = ran.of("display_data").count() + ran.of("execute_result").count();
         assert_eq!(shown, 1, "{code}");
     }
+    // Figures of equal text are not the same.
+    kernel.run_ok("let masks = [1, 2].map(|n| RandomMask::keep(0.5).seed(n).mask(&model));");
+    let ran = kernel.run_ok("let [a, b] = masks; let (a, b) = (a?, b?); a.show();\nb");
+    assert_eq!(ran.of("display_data").count() + ran.of("execute_result").count(), 2);
     let ran = kernel.run_ok("run.show();\nrun.statement().show();\nrun");
     assert_eq!(ran.of("display_data").count() + ran.of("execute_result").count(), 3);
     kernel.shut_down();

@@ -82,31 +82,32 @@ pub(super) enum Frame<'a> {
     Last(&'a str),
 }
 
-/// Text of the last output of the current cell; `None` where nobody tells when cells begin.
-static LAST_OF_CELL: Mutex<Option<String>> = Mutex::new(None);
+/// The last output of the current cell; `None` where nobody tells when cells begin.
+static LAST_OF_CELL: Mutex<Option<Bundle>> = Mutex::new(None);
 
-fn last_of_cell() -> MutexGuard<'static, Option<String>> {
+fn last_of_cell() -> MutexGuard<'static, Option<Bundle>> {
     LAST_OF_CELL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tells that a cell begins: it has no output yet.
 pub fn begin_cell() {
-    *last_of_cell() = Some(String::new());
+    *last_of_cell() = Some(Bundle::default());
 }
 
 /// Shows the value at the end of a cell, unless it is what the cell showed last, as the figure of a
 /// run that has just been trained.
 pub(crate) fn display_value(bundle: &Bundle) {
-    let is_shown = last_of_cell().as_ref().is_some_and(|last| *last == bundle.text);
-    if !is_shown || bundle.text.is_empty() {
+    let is_shown = last_of_cell().as_ref() == Some(bundle);
+    if !is_shown {
         display(bundle);
     }
 }
 
 /// Sends a bundle to the current sink.
 pub(super) fn show(frame: Frame<'_>, bundle: &Bundle) {
-    if let Some(last) = last_of_cell().as_mut() {
-        last.clone_from(&bundle.text);
+    let stays = !matches!(frame, Frame::First(_) | Frame::Next(_));
+    if let Some(last) = last_of_cell().as_mut().filter(|_| stays) {
+        last.clone_from(bundle);
     }
     let captured = CAPTURE.try_with(|capture| match capture.borrow_mut().as_mut() {
         Some(shown) => {
