@@ -61,7 +61,7 @@ fn commands_of_the_lab_are_answered_and_unknown_ones_suggest() {
 }
 
 #[test]
-fn what_a_cell_has_just_shown_is_not_shown_again_as_its_value() {
+fn a_run_that_a_cell_has_just_shown_is_not_shown_again_as_its_value() {
     let _alone = alone();
     let mut kernel = Client::start(Start::default());
     kernel.wait_for_info();
@@ -82,7 +82,7 @@ fn what_a_cell_has_just_shown_is_not_shown_again_as_its_value() {
         let shown = ran.of("display_data").count() + ran.of("execute_result").count();
         assert_eq!(shown, 1, "{code}");
     }
-    // Figures of equal text are not the same.
+    // Values that look the same are not the same.
     kernel.run_ok("let masks = [1, 2].map(|n| RandomMask::keep(0.5).seed(n).mask(&model));");
     let ran = kernel.run_ok("let [a, b] = masks; let (a, b) = (a?, b?); a.show();\nb");
     assert_eq!(ran.of("display_data").count() + ran.of("execute_result").count(), 2);

@@ -82,8 +82,7 @@ macro_rules! shown {
             /// Display of the value at the end of a cell.
             #[doc(hidden)]
             pub fn evcxr_display(&self) {
-                let bundle: fn(&Self) -> Bundle = $bundle;
-                show::display_value(&bundle(self));
+                self.show();
             }
         }
 
@@ -95,7 +94,26 @@ macro_rules! shown {
     };
 }
 
-shown!(Run, show::run_figure);
+impl Run {
+    /// Shows the value in the notebook, or prints it outside of one.
+    pub fn show(&self) {
+        show::display(&show::run_figure(self));
+    }
+
+    /// Display of the value at the end of a cell, unless the cell has just trained or shown the
+    /// run.
+    #[doc(hidden)]
+    pub fn evcxr_display(&self) {
+        show::display_value(&show::run_figure(self));
+    }
+}
+
+impl AtEndOfCell for Run {
+    fn display(&self) {
+        self.evcxr_display();
+    }
+}
+
 shown!(Grid, Coverage::Public, |grid| Bundle::prose(grid.to_string()));
 shown!(Preview, Coverage::Public, Preview::bundle);
 shown!(Statement, Coverage::Covered, Statement::bundle);
