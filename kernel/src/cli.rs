@@ -340,15 +340,17 @@ fn refused(error: &clap::Error, command: Option<&str>) -> ExitCode {
     }
 }
 
-/// A first word that is no command. The parser takes it for an argument that nobody expects, since
-/// a command is not required.
+/// A first word that is no command. Where a command is not required, the parser takes it for an
+/// argument that nobody expects.
 fn unknown_command(error: &clap::Error, typed: &str) -> Option<Error> {
     let whole = command();
     let mut known = whole.get_subcommands();
     let is_word = typed.starts_with(|c: char| c.is_ascii_alphabetic());
-    let is_first = error.kind() == clap::error::ErrorKind::UnknownArgument
-        && is_word
-        && known.all(|command| command.get_name() != typed);
+    let is_unknown = matches!(
+        error.kind(),
+        clap::error::ErrorKind::UnknownArgument | clap::error::ErrorKind::InvalidSubcommand
+    );
+    let is_first = is_unknown && is_word && known.all(|command| command.get_name() != typed);
     let names = whole.get_subcommands().filter(|command| !command.is_hide_set());
     let nearest = options::nearest(typed, names.map(clap::Command::get_name));
     let help = program::as_called("`epsilab --help` lists all commands").into_owned();
