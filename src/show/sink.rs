@@ -94,8 +94,8 @@ pub fn begin_cell() {
     *last_of_cell() = Some(Bundle::default());
 }
 
-/// Shows the value at the end of a cell, unless it is what the cell showed last: the figure of a run
-/// that has just been trained.
+/// Shows the value at the end of a cell, unless it is what the cell showed last: the figure of a
+/// run that has just been trained.
 pub(crate) fn display_value(bundle: &Bundle) {
     let is_shown = last_of_cell().as_ref() == Some(bundle);
     if !is_shown {
