@@ -4,6 +4,8 @@ use epsilab::data::{self, Dataset};
 use epsilab::nn::{Activation, Model, models};
 use epsilab::{Error, Result};
 
+use crate::options::choose_from;
+
 /// Vocabulary size of the text model.
 const VOCABULARY: u32 = 20_000;
 
@@ -137,7 +139,7 @@ pub fn find(name: &str) -> Result<&'static Entry> {
     ZOO.iter().find(|entry| entry.name == name).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
         Error::setting("--models", name, "no model of this name is measured")
-            .fix(format!("choose from {}", names.join(", ")))
+            .fix(choose_from(name, &names))
     })
 }
 
