@@ -43,7 +43,7 @@ pub use batch::Batch;
 pub use bound::{Bound, Groups, Rescale};
 pub use clip::ClipRule;
 pub use clip_shares::{ClipShares, LayerClipShares};
-pub use fused::FusedExecutor;
+pub use fused::{FusedExecutor, LayerProfile};
 pub use gradient_hook::tap;
 pub use gradient_norms::GradientNorms;
 pub use gradients::{Gradient, Gradients};

@@ -184,7 +184,7 @@ mod tests {
         for values in [many, ties, vec![0.0; 300], special] {
             let scores: Vec<f64> = values.iter().map(|&v| f64::from(v).abs()).collect();
             for drop in [0, 1, 2, values.len() / 3, values.len() / 2, values.len() - 1] {
-                let expected = top_k::keep_largest(&[&scores], drop, None).remove(0);
+                let expected = top_k::keep_largest(&[&scores], drop).remove(0);
                 let expected: Vec<f32> = expected.into_iter().map(f32::from).collect();
                 assert_eq!(keep_largest(&values, drop), expected, "{drop} of {}", values.len());
             }

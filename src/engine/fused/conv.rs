@@ -10,6 +10,7 @@ use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
 use super::outer;
 use super::pixel_gram::PixelGram;
+use super::plan::CoordinateWeights;
 use super::standardise::Standardise;
 use super::winograd::Winograd;
 use crate::nn::kernels::product::{Matrix, Store, product};
@@ -36,6 +37,9 @@ pub(super) struct Conv {
     /// The kernel rotated by 180° and transposed, `[kernel, outputs] x [inputs]`; empty as
     /// `weight` is.
     flipped: Vec<f32>,
+    /// `[outputs] x [patch]`, for the input gradient of convolutions with a stride; otherwise
+    /// empty.
+    transposed: Vec<f32>,
     /// Minimal filtering in place of patches.
     filtering: Option<Filtering>,
     standardise: Option<Standardise>,
@@ -134,6 +138,7 @@ impl Conv {
             weight_len: len,
             weight: Vec::new(),
             flipped: vec![0.0; flipped],
+            transposed: vec![0.0; if stride_one || spec.groups > 1 { 0 } else { len }],
             filtering,
             standardise,
         }
@@ -227,6 +232,19 @@ impl Op for Conv {
         &self.slots
     }
 
+    fn describe(&self) -> String {
+        let Im2col { kernel: [rows, columns], stride, channels, output, .. } = self.im2col[0];
+        let stride = if stride == [1, 1] { String::new() } else { format!("/{}", stride[0]) };
+        let [height, width] = output;
+        let algorithm = if self.filtering.is_some() { ", minimal filtering" } else { "" };
+        let size = format!("{channels} to {}, {height}x{width}", self.out);
+        format!("conv {rows}x{columns}{stride}, {size}{algorithm}")
+    }
+
+    fn multiplications(&self) -> usize {
+        self.positions() * self.weight_len
+    }
+
     fn load(&mut self, small: &[f32], large: &[f32]) {
         if let Some(bias) = &mut self.bias {
             bias.copy_from_slice(small);
@@ -245,14 +263,10 @@ impl Op for Conv {
         let taps = if self.flipped.is_empty() { 0 } else { area };
         for (a, tap) in weight.chunks_exact(input * out).enumerate().take(taps) {
             let start = (area - 1 - a) * input * out;
-            let flipped = &mut self.flipped[start..start + input * out];
-            for block in (0..input).step_by(16) {
-                for o in 0..out {
-                    for i in block..input.min(block + 16) {
-                        flipped[o * input + i] = tap[i * out + o];
-                    }
-                }
-            }
+            transpose(tap, out, &mut self.flipped[start..start + input * out]);
+        }
+        if !self.transposed.is_empty() {
+            transpose(&weight, out, &mut self.transposed);
         }
         self.weight = weight;
     }
@@ -344,13 +358,12 @@ impl Op for Conv {
                 let g = self.group_outputs(group, g, &mut scratch.second);
                 let positions = g.len() / outputs;
                 let patches = resize_buffer(&mut scratch.patches, positions * self.patch_len());
-                let weight = Matrix::new(weight, self.patch_len(), outputs);
-                product(
-                    patches,
-                    Store::Replace,
-                    Matrix::new(g, positions, outputs),
-                    weight.transposed(),
-                );
+                let weight = match self.transposed.is_empty() {
+                    true => Matrix::new(weight, self.patch_len(), outputs).transposed(),
+                    false => Matrix::new(&self.transposed, outputs, self.patch_len()),
+                };
+                let g = Matrix::new(g, positions, outputs);
+                product(patches, Store::Replace, g, weight);
                 let each = patches.chunks_exact(self.positions() * self.patch_len());
                 for (gx, patches) in gx.chunks_exact_mut(self.image_len()).zip(each) {
                     self.im2col[group].scatter(patches, gx);
@@ -370,7 +383,7 @@ impl Op for Conv {
     fn add_squared_norms(
         &self,
         ctx: Context,
-        _: Option<&[f32]>,
+        _: Option<&CoordinateWeights>,
         squares: &mut [f64],
         recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
@@ -393,6 +406,10 @@ impl Op for Conv {
         self.instance_gradient_tiled(ctx, weights, out, scratch)
     }
 
+    fn sums_more_rows(&self, rows: usize) -> bool {
+        outer::sums_more_positions(rows * self.positions(), self.weight_len)
+    }
+
     fn weighted_sum(
         &self,
         ctx: Context,
@@ -408,7 +425,12 @@ impl Op for Conv {
         let outputs = self.out / self.im2col.len();
         let copies = ctx.rows.copies;
         // Blocks hold whole examples, so that each block has its own clipping factors.
-        let block = self.images_per_block().div_ceil(copies);
+        let images = match self.weight_len < outer::LARGE_SUM {
+            true => self.images_per_block(),
+            // Each block reads and writes the whole sum.
+            false => 4 * self.images_per_block(),
+        };
+        let block = images.div_ceil(copies);
         let xs = ctx.x.chunks(block * copies * self.image_len());
         let gs = ctx.g.chunks(block * copies * self.len());
         for (at, (x, g)) in xs.zip(gs).enumerate() {
@@ -437,6 +459,18 @@ impl Op for Conv {
             let (weight, gain) = gradient.split_at_mut(self.weight_len);
             standardise.backward(weight, gain);
             outer::add(large, &gradient);
+        }
+    }
+}
+
+/// Transposes a row-major matrix, in blocks of rows that use whole cache lines on both sides.
+fn transpose(from: &[f32], columns: usize, to: &mut [f32]) {
+    let rows = from.len() / columns;
+    for block in (0..rows).step_by(16) {
+        for column in 0..columns {
+            for row in block..rows.min(block + 16) {
+                to[column * rows + row] = from[row * columns + column];
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
 use super::outer;
+use super::plan::CoordinateWeights;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
 pub(super) struct Dense {
@@ -58,6 +59,16 @@ impl Op for Dense {
         &self.slots
     }
 
+    fn describe(&self) -> String {
+        let per_step =
+            if self.steps > 1 { format!(", {} steps", self.steps) } else { String::new() };
+        format!("linear, {} to {}{per_step}", self.inputs, self.outputs)
+    }
+
+    fn multiplications(&self) -> usize {
+        self.steps * self.inputs * self.outputs
+    }
+
     fn load(&mut self, small: &[f32], large: &[f32]) {
         if let Some(bias) = &mut self.bias {
             bias.copy_from_slice(small);
@@ -107,7 +118,7 @@ impl Op for Dense {
     fn add_squared_norms(
         &self,
         ctx: Context,
-        weights: Option<&[f32]>,
+        weights: Option<&CoordinateWeights>,
         squares: &mut [f64],
         recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
@@ -156,6 +167,10 @@ impl Op for Dense {
         outer::weighted_squared_norm(out, weights)
     }
 
+    fn sums_more_rows(&self, rows: usize) -> bool {
+        outer::sums_more_positions(rows * self.steps, self.inputs * self.outputs)
+    }
+
     fn weighted_sum(
         &self,
         ctx: Context,
@@ -169,8 +184,8 @@ impl Op for Dense {
 }
 
 impl Dense {
-    /// Adds `Σ w g² x²` for all examples, by one matrix product of squares. Only for plain
-    /// features.
+    /// Adds `Σ w g² x²` for all examples: sums over inputs first, which need additions only if the
+    /// weights are flags, and one matrix product of squares otherwise. Only for plain features.
     ///
     /// The smallest normal f32 is added to each square, because underflow may have lost that much
     /// and a large weight would amplify the loss. With weights above 1, a norm may therefore come
@@ -178,17 +193,23 @@ impl Dense {
     fn add_weighted_squared_norms(
         &self,
         ctx: Context,
-        weights: &[f32],
+        weights: &CoordinateWeights,
         squares: &mut [f64],
         recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
     ) {
         let examples = squares.len();
-        let x = resize_buffer(&mut scratch.second, examples * self.inputs);
-        x.iter_mut().zip(ctx.x).for_each(|(to, x)| *to = x * x + f32::MIN_POSITIVE);
+        let square = |x: f32| x * x + f32::MIN_POSITIVE;
         let sums = resize_buffer(&mut scratch.third, examples * self.outputs);
-        let x = Matrix::new(x, examples, self.inputs);
-        product(sums, Store::Replace, x, Matrix::new(weights, self.inputs, self.outputs));
+        if let Some(kept) = weights.kept(self.outputs) {
+            kept.sums(ctx.x, square, sums, &mut scratch.kept);
+        } else {
+            let x = resize_buffer(&mut scratch.second, examples * self.inputs);
+            x.iter_mut().zip(ctx.x).for_each(|(to, &x)| *to = square(x));
+            let x = Matrix::new(x, examples, self.inputs);
+            let weights = Matrix::new(&weights.values, self.inputs, self.outputs);
+            product(sums, Store::Replace, x, weights);
+        }
         let rows = sums.chunks_exact(self.outputs).zip(ctx.g.chunks_exact(self.outputs));
         for (i, ((sums, g), square)) in rows.zip(squares).enumerate() {
             let (mut found, mut g_squared) = (0.0, 0.0);

@@ -4,6 +4,7 @@ use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse};
 use super::outer;
+use super::plan::CoordinateWeights;
 use crate::nn::kernels::product::Store;
 
 pub(super) struct Embedding {
@@ -81,14 +82,14 @@ impl Op for Embedding {
     fn add_squared_norms(
         &self,
         ctx: Context,
-        weights: Option<&[f32]>,
+        weights: Option<&CoordinateWeights>,
         squares: &mut [f64],
         _: &mut Vec<usize>,
         _: &mut Scratch,
     ) {
         for (i, square) in squares.iter_mut().enumerate() {
             self.for_each_token_gradient(ctx.example(i), |row, gradient| {
-                let weights = weights.map(|w| &w[row..row + self.features]);
+                let weights = weights.map(|w| &w.values[row..row + self.features]);
                 *square += outer::weighted_squared_norm(gradient, weights);
             });
         }

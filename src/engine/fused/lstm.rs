@@ -143,6 +143,15 @@ impl Op for Lstm {
         &self.slots
     }
 
+    fn describe(&self) -> String {
+        let directions = if self.directions.len() > 1 { ", both directions" } else { "" };
+        format!("lstm, {} to {}, {} steps{directions}", self.inputs, self.hidden, self.steps)
+    }
+
+    fn multiplications(&self) -> usize {
+        self.steps * self.large_len()
+    }
+
     fn load(&mut self, small: &[f32], large: &[f32]) {
         let (width, inputs) = (4 * self.hidden, self.inputs);
         let each =

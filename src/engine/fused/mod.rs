@@ -16,6 +16,7 @@ mod dense;
 mod embedding;
 mod graph;
 mod im2col;
+mod kept;
 mod layout;
 mod lstm;
 mod norm;
@@ -25,6 +26,7 @@ mod pass;
 mod pixel_gram;
 mod plan;
 mod pool;
+mod profile;
 mod standardise;
 mod state;
 mod stateless;
@@ -39,6 +41,7 @@ use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
 use plan::Request;
+pub use profile::LayerProfile;
 use state::State;
 
 /// Computes per-example gradients with fused CPU kernels, for networks of the lab's own layers.
@@ -70,6 +73,30 @@ impl FusedExecutor {
         !network.specs().is_empty() && network.device() == Device::flex()
     }
 
+    /// Measures the clipped sum of a batch layer by layer, `repetitions` times after one to warm
+    /// up. The layers are in the order of execution, activations directly after a layer with
+    /// weights as part of it.
+    ///
+    /// # Errors
+    /// As [`weighted_sum`](Executor::weighted_sum).
+    pub fn profile(
+        &self,
+        network: &Network,
+        batch: &Batch,
+        bound: &dyn Bound,
+        repetitions: usize,
+    ) -> Result<Vec<LayerProfile>> {
+        let groups = super::check(network, batch, bound, None)?;
+        self.with_state(network, |state| {
+            let request = Request::ClippedSum { groups: &groups, weights: None };
+            state.sum(network, batch, &request, self.chunk)?;
+            state.profile(network, |state| {
+                let sum = |_| state.sum(network, batch, &request, self.chunk).map(drop);
+                (0..repetitions).try_for_each(sum)
+            })
+        })
+    }
+
     fn run(
         &self,
         network: &Network,
@@ -79,6 +106,26 @@ impl FusedExecutor {
     ) -> Result<ClippedSum> {
         let groups =
             super::check(network, batch, bound.unwrap_or(&ClipRule::unclipped()), weights)?;
+        self.with_state(network, |state| {
+            let packed = weights.map(|weights| state.pack_weights(weights));
+            let request = match bound {
+                None => Request::PlainSum { weights: packed.as_ref() },
+                Some(_) => Request::ClippedSum { groups: &groups, weights: packed.as_ref() },
+            };
+            let mut result = state.sum(network, batch, &request, self.chunk)?;
+            if let Some(weights) = weights {
+                weights.select(&mut result.sum);
+            }
+            Ok(result)
+        })
+    }
+
+    /// Calls `work` with the state for this network, after loading its parameters.
+    fn with_state<T>(
+        &self,
+        network: &Network,
+        work: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
         if !Self::takes(network) {
             let why = "it runs on the CPU, for networks of the lab's own layers only";
             return Err(Error::new(
@@ -96,16 +143,7 @@ impl FusedExecutor {
             (state, _) => state.insert(State::of(network)),
         };
         state.load(network);
-        let packed = weights.map(|weights| state.pack_weights(weights));
-        let request = match bound {
-            None => Request::PlainSum { weights: packed.as_ref() },
-            Some(_) => Request::ClippedSum { groups: &groups, weights: packed.as_ref() },
-        };
-        let mut result = state.sum(network, batch, &request, self.chunk)?;
-        if let Some(weights) = weights {
-            weights.select(&mut result.sum);
-        }
-        Ok(result)
+        work(state)
     }
 }
 

@@ -47,6 +47,10 @@ impl Norm {
 }
 
 impl Op for Norm {
+    fn describe(&self) -> String {
+        format!("norm, {} channels", self.channels)
+    }
+
     fn len(&self) -> usize {
         self.steps * self.block_len()
     }

@@ -1,6 +1,8 @@
 //! The operation trait of the fused executor.
 
+use super::kept::KeptScratch;
 use super::layout::ParameterSlot;
+use super::plan::CoordinateWeights;
 use crate::nn::kernels::product::Store;
 
 /// Number of examples in a chunk and augmentation multiplicity. Buffers hold `examples x copies`
@@ -25,6 +27,7 @@ pub(super) struct Scratch {
     pub(super) third: Vec<f32>,
     pub(super) fourth: Vec<f32>,
     pub(super) fifth: Vec<f32>,
+    pub(super) kept: KeptScratch,
 }
 
 /// The first `len` elements of `buffer`, which grows if necessary. The contents are unspecified.
@@ -70,6 +73,13 @@ pub(super) struct Sparse {
     pub(super) values: Vec<f32>,
 }
 
+/// The inputs and the weighted output gradients of examples whose sum is still to be taken.
+#[derive(Default)]
+pub(super) struct Deferred {
+    pub(super) x: Vec<f32>,
+    pub(super) g: Vec<f32>,
+}
+
 /// How the norms of a layer's large parameters are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NormMethod {
@@ -106,6 +116,17 @@ pub(super) trait Op: Send + Sync {
     /// Number of large parameters.
     fn large_len(&self) -> usize {
         self.layout().iter().filter(|slot| !slot.small).map(ParameterSlot::len).sum()
+    }
+
+    /// What the layer computes, for people.
+    fn describe(&self) -> String {
+        String::new()
+    }
+
+    /// Multiplications with the large parameters in the forward pass of one row, by the usual
+    /// algorithm. 0 for layers that do not multiply matrices.
+    fn multiplications(&self) -> usize {
+        0
     }
 
     /// Copies the parameter values, in the layer's own layout.
@@ -146,7 +167,7 @@ pub(super) trait Op: Send + Sync {
     fn add_squared_norms(
         &self,
         _ctx: Context,
-        _weights: Option<&[f32]>,
+        _weights: Option<&CoordinateWeights>,
         _squares: &mut [f64],
         _recomputed: &mut Vec<usize>,
         _scratch: &mut Scratch,
@@ -174,6 +195,12 @@ pub(super) trait Op: Send + Sync {
         _sum: &mut [f32],
         _scratch: &mut Scratch,
     ) {
+    }
+
+    /// Whether a weighted sum over more than this many rows takes considerably less time per row.
+    /// Inputs and output gradients are then kept until all examples of a segment have passed.
+    fn sums_more_rows(&self, _rows: usize) -> bool {
+        false
     }
 
     /// Number of values in a weighted sum that is taken over transformed parameters, if it is;

@@ -23,6 +23,15 @@ pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> No
     }
 }
 
+/// Whether a weighted sum of this many elements, over this many positions, takes mostly the time of
+/// reading and writing the sum: it exceeds a worker's caches, and each element has few terms.
+pub(super) fn sums_more_positions(positions: usize, elements: usize) -> bool {
+    elements >= LARGE_SUM && positions < 512
+}
+
+/// Number of elements from which on a sum exceeds a worker's caches.
+pub(super) const LARGE_SUM: usize = 1 << 18;
+
 /// Gram matrix `a aᵀ`, `[positions, positions]`.
 pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'a [f32] {
     let out = resize_buffer(out, positions * positions);

@@ -1,9 +1,12 @@
 //! Clipped sum of one chunk of examples: forward pass, backward pass, norms, factors, sums.
 
 use super::graph::Graph;
-use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse, resize_buffer};
+use super::op::{
+    Context, ContextMut, Deferred, NormMethod, Op, Rows, Scratch, Sparse, resize_buffer,
+};
 use super::outer;
 use super::plan::{PackedWeights, Plan, Request};
+use super::profile::{Phase, Times};
 use crate::engine::batch::Chunk;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
@@ -19,6 +22,9 @@ pub(super) struct Workspace {
     small: Vec<f32>,
     instance: Vec<f32>,
     scratch: Scratch,
+    /// Unused buffers for the deferred sums of a segment.
+    pub(super) deferred: Vec<Deferred>,
+    pub(super) times: Times,
 }
 
 /// Sums, norms and losses of one or more chunks.
@@ -27,6 +33,8 @@ pub(super) struct Sums {
     pub(super) dense: Vec<f32>,
     /// One item per node; empty for nodes with dense sums.
     pub(super) sparse: Vec<Sparse>,
+    /// One item per node, empty for nodes whose sums are not deferred; no items between segments.
+    pub(super) deferred: Vec<Deferred>,
     /// Norms over all parameters, `[examples]`.
     pub(super) norms: Vec<f32>,
     /// Norms of each group, `[groups][examples]`; empty for one group.
@@ -103,6 +111,7 @@ impl Workspace {
         }
         let mut layer = 0;
         for (i, node) in graph.nodes.iter().enumerate() {
+            let start = self.times.start();
             let (before, after) = self.values.split_at_mut(i + 1);
             let y = resize_buffer(&mut after[0], rows.total() * node.op.len());
             let saved = resize_buffer(&mut self.saved[i], rows.total() * node.op.saved_len());
@@ -122,6 +131,7 @@ impl Workspace {
                 let len = y.len();
                 outer::add(y, &before[addend][..len]);
             }
+            self.times.stop(i, Phase::Forward, start);
         }
     }
 
@@ -165,6 +175,7 @@ impl Workspace {
             if !plan.needs_gradient[i + 1] {
                 continue;
             }
+            let start = self.times.start();
             let len = rows.total() * node.op.len();
             let x_len = rows.total() * graph.width(node.input);
             let (before, after) = self.gradients.split_at_mut(i + 1);
@@ -200,6 +211,7 @@ impl Workspace {
                     row[node.small..node.small + own.len()].copy_from_slice(own)
                 });
             }
+            self.times.stop(i, Phase::Backward, start);
         }
     }
 
@@ -226,6 +238,7 @@ impl Workspace {
         let mut scratch = std::mem::take(&mut self.scratch);
         for (i, node) in graph.nodes.iter().enumerate() {
             if plan.norm_methods[i] == Some(NormMethod::Ghost) {
+                let start = self.times.start();
                 let (ctx, weights) = (self.context(graph, i, rows), PackedWeights::of(weights, i));
                 node.op.add_squared_norms(
                     ctx,
@@ -235,6 +248,7 @@ impl Workspace {
                     &mut scratch,
                 );
                 pairs.extend(recomputed.drain(..).map(|example| (i, example)));
+                self.times.stop(i, Phase::Norms, start);
             }
         }
         self.scratch = scratch;
@@ -255,7 +269,8 @@ impl Workspace {
         let out = resize_buffer(&mut instance, graph.nodes[node].op.large_len());
         let ctx = self.context(graph, node, rows).example(example);
         let op = &graph.nodes[node].op;
-        let square = op.instance_gradient(ctx, PackedWeights::of(weights, node), out, &mut scratch);
+        let weights = PackedWeights::of(weights, node).map(|weights| weights.values.as_slice());
+        let square = op.instance_gradient(ctx, weights, out, &mut scratch);
         (self.scratch, self.instance) = (scratch, instance);
         square
     }
@@ -278,15 +293,14 @@ impl Workspace {
         resize_buffer(&mut instance, plan.instance_len);
         for (n, node) in graph.nodes.iter().enumerate() {
             if plan.norm_methods[n] == Some(NormMethod::Instance) {
+                let begin = self.times.start();
                 let start = plan.gradient_offset[n] - graph.small_len;
                 let out = &mut instance[start..start + node.op.large_len()];
                 let ctx = self.context(graph, n, rows).example(i);
-                own[plan.group[n]] += node.op.instance_gradient(
-                    ctx,
-                    PackedWeights::of(weights, n),
-                    out,
-                    &mut scratch,
-                );
+                let weights =
+                    PackedWeights::of(weights, n).map(|weights| weights.values.as_slice());
+                own[plan.group[n]] += node.op.instance_gradient(ctx, weights, out, &mut scratch);
+                self.times.stop(n, Phase::Norms, begin);
             }
         }
         (self.scratch, self.instance) = (scratch, instance);
@@ -328,16 +342,47 @@ impl Workspace {
                     .for_each(|pair| remaining[pair.1] = 0.0);
                 remaining.as_slice()
             });
+            let start = self.times.start();
             let ctx = self.context(graph, i, rows);
             if node.op.is_sparse() {
                 node.op.sparse_sum(ctx, factors, &mut sums.sparse[i]);
-                continue;
+            } else if plan.deferred[i] {
+                let Deferred { x, g } = &mut sums.deferred[i];
+                x.extend_from_slice(ctx.x);
+                g.extend_from_slice(outer::weighted(ctx.g, factors, &mut scratch.third));
+            } else {
+                let len = node.op.transformed_len().unwrap_or(node.op.large_len());
+                let sum = &mut sums.dense[plan.sum_offset[i]..plan.sum_offset[i] + len];
+                node.op.weighted_sum(ctx, factors, sum, &mut scratch);
             }
-            let len = node.op.transformed_len().unwrap_or(node.op.large_len());
-            let sum = &mut sums.dense[plan.sum_offset[i]..plan.sum_offset[i] + len];
-            node.op.weighted_sum(ctx, factors, sum, &mut scratch);
+            self.times.stop(i, Phase::Sums, start);
         }
         self.scratch = scratch;
+    }
+
+    /// Adds the deferred sums of a segment.
+    pub(super) fn add_deferred(
+        &mut self,
+        graph: &Graph,
+        plan: &Plan,
+        copies: usize,
+        sums: &mut Sums,
+    ) {
+        for (i, (node, deferred)) in graph.nodes.iter().zip(&mut sums.deferred).enumerate() {
+            let Deferred { x, g } = deferred;
+            if g.is_empty() {
+                continue;
+            }
+            let start = self.times.start();
+            let rows = Rows { examples: g.len() / node.op.len() / copies, copies };
+            let ctx = Context { rows, x, y: &[], saved: &[], g };
+            let len = node.op.transformed_len().unwrap_or(node.op.large_len());
+            let sum = &mut sums.dense[plan.sum_offset[i]..plan.sum_offset[i] + len];
+            node.op.weighted_sum(ctx, None, sum, &mut self.scratch);
+            x.clear();
+            g.clear();
+            self.times.stop(i, Phase::Sums, start);
+        }
     }
 
     fn context(&self, graph: &Graph, i: usize, rows: Rows) -> Context<'_> {

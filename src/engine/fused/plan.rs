@@ -1,9 +1,11 @@
 //! What a call computes, and the resulting plan for each node.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::graph::Graph;
-use super::op::NormMethod;
+use super::kept::Kept;
+use super::op::{NormMethod, Op};
 use crate::engine::Groups;
 
 /// What a call computes.
@@ -28,11 +30,29 @@ pub(super) enum LayerWeights {
     /// All zeros: the node computes no weight gradient.
     Zeros,
     /// Any other weights.
-    PerCoordinate(Vec<f32>),
+    PerCoordinate(CoordinateWeights),
+}
+
+/// Weights of the coordinates of large parameters, in the layer's own layout.
+pub(super) struct CoordinateWeights {
+    pub(super) values: Vec<f32>,
+    kept: OnceLock<Option<Kept>>,
+}
+
+impl CoordinateWeights {
+    pub(super) fn new(values: Vec<f32>) -> Self {
+        Self { values, kept: OnceLock::new() }
+    }
+
+    /// The kept inputs of each of `outputs` outputs, if the weights are a matrix of flags. It is
+    /// made once.
+    pub(super) fn kept(&self, outputs: usize) -> Option<&Kept> {
+        self.kept.get_or_init(|| Kept::of(&self.values, outputs)).as_ref()
+    }
 }
 
 impl PackedWeights {
-    pub(super) fn of(packed: Option<&Self>, node: usize) -> Option<&[f32]> {
+    pub(super) fn of(packed: Option<&Self>, node: usize) -> Option<&CoordinateWeights> {
         match packed.map(|packed| &packed.large[node]) {
             Some(LayerWeights::PerCoordinate(weights)) => Some(weights),
             _ => None,
@@ -51,6 +71,8 @@ pub(super) struct Plan {
     pub(super) gradient_offset: Vec<usize>,
     /// Per node: offset of its weighted sums, which differs for transformed sums.
     pub(super) sum_offset: Vec<usize>,
+    /// Per node: whether its weighted sums are taken once per segment, not once per chunk.
+    pub(super) deferred: Vec<bool>,
     /// Number of values in an example's instance gradients.
     pub(super) instance_len: usize,
     /// Per node: the group of its parameters.
@@ -127,6 +149,7 @@ impl Plan {
             needs_gradient,
             gradient_offset,
             sum_offset,
+            deferred: vec![false; nodes.len()],
             instance_len,
             group,
             small_runs,
@@ -134,6 +157,21 @@ impl Plan {
             len: offset,
             row_len,
         }
+    }
+}
+
+impl Plan {
+    /// Defers the sums that are faster over more examples than a chunk has, where a segment has
+    /// more than one chunk.
+    pub(super) fn defer_sums(
+        &mut self,
+        graph: &Graph,
+        copies: usize,
+        [segment, chunk]: [usize; 2],
+    ) {
+        let gains = |op: &dyn Op| !op.is_sparse() && op.sums_more_rows(chunk * copies);
+        let deferred = graph.nodes.iter().map(|node| chunk < segment && gains(&*node.op));
+        self.deferred = deferred.collect();
     }
 }
 

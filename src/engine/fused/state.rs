@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rayon::prelude::*;
 
 use super::graph::{Graph, Node};
-use super::op::{NormMethod, Sparse};
+use super::op::{Deferred, NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
-use super::plan::{LayerWeights, PackedWeights, Plan, Request};
+use super::plan::{CoordinateWeights, LayerWeights, PackedWeights, Plan, Request};
+use super::profile::{LayerProfile, Phase, Times};
 use super::windows::windows;
 use crate::Result;
 use crate::device::DeviceArray;
@@ -20,9 +21,15 @@ use crate::nn::{LayerSpec, Network, workers};
 /// caches.
 const CHUNK_ELEMENTS: usize = 1 << 21;
 
-/// Maximum number of parts of a batch that are summed separately and then added in order. More
-/// segments would allow more parallelism, but each costs a pass over all parameters.
-const SEGMENTS: usize = 16;
+/// Number of examples that make good use of each pass over the parameters and their sums.
+const EXAMPLES_PER_PASS: usize = 8;
+
+/// Maximum number of parts of a batch that are summed separately and then added in order.
+const MAX_SEGMENTS: usize = 16;
+
+/// Cost of a sum's share of a segment, which is cleared and added, in multiplications (measured
+/// roughly).
+const SEGMENT_COST: usize = 32;
 
 pub(super) struct State {
     specs: Vec<LayerSpec>,
@@ -30,8 +37,12 @@ pub(super) struct State {
     graph: Graph,
     /// Number of parameters.
     parameter_count: usize,
+    /// Multiplications of the forward pass for one row.
+    multiplications_per_row: usize,
     workspaces: Mutex<Vec<Workspace>>,
     sums: Mutex<Vec<Sums>>,
+    /// Times of the nodes, while a profile is made.
+    times: Option<Mutex<Times>>,
 }
 
 impl State {
@@ -39,14 +50,46 @@ impl State {
         let graph = Graph::of(network.input_shape(), network.specs());
         let parameter_count =
             graph.nodes.iter().map(|node| node.op.small_len() + node.op.large_len()).sum();
+        let multiplications_per_row =
+            graph.nodes.iter().map(|node| node.op.multiplications()).sum();
         Self {
             specs: network.specs().to_vec(),
             input_shape: network.input_shape().to_vec(),
             graph,
             parameter_count,
+            multiplications_per_row,
             workspaces: Mutex::default(),
             sums: Mutex::default(),
+            times: None,
         }
+    }
+
+    /// Runs `steps` and returns the times that the layers took in them.
+    pub(super) fn profile(
+        &mut self,
+        network: &Network,
+        steps: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<Vec<LayerProfile>> {
+        self.times = Some(Mutex::new(Times::of(self.graph.nodes.len())));
+        let done = steps(self);
+        let times = self.times.take().unwrap_or_default();
+        done?;
+        let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut paths = network.paths().into_iter();
+        let layers = self.graph.nodes.iter().enumerate().map(|(i, node)| {
+            let own: Vec<String> = paths.by_ref().take(node.op.layout().len()).collect();
+            let layer = own.first().and_then(|path| path.rsplit_once('.'));
+            LayerProfile {
+                path: layer.map_or_else(String::new, |(layer, _)| layer.to_owned()),
+                description: node.op.describe(),
+                multiplications: node.op.multiplications(),
+                forward: times.of_node(i, Phase::Forward),
+                backward: times.of_node(i, Phase::Backward),
+                norms: times.of_node(i, Phase::Norms),
+                sums: times.of_node(i, Phase::Sums),
+            }
+        });
+        Ok(layers.collect())
     }
 
     /// Whether the network has the architecture this was built for.
@@ -107,7 +150,7 @@ impl State {
             } else if packed.iter().all(|&w| w == 0.0) {
                 LayerWeights::Zeros
             } else {
-                LayerWeights::PerCoordinate(packed)
+                LayerWeights::PerCoordinate(CoordinateWeights::new(packed))
             };
         });
         PackedWeights { small, large }
@@ -134,14 +177,18 @@ impl State {
         request: &Request,
         chunk: Option<usize>,
     ) -> Result<ClippedSum> {
-        let plan = Plan::of(&self.graph, batch.copies(), request);
-        let chunk = chunk
-            .unwrap_or_else(|| (CHUNK_ELEMENTS / (plan.row_len * batch.copies())).clamp(2, 64));
+        let mut plan = Plan::of(&self.graph, batch.copies(), request);
+        let chunk = chunk.unwrap_or_else(|| chunk_len(&plan, batch.copies()));
         let mut examples = batch.finite()?;
         // An example with finite features can still have a gradient that overflows, and one in a
         // file can prove unreadable. It is removed and all chunks are computed again, so that the
         // others are in the same chunks, with the same rounding, as in a batch without it.
         let (sums, sparse) = loop {
+            plan.defer_sums(
+                &self.graph,
+                batch.copies(),
+                self.lengths(&plan, batch, examples.len(), chunk),
+            );
             let (sums, sparse) = self.sum_segments(&plan, batch, &examples, request, chunk)?;
             let left_out = batch.left_out();
             let norm = |i: usize| sums.norms.get(i).is_none_or(|norm| norm.is_finite());
@@ -164,6 +211,7 @@ impl State {
         let group_norms = sums.group_norms.iter().map(|norms| of_batch(norms)).collect();
         let (norms, losses) = (of_batch(&sums.norms), of_batch(&sums.losses));
         let sum = self.to_gradients(&plan, network, &sums, sparse);
+        return_spare(&self.sums, sums);
         Ok(ClippedSum { sum, norms, group_norms, losses })
     }
 
@@ -177,35 +225,30 @@ impl State {
         request: &Request,
         chunk: usize,
     ) -> Result<(Sums, Vec<Vec<f32>>)> {
-        // At least eight examples per segment, so that passes over all parameters stay rare.
-        let segment_of = |n: usize| n.div_ceil(SEGMENTS).max(8).next_multiple_of(chunk.min(8));
-        let windows_of =
-            |n: usize| windows(n, [segment_of(n), chunk], batch.chunk_len(), workers::count());
+        let lengths_of = |n: usize| self.lengths(plan, batch, n, chunk);
+        let windows_of = |n: usize| windows(n, lengths_of(n), batch.chunk_len(), workers::count());
         let nodes = &self.graph.nodes;
-        let mut total = Sums {
-            dense: vec![0.0; plan.len],
-            norms: Vec::with_capacity(examples.len()),
-            losses: Vec::with_capacity(examples.len()),
-            ..Sums::default()
-        };
+        // The sums of the segments so far, in the buffers of the first.
+        let mut total: Option<Sums> = None;
         let mut tables: Vec<Vec<f32>> = nodes
             .iter()
             .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large_len() } else { 0 }])
             .collect();
         let mut add = |mut sums: Sums| {
+            for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
+                sparse.add_to(table);
+            }
+            let Some(total) = &mut total else { return total = Some(sums) };
             add_scaled(&mut total.dense, 1.0, &sums.dense);
             total.norms.append(&mut sums.norms);
-            total.group_norms.resize_with(sums.group_norms.len(), Vec::new);
             for (total, norms) in total.group_norms.iter_mut().zip(&mut sums.group_norms) {
                 total.append(norms);
             }
             total.losses.append(&mut sums.losses);
-            for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
-                sparse.add_to(table);
-            }
             return_spare(&self.sums, sums);
         };
         let windows = windows_of(examples.len());
+        let [_, chunk] = lengths_of(examples.len());
         let split = |n: usize| windows_of(n).into_iter().map(|window| window.pieces).collect();
         // The sums of segments of which some windows are still to come.
         let mut unfinished: Vec<Mutex<Option<Sums>>> = Vec::new();
@@ -216,14 +259,25 @@ impl State {
             workers::in_order(
                 places.len(),
                 |i| {
-                    let mut workspace = take_spare(&self.workspaces);
-                    let mut sums = sums_of(i).unwrap_or_else(|| {
-                        let mut sums: Sums = take_spare(&self.sums);
-                        sums.clear(plan.len, nodes.len());
-                        sums
-                    });
+                    let mut workspace: Workspace = take_spare(&self.workspaces);
+                    if self.times.is_some() {
+                        workspace.times = Times::of(nodes.len());
+                    }
+                    let mut sums = sums_of(i).unwrap_or_else(|| self.cleared_sums(plan));
+                    if sums.deferred.is_empty() {
+                        std::mem::swap(&mut workspace.deferred, &mut sums.deferred);
+                        sums.deferred.resize_with(nodes.len(), Deferred::default);
+                    }
                     for chunk in gathered.part(places[i].clone()).parts(chunk) {
                         workspace.run(&self.graph, plan, chunk, request, &mut sums);
+                    }
+                    if window.is_last {
+                        workspace.add_deferred(&self.graph, plan, batch.copies(), &mut sums);
+                        // Few workers share these buffers, but there are sums for each segment.
+                        std::mem::swap(&mut workspace.deferred, &mut sums.deferred);
+                    }
+                    if let Some(times) = &self.times {
+                        lock(times).add(&std::mem::take(&mut workspace.times));
                     }
                     return_spare(&self.workspaces, workspace);
                     sums
@@ -234,7 +288,21 @@ impl State {
                 },
             )
         })?;
-        Ok((total, tables))
+        Ok((total.unwrap_or_else(|| self.cleared_sums(plan)), tables))
+    }
+
+    /// Number of examples in each segment of `n` examples and in each of its chunks, which have at
+    /// most `chunk`.
+    fn lengths(&self, plan: &Plan, batch: &Batch, n: usize, chunk: usize) -> [usize; 2] {
+        let multiplications = self.multiplications_per_row * batch.copies();
+        let segment = segment_len(n, multiplications, plan.len);
+        [segment, segment.div_ceil(segment.div_ceil(chunk))]
+    }
+
+    fn cleared_sums(&self, plan: &Plan) -> Sums {
+        let mut sums: Sums = take_spare(&self.sums);
+        sums.clear(plan.len, self.graph.nodes.len());
+        sums
     }
 
     /// Converts sums in the layers' own layouts to gradients in the network's layout.
@@ -295,6 +363,10 @@ impl Sums {
         self.losses.clear();
         self.sparse.resize_with(nodes, Sparse::default);
         self.sparse.iter_mut().for_each(Sparse::clear);
+        self.deferred.iter_mut().for_each(|Deferred { x, g }| {
+            x.clear();
+            g.clear();
+        });
     }
 }
 
@@ -310,6 +382,25 @@ impl Sparse {
             add_scaled(&mut table[offset..offset + width], 1.0, row);
         }
     }
+}
+
+/// Number of examples that a worker processes at a time. Each chunk reads all parameters and adds to
+/// all their sums, so where these take more memory than the values of a few examples, the chunk is
+/// larger than a worker's part of the caches.
+fn chunk_len(plan: &Plan, copies: usize) -> usize {
+    let row = plan.row_len * copies;
+    (CHUNK_ELEMENTS / row).clamp(2, 64).max((plan.len / row).min(EXAMPLES_PER_PASS))
+}
+
+/// Number of examples in each segment of `n` examples with this many multiplications each, for
+/// `sums` values: 16 segments, or fewer if clearing and adding them took a considerable part of the
+/// time. It must not depend on the number of threads, or results would.
+fn segment_len(n: usize, multiplications: usize, sums: usize) -> usize {
+    let worthwhile = n * multiplications / (SEGMENT_COST * sums).max(1);
+    let segments = worthwhile.clamp(1, MAX_SEGMENTS);
+    // A power of two divides among most numbers of threads.
+    let segments = 1 << segments.ilog2();
+    n.div_ceil(segments).max(EXAMPLES_PER_PASS)
 }
 
 /// Processes each item, in parallel if there are enough parameters to copy.

@@ -1,5 +1,7 @@
 //! [`LinearisedNetwork`]: the network as a linear map of its inputs.
 
+use rayon::prelude::*;
+
 use super::conv::Convolution;
 use crate::Result;
 use crate::mask::saliency::Scores;
@@ -83,10 +85,10 @@ impl LinearisedNetwork {
 
     /// Sets the weights that are not kept to 0.
     pub(super) fn apply_mask(&mut self, kept: &[Vec<bool>]) {
-        for (tensor, kept) in self.tensors.iter_mut().zip(kept) {
+        self.tensors.par_iter_mut().zip(kept).with_max_len(1).for_each(|(tensor, kept)| {
             let pairs = tensor.weights.iter_mut().zip(kept);
             pairs.for_each(|(weight, &kept)| *weight = if kept { *weight } else { 0.0 });
-        }
+        });
     }
 
     /// The scores of the last backward pass, one slice per tensor.

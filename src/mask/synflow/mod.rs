@@ -131,9 +131,9 @@ impl Synflow {
                     _ => self.undo_last_round(model, &schedule[..round], previous),
                 };
             }
-            let next = top_k::keep_largest(&network.scores(), drop, Some(&kept));
-            network.apply_mask(&next);
-            previous = std::mem::replace(&mut kept, next);
+            previous.clone_from(&kept);
+            top_k::drop_smallest(&network.scores(), drop, &mut kept);
+            network.apply_mask(&kept);
         }
         // The last mask needs no scores; the objective tells whether anything flows through it.
         if has_flow(network.objective()) {

@@ -1,5 +1,7 @@
 //! The forward and backward pass of Synflow through the linearised network.
 
+use rayon::prelude::*;
+
 use super::linearised::{LinearisedNetwork, Op, Tensor};
 use super::product::{Matrix, product};
 use crate::nn::{Window, ZeroPad2dSpec};
@@ -17,14 +19,14 @@ impl LinearisedNetwork {
         let mut pass = Pass { tensors: &mut self.tensors, inputs: Vec::new(), scratch: Vec::new() };
         let outputs = pass.forward(&self.ops, vec![1.0; self.inputs]);
         pass.backward(&self.ops, vec![1.0; outputs.len()]);
-        let mut finite = true;
-        for tensor in &mut self.tensors {
-            for (score, weight) in tensor.scores.iter_mut().zip(&tensor.weights) {
-                *score *= weight;
-                finite &= score.is_finite();
-            }
-        }
-        if finite { outputs.iter().sum() } else { f64::NAN }
+        let tensors = self.tensors.par_iter_mut().with_max_len(1);
+        let finite = tensors.map(|Tensor { scores, weights, .. }| {
+            scores.iter_mut().zip(weights).fold(true, |finite, (score, weight)| {
+                *score *= *weight;
+                finite & score.is_finite()
+            })
+        });
+        if finite.reduce(|| true, |a, b| a & b) { outputs.iter().sum() } else { f64::NAN }
     }
 }
 

@@ -27,6 +27,11 @@ const POINTS: usize = 16;
 /// are in the L1 cache.
 const GRADIENT_ROWS: usize = 12;
 
+/// Channels up to which a block of rows is read from the points as they are. With more, the values
+/// of neighbouring tiles are so far apart that few of them fit into the L1 cache together
+/// (measured).
+const MOST_ROWS_APART: usize = 128;
+
 /// Cost of the transforms of a tile, per channel of input and output, in multiplications
 /// (measured).
 const TRANSFORM_COST: usize = 320;
@@ -249,36 +254,48 @@ impl WithSimd for WeightGradient<'_> {
         let Self { plan, images, gradients, out, mut store, scratch } = self;
         let (input, outputs, panel) = (plan.input, plan.out, panel::<S>());
         let total = images.len() / plan.image_len() * plan.tiles();
-        let block = plan.tiles_per_block().max(64).min(total);
-        let scratch = resize_buffer(
-            scratch,
-            plan.padded_len()
-                + outputs
-                + POINTS * (block * (input + outputs) + GRADIENT_ROWS * panel),
-        );
-        let (padded, rest) = scratch.split_at_mut(plan.padded_len());
-        let (zeros, rest) = rest.split_at_mut(outputs);
+        let block = plan.tiles_per_block().max(128).min(total);
+        let together = input > MOST_ROWS_APART;
+        let lens = [
+            plan.padded_len(),
+            outputs,
+            POINTS * block * input,
+            if together { POINTS * block * input } else { 0 },
+            POINTS * block * panel,
+            POINTS * GRADIENT_ROWS * panel,
+        ];
+        let mut rest = resize_buffer(scratch, lens.iter().sum());
+        let [padded, zeros, transformed, blocks, slopes, products] = lens.map(|len| {
+            let (part, others) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = others;
+            part
+        });
         zeros.fill(0.0);
-        let (transformed, rest) = rest.split_at_mut(POINTS * block * input);
-        let (slopes, products) = rest.split_at_mut(POINTS * block * outputs);
         for first in (0..total).step_by(block) {
             let count = block.min(total - first);
             let transformed = &mut transformed[..POINTS * count * input];
-            let slopes = &mut slopes[..POINTS * count * outputs];
             transform::input(simd, plan, (images, padded), first, transformed);
-            transform::gradient(simd, plan, (gradients, zeros), first, slopes);
-            for row in (0..input).step_by(GRADIENT_ROWS) {
-                let rows = GRADIENT_ROWS.min(input - row);
-                for start in (0..outputs).step_by(panel) {
-                    let width = panel.min(outputs - start);
+            if together {
+                rows_together(transformed, count, input, &mut blocks[..transformed.len()]);
+            }
+            for start in (0..outputs).step_by(panel) {
+                let width = panel.min(outputs - start);
+                let slopes = &mut slopes[..POINTS * count * width];
+                transform::gradient(simd, plan, (gradients, zeros), first, (start, width), slopes);
+                for row in (0..input).step_by(GRADIENT_ROWS) {
+                    let rows = GRADIENT_ROWS.min(input - row);
                     let products = &mut products[..POINTS * rows * width];
-                    let each = transformed
-                        .chunks_exact(count * input)
-                        .zip(slopes.chunks_exact(count * outputs))
+                    // Where point 0 begins, what is between the points, and between the tiles.
+                    let (left, point, step) = match together {
+                        true => (&blocks[POINTS * count * row..], count * rows, rows),
+                        false => (&transformed[row..], count * input, input),
+                    };
+                    let each = slopes
+                        .chunks_exact(count * width)
                         .zip(products.chunks_exact_mut(rows * width));
-                    for ((a, b), c) in each {
-                        let a = product::Left { values: &a[row..], row: 1, step: input };
-                        let b = product::Right { values: &b[start..], step: outputs };
+                    for (p, (b, c)) in each.enumerate() {
+                        let a = product::Left { values: &left[p * point..], row: 1, step };
+                        let b = product::Right { values: b, step: width };
                         product::product(simd, (rows, count, width), a, b, c);
                     }
                     transform::kernel_gradient(
@@ -293,6 +310,30 @@ impl WithSimd for WeightGradient<'_> {
                 }
             }
             store = Store::Add;
+        }
+    }
+}
+
+/// `[points, tiles, channels]` to `[blocks of channels, points, tiles, channels of the block]`, so
+/// that what a product reads together lies together.
+#[inline(always)]
+fn rows_together(from: &[f32], tiles: usize, channels: usize, to: &mut [f32]) {
+    for row in (0..channels).step_by(GRADIENT_ROWS) {
+        let rows = GRADIENT_ROWS.min(channels - row);
+        let to = &mut to[POINTS * tiles * row..][..POINTS * tiles * rows];
+        let from = from.chunks_exact(channels);
+        match rows {
+            // The compiler knows the length.
+            GRADIENT_ROWS => {
+                for (from, to) in from.zip(to.chunks_exact_mut(GRADIENT_ROWS)) {
+                    to.copy_from_slice(&from[row..row + GRADIENT_ROWS]);
+                }
+            }
+            _ => {
+                for (from, to) in from.zip(to.chunks_exact_mut(rows)) {
+                    to.copy_from_slice(&from[row..row + rows]);
+                }
+            }
         }
     }
 }

@@ -169,23 +169,24 @@ pub(super) fn kernel<S: Simd>(simd: S, taps: [&[S::f32s]; 9], from: usize, to: &
     }
 }
 
-/// `A g Aᵀ` of the tiles from `first` on. `zeros` are as many as there are channels.
+/// `A g Aᵀ` of the tiles from `first` on, for output channels from `start` on. `zeros` are as many
+/// as there are channels.
 #[inline(always)]
 pub(super) fn gradient<S: Simd>(
     simd: S,
     plan: &Winograd,
     (gradients, zeros): (&[f32], &[f32]),
     first: usize,
+    (start, channels): (usize, usize),
     to: &mut [f32],
 ) {
-    let ([height, width], channels) = (plan.output, plan.out);
-    let n = channels / S::F32_LANES;
+    let ([height, width], n) = (plan.output, channels / S::F32_LANES);
     let mut to = points_mut::<S>(to);
     for tile in 0..to[0].len() / n {
         let (image, top, left) = plan.place(first + tile);
         // The last tiles of a row or column may reach beyond the output.
         let [a, b, c, d] = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(y, x)| {
-            let at = ((image * height + top + y) * width + left + x) * channels;
+            let at = ((image * height + top + y) * width + left + x) * plan.out + start;
             let is_inside = top + y < height && left + x < width;
             let pixel = if is_inside { &gradients[at..at + channels] } else { zeros };
             &S::as_simd_f32s(pixel).0[..n]
