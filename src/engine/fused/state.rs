@@ -34,7 +34,7 @@ const SEGMENT_COST: usize = 32;
 pub(super) struct State {
     specs: Vec<LayerSpec>,
     input_shape: Vec<usize>,
-    graph: Graph,
+    pub(super) graph: Graph,
     /// Number of parameters.
     parameter_count: usize,
     /// Multiplications of the forward pass for one row.
@@ -384,9 +384,9 @@ impl Sparse {
     }
 }
 
-/// Number of examples that a worker processes at a time. Each chunk reads all parameters and adds to
-/// all their sums, so where these take more memory than the values of a few examples, the chunk is
-/// larger than a worker's part of the caches.
+/// Number of examples that a worker processes at a time. Each chunk reads all parameters and adds
+/// to all their sums, so where these take more memory than the values of a few examples, the chunk
+/// is larger than a worker's part of the caches.
 fn chunk_len(plan: &Plan, copies: usize) -> usize {
     let row = plan.row_len * copies;
     (CHUNK_ELEMENTS / row).clamp(2, 64).max((plan.len / row).min(EXAMPLES_PER_PASS))
