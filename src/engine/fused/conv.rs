@@ -13,7 +13,7 @@ use super::pixel_gram::PixelGram;
 use super::plan::CoordinateWeights;
 use super::standardise::Standardise;
 use super::winograd::Winograd;
-use crate::nn::kernels::product::{Matrix, Store, product};
+use crate::nn::kernels::product::{Matrix, Store, product, transpose};
 
 /// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
 const MIN_BLOCK_ROWS: usize = 96;
@@ -263,10 +263,11 @@ impl Op for Conv {
         let taps = if self.flipped.is_empty() { 0 } else { area };
         for (a, tap) in weight.chunks_exact(input * out).enumerate().take(taps) {
             let start = (area - 1 - a) * input * out;
-            transpose(tap, out, &mut self.flipped[start..start + input * out]);
+            let flipped = &mut self.flipped[start..start + input * out];
+            transpose(tap, input, flipped, |to, from| *to = from);
         }
         if !self.transposed.is_empty() {
-            transpose(&weight, out, &mut self.transposed);
+            transpose(&weight, area * input, &mut self.transposed, |to, from| *to = from);
         }
         self.weight = weight;
     }
@@ -459,18 +460,6 @@ impl Op for Conv {
             let (weight, gain) = gradient.split_at_mut(self.weight_len);
             standardise.backward(weight, gain);
             outer::add(large, &gradient);
-        }
-    }
-}
-
-/// Transposes a row-major matrix, in blocks of rows that use whole cache lines on both sides.
-fn transpose(from: &[f32], columns: usize, to: &mut [f32]) {
-    let rows = from.len() / columns;
-    for block in (0..rows).step_by(16) {
-        for column in 0..columns {
-            for row in block..rows.min(block + 16) {
-                to[column * rows + row] = from[row * columns + column];
-            }
         }
     }
 }

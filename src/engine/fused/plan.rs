@@ -158,9 +158,7 @@ impl Plan {
             row_len,
         }
     }
-}
 
-impl Plan {
     /// Defers the sums that are faster over more examples than a chunk has, where a segment has
     /// more than one chunk.
     pub(super) fn defer_sums(

@@ -1,12 +1,12 @@
 //! All kinds of layers against the reference executor, with augmented copies and coordinate
 //! weights.
 
+mod large;
+
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::FusedExecutor;
-use super::plan::{Plan, Request};
-use super::state::State;
 use crate::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, Weights};
 use crate::nn::*;
 
@@ -187,88 +187,6 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
             "{norm_methods:?}"
         );
         assert_agrees("wide", &[16, 3, 3], &layers);
-    }
-}
-
-/// Layers whose sums are so large that they are taken once per segment: minimal filtering, a
-/// convolution with a stride, standardised weights, and linear layers.
-fn large_layers() -> Vec<LayerSpec> {
-    let wide = |input, stride: usize, standardised: Option<Standardisation>| {
-        let (padding, stride, bias) = ([1, 1], [stride; 2], standardised.is_none());
-        let spec = Conv2dSpec { padding, stride, bias, standardised, ..conv(input, 256, 3) };
-        LayerSpec::Conv2d(spec)
-    };
-    let standardised = Some(Standardisation { gain: true, guard: Guard::Unscaled(1e-4) });
-    vec![
-        wide(16, 1, None),
-        LayerSpec::Relu,
-        wide(256, 1, None),
-        LayerSpec::Tanh,
-        wide(256, 1, standardised),
-        LayerSpec::from(GroupNormSpec::new(4, 256)),
-        wide(256, 2, None),
-        LayerSpec::Relu,
-        LayerSpec::Flatten,
-        linear(1024, 300),
-        LayerSpec::Tanh,
-        linear(300, 3),
-    ]
-}
-
-#[test]
-fn deferred_sums_agree_with_the_reference() {
-    let network = network(&[16, 4, 4], &large_layers(), 3);
-    for copies in [1, 2] {
-        let batch = batch(&network, 10, copies, false);
-        let state = State::of(&network);
-        let mut plan = Plan::of(&state.graph, copies, &Request::PlainSum { weights: None });
-        plan.defer_sums(&state.graph, copies, [8, 8]);
-        assert!(plan.deferred.iter().all(|&deferred| !deferred), "one chunk: nothing to wait for");
-        plan.defer_sums(&state.graph, copies, [8, 3]);
-        assert_eq!(plan.deferred.iter().filter(|&&deferred| deferred).count(), 4);
-        let norms = ReferenceExecutor.clipped_sum(&network, &batch, &ClipRule::unclipped());
-        let clip = 0.9 * f64::from(norms.unwrap().norms[2]);
-        let off = max_relative_error(&network, &batch, None, clip);
-        assert!(off < 3e-5, "{off:e} off, {copies} copies");
-    }
-}
-
-#[test]
-fn an_excluded_example_leaves_nothing_in_deferred_sums() {
-    let network = network(&[16, 4, 4], &large_layers(), 3);
-    let full = batch(&network, 9, 1, false);
-    let of = |features: Vec<f32>, labels: &[u32]| {
-        let batch = Batch::new(features, network.input_shape(), labels.to_vec()).unwrap();
-        let executor = FusedExecutor::default().with_chunk(2);
-        executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap()
-    };
-    let features = |i: usize| full.features(i).to_vec();
-    let eight = of((0..8).flat_map(features).collect(), &full.labels()[..8]);
-    // Its outputs overflow; its features are finite.
-    let overflowing = features(8).iter().map(|x| 3e38 * x).collect();
-    let nine = of((0..8).map(features).chain([overflowing]).flatten().collect(), full.labels());
-    assert!(nine.norms[8].is_nan() && nine.norms[7].is_finite(), "{:?}", nine.norms);
-    assert_eq!(nine.sum, eight.sum);
-}
-
-#[test]
-fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
-    let network = network(&[16, 4, 4], &large_layers(), 3);
-    let batch = batch(&network, 9, 1, false);
-    let executor = FusedExecutor::default().with_chunk(3);
-    let rule = ClipRule::flat(1.0);
-    let before = executor.clipped_sum(&network, &batch, &rule).unwrap().sum;
-    let layers = executor.profile(&network, &batch, &rule, 2).unwrap();
-    assert_eq!(executor.clipped_sum(&network, &batch, &rule).unwrap().sum, before);
-    let of = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
-    assert_eq!(of(0), ("0", 16 * 9 * 16 * 256));
-    assert_eq!(of(1), ("2", 16 * 9 * 256 * 256));
-    let last = layers.last().unwrap();
-    assert_eq!((last.path.as_str(), last.multiplications), ("11", 900));
-    assert_eq!(last.description, "linear, 300 to 3");
-    for layer in layers.iter().filter(|layer| layer.multiplications > 100_000) {
-        assert!(!layer.forward.is_zero() && !layer.backward.is_zero(), "{layer:?}");
-        assert!(!(layer.norms + layer.sums).is_zero(), "{layer:?}");
     }
 }
 

@@ -99,12 +99,15 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
 }
 
 /// Transposes `from`, a row-major matrix of `rows` rows: `store` writes each value to its element
-/// of `to`.
+/// of `to`. Blocks of rows use whole cache lines on both sides.
+#[inline(always)]
 pub(crate) fn transpose(from: &[f32], rows: usize, to: &mut [f32], store: impl Fn(&mut f32, f32)) {
     let columns = from.len() / rows;
-    for (column, to) in to.chunks_exact_mut(rows).enumerate() {
-        for (to, from) in to.iter_mut().zip(from[column..].iter().step_by(columns)) {
-            store(to, *from);
+    for block in (0..rows).step_by(16) {
+        let end = rows.min(block + 16);
+        for (column, to) in to.chunks_exact_mut(rows).enumerate() {
+            let from = from[block * columns + column..].iter().step_by(columns);
+            to[block..end].iter_mut().zip(from).for_each(|(to, from)| store(to, *from));
         }
     }
 }
