@@ -78,6 +78,35 @@ fn clip_rules_and_frozen_parameters_are_variants_of_the_private_step() {
 }
 
 #[test]
+fn the_roofline_is_above_what_the_layers_reach() {
+    let args = ["--models", "simple_vgg", "--batch", "32", "--steps", "2", "--threads", "1"];
+    let output = bench(&[&args[..], &["--roofline", "--json"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+    let number =
+        |of: &Value, name: &str| of[name].as_f64().unwrap_or_else(|| panic!("{name}: {of}"));
+    let model = &all[0];
+    let layers = model["layers"].as_array().expect("layers");
+    let sum = |name: &str| layers.iter().map(|layer| number(layer, name)).sum::<f64>();
+    assert!((sum("limit_ms") - number(model, "limit_ms")).abs() < 1e-6, "{model}");
+    // A limit that is exceeded is none. Other load only makes steps slower.
+    assert!(number(model, "limit_ms") < number(model, "private_ms"), "{model}");
+    let taken = sum("forward_ms") + sum("backward_ms") + sum("norms_ms") + sum("sums_ms");
+    assert!(taken > number(model, "limit_ms"), "{model}");
+    assert!(layers.iter().any(|layer| layer["what"].as_str().unwrap_or("").contains("conv 3x3")));
+
+    let table = text(&bench(&[&args[..], &["--roofline"]].concat()).stdout);
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 8 && rows[1].starts_with("|--"), "{table}");
+    assert!(rows.iter().all(|row| row.chars().count() == rows[0].chars().count()), "{table}");
+    assert!(rows.iter().any(|row| row.starts_with("| all layers")), "{table}");
+
+    let refused = bench(&["--roofline", "--device", "cuda"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.stdout.is_empty());
+}
+
+#[test]
 fn the_default_output_is_a_table() {
     let output = bench(&[&SMALL[..], &["--executor", "tap", "--masked", "0.25"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));

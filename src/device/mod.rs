@@ -15,6 +15,7 @@ pub mod kernels;
 mod memory;
 mod probe;
 mod rehearsal;
+pub(crate) mod simd;
 mod spec;
 mod vectorised;
 mod watch;

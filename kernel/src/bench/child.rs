@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::step::{CLIP, Mode, Training};
-use super::{Case, data, memory, variants};
+use super::{Case, data, memory, roofline, variants};
 use crate::stdout;
 
 /// Measurements of the process.
@@ -43,6 +43,7 @@ pub fn serve(case: &Case<'_>, mode: Mode) -> Result<()> {
         Mode::Private => serde_json::to_string(&guard.run(|| measure(case, true))?),
         Mode::NonPrivate => serde_json::to_string(&guard.run(|| measure(case, false))?),
         Mode::Variants => serde_json::to_string(&guard.run(|| variants::measure(case))?),
+        Mode::Roofline => serde_json::to_string(&guard.run(|| roofline::measure(case))?),
     };
     let line = line.map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
     stdout::print(&line)

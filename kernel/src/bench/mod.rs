@@ -11,6 +11,7 @@ mod figures;
 #[cfg(feature = "notebook")]
 mod kernel;
 mod memory;
+mod roofline;
 mod step;
 mod variants;
 mod zoo;
@@ -60,6 +61,13 @@ pub struct BenchArgs {
     /// Instead of measuring, compare the device with the CPU (exit code 1 if they differ)
     #[arg(long, conflicts_with_all = ["masked", "clip_rule", "method", "train_only", "measure"])]
     pub check: bool,
+    /// Instead of comparing steps, print each model's share of what this CPU could do at most,
+    /// layer by layer
+    #[arg(
+        long,
+        conflicts_with_all = ["check", "masked", "clip_rule", "method", "train_only", "measure"]
+    )]
+    pub roofline: bool,
     /// Print a JSON list on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -104,6 +112,9 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     let cases = cases(args)?;
     if args.check {
         return check::run(&cases, args.json);
+    }
+    if args.roofline {
+        return roofline::run(&cases, args.json).map(|()| ExitCode::SUCCESS);
     }
     let measured = match args.measure {
         Some(mode) => cases.iter().try_for_each(|case| child::serve(case, mode)),

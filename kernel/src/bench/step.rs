@@ -24,6 +24,8 @@ pub enum Mode {
     NonPrivate,
     /// The private step and variants of it, in turn.
     Variants,
+    /// Layer by layer, beside the limits of the machine.
+    Roofline,
 }
 
 impl Mode {
@@ -33,6 +35,7 @@ impl Mode {
             Self::Private => "private",
             Self::NonPrivate => "non-private",
             Self::Variants => "variants",
+            Self::Roofline => "roofline",
         }
     }
 }

@@ -134,9 +134,37 @@ pub const ZOO: &[Entry] = &[
     },
 ];
 
+/// Wide ResNets of several depths and widths, measured only if named.
+macro_rules! wide_resnets {
+    ($($name:literal: $depth:literal, $width:literal;)*) => {
+        &[$(Entry {
+            name: $name,
+            batch: 32,
+            shape: &[3, 32, 32],
+            features: Features::Pixels,
+            classes: 10,
+            large: true,
+            activation: Activation::Relu,
+            build: |data, act, seed| {
+                models::wide_resnet(data, $depth, $width).activation(act).seed(seed).build()
+            },
+        }),*]
+    };
+}
+
+/// Models of which only a size differs, to see how the time of a step grows.
+const SIZES: &[Entry] = wide_resnets! {
+    "wide_resnet_10_2": 10, 2;
+    "wide_resnet_16_1": 16, 1;
+    "wide_resnet_16_2": 16, 2;
+    "wide_resnet_16_8": 16, 8;
+    "wide_resnet_22_2": 22, 2;
+    "wide_resnet_28_2": 28, 2;
+};
+
 /// The entry with this name.
 pub fn find(name: &str) -> Result<&'static Entry> {
-    ZOO.iter().find(|entry| entry.name == name).ok_or_else(|| {
+    ZOO.iter().chain(SIZES).find(|entry| entry.name == name).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
         Error::setting("--models", name, "no model of this name is measured")
             .fix(choose_from(name, &names))
@@ -178,5 +206,11 @@ mod tests {
         for (entry, parameters) in ZOO.iter().zip(expected) {
             assert_eq!(entry.model().unwrap().parameters(), parameters, "{}", entry.name);
         }
+        // Their names say what they are.
+        let wider = |name| find(name).unwrap().model().unwrap().parameters() as f64;
+        let ratio = wider("wide_resnet_16_8") / wider("wide_resnet_16_4");
+        assert!((3.8..4.0).contains(&ratio), "{ratio}");
+        let ratio = wider("wide_resnet_28_2") / wider("wide_resnet_16_2");
+        assert!((2.0..2.2).contains(&ratio), "{ratio}");
     }
 }

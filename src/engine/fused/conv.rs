@@ -1,6 +1,8 @@
 //! Convolution layers: im2col patches, then one matrix product per block of images; or minimal
 //! filtering, where it is faster.
 
+#[cfg(test)]
+mod cost_tests;
 mod norms;
 
 use super::activation::Activation;
@@ -70,6 +72,16 @@ pub(super) struct ConvSpec {
 
 impl Conv {
     pub(super) fn new(spec: &ConvSpec, standardise: Option<Standardise>) -> Self {
+        Self::choosing(spec, standardise, Winograd::of)
+    }
+
+    /// The convolution with minimal filtering where `choose` returns it for both the forward pass
+    /// and the input gradient, from the geometry and the number of output channels.
+    fn choosing(
+        spec: &ConvSpec,
+        standardise: Option<Standardise>,
+        choose: impl Fn(&Im2col, usize) -> Option<Winograd>,
+    ) -> Self {
         let [channels, height, width] = spec.input;
         let group_channels = channels / spec.groups;
         let geometry = Im2col {
@@ -119,9 +131,9 @@ impl Conv {
         let pixel_gram = PixelGram::of(&geometry, spec.groups);
         let filtering = input_gradient.and_then(|of_gradient| {
             Some(Filtering {
-                forward: Winograd::of(&geometry, spec.out)?,
+                forward: choose(&geometry, spec.out)?,
                 filter: Vec::new(),
-                gradient: Winograd::of(&of_gradient, channels)?,
+                gradient: choose(&of_gradient, channels)?,
                 rotated: Vec::new(),
             })
         });
@@ -243,6 +255,15 @@ impl Op for Conv {
 
     fn multiplications(&self) -> usize {
         self.positions() * self.weight_len
+    }
+
+    fn multiplications_done(&self, copies: usize) -> [usize; 3] {
+        let direct = self.multiplications();
+        let Some(Filtering { forward, gradient, .. }) = &self.filtering else {
+            return [direct; 3];
+        };
+        let weights = self.filtered_gradient(copies).map_or(direct, Winograd::multiplications);
+        [forward.multiplications(), gradient.multiplications(), weights]
     }
 
     fn load(&mut self, small: &[f32], large: &[f32]) {

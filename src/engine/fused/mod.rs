@@ -41,7 +41,7 @@ use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
 use plan::Request;
-pub use profile::LayerProfile;
+pub use profile::{LayerProfile, StepProfile};
 use state::State;
 
 /// Computes per-example gradients with fused CPU kernels, for networks of the lab's own layers.
@@ -74,8 +74,7 @@ impl FusedExecutor {
     }
 
     /// Measures the clipped sum of a batch layer by layer, `repetitions` times after one to warm
-    /// up. The layers are in the order of execution, activations directly after a layer with
-    /// weights as part of it.
+    /// up.
     ///
     /// # Errors
     /// As [`weighted_sum`](Executor::weighted_sum).
@@ -85,15 +84,17 @@ impl FusedExecutor {
         batch: &Batch,
         bound: &dyn Bound,
         repetitions: usize,
-    ) -> Result<Vec<LayerProfile>> {
+    ) -> Result<StepProfile> {
         let groups = super::check(network, batch, bound, None)?;
         self.with_state(network, |state| {
             let request = Request::ClippedSum { groups: &groups, weights: None };
             state.sum(network, batch, &request, self.chunk)?;
-            state.profile(network, |state| {
+            let layers = state.profile(network, batch.copies(), |state| {
                 let sum = |_| state.sum(network, batch, &request, self.chunk).map(drop);
                 (0..repetitions).try_for_each(sum)
-            })
+            })?;
+            let [chunk, buffer_bytes] = state.chunk(batch, &request, self.chunk);
+            Ok(StepProfile { layers, chunk, buffer_bytes })
         })
     }
 

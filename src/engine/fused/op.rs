@@ -129,6 +129,12 @@ pub(super) trait Op: Send + Sync {
         0
     }
 
+    /// The same for the forward pass, the gradient with respect to the input and that with respect
+    /// to the parameters, each by the algorithm that the layer uses.
+    fn multiplications_done(&self, _copies: usize) -> [usize; 3] {
+        [self.multiplications(); 3]
+    }
+
     /// Copies the parameter values, in the layer's own layout.
     fn load(&mut self, _small: &[f32], _large: &[f32]) {}
 

@@ -18,6 +18,8 @@ type Recomputed = (usize, usize);
 pub(super) struct Workspace {
     values: Vec<Vec<f32>>,
     gradients: Vec<Vec<f32>>,
+    /// Unused buffers for the gradients that nothing reads after the backward pass.
+    shared: Vec<Vec<f32>>,
     saved: Vec<Vec<f32>>,
     small: Vec<f32>,
     instance: Vec<f32>,
@@ -141,6 +143,9 @@ impl Workspace {
         let last = graph.nodes.len();
         let classes = graph.width(last);
         let logits = &self.values[last][..rows.total() * classes];
+        if self.gradients[last].is_empty() {
+            self.gradients[last] = self.shared.pop().unwrap_or_default();
+        }
         let gradient = resize_buffer(&mut self.gradients[last], logits.len());
         let each = logits.chunks_exact(rows.copies * classes);
         let each = each.zip(gradient.chunks_exact_mut(rows.copies * classes)).zip(chunk.examples);
@@ -180,6 +185,12 @@ impl Workspace {
             let x_len = rows.total() * graph.width(node.input);
             let (before, after) = self.gradients.split_at_mut(i + 1);
             let g = &mut after[0][..len];
+            let inputs = node.addend.into_iter().chain([node.input]);
+            for value in inputs.filter(|&value| plan.needs_gradient[value] && !written[value]) {
+                if !plan.keeps_gradient(value) {
+                    before[value] = self.shared.pop().unwrap_or_default();
+                }
+            }
             if let Some(addend) = node.addend.filter(|&addend| plan.needs_gradient[addend]) {
                 let to = resize_buffer(&mut before[addend], len);
                 match written[addend] {
@@ -210,6 +221,9 @@ impl Workspace {
                 each.for_each(|(row, own)| {
                     row[node.small..node.small + own.len()].copy_from_slice(own)
                 });
+            }
+            if !plan.keeps_gradient(i + 1) {
+                self.shared.push(std::mem::take(&mut self.gradients[i + 1]));
             }
             self.times.stop(i, Phase::Backward, start);
         }

@@ -82,8 +82,10 @@ pub(super) struct Plan {
     /// The same for an example's instance gradients.
     pub(super) instance_runs: Vec<(Range<usize>, usize)>,
     pub(super) len: usize,
-    /// Number of values of one row in all buffers.
+    /// Number of inputs, outputs and gradients of one row.
     pub(super) row_len: usize,
+    /// The same without gradients that share buffers.
+    pub(super) kept_row_len: usize,
 }
 
 impl Plan {
@@ -144,6 +146,8 @@ impl Plan {
         }
         let row_len = graph.input_len
             + nodes.iter().map(|n| 2 * n.op.len() + n.op.saved_len()).sum::<usize>();
+        let passing = nodes.iter().zip(&norm_methods).filter(|(_, norm)| norm.is_none());
+        let kept_row_len = row_len - passing.map(|(node, _)| node.op.len()).sum::<usize>();
         Self {
             norm_methods,
             needs_gradient,
@@ -156,7 +160,14 @@ impl Plan {
             instance_runs: runs(instances.into_iter()),
             len: offset,
             row_len,
+            kept_row_len,
         }
+    }
+
+    /// Whether the gradient of a value is read after the backward pass: by norms and sums of the
+    /// parameters of its node. Others share buffers.
+    pub(super) fn keeps_gradient(&self, value: usize) -> bool {
+        value > 0 && self.norm_methods[value - 1].is_some()
     }
 
     /// Defers the sums that are faster over more examples than a chunk has, where a segment has

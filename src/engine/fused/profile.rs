@@ -2,7 +2,33 @@
 
 use std::time::{Duration, Instant};
 
-/// Time and work of one layer of a [`FusedExecutor`](super::FusedExecutor), summed over threads.
+use super::graph::Graph;
+use super::plan::Plan;
+use crate::engine::{Limits, Work};
+
+/// Where the time of the steps of a [`FusedExecutor`](super::FusedExecutor) goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepProfile {
+    /// The layers in the order of execution, activations directly after a layer with weights as
+    /// part of it.
+    pub layers: Vec<LayerProfile>,
+    /// Number of examples that a thread takes through all layers together.
+    pub chunk: usize,
+    /// Bytes of a thread's inputs, outputs and gradients of all layers, for one chunk.
+    pub buffer_bytes: usize,
+}
+
+impl StepProfile {
+    /// The shortest time of one step with this many rows (examples times augmented copies) on a
+    /// machine with these limits: that of its layers, one after the other. It contains no norms,
+    /// noise or update, which a step without privacy does without or which take little time.
+    pub fn limit(&self, rows: usize, limits: &Limits) -> Duration {
+        self.layers.iter().map(|layer| limits.shortest_time(&layer.work, rows)).sum()
+    }
+}
+
+/// Time and work of one layer of a [`FusedExecutor`](super::FusedExecutor), summed over threads and
+/// repetitions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerProfile {
     /// The path of the layer's parameters, such as `"0"` or `"3.body.2"`; empty for layers without
@@ -13,6 +39,8 @@ pub struct LayerProfile {
     /// Multiplications of the forward pass for one row, by the usual algorithm; 0 for layers that
     /// do not multiply matrices.
     pub multiplications: usize,
+    /// What a step without privacy has to compute and to move for one row.
+    pub work: Work,
     /// Time of the forward pass.
     pub forward: Duration,
     /// Time of the backward pass, up to the gradient with respect to the layer's input.
@@ -29,6 +57,23 @@ impl LayerProfile {
     pub fn total(&self) -> Duration {
         self.forward + self.backward + self.norms + self.sums
     }
+}
+
+/// What node `i` has to do for one row, without norms.
+pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> Work {
+    let node = &graph.nodes[i];
+    let [forward, mut backward, weights] = node.op.multiplications_done(copies);
+    let (input, output, saved) = (graph.width(node.input), node.op.len(), node.op.saved_len());
+    // The forward pass reads the input and writes the output and what it saves; the backward pass
+    // reads all of them and the output gradient, and writes the input gradient.
+    let mut values = 2 * input + 3 * output + 2 * saved;
+    match plan.needs_gradient[node.input] {
+        true => values += input,
+        false => backward = 0,
+    }
+    // Tables of which few rows are used count nothing.
+    let parameters = if forward > 0 { node.op.large_len() } else { 0 };
+    Work { multiplications: forward + backward + weights, values, parameters }
 }
 
 /// A part of the work for one layer.

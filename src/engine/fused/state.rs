@@ -8,7 +8,7 @@ use super::graph::{Graph, Node};
 use super::op::{Deferred, NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
 use super::plan::{CoordinateWeights, LayerWeights, PackedWeights, Plan, Request};
-use super::profile::{LayerProfile, Phase, Times};
+use super::profile::{self, LayerProfile, Phase, Times};
 use super::windows::windows;
 use crate::Result;
 use crate::device::DeviceArray;
@@ -68,8 +68,10 @@ impl State {
     pub(super) fn profile(
         &mut self,
         network: &Network,
+        copies: usize,
         steps: impl FnOnce(&Self) -> Result<()>,
     ) -> Result<Vec<LayerProfile>> {
+        let plan = Plan::of(&self.graph, copies, &Request::PlainSum { weights: None });
         self.times = Some(Mutex::new(Times::of(self.graph.nodes.len())));
         let done = steps(self);
         let times = self.times.take().unwrap_or_default();
@@ -83,6 +85,7 @@ impl State {
                 path: layer.map_or_else(String::new, |(layer, _)| layer.to_owned()),
                 description: node.op.describe(),
                 multiplications: node.op.multiplications(),
+                work: profile::work(&self.graph, &plan, i, copies),
                 forward: times.of_node(i, Phase::Forward),
                 backward: times.of_node(i, Phase::Backward),
                 norms: times.of_node(i, Phase::Norms),
@@ -90,6 +93,19 @@ impl State {
             }
         });
         Ok(layers.collect())
+    }
+
+    /// Number of examples in a chunk of this batch, and the bytes of its buffers.
+    pub(super) fn chunk(
+        &self,
+        batch: &Batch,
+        request: &Request,
+        chunk: Option<usize>,
+    ) -> [usize; 2] {
+        let plan = Plan::of(&self.graph, batch.copies(), request);
+        let chunk = chunk.unwrap_or_else(|| chunk_len(&plan, batch.copies()));
+        let [_, chunk] = self.lengths(&plan, batch, batch.len(), chunk);
+        [chunk, size_of::<f32>() * chunk * batch.copies() * plan.kept_row_len]
     }
 
     /// Whether the network has the architecture this was built for.

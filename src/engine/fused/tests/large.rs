@@ -72,7 +72,8 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     let executor = FusedExecutor::default().with_chunk(3);
     let rule = ClipRule::flat(1.0);
     let before = executor.clipped_sum(&network, &batch, &rule).unwrap().sum;
-    let layers = executor.profile(&network, &batch, &rule, 2).unwrap();
+    let profile = executor.profile(&network, &batch, &rule, 2).unwrap();
+    let layers = &profile.layers;
     assert_eq!(executor.clipped_sum(&network, &batch, &rule).unwrap().sum, before);
     let of = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
     assert_eq!(of(0), ("0", 16 * 9 * 16 * 256));
@@ -80,6 +81,15 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     let last = layers.last().unwrap();
     assert_eq!((last.path.as_str(), last.multiplications), ("11", 900));
     assert_eq!(last.description, "linear, 300 to 3");
+    // The first layer needs no input gradient. Minimal filtering takes 16 products in place of 36.
+    assert_eq!(layers[0].work.multiplications, 2 * 16 * 9 * 16 * 256);
+    assert_eq!(layers[1].work.multiplications, (16 + 16 + 36) * 4 * 256 * 256);
+    assert_eq!(last.work.multiplications, 3 * 900);
+    assert_eq!((last.work.values, last.work.parameters), (3 * 300 + 3 * 3, 900));
+    assert_eq!(profile.chunk, 3);
+    // At least the values of all layers, at most those and all their gradients.
+    let widths = layers.iter().map(|layer| layer.work.values).sum::<usize>();
+    assert!((12 * widths / 8..12 * widths).contains(&profile.buffer_bytes), "{profile:?}");
     for layer in layers.iter().filter(|layer| layer.multiplications > 100_000) {
         assert!(!layer.forward.is_zero() && !layer.backward.is_zero(), "{layer:?}");
         assert!(!(layer.norms + layer.sums).is_zero(), "{layer:?}");

@@ -2,7 +2,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{POINTS, Winograd, dispatch, panel, transform};
+use super::{POINTS, Winograd, panel, transform};
+use crate::device::simd::dispatch;
 use crate::engine::fused::op::resize_buffer;
 
 impl Winograd {

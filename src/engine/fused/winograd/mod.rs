@@ -18,6 +18,7 @@ use pulp::{Simd, WithSimd};
 
 use super::im2col::Im2col;
 use super::op::resize_buffer;
+use crate::device::simd::{dispatch, lanes};
 use crate::nn::kernels::product::Store;
 
 /// Products per tile and pair of channels.
@@ -60,7 +61,7 @@ impl Winograd {
     }
 
     /// The convolution, whether faster or not.
-    fn possible(im2col: &Im2col, out: usize) -> Option<Self> {
+    pub(super) fn possible(im2col: &Im2col, out: usize) -> Option<Self> {
         let Im2col { size, padding, output, group_channels: input, .. } = *im2col;
         let lanes = lanes();
         let plan = Self { size, output, padding, input, out };
@@ -80,6 +81,11 @@ impl Winograd {
 
     fn tiles(&self) -> usize {
         self.grid().iter().product()
+    }
+
+    /// Multiplications of one image, without those of the transforms.
+    pub(super) fn multiplications(&self) -> usize {
+        POINTS * self.tiles() * self.input * self.out
     }
 
     fn image_len(&self) -> usize {
@@ -138,53 +144,6 @@ impl Winograd {
         scratch: &mut Vec<f32>,
     ) {
         dispatch(WeightGradient { plan: self, images, gradients, out, store, scratch });
-    }
-}
-
-/// Number of values in a vector register, 1 without vector instructions.
-fn lanes() -> usize {
-    struct Lanes;
-    impl WithSimd for Lanes {
-        type Output = usize;
-
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, _: S) -> usize {
-            S::F32_LANES
-        }
-    }
-    dispatch(Lanes)
-}
-
-/// Runs with the widest vector instructions of this processor.
-fn dispatch<W: WithSimd>(work: W) -> W::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if let Some(simd) = pulp::x86::V4::try_new() {
-            return simd.vectorize(On { simd, work });
-        }
-        if let Some(simd) = pulp::x86::V3::try_new() {
-            return simd.vectorize(On { simd, work });
-        }
-    }
-    #[cfg(target_arch = "aarch64")]
-    if let Some(simd) = pulp::aarch64::Neon::try_new() {
-        return simd.vectorize(On { simd, work });
-    }
-    work.with_simd(pulp::Scalar::new())
-}
-
-/// A call that is always inlined, so that it is compiled with the instructions of its caller.
-struct On<S, W> {
-    simd: S,
-    work: W,
-}
-
-impl<S: Simd, W: WithSimd> pulp::NullaryFnOnce for On<S, W> {
-    type Output = W::Output;
-
-    #[inline(always)]
-    fn call(self) -> W::Output {
-        self.work.with_simd(self.simd)
     }
 }
 
