@@ -15,6 +15,7 @@ use epsilab::privacy::{
     Accountant, ClipSchedule, Entry, Event, Headline, Ledger, NoiseMultiplier, NoiseSchedule, Pld,
     SamplingRate, Stages,
 };
+use epsilab::train::Silent;
 use serde_json::Value;
 
 const BEGIN: &str = "<!-- measured: begin -->";
@@ -53,7 +54,7 @@ fn main() -> Result<()> {
     for (name, measure) in PARTS {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
             let table = measure()?.markdown();
-            println!("{table}");
+            print!("{table}");
             text += &table;
         }
     }
@@ -123,7 +124,7 @@ fn bench(words: &[&str]) -> Result<Value> {
     let program = folder.join("debug/epsilab");
     let output = Command::new(&program).arg("bench").arg("--json").args(words).output();
     let output = output.map_err(|e| {
-        Error::io(&program.display().to_string(), &e)
+        Error::io(program.display().to_string(), &e)
             .fix("cargo build -p epsilab-kernel --bin epsilab")
     })?;
     serde_json::from_slice::<Value>(&output.stdout).map(|mut all| all[0].take()).map_err(|_| {
@@ -160,8 +161,10 @@ fn batch() -> Result<Table> {
 fn models(names: &[&str]) -> Result<Table> {
     let mut rows = Vec::new();
     for name in names {
-        let found = step(&["--models", name])?;
-        let roofline = bench(&["--models", name, "--roofline", "--steps", "2", "--warmup", "1"])?;
+        let words = ["--models", name, "--batch", "32"];
+        let found = step(&words)?;
+        let more = ["--roofline", "--steps", "2", "--warmup", "1"];
+        let roofline = bench(&[&words[..], &more].concat())?;
         let layers = roofline["layers"].as_array().cloned().unwrap_or_default();
         let multiplications: f64 = layers.iter().map(|layer| of(layer, "multiplications")).sum();
         // Forward pass, input gradient and weight gradient, of all examples.
@@ -326,9 +329,10 @@ fn store() -> Result<Table> {
     let folder = folder()?;
     // SAFETY: no other thread runs yet.
     unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
-    let data = data::glyphs();
+    let data = data::glyphs()?;
     let model = models::papernot_cnn(&data).build()?;
-    DpSgd::new().noise_multiplier(2.0).batch_size(64).steps(2).train(&model, &data)?;
+    let plan = DpSgd::new().noise_multiplier(2.0).batch_size(64).steps(2).plan(&data)?;
+    plan.train_with(&model, &data, &mut Silent)?;
     let runs = folder.path().join("runs");
     let io = |e| Error::io("the runs of the store", &e);
     let only = std::fs::read_dir(&runs).map_err(io)?.flatten().map(|entry| entry.path()).next();
