@@ -169,10 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_product_is_not_faster_than_the_registers() {
+    fn rates_are_those_of_a_processor() {
         let found = Limits::measure(1, 1 << 20);
-        // Timers and other load leave a few per cent.
-        assert!(found.products < 1.2 * found.multiply_adds, "{found:?}");
-        assert!(found.products > 1e8 && found.bandwidth > 1e8, "{found:?}");
+        // A product can't be faster than the registers, but other load may have slowed them down.
+        assert!(found.products < 4.0 * found.multiply_adds, "{found:?}");
+        for rate in [found.multiply_adds, found.products, found.bandwidth] {
+            assert!((1e8..1e13).contains(&rate), "{found:?}");
+        }
+        assert_eq!((found.threads, found.buffer_bytes), (1, 1 << 20));
     }
 }
