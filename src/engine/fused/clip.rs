@@ -13,6 +13,10 @@ pub(super) struct ClipInput {
 }
 
 impl Op for ClipInput {
+    fn describe(&self) -> String {
+        "clip of the input".into()
+    }
+
     fn len(&self) -> usize {
         self.len
     }

@@ -36,6 +36,10 @@ impl Embedding {
 }
 
 impl Op for Embedding {
+    fn describe(&self) -> String {
+        format!("embedding, {} of {} features", self.vocabulary, self.features)
+    }
+
     fn len(&self) -> usize {
         self.steps * self.features
     }

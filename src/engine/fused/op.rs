@@ -119,9 +119,7 @@ pub(super) trait Op: Send + Sync {
     }
 
     /// What the layer computes, for people.
-    fn describe(&self) -> String {
-        String::new()
-    }
+    fn describe(&self) -> String;
 
     /// Multiplications with the large parameters in the forward pass of one row, by the usual
     /// algorithm. 0 for layers that do not multiply matrices.

@@ -37,6 +37,11 @@ impl Pool {
 }
 
 impl Op for Pool {
+    fn describe(&self) -> String {
+        let [rows, columns] = self.kernel;
+        format!("pool {rows}x{columns}, {} channels", self.channels)
+    }
+
     fn len(&self) -> usize {
         self.output[0] * self.output[1] * self.channels
     }

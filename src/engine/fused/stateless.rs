@@ -21,6 +21,10 @@ pub(super) struct ActivationLayer {
 }
 
 impl Op for ActivationLayer {
+    fn describe(&self) -> String {
+        "activation".into()
+    }
+
     fn len(&self) -> usize {
         self.len
     }
@@ -49,6 +53,10 @@ pub(super) struct Flatten {
 }
 
 impl Op for Flatten {
+    fn describe(&self) -> String {
+        "flatten".into()
+    }
+
     fn len(&self) -> usize {
         self.positions * self.channels
     }
@@ -83,6 +91,10 @@ pub(super) struct Mean {
 }
 
 impl Op for Mean {
+    fn describe(&self) -> String {
+        "mean".into()
+    }
+
     fn len(&self) -> usize {
         self.channels
     }
@@ -127,6 +139,10 @@ pub(super) struct Dropout {
 }
 
 impl Op for Dropout {
+    fn describe(&self) -> String {
+        "dropout".into()
+    }
+
     fn len(&self) -> usize {
         self.positions * self.channels
     }
@@ -163,6 +179,10 @@ pub(super) struct Sum {
 }
 
 impl Op for Sum {
+    fn describe(&self) -> String {
+        "shortcut".into()
+    }
+
     fn len(&self) -> usize {
         self.len
     }

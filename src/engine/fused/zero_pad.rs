@@ -38,6 +38,10 @@ impl ZeroPad {
 }
 
 impl Op for ZeroPad {
+    fn describe(&self) -> String {
+        "padding".into()
+    }
+
     fn len(&self) -> usize {
         self.padded_rows * self.padded_row
     }
