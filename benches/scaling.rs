@@ -5,8 +5,6 @@
 //! `cargo bench-scaling -- ledger store` prints only these parts and writes nothing. Build the
 //! program (`cargo build -p epsilab-kernel --bin epsilab`) and leave the machine idle first.
 
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -15,6 +13,7 @@ use epsilab::privacy::{
     Accountant, ClipSchedule, Entry, Event, Headline, Ledger, NoiseMultiplier, NoiseSchedule, Pld,
     SamplingRate, Stages,
 };
+use epsilab::show::Table;
 use epsilab::train::Silent;
 use serde_json::Value;
 
@@ -22,19 +21,24 @@ const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 const DELTA: Delta = Delta(1e-5);
 
-type Part = (&'static str, fn() -> Result<Table>);
+/// Name, heading and measurement.
+type Part = (&'static str, &'static str, fn() -> Result<Table>);
 
-/// The parts of the page by name.
+/// The parts of the page.
 const PARTS: &[Part] = &[
-    ("batch", batch),
-    ("width", || models(WIDTHS)),
-    ("depth", || models(DEPTHS)),
-    ("threads", threads),
-    ("pruning", pruning),
-    ("pld-steps", pld_steps),
-    ("pld-stages", pld_stages),
-    ("ledger", ledger),
-    ("store", store),
+    ("batch", "Batch size (`papernot_cnn`)", batch),
+    ("width", "Width (batch 32)", || models(WIDTHS)),
+    ("depth", "Depth (batch 32)", || models(DEPTHS)),
+    ("threads", "Threads", threads),
+    ("pruning", "Pruning rate (times relative to the full private step)", pruning),
+    ("pld-steps", "PLD over steps (sampling rate 0.001, noise multiplier 1)", pld_steps),
+    (
+        "pld-stages",
+        "PLD over stages (noise that falls to one half, sampling rate 0.01)",
+        pld_stages,
+    ),
+    ("ledger", "Ledger", ledger),
+    ("store", "Stored runs", store),
 ];
 
 const WIDTHS: &[&str] =
@@ -43,42 +47,32 @@ const DEPTHS: &[&str] =
     &["wide_resnet_10_2", "wide_resnet_16_2", "wide_resnet_22_2", "wide_resnet_28_2"];
 
 fn main() -> Result<()> {
+    // The stored runs that are listed are those of a folder of their own.
+    let home = folder()?;
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::set_var("EPSILAB_HOME", home.path()) };
     // Cargo adds `--bench`.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    if let Some(word) = wanted.iter().find(|word| PARTS.iter().all(|(name, _)| name != word)) {
-        let names: Vec<&str> = PARTS.iter().map(|(name, _)| *name).collect();
+    if let Some(word) = wanted.iter().find(|word| PARTS.iter().all(|(name, ..)| name != word)) {
+        let names: Vec<&str> = PARTS.iter().map(|(name, ..)| *name).collect();
         return Err(Error::setting("the part", word, "there is no such part")
             .fix(format!("choose from {}", names.join(", "))));
     }
+    // Before minutes of measurements: the page must have a place for them.
+    let page = wanted.is_empty().then(Page::read).transpose()?;
     let mut text = String::new();
-    for (name, measure) in PARTS {
+    for (name, heading, measure) in PARTS {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {
-            let table = measure()?.markdown();
-            print!("{table}");
-            text += &table;
+            let part = format!("### {heading}\n\n{}\n", measure()?.markdown());
+            print!("{part}");
+            text += &part;
         }
     }
-    if wanted.is_empty() { write_page(&text) } else { Ok(()) }
+    page.map_or(Ok(()), |page| page.write(&text))
 }
 
-/// A heading, a table and its rows.
-struct Table {
-    title: &'static str,
-    columns: &'static [&'static str],
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn markdown(&self) -> String {
-        let mut text = format!("### {}\n\n", self.title);
-        let mut row = |cells: Vec<String>| {
-            let _ = writeln!(text, "| {} |", cells.join(" | "));
-        };
-        row(self.columns.iter().map(|column| (*column).to_owned()).collect());
-        row(self.columns.iter().map(|_| "---:".to_owned()).collect());
-        self.rows.iter().cloned().for_each(&mut row);
-        text + "\n"
-    }
+fn table(columns: &[&str], rows: Vec<Vec<String>>) -> Table {
+    rows.into_iter().fold(Table::new(columns.iter().copied()), Table::row)
 }
 
 fn number(value: f64) -> String {
@@ -89,19 +83,33 @@ fn number(value: f64) -> String {
     }
 }
 
-fn write_page(text: &str) -> Result<()> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scaling.md");
-    let io = |e| Error::io("docs/scaling.md", &e);
-    let page = std::fs::read_to_string(&path).map_err(io)?;
-    let ends = page.split_once(BEGIN).zip(page.split_once(END));
-    let Some(((before, _), (_, after))) = ends else {
-        let why = "it has no place for the figures";
-        return Err(Error::setting("docs/scaling.md", "the page", why).fix("restore the comments"));
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let about = format!("{}, {cores} cores; {}.", processor(), today());
-    let page = format!("{before}{BEGIN}\n\n{about}\n\n{text}{END}{after}");
-    std::fs::write(&path, page).map_err(io)
+/// What is before and after the figures.
+struct Page {
+    before: String,
+    after: String,
+}
+
+impl Page {
+    const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/scaling.md");
+
+    fn read() -> Result<Self> {
+        let page = std::fs::read_to_string(Self::PATH).map_err(|e| Error::io(Self::PATH, &e))?;
+        let ends = page.split_once(BEGIN).zip(page.split_once(END));
+        let ends = ends.map(|((before, _), (_, after))| Self {
+            before: before.to_owned(),
+            after: after.to_owned(),
+        });
+        let why = "the comments between which the figures are written are missing";
+        ends.ok_or_else(|| Error::new(ErrorKind::Io, Self::PATH, why).fix("restore the comments"))
+    }
+
+    fn write(&self, text: &str) -> Result<()> {
+        let Self { before, after } = self;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let about = format!("{}, {cores} cores; {}.", processor(), today());
+        let page = format!("{before}{BEGIN}\n\n{about}\n\n{text}{END}{after}");
+        std::fs::write(Self::PATH, page).map_err(|e| Error::io(Self::PATH, &e))
+    }
 }
 
 /// The date, where the system has a command for it.
@@ -119,9 +127,9 @@ fn processor() -> String {
 
 /// The JSON of `epsilab bench` with these words.
 fn bench(words: &[&str]) -> Result<Value> {
-    let folder = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
-    let program = folder.join("debug/epsilab");
+    // This program is in a folder `deps` beside it.
+    let own = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
+    let program = own.ancestors().nth(2).unwrap_or(&own).join("epsilab");
     let output = Command::new(&program).arg("bench").arg("--json").args(words).output();
     let output = output.map_err(|e| {
         Error::io(program.display().to_string(), &e)
@@ -155,7 +163,7 @@ fn batch() -> Result<Table> {
         ]);
     }
     let columns = &["batch", "private step, ms", "µs per example", "private / non-private", "MiB"];
-    Ok(Table { title: "Batch size (`papernot_cnn`)", columns, rows })
+    Ok(table(columns, rows))
 }
 
 fn models(names: &[&str]) -> Result<Table> {
@@ -179,7 +187,6 @@ fn models(names: &[&str]) -> Result<Table> {
             number(of(&found, "peak_mb")),
         ]);
     }
-    let title = if names == WIDTHS { "Width (batch 32)" } else { "Depth (batch 32)" };
     let columns = &[
         "model",
         "parameters, 1e6",
@@ -189,7 +196,7 @@ fn models(names: &[&str]) -> Result<Table> {
         "private / non-private",
         "MiB",
     ];
-    Ok(Table { title, columns, rows })
+    Ok(table(columns, rows))
 }
 
 fn threads() -> Result<Table> {
@@ -215,7 +222,7 @@ fn threads() -> Result<Table> {
         }
     }
     let columns = &["model, batch", "threads", "private step, ms", "speed-up", "MiB"];
-    Ok(Table { title: "Threads", columns, rows })
+    Ok(table(columns, rows))
 }
 
 fn pruning() -> Result<Table> {
@@ -235,7 +242,7 @@ fn pruning() -> Result<Table> {
         }
     }
     let columns = &["model", "left out", "full private step, ms", "mask", "random", "smallest"];
-    Ok(Table { title: "Pruning rate (times relative to the full private step)", columns, rows })
+    Ok(table(columns, rows))
 }
 
 /// The result and the median of three measurements in milliseconds.
@@ -260,8 +267,7 @@ fn pld_steps() -> Result<Table> {
         rows.push(vec![steps.to_string(), number(ms), number(spent.epsilon)]);
     }
     let columns = &["steps", "PLD, ms", "epsilon at delta 1e-5"];
-    let title = "PLD over steps (sampling rate 0.001, noise multiplier 1)";
-    Ok(Table { title, columns, rows })
+    Ok(table(columns, rows))
 }
 
 fn pld_stages() -> Result<Table> {
@@ -276,8 +282,7 @@ fn pld_stages() -> Result<Table> {
         rows.push(vec![steps.to_string(), number(ms), number(spent.epsilon)]);
     }
     let columns = &["stages of one step", "headline, ms", "epsilon at delta 1e-5"];
-    let title = "PLD over stages (noise that falls to one half, sampling rate 0.01)";
-    Ok(Table { title, columns, rows })
+    Ok(table(columns, rows))
 }
 
 fn folder() -> Result<tempfile::TempDir> {
@@ -321,19 +326,16 @@ fn ledger() -> Result<Table> {
         "one more, ms",
         "epsilon of all, ms",
     ];
-    Ok(Table { title: "Ledger", columns, rows })
+    Ok(table(columns, rows))
 }
 
 fn store() -> Result<Table> {
     let mut rows = Vec::new();
-    let folder = folder()?;
-    // SAFETY: no other thread runs yet.
-    unsafe { std::env::set_var("EPSILAB_HOME", folder.path()) };
     let data = data::glyphs()?;
     let model = models::papernot_cnn(&data).build()?;
     let plan = DpSgd::new().noise_multiplier(2.0).batch_size(64).steps(2).plan(&data)?;
     plan.train_with(&model, &data, &mut Silent)?;
-    let runs = folder.path().join("runs");
+    let runs = lab::home().join("runs");
     let io = |e| Error::io("the runs of the store", &e);
     let only = std::fs::read_dir(&runs).map_err(io)?.flatten().map(|entry| entry.path()).next();
     let first = only.ok_or_else(|| io(std::io::ErrorKind::NotFound.into()))?;
@@ -353,5 +355,5 @@ fn store() -> Result<Table> {
         rows.push(vec![count.to_string(), number(ms), number(1e3 * ms / count as f64)]);
     }
     let columns = &["runs", "`lab::runs()`, ms", "µs per run"];
-    Ok(Table { title: "Stored runs", columns, rows })
+    Ok(table(columns, rows))
 }

@@ -92,18 +92,25 @@ fn the_roofline_has_every_layer_and_its_limit() {
     // The limit is 0.3 to 0.6 of the step. Other load during one of the two measurements changes
     // that by a factor of a few; a wrong unit would change it by more.
     let taken = sum("forward_ms") + sum("backward_ms") + sum("norms_ms") + sum("sums_ms");
-    for time in [taken, number(model, "private_ms")] {
+    for time in [taken, number(model, "private_ms"), number(model, "clipped_sum_ms")] {
         let share = number(model, "limit_ms") / time;
         assert!((0.03..3.0).contains(&share), "{model}");
     }
+    // On one thread nothing overlaps.
+    assert!(taken <= number(model, "clipped_sum_ms"), "{model}");
     assert!(layers.iter().any(|layer| layer["what"].as_str().unwrap_or("").contains("conv 3x3")));
 
-    let table = text(&bench(&[&args[..], &["--roofline"]].concat()).stdout);
-    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
-    assert!(rows.len() > 8 && rows[1].starts_with("|--"), "{table}");
-    assert!(rows.iter().all(|row| row.chars().count() == rows[0].chars().count()), "{table}");
-    assert!(rows.iter().any(|row| row.starts_with("| all layers")), "{table}");
+    let text_of = |more: &[&str]| text(&bench(&[&args[..], more].concat()).stdout);
+    let table = text_of(&["--roofline"]);
+    for row in ["layer ", "0: conv 3x3, 3 to 32", "all layers", "waiting", "noise, update"] {
+        assert!(table.lines().any(|line| line.starts_with(row)), "{row}: {table}");
+    }
+    assert!(table.contains("simple_vgg, batch 32, 1 thread: private step"), "{table}");
 
+    for more in [["--masked", "0.5"], ["--executor", "tap"]] {
+        let refused = bench(&[&["--roofline"], &more[..]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{more:?}");
+    }
     let refused = bench(&["--roofline", "--device", "cuda"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(refused.stdout.is_empty());

@@ -22,7 +22,7 @@ const SIDES: [usize; 3] = [192, 384, 768];
 
 /// What a layer has to do for one row (one augmented copy of one example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct LayerWork {
     /// Multiplications of f32 values, each with an addition.
     pub multiplications: usize,
     /// f32 values of inputs, outputs and gradients that are read or written.
@@ -33,7 +33,7 @@ pub struct Work {
 
 /// Measured upper limits of this machine, for all threads together.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct CpuLimits {
     /// Number of threads that worked at the same time.
     pub threads: usize,
     /// f32 multiply-adds per second on values in vector registers.
@@ -46,7 +46,7 @@ pub struct Limits {
     pub buffer_bytes: usize,
 }
 
-impl Limits {
+impl CpuLimits {
     /// Measures for about a second. On a busy machine the result is too low.
     ///
     /// The bandwidth is that of `buffer_bytes` per thread (at least 64 KiB), which may fit into a
@@ -84,9 +84,19 @@ impl Limits {
         Self { threads, multiply_adds, products, bandwidth, buffer_bytes }
     }
 
+    /// The higher rates of two measurements of the same buffers, between which other load changed.
+    pub fn or_faster(self, other: Self) -> Self {
+        Self {
+            multiply_adds: self.multiply_adds.max(other.multiply_adds),
+            products: self.products.max(other.products),
+            bandwidth: self.bandwidth.max(other.bandwidth),
+            ..self
+        }
+    }
+
     /// The shortest time for this many rows: that of the multiplications or that of moving the
     /// values, whichever is longer.
-    pub fn shortest_time(&self, work: &Work, rows: usize) -> Duration {
+    pub fn shortest_time(&self, work: &LayerWork, rows: usize) -> Duration {
         let multiplying = rows as f64 * work.multiplications as f64 / self.multiply_adds;
         let moved = rows as f64 * work.values as f64 + 3.0 * work.parameters as f64;
         let moving = size_of::<f32>() as f64 * moved / self.bandwidth;
@@ -153,24 +163,31 @@ impl WithSimd for MultiplyAdds<'_> {
 mod tests {
     use super::*;
 
-    fn limits() -> Limits {
-        Limits { threads: 1, multiply_adds: 1e9, products: 9e8, bandwidth: 1e9, buffer_bytes: 0 }
+    fn limits() -> CpuLimits {
+        CpuLimits { threads: 1, multiply_adds: 1e9, products: 9e8, bandwidth: 1e9, buffer_bytes: 0 }
     }
 
     #[test]
     fn the_longer_of_multiplying_and_moving_counts() {
-        let multiplying = Work { multiplications: 1_000_000, values: 10, parameters: 0 };
+        let multiplying = LayerWork { multiplications: 1_000_000, values: 10, parameters: 0 };
         assert_eq!(limits().shortest_time(&multiplying, 3), Duration::from_millis(3));
-        let moving = Work { multiplications: 10, values: 250_000, parameters: 0 };
+        let moving = LayerWork { multiplications: 10, values: 250_000, parameters: 0 };
         assert_eq!(limits().shortest_time(&moving, 3), Duration::from_millis(3));
         // Parameters are moved once per step, not once per row.
-        let parameters = Work { multiplications: 0, values: 0, parameters: 250_000 };
+        let parameters = LayerWork { multiplications: 0, values: 0, parameters: 250_000 };
         assert_eq!(limits().shortest_time(&parameters, 7), Duration::from_millis(3));
     }
 
     #[test]
+    fn the_faster_of_two_measurements_counts() {
+        let slowed = CpuLimits { multiply_adds: 2e8, bandwidth: 3e9, ..limits() };
+        let both = CpuLimits { bandwidth: 3e9, ..limits() };
+        assert_eq!((limits().or_faster(slowed), slowed.or_faster(limits())), (both, both));
+    }
+
+    #[test]
     fn rates_are_those_of_a_processor() {
-        let found = Limits::measure(1, 1 << 20);
+        let found = CpuLimits::measure(1, 1 << 20);
         // A product can't be faster than the registers, but other load may have slowed them down.
         assert!(found.products < 4.0 * found.multiply_adds, "{found:?}");
         for rate in [found.multiply_adds, found.products, found.bandwidth] {

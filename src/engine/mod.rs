@@ -48,7 +48,7 @@ pub use fused::{FusedExecutor, LayerProfile, StepProfile};
 pub use gradient_hook::tap;
 pub use gradient_norms::GradientNorms;
 pub use gradients::{Gradient, Gradients};
-pub use limits::{Limits, Work};
+pub use limits::{CpuLimits, LayerWork};
 pub use noise::GaussianNoise;
 pub use prove::{Proof, Proved, prove};
 pub use reference::ReferenceExecutor;

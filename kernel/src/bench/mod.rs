@@ -65,7 +65,9 @@ pub struct BenchArgs {
     /// layer by layer
     #[arg(
         long,
-        conflicts_with_all = ["check", "masked", "clip_rule", "method", "train_only", "measure"]
+        conflicts_with_all = [
+            "check", "masked", "clip_rule", "method", "train_only", "measure", "executor",
+        ]
     )]
     pub roofline: bool,
     /// Print a JSON list on stdout and nothing else

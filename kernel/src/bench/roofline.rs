@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use epsilab::engine::{ClipRule, FusedExecutor, LayerProfile, Limits};
+use epsilab::device::DeviceSpec;
+use epsilab::engine::{Batch, ClipRule, CpuLimits, FusedExecutor, LayerProfile};
+use epsilab::nn::Model;
+use epsilab::show::Table;
 use epsilab::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -31,15 +34,17 @@ pub struct Roofline {
     product_gflops: f64,
     /// Of buffers of `buffer_mb` per thread, in units of 1e9 bytes per second.
     bandwidth_gb: f64,
-    /// Median of whole private and non-private steps.
+    /// Medians of whole private and non-private steps.
     private_ms: f64,
     nonprivate_ms: f64,
+    /// The part of a private step that the layers belong to: norms and the clipped sum.
+    clipped_sum_ms: f64,
     /// The shortest time of the layers, without norms and noise.
     limit_ms: f64,
     layers: Vec<Layer>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Layer {
     path: String,
     what: String,
@@ -55,7 +60,7 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(layer: &LayerProfile, case: &Case<'_>, limits: &Limits) -> Self {
+    fn new(layer: &LayerProfile, case: &Case<'_>, limits: &CpuLimits) -> Self {
         let per_step = |time: Duration| milliseconds(time) / (case.steps * case.threads) as f64;
         Self {
             path: layer.path.clone(),
@@ -84,20 +89,7 @@ impl Layer {
     }
 
     fn sum_of<'a>(what: String, layers: impl Iterator<Item = &'a Self>) -> Self {
-        let [limit_ms, forward_ms, backward_ms, norms_ms, sums_ms] = [0.0; 5];
-        let (multiplications, multiplications_done) = (0, 0);
-        let path = String::new();
-        let mut sum = Self {
-            path,
-            what,
-            multiplications,
-            multiplications_done,
-            limit_ms,
-            forward_ms,
-            backward_ms,
-            norms_ms,
-            sums_ms,
-        };
+        let mut sum = Self { what, ..Self::default() };
         layers.for_each(|layer| sum.add(layer));
         sum
     }
@@ -112,7 +104,7 @@ impl Layer {
         let times = [self.forward_ms, self.backward_ms, self.norms_ms, self.sums_ms];
         let [forward, backward, norms, sums] = times.map(ms);
         let (total, limit) = (ms(self.total()), ms(self.limit_ms));
-        [name, forward, backward, norms, sums, total, limit, format!("{share:.0} %")]
+        [name, forward, backward, norms, sums, total, limit, format!("{share:.0}")]
     }
 }
 
@@ -121,7 +113,7 @@ impl Layer {
 /// # Errors
 /// `Setting` for another device than the CPU; errors of the measured steps.
 pub fn run(cases: &[Case<'_>], json: bool) -> Result<()> {
-    if let Some(case) = cases.iter().find(|case| case.place != epsilab::device::DeviceSpec::Cpu) {
+    if let Some(case) = cases.iter().find(|case| case.place != DeviceSpec::Cpu) {
         let why = "the limits that are measured are those of the CPU";
         return Err(Error::setting("--device", case.place, why)
             .fix("leave out --device, or leave out --roofline"));
@@ -147,29 +139,17 @@ writing its inputs, outputs,\nparameters and their gradients once, at the measur
 contains no norms, noise, activations and\ntransforms. Layers below 1 % share a row. How it is \
 measured: docs/performance.md";
 
-/// Measures one model in this process.
+/// Measures one model in this process. The limits are measured twice, because other load may slow
+/// down either measurement.
 pub fn measure(case: &Case<'_>) -> Result<Roofline> {
     let model = case.entry.model()?;
     let pool = data::pool(case.entry, case.batch)?;
     let rule = ClipRule::flat(CLIP);
-    let mut whole = Vec::new();
-    for private in [true, false] {
-        let rule = private.then(|| rule.clone());
-        let mechanism = case.executor.mechanism(rule, case.batch)?;
-        let mut training = Training::new(model.network(), mechanism);
-        let mut seconds = Vec::new();
-        for i in 0..case.warmup + case.steps {
-            let start = Instant::now();
-            drop(training.step(&pool[i % pool.len()])?);
-            if i >= case.warmup {
-                seconds.push(start.elapsed().as_secs_f64());
-            }
-        }
-        whole.push(1e3 * median(&seconds));
-    }
     let executor = FusedExecutor::default();
     let profile = executor.profile(model.network(), &pool[0], &rule, case.steps)?;
-    let limits = Limits::measure(case.threads, profile.buffer_bytes);
+    let limits = CpuLimits::measure(case.threads, profile.buffer_bytes);
+    let [private_ms, nonprivate_ms] = whole_steps(case, &model, &pool)?;
+    let limits = limits.or_faster(CpuLimits::measure(case.threads, profile.buffer_bytes));
     Ok(Roofline {
         model: case.entry.name.to_owned(),
         batch: case.batch,
@@ -179,24 +159,50 @@ pub fn measure(case: &Case<'_>) -> Result<Roofline> {
         peak_gflops: 2e-9 * limits.multiply_adds,
         product_gflops: 2e-9 * limits.products,
         bandwidth_gb: 1e-9 * limits.bandwidth,
-        private_ms: whole[0],
-        nonprivate_ms: whole[1],
+        private_ms,
+        nonprivate_ms,
+        clipped_sum_ms: milliseconds(profile.elapsed) / case.steps as f64,
         limit_ms: milliseconds(profile.limit(case.batch, &limits)),
         layers: profile.layers.iter().map(|layer| Layer::new(layer, case, &limits)).collect(),
     })
 }
 
+/// Medians of private and non-private steps in turn, in milliseconds.
+fn whole_steps(case: &Case<'_>, model: &Model, pool: &[Batch]) -> Result<[f64; 2]> {
+    let training = |rule| {
+        let mechanism = case.executor.mechanism(rule, case.batch)?;
+        Ok::<_, Error>(Training::new(model.network(), mechanism))
+    };
+    let mut both = [training(Some(ClipRule::flat(CLIP)))?, training(None)?];
+    let mut seconds = [Vec::new(), Vec::new()];
+    for i in 0..case.warmup + case.steps {
+        for (training, seconds) in both.iter_mut().zip(&mut seconds) {
+            let start = Instant::now();
+            drop(training.step(&pool[i % pool.len()])?);
+            if i >= case.warmup {
+                seconds.push(start.elapsed().as_secs_f64());
+            }
+        }
+    }
+    Ok(seconds.map(|seconds| 1e3 * median(&seconds)))
+}
+
 impl Roofline {
-    /// A heading, the table of the layers as Markdown, and an empty line.
+    /// A heading, the table of the layers, and an empty line.
     fn text(&self) -> String {
-        let heading = format!(
-            "{}, batch {}, {} threads: private step {:.1} ms, non-private {:.1} ms, limit {:.1} ms ({:.0} % \
+        format!("{}\n\n{}\n", self.heading(), self.table().text())
+    }
+
+    fn heading(&self) -> String {
+        format!(
+            "{}, batch {}, {} thread{}: private step {:.1} ms, non-private {:.1} ms, limit {:.1} ms ({:.0} % \
              of the private step)\n\
              peak {:.0} GFLOP/s, matrix product {:.0} GFLOP/s, {:.1} GB/s in buffers of {:.1} MiB a thread \
              (chunks of {})",
             self.model,
             self.batch,
             self.threads,
+            if self.threads == 1 { "" } else { "s" },
             self.private_ms,
             self.nonprivate_ms,
             self.limit_ms,
@@ -206,57 +212,111 @@ impl Roofline {
             self.bandwidth_gb,
             self.buffer_mb,
             self.chunk,
-        );
+        )
+    }
+
+    fn table(&self) -> Table {
         let all = Layer::sum_of("all layers".into(), self.layers.iter());
-        let is_small = |layer: &&Layer| layer.total() < SMALL * all.total();
-        let small: Vec<&Layer> = self.layers.iter().filter(is_small).collect();
-        let mut rows: Vec<[String; 8]> = vec![
-            ["layer", "forward", "backward", "norms", "sums", "total", "limit", "share"]
-                .map(String::from),
-        ];
-        rows.extend(self.layers.iter().filter(|layer| !is_small(layer)).map(Layer::cells));
+        let (small, large): (Vec<&Layer>, Vec<&Layer>) =
+            self.layers.iter().partition(|layer| layer.total() < SMALL * all.total());
+        let columns =
+            ["layer", "forward", "backward", "norms", "sums", "total", "limit", "share, %"];
+        let mut table = large.into_iter().map(Layer::cells).fold(Table::new(columns), Table::row);
         if !small.is_empty() {
             let name = format!("{} others", small.len());
-            rows.push(Layer::sum_of(name, small.into_iter()).cells());
+            table = table.row(Layer::sum_of(name, small.into_iter()).cells());
         }
-        let rest = self.private_ms - all.total();
-        rows.push(all.cells());
-        let empty = String::new;
-        rows.push([
-            "noise, update, waiting".into(),
-            empty(),
-            empty(),
-            empty(),
-            empty(),
-            format!("{rest:.2}"),
-            empty(),
-            empty(),
-        ]);
-        format!("{heading}\n\n{}", markdown(&rows))
+        let outside = |what: &str, time: f64| {
+            let mut cells = [const { String::new() }; 8];
+            (cells[0], cells[5]) = (what.to_owned(), format!("{time:.2}"));
+            cells
+        };
+        table
+            .row(all.cells())
+            .row(outside("waiting, sums of threads", self.clipped_sum_ms - all.total()))
+            .row(outside("noise, update", self.private_ms - self.clipped_sum_ms))
     }
-}
-
-/// A Markdown table with aligned columns, numbers to the right. The first row is the heading.
-fn markdown(rows: &[[String; 8]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..8).map(|column| width(column).unwrap_or(0).max(3)).collect();
-    let line = |row: &[String; 8]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
-            0 => format!(" {cell:<width$} "),
-            _ => format!(" {cell:>width$} "),
-        });
-        format!("|{}|\n", cells.collect::<Vec<_>>().join("|"))
-    };
-    let rule = widths.iter().enumerate().map(|(i, &width)| match i {
-        0 => "-".repeat(width + 2),
-        _ => format!("{}:", "-".repeat(width + 1)),
-    });
-    let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
-    let mut lines = rows.iter().map(line);
-    let heading = lines.next().unwrap_or_default();
-    heading + &rule + &lines.collect::<String>()
 }
 
 fn milliseconds(time: Duration) -> f64 {
     1e3 * time.as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use epsilab::engine::LayerWork;
+
+    use super::super::step::ExecutorChoice;
+    use super::super::variants::VariantArgs;
+    use super::super::zoo;
+    use super::*;
+
+    static NO_VARIANTS: VariantArgs =
+        VariantArgs { masked: None, clip_rule: Vec::new(), method: None, train_only: None };
+
+    fn layer(what: &str, forward: u64) -> Layer {
+        let case = Case {
+            entry: zoo::find("mlp").unwrap(),
+            place: DeviceSpec::Cpu,
+            batch: 50,
+            threads: 2,
+            steps: 5,
+            warmup: 0,
+            executor: ExecutorChoice::Auto,
+            variants: &NO_VARIANTS,
+        };
+        let profile = LayerProfile {
+            path: String::new(),
+            description: what.into(),
+            multiplications: 10,
+            work: LayerWork { multiplications: 20, values: 0, parameters: 0 },
+            forward: Duration::from_millis(forward),
+            backward: Duration::from_millis(20),
+            norms: Duration::ZERO,
+            sums: Duration::from_millis(10),
+        };
+        let (multiply_adds, products, bandwidth) = (1e6, 1e6, 1e6);
+        let limits =
+            CpuLimits { threads: 2, multiply_adds, products, bandwidth, buffer_bytes: 1 << 16 };
+        Layer::new(&profile, &case, &limits)
+    }
+
+    #[test]
+    fn times_are_those_of_one_step_and_of_all_threads() {
+        let layer = layer("linear", 100);
+        // 5 steps on 2 threads; 50 examples with 20 of 1e6 multiplications a second each.
+        assert_eq!((layer.forward_ms, layer.backward_ms, layer.sums_ms), (10.0, 2.0, 1.0));
+        assert!((layer.limit_ms - 1.0).abs() < 1e-9);
+        let expected = ["linear", "10.00", "2.00", "0.00", "1.00", "13.00", "1.00", "8"];
+        assert_eq!(layer.cells(), expected);
+    }
+
+    #[test]
+    fn small_layers_share_a_row_and_the_rows_add_up_to_the_step() {
+        let mut roofline = Roofline {
+            model: "mlp".into(),
+            batch: 50,
+            threads: 1,
+            chunk: 8,
+            buffer_mb: 1.0,
+            peak_gflops: 2.0,
+            product_gflops: 2.0,
+            bandwidth_gb: 1.0,
+            private_ms: 1100.0,
+            nonprivate_ms: 900.0,
+            clipped_sum_ms: 1040.0,
+            limit_ms: 3.0,
+            layers: vec![layer("large", 10_000), layer("tiny", 1), layer("small", 40)],
+        };
+        let text = roofline.text();
+        assert!(text.starts_with("mlp, batch 50, 1 thread: private"), "{text}");
+        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+        let words = |name: &str| row(name).split_whitespace().rev().take(3).collect::<Vec<_>>();
+        assert_eq!(words("all layers"), ["0", "3.00", "1013.10"], "{text}");
+        assert_eq!(words("2 others"), ["20", "2.00", "10.10"], "{text}");
+        assert!(!text.contains("tiny"), "{text}");
+        assert!(row("waiting").ends_with("26.90") && row("noise").ends_with("60.00"), "{text}");
+        roofline.layers.truncate(1);
+        assert!(!roofline.text().contains("others"));
+    }
 }

@@ -89,12 +89,7 @@ impl FusedExecutor {
         self.with_state(network, |state| {
             let request = Request::ClippedSum { groups: &groups, weights: None };
             state.sum(network, batch, &request, self.chunk)?;
-            let layers = state.profile(network, batch.copies(), |state| {
-                let sum = |_| state.sum(network, batch, &request, self.chunk).map(drop);
-                (0..repetitions).try_for_each(sum)
-            })?;
-            let [chunk, buffer_bytes] = state.chunk(batch, &request, self.chunk);
-            Ok(StepProfile { layers, chunk, buffer_bytes })
+            state.profile(network, batch, &request, self.chunk, repetitions)
         })
     }
 

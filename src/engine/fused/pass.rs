@@ -45,6 +45,12 @@ pub(super) struct Sums {
 }
 
 impl Workspace {
+    /// Number of unused buffers for gradients.
+    #[cfg(test)]
+    pub(super) fn spare_gradients(&self) -> usize {
+        self.shared.len()
+    }
+
     /// Adds the clipped gradients of the given examples to `sums`.
     pub(super) fn run(
         &mut self,

@@ -82,10 +82,8 @@ pub(super) struct Plan {
     /// The same for an example's instance gradients.
     pub(super) instance_runs: Vec<(Range<usize>, usize)>,
     pub(super) len: usize,
-    /// Number of inputs, outputs and gradients of one row.
+    /// Number of inputs, outputs and gradients of one row, also of gradients that share buffers.
     pub(super) row_len: usize,
-    /// The same without gradients that share buffers.
-    pub(super) kept_row_len: usize,
 }
 
 impl Plan {
@@ -146,8 +144,6 @@ impl Plan {
         }
         let row_len = graph.input_len
             + nodes.iter().map(|n| 2 * n.op.len() + n.op.saved_len()).sum::<usize>();
-        let passing = nodes.iter().zip(&norm_methods).filter(|(_, norm)| norm.is_none());
-        let kept_row_len = row_len - passing.map(|(node, _)| node.op.len()).sum::<usize>();
         Self {
             norm_methods,
             needs_gradient,
@@ -160,7 +156,6 @@ impl Plan {
             instance_runs: runs(instances.into_iter()),
             len: offset,
             row_len,
-            kept_row_len,
         }
     }
 

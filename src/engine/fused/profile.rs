@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::graph::Graph;
 use super::plan::Plan;
-use crate::engine::{Limits, Work};
+use crate::engine::{CpuLimits, LayerWork};
 
 /// Where the time of the steps of a [`FusedExecutor`](super::FusedExecutor) goes.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,13 +16,16 @@ pub struct StepProfile {
     pub chunk: usize,
     /// Bytes of a thread's inputs, outputs and gradients of all layers, for one chunk.
     pub buffer_bytes: usize,
+    /// Wall-clock time of all repetitions: the layers' time divided by the number of threads, and
+    /// the time in which threads wait or sums are added.
+    pub elapsed: Duration,
 }
 
 impl StepProfile {
     /// The shortest time of one step with this many rows (examples times augmented copies) on a
     /// machine with these limits: that of its layers, one after the other. It contains no norms,
     /// noise or update, which a step without privacy does without or which take little time.
-    pub fn limit(&self, rows: usize, limits: &Limits) -> Duration {
+    pub fn limit(&self, rows: usize, limits: &CpuLimits) -> Duration {
         self.layers.iter().map(|layer| limits.shortest_time(&layer.work, rows)).sum()
     }
 }
@@ -40,7 +43,7 @@ pub struct LayerProfile {
     /// do not multiply matrices.
     pub multiplications: usize,
     /// What a step without privacy has to compute and to move for one row.
-    pub work: Work,
+    pub work: LayerWork,
     /// Time of the forward pass.
     pub forward: Duration,
     /// Time of the backward pass, up to the gradient with respect to the layer's input.
@@ -60,7 +63,7 @@ impl LayerProfile {
 }
 
 /// What node `i` has to do for one row, without norms.
-pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> Work {
+pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> LayerWork {
     let node = &graph.nodes[i];
     let [forward, mut backward, weights] = node.op.multiplications_done(copies);
     let (input, output, saved) = (graph.width(node.input), node.op.len(), node.op.saved_len());
@@ -73,7 +76,7 @@ pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> Work 
     }
     // Tables of which few rows are used count nothing.
     let parameters = if forward > 0 { node.op.large_len() } else { 0 };
-    Work { multiplications: forward + backward + weights, values, parameters }
+    LayerWork { multiplications: forward + backward + weights, values, parameters }
 }
 
 /// A part of the work for one layer.

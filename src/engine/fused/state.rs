@@ -1,6 +1,7 @@
 //! State kept between calls: the graph with its weights, and the buffers of the workers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rayon::prelude::*;
 
@@ -8,7 +9,7 @@ use super::graph::{Graph, Node};
 use super::op::{Deferred, NormMethod, Sparse};
 use super::pass::{Sums, Workspace};
 use super::plan::{CoordinateWeights, LayerWeights, PackedWeights, Plan, Request};
-use super::profile::{self, LayerProfile, Phase, Times};
+use super::profile::{self, LayerProfile, Phase, StepProfile, Times};
 use super::windows::windows;
 use crate::Result;
 use crate::device::DeviceArray;
@@ -64,19 +65,25 @@ impl State {
         }
     }
 
-    /// Runs `steps` and returns the times that the layers took in them.
+    /// Measures as many sums of this batch, layer by layer.
     pub(super) fn profile(
         &mut self,
         network: &Network,
-        copies: usize,
-        steps: impl FnOnce(&Self) -> Result<()>,
-    ) -> Result<Vec<LayerProfile>> {
-        let plan = Plan::of(&self.graph, copies, &Request::PlainSum { weights: None });
+        batch: &Batch,
+        request: &Request,
+        chunk: Option<usize>,
+        repetitions: usize,
+    ) -> Result<StepProfile> {
         self.times = Some(Mutex::new(Times::of(self.graph.nodes.len())));
-        let done = steps(self);
+        let start = Instant::now();
+        let done =
+            (0..repetitions).try_for_each(|_| self.sum(network, batch, request, chunk).map(drop));
+        let elapsed = start.elapsed();
         let times = self.times.take().unwrap_or_default();
         done?;
         let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let copies = batch.copies();
+        let plan = Plan::of(&self.graph, copies, request);
         let mut paths = network.paths().into_iter();
         let layers = self.graph.nodes.iter().enumerate().map(|(i, node)| {
             let own: Vec<String> = paths.by_ref().take(node.op.layout().len()).collect();
@@ -92,20 +99,20 @@ impl State {
                 sums: times.of_node(i, Phase::Sums),
             }
         });
-        Ok(layers.collect())
+        let chunk = chunk.unwrap_or_else(|| chunk_len(&plan, copies));
+        let [_, chunk] = self.lengths(&plan, batch, batch.len(), chunk);
+        let shares = |(i, node): (usize, &Node)| {
+            if plan.keeps_gradient(i + 1) { 0 } else { node.op.len() }
+        };
+        let shared: usize = self.graph.nodes.iter().enumerate().map(shares).sum();
+        let buffer_bytes = size_of::<f32>() * chunk * copies * (plan.row_len - shared);
+        Ok(StepProfile { layers: layers.collect(), chunk, buffer_bytes, elapsed })
     }
 
-    /// Number of examples in a chunk of this batch, and the bytes of its buffers.
-    pub(super) fn chunk(
-        &self,
-        batch: &Batch,
-        request: &Request,
-        chunk: Option<usize>,
-    ) -> [usize; 2] {
-        let plan = Plan::of(&self.graph, batch.copies(), request);
-        let chunk = chunk.unwrap_or_else(|| chunk_len(&plan, batch.copies()));
-        let [_, chunk] = self.lengths(&plan, batch, batch.len(), chunk);
-        [chunk, size_of::<f32>() * chunk * batch.copies() * plan.kept_row_len]
+    /// The largest number of unused gradient buffers of a worker.
+    #[cfg(test)]
+    pub(super) fn spare_gradients(&self) -> usize {
+        lock(&self.workspaces).iter().map(Workspace::spare_gradients).max().unwrap_or(0)
     }
 
     /// Whether the network has the architecture this was built for.

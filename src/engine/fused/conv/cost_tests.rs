@@ -8,7 +8,7 @@ use super::*;
 const REPEATS: usize = 9;
 
 /// What the choice may cost over the faster algorithm.
-const TOLERANCE: f64 = 1.2;
+const TOLERANCE: f64 = 1.15;
 
 /// Work of one measurement, in multiplications of the usual algorithm.
 const WORK: usize = 60_000_000;

@@ -1,5 +1,7 @@
 //! Layers with many parameters on few positions, whose sums wait for the end of a segment.
 
+use std::time::Duration;
+
 use super::super::plan::{Plan, Request};
 use super::super::state::State;
 use super::*;
@@ -78,6 +80,9 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     let of = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
     assert_eq!(of(0), ("0", 16 * 9 * 16 * 256));
     assert_eq!(of(1), ("2", 16 * 9 * 256 * 256));
+    let taken: Duration = layers.iter().map(LayerProfile::total).sum();
+    let threads = crate::nn::workers::count() as u32;
+    assert!(!taken.is_zero() && taken <= threads * profile.elapsed, "{profile:?}");
     let last = layers.last().unwrap();
     assert_eq!((last.path.as_str(), last.multiplications), ("11", 900));
     assert_eq!(last.description, "linear, 300 to 3");
@@ -95,4 +100,26 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
         assert!(!layer.forward.is_zero() && !layer.backward.is_zero(), "{layer:?}");
         assert!(!(layer.norms + layer.sums).is_zero(), "{layer:?}");
     }
+}
+
+/// The gradients of layers without large parameters are in shared buffers. Each goes back, also
+/// that of the last layer, or the memory would grow with every chunk.
+#[test]
+fn shared_gradient_buffers_are_few_and_go_back() {
+    let mut specs = large_layers();
+    specs.push(LayerSpec::LayerNorm(LayerNormSpec { features: 3, epsilon: 1e-5 }));
+    let network = network(&[16, 4, 4], &specs, 3);
+    let batch = batch(&network, 24, 1, false);
+    let mut state = State::of(&network);
+    state.load(&network);
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let request = Request::PlainSum { weights: None };
+        state.sum(&network, &batch, &request, Some(2)).unwrap();
+        counts.push(state.spare_gradients());
+    }
+    assert!((1..=3).contains(&counts[0]) && counts.iter().all(|n| *n == counts[0]), "{counts:?}");
+    let plan = Plan::of(&state.graph, 1, &Request::PlainSum { weights: None });
+    let shared = (1..=state.graph.nodes.len()).filter(|&value| !plan.keeps_gradient(value));
+    assert!(shared.count() > counts[0], "more gradients than buffers");
 }
