@@ -354,6 +354,6 @@ fn store() -> Result<Table> {
         assert_eq!(listed.len(), count, "every run is listed");
         rows.push(vec![count.to_string(), number(ms), number(1e3 * ms / count as f64)]);
     }
-    let columns = &["runs", "`lab::runs()`, ms", "µs per run"];
+    let columns = &["runs", "lab::runs(), ms", "µs per run"];
     Ok(table(columns, rows))
 }

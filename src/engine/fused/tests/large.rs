@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::plan::{Plan, Request};
+use super::super::profile::LayerProfile;
 use super::super::state::State;
 use super::*;
 
