@@ -10,8 +10,8 @@ use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent, Un
 use jupyter_zmq_client as zmq;
 use serde_json::{Value, json};
 
-/// Time limit for every answer, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+/// Time limit for every answer, even on a busy machine where the lab has to be built for cells first.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The binary under test. The variable selects one that is installed elsewhere.
 pub fn binary() -> PathBuf {
