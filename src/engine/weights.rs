@@ -1,5 +1,7 @@
 //! Per-coordinate weights of the gradient norm: masks, and norms of connection sensitivities.
 
+use std::sync::{Arc, Weak};
+
 use burn::prelude::*;
 use rayon::prelude::*;
 
@@ -23,7 +25,8 @@ const PARALLEL_CHUNK: usize = 1 << 16;
 /// weights do not depend on the batch, or their choice is accounted for separately.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weights {
-    values: Gradients,
+    /// Never changed in place while it is shared, so that it identifies the values.
+    values: Arc<Gradients>,
     zero: Vec<bool>,
     /// The first weight strictly between 0 and 1, if there is one.
     fractional: Option<f32>,
@@ -56,7 +59,7 @@ impl Weights {
                 fractional.or_else(|| entry.values.iter().copied().find(fractional_or_invalid));
         }
         let zero = values.entries.iter().map(|e| e.values.iter().all(|&w| w == 0.0)).collect();
-        Ok(Self { values, zero, fractional })
+        Ok(Self { values: Arc::new(values), zero, fractional })
     }
 
     /// A mask of zeros and ones that was computed on a device, in the order of the network's
@@ -68,12 +71,12 @@ impl Weights {
         zero: Vec<bool>,
     ) -> Result<Self> {
         check_parameters(&values, network)?;
-        Ok(Self { values, zero, fractional: None })
+        Ok(Self { values: Arc::new(values), zero, fractional: None })
     }
 
     /// Also keeps the weights on `device`, so that later operations there need no copy.
     pub(crate) fn on(mut self, device: &Device) -> Self {
-        for Gradient { values, .. } in &mut self.values.entries {
+        for Gradient { values, .. } in &mut Arc::make_mut(&mut self.values).entries {
             *values = std::mem::take(values).to_device(device);
         }
         self
@@ -82,7 +85,8 @@ impl Weights {
     /// The same weights, but 0 for all coordinates of the tensors that `left_out` says.
     pub(crate) fn without(&self, left_out: &[bool]) -> Self {
         let mut weights = self.clone();
-        let entries = weights.values.entries.iter_mut().zip(&mut weights.zero);
+        let values = Arc::make_mut(&mut weights.values);
+        let entries = values.entries.iter_mut().zip(&mut weights.zero);
         for ((entry, zero), _) in entries.zip(left_out).filter(|(_, left_out)| **left_out) {
             entry.values = vec![0.0; entry.values.len()].into();
             *zero = true;
@@ -93,6 +97,11 @@ impl Weights {
     /// One entry of weights per parameter tensor.
     pub fn entries(&self) -> &[Gradient] {
         &self.values.entries
+    }
+
+    /// The values, for as long as they are in use. Pointers to other values are never equal.
+    pub(super) fn shared_values(&self) -> Weak<Gradients> {
+        Arc::downgrade(&self.values)
     }
 
     /// Whether all weights of this entry are zero. Executors skip such tensors.

@@ -3,23 +3,21 @@
 use std::time::{Duration, Instant};
 
 use epsilab::device::DeviceSpec;
-use epsilab::engine::{Batch, ClipRule, CpuLimits, FusedExecutor, LayerProfile};
-use epsilab::nn::Model;
+use epsilab::engine::{CpuLimits, LayerProfile};
 use epsilab::show::Table;
 use epsilab::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::child;
-use super::figures::median;
-use super::step::{CLIP, Mode, Training};
+use super::step::{Mode, ProfiledTraining, Training};
 use super::{Case, data};
 use crate::stdout;
 
 /// Layers below this part of the layers' time share a row.
 const SMALL: f64 = 0.01;
 
-/// The roofline of one model. Times are wall-clock milliseconds per step: what all threads took
-/// together, divided by their number.
+/// The roofline of one model. Times are means of wall-clock milliseconds per step; those of layers
+/// are what all threads took together, divided by their number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Roofline {
     model: String,
@@ -34,11 +32,11 @@ pub struct Roofline {
     product_gflops: f64,
     /// Of buffers of `buffer_mb` per thread, in units of 1e9 bytes per second.
     bandwidth_gb: f64,
-    /// Medians of whole private and non-private steps.
+    /// Whole private and non-private steps.
     private_ms: f64,
     nonprivate_ms: f64,
-    /// The part of a private step that the layers belong to: norms and the clipped sum.
-    clipped_sum_ms: f64,
+    /// The part of a private step after the clipped sum.
+    noise_and_update_ms: f64,
     /// The shortest time of the layers, without norms and noise.
     limit_ms: f64,
     layers: Vec<Layer>,
@@ -133,58 +131,58 @@ pub fn run(cases: &[Case<'_>], json: bool) -> Result<()> {
 }
 
 const LEGEND: &str = "\
-Milliseconds of wall-clock time per step. The limit of a layer is the longer of two times: of its \
+Means of wall-clock milliseconds per step. The limit of a layer is the longer of two times: of its \
 multiplications,\nby the algorithms used, at the peak rate of the processor; and of reading and \
 writing its inputs, outputs,\nparameters and their gradients once, at the measured bandwidth. It \
 contains no norms, noise, activations and\ntransforms. Layers below 1 % share a row. How it is \
 measured: docs/performance.md";
 
-/// Measures one model in this process. The limits are measured twice, because other load may slow
-/// down either measurement.
+/// Measures one model in this process. Private and non-private steps alternate, so that other load
+/// affects both; the limits are measured before and after them.
 pub fn measure(case: &Case<'_>) -> Result<Roofline> {
     let model = case.entry.model()?;
     let pool = data::pool(case.entry, case.batch)?;
-    let rule = ClipRule::flat(CLIP);
-    let executor = FusedExecutor::default();
-    let profile = executor.profile(model.network(), &pool[0], &rule, case.steps)?;
-    let limits = CpuLimits::measure(case.threads, profile.buffer_bytes);
-    let [private_ms, nonprivate_ms] = whole_steps(case, &model, &pool)?;
-    let limits = limits.or_faster(CpuLimits::measure(case.threads, profile.buffer_bytes));
+    let mut private = ProfiledTraining::new(model.network(), case.batch)?;
+    let without_privacy = case.executor.mechanism(None, case.batch)?;
+    let mut nonprivate = Training::new(model.network(), without_privacy);
+    // Also makes the buffers.
+    let (mut profile, _) = private.step(&pool[0])?;
+    let buffer_bytes = profile.buffer_bytes;
+    for i in 0..case.warmup {
+        private.step(&pool[i % pool.len()])?;
+        drop(nonprivate.step(&pool[i % pool.len()])?);
+    }
+    let limits = CpuLimits::measure(case.threads, buffer_bytes);
+    let (mut noise_and_update, mut elapsed) = (Duration::ZERO, Duration::ZERO);
+    for i in 0..case.steps {
+        let batch = &pool[i % pool.len()];
+        let (step, rest) = private.step(batch)?;
+        match i {
+            0 => profile = step,
+            _ => profile.add(&step),
+        }
+        noise_and_update += rest;
+        let start = Instant::now();
+        drop(nonprivate.step(batch)?);
+        elapsed += start.elapsed();
+    }
+    let limits = limits.or_faster(CpuLimits::measure(case.threads, buffer_bytes));
+    let per_step = |time: Duration| milliseconds(time) / case.steps as f64;
     Ok(Roofline {
         model: case.entry.name.to_owned(),
         batch: case.batch,
         threads: case.threads,
         chunk: profile.chunk,
-        buffer_mb: profile.buffer_bytes as f64 / f64::from(1 << 20),
+        buffer_mb: buffer_bytes as f64 / f64::from(1 << 20),
         peak_gflops: 2e-9 * limits.multiply_adds,
         product_gflops: 2e-9 * limits.products,
         bandwidth_gb: 1e-9 * limits.bandwidth,
-        private_ms,
-        nonprivate_ms,
-        clipped_sum_ms: milliseconds(profile.elapsed) / case.steps as f64,
+        private_ms: per_step(profile.elapsed + noise_and_update),
+        nonprivate_ms: per_step(elapsed),
+        noise_and_update_ms: per_step(noise_and_update),
         limit_ms: milliseconds(profile.limit(case.batch, &limits)),
         layers: profile.layers.iter().map(|layer| Layer::new(layer, case, &limits)).collect(),
     })
-}
-
-/// Medians of private and non-private steps in turn, in milliseconds.
-fn whole_steps(case: &Case<'_>, model: &Model, pool: &[Batch]) -> Result<[f64; 2]> {
-    let training = |rule| {
-        let mechanism = case.executor.mechanism(rule, case.batch)?;
-        Ok::<_, Error>(Training::new(model.network(), mechanism))
-    };
-    let mut both = [training(Some(ClipRule::flat(CLIP)))?, training(None)?];
-    let mut seconds = [Vec::new(), Vec::new()];
-    for i in 0..case.warmup + case.steps {
-        for (training, seconds) in both.iter_mut().zip(&mut seconds) {
-            let start = Instant::now();
-            drop(training.step(&pool[i % pool.len()])?);
-            if i >= case.warmup {
-                seconds.push(start.elapsed().as_secs_f64());
-            }
-        }
-    }
-    Ok(seconds.map(|seconds| 1e3 * median(&seconds)))
 }
 
 impl Roofline {
@@ -233,8 +231,11 @@ impl Roofline {
         };
         table
             .row(all.cells())
-            .row(outside("waiting, sums of threads", self.clipped_sum_ms - all.total()))
-            .row(outside("noise, update", self.private_ms - self.clipped_sum_ms))
+            .row(outside(
+                "waiting, sums of threads",
+                self.private_ms - self.noise_and_update_ms - all.total(),
+            ))
+            .row(outside("noise, update", self.noise_and_update_ms))
     }
 }
 
@@ -304,7 +305,7 @@ mod tests {
             bandwidth_gb: 1.0,
             private_ms: 1100.0,
             nonprivate_ms: 900.0,
-            clipped_sum_ms: 1040.0,
+            noise_and_update_ms: 60.0,
             limit_ms: 3.0,
             layers: vec![layer("large", 10_000), layer("tiny", 1), layer("small", 40)],
         };

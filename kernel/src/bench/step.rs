@@ -1,9 +1,13 @@
 //! One training step, made of the same calls as in training.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use epsilab::Result;
-use epsilab::engine::{AutoExecutor, Batch, ClipRule, ClippedSum, Executor, TapExecutor, Weights};
+use epsilab::engine::{
+    AutoExecutor, Batch, ClipRule, ClippedSum, Executor, FusedExecutor, StepProfile, TapExecutor,
+    Weights,
+};
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::methods::{Mechanism, Release};
@@ -70,14 +74,18 @@ impl ExecutorChoice {
     /// The mechanism of a method with this clip rule and expected batch size; `None` is the method
     /// without privacy.
     pub fn mechanism(self, rule: Option<ClipRule>, batch: usize) -> Result<Box<dyn Mechanism>> {
-        let stages = Stages::constant(NoiseMultiplier(NOISE_MULTIPLIER), 1)?;
-        let sum = rule.map(|rule| GaussianSum::new(rule, stages, batch, [7; 32]));
+        let sum = rule.map(|rule| gaussian_sum(rule, batch)).transpose()?;
         Ok(match (self, sum) {
             (Self::Auto, Some(sum)) => Box::new(sum),
             (Self::Auto, None) => Box::new(MeanGradient::new(batch)),
             (Self::Tap, sum) => Box::new(By { executor: TapExecutor::default(), sum, batch }),
         })
     }
+}
+
+fn gaussian_sum(rule: ClipRule, batch: usize) -> Result<GaussianSum> {
+    let stages = Stages::constant(NoiseMultiplier(NOISE_MULTIPLIER), 1)?;
+    Ok(GaussianSum::new(rule, stages, batch, [7; 32]))
 }
 
 /// The mechanisms of training with a chosen executor.
@@ -139,6 +147,34 @@ impl Training {
         let step = Step { selected, touched: selected, ..Step::new(LEARNING_RATE) };
         self.network = self.optimizer.step(&self.network, &release.gradient, &step)?;
         Ok(release)
+    }
+}
+
+/// A private training run on the CPU whose sums are measured layer by layer.
+pub struct ProfiledTraining {
+    network: Network,
+    executor: FusedExecutor,
+    sum: GaussianSum,
+    optimizer: OptimizerState,
+}
+
+impl ProfiledTraining {
+    /// Clips at [`CLIP`].
+    pub fn new(network: &Network, batch: usize) -> Result<Self> {
+        let sum = gaussian_sum(ClipRule::flat(CLIP), batch)?;
+        let optimizer = Optimizer::Sgd { momentum: 0.0 }.init();
+        Ok(Self { network: network.clone(), executor: FusedExecutor::default(), sum, optimizer })
+    }
+
+    /// Runs one step and returns the profile of its sum, and the time of noise and update.
+    pub fn step(&mut self, batch: &Batch) -> Result<(StepProfile, Duration)> {
+        let rule = self.sum.clip_rule();
+        let (clipped, profile) = self.executor.profile(&self.network, batch, &rule)?;
+        let start = Instant::now();
+        let gradient = self.sum.privatise(clipped.sum, None)?;
+        let step = Step::new(LEARNING_RATE);
+        self.network = self.optimizer.step(&self.network, &gradient, &step)?;
+        Ok((profile, start.elapsed()))
     }
 }
 

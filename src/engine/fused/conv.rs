@@ -474,13 +474,13 @@ impl Op for Conv {
         self.standardise.as_ref().map(|_| self.weight_len)
     }
 
-    fn add_transformed_sum(&self, transformed: &[f32], large: &mut [f32]) {
+    fn gradient_of_transformed(&self, transformed: &[f32]) -> Vec<f32> {
+        let mut gradient = transformed.to_vec();
         if let Some(standardise) = &self.standardise {
-            let mut gradient = transformed.to_vec();
-            gradient.resize(large.len(), 0.0);
+            gradient.resize(self.large_len(), 0.0);
             let (weight, gain) = gradient.split_at_mut(self.weight_len);
             standardise.backward(weight, gain);
-            outer::add(large, &gradient);
         }
+        gradient
     }
 }

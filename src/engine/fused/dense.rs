@@ -212,13 +212,9 @@ impl Dense {
         }
         let rows = sums.chunks_exact(self.outputs).zip(ctx.g.chunks_exact(self.outputs));
         for (i, ((sums, g), square)) in rows.zip(squares).enumerate() {
-            let (mut found, mut g_squared) = (0.0, 0.0);
-            for (&sum, &g) in sums.iter().zip(g) {
-                let g = f64::from(g) * f64::from(g);
-                found += f64::from(sum) * g;
-                g_squared += g;
-            }
+            let found = outer::weighted_squared_norm_f64(g, sums);
             // The effect of these additions and of weights below 1 on the result.
+            let g_squared = outer::squared_norm_f64(g);
             let underflow = self.inputs as f64 * outer::UNDERFLOW_ERROR * g_squared;
             let x = ctx.example(i).x;
             match outer::is_mid_range(x)

@@ -73,8 +73,8 @@ impl FusedExecutor {
         !network.specs().is_empty() && network.device() == Device::flex()
     }
 
-    /// Measures the clipped sum of a batch layer by layer, `repetitions` times after one to warm
-    /// up.
+    /// Computes the clipped sum of a batch and measures it layer by layer. The first call of an
+    /// executor also makes its buffers.
     ///
     /// # Errors
     /// As [`weighted_sum`](Executor::weighted_sum).
@@ -83,13 +83,11 @@ impl FusedExecutor {
         network: &Network,
         batch: &Batch,
         bound: &dyn Bound,
-        repetitions: usize,
-    ) -> Result<StepProfile> {
+    ) -> Result<(ClippedSum, StepProfile)> {
         let groups = super::check(network, batch, bound, None)?;
         self.with_state(network, |state| {
             let request = Request::ClippedSum { groups: &groups, weights: None };
-            state.sum(network, batch, &request, self.chunk)?;
-            state.profile(network, batch, &request, self.chunk, repetitions)
+            state.profile(network, batch, &request, self.chunk)
         })
     }
 
@@ -103,10 +101,13 @@ impl FusedExecutor {
         let groups =
             super::check(network, batch, bound.unwrap_or(&ClipRule::unclipped()), weights)?;
         self.with_state(network, |state| {
-            let packed = weights.map(|weights| state.pack_weights(weights));
+            if let Some(weights) = weights {
+                state.load_weights(weights);
+            }
+            let packed = weights.and_then(|_| state.packed_weights());
             let request = match bound {
-                None => Request::PlainSum { weights: packed.as_ref() },
-                Some(_) => Request::ClippedSum { groups: &groups, weights: packed.as_ref() },
+                None => Request::PlainSum { weights: packed },
+                Some(_) => Request::ClippedSum { groups: &groups, weights: packed },
             };
             let mut result = state.sum(network, batch, &request, self.chunk)?;
             if let Some(weights) = weights {

@@ -208,14 +208,15 @@ pub(super) trait Op: Send + Sync {
     }
 
     /// Number of values in a weighted sum that is taken over transformed parameters, if it is;
-    /// [`add_transformed_sum`](Self::add_transformed_sum) converts it. Such sums have their own
-    /// buffer.
+    /// [`gradient_of_transformed`](Self::gradient_of_transformed) converts it.
     fn transformed_len(&self) -> Option<usize> {
         None
     }
 
-    /// Adds to `large` the gradient of the parameters that follows from a transformed sum.
-    fn add_transformed_sum(&self, _transformed: &[f32], _large: &mut [f32]) {}
+    /// The gradient of the large parameters that follows from a transformed sum.
+    fn gradient_of_transformed(&self, transformed: &[f32]) -> Vec<f32> {
+        transformed.to_vec()
+    }
 
     /// The dropout layer, if it is one: its masks are drawn by the caller.
     fn dropout(&self) -> Option<&super::stateless::Dropout> {

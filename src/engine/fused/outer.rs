@@ -91,7 +91,7 @@ pub(super) fn outer_product_squared_norm(a: &[f32], g: &[f32]) -> f64 {
 }
 
 crate::nn::kernels::vectorised! {
-    fn squared_norm_f64(values: &[f32]) -> f64 {
+    pub(super) fn squared_norm_f64(values: &[f32]) -> f64 {
         let mut lanes = [0.0f64; 16];
         let (blocks, tail) = values.as_chunks::<16>();
         for block in blocks {
@@ -158,7 +158,7 @@ pub(super) fn weighted_squared_norm(values: &[f32], weights: Option<&[f32]>) -> 
 }
 
 crate::nn::kernels::vectorised! {
-    fn weighted_squared_norm_f64(v: &[f32], w: &[f32]) -> f64 {
+    pub(super) fn weighted_squared_norm_f64(v: &[f32], w: &[f32]) -> f64 {
         let mut lanes = [0.0f64; 16];
         let (v_blocks, v_tail) = v.as_chunks::<16>();
         let (w_blocks, w_tail) = w.as_chunks::<16>();

@@ -37,6 +37,9 @@ pub(super) struct Sums {
     pub(super) sparse: Vec<Sparse>,
     /// One item per node, empty for nodes whose sums are not deferred; no items between segments.
     pub(super) deferred: Vec<Deferred>,
+    /// The sum of the gradients that were formed because their ghost norm is unreliable, one item
+    /// per node; empty for nodes without.
+    pub(super) recomputed: Vec<Vec<f32>>,
     /// Norms over all parameters, `[examples]`.
     pub(super) norms: Vec<f32>,
     /// Norms of each group, `[groups][examples]`; empty for one group.
@@ -97,9 +100,10 @@ impl Workspace {
         }
         for &(node, example) in &recomputed {
             self.recompute_instance(graph, rows, node, example, *weights);
-            let len = graph.nodes[node].op.large_len();
-            let sum = &mut sums.dense[plan.gradient_offset[node]..plan.gradient_offset[node] + len];
-            add_scaled(sum, factors[plan.group[node]][example], &self.instance[..len]);
+            let sum = &mut sums.recomputed[node];
+            sum.resize(graph.nodes[node].op.large_len(), 0.0);
+            let gradient = &self.instance[..sum.len()];
+            add_scaled(sum, factors[plan.group[node]][example], gradient);
         }
         self.add_sums(graph, plan, rows, Some((&factors, &recomputed)), sums);
     }
@@ -314,7 +318,7 @@ impl Workspace {
         for (n, node) in graph.nodes.iter().enumerate() {
             if plan.norm_methods[n] == Some(NormMethod::Instance) {
                 let begin = self.times.start();
-                let start = plan.gradient_offset[n] - graph.small_len;
+                let start = plan.sum_offset[n] - graph.small_len;
                 let out = &mut instance[start..start + node.op.large_len()];
                 let ctx = self.context(graph, n, rows).example(i);
                 let weights =
@@ -371,8 +375,7 @@ impl Workspace {
                 x.extend_from_slice(ctx.x);
                 g.extend_from_slice(outer::weighted(ctx.g, factors, &mut scratch.third));
             } else {
-                let len = node.op.transformed_len().unwrap_or(node.op.large_len());
-                let sum = &mut sums.dense[plan.sum_offset[i]..plan.sum_offset[i] + len];
+                let sum = &mut sums.dense[plan.sum_range(i, &*node.op)];
                 node.op.weighted_sum(ctx, factors, sum, &mut scratch);
             }
             self.times.stop(i, Phase::Sums, start);
@@ -396,8 +399,7 @@ impl Workspace {
             let start = self.times.start();
             let rows = Rows { examples: g.len() / node.op.len() / copies, copies };
             let ctx = Context { rows, x, y: &[], saved: &[], g };
-            let len = node.op.transformed_len().unwrap_or(node.op.large_len());
-            let sum = &mut sums.dense[plan.sum_offset[i]..plan.sum_offset[i] + len];
+            let sum = &mut sums.dense[plan.sum_range(i, &*node.op)];
             node.op.weighted_sum(ctx, None, sum, &mut self.scratch);
             x.clear();
             g.clear();

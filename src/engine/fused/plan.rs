@@ -66,11 +66,11 @@ pub(super) struct Plan {
     pub(super) norm_methods: Vec<Option<NormMethod>>,
     /// Per value: whether its gradient is needed.
     pub(super) needs_gradient: Vec<bool>,
-    /// Per node: offset of the large parameters' gradients in the dense sum. Instance gradients
+    /// Per node: where the sum of its large parameters begins in the dense sums. Instance gradients
     /// come first after the small parameters, in the order of an example's instances.
-    pub(super) gradient_offset: Vec<usize>,
-    /// Per node: offset of its weighted sums, which differs for transformed sums.
     pub(super) sum_offset: Vec<usize>,
+    /// Per node: the length of a transformed sum, `None` if gradients are summed as they are.
+    pub(super) transformed_len: Vec<Option<usize>>,
     /// Per node: whether its weighted sums are taken once per segment, not once per chunk.
     pub(super) deferred: Vec<bool>,
     /// Number of values in an example's instance gradients.
@@ -117,13 +117,23 @@ impl Plan {
         let small = nodes.iter().zip(&group).map(|(node, &group)| (node.op.small_len(), group));
         let small_runs = runs(small);
         let mut instances = Vec::new();
-        let mut gradient_offset = vec![0; nodes.len()];
+        let transformed_len: Vec<Option<usize>> = nodes
+            .iter()
+            .zip(&norm_methods)
+            .map(|(node, method)| match method {
+                // The norm of an instance is that of the gradient itself.
+                Some(NormMethod::Instance) if !plain => None,
+                Some(_) => node.op.transformed_len(),
+                None => None,
+            })
+            .collect();
+        let mut sum_offset = vec![0; nodes.len()];
         let (mut offset, mut instance_len) = (graph.small_len, 0);
         for round in [NormMethod::Instance, NormMethod::Ghost] {
             for (i, node) in nodes.iter().enumerate() {
                 if norm_methods[i] == Some(round) && !node.op.is_sparse() {
-                    gradient_offset[i] = offset;
-                    offset += node.op.large_len();
+                    sum_offset[i] = offset;
+                    offset += transformed_len[i].unwrap_or(node.op.large_len());
                     if round == NormMethod::Instance {
                         instances.push((node.op.large_len(), group[i]));
                     }
@@ -133,22 +143,13 @@ impl Plan {
                 instance_len = offset - graph.small_len;
             }
         }
-        let mut sum_offset = gradient_offset.clone();
-        for (i, node) in nodes.iter().enumerate() {
-            let summed_transformed =
-                norm_methods[i] == Some(NormMethod::Ghost) || plain && norm_methods[i].is_some();
-            if let (true, Some(len)) = (summed_transformed, node.op.transformed_len()) {
-                sum_offset[i] = offset;
-                offset += len;
-            }
-        }
         let row_len = graph.input_len
             + nodes.iter().map(|n| 2 * n.op.len() + n.op.saved_len()).sum::<usize>();
         Self {
             norm_methods,
             needs_gradient,
-            gradient_offset,
             sum_offset,
+            transformed_len,
             deferred: vec![false; nodes.len()],
             instance_len,
             group,
@@ -157,6 +158,12 @@ impl Plan {
             len: offset,
             row_len,
         }
+    }
+
+    /// The range of a node's sum in the dense sums.
+    pub(super) fn sum_range(&self, node: usize, op: &dyn Op) -> Range<usize> {
+        let len = self.transformed_len[node].unwrap_or(op.large_len());
+        self.sum_offset[node]..self.sum_offset[node] + len
     }
 
     /// Whether the gradient of a value is read after the backward pass: by norms and sums of the

@@ -6,7 +6,7 @@ use super::graph::Graph;
 use super::plan::Plan;
 use crate::engine::{CpuLimits, LayerWork};
 
-/// Where the time of the steps of a [`FusedExecutor`](super::FusedExecutor) goes.
+/// Where the time of one or more steps of a [`FusedExecutor`](super::FusedExecutor) goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepProfile {
     /// The layers in the order of execution, activations directly after a layer with weights as
@@ -16,12 +16,23 @@ pub struct StepProfile {
     pub chunk: usize,
     /// Bytes of a thread's inputs, outputs and gradients of all layers, for one chunk.
     pub buffer_bytes: usize,
-    /// Wall-clock time of all repetitions: the layers' time divided by the number of threads, and
-    /// the time in which threads wait or sums are added.
+    /// Wall-clock time: the layers' time divided by the number of threads, and the time in which
+    /// threads wait or their sums are added.
     pub elapsed: Duration,
 }
 
 impl StepProfile {
+    /// Adds the times of another step of the same network.
+    pub fn add(&mut self, other: &Self) {
+        self.elapsed += other.elapsed;
+        for (layer, other) in self.layers.iter_mut().zip(&other.layers) {
+            layer.forward += other.forward;
+            layer.backward += other.backward;
+            layer.norms += other.norms;
+            layer.sums += other.sums;
+        }
+    }
+
     /// The shortest time of one step with this many rows (examples times augmented copies) on a
     /// machine with these limits: that of its layers, one after the other. It contains no norms,
     /// noise or update, which a step without privacy does without or which take little time.
@@ -31,7 +42,7 @@ impl StepProfile {
 }
 
 /// Time and work of one layer of a [`FusedExecutor`](super::FusedExecutor), summed over threads and
-/// repetitions.
+/// steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerProfile {
     /// The path of the layer's parameters, such as `"0"` or `"3.body.2"`; empty for layers without

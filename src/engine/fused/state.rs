@@ -1,6 +1,7 @@
 //! State kept between calls: the graph with its weights, and the buffers of the workers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::borrow::Cow;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -38,6 +39,9 @@ pub(super) struct State {
     pub(super) graph: Graph,
     /// Number of parameters.
     parameter_count: usize,
+    /// The weights of the last call that had any, and the same packed: training with a mask uses
+    /// the same weights in every step.
+    packed: Option<(Weak<Gradients>, PackedWeights)>,
     /// Multiplications of the forward pass for one row.
     multiplications_per_row: usize,
     workspaces: Mutex<Vec<Workspace>>,
@@ -58,6 +62,7 @@ impl State {
             input_shape: network.input_shape().to_vec(),
             graph,
             parameter_count,
+            packed: None,
             multiplications_per_row,
             workspaces: Mutex::default(),
             sums: Mutex::default(),
@@ -65,22 +70,20 @@ impl State {
         }
     }
 
-    /// Measures as many sums of this batch, layer by layer.
+    /// The sum over the batch, measured layer by layer.
     pub(super) fn profile(
         &mut self,
         network: &Network,
         batch: &Batch,
         request: &Request,
         chunk: Option<usize>,
-        repetitions: usize,
-    ) -> Result<StepProfile> {
+    ) -> Result<(ClippedSum, StepProfile)> {
         self.times = Some(Mutex::new(Times::of(self.graph.nodes.len())));
         let start = Instant::now();
-        let done =
-            (0..repetitions).try_for_each(|_| self.sum(network, batch, request, chunk).map(drop));
+        let sum = self.sum(network, batch, request, chunk);
         let elapsed = start.elapsed();
         let times = self.times.take().unwrap_or_default();
-        done?;
+        let sum = sum?;
         let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
         let copies = batch.copies();
         let plan = Plan::of(&self.graph, copies, request);
@@ -106,7 +109,7 @@ impl State {
         };
         let shared: usize = self.graph.nodes.iter().enumerate().map(shares).sum();
         let buffer_bytes = size_of::<f32>() * chunk * copies * (plan.row_len - shared);
-        Ok(StepProfile { layers: layers.collect(), chunk, buffer_bytes, elapsed })
+        Ok((sum, StepProfile { layers: layers.collect(), chunk, buffer_bytes, elapsed }))
     }
 
     /// The largest number of unused gradient buffers of a worker.
@@ -144,8 +147,24 @@ impl State {
         });
     }
 
+    /// Packs these weights, unless they are those of the last call.
+    pub(super) fn load_weights(&mut self, weights: &Weights) {
+        let values = weights.shared_values();
+        if self.packed.as_ref().is_some_and(|(known, _)| known.ptr_eq(&values)) {
+            return;
+        }
+        // Dropped first, so that both are never in memory together.
+        self.packed = None;
+        self.packed = Some((values, self.pack_weights(weights)));
+    }
+
+    /// The weights of [`load_weights`](Self::load_weights).
+    pub(super) fn packed_weights(&self) -> Option<&PackedWeights> {
+        self.packed.as_ref().map(|(_, packed)| packed)
+    }
+
     /// Coordinate weights in the layers' own layouts.
-    pub(super) fn pack_weights(&self, weights: &Weights) -> PackedWeights {
+    fn pack_weights(&self, weights: &Weights) -> PackedWeights {
         let mut small = vec![0.0; self.graph.small_len];
         let mut large: Vec<LayerWeights> =
             self.graph.nodes.iter().map(|_| LayerWeights::Ones).collect();
@@ -263,6 +282,12 @@ impl State {
             }
             let Some(total) = &mut total else { return total = Some(sums) };
             add_scaled(&mut total.dense, 1.0, &sums.dense);
+            for (total, own) in total.recomputed.iter_mut().zip(&sums.recomputed) {
+                total.resize(total.len().max(own.len()), 0.0);
+                if !own.is_empty() {
+                    add_scaled(total, 1.0, own);
+                }
+            }
             total.norms.append(&mut sums.norms);
             for (total, norms) in total.group_norms.iter_mut().zip(&mut sums.group_norms) {
                 total.append(norms);
@@ -350,17 +375,16 @@ impl State {
                 (i, node, table, own)
             })
             .collect();
-        for_each_node(each, self.parameter_count, |(i, node, mut large, entries)| {
+        for_each_node(each, self.parameter_count, |(i, node, table, entries)| {
+            let mut large = Cow::Owned(table);
             if plan.norm_methods[i].is_some() && !node.op.is_sparse() {
-                let (gradient_offset, sum_offset) = (plan.gradient_offset[i], plan.sum_offset[i]);
-                large.extend_from_slice(
-                    &sums.dense[gradient_offset..gradient_offset + node.op.large_len()],
-                );
-                if let (true, Some(len)) =
-                    (sum_offset != gradient_offset, node.op.transformed_len())
-                {
-                    node.op
-                        .add_transformed_sum(&sums.dense[sum_offset..sum_offset + len], &mut large);
+                let sum = &sums.dense[plan.sum_range(i, &*node.op)];
+                large = match plan.transformed_len[i] {
+                    Some(_) => Cow::Owned(node.op.gradient_of_transformed(sum)),
+                    None => Cow::Borrowed(sum),
+                };
+                if !sums.recomputed[i].is_empty() {
+                    add_scaled(large.to_mut(), 1.0, &sums.recomputed[i]);
                 }
             }
             let small = &sums.dense[node.small..node.small + node.op.small_len()];
@@ -384,6 +408,8 @@ impl Sums {
         self.norms.clear();
         self.group_norms.clear();
         self.losses.clear();
+        self.recomputed.resize_with(nodes, Vec::new);
+        self.recomputed.iter_mut().for_each(Vec::clear);
         self.sparse.resize_with(nodes, Sparse::default);
         self.sparse.iter_mut().for_each(Sparse::clear);
         self.deferred.iter_mut().for_each(|Deferred { x, g }| {

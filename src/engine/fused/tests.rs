@@ -212,10 +212,9 @@ fn tiled_instance_gradients_agree_with_the_reference() {
     }
 }
 
-/// The gradients of two positions cancel almost exactly: the rest of the Gram matrix is rounding
-/// error, and the gradient must be formed.
-#[test]
-fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
+/// A network in which the gradients of two positions cancel where the inputs are equal, and weights
+/// that mask out the linear layer, whose norm would dominate.
+fn cancelling() -> (Network, Weights) {
     let layers = [
         LayerSpec::Conv2d(Conv2dSpec { bias: false, ..conv(64, 64, 1) }),
         LayerSpec::Flatten,
@@ -233,16 +232,27 @@ fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
         (0..n).map(number).collect()
     })
     .unwrap();
-    assert_eq!(FusedExecutor::default().norm_methods(&network)[0], "ghost");
-    // Mask out the linear layer, whose norm would dominate.
     let mut only = Gradients::zeros_like(&network);
     only.entries[0].values.fill(1.0);
     let only = Weights::new(&network, only).unwrap();
+    (network, only)
+}
+
+/// Inputs of its two positions that differ by `shift`.
+fn two_positions(shift: f32, scale: f32) -> Vec<f32> {
+    let value = |i: usize| 20.0 + (i / 2 % 7) as f32 + if i % 2 == 0 { 0.0 } else { shift };
+    (0..128).map(|i| scale * value(i)).collect()
+}
+
+/// Where the gradients of two positions cancel almost exactly, the rest of the Gram matrix is
+/// rounding error, and the gradient must be formed.
+#[test]
+fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
+    let (network, only) = cancelling();
+    assert_eq!(FusedExecutor::default().norm_methods(&network)[0], "ghost");
     let only = Some(&only);
     for shift in [0.0, 1e-5, 1e-4, 1e-3, 1e-1] {
-        let features =
-            (0..128).map(|i| 20.0 + (i / 2 % 7) as f32 + if i % 2 == 0 { 0.0 } else { shift });
-        let one = Batch::new(features.collect(), &[64, 1, 2], vec![1]).unwrap();
+        let one = Batch::new(two_positions(shift, 1.0), &[64, 1, 2], vec![1]).unwrap();
         let all = ClipRule::unclipped();
         let expected = ReferenceExecutor.weighted_sum(&network, &one, &all, only).unwrap();
         let bound = f64::from(expected.norms[0]) / 10.0;
@@ -254,6 +264,52 @@ fn ghost_norms_fall_back_to_instances_when_gram_terms_cancel() {
         assert!((found - right).abs() <= 5e-3 * right, "shift {shift}: {found:e} for {right:e}");
         assert!(clipped.sum.l2_norm() <= bound * (1.0 + 2e-4), "shift {shift}");
     }
+}
+
+/// Formed gradients have a sum of their own, also over examples of several segments.
+#[test]
+fn gradients_that_are_formed_are_in_the_sum() {
+    let (network, only) = cancelling();
+    let scale = |i: usize| 1.0 + i as f32 / 50.0;
+    let features: Vec<f32> = (0..40).flat_map(|i| two_positions(1e-2, scale(i))).collect();
+    let batch = Batch::new(features, &[64, 1, 2], vec![1; 40]).unwrap();
+    let rule = ClipRule::unclipped();
+    let sum = |executor: &dyn Executor| {
+        executor.weighted_sum(&network, &batch, &rule, Some(&only)).unwrap().sum
+    };
+    let (found, expected) = (sum(&FusedExecutor::default()), sum(&ReferenceExecutor));
+    let (off, all) = distance(&found.entries[0].values, &expected.entries[0].values);
+    assert!(all > 0.0 && off <= 5e-3 * all, "{off:e} of {all:e}");
+}
+
+/// The executor keeps the last weights in its own layout.
+#[test]
+fn other_weights_than_in_the_last_call_are_used() {
+    let network = network(&[6], &[linear(6, 5), LayerSpec::Tanh, linear(5, 3)], 3);
+    let batch = batch(&network, 9, 1, false);
+    let executor = FusedExecutor::default();
+    let sum = |executor: &FusedExecutor, weights: Option<&Weights>| {
+        executor.weighted_sum(&network, &batch, &ClipRule::flat(0.1), weights).unwrap()
+    };
+    let every = |n: usize| {
+        let mut flags = Gradients::zeros_like(&network);
+        for entry in &mut flags.entries {
+            entry.values.iter_mut().step_by(n).for_each(|flag| *flag = 1.0);
+        }
+        Weights::new(&network, flags).unwrap()
+    };
+    let (halves, without_first) = (every(2), every(2).without(&[true, false, false, false]));
+    let mut seen = Vec::new();
+    for n in [2, 2, 3] {
+        // The allocator may give new weights the place of those that were dropped.
+        for weights in [&every(n), &halves, &without_first, &halves] {
+            let found = sum(&executor, Some(weights));
+            assert_eq!(found.sum, sum(&FusedExecutor::default(), Some(weights)).sum);
+            seen.push(found.norms[0]);
+        }
+        assert_eq!(sum(&executor, None).sum, sum(&FusedExecutor::default(), None).sum);
+    }
+    assert!(seen[0] == seen[1] && seen[1] != seen[2] && seen[8] != seen[9], "{seen:?}");
 }
 
 /// L2 norm of the change of the sum when an outlier is added to a batch, and the norm of its

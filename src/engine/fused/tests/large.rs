@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::plan::{Plan, Request};
-use super::super::profile::LayerProfile;
+use super::super::profile::{LayerProfile, StepProfile};
 use super::super::state::State;
 use super::*;
 
@@ -75,15 +75,21 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     let executor = FusedExecutor::default().with_chunk(3);
     let rule = ClipRule::flat(1.0);
     let before = executor.clipped_sum(&network, &batch, &rule).unwrap().sum;
-    let profile = executor.profile(&network, &batch, &rule, 2).unwrap();
+    let (sum, mut profile) = executor.profile(&network, &batch, &rule).unwrap();
+    assert_eq!(sum.sum, before);
+    let (one, (_, more)) = (profile.clone(), executor.profile(&network, &batch, &rule).unwrap());
+    profile.add(&more);
+    assert_eq!(profile.elapsed, one.elapsed + more.elapsed);
+    let total = |profile: &StepProfile| profile.layers.iter().map(LayerProfile::total).sum();
+    let (both, each): (Duration, [Duration; 2]) = (total(&profile), [total(&one), total(&more)]);
+    assert_eq!(both, each[0] + each[1]);
     let layers = &profile.layers;
     assert_eq!(executor.clipped_sum(&network, &batch, &rule).unwrap().sum, before);
     let of = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
     assert_eq!(of(0), ("0", 16 * 9 * 16 * 256));
     assert_eq!(of(1), ("2", 16 * 9 * 256 * 256));
-    let taken: Duration = layers.iter().map(LayerProfile::total).sum();
     let threads = crate::nn::workers::count() as u32;
-    assert!(!taken.is_zero() && taken <= threads * profile.elapsed, "{profile:?}");
+    assert!(!both.is_zero() && both <= threads * profile.elapsed, "{profile:?}");
     let last = layers.last().unwrap();
     assert_eq!((last.path.as_str(), last.multiplications), ("11", 900));
     assert_eq!(last.description, "linear, 300 to 3");
