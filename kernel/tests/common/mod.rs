@@ -10,7 +10,7 @@ use jupyter_protocol::{ConnectionInfo, JupyterMessage, JupyterMessageContent, Un
 use jupyter_zmq_client as zmq;
 use serde_json::{Value, json};
 
-/// Time limit for every answer, even on a busy machine where the lab has to be built for cells first.
+/// Time limit for every answer, even on a busy machine that first builds the lab for cells.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The binary under test. The variable selects one that is installed elsewhere.
