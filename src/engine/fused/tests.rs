@@ -240,7 +240,7 @@ fn cancelling() -> (Network, Weights) {
 
 /// Inputs of its two positions that differ by `shift`.
 fn two_positions(shift: f32, scale: f32) -> Vec<f32> {
-    let value = |i: usize| 20.0 + (i / 2 % 7) as f32 + if i % 2 == 0 { 0.0 } else { shift };
+    let value = |i: usize| 20.0 + (i / 2 % 7) as f32 + [0.0, shift][i % 2];
     (0..128).map(|i| scale * value(i)).collect()
 }
 
