@@ -221,7 +221,10 @@ impl Roofline {
             ["layer", "forward", "backward", "norms", "sums", "total", "limit", "share, %"];
         let mut table = large.into_iter().map(Layer::cells).fold(Table::new(columns), Table::row);
         if !small.is_empty() {
-            let name = format!("{} others", small.len());
+            let name = match small.len() {
+                1 => "1 other".to_owned(),
+                n => format!("{n} others"),
+            };
             table = table.row(Layer::sum_of(name, small.into_iter()).cells());
         }
         let outside = |what: &str, time: f64| {
@@ -317,7 +320,9 @@ mod tests {
         assert_eq!(words("2 others"), ["20", "2.00", "10.10"], "{text}");
         assert!(!text.contains("tiny"), "{text}");
         assert!(row("waiting").ends_with("26.90") && row("noise").ends_with("60.00"), "{text}");
+        roofline.layers.truncate(2);
+        assert!(roofline.text().lines().any(|line| line.starts_with("1 other ")));
         roofline.layers.truncate(1);
-        assert!(!roofline.text().contains("others"));
+        assert!(!roofline.text().contains("other"));
     }
 }

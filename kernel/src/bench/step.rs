@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_private_step_differs_from_a_plain_one_and_both_executors_agree_on_it() {
+    fn a_private_step_differs_from_a_plain_one_and_is_the_same_profiled_and_by_both_executors() {
         let entry = zoo::find("papernot_cnn").unwrap();
         let (model, pool) = (entry.model().unwrap(), data::pool(entry, 16).unwrap());
         let after = |executor, private: bool| {
@@ -196,6 +196,11 @@ mod tests {
             let values = training.network.values();
             values.into_iter().flat_map(|(_, values)| values).collect::<Vec<f32>>()
         };
+        let mut profiled = ProfiledTraining::new(model.network(), 16).unwrap();
+        let (profile, rest) = profiled.step(&pool[0]).unwrap();
+        assert!(!profile.elapsed.is_zero() && !rest.is_zero());
+        let values = profiled.network.values().into_iter().flat_map(|(_, values)| values);
+        assert_eq!(values.collect::<Vec<f32>>(), after(ExecutorChoice::Auto, true));
         let far =
             |a: &[f32], b: &[f32]| a.iter().zip(b).fold(0f32, |m, (x, y)| m.max((x - y).abs()));
         for private in [true, false] {

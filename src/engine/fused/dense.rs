@@ -5,7 +5,7 @@ use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
 use super::outer;
-use super::plan::CoordinateWeights;
+use super::packed::CoordinateWeights;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
 pub(super) struct Dense {

@@ -4,7 +4,7 @@ use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse};
 use super::outer;
-use super::plan::CoordinateWeights;
+use super::packed::CoordinateWeights;
 use crate::nn::kernels::product::Store;
 
 pub(super) struct Embedding {

@@ -1,5 +1,7 @@
 //! Translation of a list of layers into a graph of CPU operations.
 
+use rayon::prelude::*;
+
 use super::activation::Activation;
 use super::clip::{ClipInput, GradientClip};
 use super::conv::{Conv, ConvSpec};
@@ -32,6 +34,7 @@ pub(super) struct Node {
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     pub(super) small_len: usize,
+    pub(super) parameter_count: usize,
     /// Features per example, and its number of channels (1 unless it is an image).
     pub(super) input_len: usize,
     pub(super) channels: usize,
@@ -43,6 +46,7 @@ impl Graph {
         let mut graph = Self {
             nodes: Vec::new(),
             small_len: 0,
+            parameter_count: 0,
             input_len: input_shape.iter().product(),
             channels: if let [channels, _, _] = *input_shape { channels } else { 1 },
         };
@@ -61,6 +65,7 @@ impl Graph {
     fn push(&mut self, op: impl Op + 'static, input: usize, addend: Option<usize>) -> usize {
         let small = self.small_len;
         self.small_len += op.small_len();
+        self.parameter_count += op.small_len() + op.large_len();
         self.nodes.push(Node { op: Box::new(op), input, addend, small });
         self.nodes.len()
     }
@@ -246,5 +251,18 @@ fn activation_of(spec: &LayerSpec) -> Option<Activation> {
         LayerSpec::Tanh => Some(Activation::Tanh),
         LayerSpec::Selu => Some(Activation::Selu),
         _ => None,
+    }
+}
+
+/// Processes each item, in parallel if there are enough parameters to copy.
+pub(super) fn for_each_node<T: Send>(
+    items: Vec<T>,
+    parameter_count: usize,
+    handle: impl Fn(T) + Sync + Send,
+) {
+    const MIN_PARALLEL_ELEMENTS: usize = 1 << 17;
+    match parameter_count > MIN_PARALLEL_ELEMENTS {
+        true => items.into_par_iter().for_each(handle),
+        false => items.into_iter().for_each(handle),
     }
 }

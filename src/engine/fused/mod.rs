@@ -22,6 +22,7 @@ mod lstm;
 mod norm;
 mod op;
 mod outer;
+mod packed;
 mod pass;
 mod pixel_gram;
 mod plan;

@@ -2,7 +2,7 @@
 
 use super::kept::KeptScratch;
 use super::layout::ParameterSlot;
-use super::plan::CoordinateWeights;
+use super::packed::CoordinateWeights;
 use crate::nn::kernels::product::Store;
 
 /// Number of examples in a chunk and augmentation multiplicity. Buffers hold `examples x copies`

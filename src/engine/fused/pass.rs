@@ -5,7 +5,8 @@ use super::op::{
     Context, ContextMut, Deferred, NormMethod, Op, Rows, Scratch, Sparse, resize_buffer,
 };
 use super::outer;
-use super::plan::{PackedWeights, Plan, Request};
+use super::packed::PackedWeights;
+use super::plan::{Plan, Request};
 use super::profile::{Phase, Times};
 use crate::engine::batch::Chunk;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
@@ -318,7 +319,7 @@ impl Workspace {
         for (n, node) in graph.nodes.iter().enumerate() {
             if plan.norm_methods[n] == Some(NormMethod::Instance) {
                 let begin = self.times.start();
-                let start = plan.sum_offset[n] - graph.small_len;
+                let start = plan.sum_ranges[n].start - graph.small_len;
                 let out = &mut instance[start..start + node.op.large_len()];
                 let ctx = self.context(graph, n, rows).example(i);
                 let weights =
@@ -375,7 +376,7 @@ impl Workspace {
                 x.extend_from_slice(ctx.x);
                 g.extend_from_slice(outer::weighted(ctx.g, factors, &mut scratch.third));
             } else {
-                let sum = &mut sums.dense[plan.sum_range(i, &*node.op)];
+                let sum = &mut sums.dense[plan.sum_ranges[i].clone()];
                 node.op.weighted_sum(ctx, factors, sum, &mut scratch);
             }
             self.times.stop(i, Phase::Sums, start);
@@ -399,7 +400,7 @@ impl Workspace {
             let start = self.times.start();
             let rows = Rows { examples: g.len() / node.op.len() / copies, copies };
             let ctx = Context { rows, x, y: &[], saved: &[], g };
-            let sum = &mut sums.dense[plan.sum_range(i, &*node.op)];
+            let sum = &mut sums.dense[plan.sum_ranges[i].clone()];
             node.op.weighted_sum(ctx, None, sum, &mut self.scratch);
             x.clear();
             g.clear();

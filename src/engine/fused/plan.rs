@@ -1,11 +1,10 @@
 //! What a call computes, and the resulting plan for each node.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use super::graph::Graph;
-use super::kept::Kept;
 use super::op::{NormMethod, Op};
+use super::packed::{LayerWeights, PackedWeights};
 use crate::engine::Groups;
 
 /// What a call computes.
@@ -16,61 +15,18 @@ pub(super) enum Request<'a> {
     ClippedSum { groups: &'a Groups, weights: Option<&'a PackedWeights> },
 }
 
-/// Coordinate weights in the packed layout of the nodes.
-pub(super) struct PackedWeights {
-    pub(super) small: Vec<f32>,
-    /// The weights of large parameters, per node.
-    pub(super) large: Vec<LayerWeights>,
-}
-
-/// Weights of one node's large parameters.
-pub(super) enum LayerWeights {
-    /// All ones: treated as unweighted.
-    Ones,
-    /// All zeros: the node computes no weight gradient.
-    Zeros,
-    /// Any other weights.
-    PerCoordinate(CoordinateWeights),
-}
-
-/// Weights of the coordinates of large parameters, in the layer's own layout.
-pub(super) struct CoordinateWeights {
-    pub(super) values: Vec<f32>,
-    kept: OnceLock<Option<Kept>>,
-}
-
-impl CoordinateWeights {
-    pub(super) fn new(values: Vec<f32>) -> Self {
-        Self { values, kept: OnceLock::new() }
-    }
-
-    /// The kept inputs of each of `outputs` outputs, if the weights are a matrix of flags. It is
-    /// made once.
-    pub(super) fn kept(&self, outputs: usize) -> Option<&Kept> {
-        self.kept.get_or_init(|| Kept::of(&self.values, outputs)).as_ref()
-    }
-}
-
-impl PackedWeights {
-    pub(super) fn of(packed: Option<&Self>, node: usize) -> Option<&CoordinateWeights> {
-        match packed.map(|packed| &packed.large[node]) {
-            Some(LayerWeights::PerCoordinate(weights)) => Some(weights),
-            _ => None,
-        }
-    }
-}
-
 /// Norm methods, required gradients and buffer offsets of a call.
 pub(super) struct Plan {
     /// Per node: `None` if it has no large parameters or they are masked out.
     pub(super) norm_methods: Vec<Option<NormMethod>>,
     /// Per value: whether its gradient is needed.
     pub(super) needs_gradient: Vec<bool>,
-    /// Per node: where the sum of its large parameters begins in the dense sums. Instance gradients
-    /// come first after the small parameters, in the order of an example's instances.
-    pub(super) sum_offset: Vec<usize>,
-    /// Per node: the length of a transformed sum, `None` if gradients are summed as they are.
-    pub(super) transformed_len: Vec<Option<usize>>,
+    /// Per node: the range of its large parameters in the dense sums; empty for sparse sums.
+    /// Instance gradients come first after the small parameters, in the order of an example's
+    /// instances.
+    pub(super) sum_ranges: Vec<Range<usize>>,
+    /// Per node: whether its sum is taken over transformed parameters.
+    pub(super) transformed: Vec<bool>,
     /// Per node: whether its weighted sums are taken once per segment, not once per chunk.
     pub(super) deferred: Vec<bool>,
     /// Number of values in an example's instance gradients.
@@ -117,23 +73,19 @@ impl Plan {
         let small = nodes.iter().zip(&group).map(|(node, &group)| (node.op.small_len(), group));
         let small_runs = runs(small);
         let mut instances = Vec::new();
-        let transformed_len: Vec<Option<usize>> = nodes
-            .iter()
-            .zip(&norm_methods)
-            .map(|(node, method)| match method {
-                // The norm of an instance is that of the gradient itself.
-                Some(NormMethod::Instance) if !plain => None,
-                Some(_) => node.op.transformed_len(),
-                None => None,
-            })
-            .collect();
-        let mut sum_offset = vec![0; nodes.len()];
+        let mut transformed = vec![false; nodes.len()];
+        let mut sum_ranges = vec![0..0; nodes.len()];
         let (mut offset, mut instance_len) = (graph.small_len, 0);
         for round in [NormMethod::Instance, NormMethod::Ghost] {
             for (i, node) in nodes.iter().enumerate() {
                 if norm_methods[i] == Some(round) && !node.op.is_sparse() {
-                    sum_offset[i] = offset;
-                    offset += transformed_len[i].unwrap_or(node.op.large_len());
+                    // The norm of an instance is that of the gradient itself.
+                    let as_it_is = round == NormMethod::Instance && !plain;
+                    let transformed_len = node.op.transformed_len().filter(|_| !as_it_is);
+                    transformed[i] = transformed_len.is_some();
+                    let end = offset + transformed_len.unwrap_or(node.op.large_len());
+                    sum_ranges[i] = offset..end;
+                    offset = end;
                     if round == NormMethod::Instance {
                         instances.push((node.op.large_len(), group[i]));
                     }
@@ -148,8 +100,8 @@ impl Plan {
         Self {
             norm_methods,
             needs_gradient,
-            sum_offset,
-            transformed_len,
+            sum_ranges,
+            transformed,
             deferred: vec![false; nodes.len()],
             instance_len,
             group,
@@ -158,12 +110,6 @@ impl Plan {
             len: offset,
             row_len,
         }
-    }
-
-    /// The range of a node's sum in the dense sums.
-    pub(super) fn sum_range(&self, node: usize, op: &dyn Op) -> Range<usize> {
-        let len = self.transformed_len[node].unwrap_or(op.large_len());
-        self.sum_offset[node]..self.sum_offset[node] + len
     }
 
     /// Whether the gradient of a value is read after the backward pass: by norms and sums of the

@@ -1,15 +1,14 @@
 //! State kept between calls: the graph with its weights, and the buffers of the workers.
 
 use std::borrow::Cow;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rayon::prelude::*;
-
-use super::graph::{Graph, Node};
+use super::graph::{Graph, Node, for_each_node};
 use super::op::{Deferred, NormMethod, Sparse};
+use super::packed::{PackedCache, PackedWeights};
 use super::pass::{Sums, Workspace};
-use super::plan::{CoordinateWeights, LayerWeights, PackedWeights, Plan, Request};
+use super::plan::{Plan, Request};
 use super::profile::{self, LayerProfile, Phase, StepProfile, Times};
 use super::windows::windows;
 use crate::Result;
@@ -37,11 +36,7 @@ pub(super) struct State {
     specs: Vec<LayerSpec>,
     input_shape: Vec<usize>,
     pub(super) graph: Graph,
-    /// Number of parameters.
-    parameter_count: usize,
-    /// The weights of the last call that had any, and the same packed: training with a mask uses
-    /// the same weights in every step.
-    packed: Option<(Weak<Gradients>, PackedWeights)>,
+    packed: PackedCache,
     /// Multiplications of the forward pass for one row.
     multiplications_per_row: usize,
     workspaces: Mutex<Vec<Workspace>>,
@@ -53,16 +48,13 @@ pub(super) struct State {
 impl State {
     pub(super) fn of(network: &Network) -> Self {
         let graph = Graph::of(network.input_shape(), network.specs());
-        let parameter_count =
-            graph.nodes.iter().map(|node| node.op.small_len() + node.op.large_len()).sum();
         let multiplications_per_row =
             graph.nodes.iter().map(|node| node.op.multiplications()).sum();
         Self {
             specs: network.specs().to_vec(),
             input_shape: network.input_shape().to_vec(),
             graph,
-            parameter_count,
-            packed: None,
+            packed: PackedCache::default(),
             multiplications_per_row,
             workspaces: Mutex::default(),
             sums: Mutex::default(),
@@ -125,6 +117,7 @@ impl State {
 
     /// Copies the network's parameters.
     pub(super) fn load(&mut self, network: &Network) {
+        let parameter_count = self.graph.parameter_count;
         let hosts = network.host_values();
         let mut rest = hosts.as_slice();
         let each: Vec<(&mut Node, &[Host])> = self
@@ -137,7 +130,7 @@ impl State {
                 (node, own)
             })
             .collect();
-        for_each_node(each, self.parameter_count, |(node, hosts)| {
+        for_each_node(each, parameter_count, |(node, hosts)| {
             let (mut small, mut large) =
                 (vec![0.0; node.op.small_len()], vec![0.0; node.op.large_len()]);
             for (slot, host) in node.op.layout().iter().zip(hosts) {
@@ -149,53 +142,12 @@ impl State {
 
     /// Packs these weights, unless they are those of the last call.
     pub(super) fn load_weights(&mut self, weights: &Weights) {
-        let values = weights.shared_values();
-        if self.packed.as_ref().is_some_and(|(known, _)| known.ptr_eq(&values)) {
-            return;
-        }
-        // Dropped first, so that both are never in memory together.
-        self.packed = None;
-        self.packed = Some((values, self.pack_weights(weights)));
+        self.packed.load(weights, &self.graph);
     }
 
     /// The weights of [`load_weights`](Self::load_weights).
     pub(super) fn packed_weights(&self) -> Option<&PackedWeights> {
-        self.packed.as_ref().map(|(_, packed)| packed)
-    }
-
-    /// Coordinate weights in the layers' own layouts.
-    fn pack_weights(&self, weights: &Weights) -> PackedWeights {
-        let mut small = vec![0.0; self.graph.small_len];
-        let mut large: Vec<LayerWeights> =
-            self.graph.nodes.iter().map(|_| LayerWeights::Ones).collect();
-        let (mut small_rest, mut entries) = (small.as_mut_slice(), weights.entries());
-        let each: Vec<_> = self
-            .graph
-            .nodes
-            .iter()
-            .zip(&mut large)
-            .map(|(node, large)| {
-                let (small, others) =
-                    std::mem::take(&mut small_rest).split_at_mut(node.op.small_len());
-                let (own, rest) = entries.split_at(node.op.layout().len());
-                (small_rest, entries) = (others, rest);
-                (node, small, large, own)
-            })
-            .collect();
-        for_each_node(each, self.parameter_count, |(node, small, large, entries)| {
-            let mut packed = vec![0.0; node.op.large_len()];
-            for (slot, entry) in node.op.layout().iter().zip(entries) {
-                slot.pack(&entry.values, if slot.small { &mut *small } else { &mut packed });
-            }
-            *large = if packed.iter().all(|&w| w == 1.0) {
-                LayerWeights::Ones
-            } else if packed.iter().all(|&w| w == 0.0) {
-                LayerWeights::Zeros
-            } else {
-                LayerWeights::PerCoordinate(CoordinateWeights::new(packed))
-            };
-        });
-        PackedWeights { small, large }
+        self.packed.get()
     }
 
     /// Norm method of each parameter, in the network's order.
@@ -282,11 +234,10 @@ impl State {
             }
             let Some(total) = &mut total else { return total = Some(sums) };
             add_scaled(&mut total.dense, 1.0, &sums.dense);
-            for (total, own) in total.recomputed.iter_mut().zip(&sums.recomputed) {
-                total.resize(total.len().max(own.len()), 0.0);
-                if !own.is_empty() {
-                    add_scaled(total, 1.0, own);
-                }
+            let recomputed = total.recomputed.iter_mut().zip(&sums.recomputed);
+            for (total, own) in recomputed.filter(|(_, own)| !own.is_empty()) {
+                total.resize(own.len(), 0.0);
+                add_scaled(total, 1.0, own);
             }
             total.norms.append(&mut sums.norms);
             for (total, norms) in total.group_norms.iter_mut().zip(&mut sums.group_norms) {
@@ -375,13 +326,13 @@ impl State {
                 (i, node, table, own)
             })
             .collect();
-        for_each_node(each, self.parameter_count, |(i, node, table, entries)| {
+        for_each_node(each, self.graph.parameter_count, |(i, node, table, entries)| {
             let mut large = Cow::Owned(table);
             if plan.norm_methods[i].is_some() && !node.op.is_sparse() {
-                let sum = &sums.dense[plan.sum_range(i, &*node.op)];
-                large = match plan.transformed_len[i] {
-                    Some(_) => Cow::Owned(node.op.gradient_of_transformed(sum)),
-                    None => Cow::Borrowed(sum),
+                let sum = &sums.dense[plan.sum_ranges[i].clone()];
+                large = match plan.transformed[i] {
+                    true => Cow::Owned(node.op.gradient_of_transformed(sum)),
+                    false => Cow::Borrowed(sum),
                 };
                 if !sums.recomputed[i].is_empty() {
                     add_scaled(large.to_mut(), 1.0, &sums.recomputed[i]);
@@ -450,15 +401,6 @@ fn segment_len(n: usize, multiplications: usize, sums: usize) -> usize {
     // A power of two divides among most numbers of threads.
     let segments = 1 << segments.ilog2();
     n.div_ceil(segments).max(EXAMPLES_PER_PASS)
-}
-
-/// Processes each item, in parallel if there are enough parameters to copy.
-fn for_each_node<T: Send>(items: Vec<T>, parameter_count: usize, handle: impl Fn(T) + Sync + Send) {
-    const MIN_PARALLEL_ELEMENTS: usize = 1 << 17;
-    match parameter_count > MIN_PARALLEL_ELEMENTS {
-        true => items.into_par_iter().for_each(handle),
-        false => items.into_iter().for_each(handle),
-    }
 }
 
 /// A job that panicked leaves nothing behind, so a poisoned lock is harmless.

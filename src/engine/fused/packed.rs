@@ -1,0 +1,108 @@
+//! Weights of the parameter coordinates in the layers' own layouts.
+
+use std::sync::{OnceLock, Weak};
+
+use super::graph::{Graph, for_each_node};
+use super::kept::Kept;
+use crate::engine::{Gradients, Weights};
+
+/// The weights of the last call that had any: training with a mask uses the same ones in every
+/// step.
+#[derive(Default)]
+pub(super) struct PackedCache {
+    last: Option<(Weak<Gradients>, PackedWeights)>,
+}
+
+impl PackedCache {
+    /// Packs these weights, unless they are those of the last call.
+    pub(super) fn load(&mut self, weights: &Weights, graph: &Graph) {
+        let values = weights.shared_values();
+        if self.last.as_ref().is_some_and(|(known, _)| known.ptr_eq(&values)) {
+            return;
+        }
+        // Dropped first, so that both are never in memory together.
+        self.last = None;
+        self.last = Some((values, PackedWeights::new(weights, graph)));
+    }
+
+    pub(super) fn get(&self) -> Option<&PackedWeights> {
+        self.last.as_ref().map(|(_, packed)| packed)
+    }
+}
+
+/// Coordinate weights in the packed layout of the nodes.
+pub(super) struct PackedWeights {
+    pub(super) small: Vec<f32>,
+    /// The weights of large parameters, per node.
+    pub(super) large: Vec<LayerWeights>,
+}
+
+/// Weights of one node's large parameters.
+pub(super) enum LayerWeights {
+    /// All ones: treated as unweighted.
+    Ones,
+    /// All zeros: the node computes no weight gradient.
+    Zeros,
+    /// Any other weights.
+    PerCoordinate(CoordinateWeights),
+}
+
+/// Weights of the coordinates of large parameters, in the layer's own layout.
+pub(super) struct CoordinateWeights {
+    pub(super) values: Vec<f32>,
+    kept: OnceLock<Option<Kept>>,
+}
+
+impl CoordinateWeights {
+    pub(super) fn new(values: Vec<f32>) -> Self {
+        Self { values, kept: OnceLock::new() }
+    }
+
+    /// The kept inputs of each of `outputs` outputs, if the weights are a matrix of flags. It is
+    /// made once.
+    pub(super) fn kept(&self, outputs: usize) -> Option<&Kept> {
+        self.kept.get_or_init(|| Kept::of(&self.values, outputs)).as_ref()
+    }
+}
+
+impl PackedWeights {
+    fn new(weights: &Weights, graph: &Graph) -> Self {
+        let mut small = vec![0.0; graph.small_len];
+        let mut large: Vec<LayerWeights> = graph.nodes.iter().map(|_| LayerWeights::Ones).collect();
+        let (mut small_rest, mut entries) = (small.as_mut_slice(), weights.entries());
+        let each: Vec<_> = graph
+            .nodes
+            .iter()
+            .zip(&mut large)
+            .map(|(node, large)| {
+                let (small, others) =
+                    std::mem::take(&mut small_rest).split_at_mut(node.op.small_len());
+                let (own, rest) = entries.split_at(node.op.layout().len());
+                (small_rest, entries) = (others, rest);
+                (node, small, large, own)
+            })
+            .collect();
+        for_each_node(each, graph.parameter_count, |(node, small, large, entries)| {
+            let mut packed = vec![0.0; node.op.large_len()];
+            for (slot, entry) in node.op.layout().iter().zip(entries) {
+                slot.pack(&entry.values, if slot.small { &mut *small } else { &mut packed });
+            }
+            *large = if packed.iter().all(|&w| w == 1.0) {
+                LayerWeights::Ones
+            } else if packed.iter().all(|&w| w == 0.0) {
+                LayerWeights::Zeros
+            } else {
+                LayerWeights::PerCoordinate(CoordinateWeights::new(packed))
+            };
+        });
+        Self { small, large }
+    }
+
+    /// The weights of one node's large parameters, `None` for ones and zeros.
+    pub(super) fn of(packed: Option<&Self>, node: usize) -> Option<&CoordinateWeights> {
+        match packed.map(|packed| &packed.large[node]) {
+            Some(LayerWeights::PerCoordinate(weights)) => Some(weights),
+            _ => None,
+        }
+    }
+}
