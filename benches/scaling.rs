@@ -234,7 +234,7 @@ fn pruning() -> Result<Table> {
             rows.push(vec![
                 model.to_owned(),
                 rate.to_owned(),
-                number(1e3 * of(&found, "full_s")),
+                number(1e3 * of(&found, "private_s")),
                 ratio("masked_ratio"),
                 ratio("drop_random_ratio"),
                 ratio("drop_smallest_ratio"),

@@ -55,7 +55,7 @@ fn masked_steps_are_listed_with_full_ones() {
     let number = |name: &str| all[0][name].as_f64().unwrap_or_else(|| panic!("{name}: {all}"));
     assert_eq!(number("masked_rate"), 0.5);
     for what in ["masked", "drop_random", "drop_smallest"] {
-        let ratio = number(&format!("{what}_s")) / number("full_s");
+        let ratio = number(&format!("{what}_s")) / number("private_s");
         assert!(ratio > 0.0 && (number(&format!("{what}_ratio")) - ratio).abs() < 1e-9, "{all}");
     }
 }
@@ -68,7 +68,7 @@ fn clip_rules_and_frozen_parameters_are_variants_of_the_private_step() {
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
     for what in ["auto_s", "per_layer", "train_only"] {
         let number = |name: &str| all[0][name].as_f64().unwrap_or_else(|| panic!("{name}: {all}"));
-        let ratio = number(&format!("{what}_s")) / number("full_s");
+        let ratio = number(&format!("{what}_s")) / number("private_s");
         assert!(ratio > 0.0 && (number(&format!("{what}_ratio")) - ratio).abs() < 1e-9, "{all}");
     }
     assert!(all[0]["masked_rate"].is_null() && all[0].get("masked_s").is_none(), "{all}");
@@ -129,7 +129,7 @@ fn the_default_output_is_a_table() {
     assert!(out.contains("25 % of each weight tensor left out"), "{out}");
     assert!(lines[0].starts_with("model") && lines[0].contains("private ms"), "{out}");
     assert!(lines[1].starts_with("papernot_cnn") && lines[1].contains(" 8 "), "{out}");
-    assert!(out.contains("Medians of 3 steps after 1"), "{out}");
+    assert!(out.contains("Medians of 3 steps in turn after 1"), "{out}");
 }
 
 #[test]

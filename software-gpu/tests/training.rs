@@ -46,10 +46,10 @@ fn assert_same(gpu: &Run, cpu: &Run, what: &str) {
 
 #[test]
 fn every_method_trains_the_same_model_on_gpu_and_cpu() -> Result<()> {
-    let data = glyphs_with(1200, 300, 9)?;
+    let data = glyphs_with(600, 200, 9)?;
     let model = models::papernot_cnn(&data).seed(3).build()?;
     let private =
-        || DpSsgd::new().noise_multiplier(0.7).clip(0.5).batch_size(150).epochs(1).seed(5);
+        || DpSsgd::new().noise_multiplier(0.7).clip(0.5).batch_size(75).epochs(1).seed(5);
     let synflow = || Synflow::keep(0.5);
     let methods = [
         ("DP-SGD", private()),
@@ -70,7 +70,7 @@ fn every_method_trains_the_same_model_on_gpu_and_cpu() -> Result<()> {
             |device: &str| trained(&method.clone().device(device).plan(&data)?, &model, &data);
         assert_same(&run(GPU)?, &run("cpu")?, what);
     }
-    let plain = NonPrivate::new().batch_size(150).epochs(2).seed(5);
+    let plain = NonPrivate::new().batch_size(75).epochs(2).seed(5);
     let run = |device: &str| trained(&plain.clone().device(device).plan(&data)?, &model, &data);
     let (gpu, cpu) = (run(GPU)?, run("cpu")?);
     assert_same(&gpu, &cpu, "non-private");

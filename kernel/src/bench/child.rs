@@ -1,37 +1,14 @@
-//! Measures one model in one mode, in a process of its own.
+//! Processes that measure one model in one mode.
 
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
-use epsilab::burn::prelude::{Device, Module};
-use epsilab::data::from_vecs;
-use epsilab::device::{DeviceGuard, DeviceSpec, marked, on_a_stand_in};
-use epsilab::engine::{Batch, ClipRule, Gradients};
-use epsilab::nn::Model;
+use epsilab::device::DeviceGuard;
 use epsilab::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
-use super::step::{CLIP, Mode, Training};
-use super::{Case, data, memory, roofline, variants};
+use super::step::Mode;
+use super::{Case, memory, roofline, times};
 use crate::stdout;
-
-/// Measurements of the process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
-    /// Wall-clock seconds per step; on a GPU, the mean over several steps in a row.
-    pub seconds: Vec<f64>,
-    /// CPU seconds of all threads per step; empty where the system does not report them.
-    pub cpu_seconds: Vec<f64>,
-    /// Peak memory of the steps above that before the first, in MiB; none on a GPU.
-    pub peak_mb: Option<f64>,
-    /// Memory of data and parameters, in MiB.
-    pub held_mb: f64,
-    pub parameters: usize,
-    pub device: String,
-    /// Result of the last step.
-    pub loss: f64,
-}
 
 /// Measures and prints one line. Called in the child process.
 pub fn serve(case: &Case<'_>, mode: Mode) -> Result<()> {
@@ -40,105 +17,13 @@ pub fn serve(case: &Case<'_>, mode: Mode) -> Result<()> {
     // A failure of the device ends the measurement with its cause.
     let guard = DeviceGuard::new(case.place);
     let line = match mode {
-        Mode::Private => serde_json::to_string(&guard.run(|| measure(case, true))?),
-        Mode::NonPrivate => serde_json::to_string(&guard.run(|| measure(case, false))?),
-        Mode::Variants => serde_json::to_string(&guard.run(|| variants::measure(case))?),
+        Mode::Steps => serde_json::to_string(&guard.run(|| times::measure(case))?),
+        Mode::Private => serde_json::to_string(&guard.run(|| memory::measure(case, true))?),
+        Mode::NonPrivate => serde_json::to_string(&guard.run(|| memory::measure(case, false))?),
         Mode::Roofline => serde_json::to_string(&guard.run(|| roofline::measure(case))?),
     };
     let line = line.map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
     stdout::print(&line)
-}
-
-fn measure(case: &Case<'_>, private: bool) -> Result<Measured> {
-    let (model, device) = (case.entry.model()?, case.place.device());
-    let pool = data::pool(case.entry, case.batch)?;
-    // As in training, the data are on the device before the first step.
-    let expected =
-        (case.place != DeviceSpec::Cpu).then(|| loss_on_cpu(case, &model, &pool[0])).transpose()?;
-    let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
-    let features = data::POOL * case.batch * case.entry.shape.iter().product::<usize>();
-    let network = model.network().clone().to_device(&device);
-    let rule = private.then(|| ClipRule::flat(CLIP));
-    let mut training = Training::new(&network, case.executor.mechanism(rule, case.batch)?);
-    if let Some(expected) = expected {
-        let loss = training.step(&pool[0])?.mean_loss().unwrap_or(f64::NAN);
-        same_loss(case, loss, expected)?;
-    }
-    memory::settle();
-    let before = memory::resident();
-    let mut run = |from: usize, steps: usize| -> Result<f64> {
-        let mut loss = None;
-        for i in from..from + steps {
-            let mut release = training.step(&pool[i % pool.len()])?;
-            // Training drops it before the next step, so it must not count as memory of that step.
-            release.gradient = Gradients::default();
-            loss = Some(release);
-        }
-        wait(&device)?;
-        Ok(loss.and_then(|release| release.mean_loss()).unwrap_or(f64::NAN))
-    };
-    let mut loss = run(0, case.warmup)?;
-    let (mut seconds, mut cpu_seconds) = (Vec::new(), Vec::new());
-    let mut done = 0;
-    while done < case.steps {
-        let steps = in_a_row(case.place).min(case.steps - done);
-        let (clock, cpu) = (Instant::now(), cpu_time());
-        loss = run(case.warmup + done, steps)?;
-        seconds.push(clock.elapsed().as_secs_f64() / steps as f64);
-        let spent = cpu_time().zip(cpu).map(|(after, before)| after - before);
-        cpu_seconds.extend(spent.map(|spent| spent / steps as f64));
-        done += steps;
-    }
-    if !loss.is_finite() && !on_a_stand_in() {
-        let what = format!("{} after {} steps: loss = {loss}", model.name(), case.steps);
-        return Err(Error::new(ErrorKind::Model, what, "such a step is not worth measuring"));
-    }
-    let peak = memory::peak().zip(before).filter(|_| case.place == DeviceSpec::Cpu);
-    Ok(Measured {
-        seconds,
-        cpu_seconds,
-        peak_mb: peak.map(|(peak, before)| (peak - before).max(0.0)),
-        held_mb: (4 * (features + model.parameters())) as f64 / f64::from(1 << 20),
-        parameters: model.parameters(),
-        device: marked(&case.place.to_string()),
-        loss,
-    })
-}
-
-/// The mean loss of the initial model on a batch, on the CPU.
-fn loss_on_cpu(case: &Case<'_>, model: &Model, batch: &Batch) -> Result<f64> {
-    let features = (0..batch.len()).flat_map(|i| batch.features(i).to_vec()).collect();
-    let labels = batch.labels().to_vec();
-    let classes = case.entry.classes as usize;
-    model.loss(from_vecs(features, case.entry.shape, labels, classes)?.train())
-}
-
-/// Checks that the first step on the device had the loss of the CPU: times of a device that
-/// computes something else mean nothing.
-fn same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
-    // Devices may round the factors of products to ten bits.
-    const ROUNDING: f64 = 0.01;
-    if on_a_stand_in() || (loss - expected).abs() <= ROUNDING * expected.abs() {
-        return Ok(());
-    }
-    let what = format!("{} on {}: loss = {loss}", case.entry.name, case.place);
-    let why = format!("on the CPU it is {expected:.4}, so the device computes something else");
-    Err(Error::new(ErrorKind::Device, what, why)
-        .fix("`epsilab bench --check` shows which results differ; see `epsilab doctor`"))
-}
-
-/// Steps between two readings of the clock. A GPU works while the next steps are prepared, as in
-/// training; waiting after each step would be measured, too.
-fn in_a_row(place: DeviceSpec) -> usize {
-    if place == DeviceSpec::Cpu { 1 } else { 5 }
-}
-
-/// Waits for all work of the device.
-pub(super) fn wait(device: &Device) -> Result<()> {
-    device.sync().map_err(|e| {
-        Error::new(ErrorKind::Device, format!("the device {device:?}"), format!("failed: {e}"))
-            .fix("see `doctor`; a smaller --batch needs less memory")
-    })
 }
 
 /// Starts the child and reads its line. Called in the parent process.
@@ -190,17 +75,4 @@ fn die_with_parent() {
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
-}
-
-/// CPU seconds of all threads of this process so far.
-pub(super) fn cpu_time() -> Option<f64> {
-    #[cfg(unix)]
-    {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: writes into `time`, which outlives the call.
-        let told = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) } == 0;
-        told.then_some(time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9)
-    }
-    #[cfg(not(unix))]
-    None
 }

@@ -4,8 +4,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Case;
-use super::child::Measured;
-use super::variants::{METHOD_VARIANTS, Spent};
+use super::times::{Spent, Times};
+use super::variants::METHOD_VARIANTS;
+
+/// Peak memory of steps above data and parameters, in MiB; `None` on a GPU and where the system does
+/// not report it.
+#[derive(Clone, Copy, Debug)]
+pub struct Peaks {
+    pub private: Option<f64>,
+    pub nonprivate: Option<f64>,
+}
 
 /// Measurements of one model. Times are in seconds per step, memory in MiB.
 #[derive(Clone, Debug, Serialize)]
@@ -42,12 +50,11 @@ pub struct Figures {
     variants: Option<Variants>,
 }
 
-/// Medians of the variants of the private step. Ratios are to the private step in the same process
-/// (`full_s`), in wall-clock time and in CPU time of all threads.
+/// Medians of the variants of the private step. Ratios are to the private step, in wall-clock time
+/// and in CPU time of all threads.
 #[derive(Clone, Debug, Serialize)]
 struct Variants {
     masked_rate: Option<f64>,
-    full_s: f64,
     /// `NAME_s`, `NAME_ratio` and `NAME_cpu_ratio` of each variant.
     #[serde(flatten)]
     each: Map<String, Value>,
@@ -56,18 +63,18 @@ struct Variants {
 }
 
 impl Variants {
-    fn new(masked_rate: Option<f64>, full: &Spent, variants: &[Spent]) -> Self {
-        let full_s = median(&full.seconds);
+    fn new(masked_rate: Option<f64>, private: &Spent, variants: &[Spent]) -> Self {
+        let private_s = median(&private.seconds);
         let (mut each, mut ratios) = (Map::new(), Vec::new());
         for variant in variants {
             let name = &variant.name;
             let seconds = median(&variant.seconds);
-            let cpu = (!full.cpu_seconds.is_empty() && !variant.cpu_seconds.is_empty())
-                .then(|| median(&variant.cpu_seconds) / median(&full.cpu_seconds));
+            let cpu = (!private.cpu_seconds.is_empty() && !variant.cpu_seconds.is_empty())
+                .then(|| median(&variant.cpu_seconds) / median(&private.cpu_seconds));
             each.insert(format!("{name}_s"), seconds.into());
-            each.insert(format!("{name}_ratio"), (seconds / full_s).into());
+            each.insert(format!("{name}_ratio"), (seconds / private_s).into());
             each.insert(format!("{name}_cpu_ratio"), cpu.into());
-            ratios.push((column(name), seconds / full_s));
+            ratios.push((column(name), seconds / private_s));
         }
         // What a step with clips costs beside one without privacy that trains the same layers.
         let of = |name: &str| each.get(&format!("{name}_s")).and_then(Value::as_f64);
@@ -75,7 +82,7 @@ impl Variants {
             each.insert(OVER_NONPRIVATE.into(), (clipped / plain).into());
             ratios.push((column(OVER_NONPRIVATE), clipped / plain));
         }
-        Self { masked_rate, full_s, each, ratios }
+        Self { masked_rate, each, ratios }
     }
 }
 
@@ -88,36 +95,36 @@ fn column(name: &str) -> String {
 }
 
 impl Figures {
-    pub fn new(case: &Case<'_>, without: &Measured, with: &Measured, variants: &[Spent]) -> Self {
-        let (plain, private) = (Spread::of(&without.seconds), Spread::of(&with.seconds));
-        let cpu = |m: &Measured| (!m.cpu_seconds.is_empty()).then(|| median(&m.cpu_seconds));
+    pub fn new(case: &Case<'_>, times: &Times, peaks: Peaks) -> Self {
+        let [plain, private] =
+            [&times.nonprivate, &times.private].map(|spent| Spread::of(&spent.seconds));
+        let cpu = |of: &Spent| (!of.cpu_seconds.is_empty()).then(|| median(&of.cpu_seconds));
         Self {
             model: case.entry.name,
             batch: case.batch,
             threads: case.threads,
-            device: with.device.clone(),
+            device: times.device.clone(),
             executor: case.executor.name(),
             steps: case.steps,
             warmup: case.warmup,
-            parameters: with.parameters,
+            parameters: times.parameters,
             nonprivate_s: plain.median,
             nonprivate_min_s: plain.min,
             nonprivate_max_s: plain.max,
-            nonprivate_cpu_s: cpu(without),
+            nonprivate_cpu_s: cpu(&times.nonprivate),
             private_s: private.median,
             private_min_s: private.min,
             private_max_s: private.max,
-            private_cpu_s: cpu(with),
+            private_cpu_s: cpu(&times.private),
             ratio: private.median / plain.median,
             examples_per_s: case.batch as f64 / private.median,
-            peak_mb: with.peak_mb,
-            nonprivate_peak_mb: without.peak_mb,
-            held_mb: with.held_mb,
-            loss: with.loss,
-            nonprivate_loss: without.loss,
-            variants: variants
-                .split_first()
-                .map(|(full, variants)| Variants::new(case.variants.masked, full, variants)),
+            peak_mb: peaks.private,
+            nonprivate_peak_mb: peaks.nonprivate,
+            held_mb: times.held_mb,
+            loss: times.private.loss,
+            nonprivate_loss: times.nonprivate.loss,
+            variants: (!case.variants.is_empty())
+                .then(|| Variants::new(case.variants.masked, &times.private, &times.variants)),
         }
     }
 
@@ -183,10 +190,10 @@ pub fn legend(cases: &[Case<'_>]) -> String {
     });
     let variants = match case.variants.is_empty() {
         true => "",
-        false => "Variants: ratios to the private step, measured in turn in one process.\n",
+        false => "Variants: ratios to the private step.\n",
     };
     format!(
-        "{masked}{variants}Medians of {} steps after {} to warm up; examples/s and MiB are those of private steps, \
+        "{masked}{variants}Medians of {} steps in turn after {} to warm up; examples/s and MiB are those of private steps, \
          MiB the peak over\ndata and parameters. Data are made up. How it is measured: \
          docs/performance.md",
         case.steps, case.warmup
@@ -259,18 +266,21 @@ mod tests {
             executor: ExecutorChoice::Auto,
             variants: &VariantArgs::default(),
         };
-        let measured = |seconds: [f64; 3], mb| Measured {
+        let spent = |name: &str, seconds: [f64; 3]| Spent {
+            name: name.into(),
             seconds: seconds.to_vec(),
             cpu_seconds: vec![],
-            peak_mb: mb,
-            held_mb: 3.0,
-            parameters: 26_010,
-            device: "cpu".into(),
             loss: 2.3,
         };
-        let plain = measured([0.020, 0.010, 0.090], Some(9.0));
-        let private = measured([0.030, 0.025, 0.9], None);
-        let figures = Figures::new(&case, &plain, &private, &[]);
+        let times = Times {
+            device: "cpu".into(),
+            parameters: 26_010,
+            held_mb: 3.0,
+            private: spent("private", [0.030, 0.025, 0.9]),
+            nonprivate: spent("nonprivate", [0.020, 0.010, 0.090]),
+            variants: vec![],
+        };
+        let figures = Figures::new(&case, &times, Peaks { private: None, nonprivate: Some(9.0) });
         assert!((figures.ratio - 1.5).abs() < 1e-12);
         assert_eq!((figures.nonprivate_min_s, figures.nonprivate_max_s), (0.010, 0.090));
         assert!((figures.examples_per_s - 256.0 / 0.030).abs() < 1e-6);

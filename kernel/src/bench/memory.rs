@@ -1,19 +1,43 @@
-//! Memory of this process and of others.
+//! Memory of steps, of this process and of others.
 
 use std::fs;
 
+use epsilab::Result;
+use epsilab::engine::ClipRule;
+
+use super::step::{CLIP, Training};
+use super::{Case, data};
+
+/// All buffers exist after the first step; a leak would show in the next ones.
+const STEPS: usize = 4;
+
+/// Peak memory of steps on the CPU above that before the first, in MiB; `None` where the system does
+/// not report it.
+pub fn measure(case: &Case<'_>, private: bool) -> Result<Option<f64>> {
+    let (model, pool) = (case.entry.model()?, data::pool(case.entry, case.batch)?);
+    let rule = private.then(|| ClipRule::flat(CLIP));
+    let mechanism = case.executor.mechanism(rule, case.batch)?;
+    let mut training = Training::new(model.network(), mechanism);
+    settle();
+    let before = resident();
+    for batch in pool.iter().cycle().take(STEPS) {
+        training.step(batch)?;
+    }
+    Ok(peak().zip(before).map(|(peak, before)| (peak - before).max(0.0)))
+}
+
 /// Resident memory in MiB; `None` where the system does not report it.
-pub fn resident() -> Option<f64> {
+fn resident() -> Option<f64> {
     status("VmRSS:")
 }
 
 /// Peak since the start or the last call of [`settle`], in MiB.
-pub fn peak() -> Option<f64> {
+fn peak() -> Option<f64> {
     status("VmHWM:")
 }
 
 /// Returns unused memory to the system and resets the peak.
-pub fn settle() {
+fn settle() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: asks the allocator to return free pages; no memory in use is touched.
     unsafe {

@@ -1,8 +1,9 @@
 //! The command `bench`: time and memory of training steps with and without privacy, and of the
 //! Jupyter kernel.
 //!
-//! Each measurement runs in a process of its own (this program, started again; see [`child`]), so
-//! that memory is that of one model and mode and the thread pools have the requested size.
+//! Measurements run in processes of their own (this program, started again; see [`child`]), so that
+//! memory is that of one model and mode and the thread pools have the requested size. The steps that
+//! are compared take turns in one process, so that other load on the machine affects all of them.
 
 mod check;
 mod child;
@@ -13,6 +14,7 @@ mod kernel;
 mod memory;
 mod roofline;
 mod step;
+mod times;
 mod variants;
 mod zoo;
 
@@ -22,7 +24,7 @@ use epsilab::device::{DeviceSpec, REHEARSAL_MARK, rehearsal};
 use epsilab::{Error, Result};
 
 use crate::stdout;
-use figures::Figures;
+use figures::{Figures, Peaks};
 use step::{ExecutorChoice, Mode};
 use variants::VariantArgs;
 use zoo::{Entry, ZOO};
@@ -134,13 +136,14 @@ fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
         stdout::print(&figures::heading(cases))?;
     }
     for case in cases {
-        let (without, with) =
-            (child::ask(case, Mode::NonPrivate)?, child::ask(case, Mode::Private)?);
-        let variants = match case.variants.is_empty() {
-            true => Vec::new(),
-            false => child::ask(case, Mode::Variants)?,
+        let times = child::ask(case, Mode::Steps)?;
+        // The memory of a GPU is not measured.
+        let peak = |mode| match case.place {
+            DeviceSpec::Cpu => child::ask(case, mode),
+            _ => Ok(None),
         };
-        let figures = Figures::new(case, &without, &with, &variants);
+        let peaks = Peaks { private: peak(Mode::Private)?, nonprivate: peak(Mode::NonPrivate)? };
+        let figures = Figures::new(case, &times, peaks);
         if !args.json {
             // Printed at once, so that an interrupt loses nothing.
             stdout::print(&figures.row(cases))?;

@@ -22,12 +22,12 @@ pub const NOISE_MULTIPLIER: f64 = 1.0;
 /// With or without privacy.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Per-example norms, clipping, noise.
+    /// The private step, the one without privacy and variants, in turn.
+    Steps,
+    /// Memory of the step with per-example norms, clipping and noise.
     Private,
-    /// The plain gradient.
+    /// Memory of the step with the plain gradient.
     NonPrivate,
-    /// The private step and variants of it, in turn.
-    Variants,
     /// Layer by layer, beside the limits of the machine.
     Roofline,
 }
@@ -36,9 +36,9 @@ impl Mode {
     /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Steps => "steps",
             Self::Private => "private",
             Self::NonPrivate => "non-private",
-            Self::Variants => "variants",
             Self::Roofline => "roofline",
         }
     }

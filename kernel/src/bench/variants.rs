@@ -1,10 +1,5 @@
-//! Measures variants of the private step and the private step itself, in turn in one process, so
-//! that other load on the machine affects all of them.
+//! The private step, the one without privacy, and variants of the private one.
 
-use std::time::Instant;
-
-use epsilab::burn::module::Module;
-use epsilab::device::on_a_stand_in;
 use epsilab::engine::ClipRule;
 use epsilab::mask::{Dropping, Freezing, RandomMask, Selector};
 use epsilab::methods::Mechanism;
@@ -12,18 +7,16 @@ use epsilab::methods::backprop_clip::BackpropClippedSum;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::nn::{LayerClips, Model, Network};
 use epsilab::privacy::{NoiseMultiplier, Stages};
-use epsilab::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
+use epsilab::{Error, Result};
 
-use super::child::{cpu_time, wait};
-use super::step::{CLIP, NOISE_MULTIPLIER, Selection, Training};
-use super::{Case, data};
+use super::Case;
+use super::step::{CLIP, NOISE_MULTIPLIER, Selection};
 use crate::options;
 
 /// The method that has variants of its own.
 const BACKPROP_CLIPPING: &str = "backprop-clipping";
 /// Its step, and the step without privacy that it is compared with.
-pub const METHOD_VARIANTS: [&str; 2] = ["nonprivate", "backprop_clipping"];
+pub const METHOD_VARIANTS: [&str; 2] = ["same_layers_nonprivate", "backprop_clipping"];
 
 /// Which variants of the private step are measured.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -88,8 +81,9 @@ impl VariantArgs {
         masked.map(String::from).chain(rules).chain(method).chain(only).collect()
     }
 
-    /// The variants by name, after the private step itself, whose name is `full`.
-    fn variants(&self, case: &Case<'_>, model: &Model, steps: u64) -> Result<Vec<Variant>> {
+    /// The private step, the one without privacy, and the variants.
+    pub(super) fn variants(&self, case: &Case<'_>, model: &Model) -> Result<Vec<Variant>> {
+        let steps = (case.warmup + case.steps) as u64;
         let private = |rule| case.executor.mechanism(Some(rule), case.batch);
         let network = || model.network().clone();
         let selecting = |name: &str, mask: Option<_>, dropping| {
@@ -98,7 +92,13 @@ impl VariantArgs {
             let mechanism = private(ClipRule::flat(CLIP))?;
             Ok::<_, Error>(Variant { name: name.into(), network: network(), mechanism, selection })
         };
-        let mut variants = vec![selecting("full", None, None)?];
+        let plain = Variant {
+            name: "nonprivate".into(),
+            network: network(),
+            mechanism: case.executor.mechanism(None, case.batch)?,
+            selection: Box::new(|_| Ok(None)),
+        };
+        let mut variants = vec![selecting("private", None, None)?, plain];
         if let Some(rate) = self.masked {
             let mask = RandomMask::prune(rate).seed(1).mask(model)?;
             variants.push(selecting("masked", Some(mask), None)?);
@@ -160,64 +160,10 @@ fn backprop_clipping(model: &Model, batch: usize) -> Result<Vec<Variant>> {
     Ok(variants.map(variant).collect())
 }
 
-/// A variant of the private step. The selection is made anew in every step and is part of its time.
-struct Variant {
-    name: String,
-    network: Network,
-    mechanism: Box<dyn Mechanism>,
-    selection: Selection,
-}
-
-/// Times of the steps of one variant.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Spent {
+/// A step. The selection is made anew in every step and is part of its time.
+pub struct Variant {
     pub name: String,
-    /// Wall-clock seconds.
-    pub seconds: Vec<f64>,
-    /// CPU seconds of all threads; empty where the system does not report them.
-    pub cpu_seconds: Vec<f64>,
-}
-
-/// Measures the private step and its variants.
-pub fn measure(case: &Case<'_>) -> Result<Vec<Spent>> {
-    let (model, device) = (case.entry.model()?, case.place.device());
-    let pool: Vec<_> =
-        data::pool(case.entry, case.batch)?.into_iter().map(|b| b.to_device(&device)).collect();
-    let rounds = case.warmup + case.steps;
-    let (mut spent, mut each) = (Vec::new(), Vec::new());
-    for variant in case.variants.variants(case, &model, rounds as u64)? {
-        let Variant { name, network, mechanism, selection } = variant;
-        let network = network.to_device(&device);
-        each.push(Training::new(&network, mechanism).selecting(selection));
-        spent.push(Spent { name, ..Spent::default() });
-    }
-    for round in 0..rounds {
-        let batch = &pool[round % pool.len()];
-        // Each variant follows each other variant equally often.
-        for turn in 0..each.len() {
-            let which = (round + turn) % each.len();
-            let (clock, cpu) = (Instant::now(), cpu_time());
-            let release = each[which].step(batch)?;
-            wait(&device)?;
-            let (seconds, cpu_after) = (clock.elapsed().as_secs_f64(), cpu_time());
-            check_loss(&spent[which].name, release.mean_loss())?;
-            if round >= case.warmup {
-                let spent = &mut spent[which];
-                spent.seconds.push(seconds);
-                spent.cpu_seconds.extend(cpu_after.zip(cpu).map(|(after, before)| after - before));
-            }
-        }
-    }
-    Ok(spent)
-}
-
-fn check_loss(variant: &str, loss: Option<f64>) -> Result<()> {
-    match loss {
-        Some(loss) if loss.is_finite() || on_a_stand_in() => Ok(()),
-        _ => {
-            let what = format!("a step of the variant {variant}: loss = {loss:?}");
-            let why = "such a step is not worth measuring";
-            Err(Error::new(ErrorKind::Model, what, why))
-        }
-    }
+    pub network: Network,
+    pub mechanism: Box<dyn Mechanism>,
+    pub selection: Selection,
 }
