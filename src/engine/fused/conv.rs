@@ -428,6 +428,15 @@ impl Op for Conv {
         self.instance_gradient_tiled(ctx, weights, out, scratch)
     }
 
+    fn transformed_instance(
+        &self,
+        ctx: Context,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> Option<f64> {
+        self.standardised_instance(ctx, out, scratch)
+    }
+
     fn sums_more_rows(&self, rows: usize) -> bool {
         outer::sums_more_positions(rows * self.positions(), self.weight_len)
     }

@@ -190,6 +190,19 @@ pub(super) trait Op: Send + Sync {
         0.0
     }
 
+    /// As [`instance_gradient`](Self::instance_gradient) without weights, of the transformed
+    /// parameters; see [`transformed_len`](Self::transformed_len). Returns the squared norm of the
+    /// gradient that follows from it; `None` if that could be mostly rounding error, so that the
+    /// gradient itself has to be formed.
+    fn transformed_instance(
+        &self,
+        _ctx: Context,
+        _out: &mut [f32],
+        _scratch: &mut Scratch,
+    ) -> Option<f64> {
+        None
+    }
+
     /// Adds Σ factor · gradient of the large parameters over the examples of the chunk; `None`
     /// stands for factors of 1.
     fn weighted_sum(
@@ -207,8 +220,8 @@ pub(super) trait Op: Send + Sync {
         false
     }
 
-    /// Number of values in a weighted sum that is taken over transformed parameters, if it is;
-    /// [`gradient_of_transformed`](Self::gradient_of_transformed) converts it.
+    /// Number of values of a gradient of transformed parameters, if sums are taken over these;
+    /// [`gradient_of_transformed`](Self::gradient_of_transformed) converts a sum.
     fn transformed_len(&self) -> Option<usize> {
         None
     }

@@ -66,15 +66,23 @@ pub(super) fn column_squared_norms(
     aligned.fill(0.0);
     for (t, (g, gram_g)) in g.chunks_exact(outputs).zip(gram_g.chunks_exact(outputs)).enumerate() {
         let length = (f64::from(gram[t * positions + t]) + underflow).sqrt();
-        for (o, (&g, &gram_g)) in g.iter().zip(gram_g).enumerate() {
-            columns[o] += f64::from(g) * f64::from(gram_g);
-            aligned[o] += f64::from(g).abs() * length;
-        }
+        add_terms(g, gram_g, length, columns, aligned);
     }
     // Each element of `gram g` is a sum of `positions` products and is multiplied by g; the sum of
     // |g| is at most aligned / √underflow.
     let underflow_in_product = positions as f64 * UNDERFLOW_ERROR / underflow.sqrt();
     aligned.iter_mut().for_each(|a| *a *= *a + underflow_in_product);
+}
+
+crate::nn::kernels::vectorised! {
+    /// The terms of one position; see [`column_squared_norms`].
+    fn add_terms(g: &[f32], gram_g: &[f32], length: f64, columns: &mut [f64], aligned: &mut [f64]) {
+        let each = g.iter().zip(gram_g).zip(columns).zip(aligned);
+        for (((&g, &gram_g), column), aligned) in each {
+            *column += f64::from(g) * f64::from(gram_g);
+            *aligned += f64::from(g).abs() * length;
+        }
+    }
 }
 
 /// Whether a squared norm from terms of both signs is accurate. If the terms cancel, the rest is

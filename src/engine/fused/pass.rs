@@ -11,7 +11,8 @@ use super::profile::{Phase, Times};
 use crate::engine::batch::Chunk;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
-/// A node and an example whose ghost norm is unreliable, so that its instance gradient is formed.
+/// A node and an example whose norm from ghosts or transformed parameters is unreliable, so that its
+/// gradient is formed.
 type Recomputed = (usize, usize);
 
 /// Buffers of one worker.
@@ -24,6 +25,8 @@ pub(super) struct Workspace {
     saved: Vec<Vec<f32>>,
     small: Vec<f32>,
     instance: Vec<f32>,
+    /// The gradient of a pair that is recomputed.
+    recomputed: Vec<f32>,
     scratch: Scratch,
     /// Unused buffers for the deferred sums of a segment.
     pub(super) deferred: Vec<Deferred>,
@@ -38,8 +41,8 @@ pub(super) struct Sums {
     pub(super) sparse: Vec<Sparse>,
     /// One item per node, empty for nodes whose sums are not deferred; no items between segments.
     pub(super) deferred: Vec<Deferred>,
-    /// The sum of the gradients that were formed because their ghost norm is unreliable, one item
-    /// per node; empty for nodes without.
+    /// The sum of the gradients that were formed because their norm is unreliable otherwise, one
+    /// item per node; empty for nodes without.
     pub(super) recomputed: Vec<Vec<f32>>,
     /// Norms over all parameters, `[examples]`.
     pub(super) norms: Vec<f32>,
@@ -71,7 +74,7 @@ impl Workspace {
         let Request::ClippedSum { groups, weights } = request else {
             return self.add_sums(graph, plan, rows, None, sums);
         };
-        let (mut squares, recomputed) =
+        let (mut squares, mut recomputed) =
             self.squared_norms(graph, plan, rows, groups.count(), *weights);
         for &(node, example) in &recomputed {
             let square = self.recompute_instance(graph, rows, node, example, *weights);
@@ -79,7 +82,11 @@ impl Workspace {
         }
         let mut factors = vec![vec![0.0; rows.examples]; groups.count()];
         for i in 0..rows.examples {
-            self.form_instances(graph, plan, rows, i, *weights, &mut squares);
+            for node in self.form_instances(graph, plan, rows, i, *weights, &mut squares) {
+                let square = self.recompute_instance(graph, rows, node, i, *weights);
+                squares[plan.group[node]][i] += square;
+                recomputed.push((node, i));
+            }
             let norm = squares.iter().map(|squares| squares[i]).sum::<f64>().sqrt() as f32;
             sums.norms.push(norm);
             // If a norm is not finite, the caller excludes the example and starts again.
@@ -103,7 +110,7 @@ impl Workspace {
             self.recompute_instance(graph, rows, node, example, *weights);
             let sum = &mut sums.recomputed[node];
             sum.resize(graph.nodes[node].op.large_len(), 0.0);
-            let gradient = &self.instance[..sum.len()];
+            let gradient = &self.recomputed[..sum.len()];
             add_scaled(sum, factors[plan.group[node]][example], gradient);
         }
         self.add_sums(graph, plan, rows, Some((&factors, &recomputed)), sums);
@@ -290,18 +297,19 @@ impl Workspace {
         weights: Option<&PackedWeights>,
     ) -> f64 {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut instance = std::mem::take(&mut self.instance);
-        let out = resize_buffer(&mut instance, graph.nodes[node].op.large_len());
+        let mut gradient = std::mem::take(&mut self.recomputed);
+        let out = resize_buffer(&mut gradient, graph.nodes[node].op.large_len());
         let ctx = self.context(graph, node, rows).example(example);
         let op = &graph.nodes[node].op;
         let weights = PackedWeights::of(weights, node).map(|weights| weights.values.as_slice());
         let square = op.instance_gradient(ctx, weights, out, &mut scratch);
-        (self.scratch, self.instance) = (scratch, instance);
+        (self.scratch, self.recomputed) = (scratch, gradient);
         square
     }
 
     /// Forms the instance gradients of example `i` and adds their squared norms to `squares`,
-    /// `[groups][examples]`.
+    /// `[groups][examples]`. Returns the nodes for which that is unreliable; their gradients are
+    /// zero.
     fn form_instances(
         &mut self,
         graph: &Graph,
@@ -310,7 +318,8 @@ impl Workspace {
         i: usize,
         weights: Option<&PackedWeights>,
         squares: &mut [Vec<f64>],
-    ) {
+    ) -> Vec<usize> {
+        let mut unreliable = Vec::new();
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut instance = std::mem::take(&mut self.instance);
         // Added to the others at the end, in the order of the nodes.
@@ -319,17 +328,28 @@ impl Workspace {
         for (n, node) in graph.nodes.iter().enumerate() {
             if plan.norm_methods[n] == Some(NormMethod::Instance) {
                 let begin = self.times.start();
-                let start = plan.sum_ranges[n].start - graph.small_len;
-                let out = &mut instance[start..start + node.op.large_len()];
+                let range = &plan.sum_ranges[n];
+                let out = &mut instance[range.start - graph.small_len..range.end - graph.small_len];
                 let ctx = self.context(graph, n, rows).example(i);
                 let weights =
                     PackedWeights::of(weights, n).map(|weights| weights.values.as_slice());
-                own[plan.group[n]] += node.op.instance_gradient(ctx, weights, out, &mut scratch);
+                let square = match plan.transformed[n] {
+                    true => node.op.transformed_instance(ctx, out, &mut scratch),
+                    false => Some(node.op.instance_gradient(ctx, weights, out, &mut scratch)),
+                };
+                match square {
+                    Some(square) => own[plan.group[n]] += square,
+                    None => {
+                        out.fill(0.0);
+                        unreliable.push(n);
+                    }
+                }
                 self.times.stop(n, Phase::Norms, begin);
             }
         }
         (self.scratch, self.instance) = (scratch, instance);
         squares.iter_mut().zip(own).for_each(|(squares, own)| squares[i] += own);
+        unreliable
     }
 
     /// Adds the sums of all gradients except instances, without those of recomputed pairs. Without

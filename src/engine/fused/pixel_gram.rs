@@ -19,9 +19,9 @@ impl PixelGram {
     /// `None` if the Gram matrix of patches is as cheap to compute directly.
     pub(super) fn of(im2col: &Im2col, groups: usize) -> Option<Self> {
         let padded = [0, 1].map(|i| im2col.size[i] + 2 * im2col.padding[i]);
-        let (pixels, positions) = (padded[0] * padded[1], im2col.positions());
+        let (inside, positions) = (im2col.size[0] * im2col.size[1], im2col.positions());
         let area = im2col.kernel[0] * im2col.kernel[1];
-        let cheap = pixels * pixels * im2col.channels + positions * positions * area
+        let cheap = inside * inside * im2col.channels + positions * positions * area
             < positions * positions * im2col.patch_len();
         if groups > 1 || im2col.stride != [1, 1] || !cheap {
             return None;
@@ -36,30 +36,36 @@ impl PixelGram {
         self.padded[0] * self.padded[1]
     }
 
-    /// Gram matrix of the patches of all copies, and the sum of each patch.
-    pub(super) fn gram(
+    /// Gram matrix of the patches of all copies.
+    pub(super) fn gram<'a>(
         &self,
         images: &[f32],
-        gram: &mut Vec<f32>,
-        sums: &mut Vec<f32>,
+        gram: &'a mut Vec<f32>,
         scratch: (&mut Vec<f32>, &mut Vec<f32>),
-    ) {
+    ) -> &'a [f32] {
         let im2col = &self.im2col;
         let [height, width] = im2col.size;
-        let copies = images.len() / (height * width * im2col.channels);
+        let pixels = images.len() / im2col.channels;
+        let copies = pixels / (height * width);
+        let inside = resize_buffer(scratch.0, pixels * pixels);
+        let matrix = Matrix::new(images, pixels, im2col.channels);
+        product(inside, Store::Replace, matrix, matrix.transposed());
+        // Products with pixels of the padding are zero.
         let total = copies * self.pixels();
-        let padded = resize_buffer(scratch.0, total * im2col.channels);
-        padded.fill(0.0);
-        let each = padded.chunks_exact_mut(self.pixels() * im2col.channels);
-        for (to, from) in each.zip(images.chunks_exact(height * width * im2col.channels)) {
-            for (y, row) in from.chunks_exact(width * im2col.channels).enumerate() {
-                let first = (y + im2col.padding[0]) * self.padded[1] + im2col.padding[1];
-                to[first * im2col.channels..][..row.len()].copy_from_slice(row);
+        let products = resize_buffer(scratch.1, total * total);
+        products.fill(0.0);
+        // Where each row of an image begins among the pixels with padding.
+        let starts = (0..copies).flat_map(|copy| {
+            let first = |y| (y + im2col.padding[0]) * self.padded[1] + im2col.padding[1];
+            (0..height).map(move |y| copy * self.pixels() + first(y))
+        });
+        let starts: Vec<usize> = starts.collect();
+        for (pixel, from) in inside.chunks_exact(pixels).enumerate() {
+            let line = (starts[pixel / width] + pixel % width) * total;
+            for (start, from) in starts.iter().zip(from.chunks_exact(width)) {
+                products[line + start..][..width].copy_from_slice(from);
             }
         }
-        let products = resize_buffer(scratch.1, total * total);
-        let matrix = Matrix::new(padded, total, im2col.channels);
-        product(products, Store::Replace, matrix, matrix.transposed());
         // First pixel of the first patch of each output row; the other patches of the row follow
         // it.
         let rows = (0..copies).flat_map(|copy| {
@@ -69,14 +75,7 @@ impl PixelGram {
         let positions = rows.len() * im2col.output[1];
         let gram = resize_buffer(gram, positions * positions);
         sum_products(products, total, &rows, im2col.output[1], &self.taps, gram);
-        let pixel_sums: Vec<f32> =
-            padded.chunks_exact(im2col.channels).map(|pixel| pixel.iter().sum()).collect();
-        let sums = resize_buffer(sums, positions);
-        for (row, sums) in rows.iter().zip(sums.chunks_exact_mut(im2col.output[1])) {
-            for (x, sum) in sums.iter_mut().enumerate() {
-                *sum = self.taps.iter().map(|tap| pixel_sums[row + x + tap]).sum();
-            }
-        }
+        gram
     }
 }
 
@@ -144,8 +143,10 @@ mod tests {
             let image = 5 * 12 * 40;
             let images: Vec<f32> =
                 (0..2 * image).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
-            let (mut gram, mut sums) = (Vec::new(), Vec::new());
-            pixels.gram(&images, &mut gram, &mut sums, (&mut Vec::new(), &mut Vec::new()));
+            let mut gram = Vec::new();
+            pixels.gram(&images, &mut gram, (&mut Vec::new(), &mut Vec::new()));
+            let mut sums = vec![0.0; 2 * im2col.positions()];
+            im2col.patch_sums(&images, &mut sums);
             let each = im2col.positions() * im2col.patch_len();
             let mut patches = vec![0.0; 2 * each];
             for (image, patches) in images.chunks_exact(image).zip(patches.chunks_exact_mut(each)) {

@@ -79,15 +79,15 @@ impl Plan {
         for round in [NormMethod::Instance, NormMethod::Ghost] {
             for (i, node) in nodes.iter().enumerate() {
                 if norm_methods[i] == Some(round) && !node.op.is_sparse() {
-                    // The norm of an instance is that of the gradient itself.
-                    let as_it_is = round == NormMethod::Instance && !plain;
-                    let transformed_len = node.op.transformed_len().filter(|_| !as_it_is);
+                    // A weighted norm is that of the gradient itself, coordinate by coordinate.
+                    let weighted = !plain && PackedWeights::of(weights, i).is_some();
+                    let transformed_len = node.op.transformed_len().filter(|_| !weighted);
                     transformed[i] = transformed_len.is_some();
-                    let end = offset + transformed_len.unwrap_or(node.op.large_len());
-                    sum_ranges[i] = offset..end;
-                    offset = end;
+                    let len = transformed_len.unwrap_or(node.op.large_len());
+                    sum_ranges[i] = offset..offset + len;
+                    offset += len;
                     if round == NormMethod::Instance {
-                        instances.push((node.op.large_len(), group[i]));
+                        instances.push((len, group[i]));
                     }
                 }
             }

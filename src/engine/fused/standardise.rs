@@ -11,12 +11,26 @@ use super::outer;
 use crate::nn::Guard;
 use crate::nn::kernels::vectorised;
 
-/// What the backward pass subtracts from the columns of one `γ`, and the scales it multiplies with.
-pub(super) struct Projection {
-    dots: Vec<f64>,
+/// What the backward pass subtracts from the columns of a `γ`, and the scales it multiplies with.
+struct Projection {
     means: Vec<f32>,
     projected: Vec<f32>,
     scales: Vec<f32>,
+}
+
+/// Of each column of one `γ`: the sum, the product with that of `ŵ`, and the squared norm. In f64,
+/// because the projected part can be far larger than the rest.
+pub(super) struct Columns {
+    sums: Vec<f64>,
+    dots: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Columns {
+    pub(super) fn new(outputs: usize) -> Self {
+        let [sums, dots, squares] = [(); 3].map(|()| vec![0.0; outputs]);
+        Self { sums, dots, squares }
+    }
 }
 
 /// Columns are output channels; matrices are `[patch] x [outputs of the group]`, one per group.
@@ -101,44 +115,19 @@ impl Standardise {
     }
 
     /// Squared norm of one example's gradient from the squared norms of the columns of `γ`, without
-    /// forming `γ`. The column sums of `γ` follow from `patch_sums`, and its products with `ŵ` from
-    /// the convolution's output `y`, which must have no bias and no activation. `column_bounds` are
-    /// the squared norms of the columns if no terms cancelled. `None` if the result could be mostly
-    /// rounding error.
+    /// forming `γ`, for a convolution of one group. The column sums of `γ` follow from `patch_sums`,
+    /// and its products with `ŵ` from the convolution's output `y`, which must have no bias and no
+    /// activation. `bounds` are the squared norms of the columns if no terms cancelled. `None` if
+    /// the result could be mostly rounding error, and if a gain is nearly zero: the products follow
+    /// from the output divided by the gain.
     pub(super) fn ghost_squared_norm(
         &self,
         patch_sums: &[f32],
         g: &[f32],
         y: &[f32],
-        columns: &[f64],
-        column_bounds: &[f64],
+        squares: &[f64],
+        bounds: &[f64],
     ) -> Option<f64> {
-        let outputs = columns.len();
-        let (sums, dots) = self.column_sums(patch_sums, g, y)?;
-        let (mut square, mut bound) = (0.0, 0.0);
-        for o in 0..outputs {
-            let dot = dots[o];
-            let unit_norm = f64::from(self.unit_squared_norm[o]);
-            let projected = if unit_norm > 0.0 { dot * dot * (2.0 - unit_norm) } else { 0.0 };
-            let mean = sums[o].powi(2) / self.patch as f64;
-            let scale = (f64::from(self.gain[o]) * f64::from(self.inverse[o])).powi(2);
-            let gain =
-                if self.trainable_gain { (dot * f64::from(self.factor)).powi(2) } else { 0.0 };
-            square += scale * (columns[o] - mean - projected) + gain;
-            bound += scale * column_bounds[o] + gain;
-        }
-        outer::is_reliable(square, bound).then_some(square)
-    }
-
-    /// Column sums of `γ` and their products with `ŵ`, for one group; see
-    /// [`ghost_squared_norm`](Self::ghost_squared_norm). `None` if a gain is nearly zero, since the
-    /// products follow from the output divided by the gain.
-    fn column_sums(
-        &self,
-        patch_sums: &[f32],
-        g: &[f32],
-        y: &[f32],
-    ) -> Option<(Vec<f64>, Vec<f64>)> {
         let outputs = self.outputs();
         let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
         let rows = patch_sums.iter().zip(g.chunks_exact(outputs));
@@ -149,61 +138,78 @@ impl Standardise {
             return None;
         }
         dots.iter_mut().zip(&self.gain).for_each(|(dot, &gain)| *dot /= f64::from(gain));
-        Some((sums, dots))
+        self.squared_norm(0, [&sums, &dots, squares], bounds)
     }
 
-    /// The projection for one example, before its `γ` is formed; arguments as for
-    /// [`ghost_squared_norm`](Self::ghost_squared_norm).
-    pub(super) fn projection_from_output(
+    /// Squared norm of the gradient of one group from its columns of `γ`, of which the first is
+    /// channel `first`: their sums, products with `ŵ` and squared norms. `None` if it could be
+    /// mostly rounding error, where `bounds` are the squared norms without cancellation.
+    fn squared_norm(
         &self,
-        patch_sums: &[f32],
-        g: &[f32],
-        y: &[f32],
-    ) -> Option<Projection> {
-        let (sums, dots) = self.column_sums(patch_sums, g, y)?;
-        Some(self.projection(0, &sums, dots))
-    }
-
-    /// The projection from column sums and products with `ŵ`, from channel `first` on.
-    fn projection(&self, first: usize, sums: &[f64], dots: Vec<f64>) -> Projection {
-        let means = sums.iter().map(|sum| (sum / self.patch as f64) as f32).collect();
-        let each = dots.iter().zip(&self.unit_squared_norm[first..]);
-        let projected = each.map(|(&dot, &l)| if l > 0.0 { dot as f32 } else { 0.0 }).collect();
-        let each = self.gain[first..].iter().zip(&self.inverse[first..]).take(sums.len());
-        let scales = each.map(|(gain, inverse)| gain * inverse).collect();
-        Projection { dots, means, projected, scales }
-    }
-
-    /// Writes the gradients of a trainable gain; for one group, or `gain` from the group's first
-    /// channel on.
-    pub(super) fn write_gain_gradient(&self, projection: &Projection, gain: &mut [f32]) {
-        if self.trainable_gain {
-            let each = gain.iter_mut().zip(&projection.dots);
-            each.for_each(|(gain, dot)| *gain = *dot as f32 * self.factor);
+        first: usize,
+        [sums, dots, squares]: [&[f64]; 3],
+        bounds: &[f64],
+    ) -> Option<f64> {
+        let (mut square, mut bound) = (0.0, 0.0);
+        for o in 0..sums.len() {
+            let dot = dots[o];
+            let unit_norm = f64::from(self.unit_squared_norm[first + o]);
+            let projected = if unit_norm > 0.0 { dot * dot * (2.0 - unit_norm) } else { 0.0 };
+            let mean = sums[o].powi(2) / self.patch as f64;
+            let scale =
+                (f64::from(self.gain[first + o]) * f64::from(self.inverse[first + o])).powi(2);
+            let gain =
+                if self.trainable_gain { (dot * f64::from(self.factor)).powi(2) } else { 0.0 };
+            square += scale * (squares[o] - mean - projected) + gain;
+            bound += scale * bounds[o] + gain;
         }
+        outer::is_reliable(square, bound).then_some(square)
     }
 
-    /// Converts whole rows of `γ` into weight gradients, in place. `offset` is the position of the
-    /// first element among the weights of all groups.
-    pub(super) fn backward_rows(&self, projection: &Projection, offset: usize, rows: &mut [f32]) {
+    /// Adds whole rows of `γ` to the columns of their group. `offset` is the position of the first
+    /// element among the weights of all groups.
+    pub(super) fn measure(&self, columns: &mut Columns, offset: usize, rows: &[f32]) {
         let unit = &self.unit[offset..offset + rows.len()];
-        project(rows, unit, &projection.means, &projection.projected, &projection.scales);
+        let Columns { sums, dots, squares } = columns;
+        add_columns(rows, unit, sums, dots, squares);
     }
 
-    /// Converts `γ` into gradients of weights and gain, in place. Sums are in f64, because the
-    /// projected part can be far larger than the rest.
+    /// Squared norm of the gradient of one group from all rows of its `γ`; `None` if it could be
+    /// mostly rounding error.
+    pub(super) fn measured(&self, group: usize, columns: &Columns) -> Option<f64> {
+        let Columns { sums, dots, squares } = columns;
+        let underflow = self.patch as f64 * outer::UNDERFLOW_ERROR;
+        let bounds: Vec<f64> = squares.iter().map(|square| square + underflow).collect();
+        let square = self.squared_norm(group * self.outputs(), [sums, dots, squares], &bounds)?;
+        // A square of f32 that overflows need not be that of an infinite norm.
+        square.is_finite().then_some(square)
+    }
+
+    /// The projection for one group, of which the first column is channel `first`.
+    fn projection(&self, first: usize, columns: &Columns) -> Projection {
+        let means = columns.sums.iter().map(|sum| (sum / self.patch as f64) as f32).collect();
+        let each = columns.dots.iter().zip(&self.unit_squared_norm[first..]);
+        let projected = each.map(|(&dot, &l)| if l > 0.0 { dot as f32 } else { 0.0 }).collect();
+        let each = self.gain[first..].iter().zip(&self.inverse[first..]).take(columns.sums.len());
+        let scales = each.map(|(gain, inverse)| gain * inverse).collect();
+        Projection { means, projected, scales }
+    }
+
+    /// Converts `γ` into gradients of weights and gain, in place.
     pub(super) fn backward(&self, weight: &mut [f32], gain: &mut [f32]) {
         let outputs = self.outputs();
         let len = self.patch * outputs;
         for (group, weight) in weight.chunks_exact_mut(len).enumerate() {
             let unit = &self.unit[group * len..(group + 1) * len];
-            let (mut sums, mut dots) = (vec![0.0; outputs], vec![0.0; outputs]);
-            sums_and_dots(weight, unit, &mut sums, &mut dots);
-            let projection = self.projection(group * outputs, &sums, dots);
+            let mut columns = Columns::new(outputs);
+            self.measure(&mut columns, group * len, weight);
+            let Projection { means, projected, scales } =
+                self.projection(group * outputs, &columns);
             if self.trainable_gain {
-                self.write_gain_gradient(&projection, &mut gain[group * outputs..]);
+                let each = gain[group * outputs..].iter_mut().zip(&columns.dots);
+                each.for_each(|(gain, dot)| *gain = *dot as f32 * self.factor);
             }
-            self.backward_rows(&projection, group * len, weight);
+            project(weight, unit, &means, &projected, &scales);
         }
     }
 }
@@ -218,22 +224,31 @@ vectorised! {
 }
 
 vectorised! {
-    /// Per column: the sum, and the product with `unit`. In f32 for 64 rows at a time.
-    fn sums_and_dots(matrix: &[f32], unit: &[f32], sums: &mut [f64], dots: &mut [f64]) {
+    /// See [`Columns`]. In f32 for 64 rows at a time.
+    fn add_columns(
+        matrix: &[f32],
+        unit: &[f32],
+        sums: &mut [f64],
+        dots: &mut [f64],
+        squares: &mut [f64],
+    ) {
         let n = sums.len();
-        let mut block = vec![0.0f32; 2 * n];
+        let mut block = vec![0.0f32; 3 * n];
         for (matrix, unit) in matrix.chunks(64 * n).zip(unit.chunks(64 * n)) {
             block.fill(0.0);
-            let (block_sums, block_dots) = block.split_at_mut(n);
+            let (block_sums, rest) = block.split_at_mut(n);
+            let (block_dots, block_squares) = rest.split_at_mut(n);
             for (row, unit) in matrix.chunks_exact(n).zip(unit.chunks_exact(n)) {
                 for o in 0..n {
                     block_sums[o] += row[o];
                     block_dots[o] += row[o] * unit[o];
+                    block_squares[o] += row[o] * row[o];
                 }
             }
             for o in 0..n {
                 sums[o] += f64::from(block_sums[o]);
                 dots[o] += f64::from(block_dots[o]);
+                squares[o] += f64::from(block_squares[o]);
             }
         }
     }

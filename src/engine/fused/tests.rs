@@ -359,21 +359,56 @@ fn an_outlier_with_cancelling_terms_changes_the_sum_by_at_most_the_bound() {
 #[test]
 fn a_constant_image_changes_the_sum_by_its_clipped_norm() {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
-    let standardised = Some(Standardisation { gain: false, guard: Guard::Add(1e-4) });
+    for (size, gain, method) in [
+        (3, false, "ghost"),
+        (3, true, "ghost"),
+        (9, false, "instantiated"),
+        (9, true, "instantiated"),
+    ] {
+        let standardised = Some(Standardisation { gain, guard: Guard::Add(1e-4) });
+        let layers = [
+            LayerSpec::Conv2d(Conv2dSpec { bias: false, standardised, ..conv(20, 16, 3) }),
+            LayerSpec::GlobalAvgPool,
+            linear(16, 2),
+        ];
+        let network = network(&[20, size, size], &layers, 3);
+        assert_eq!(FusedExecutor::default().norm_methods(&network)[0], method);
+        let len = 20 * size * size;
+        let others: Vec<f32> = (0..12 * len).map(|_| unit(&mut rng)).collect();
+        for huge in [1e3f32, 1e4, 1e5, 1e6, 1e7, 1e8] {
+            let (change, norm) = change_by_adding(&network, &others, &vec![huge; len], 0.1);
+            let contribution = norm.min(0.1);
+            assert!(
+                (change - contribution).abs() < 1e-3 * 0.1,
+                "{method}, {gain}, {huge:e}: {change} for {contribution}"
+            );
+        }
+    }
+}
+
+/// Norms from the columns of a gradient of standardised weights, where their squares leave the range
+/// of f32.
+#[test]
+fn norms_of_standardised_weights_are_right_at_the_limits_of_f32() {
+    let standardised = Some(Standardisation { gain: true, guard: Guard::Add(1e-4) });
     let layers = [
-        LayerSpec::Conv2d(Conv2dSpec { bias: false, standardised, ..conv(20, 16, 3) }),
+        LayerSpec::Conv2d(Conv2dSpec { bias: false, standardised, ..conv(4, 3, 3) }),
         LayerSpec::GlobalAvgPool,
-        linear(16, 2),
     ];
-    let network = network(&[20, 3, 3], &layers, 3);
-    let others: Vec<f32> = (0..12 * 180).map(|_| unit(&mut rng)).collect();
-    for huge in [1e3f32, 1e4, 1e5, 1e6, 1e7, 1e8] {
-        let (change, norm) = change_by_adding(&network, &others, &vec![huge; 180], 0.1);
-        let contribution = norm.min(0.1);
-        assert!(
-            (change - contribution).abs() < 1e-3 * 0.1,
-            "{huge:e}: {change} for {contribution}"
-        );
+    let network = network(&[4, 12, 12], &layers, 3);
+    assert_eq!(FusedExecutor::default().norm_methods(&network)[0], "instantiated");
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    for scale in [1e-30f32, 1e-24, 1e-20, 1e-16, 1.0, 1e16, 1e21, 1e25] {
+        let features: Vec<f32> = (0..576).map(|_| scale * unit(&mut rng)).collect();
+        let one = Batch::new(features, &[4, 12, 12], vec![1]).unwrap();
+        let of = |executor: &dyn Executor| {
+            executor.weighted_sum(&network, &one, &ClipRule::unclipped(), None).unwrap()
+        };
+        let (found, expected) = (of(&FusedExecutor::default()), of(&ReferenceExecutor));
+        let (found_norm, right) = (found.norms[0], expected.norms[0]);
+        assert!((found_norm - right).abs() <= 2e-4 * right, "{scale:e}: {found_norm:e}, {right:e}");
+        let sum = found.sum.l2_norm();
+        assert!((sum - f64::from(right)).abs() <= 2e-4 * f64::from(right), "{scale:e}: {sum:e}");
     }
 }
 
