@@ -48,8 +48,7 @@ fn assert_same(gpu: &Run, cpu: &Run, what: &str) {
 fn every_method_trains_the_same_model_on_gpu_and_cpu() -> Result<()> {
     let data = glyphs_with(600, 200, 9)?;
     let model = models::papernot_cnn(&data).seed(3).build()?;
-    let private =
-        || DpSsgd::new().noise_multiplier(0.7).clip(0.5).batch_size(75).epochs(1).seed(5);
+    let private = || DpSsgd::new().noise_multiplier(0.7).clip(0.5).batch_size(75).epochs(1).seed(5);
     let synflow = || Synflow::keep(0.5);
     let methods = [
         ("DP-SGD", private()),
