@@ -7,8 +7,8 @@ use super::Case;
 use super::times::{Spent, Times};
 use super::variants::METHOD_VARIANTS;
 
-/// Peak memory of steps above data and parameters, in MiB; `None` on a GPU and where the system does
-/// not report it.
+/// Peak memory of steps above data and parameters, in MiB; `None` on a GPU and where the system
+/// does not report it.
 #[derive(Clone, Copy, Debug)]
 pub struct Peaks {
     pub private: Option<f64>,

@@ -11,8 +11,8 @@ use super::{Case, data};
 /// All buffers exist after the first step; a leak would show in the next ones.
 const STEPS: usize = 4;
 
-/// Peak memory of steps on the CPU above that before the first, in MiB; `None` where the system does
-/// not report it.
+/// Peak memory of steps on the CPU above that before the first, in MiB; `None` where the system
+/// does not report it.
 pub fn measure(case: &Case<'_>, private: bool) -> Result<Option<f64>> {
     let (model, pool) = (case.entry.model()?, data::pool(case.entry, case.batch)?);
     let rule = private.then(|| ClipRule::flat(CLIP));

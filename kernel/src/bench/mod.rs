@@ -2,8 +2,9 @@
 //! Jupyter kernel.
 //!
 //! Measurements run in processes of their own (this program, started again; see [`child`]), so that
-//! memory is that of one model and mode and the thread pools have the requested size. The steps that
-//! are compared take turns in one process, so that other load on the machine affects all of them.
+//! memory is that of one model and mode and the thread pools have the requested size. The steps
+//! that are compared take turns in one process, so that other load on the machine affects all of
+//! them.
 
 mod check;
 mod child;

@@ -11,8 +11,8 @@ use super::profile::{Phase, Times};
 use crate::engine::batch::Chunk;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
-/// A node and an example whose norm from ghosts or transformed parameters is unreliable, so that its
-/// gradient is formed.
+/// A node and an example whose norm from ghosts or transformed parameters is unreliable, so that
+/// its gradient is formed.
 type Recomputed = (usize, usize);
 
 /// Buffers of one worker.

@@ -115,11 +115,11 @@ impl Standardise {
     }
 
     /// Squared norm of one example's gradient from the squared norms of the columns of `γ`, without
-    /// forming `γ`, for a convolution of one group. The column sums of `γ` follow from `patch_sums`,
-    /// and its products with `ŵ` from the convolution's output `y`, which must have no bias and no
-    /// activation. `bounds` are the squared norms of the columns if no terms cancelled. `None` if
-    /// the result could be mostly rounding error, and if a gain is nearly zero: the products follow
-    /// from the output divided by the gain.
+    /// forming `γ`, for a convolution of one group. The column sums of `γ` follow from
+    /// `patch_sums`, and its products with `ŵ` from the convolution's output `y`, which must have
+    /// no bias and no activation. `bounds` are the squared norms of the columns if no terms
+    /// cancelled. `None` if the result could be mostly rounding error, and if a gain is nearly
+    /// zero: the products follow from the output divided by the gain.
     pub(super) fn ghost_squared_norm(
         &self,
         patch_sums: &[f32],

@@ -386,8 +386,8 @@ fn a_constant_image_changes_the_sum_by_its_clipped_norm() {
     }
 }
 
-/// Norms from the columns of a gradient of standardised weights, where their squares leave the range
-/// of f32.
+/// Norms from the columns of a gradient of standardised weights, where their squares leave the
+/// range of f32.
 #[test]
 fn norms_of_standardised_weights_are_right_at_the_limits_of_f32() {
     let standardised = Some(Standardisation { gain: true, guard: Guard::Add(1e-4) });
