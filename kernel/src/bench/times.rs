@@ -162,3 +162,40 @@ fn cpu_time() -> Option<f64> {
     #[cfg(not(unix))]
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::step::ExecutorChoice;
+    use super::super::variants::VariantArgs;
+    use super::super::zoo;
+    use super::*;
+
+    #[test]
+    fn all_steps_are_measured_equally_often_after_the_warm_up() {
+        let variants = VariantArgs {
+            masked: Some(0.5),
+            method: Some("backprop-clipping".into()),
+            ..VariantArgs::default()
+        };
+        let case = Case {
+            entry: zoo::find("papernot_cnn").unwrap(),
+            place: DeviceSpec::Cpu,
+            batch: 4,
+            threads: 1,
+            steps: 3,
+            warmup: 2,
+            executor: ExecutorChoice::Auto,
+            variants: &variants,
+        };
+        let Times { private, nonprivate, variants, .. } = measure(&case).unwrap();
+        assert_eq!((&*private.name, &*nonprivate.name), ("private", "nonprivate"));
+        let names: Vec<String> = variants.iter().map(|spent| spent.name.clone()).collect();
+        assert_eq!(names, case.variants.names());
+        for spent in variants.iter().chain([&private, &nonprivate]) {
+            assert_eq!(spent.seconds.len(), 3, "{}", spent.name);
+            assert!(spent.loss.is_finite(), "{}", spent.name);
+        }
+        // They start from the same parameters, and only one of them adds noise.
+        assert_ne!(private.loss, nonprivate.loss);
+    }
+}

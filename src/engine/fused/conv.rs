@@ -425,7 +425,7 @@ impl Op for Conv {
         out: &mut [f32],
         scratch: &mut Scratch,
     ) -> f64 {
-        self.instance_gradient_tiled(ctx, weights, out, scratch)
+        self.weighted_instance(ctx, weights, out, scratch)
     }
 
     fn transformed_instance(

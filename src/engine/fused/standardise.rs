@@ -7,6 +7,9 @@
 //! with respect to the gain is `γ·ŵ`. A standardisation without the fan-in is one with a constant
 //! factor in the gain (`Guard::scaled`).
 
+#[cfg(test)]
+mod tests;
+
 use super::outer;
 use crate::nn::Guard;
 use crate::nn::kernels::vectorised;

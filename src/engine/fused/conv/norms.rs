@@ -51,7 +51,7 @@ impl Conv {
     }
 
     /// Computes one example's gradient and its weighted squared norm.
-    pub(super) fn instance_gradient_tiled(
+    pub(super) fn weighted_instance(
         &self,
         ctx: Context,
         weights: Option<&[f32]>,
