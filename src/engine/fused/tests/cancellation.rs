@@ -1,5 +1,5 @@
-//! Norms of gradients whose terms cancel, so that little but rounding error is left, or whose squares
-//! leave the range of f32.
+//! Norms of gradients whose terms cancel, so that little but rounding error is left, or whose
+//! squares leave the range of f32.
 
 use super::*;
 
