@@ -87,16 +87,16 @@ EOF
     if grep "^not trained" "$work/stderr" >&2; then die "a method was not trained"; fi
     grep -q "rehearsal: no result" "$work/stdout" || die "an output without its mark"
 }
-# Launches of one step: those of six steps less those of one, in one process each.
+# Launches of one step: those of four steps less those of one, in one process each.
 launches() {
     local few many
-    for steps in 1 6; do
+    for steps in 1 4; do
         : >"$work/launches"
         STAND_IN_LOG="$work/launches" "$EPSILAB_PROGRAM" bench --device cuda --models "$model" \
             --batch 64 --warmup 0 --steps "$steps" --measure "$1" --json >/dev/null
         few="${many:-0}" many="$(grep -c '^cuLaunchKernel' "$work/launches")"
     done
-    echo $(((many - few) / 5))
+    echo $(((many - few) / 3))
 }
 
 table="$out/rehearsal.md"

@@ -5,10 +5,10 @@
 #
 #   run.sh [DIR] [first|all]     results go to DIR (default: ./gpu-results)
 #
-# `first` does the most important part, meant for ten minutes: the test of the device, and
-# private and non-private steps of papernot_cnn and wide_resnet, compared with the CPU and timed
-# beside PyTorch. `all` (the default) does the rest as well. What DIR has already
-# is not done again, so an interrupted run continues.
+# `first` does the most important part: the test of the device, and private and non-private steps of
+# papernot_cnn and wide_resnet, compared with the CPU and timed beside PyTorch. `all` (the default)
+# does the rest as well. Kernels are tuned at first, which takes minutes per model and is kept. What
+# DIR has already is not done again, so an interrupted run continues.
 #
 # Needs the driver, NVRTC and the CUDA headers (of a toolkit, or of the packages nvidia-cuda-nvrtc,
 # nvidia-cuda-runtime, nvidia-cuda-crt and nvidia-cuda-cccl) and glibc 2.35. Uses PyTorch with
@@ -205,22 +205,22 @@ other() { # LIBRARY MODEL:BATCH SECONDS, with the CUDA libraries that the librar
         --model "${2%:*}" --batch "${2#*:}" --seconds $(($3 - 20))
 }
 
-check papernot_cnn 120
-steps papernot_cnn:4096 150
+check papernot_cnn 600
+steps papernot_cnn:4096 600
 other torch papernot_cnn:4096 75
-check wide_resnet_16_4 150
-steps wide_resnet_16_4:4096 240
+check wide_resnet_16_4 600
+steps wide_resnet_16_4:4096 600
 other torch wide_resnet_16_4:4096 75
 
 grep -qE '"mnist":"' "$parts/doctor.json" && data=mnist
 if [ "$what" = all ]; then
-    for model in simple_vgg bilstm mlp resnet18; do check "$model" 240; done
-    for case in simple_vgg:4096 resnet18:256; do steps "$case" 300; done
+    for model in simple_vgg bilstm mlp resnet18; do check "$model" 600; done
+    for case in simple_vgg:4096 resnet18:256; do steps "$case" 600; done
     for case in simple_vgg:4096 resnet18:256; do other torch "$case" 75; done
     for case in "${cases[@]}"; do other jax "$case" 120; done
     for device in cuda cpu; do
         # A home of its own for each: a stored run would not be trained again.
-        EPSILAB_HOME="$work/home-$device" part "train-$device" 300 "$epsilab" grid \
+        EPSILAB_HOME="$work/home-$device" part "train-$device" 600 "$epsilab" grid \
             --device "$device" --data "$data" --method dp-sgd,dp-ssgd,non-private \
             --pre-prune 0.5 --drop 0.5 --epsilon 3 --seeds 1 --epochs 2 --batch 1024 --json
     done

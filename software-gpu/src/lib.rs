@@ -3,6 +3,7 @@
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
 
+use epsilab::burn::backend::Wgpu;
 use epsilab::burn::prelude::*;
 use epsilab::burn::tensor::DeviceKind;
 
@@ -40,13 +41,24 @@ pub fn bits<const D: usize>(tensor: Tensor<D>) -> Vec<u32> {
 
 /// A vector on a device.
 pub fn vector(values: &[f32], device: &Device) -> Tensor<1> {
-    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
+    padded(Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device))
 }
 
 /// A matrix of `columns` columns on a device.
 pub fn matrix(values: &[f32], columns: usize, device: &Device) -> Tensor<2> {
     let shape = [values.len() / columns, columns];
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+    padded(Tensor::from_data(TensorData::new(values.to_vec(), shape), device))
+}
+
+/// On a GPU, the same tensor in a buffer that is too long, with ones beyond its end. CUDA pads
+/// buffers and a software GPU does not, but kernels have to compute the same on both.
+fn padded<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    const PADDING: usize = 27;
+    let Ok(mut on_gpu) = tensor.clone().try_into_primitive::<Wgpu>() else { return tensor };
+    let all = values(tensor).into_iter().chain([1.0; PADDING]);
+    let bytes: Vec<u8> = all.flat_map(f32::to_ne_bytes).collect();
+    on_gpu.handle = on_gpu.client.create_from_slice(&bytes);
+    Tensor::from_primitive::<Wgpu>(on_gpu)
 }
 
 /// A deterministic random number generator for tests (SplitMix64).

@@ -235,6 +235,7 @@ mod tests {
     use super::super::variants::VariantArgs;
     use super::super::zoo;
     use super::*;
+    use epsilab::nn::Model;
 
     static NO_VARIANTS: VariantArgs =
         VariantArgs { masked: None, clip_rule: Vec::new(), method: None, train_only: None };
@@ -255,6 +256,31 @@ mod tests {
         }
         // The two computations differ.
         assert!(all.iter().any(|one| one.difference > 0.0));
+    }
+
+    /// The difference that rounding the pixels to the ten bits of a TF32 product makes to a sum.
+    fn rounding_of_factors(model: &Model) -> f64 {
+        let exact = data::pool(case().entry, EXAMPLES).unwrap().swap_remove(0);
+        let rounded = (0..exact.len()).flat_map(|example| exact.features(example));
+        let rounded = rounded.map(|x| f32::from_bits((x.to_bits() + 0x1000) & !0x1fff)).collect();
+        let rounded = Batch::new(rounded, exact.shape(), exact.labels().to_vec()).unwrap();
+        let sum = |batch: &Batch| {
+            let executor = ExecutorChoice::Auto.per_example();
+            let network = model.network();
+            executor.weighted_sum(network, batch, &ClipRule::unclipped(), None).unwrap().sum
+        };
+        apart(&sum(&rounded), &sum(&exact), None)
+    }
+
+    #[test]
+    fn gpus_may_round_the_factors_of_products() {
+        let entry = case().entry;
+        let allowed = rounding(DeviceSpec::Cuda(0));
+        let smooth = rounding_of_factors(&entry.smooth_model().unwrap());
+        assert!(smooth < allowed / 2.0, "{smooth}");
+        // Which pixel is the maximum is a matter of rounding.
+        let with_maxima = rounding_of_factors(&entry.model().unwrap());
+        assert!(with_maxima > allowed, "{with_maxima}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The models to measure. The first four are those of the benchmarks of other libraries.
 
 use epsilab::data::{self, Dataset};
-use epsilab::nn::{Activation, Model, models};
+use epsilab::nn::{Activation, AvgPool2dSpec, LayerSpec, MaxPool2dSpec, Model, models};
 use epsilab::{Error, Result};
 
 use crate::options::choose_from;
@@ -177,18 +177,46 @@ impl Entry {
         self.with(self.activation)
     }
 
-    /// Builds the model with smooth activations, to compare gradients: rounding decides the sign of
-    /// a ReLU input near 0, which changes the gradient of an example by up to 1/100.
+    /// Builds the model with a smooth activation and average pooling, to compare gradients.
+    ///
+    /// Rounding decides the sign of a ReLU input near 0 and which of two almost equal values is the
+    /// maximum of a window, and either changes gradients by far more than rounding: by up to 1/100
+    /// and 1/20.
     pub fn smooth_model(&self) -> Result<Model> {
-        self.with(Activation::Tanh)
+        let model = self.with(Activation::Tanh)?;
+        let layers = averaging(model.network().specs());
+        models::sequential(&self.example()?, layers).seed(model.seed()).build()
     }
 
     fn with(&self, activation: Activation) -> Result<Model> {
-        // A model only needs the shape and the classes of its data.
-        let size = self.shape.iter().product();
-        let one = data::from_vecs(vec![0.0; size], self.shape, vec![0], self.classes as usize)?;
-        (self.build)(&one, activation, 1)
+        (self.build)(&self.example()?, activation, 1)
     }
+
+    /// A data set of one example: a model only needs the shape and the classes of its data.
+    fn example(&self) -> Result<Dataset> {
+        let size = self.shape.iter().product();
+        data::from_vecs(vec![0.0; size], self.shape, vec![0], self.classes as usize)
+    }
+}
+
+/// These layers with average pooling instead of max pooling.
+fn averaging(layers: &[LayerSpec]) -> Vec<LayerSpec> {
+    let layers = layers.iter().cloned().map(|layer| match layer {
+        LayerSpec::MaxPool2d(MaxPool2dSpec { kernel, stride }) => {
+            AvgPool2dSpec { kernel, stride }.into()
+        }
+        LayerSpec::Group(mut group) => {
+            group.layers = averaging(&group.layers);
+            group.into()
+        }
+        LayerSpec::Residual(mut block) => {
+            block.body = averaging(&block.body);
+            block.shortcut = averaging(&block.shortcut);
+            block.into()
+        }
+        other => other,
+    });
+    layers.collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use super::user_cache;
+
 /// One header of each component. The third is in `cccl` in newer versions.
 const REQUIRED: [&str; 4] = ["cuda_fp16.h", "crt/mma.h", "cuda/barrier", "nv/target"];
 
@@ -66,9 +68,7 @@ fn is_complete(folders: &[impl AsRef<Path>]) -> bool {
 fn join(parts: &[&Path]) -> io::Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = cache.or_else(home).unwrap_or_else(std::env::temp_dir).join("epsilab");
+    let cache = user_cache();
     let root = cache.join(format!("cuda-headers-{:016x}", hasher.finish()));
     let joined = root.join("include");
     if is_complete(&[&joined]) {

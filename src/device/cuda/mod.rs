@@ -3,8 +3,12 @@
 mod alias;
 mod driver;
 mod headers;
+#[cfg(feature = "autotune")]
+mod kernel_cache;
 mod library;
 mod nvrtc;
+
+use std::path::{Path, PathBuf};
 
 use super::installation::CudaInstallation;
 
@@ -14,6 +18,8 @@ pub(super) fn detect() -> CudaInstallation {
     let Some(driver) = driver::query() else { return found };
     found.driver = Some(driver.version);
     found.gpus = driver.gpus;
+    #[cfg(feature = "autotune")]
+    kernel_cache::keep(&found.gpus);
     let Some(nvrtc) = nvrtc::find(driver.version) else { return found };
     found.nvrtc = Some(nvrtc.version);
     found.nvrtc_path = Some(nvrtc.path.clone());
@@ -23,4 +29,11 @@ pub(super) fn detect() -> CudaInstallation {
         found.compile_error = nvrtc.compile_test(headers, arch).err();
     }
     found
+}
+
+/// The lab's folder in the user's cache.
+fn user_cache() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    cache.or_else(home).unwrap_or_else(std::env::temp_dir).join("epsilab")
 }

@@ -23,7 +23,7 @@ fn draw_masks(
     scale: f32,
 ) {
     let row = ABSOLUTE_POS / blocks;
-    if row < rows.len() / 2 {
+    if row < out.len() / width {
         let block = ABSOLUTE_POS % blocks;
         let mut state = chacha::initial_state(seed, u32::cast_from(block));
         // The parts of the key that hold the example and the copy.

@@ -49,7 +49,9 @@ fn cube_shape() -> CubeDim {
     CubeDim::new_1d(CUBE_UNITS as u32)
 }
 
-/// An uninitialised tensor on the device of `like`.
+/// An uninitialised tensor on the device of `like`. Its buffer has exactly as many elements as the
+/// tensor. Those of other tensors may have more, because CUDA pads rows, so a kernel must not take
+/// the length of an input for a number of elements.
 fn alloc(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     let (client, device) = (like.client.clone(), like.device.clone());
     empty_device_contiguous_dtype(client, device, shape.into(), dtype)

@@ -42,12 +42,15 @@ fn has_prefix(key: u32, threshold: u32, #[comptime] digits: u32) -> bool {
 /// `threshold[0]` is the smallest kept key, `threshold[1]` the smallest kept index of that key, and
 /// `threshold[2]` the number of candidates still to be dropped among those that agree. If it is 0,
 /// the remaining digits are 0 and nothing is counted.
+///
+/// `n` is the number of coordinates: the buffer may be longer.
 #[cube(launch)]
 fn count_digits(
     values: &[u32],
     candidates: &[u32],
     threshold: &[u32],
     counts: &[Atomic<u32>],
+    n: usize,
     #[comptime] digit: u32,
 ) {
     let unit = UNIT_POS as usize;
@@ -55,8 +58,7 @@ fn count_digits(
     histogram[unit].store(0u32);
     sync_cube();
     let start = CUBE_POS * VALUES_PER_CUBE;
-    let stop =
-        select(start + VALUES_PER_CUBE < values.len(), start + VALUES_PER_CUBE, values.len());
+    let stop = select(start + VALUES_PER_CUBE < n, start + VALUES_PER_CUBE, n);
     let end = select(threshold[2] == 0, 0, stop);
     let mut at = start + unit;
     while at < end {
@@ -165,6 +167,7 @@ pub(super) fn keep_largest(values: CubeTensor, candidates: CubeTensor, drop: usi
             candidates.clone().into_buffer_arg(),
             threshold.clone().into_buffer_arg(),
             counts.clone().into_buffer_arg(),
+            n,
             digit,
         );
         let (threshold, counts) =
