@@ -188,7 +188,8 @@ impl Entry {
         models::sequential(&self.example()?, layers).seed(model.seed()).build()
     }
 
-    fn with(&self, activation: Activation) -> Result<Model> {
+    /// Builds the model with this activation.
+    pub fn with(&self, activation: Activation) -> Result<Model> {
         (self.build)(&self.example()?, activation, 1)
     }
 
