@@ -95,7 +95,7 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     assert_eq!(last.description, "linear, 300 to 3");
     assert!(layers.iter().all(|layer| !layer.description.is_empty()), "{layers:?}");
     // The first layer needs no input gradient. Minimal filtering takes 16 products in place of 36.
-    assert_eq!(layers[0].work.multiplications, 2 * 16 * 9 * 16 * 256);
+    assert_eq!(layers[0].work.multiplications, (16 + 36) * 4 * 16 * 256);
     assert_eq!(layers[1].work.multiplications, (16 + 16 + 36) * 4 * 256 * 256);
     assert_eq!(last.work.multiplications, 3 * 900);
     assert_eq!((last.work.values, last.work.parameters), (3 * 300 + 3 * 3, 900));

@@ -34,8 +34,10 @@ const GRADIENT_ROWS: usize = 12;
 const MOST_ROWS_APART: usize = 128;
 
 /// Cost of the transforms of a tile, per channel of input and output, in multiplications
-/// (measured).
-const TRANSFORM_COST: usize = 320;
+/// (measured, with vectors of 16 values and of 8).
+fn transform_cost() -> usize {
+    if lanes() > 8 { 200 } else { 300 }
+}
 
 /// Tiles from which on weight gradients are faster than products with patches (measured).
 const TILES_OF_GRADIENT: usize = 16;
@@ -57,7 +59,7 @@ impl Winograd {
         let plan = Self::possible(im2col, out)?;
         // Per tile: 4 outputs of 9 products each.
         let (direct, own) = (36 * plan.input * out, POINTS * plan.input * out);
-        (own + TRANSFORM_COST * (plan.input + out) < direct).then_some(plan)
+        (own + transform_cost() * (plan.input + out) < direct).then_some(plan)
     }
 
     /// The convolution, whether faster or not.
