@@ -87,10 +87,11 @@ pub fn architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>, bool) {
     (list.specs, shape, tokens)
 }
 
-/// Networks of 3x3 convolutions with so many channels that the fused executor computes them by
-/// minimal filtering, on images of any size; and the input shape.
+/// Networks of convolutions whose outputs fill vectors, which the fused executor computes without
+/// patches: by minimal filtering (3x3, stride 1, many channels), or with the pixels where they are;
+/// on images of any size. And the input shape.
 pub fn wide_architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>) {
-    let shape = vec![[3, 48][draw.below(2)], 3 + draw.below(7), 3 + draw.below(7)];
+    let shape = vec![[1, 3, 48][draw.below(3)], 3 + draw.below(9), 3 + draw.below(9)];
     let mut list = LayerList { specs: Vec::new(), shape: shape.clone() };
     for _ in 0..1 + draw.below(3) {
         if draw.one_in(3) && list.shape[0] >= 48 {
@@ -98,7 +99,10 @@ pub fn wide_architecture(draw: &mut Draw) -> (Vec<LayerSpec>, Vec<usize>) {
             list.push(block);
             continue;
         }
-        let mut spec = Conv2dSpec::new(list.shape[0], [48, 64][draw.below(2)], 3);
+        let mut spec = Conv2dSpec::new(list.shape[0], [16, 48, 64][draw.below(3)], 3);
+        if draw.one_in(2) {
+            (spec.kernel, spec.stride) = (draw.pair(2, 4), draw.pair(1, 2));
+        }
         (spec.padding, spec.bias) = (draw.pair(0, 3), draw.one_in(2));
         spec.standardised = draw.one_in(3).then(Standardisation::scaled);
         list.push(LayerSpec::Conv2d(spec));

@@ -1,5 +1,5 @@
-//! Convolution layers: im2col patches, then one matrix product per block of images; or minimal
-//! filtering, where it is faster.
+//! Convolution layers: im2col patches, then one matrix product per block of images; or, where it is
+//! faster, minimal filtering, or products with the pixels where they are.
 
 #[cfg(test)]
 mod cost_tests;
@@ -7,6 +7,7 @@ mod norms;
 
 use super::activation::Activation;
 use super::clip::GradientClip;
+use super::direct::Direct;
 use super::im2col::Im2col;
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
@@ -44,6 +45,10 @@ pub(super) struct Conv {
     transposed: Vec<f32>,
     /// Minimal filtering in place of patches.
     filtering: Option<Filtering>,
+    /// Forward pass and weight gradient without patches.
+    direct: Option<Direct>,
+    /// The input gradient without patches.
+    direct_gradient: Option<Direct>,
     standardise: Option<Standardise>,
     pixel_gram: Option<PixelGram>,
 }
@@ -72,15 +77,17 @@ pub(super) struct ConvSpec {
 
 impl Conv {
     pub(super) fn new(spec: &ConvSpec, standardise: Option<Standardise>) -> Self {
-        Self::choosing(spec, standardise, Winograd::of)
+        Self::choosing(spec, standardise, Winograd::of, Direct::of)
     }
 
-    /// The convolution with minimal filtering where `choose` returns it for both the forward pass
-    /// and the input gradient, from the geometry and the number of output channels.
+    /// The convolution with minimal filtering where `filtering` returns it for both the forward
+    /// pass and the input gradient, from the geometry and the number of output channels; or else
+    /// with products with the pixels where `direct` returns that.
     fn choosing(
         spec: &ConvSpec,
         standardise: Option<Standardise>,
-        choose: impl Fn(&Im2col, usize) -> Option<Winograd>,
+        filtering: impl Fn(&Im2col, usize) -> Option<Winograd>,
+        direct: impl Fn(&Im2col, usize) -> Option<Direct>,
     ) -> Self {
         let [channels, height, width] = spec.input;
         let group_channels = channels / spec.groups;
@@ -131,13 +138,17 @@ impl Conv {
         let pixel_gram = PixelGram::of(&geometry, spec.groups);
         let filtering = input_gradient.and_then(|of_gradient| {
             Some(Filtering {
-                forward: choose(&geometry, spec.out)?,
+                forward: filtering(&geometry, spec.out)?,
                 filter: Vec::new(),
-                gradient: choose(&of_gradient, channels)?,
+                gradient: filtering(&of_gradient, channels)?,
                 rotated: Vec::new(),
             })
         });
-        let flipped = if filtering.is_some() || !stride_one { 0 } else { len };
+        let is_filtered = filtering.is_some();
+        let direct = |geometry, out| if is_filtered { None } else { direct(geometry, out) };
+        let direct_gradient = input_gradient.as_ref().and_then(|of| direct(of, channels));
+        let direct = direct(&geometry, spec.out);
+        let flipped = if is_filtered || !stride_one { 0 } else { len };
         Self {
             im2col,
             pixel_gram,
@@ -152,6 +163,8 @@ impl Conv {
             flipped: vec![0.0; flipped],
             transposed: vec![0.0; if stride_one || spec.groups > 1 { 0 } else { len }],
             filtering,
+            direct,
+            direct_gradient,
             standardise,
         }
     }
@@ -224,6 +237,29 @@ impl Conv {
         forward.pays_for_weights_of(images).then_some(forward)
     }
 
+    /// Whether [`weight_gradient`](Self::weight_gradient) computes the weight gradient of this many
+    /// images.
+    fn gradient_without_patches(&self, images: usize) -> bool {
+        self.direct.is_some() || self.filtered_gradient(images).is_some()
+    }
+
+    /// The weight gradient for these gradients `g` of the output, summed over images, without
+    /// patches.
+    fn weight_gradient(
+        &self,
+        ctx: Context,
+        g: &[f32],
+        out: &mut [f32],
+        store: Store,
+        scratch: &mut Vec<f32>,
+    ) {
+        if let Some(direct) = &self.direct {
+            direct.weight_gradient(ctx.x, g, out, store, scratch);
+        } else if let Some(forward) = self.filtered_gradient(ctx.rows.total()) {
+            forward.weight_gradient(ctx.x, g, out, store, scratch);
+        }
+    }
+
     /// Number of weights of one group.
     fn group_len(&self) -> usize {
         self.weight_len / self.im2col.len()
@@ -248,7 +284,11 @@ impl Op for Conv {
         let Im2col { kernel: [rows, columns], stride, channels, output, .. } = self.im2col[0];
         let stride = if stride == [1, 1] { String::new() } else { format!("/{}", stride[0]) };
         let [height, width] = output;
-        let algorithm = if self.filtering.is_some() { ", minimal filtering" } else { "" };
+        let algorithm = match (&self.filtering, &self.direct) {
+            (Some(_), _) => ", minimal filtering",
+            (None, Some(_)) => ", without patches",
+            (None, None) => "",
+        };
         let size = format!("{channels} to {}, {height}x{width}", self.out);
         format!("conv {rows}x{columns}{stride}, {size}{algorithm}")
     }
@@ -295,6 +335,10 @@ impl Op for Conv {
 
     fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], scratch: &mut Scratch) {
         debug_assert_eq!(x.len(), rows.total() * self.image_len());
+        if let Some(direct) = &self.direct {
+            direct.convolve(x, &self.weight, y, Store::Replace, &mut scratch.patches);
+            return self.activation.apply(y, self.bias.as_deref());
+        }
         let images = match &self.filtering {
             Some(filtering) => filtering.forward.images_per_block(),
             None => self.images_per_block(),
@@ -346,6 +390,9 @@ impl Op for Conv {
         let Some((gx, store)) = gx else { return };
         if let Some(Filtering { gradient, rotated, .. }) = &self.filtering {
             return gradient.convolve(g, rotated, gx, store, &mut scratch.patches);
+        }
+        if let Some(direct) = &self.direct_gradient {
+            return direct.convolve(g, &self.flipped, gx, store, &mut scratch.patches);
         }
         if let Some(im2col) = &self.input_gradient {
             let images = MIN_BLOCK_ROWS.div_ceil(im2col.positions());
@@ -448,10 +495,11 @@ impl Op for Conv {
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        if let Some(forward) = self.filtered_gradient(ctx.rows.total()) {
-            let g = outer::weighted(ctx.g, factors, &mut scratch.third);
+        if self.gradient_without_patches(ctx.rows.total()) {
+            let Scratch { patches, third, .. } = scratch;
+            let g = outer::weighted(ctx.g, factors, third);
             let sum = &mut sum[..self.weight_len];
-            return forward.weight_gradient(ctx.x, g, sum, Store::Add, &mut scratch.patches);
+            return self.weight_gradient(ctx, g, sum, Store::Add, patches);
         }
         let outputs = self.out / self.im2col.len();
         let copies = ctx.rows.copies;

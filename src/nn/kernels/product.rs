@@ -102,6 +102,9 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
 /// of `to`. Blocks of rows use whole cache lines on both sides.
 #[inline(always)]
 pub(crate) fn transpose(from: &[f32], rows: usize, to: &mut [f32], store: impl Fn(&mut f32, f32)) {
+    if rows == 1 {
+        return to.iter_mut().zip(from).for_each(|(to, from)| store(to, *from));
+    }
     let columns = from.len() / rows;
     for block in (0..rows).step_by(16) {
         let end = rows.min(block + 16);

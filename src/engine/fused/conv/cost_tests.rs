@@ -1,4 +1,4 @@
-//! The choice between minimal filtering and patches against measured times.
+//! The choice between the algorithms of convolutions against measured times.
 
 use std::time::Instant;
 
@@ -13,14 +13,19 @@ const TOLERANCE: f64 = 1.15;
 /// Work of one measurement, in multiplications of the usual algorithm.
 const WORK: usize = 60_000_000;
 
-fn spec(channels: usize, out: usize, side: usize) -> ConvSpec {
+fn spec(
+    channels: usize,
+    out: usize,
+    side: usize,
+    [kernel, stride, padding]: [usize; 3],
+) -> ConvSpec {
     ConvSpec {
         input: [channels, side, side],
         out,
-        output: [side; 2],
-        kernel: [3, 3],
-        stride: [1, 1],
-        padding: [1, 1],
+        output: [(side + 2 * padding - kernel) / stride + 1; 2],
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        padding: [padding; 2],
         dilation: [1, 1],
         groups: 1,
         bias: false,
@@ -28,8 +33,9 @@ fn spec(channels: usize, out: usize, side: usize) -> ConvSpec {
     }
 }
 
-/// Seconds of the forward pass, the input gradient and the weight gradient of these images.
-fn seconds(layer: &Conv, images: usize, scratch: &mut Scratch) -> f64 {
+/// Seconds of the forward pass, the weight gradient of each image, as for norms, and with
+/// `input_gradient` that and the weight gradient of all images.
+fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scratch) -> f64 {
     let rows = Rows { examples: images, copies: 1 };
     let x: Vec<f32> = (0..images * layer.image_len()).map(|i| (i % 7) as f32 - 3.0).collect();
     let (mut y, mut gx) = (vec![0.0; images * layer.len()], vec![0.0; x.len()]);
@@ -37,22 +43,53 @@ fn seconds(layer: &Conv, images: usize, scratch: &mut Scratch) -> f64 {
     let mut sum = vec![0.0; layer.weight_len];
     let start = Instant::now();
     layer.forward(rows, &x, &mut y, &mut [], scratch);
-    let ctx = ContextMut { rows, x: &x, y: &y, saved: &mut [], g: &mut g };
-    layer.backward(ctx, Some((&mut gx, Store::Replace)), &mut [], scratch);
-    let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g };
-    layer.weighted_sum(ctx, None, &mut sum, scratch);
+    if input_gradient {
+        let ctx = ContextMut { rows, x: &x, y: &y, saved: &mut [], g: &mut g };
+        layer.backward(ctx, Some((&mut gx, Store::Replace)), &mut [], scratch);
+        let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g };
+        layer.weighted_sum(ctx, None, &mut sum, scratch);
+    } else {
+        let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g };
+        for i in 0..images {
+            layer.instance_gradient(ctx.example(i), None, &mut sum, scratch);
+        }
+    }
     start.elapsed().as_secs_f64()
+}
+
+/// Milliseconds of two algorithms for a layer.
+fn compare(spec: &ConvSpec, layers: &mut [Conv; 2], input_gradient: bool) -> [f64; 2] {
+    let products = spec.output[0] * spec.output[1] * layers[0].weight_len;
+    let images = (WORK / products).clamp(2, 64);
+    let weight: Vec<f32> = (0..layers[0].weight_len).map(|i| (i % 11) as f32 - 5.0).collect();
+    layers.iter_mut().for_each(|layer| layer.load(&[], &weight));
+    let (mut times, mut scratch) = ([Vec::new(), Vec::new()], Scratch::default());
+    for _ in 0..REPEATS {
+        for (times, layer) in times.iter_mut().zip(&*layers) {
+            times.push(1e3 * seconds(layer, images, input_gradient, &mut scratch));
+        }
+    }
+    times.each_mut().map(|times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    })
+}
+
+/// The names of the layers whose choice costs more than the tolerance.
+fn report(wrong: &mut Vec<String>, name: String, [own, other]: [f64; 2], is_own: bool) {
+    let chosen = if is_own { own } else { other };
+    let choice = if is_own { "the former" } else { "the latter" };
+    println!("{name}: {own:.2}, {other:.2}, {choice}");
+    if chosen > TOLERANCE * own.min(other) {
+        wrong.push(name);
+    }
 }
 
 #[test]
 #[ignore = "measures times, so it needs an idle machine; run by .ci/full"]
 fn the_chosen_algorithm_is_not_much_slower_than_the_other() {
-    let median = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    let (mut scratch, mut wrong) = (Scratch::default(), Vec::new());
-    println!("channels, side: minimal filtering ms, patches ms, chosen");
+    let mut wrong = Vec::new();
+    println!("channels, side: minimal filtering ms, otherwise ms, chosen");
     for (channels, out) in [
         (16, 16),
         (16, 64),
@@ -65,35 +102,63 @@ fn the_chosen_algorithm_is_not_much_slower_than_the_other() {
         (512, 512),
     ] {
         for side in [4, 8, 16, 32] {
-            let spec = spec(channels, out, side);
-            let images = (WORK / (side * side * 9 * channels * out)).clamp(2, 64);
-            let weight: Vec<f32> = (0..9 * channels * out).map(|i| (i % 11) as f32 - 5.0).collect();
+            let spec = spec(channels, out, side, [3, 1, 1]);
             let mut layers = [
-                Conv::choosing(&spec, None, Winograd::possible),
-                Conv::choosing(&spec, None, |_, _| None),
+                Conv::choosing(&spec, None, Winograd::possible, |_, _| None),
+                Conv::choosing(&spec, None, |_, _| None, Direct::of),
             ];
-            layers.iter_mut().for_each(|layer| layer.load(&[], &weight));
             if layers[0].filtering.is_none() {
                 // A processor without vector instructions has no choice.
                 return;
             }
-            let mut times = [Vec::new(), Vec::new()];
-            for _ in 0..REPEATS {
-                for (times, layer) in times.iter_mut().zip(&layers) {
-                    times.push(1e3 * seconds(layer, images, &mut scratch));
-                }
-            }
-            let [filtering, patches] = times.each_mut().map(median);
+            let times = compare(&spec, &mut layers, true);
             let filters = Conv::new(&spec, None).filtering.is_some();
-            let chosen = if filters { filtering } else { patches };
-            let name = if filters { "minimal filtering" } else { "patches" };
-            println!("{channels} to {out}, {side}x{side}: {filtering:.2}, {patches:.2}, {name}");
-            if chosen > TOLERANCE * filtering.min(patches) {
-                wrong.push(format!(
-                    "{channels} to {out}, {side}x{side}: {filtering:.2} {patches:.2}"
-                ));
-            }
+            report(&mut wrong, format!("{channels} to {out}, {side}x{side}"), times, filters);
         }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+#[ignore = "measures times, so it needs an idle machine; run by .ci/full"]
+fn the_chosen_algorithm_without_filtering_is_not_much_slower_than_the_other() {
+    let mut wrong = Vec::new();
+    println!("layer: pixels where they are ms, patches ms, chosen");
+    for (channels, out, side, window) in [
+        (1, 16, 28, [8, 2, 3]),
+        (1, 16, 28, [3, 1, 1]),
+        (1, 32, 28, [5, 1, 2]),
+        (3, 16, 32, [3, 1, 1]),
+        (3, 32, 32, [3, 1, 1]),
+        (3, 64, 64, [7, 2, 3]),
+        (3, 64, 64, [3, 2, 1]),
+        (8, 16, 28, [3, 1, 1]),
+        (16, 16, 8, [3, 1, 1]),
+        (16, 16, 32, [3, 1, 1]),
+        (16, 32, 13, [4, 2, 0]),
+        (16, 32, 32, [3, 2, 1]),
+        (32, 64, 14, [5, 1, 2]),
+        (32, 64, 16, [3, 2, 1]),
+        (64, 128, 32, [3, 2, 1]),
+        (64, 128, 32, [1, 2, 0]),
+        (128, 256, 16, [3, 2, 1]),
+        (256, 512, 8, [3, 2, 1]),
+    ] {
+        let spec = spec(channels, out, side, window);
+        let mut layers = [
+            Conv::choosing(&spec, None, |_, _| None, Direct::possible),
+            Conv::choosing(&spec, None, |_, _| None, |_, _| None),
+        ];
+        if layers[0].direct.is_none() {
+            return;
+        }
+        // The input gradient of a first layer is not needed, nor does one with a stride differ.
+        let inner = layers[0].direct_gradient.is_some() && channels > 3;
+        let times = compare(&spec, &mut layers, inner);
+        let is_direct = Conv::choosing(&spec, None, |_, _| None, Direct::of).direct.is_some();
+        let [kernel, stride, _] = window;
+        let name = format!("{kernel}x{kernel}/{stride}, {channels} to {out}, {side}x{side}");
+        report(&mut wrong, name, times, is_direct);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }

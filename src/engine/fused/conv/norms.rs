@@ -105,22 +105,22 @@ impl Conv {
     ) {
         let (outputs, patch) = (self.out / self.im2col.len(), self.patch_len());
         let positions = ctx.rows.copies * self.positions();
-        let filtering = self.filtered_gradient(ctx.rows.copies);
-        if let Some(forward) = filtering {
-            forward.weight_gradient(ctx.x, ctx.g, out, Store::Replace, &mut scratch.patches);
+        let is_formed = self.gradient_without_patches(ctx.rows.total());
+        if is_formed {
+            self.weight_gradient(ctx, ctx.g, out, Store::Replace, &mut scratch.patches);
         }
         let (tile_rows, block_rows) =
             ((TILE_ELEMENTS / outputs).max(1), (BLOCK_ELEMENTS / outputs).max(1));
         for (group, out) in out.chunks_exact_mut(self.group_len()).enumerate() {
             let mut offset = group * self.group_len();
-            let patches = match filtering {
-                Some(_) => &[],
-                None => self.patches(group, ctx.x, &mut scratch.patches),
+            let patches = match is_formed {
+                true => &[],
+                false => self.patches(group, ctx.x, &mut scratch.patches),
             };
             let g = self.group_outputs(group, ctx.g, &mut scratch.second);
             let g = Matrix::new(g, positions, outputs);
             for (tile, out) in out.chunks_mut(tile_rows * outputs).enumerate() {
-                if filtering.is_none() {
+                if !is_formed {
                     let columns = &patches[tile * tile_rows..];
                     let columns = Matrix::strided(columns, positions, out.len() / outputs, patch);
                     product(out, Store::Replace, columns.transposed(), g);

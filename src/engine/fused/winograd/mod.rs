@@ -9,7 +9,6 @@
 //! All constants are 0, 1 and 1/2, so results differ from direct products by a few roundings.
 
 mod filter;
-mod product;
 #[cfg(test)]
 mod tests;
 mod transform;
@@ -18,6 +17,7 @@ use pulp::{Simd, WithSimd};
 
 use super::im2col::Im2col;
 use super::op::resize_buffer;
+use super::small_product::{Left, Right, Size, product};
 use crate::device::simd::{dispatch, lanes};
 use crate::nn::kernels::product::Store;
 
@@ -188,9 +188,10 @@ impl WithSimd for Convolve<'_> {
                     .zip(filter.chunks_exact(input * outputs))
                     .zip(products.chunks_exact_mut(count * width));
                 for ((a, b), c) in each {
-                    let a = product::Left { values: a, row: input, step: 1 };
-                    let b = product::Right { values: &b[start * input..], step: width };
-                    product::product(simd, (count, input, width), a, b, c);
+                    let size = Size { rows: count, runs: 1, terms: input, width };
+                    let a = Left { values: a, row: input, apart: 0, step: 1 };
+                    let b = Right { values: &b[start * input..], step: width };
+                    product(simd, size, a, b, (c, width, Store::Replace));
                 }
                 transform::output(simd, plan, products, first, (start, width), out, store);
             }
@@ -255,9 +256,10 @@ impl WithSimd for WeightGradient<'_> {
                         .chunks_exact(count * width)
                         .zip(products.chunks_exact_mut(rows * width));
                     for (p, (b, c)) in each.enumerate() {
-                        let a = product::Left { values: &left[p * point..], row: 1, step };
-                        let b = product::Right { values: b, step: width };
-                        product::product(simd, (rows, count, width), a, b, c);
+                        let size = Size { rows, runs: 1, terms: count, width };
+                        let a = Left { values: &left[p * point..], row: 1, apart: 0, step };
+                        let b = Right { values: b, step: width };
+                        product(simd, size, a, b, (c, width, Store::Replace));
                     }
                     transform::kernel_gradient(
                         simd,

@@ -1,0 +1,190 @@
+//! Convolutions without patches.
+//!
+//! A matrix of patches repeats each pixel once per kernel position that reads it, and with few
+//! channels writing it takes longer than the product. Here the product reads the pixels where they
+//! are, in an image with zeros around it: along an output row, the pixel of a kernel position moves
+//! by the stride, and a kernel row with its channels is contiguous.
+
+#[cfg(test)]
+mod tests;
+
+use pulp::{Simd, WithSimd};
+
+use super::im2col::Im2col;
+use super::op::resize_buffer;
+use super::small_product::{Left, Right, Size, product};
+use crate::device::simd::{dispatch, lanes};
+use crate::nn::kernels::product::Store;
+
+/// Weights up to which the product is faster than one with patches (measured): it reads them once
+/// per output row.
+const MOST_WEIGHTS: usize = 1 << 17;
+
+/// Columns of the output from which on their sums keep the vector units busy.
+const LEAST_COLUMNS: usize = 4;
+
+/// Weights whose gradients stay in the L1 cache, so that they are added to for a few output rows at
+/// a time, and values of the output gradient in these rows.
+const FEW_WEIGHTS: usize = 1 << 12;
+const BLOCK_VALUES: usize = 1 << 12;
+
+/// A convolution of channels-last images, `[positions, outputs]` from `[height, width, channels]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Direct {
+    geometry: Im2col,
+    out: usize,
+}
+
+impl Direct {
+    /// The convolution with `out` output channels, if it is expected to be faster so than with
+    /// patches.
+    pub(super) fn of(geometry: &Im2col, out: usize) -> Option<Self> {
+        let [height, width] = geometry.kernel;
+        let faster = height * width > 1
+            && geometry.output[1] >= LEAST_COLUMNS
+            && geometry.patch_len() * out <= MOST_WEIGHTS;
+        Self::possible(geometry, out).filter(|_| faster)
+    }
+
+    /// The convolution, whether faster or not.
+    pub(super) fn possible(geometry: &Im2col, out: usize) -> Option<Self> {
+        let shape = geometry.group_channels == geometry.channels && geometry.dilation == [1, 1];
+        (shape && lanes() > 1 && out.is_multiple_of(lanes()))
+            .then_some(Self { geometry: *geometry, out })
+    }
+
+    /// Values between the rows of an image with zeros around it.
+    fn padded_row(&self) -> usize {
+        (self.geometry.size[1] + 2 * self.geometry.padding[1]) * self.geometry.channels
+    }
+
+    fn padded_len(&self) -> usize {
+        (self.geometry.size[0] + 2 * self.geometry.padding[0]) * self.padded_row()
+    }
+
+    fn image_len(&self) -> usize {
+        self.geometry.size.iter().product::<usize>() * self.geometry.channels
+    }
+
+    /// Writes an image into one with zeros around it, whose borders are zero already.
+    fn pad(&self, image: &[f32], padded: &mut [f32]) {
+        let Im2col { size, padding, channels, .. } = self.geometry;
+        let row = self.padded_row();
+        let rows = padded.chunks_exact_mut(row).skip(padding[0]);
+        let start = padding[1] * channels;
+        for (from, to) in image.chunks_exact(size[1] * channels).zip(rows) {
+            to[start..start + from.len()].copy_from_slice(from);
+        }
+    }
+
+    /// Convolution of images with the kernel `[kernel height, kernel width, channels, outputs]` into
+    /// `out`, `[images, positions, outputs]`.
+    pub(super) fn convolve(
+        &self,
+        images: &[f32],
+        kernel: &[f32],
+        out: &mut [f32],
+        store: Store,
+        scratch: &mut Vec<f32>,
+    ) {
+        let padded = resize_buffer(scratch, self.padded_len());
+        padded.fill(0.0);
+        dispatch(Convolve { plan: self, images, kernel, out, store, padded });
+    }
+
+    /// Gradient of the kernel, `[kernel height, kernel width, channels, outputs]`, summed over
+    /// images.
+    pub(super) fn weight_gradient(
+        &self,
+        images: &[f32],
+        gradients: &[f32],
+        out: &mut [f32],
+        store: Store,
+        scratch: &mut Vec<f32>,
+    ) {
+        let padded = resize_buffer(scratch, self.padded_len());
+        padded.fill(0.0);
+        dispatch(WeightGradient { plan: self, images, gradients, out, store, padded });
+    }
+}
+
+struct Convolve<'a> {
+    plan: &'a Direct,
+    images: &'a [f32],
+    kernel: &'a [f32],
+    out: &'a mut [f32],
+    store: Store,
+    padded: &'a mut [f32],
+}
+
+impl WithSimd for Convolve<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { plan, images, kernel, out, store, padded } = self;
+        let Im2col { kernel: [runs, kernel_width], stride, channels, output, .. } = plan.geometry;
+        let (outputs, panel) = (plan.out, 2 * S::F32_LANES);
+        let row_len = output[1] * outputs;
+        let each =
+            images.chunks_exact(plan.image_len()).zip(out.chunks_exact_mut(output[0] * row_len));
+        for (image, out) in each {
+            plan.pad(image, padded);
+            for (row, out) in out.chunks_exact_mut(row_len).enumerate() {
+                let values = &padded[row * stride[0] * plan.padded_row()..];
+                let a =
+                    Left { values, row: stride[1] * channels, apart: plan.padded_row(), step: 1 };
+                for start in (0..outputs).step_by(panel) {
+                    let width = panel.min(outputs - start);
+                    let size =
+                        Size { rows: output[1], runs, terms: kernel_width * channels, width };
+                    let b = Right { values: &kernel[start..], step: outputs };
+                    product(simd, size, a, b, (&mut out[start..], outputs, store));
+                }
+            }
+        }
+    }
+}
+
+struct WeightGradient<'a> {
+    plan: &'a Direct,
+    images: &'a [f32],
+    gradients: &'a [f32],
+    out: &'a mut [f32],
+    store: Store,
+    padded: &'a mut [f32],
+}
+
+impl WithSimd for WeightGradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { plan, images, gradients, out, mut store, padded } = self;
+        let Im2col { kernel, stride, channels, output, .. } = plan.geometry;
+        let (outputs, panel) = (plan.out, 2 * S::F32_LANES);
+        let (rows, row_len) = (kernel[1] * channels, output[1] * outputs);
+        let apart = stride[0] * plan.padded_row();
+        let block = if out.len() <= FEW_WEIGHTS { BLOCK_VALUES / row_len } else { output[0] };
+        let block = block.clamp(1, output[0]);
+        let each =
+            images.chunks_exact(plan.image_len()).zip(gradients.chunks_exact(output[0] * row_len));
+        for (image, g) in each {
+            plan.pad(image, padded);
+            for (at, g) in g.chunks(block * row_len).enumerate() {
+                // Each kernel row is a block of rows of the product.
+                for (row, out) in out.chunks_exact_mut(rows * outputs).enumerate() {
+                    let values = &padded[at * block * apart + row * plan.padded_row()..];
+                    let a = Left { values, row: 1, apart, step: stride[1] * channels };
+                    for start in (0..outputs).step_by(panel) {
+                        let width = panel.min(outputs - start);
+                        let size = Size { rows, runs: g.len() / row_len, terms: output[1], width };
+                        let b = Right { values: &g[start..], step: outputs };
+                        product(simd, size, a, b, (&mut out[start..], outputs, store));
+                    }
+                }
+                store = Store::Add;
+            }
+        }
+    }
+}

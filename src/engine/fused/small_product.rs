@@ -1,0 +1,146 @@
+//! Products of matrices that lie in the caches: a few rows times one or two vectors of columns at a
+//! time, with all sums in registers.
+
+use pulp::Simd;
+
+use crate::nn::kernels::product::Store;
+
+/// The left matrix. Its terms come in runs: row `r`, term `k` of run `q` is at `r * row + q * apart
+/// + k * step`.
+#[derive(Clone, Copy)]
+pub(super) struct Left<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) row: usize,
+    pub(super) apart: usize,
+    pub(super) step: usize,
+}
+
+/// The right matrix: the columns of a term, counted over all runs, begin `step` after those of the
+/// one before.
+#[derive(Clone, Copy)]
+pub(super) struct Right<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) step: usize,
+}
+
+/// Numbers of rows, of runs, of terms of a run, and of columns, which are one or two vectors.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) rows: usize,
+    pub(super) runs: usize,
+    pub(super) terms: usize,
+    pub(super) width: usize,
+}
+
+/// Product into rows of `out` that begin every `step` values.
+///
+/// Each sum is taken over the terms in order, so a row does not depend on the others.
+#[inline(always)]
+pub(super) fn product<S: Simd>(
+    simd: S,
+    size: Size,
+    a: Left<'_>,
+    b: Right<'_>,
+    (out, step, store): (&mut [f32], usize, Store),
+) {
+    match size.width == S::F32_LANES {
+        true => all_rows::<S, 1>(simd, size, a, b, (out, step, store)),
+        false => all_rows::<S, 2>(simd, size, a, b, (out, step, store)),
+    }
+}
+
+#[inline(always)]
+fn all_rows<S: Simd, const VECTORS: usize>(
+    simd: S,
+    Size { rows, runs, terms, .. }: Size,
+    a: Left<'_>,
+    b: Right<'_>,
+    (out, step, store): (&mut [f32], usize, Store),
+) {
+    let mut row = 0;
+    macro_rules! blocks_of {
+        ($count:literal, $block:ident) => {
+            while rows - row >= $count {
+                let a = Left { values: &a.values[row * a.row..], ..a };
+                let out = (&mut out[row * step..], step, store);
+                $block::<S, VECTORS>(simd, [runs, terms], a, b, out);
+                row += $count;
+            }
+        };
+    }
+    // As many rows as their sums fit into the registers.
+    if S::REGISTER_COUNT >= 32 {
+        match rows {
+            _ if rows.is_multiple_of(14) => blocks_of!(14, rows_14),
+            _ if rows.is_multiple_of(5) => blocks_of!(5, rows_5),
+            _ => {}
+        }
+        blocks_of!(12, rows_12);
+        blocks_of!(8, rows_8);
+    } else {
+        blocks_of!(6, rows_6);
+    }
+    blocks_of!(4, rows_4);
+    blocks_of!(2, rows_2);
+    blocks_of!(1, rows_1);
+}
+
+/// Defines a product of a constant number of rows. The rows are written out: as a loop the compiler
+/// may keep it, and the sums in memory.
+macro_rules! rows {
+    ($name:ident, $count:literal: $($row:literal)*) => {
+        #[inline(always)]
+        fn $name<S: Simd, const VECTORS: usize>(
+            simd: S,
+            [runs, terms]: [usize; 2],
+            a: Left<'_>,
+            b: Right<'_>,
+            (out, step, store): (&mut [f32], usize, Store),
+        ) {
+            let width = VECTORS * S::F32_LANES;
+            let mut sums = [[simd.splat_f32s(0.0); VECTORS]; $count];
+            if let (Some(last_run), Some(last)) = (runs.checked_sub(1), terms.checked_sub(1)) {
+                let last_value = ($count - 1) * a.row + last_run * a.apart + last * a.step;
+                assert!(last_value < a.values.len());
+                assert!((last_run * terms + last) * b.step + width <= b.values.len());
+            }
+            for run in 0..runs {
+                for term in 0..terms {
+                    let start = (run * terms + term) * b.step;
+                    // SAFETY: run and term are at most the last ones, so by the second assertion
+                    // these columns lie in the slice.
+                    let b = unsafe { b.values.get_unchecked(start..start + width) };
+                    let b = S::as_simd_f32s(b).0;
+                    $(
+                        let at = $row * a.row + run * a.apart + term * a.step;
+                        // SAFETY: this row is less than the count, so by the first assertion the
+                        // value lies in the slice.
+                        let value = unsafe { *a.values.get_unchecked(at) };
+                        let value = simd.splat_f32s(value);
+                        for (sum, b) in sums[$row].iter_mut().zip(b) {
+                            *sum = simd.mul_add_f32s(value, *b, *sum);
+                        }
+                    )*
+                }
+            }
+            for (row, sums) in sums.into_iter().enumerate() {
+                let out = S::as_mut_simd_f32s(&mut out[row * step..][..width]).0;
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out = match store {
+                        Store::Replace => sum,
+                        Store::Add => simd.add_f32s(*out, sum),
+                    };
+                }
+            }
+        }
+    };
+}
+
+rows!(rows_14, 14: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
+rows!(rows_12, 12: 0 1 2 3 4 5 6 7 8 9 10 11);
+rows!(rows_8, 8: 0 1 2 3 4 5 6 7);
+rows!(rows_6, 6: 0 1 2 3 4 5);
+rows!(rows_5, 5: 0 1 2 3 4);
+rows!(rows_4, 4: 0 1 2 3);
+rows!(rows_2, 2: 0 1);
+rows!(rows_1, 1: 0);
