@@ -77,8 +77,8 @@ impl Direct {
         }
     }
 
-    /// Convolution of images with the kernel `[kernel height, kernel width, channels, outputs]` into
-    /// `out`, `[images, positions, outputs]`.
+    /// Convolution of images into `out`, `[images, positions, outputs]`, with a kernel `[kernel
+    /// height, kernel width, channels, outputs]`.
     pub(super) fn convolve(
         &self,
         images: &[f32],
