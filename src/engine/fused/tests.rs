@@ -335,3 +335,15 @@ fn selu_at_zero_has_the_derivative_of_the_oracle() {
     let sum = FusedExecutor::default().plain_sum(&network, &batch, None).unwrap().sum;
     assert!(sum.get("0.bias").unwrap().values.iter().any(|&v| v != 0.0));
 }
+
+/// Values in [-1, 1).
+pub(super) fn random(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}

@@ -33,8 +33,9 @@ fn spec(
     }
 }
 
-/// Seconds of the forward pass, the weight gradient of each image, as for norms, and with
-/// `input_gradient` that and the weight gradient of all images.
+/// Seconds of a step of this layer: with `input_gradient` the forward pass, the input gradient and
+/// the weight gradient summed over images; otherwise the forward pass and the weight gradient of
+/// each image, as for norms.
 fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scratch) -> f64 {
     let rows = Rows { examples: images, copies: 1 };
     let x: Vec<f32> = (0..images * layer.image_len()).map(|i| (i % 7) as f32 - 3.0).collect();
@@ -75,7 +76,7 @@ fn compare(spec: &ConvSpec, layers: &mut [Conv; 2], input_gradient: bool) -> [f6
     })
 }
 
-/// The names of the layers whose choice costs more than the tolerance.
+/// Prints the times, and adds the layer to `wrong` if its choice costs more than the tolerance.
 fn report(wrong: &mut Vec<String>, name: String, [own, other]: [f64; 2], is_own: bool) {
     let chosen = if is_own { own } else { other };
     let choice = if is_own { "the former" } else { "the latter" };
