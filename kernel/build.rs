@@ -1,4 +1,5 @@
-//! Records the toolchain that builds the kernel. Cells must be compiled with the same one.
+//! Records the toolchain that builds the kernel, because cells must be compiled with the same one,
+//! and the folder of its sources (as `../build.rs` does).
 
 use std::process::Command;
 
@@ -13,7 +14,9 @@ fn ask(rustc: &str, args: &[&str]) -> String {
 }
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    println!("cargo:rerun-if-changed={here}/build.rs");
+    println!("cargo:rustc-env=EPSILAB_KERNEL_DIR={here}");
     println!("cargo:rerun-if-env-changed=RUSTC");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
     let identity = ask(&rustc, &["-vV"]);

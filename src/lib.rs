@@ -123,7 +123,7 @@ struct ImagenetPage;
 /// Folder with the sources that this library was compiled from. The notebook kernel builds the
 /// library for cells from it.
 #[doc(hidden)]
-pub const SOURCE_DIR: &str = env!("CARGO_MANIFEST_DIR");
+pub const SOURCE_DIR: &str = env!("EPSILAB_SOURCE_DIR");
 
 pub use burn;
 pub use error::{Error, ErrorKind, Result};

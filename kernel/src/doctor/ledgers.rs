@@ -21,8 +21,7 @@ struct Store {
 /// Lists the store in use, and others above the current folder and in the clone.
 pub fn check() -> Check {
     let here = std::env::current_dir().unwrap_or_default();
-    let clone = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"));
-    report(&stores(&epsilab::lab::home(), &here, clone))
+    report(&stores(&epsilab::lab::home(), &here, Path::new(epsilab::SOURCE_DIR)))
 }
 
 fn stores(home: &Path, here: &Path, clone: &Path) -> Vec<Store> {

@@ -20,7 +20,7 @@ pub const GPU_FEATURES: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wg
 };
 
 /// Folder of the package that this binary was built from.
-const KERNEL: &str = env!("CARGO_MANIFEST_DIR");
+const KERNEL: &str = env!("EPSILAB_KERNEL_DIR");
 
 /// Environment variable with the build folder of a program that was installed without a clone.
 const BUILD_DIR: &str = "EPSILAB_BUILD_DIR";
@@ -218,6 +218,7 @@ impl BuildEnv {
         let mut files = vec![
             self.library.join("Cargo.toml"),
             self.library.join("Cargo.lock"),
+            self.library.join("build.rs"),
             self.kernel.join("Cargo.toml"),
             self.kernel.join("src/lab.rs"),
         ];
@@ -306,6 +307,32 @@ mod tests {
             let found = of(&format!("{name}/debug/epsilab")).expect("a target");
             assert_eq!((found.target, found.triple), (dir.path().join(name), None));
         }
+    }
+
+    #[test]
+    fn a_clone_that_was_moved_is_found_by_the_next_build() {
+        let dir = tempfile::tempdir().expect("temp");
+        let built_in = |folder: &Path| {
+            let output = std::process::Command::new(env!("CARGO"))
+                .args(["run", "--quiet", "--offline"])
+                .current_dir(folder)
+                .env("CARGO_TARGET_DIR", dir.path().join("target"))
+                .output()
+                .expect("cargo runs");
+            let text = String::from_utf8(output.stdout).expect("text");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            text
+        };
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        std::fs::create_dir_all(old.join("src")).expect("made");
+        let write = |name: &str, text: &str| std::fs::write(old.join(name), text).expect("written");
+        write("Cargo.toml", "[package]\nname = \"p\"\nversion = \"0.1.0\"\n[workspace]\n");
+        write("build.rs", include_str!("../../../build.rs"));
+        let variables = r#"(env!("EPSILAB_SOURCE_DIR"), env!("CARGO_MANIFEST_DIR"))"#;
+        write("src/main.rs", &format!(r#"fn main() {{ print!("{{:?}}", {variables}) }}"#));
+        assert_eq!(built_in(&old), format!("{:?}", (&old, &old)));
+        std::fs::rename(&old, &new).expect("moved");
+        assert_eq!(built_in(&new), format!("{:?}", (&new, &new)));
     }
 
     #[test]
