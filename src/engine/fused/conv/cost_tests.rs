@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::algorithm::InputGradient;
 use super::*;
 
 /// Times of both algorithms are measured in turn; the median counts.
@@ -38,7 +39,8 @@ fn spec(
 /// each image, as for norms.
 fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scratch) -> f64 {
     let rows = Rows { examples: images, copies: 1 };
-    let x: Vec<f32> = (0..images * layer.image_len()).map(|i| (i % 7) as f32 - 3.0).collect();
+    let x: Vec<f32> =
+        (0..images * layer.patches.image_len()).map(|i| (i % 7) as f32 - 3.0).collect();
     let (mut y, mut gx) = (vec![0.0; images * layer.len()], vec![0.0; x.len()]);
     let mut g: Vec<f32> = (0..y.len()).map(|i| (i % 5) as f32 - 2.0).collect();
     let mut sum = vec![0.0; layer.weight_len];
@@ -108,12 +110,13 @@ fn the_chosen_algorithm_is_not_much_slower_than_the_other() {
                 Conv::choosing(&spec, None, Winograd::possible, |_, _| None),
                 Conv::choosing(&spec, None, |_, _| None, Direct::of),
             ];
-            if layers[0].filtering.is_none() {
+            if !matches!(layers[0].algorithm, Algorithm::Filtering { .. }) {
                 // A processor without vector instructions has no choice.
                 return;
             }
             let times = compare(&spec, &mut layers, true);
-            let filters = Conv::new(&spec, None).filtering.is_some();
+            let chosen = Conv::new(&spec, None).algorithm;
+            let filters = matches!(chosen, Algorithm::Filtering { .. });
             report(&mut wrong, format!("{channels} to {out}, {side}x{side}"), times, filters);
         }
     }
@@ -150,13 +153,15 @@ fn the_chosen_algorithm_without_filtering_is_not_much_slower_than_the_other() {
             Conv::choosing(&spec, None, |_, _| None, Direct::possible),
             Conv::choosing(&spec, None, |_, _| None, |_, _| None),
         ];
-        if layers[0].direct.is_none() {
+        let Algorithm::Products { direct: Some(_), gradient, .. } = &layers[0].algorithm else {
             return;
-        }
+        };
         // The input gradient of a first layer is not needed, nor does one with a stride differ.
-        let inner = layers[0].direct_gradient.is_some() && channels > 3;
+        let inner = matches!(gradient, InputGradient::Convolved { direct: Some(_), .. });
+        let inner = inner && channels > 3;
         let times = compare(&spec, &mut layers, inner);
-        let is_direct = Conv::choosing(&spec, None, |_, _| None, Direct::of).direct.is_some();
+        let chosen = Conv::choosing(&spec, None, |_, _| None, Direct::of).algorithm;
+        let is_direct = matches!(chosen, Algorithm::Products { direct: Some(_), .. });
         let [kernel, stride, _] = window;
         let name = format!("{kernel}x{kernel}/{stride}, {channels} to {out}, {side}x{side}");
         report(&mut wrong, name, times, is_direct);

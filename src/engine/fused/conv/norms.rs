@@ -17,23 +17,23 @@ impl Conv {
     /// Squared norm of one example's gradient from Gram matrices; `None` if it could be mostly
     /// rounding error.
     pub(super) fn ghost_squared_norm(&self, ctx: Context, scratch: &mut Scratch) -> Option<f64> {
-        let outputs = self.out / self.im2col.len();
-        let positions = ctx.rows.copies * self.positions();
+        let (geometries, outputs) = (self.patches.groups(), self.patches.group_out());
+        let positions = ctx.rows.copies * self.patches.positions();
         let (mut columns, mut column_bounds) = (vec![0.0; outputs], vec![0.0; outputs]);
         let (mut square, mut bound) = (0.0, 0.0);
-        for group in 0..self.im2col.len() {
+        for (group, geometry) in geometries.iter().enumerate() {
             let Scratch { patches, second, third, fourth, fifth, .. } = &mut *scratch;
             if let Some(pixel_gram) = &self.pixel_gram {
                 pixel_gram.gram(ctx.x, second, (third, fourth));
             } else {
-                outer::gram(self.patches(group, ctx.x, patches), positions, second);
+                outer::gram(self.patches.gather(group, ctx.x, patches), positions, second);
             }
-            let g = self.group_outputs(group, ctx.g, fourth);
-            let gram = (&second[..positions * positions], self.patch_len());
+            let g = self.patches.group_outputs(group, ctx.g, fourth);
+            let gram = (&second[..positions * positions], geometry.patch_len());
             outer::column_squared_norms(gram, g, &mut columns, &mut column_bounds, fifth);
             if let Some(standardise) = &self.standardise {
                 let patch_sums = resize_buffer(third, positions);
-                self.im2col[group].patch_sums(ctx.x, patch_sums);
+                geometry.patch_sums(ctx.x, patch_sums);
                 square += standardise.ghost_squared_norm(
                     patch_sums,
                     g,
@@ -85,8 +85,8 @@ impl Conv {
         scratch: &mut Scratch,
     ) -> Option<f64> {
         let rule = self.standardise.as_ref()?;
-        let outputs = self.out / self.im2col.len();
-        let mut columns: Vec<_> = self.im2col.iter().map(|_| Columns::new(outputs)).collect();
+        let groups = self.patches.groups().iter();
+        let mut columns: Vec<_> = groups.map(|_| Columns::new(self.patches.group_out())).collect();
         self.form_gradient(ctx, out, scratch, |group, offset, block| {
             rule.measure(&mut columns[group], offset, block);
         });
@@ -103,24 +103,24 @@ impl Conv {
         scratch: &mut Scratch,
         mut measure: impl FnMut(usize, usize, &[f32]),
     ) {
-        let (outputs, patch) = (self.out / self.im2col.len(), self.patch_len());
-        let positions = ctx.rows.copies * self.positions();
-        let is_formed = self.gradient_without_patches(ctx.rows.total());
-        if is_formed {
-            self.weight_gradient(ctx, ctx.g, out, Store::Replace, &mut scratch.patches);
+        let (outputs, patch) = (self.patches.group_out(), self.patches.patch_len());
+        let positions = ctx.rows.copies * self.patches.positions();
+        let formed = self.algorithm.weight_gradient(ctx.rows.total());
+        if let Some(formed) = &formed {
+            formed.compute(ctx.x, ctx.g, out, Store::Replace, &mut scratch.patches);
         }
         let (tile_rows, block_rows) =
             ((TILE_ELEMENTS / outputs).max(1), (BLOCK_ELEMENTS / outputs).max(1));
         for (group, out) in out.chunks_exact_mut(self.group_len()).enumerate() {
             let mut offset = group * self.group_len();
-            let patches = match is_formed {
-                true => &[],
-                false => self.patches(group, ctx.x, &mut scratch.patches),
+            let patches = match formed {
+                Some(_) => &[],
+                None => self.patches.gather(group, ctx.x, &mut scratch.patches),
             };
-            let g = self.group_outputs(group, ctx.g, &mut scratch.second);
+            let g = self.patches.group_outputs(group, ctx.g, &mut scratch.second);
             let g = Matrix::new(g, positions, outputs);
             for (tile, out) in out.chunks_mut(tile_rows * outputs).enumerate() {
-                if !is_formed {
+                if formed.is_none() {
                     let columns = &patches[tile * tile_rows..];
                     let columns = Matrix::strided(columns, positions, out.len() / outputs, patch);
                     product(out, Store::Replace, columns.transposed(), g);

@@ -1,0 +1,207 @@
+//! Convolutions as matrix products with patches, for one group of channels after the other.
+
+use crate::engine::fused::im2col::Im2col;
+use crate::engine::fused::op::{Context, Scratch, resize_buffer};
+use crate::engine::fused::outer;
+use crate::nn::kernels::product::{Matrix, Store, product, product_into};
+
+/// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
+const MIN_BLOCK_ROWS: usize = 96;
+
+/// The patches of a convolution of channels-last images, `[height, width, channels]`.
+pub(super) struct Patches {
+    groups: Vec<Im2col>,
+    /// Output channels of all groups.
+    out: usize,
+}
+
+impl Patches {
+    pub(super) fn new(geometry: Im2col, groups: usize, out: usize) -> Self {
+        let channels = geometry.channels / groups;
+        let of = |group| Im2col {
+            first_channel: group * channels,
+            group_channels: channels,
+            ..geometry
+        };
+        Self { groups: (0..groups).map(of).collect(), out }
+    }
+
+    /// One geometry for each group.
+    pub(super) fn groups(&self) -> &[Im2col] {
+        &self.groups
+    }
+
+    /// The geometry of the first group.
+    pub(super) fn geometry(&self) -> &Im2col {
+        &self.groups[0]
+    }
+
+    /// Output channels of all groups.
+    pub(super) fn out(&self) -> usize {
+        self.out
+    }
+
+    /// Output channels of one group.
+    pub(super) fn group_out(&self) -> usize {
+        self.out / self.groups.len()
+    }
+
+    pub(super) fn positions(&self) -> usize {
+        self.geometry().positions()
+    }
+
+    pub(super) fn patch_len(&self) -> usize {
+        self.geometry().patch_len()
+    }
+
+    /// Number of weights of all groups.
+    pub(super) fn weight_len(&self) -> usize {
+        self.patch_len() * self.out
+    }
+
+    pub(super) fn image_len(&self) -> usize {
+        let Im2col { size: [height, width], channels, .. } = *self.geometry();
+        height * width * channels
+    }
+
+    /// Number of values of one image's output.
+    pub(super) fn output_len(&self) -> usize {
+        self.positions() * self.out
+    }
+
+    /// Number of images per matrix product.
+    pub(super) fn images_per_block(&self) -> usize {
+        MIN_BLOCK_ROWS.div_ceil(self.positions())
+    }
+
+    /// Whether the patches are the pixels: a 1x1 convolution with stride 1.
+    fn are_pixels(&self) -> bool {
+        let Im2col { kernel, stride, padding, .. } = *self.geometry();
+        kernel == [1, 1] && stride == [1, 1] && padding == [0, 0] && self.groups.len() == 1
+    }
+
+    /// The patches of images, `[images, positions, patch]`.
+    pub(super) fn gather<'a>(
+        &self,
+        group: usize,
+        images: &'a [f32],
+        buffer: &'a mut Vec<f32>,
+    ) -> &'a [f32] {
+        if self.are_pixels() {
+            return images;
+        }
+        let im2col = &self.groups[group];
+        let images = images.chunks_exact(self.image_len());
+        let len = im2col.positions() * im2col.patch_len();
+        let out = resize_buffer(buffer, images.len() * len);
+        for (image, out) in images.zip(out.chunks_exact_mut(len)) {
+            im2col.gather(image, out);
+        }
+        out
+    }
+
+    /// The output channels of one group, `[positions, outputs of the group]`.
+    pub(super) fn group_outputs<'a>(
+        &self,
+        group: usize,
+        g: &'a [f32],
+        buffer: &'a mut Vec<f32>,
+    ) -> &'a [f32] {
+        if self.groups.len() == 1 {
+            return g;
+        }
+        let outputs = self.group_out();
+        let out = resize_buffer(buffer, g.len() / self.groups.len());
+        for (to, from) in out.chunks_exact_mut(outputs).zip(g.chunks_exact(self.out)) {
+            to.copy_from_slice(&from[group * outputs..(group + 1) * outputs]);
+        }
+        out
+    }
+
+    /// Convolution of images into `out`, `[images, positions, outputs]`, with weights, per group
+    /// `[patch] x [outputs]`.
+    pub(super) fn convolve(
+        &self,
+        images: &[f32],
+        weight: &[f32],
+        out: &mut [f32],
+        store: Store,
+        scratch: &mut Vec<f32>,
+    ) {
+        let block = self.images_per_block();
+        let images = images.chunks(block * self.image_len());
+        for (images, out) in images.zip(out.chunks_mut(block * self.output_len())) {
+            let (positions, patch) = (out.len() / self.out, self.patch_len());
+            let weights = weight.chunks_exact(patch * self.group_out());
+            for (group, weight) in weights.enumerate() {
+                let patches = Matrix::new(self.gather(group, images, scratch), positions, patch);
+                let weight = Matrix::new(weight, patch, self.group_out());
+                let out = &mut out[group * self.group_out()..];
+                product_into(out, self.out, store, patches, weight);
+            }
+        }
+    }
+
+    /// The gradient with respect to images from that with respect to the output: gradients of
+    /// patches, which are added to the pixels that they came from. The weights are, per group,
+    /// `[outputs] x [patch]`.
+    pub(super) fn scatter_gradient(
+        &self,
+        g: &[f32],
+        transposed: &[f32],
+        gx: &mut [f32],
+        store: Store,
+        scratch: &mut Scratch,
+    ) {
+        if store == Store::Replace {
+            gx.fill(0.0);
+        }
+        let (block, outputs) = (self.images_per_block(), self.group_out());
+        let blocks = gx.chunks_mut(block * self.image_len());
+        for (gx, g) in blocks.zip(g.chunks(block * self.output_len())) {
+            let weights = transposed.chunks_exact(self.patch_len() * outputs);
+            for ((group, weight), im2col) in weights.enumerate().zip(&self.groups) {
+                let g = self.group_outputs(group, g, &mut scratch.second);
+                let positions = g.len() / outputs;
+                let patches = resize_buffer(&mut scratch.patches, positions * self.patch_len());
+                let weight = Matrix::new(weight, outputs, self.patch_len());
+                product(patches, Store::Replace, Matrix::new(g, positions, outputs), weight);
+                let each = patches.chunks_exact(self.positions() * self.patch_len());
+                for (gx, patches) in gx.chunks_exact_mut(self.image_len()).zip(each) {
+                    im2col.scatter(patches, gx);
+                }
+            }
+        }
+    }
+
+    /// Adds Σ factor · gradient of the weights over the examples to `sum`, per group
+    /// `[patch] x [outputs]`; `None` stands for factors of 1.
+    pub(super) fn add_weight_gradients(
+        &self,
+        ctx: Context,
+        factors: Option<&[f32]>,
+        sum: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let copies = ctx.rows.copies;
+        let images = match sum.len() < outer::LARGE_SUM {
+            true => self.images_per_block(),
+            // Each block reads and writes the whole sum.
+            false => 4 * self.images_per_block(),
+        };
+        // Blocks hold whole examples, so that each block has its own clipping factors.
+        let block = images.div_ceil(copies);
+        let xs = ctx.x.chunks(block * copies * self.image_len());
+        let gs = ctx.g.chunks(block * copies * self.output_len());
+        for (at, (x, g)) in xs.zip(gs).enumerate() {
+            let rows = g.len() / self.out;
+            let factors = factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
+            let sums = sum.chunks_exact_mut(self.patch_len() * self.group_out());
+            for (group, sum) in sums.enumerate() {
+                let patches = self.gather(group, x, &mut scratch.patches);
+                let g = self.group_outputs(group, g, &mut scratch.second);
+                outer::add_weighted_product(patches, g, rows, factors, sum, &mut scratch.third);
+            }
+        }
+    }
+}
