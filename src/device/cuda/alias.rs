@@ -21,8 +21,8 @@ pub(super) fn alias(name: &str, target: &Path) -> Option<Library> {
     let mut file = in_memory(c"epsilab alias")?;
     file.write_all(&empty_library(name.as_bytes(), target.as_os_str().as_bytes())).ok()?;
     let library = Library::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    // The loader knows the library by this path. If it were closed, another file could have the same
-    // number, and the loader would take that for this library.
+    // The loader knows the library by this path. If the file were closed, another could have the
+    // same number, and the loader would take that for this library.
     std::mem::forget(file);
     Some(library)
 }
