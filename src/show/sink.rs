@@ -69,6 +69,8 @@ pub fn with_capture(work: impl FnOnce()) -> Vec<Bundle> {
 
 /// Role of a bundle for the viewer.
 #[derive(Clone, Copy)]
+// Only the kernel reads the ids.
+#[cfg_attr(not(unix), expect(dead_code))]
 pub(super) enum Frame<'a> {
     /// A separate output.
     Once,

@@ -109,16 +109,18 @@ fn extreme_binomial_tails() {
             let start = std::time::Instant::now();
             let tail = binomial_tail_upper(u64::MAX, rate, cap);
             assert!((0.0..=1.0).contains(&tail), "{rate} {cap}: {tail}");
-            assert!(start.elapsed().as_millis() < 500, "{rate} {cap}: {:?}", start.elapsed());
+            // Milliseconds; term by term it would take years.
+            assert!(start.elapsed().as_secs() < 20, "{rate} {cap}: {:?}", start.elapsed());
         }
     }
 }
 
 #[test]
-fn a_billion_examples_take_milliseconds() {
+fn a_billion_examples_are_not_summed_one_by_one() {
     let start = std::time::Instant::now();
     for cap in [499_000_000, 500_000_000, 500_010_000, 500_100_000] {
         binomial_tail_upper(1_000_000_000, 0.5, cap);
     }
-    assert!(start.elapsed().as_millis() < 200, "{:?}", start.elapsed());
+    // Milliseconds, even if the processor is emulated; a billion terms take longer than this.
+    assert!(start.elapsed().as_millis() < 2000, "{:?}", start.elapsed());
 }
