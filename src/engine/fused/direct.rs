@@ -20,6 +20,11 @@ use crate::nn::kernels::product::Store;
 /// per output row.
 const MOST_WEIGHTS: usize = 1 << 17;
 
+/// Sums of at most so many terms, for at least so many channels, take less time than writing them.
+/// The product with patches, which writes memory in order, is then the faster one (measured).
+const FEW_TERMS: usize = 16;
+const MANY_OUTPUTS: usize = 128;
+
 /// Columns of the output from which on their sums keep the vector units busy.
 const LEAST_COLUMNS: usize = 4;
 
@@ -42,6 +47,7 @@ impl Direct {
         let [height, width] = geometry.kernel;
         let faster = height * width > 1
             && geometry.output[1] >= LEAST_COLUMNS
+            && (geometry.patch_len() > FEW_TERMS || out < MANY_OUTPUTS)
             && geometry.patch_len() * out <= MOST_WEIGHTS;
         Self::possible(geometry, out).filter(|_| faster)
     }
@@ -132,12 +138,12 @@ impl WithSimd for Convolve<'_> {
             plan.pad(image, padded);
             for (row, out) in out.chunks_exact_mut(row_len).enumerate() {
                 let values = &padded[row * stride[0] * plan.padded_row()..];
-                let a =
-                    Left { values, row: stride[1] * channels, apart: plan.padded_row(), step: 1 };
+                let (row, apart) = (stride[1] * channels, plan.padded_row());
+                let a = Left { values, row, apart, step: 1 };
                 for start in (0..outputs).step_by(panel) {
                     let width = panel.min(outputs - start);
-                    let size =
-                        Size { rows: output[1], runs, terms: kernel_width * channels, width };
+                    let terms = kernel_width * channels;
+                    let size = Size { rows: output[1], runs, terms, width };
                     let b = Right { values: &kernel[start..], step: outputs };
                     product(simd, size, a, b, (&mut out[start..], outputs, store));
                 }

@@ -1,6 +1,8 @@
 //! Products of matrices that lie in the caches: a few rows times one or two vectors of columns at a
 //! time, with all sums in registers.
 
+use std::hint::black_box;
+
 use pulp::Simd;
 
 use crate::nn::kernels::product::Store;
@@ -32,6 +34,10 @@ pub(super) struct Size {
     pub(super) width: usize,
 }
 
+/// Rows whose sums, of two vectors each, fit into the registers.
+const MOST_ROWS: usize = 14;
+const MOST_ROWS_OF_FEW_REGISTERS: usize = 6;
+
 /// Product into rows of `out` that begin every `step` values.
 ///
 /// Each sum is taken over the terms in order, so a row does not depend on the others.
@@ -57,32 +63,33 @@ fn all_rows<S: Simd, const VECTORS: usize>(
     b: Right<'_>,
     (out, step, store): (&mut [f32], usize, Store),
 ) {
+    let many_registers = S::REGISTER_COUNT >= 32;
+    let most = if many_registers { MOST_ROWS } else { MOST_ROWS_OF_FEW_REGISTERS };
     let mut row = 0;
-    macro_rules! blocks_of {
-        ($count:literal, $block:ident) => {
-            while rows - row >= $count {
-                let a = Left { values: &a.values[row * a.row..], ..a };
-                let out = (&mut out[row * step..], step, store);
-                $block::<S, VECTORS>(simd, [runs, terms], a, b, out);
-                row += $count;
-            }
-        };
-    }
-    // As many rows as their sums fit into the registers.
-    if S::REGISTER_COUNT >= 32 {
-        match rows {
-            _ if rows.is_multiple_of(14) => blocks_of!(14, rows_14),
-            _ if rows.is_multiple_of(5) => blocks_of!(5, rows_5),
-            _ => {}
+    // Blocks of nearly equal numbers of rows: with few rows each addition waits for the one before.
+    for blocks in (1..=rows.div_ceil(most)).rev() {
+        let count = (rows - row).div_ceil(blocks);
+        // A number of values that the compiler does not know to be the same for all blocks.
+        // Otherwise it computes the addresses of the rows of every kind of block ahead of this
+        // loop, and most products have only a few blocks of one kind.
+        let a = Left { values: &a.values[row * a.row..], row: black_box(a.row), ..a };
+        let out = (&mut out[row * step..], step, store);
+        macro_rules! block {
+            ($($count:literal $block:ident)*) => {
+                match count {
+                    $($count => $block::<S, VECTORS>(simd, [runs, terms], a, b, out),)*
+                    _ => unreachable!("a block has between one row and {most}"),
+                }
+            };
         }
-        blocks_of!(12, rows_12);
-        blocks_of!(8, rows_8);
-    } else {
-        blocks_of!(6, rows_6);
+        if many_registers {
+            block!(1 rows_1 2 rows_2 3 rows_3 4 rows_4 5 rows_5 6 rows_6 7 rows_7 8 rows_8 9 rows_9
+                10 rows_10 11 rows_11 12 rows_12 13 rows_13 14 rows_14);
+        } else {
+            block!(1 rows_1 2 rows_2 3 rows_3 4 rows_4 5 rows_5 6 rows_6);
+        }
+        row += count;
     }
-    blocks_of!(4, rows_4);
-    blocks_of!(2, rows_2);
-    blocks_of!(1, rows_1);
 }
 
 /// Defines a product of a constant number of rows. The rows are written out: as a loop the compiler
@@ -136,11 +143,17 @@ macro_rules! rows {
     };
 }
 
-rows!(rows_14, 14: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
-rows!(rows_12, 12: 0 1 2 3 4 5 6 7 8 9 10 11);
-rows!(rows_8, 8: 0 1 2 3 4 5 6 7);
-rows!(rows_6, 6: 0 1 2 3 4 5);
-rows!(rows_5, 5: 0 1 2 3 4);
-rows!(rows_4, 4: 0 1 2 3);
-rows!(rows_2, 2: 0 1);
 rows!(rows_1, 1: 0);
+rows!(rows_2, 2: 0 1);
+rows!(rows_3, 3: 0 1 2);
+rows!(rows_4, 4: 0 1 2 3);
+rows!(rows_5, 5: 0 1 2 3 4);
+rows!(rows_6, 6: 0 1 2 3 4 5);
+rows!(rows_7, 7: 0 1 2 3 4 5 6);
+rows!(rows_8, 8: 0 1 2 3 4 5 6 7);
+rows!(rows_9, 9: 0 1 2 3 4 5 6 7 8);
+rows!(rows_10, 10: 0 1 2 3 4 5 6 7 8 9);
+rows!(rows_11, 11: 0 1 2 3 4 5 6 7 8 9 10);
+rows!(rows_12, 12: 0 1 2 3 4 5 6 7 8 9 10 11);
+rows!(rows_13, 13: 0 1 2 3 4 5 6 7 8 9 10 11 12);
+rows!(rows_14, 14: 0 1 2 3 4 5 6 7 8 9 10 11 12 13);
