@@ -114,6 +114,53 @@ const runs = await page.evaluate(() => {
 });
 check(!runs, "the page's policy refuses other scripts");
 
+// The wheel belongs to the page; with Ctrl or Cmd it zooms.
+const low = await open({ viewport: { width: 1000, height: 700 } });
+const chart = low.locator(".vega .live svg.marks").first();
+await chart.waitFor({ timeout: 60_000 });
+const labels = async () => (await chart.locator(".role-axis-label text").allTextContents()).sort().join(" ");
+const scrolled = () => low.evaluate(() => window.scrollY);
+const until = async (holds) => {
+  for (let i = 0; i < 150; i++) {
+    if (await holds()) return true;
+    await low.waitForTimeout(100);
+  }
+  return false;
+};
+await chart.scrollIntoViewIfNeeded();
+const [whole, top] = [await labels(), await scrolled()];
+const overTheChart = async () => {
+  await low.evaluate((top) => window.scrollTo({ top, behavior: "instant" }), top);
+  await until(async () => (await scrolled()) === top);
+  await low.mouse.move(...(await centre(chart)));
+};
+check(await chart.getByText("double-click to reset").isVisible(), "a chart says how to zoom and reset");
+await overTheChart();
+await low.mouse.wheel(0, 120);
+const goesOn = await until(async () => (await scrolled()) > top);
+check(goesOn && (await labels()) === whole, "the wheel over a chart scrolls the page and does not zoom");
+for (const key of ["Control", "Meta"]) {
+  await overTheChart();
+  await low.keyboard.down(key);
+  await low.mouse.wheel(0, -240);
+  const zoomed = await until(async () => (await labels()) !== whole);
+  await low.keyboard.up(key);
+  check(zoomed && (await scrolled()) === top, `${key} with the wheel zooms and does not scroll`);
+  await low.screenshot({ path: path.join(out, "zoomed.png") });
+  await low.mouse.dblclick(...(await centre(chart)));
+  check(await until(async () => (await labels()) === whole), "a double click shows the whole chart again");
+}
+await overTheChart();
+const [x, y] = await centre(chart);
+await low.mouse.down();
+await low.mouse.move(x - 120, y, { steps: 6 });
+await low.mouse.up();
+check(await until(async () => (await labels()) !== whole), "dragging moves what the chart shows");
+await low.mouse.dblclick(x, y);
+check(await until(async () => (await labels()) === whole), "a double click resets a moved chart");
+await low.screenshot({ path: path.join(out, "reset.png") });
+check(low.complaints.length === 0, ["zooming is silent", ...low.complaints].join(": "));
+
 const dark = await open({ colorScheme: "dark" });
 await dark.waitForTimeout(1500);
 await dark.screenshot({ path: path.join(out, "dark.png"), fullPage: true });

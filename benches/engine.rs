@@ -7,10 +7,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use epsilab::Result;
 use epsilab::burn::optim::{AdamConfig, SgdConfig, momentum::MomentumConfig};
 use epsilab::burn::prelude::Device;
+use epsilab::data::{self, Dataset};
 use epsilab::engine::{self, Batch, ClipRule, Executor, GaussianNoise, Gradients, TapExecutor};
-use epsilab::nn::{Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Network, NoTape, Value};
+use epsilab::nn::{
+    Activation, Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Model, Network, NoTape, Value,
+    models,
+};
 use epsilab::optim::{Optimizer, Step};
 
 const EXAMPLES: usize = 32;
@@ -102,6 +107,58 @@ fn clipped_sum(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// A model and a batch for it.
+type Case = (Model, Batch);
+
+/// Images of this shape in ten classes.
+fn images(count: usize, shape: &[usize]) -> Dataset {
+    let labels = (0..count).map(|i| (i % CLASSES) as u32).collect();
+    let features = values(count * shape.iter().product::<usize>());
+    data::from_vecs(features, shape, labels, CLASSES).expect("images")
+}
+
+/// The model that `build` makes for the data, and all of the data as a batch.
+fn case(data: &Dataset, build: impl Fn(&Dataset) -> Result<Model>) -> Case {
+    let all: Vec<u32> = (0..data.train().len() as u32).collect();
+    (build(data).expect("a model"), Batch::of(data.train(), &all).expect("a batch"))
+}
+
+/// Times the sum of clipped gradients of a whole model.
+fn sum_of_model(criterion: &mut Criterion, name: &str, executor: TapExecutor, case: &Case) {
+    let mut group = criterion.benchmark_group("clipped_sum_of_models");
+    group.sample_size(10).warm_up_time(Duration::from_millis(300));
+    let (model, batch) = case;
+    let rule = ClipRule::flat(0.1);
+    let sum = || executor.clipped_sum(model.network(), black_box(batch), &rule).expect("a sum");
+    let checked = sum();
+    assert!(checked.non_finite() == 0 && checked.sum.l2_norm() <= 0.11 * batch.len() as f64);
+    group.bench_function(name, |bencher| bencher.iter(sum));
+    group.finish();
+}
+
+fn sums_of_models(criterion: &mut Criterion) {
+    let digits = images(2048, &[1, 28, 28]);
+    for activation in [Activation::Tanh, Activation::Relu] {
+        let cnn =
+            |data: &Dataset| models::papernot_cnn(data).activation(activation).seed(1).build();
+        let case = case(&digits, cnn);
+        for chunk in [32, 64, 128, 256] {
+            let name = format!("2048_papernot_cnn_{activation:?}_in_chunks_of_{chunk}");
+            sum_of_model(criterion, &name, TapExecutor::default().with_chunk(chunk), &case);
+        }
+    }
+    let photos = images(EXAMPLES, &[3, 32, 32]);
+    let vgg = case(&photos, |data| models::simple_vgg(data, &[32, 64, 128], 2).seed(1).build());
+    sum_of_model(criterion, "32_simple_vgg", TapExecutor::default(), &vgg);
+    let resnet = case(&photos, |data| models::wide_resnet(data, 16, 4).seed(1).build());
+    sum_of_model(criterion, "32_wide_resnet_16_4", TapExecutor::default(), &resnet);
+    let tokens = (0..64 * 128).map(|i| ((i * 7919 + 3) % 10_000) as f32).collect();
+    let labels = (0..64).map(|i| i % 2).collect();
+    let texts = data::from_vecs(tokens, &[128], labels, 2).expect("texts");
+    let lstm = case(&texts, |data| models::bilstm(data, 10_000, 64, 64).seed(1).build());
+    sum_of_model(criterion, "64_bilstm_of_128_tokens", TapExecutor::default(), &lstm);
+}
+
 fn noise(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("noise");
     group.sample_size(20).warm_up_time(Duration::from_millis(500));
@@ -149,5 +206,5 @@ fn update(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, forward, clipped_sum, noise, update);
+criterion_group!(benches, forward, clipped_sum, sums_of_models, noise, update);
 criterion_main!(benches);

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::program;
-
 /// The category of an [`Error`], for code that handles categories differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -102,7 +100,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.why)?;
         if !self.fix.is_empty() {
-            write!(f, "\n  what to do: {}", program::as_called(&self.fix))?;
+            write!(f, "\n  what to do: {}", self.fix)?;
         }
         Ok(())
     }

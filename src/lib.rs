@@ -61,6 +61,12 @@
 //! - [`device`]: CPU and GPU devices
 #![warn(missing_docs)]
 
+/// A clean environment for the unit tests, and processes of a test's own.
+#[cfg(test)]
+#[macro_use]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 pub mod audit;
 pub mod cluster;
 #[cfg(test)]

@@ -2,21 +2,38 @@
 
 use std::borrow::Cow;
 
-/// How messages name the program: the alias of cargo in a clone of the repository.
-const IN_A_CLONE: &str = "cargo lab";
-
-/// Environment variable with the name of a program that was installed without a clone. The program
-/// sets it for itself and for the processes that run cells.
-pub const VARIABLE: &str = "EPSILAB_PROGRAM";
+/// Name of the program in a clone of the repository: an alias of cargo, which builds and runs it.
+pub const IN_A_CLONE: &str = "cargo lab";
 
 /// Name of an installed program.
 pub const INSTALLED: &str = "epsilab";
 
-/// How users call the program.
+/// What installs the program from a clone, without compiling Burn again.
+pub const INSTALL: &str = "cargo install --path kernel --locked --profile dev";
+
+/// Environment variable with the name of the program. The program sets it for itself and for the
+/// processes that run cells.
+pub const VARIABLE: &str = "EPSILAB_PROGRAM";
+
+/// How users call the program. Other programs that use the library name the one of a clone.
 pub fn name() -> Cow<'static, str> {
     match std::env::var(VARIABLE) {
         Ok(name) if !name.is_empty() => name.into(),
         _ => IN_A_CLONE.into(),
+    }
+}
+
+/// A command as users type it: `cargo lab doctor` or `epsilab doctor`.
+pub fn command(arguments: &str) -> String {
+    format!("{} {arguments}", name())
+}
+
+/// How to get an installed program, as a sentence with a space behind it. Empty for the program of
+/// a clone, which cargo builds where it is called.
+pub fn how_to_get() -> String {
+    match name() == INSTALLED {
+        true => format!("In a clone of Epsilab, {INSTALL} installs the program {INSTALLED}. "),
+        false => String::new(),
     }
 }
 
@@ -42,18 +59,6 @@ pub fn glibc() -> Option<&'static str> {
     None
 }
 
-/// The text with the commands in it as users type them.
-pub fn as_called(text: &str) -> Cow<'_, str> {
-    replaced(text, &name())
-}
-
-fn replaced<'t>(text: &'t str, name: &str) -> Cow<'t, str> {
-    match name != IN_A_CLONE && text.contains(IN_A_CLONE) {
-        true => text.replace(IN_A_CLONE, name).into(),
-        false => text.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,9 +71,12 @@ mod tests {
     }
 
     #[test]
-    fn commands_in_a_text_have_the_name_of_the_program() {
-        let text = "see `cargo lab doctor`, or run `cargo lab`";
-        assert_eq!(replaced(text, IN_A_CLONE), text);
-        assert_eq!(replaced(text, INSTALLED), "see `epsilab doctor`, or run `epsilab`");
+    fn commands_begin_with_the_name_of_the_program() {
+        // The tests of other modules run at the same time, so the variable stays as it is.
+        assert_eq!(command("doctor"), format!("{} doctor", name()));
+        match std::env::var(VARIABLE) {
+            Ok(given) if !given.is_empty() => assert_eq!(name(), given),
+            _ => assert_eq!(command("runs remove ID"), "cargo lab runs remove ID"),
+        }
     }
 }

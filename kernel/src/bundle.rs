@@ -122,7 +122,8 @@ fn check_zigbuild() -> Result<()> {
 fn runs(program: &Path) -> Result<String> {
     let failed = |why: String| {
         let what = format!("{} does not run here", program.display());
-        Error::new(ErrorKind::Notebook, what, why).fix("`cargo lab doctor` checks the toolchain")
+        let doctor = program::command("doctor");
+        Error::new(ErrorKind::Notebook, what, why).fix(format!("`{doctor}` checks the toolchain"))
     };
     let done =
         Command::new(program).arg("--version").output().map_err(|e| failed(e.to_string()))?;

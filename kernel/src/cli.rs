@@ -13,6 +13,7 @@ use crate::bench::{self, BenchArgs};
 use crate::doctor::{self, DoctorArgs};
 use crate::grid::worker::{self, WorkerArgs};
 use crate::grid::{self, GridArgs};
+use crate::help::Help;
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
 use crate::options;
@@ -22,42 +23,45 @@ use crate::sweep::{self, SweepArgs};
 use crate::train::{self, TrainArgs};
 
 #[cfg(feature = "notebook")]
-const EXAMPLES: &str = "\
-Examples:
-  cargo lab                                               open JupyterLab on notebooks/
-  cargo lab run notebooks/01_first_private_model.ipynb    run a notebook without Jupyter or Python
-  cargo lab doctor                                        check the installation
-  cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5";
+const PROGRAM: Help = Help::new(
+    "                                              open JupyterLab on notebooks/
+run notebooks/01_first_private_model.ipynb    run a notebook without Jupyter or Python
+doctor                                        check the installation
+epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5",
+    "`cargo install --path kernel --locked --profile dev` in a clone installs this as `epsilab`.",
+);
 
-const EPSILON_EXAMPLES: &str = "\
-Examples:
-  cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5 --json
-  cargo lab epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --epochs 15 --delta 1e-5 --curve
-  cargo lab epsilon --sampling-rate 0.001 --noise-multiplier 1.5 --epochs 100 \\
-                    --schedule linear:0.99 --delta 1e-5
-  cargo lab epsilon --event-file ledger.json --data-set 1 --delta 1e-5 --accountant pld
-
+const EPSILON: Help = Help::new(
+    "\
+epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5 --json
+epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --epochs 15 --delta 1e-5 --curve
+epsilon --sampling-rate 0.001 --noise-multiplier 1.5 --epochs 100 \\
+        --schedule linear:0.99 --delta 1e-5
+epsilon --event-file ledger.json --data-set 1 --delta 1e-5 --accountant pld",
+    "\
 Without --accountant all accountants run. The first line is the smallest proved epsilon; values that
 are only approximate are labelled and never chosen. With --json the keys are always the same:
 `epsilon` is the result, then one key per accountant, null if it refused or was not asked. If all
-refuse, `epsilon` is null, `why` gives the reason, and the exit code is 0.";
+refuse, `epsilon` is null, `why` gives the reason, and the exit code is 0.",
+);
 
-const SIGMA_EXAMPLES: &str = "\
-Examples:
-  cargo lab sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --steps 879 --json
-  cargo lab sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --epochs 30 --accountant rdp
-  cargo lab sigma --epsilon 2 --delta 1e-5 --sampling-rate 0.001 --epochs 100 --schedule exp:0.01
-
+const SIGMA: Help = Help::new(
+    "\
+sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --steps 879 --json
+sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --epochs 30 --accountant rdp
+sigma --epsilon 2 --delta 1e-5 --sampling-rate 0.001 --epochs 100 --schedule exp:0.01",
+    "\
 The same accountant confirms that the result meets the target. With --schedule the result is the
-initial noise multiplier.";
+initial noise multiplier.",
+);
 
-const BENCH_EXAMPLES: &str = "\
-Examples:
-  cargo lab bench                                     all models, two threads
-  cargo lab bench --models papernot_cnn --batch 1024 --threads 1 --steps 30 --json
-  cargo lab bench --device cuda --models resnet18     on a GPU, if the program was built for it
-  cargo lab bench --device cuda --check               does the GPU compute what the CPU does?
-
+const BENCH: Help = Help::new(
+    "\
+bench                                     all models, two threads
+bench --models papernot_cnn --batch 1024 --threads 1 --steps 30 --json
+bench --device cuda --models resnet18     on a GPU, if the program was built for it
+bench --device cuda --check               does the GPU compute what the CPU does?",
+    "\
 Each step is a full training step on synthetic data: per-example norms, clipping at 1, noise with
 multiplier 1, an SGD update; without privacy the plain gradient and the update. Measure on an idle
 machine. Ctrl-C keeps the lines printed so far.
@@ -66,14 +70,15 @@ machine. Ctrl-C keeps the lines printed so far.
 selected coordinates and what each method releases. The exit code is 1 if one differs by more than
 rounding: 1/100 for the gradient of a parameter (GPUs may round to ten bits; 1e-4 between executors
 on the CPU), 1/1000 for norms, 1e-4 standard deviations for noise. Selected and masked coordinates
-must be equal.";
+must be equal.",
+);
 
-const GRID_EXAMPLES: &str = "\
-Examples:
-  cargo lab grid --pre-prune 0,0.3,0.6,0.9 --drop 0,0.3,0.6,0.9 --epsilon 1,3 --seeds 3
-  cargo lab grid --method dp-sgd,non-private --data glyphs --epochs 2 --out results
-  cargo lab grid --plan plan.json --json > grid.json
-
+const GRID: Help = Help::new(
+    "\
+grid --pre-prune 0,0.3,0.6,0.9 --drop 0,0.3,0.6,0.9 --epsilon 1,3 --seeds 3
+grid --method dp-sgd,non-private --data glyphs --epochs 2 --out results
+grid --plan plan.json --json > grid.json",
+    "\
 A plan file is JSON. Its keys are the names of the options above from --data to --device (with _ or
 -); a value is a name, a number or a list. Every key is optional; unknown keys are refused. Options
 on the command line replace keys of the file.
@@ -105,25 +110,26 @@ with these names, and the cost of other recorded runs go to stderr.
 
 Exit codes: 0; 1 for a plan that can't be run (nothing is trained) or if no run succeeded; 2 for
 wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C (finished runs are
-kept, --json prints nothing).";
+kept, --json prints nothing).",
+);
 
-const TRAIN_EXAMPLES: &str = "\
-Examples:
-  cargo lab train --data glyphs --epsilon 3 --epochs 1 --json
-  cargo lab train --data mnist --epsilon 3 --noise-schedule linear:0.99 --optimizer adam \\
-                  --lr-schedule cosine --warm-up 0.1 --average ema --preview
-  cargo lab train --data photos/ --model resnet18 --train-only head --split 0.8 --out result
-  cargo lab train --method dp-ssgd --mask synflow --pre-prune 0.7 --drop 0.3 --save-plan plan.json
-  cargo lab train --plan plan.json --json
-  cargo lab train --preview --population 1281167 --batch-size 65536 --epochs 70 --epsilon 10 \\
-                  --delta 1e-6              what it costs with as many examples, without data
-
+const TRAIN: Help = Help::new(
+    "\
+train --data glyphs --epsilon 3 --epochs 1 --json
+train --data mnist --epsilon 3 --noise-schedule linear:0.99 --optimizer adam \\
+      --lr-schedule cosine --warm-up 0.1 --average ema --preview
+train --data photos/ --model resnet18 --train-only head --split 0.8 --out result
+train --method dp-ssgd --mask synflow --pre-prune 0.7 --drop 0.3 --save-plan plan.json
+train --plan plan.json --json
+train --preview --population 1281167 --batch-size 65536 --epochs 70 --epsilon 10 \\
+      --delta 1e-6              what it costs with as many examples, without data",
+    "\
 The run is stored in the project's run store and charged to its ledger. Both are in .epsilab/ of the
 project, or in the folder named by EPSILAB_HOME; `doctor` says which is used. So the same command
 trains nothing the second time; --fresh trains and spends again.
 
 With --checkpoint-every 500 (steps) or 10min, a run that is killed or stopped goes on from its last
-checkpoint when the same command is given again, or by `cargo lab runs resume`.
+checkpoint when the same command is given again, or by `runs resume`.
 
 A plan file holds all settings but data, model and device; give these as options. The file may be
 edited: epsilon and everything else is computed from what it says.
@@ -137,20 +143,21 @@ them. Progress and errors go to stderr.
 
 Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for wrong usage (an unknown
 option, a value that is no number); 130 after Ctrl-C (nothing is printed; the steps taken are
-charged).";
+charged).",
+);
 
-const SWEEP_EXAMPLES: &str = "\
-Examples:
-  cargo lab sweep docs/reproduction/auto-dp-sgd.plan.json --list
-  cargo lab sweep docs/reproduction/auto-dp-sgd.plan.json --only table-10 --out results
-  cargo lab sweep experiments.json --seeds 1 -- --data glyphs --epochs 1
-  cargo lab sweep docs/reproduction/imagenet/table-9.experiments.json --preview
-
-A file of experiments is JSON. Its options are those of `cargo lab train --help`, without the
-dashes. A list of values makes one case of each, several lists all combinations. `cases` are groups
-with further options. --set, --freeze and --train-only may be given several times to one run: a list
-inside the list is one such value. Unknown keys are refused, and the options of every case are
-checked before anything is trained; what depends on the data is checked when the case begins.
+const SWEEP: Help = Help::new(
+    "\
+sweep docs/reproduction/auto-dp-sgd.plan.json --list
+sweep docs/reproduction/auto-dp-sgd.plan.json --only table-10 --out results
+sweep experiments.json --seeds 1 -- --data glyphs --epochs 1
+sweep docs/reproduction/imagenet/table-9.experiments.json --preview",
+    "\
+A file of experiments is JSON. Its options are those of `train --help`, without the dashes. A list
+of values makes one case of each, several lists all combinations. `cases` are groups with further
+options. --set, --freeze and --train-only may be given several times to one run: a list inside the
+list is one such value. Unknown keys are refused, and the options of every case are checked before
+anything is trained; what depends on the data is checked when the case begins.
 
   {
     \"experiments\": [
@@ -193,15 +200,16 @@ percent. epsilon is that of one run: the ledger counts all of them. Progress goe
 target, epsilon, accountant, epsilon_rdp, noise_multiplier_rdp, paper.
 
 Exit codes: 0; 1 for a file that can't be run (nothing is trained) or if no run succeeded; 2 for
-wrong usage; 130 after Ctrl-C (finished runs are kept, nothing is printed).";
+wrong usage; 130 after Ctrl-C (finished runs are kept, nothing is printed).",
+);
 
-const RUNS_EXAMPLES: &str = "\
-Examples:
-  cargo lab runs
-  cargo lab train --data mnist --epochs 40 --checkpoint-every 10min
-  cargo lab runs resume 3f09
-  cargo lab runs remove 3f09
-
+const RUNS: Help = Help::new(
+    "\
+runs
+train --data mnist --epochs 40 --checkpoint-every 10min
+runs resume 3f09
+runs remove 3f09",
+    "\
 Runs are named by hashes of their settings and data; the first characters suffice. A run with the
 state `checkpoint` was killed or stopped. It goes on with `resume`, or with the command, cell or
 program that began it: nothing is charged twice, and on the CPU the result is the same bit for bit.
@@ -210,16 +218,17 @@ A checkpoint holds the seeds of its run's batches and noise. It is readable by i
 removed when the run is finished. Without it the run can't go on; its charge stays in the ledger.
 
 With --json stdout is a list with one object per run: id, state (finished, ended_early, checkpoint,
-damaged), method, data, steps, planned_steps, epsilon, accuracy, at, command.";
+damaged), method, data, steps, planned_steps, epsilon, accuracy, at, command.",
+);
 
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  cargo lab report 3f09                                 a stored run: report.html
-  cargo lab report 3f09 --covered --out public/run.md   without what no epsilon covers
-  cargo lab grid --pre-prune 0,0.9 --seeds 3 --out results
-  cargo lab report results --html --latex --out results/report
-
-`cargo lab runs` lists the runs; the first characters of a name suffice. A grid is given as the
+const REPORT: Help = Help::new(
+    "\
+report 3f09                                 a stored run: report.html
+report 3f09 --covered --out public/run.md   without what no epsilon covers
+grid --pre-prune 0,0.9 --seeds 3 --out results
+report results --html --latex --out results/report",
+    "\
+`runs` lists the runs; the first characters of a name suffice. A grid is given as the
 folder of `grid --out`, or as its plan file. Nothing is trained: runs that are not stored are named
 as missing.
 
@@ -229,14 +238,15 @@ figures in a folder beside them. A grid over several data sets or models has one
 
 What no epsilon covers carries a badge: the training loss, runs in study mode (all runs of a grid),
 runs without privacy. --covered leaves it out. The command does not know whether the data of a run
-are public; `run.report()` in a notebook does. docs/sharing.md says more.";
+are public; `run.report()` in a notebook does. docs/sharing.md says more.",
+);
 
-const AUDIT_EXAMPLES: &str = "\
-Examples:
-  cargo lab audit dp-sgd
-  cargo lab audit half-noise --json
-  cargo lab audit dp-sgd --sampling-rate 0.05 --steps 200 --trials 4000 --json
-
+const AUDIT: Help = Help::new(
+    "\
+audit dp-sgd
+audit half-noise --json
+audit dp-sgd --sampling-rate 0.05 --steps 200 --trials 4000 --json",
+    "\
 The mechanism that trains is played many times, with and without an example whose gradient the
 attacker chooses (a canary). If the attacker tells the two apart more often than the trade-off curve
 of the ledger allows, the claim is refuted. No data are read and nothing is charged to a ledger.
@@ -249,7 +259,8 @@ true_positive_rate_allowed, refuted_by, sampling_rate, noise_multiplier, steps, 
 dimension, seed, seconds.
 
 Exit codes: 0 consistent; 1 refuted; 2 inconclusive (the attack was too weak to tell); 64 for wrong
-usage; 70 if the audit failed. No exit code means \"private\": an attack can't show that.";
+usage; 70 if the audit failed. No exit code means \"private\": an attack can't show that.",
+);
 
 /// Private, sparse learning in a notebook.
 #[cfg_attr(feature = "notebook", doc = "")]
@@ -260,7 +271,7 @@ usage; 70 if the audit failed. No exit code means \"private\": an attack can't s
 )]
 #[derive(Parser, Debug)]
 #[command(name = "epsilab", version)]
-#[cfg_attr(feature = "notebook", command(after_help = EXAMPLES))]
+#[cfg_attr(feature = "notebook", command(after_help = PROGRAM.text()))]
 #[cfg_attr(feature = "notebook", command(args_conflicts_with_subcommands = true))]
 #[cfg_attr(not(feature = "notebook"), command(arg_required_else_help = true))]
 struct Cli {
@@ -277,24 +288,24 @@ enum Command {
     #[command(flatten)]
     Notebook(notebook::Command),
     Doctor(DoctorArgs),
-    #[command(after_help = EPSILON_EXAMPLES)]
+    #[command(after_help = EPSILON.text())]
     Epsilon(EpsilonArgs),
-    #[command(after_help = SIGMA_EXAMPLES)]
+    #[command(after_help = SIGMA.text())]
     Sigma(SigmaArgs),
-    #[command(after_help = AUDIT_EXAMPLES)]
+    #[command(after_help = AUDIT.text())]
     Audit(AuditArgs),
-    #[command(after_help = BENCH_EXAMPLES)]
+    #[command(after_help = BENCH.text())]
     Bench(BenchArgs),
-    #[command(after_help = GRID_EXAMPLES)]
+    #[command(after_help = GRID.text())]
     Grid(Box<GridArgs>),
     GridWorker(WorkerArgs),
-    #[command(after_help = TRAIN_EXAMPLES)]
+    #[command(after_help = TRAIN.text())]
     Train(Box<TrainArgs>),
-    #[command(after_help = SWEEP_EXAMPLES)]
+    #[command(after_help = SWEEP.text())]
     Sweep(SweepArgs),
-    #[command(after_help = RUNS_EXAMPLES)]
+    #[command(after_help = RUNS.text())]
     Runs(RunsArgs),
-    #[command(after_help = REPORT_EXAMPLES)]
+    #[command(after_help = REPORT.text())]
     Report(ReportArgs),
 }
 
@@ -315,16 +326,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line with the commands in its help texts as users call them.
+/// The command line, with the name of the program as users call it.
 fn command() -> clap::Command {
-    let called = |command: clap::Command| match command.get_after_help() {
-        Some(help) => {
-            let help = program::as_called(&help.to_string()).into_owned();
-            command.after_help(help)
-        }
-        None => command,
-    };
-    called(Cli::command().bin_name(program::name().into_owned())).mut_subcommands(called)
+    Cli::command().bin_name(program::name().into_owned())
 }
 
 /// Prints a usage error, or a help text, of the command with this name.
@@ -353,7 +357,7 @@ fn unknown_command(error: &clap::Error, typed: &str) -> Option<Error> {
     let is_first = is_unknown && is_word && known.all(|command| command.get_name() != typed);
     let names = whole.get_subcommands().filter(|command| !command.is_hide_set());
     let nearest = options::nearest(typed, names.map(clap::Command::get_name));
-    let help = program::as_called("`epsilab --help` lists all commands").into_owned();
+    let help = format!("`{}` lists all commands", program::command("--help"));
     is_first.then(|| {
         let what = format!("the command {typed}");
         Error::new(ErrorKind::Setting, what, "there is none of this name").fix(match nearest {
@@ -410,6 +414,28 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn help_texts_name_the_program_that_is_running() {
+        let name = program::name();
+        let mut command = command();
+        command.build();
+        let all = std::iter::once(&command).chain(command.get_subcommands());
+        for command in all.filter(|command| !command.is_hide_set()) {
+            let help = command.clone().render_long_help().to_string();
+            let other = match name.as_ref() {
+                program::IN_A_CLONE => "epsilab ",
+                _ => program::IN_A_CLONE,
+            };
+            let is_foreign = |line: &str| {
+                line.trim_start().starts_with(other) || line.contains(&format!("`{other}"))
+            };
+            assert!(help.contains(&format!("Usage: {name}")), "{help}");
+            assert!(!help.lines().any(is_foreign), "{help}");
+        }
+        #[cfg(feature = "notebook")]
+        assert!(command.render_long_help().to_string().contains(program::INSTALL));
     }
 
     #[test]

@@ -95,7 +95,7 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
             format!("no kernel \"{name}\" in {}", dir.parent().unwrap_or(&dir).display()),
             "there is nothing to remove",
         )
-        .fix("`cargo lab list` shows where the kernel is installed"));
+        .fix(format!("`{}` shows where the kernel is installed", program::command("list"))));
     }
     if Spec::read(&dir).is_none() {
         return Err(Error::new(
@@ -125,8 +125,8 @@ pub fn list(args: &ListArgs) -> Result<()> {
     if args.json {
         stdout::print(&json!(found.iter().map(as_json).collect::<Vec<_>>()).to_string())?;
     } else if found.is_empty() {
-        let text = "the kernel is not installed; `cargo lab install` does it for your own Jupyters";
-        eprintln!("{}", program::as_called(text));
+        let install = program::command("install");
+        eprintln!("the kernel is not installed; `{install}` does it for your own Jupyters");
     } else {
         let width = found.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
         for spec in &found {

@@ -9,10 +9,13 @@ use epsilab::{Error, ErrorKind, Result, program};
 use crate::kernelspec::{self, Kind};
 use crate::prebuilt::{self, Origin};
 use crate::run::notebook::KERNEL;
-use crate::{notebooks, programs};
+use crate::{notebooks, programs, root};
 
 /// Packages to install if no JupyterLab is found.
 const JUPYTERLAB: &str = "jupyterlab==4.6.6";
+
+/// The command that runs a notebook without JupyterLab.
+const A_NOTEBOOK: &str = "run notebooks/NAME.ipynb";
 
 /// Options for opening JupyterLab.
 #[derive(Args, Debug)]
@@ -51,12 +54,14 @@ pub fn own() -> Option<PathBuf> {
 /// replaced.
 ///
 /// # Errors
-/// Python is missing, the lab can't be built, or JupyterLab can't be installed or started.
+/// Python is missing, the user is root and JupyterLab refuses that, the lab can't be built, or
+/// JupyterLab can't be installed or started.
 pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
     let home = home().ok_or_else(|| {
         Error::new(ErrorKind::Notebook, "no cache folder", "the kernel is registered there")
             .fix("set HOME")
     })?;
+    root::check(args, &prefixes(&home))?;
     let (lab, data) = match on_path() {
         Some(lab) => {
             eprintln!("JupyterLab found: {}", lab.display());
@@ -83,14 +88,17 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
         command.arg("--no-browser");
     }
     command.args(&args.rest);
-    if is_root() && !args.rest.iter().any(|arg| arg.starts_with("--allow-root")) {
-        let program = program::name();
-        eprintln!("JupyterLab may refuse to run as root; as root: {program} -- --allow-root");
-    }
     hand_over(command, &lab)
 }
 
-/// Installs under a lock, so that a second `cargo lab` waits for the first.
+/// The folders in which the JupyterLab that is opened may be installed.
+fn prefixes(home: &Path) -> Vec<PathBuf> {
+    let found = programs::on_path("jupyter-lab");
+    let on_path = found.as_deref().and_then(|lab| lab.parent()?.parent());
+    on_path.map(Path::to_owned).into_iter().chain([home.join("venv")]).collect()
+}
+
+/// Installs under a lock, so that a second program waits for the first.
 fn set_up_once(home: &Path) -> Result<PathBuf> {
     let locking = |e: std::io::Error| Error::io(format!("locking {}", home.display()), &e);
     std::fs::create_dir_all(home).map_err(locking)?;
@@ -114,10 +122,11 @@ fn set_up(home: &Path) -> Result<PathBuf> {
             "Python 3 was not found",
             "JupyterLab is a Python program (notebooks run without it)",
         )
-        .fix(
-            "install Python 3 (python.org, `apt install python3-venv`, `brew install python`), \
-             or run a notebook without Python: `cargo lab run notebooks/NAME.ipynb`",
-        )
+        .fix(format!(
+            "install Python 3 (python.org, `apt install python3-venv`, `brew install python`), or \
+             run a notebook without Python: `{}`",
+            program::command(A_NOTEBOOK)
+        ))
     })?;
     if venv.exists() {
         std::fs::remove_dir_all(&venv)
@@ -133,9 +142,11 @@ fn set_up(home: &Path) -> Result<PathBuf> {
     eprintln!("2/2 {JUPYTERLAB} from PyPI (about a minute, some 50 MB to download)");
     let mut install = Command::new(program_in(&venv, "python"));
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", JUPYTERLAB]);
-    step(install, "installing JupyterLab", {
-        "is this machine online? `cargo lab run notebooks/NAME.ipynb` needs neither Python nor net"
-    })?;
+    let fix = format!(
+        "is this machine online? `{}` needs neither Python nor net",
+        program::command(A_NOTEBOOK)
+    );
+    step(install, "installing JupyterLab", &fix)?;
     std::fs::write(home.join("ready"), JUPYTERLAB)
         .map_err(|e| Error::io(format!("writing into {}", home.display()), &e))?;
     Ok(program_in(&venv, "jupyter-lab"))
@@ -181,17 +192,6 @@ fn with_our_data(data: &Path) -> Result<std::ffi::OsString> {
         .chain(std::env::split_paths(&others).filter(|p| !p.as_os_str().is_empty()));
     std::env::join_paths(paths)
         .map_err(|e| Error::setting("JUPYTER_PATH", data.display(), e.to_string()))
-}
-
-#[cfg(unix)]
-fn is_root() -> bool {
-    // SAFETY: a query without arguments.
-    unsafe { libc::geteuid() == 0 }
-}
-
-#[cfg(not(unix))]
-fn is_root() -> bool {
-    false
 }
 
 /// Replaces this process by JupyterLab, which then handles Ctrl-C itself.

@@ -7,6 +7,7 @@ mod bench;
 mod cli;
 mod doctor;
 mod grid;
+mod help;
 mod options;
 mod report;
 mod runs;
@@ -37,6 +38,8 @@ mod programs;
 #[cfg(feature = "notebook")]
 mod redact;
 #[cfg(feature = "notebook")]
+mod root;
+#[cfg(feature = "notebook")]
 mod run;
 #[cfg(feature = "notebook")]
 mod stock;
@@ -55,15 +58,15 @@ fn main() -> ExitCode {
     cli::main()
 }
 
-/// Messages name the program as users call it. No other thread may run yet.
+/// Messages name the program as users call it, also those of the processes that it starts. No other
+/// thread may run yet.
 fn name_the_program() {
     #[cfg(feature = "notebook")]
-    let is_installed = prebuilt::Origin::of_this_binary() == prebuilt::Origin::Packages;
+    let is_in_a_clone = !prebuilt::is_installed();
     // A bundle for machines without a toolchain.
     #[cfg(not(feature = "notebook"))]
-    let is_installed = true;
-    if is_installed {
-        // SAFETY: this is the only thread.
-        unsafe { std::env::set_var(program::VARIABLE, program::INSTALLED) };
-    }
+    let is_in_a_clone = false;
+    let name = if is_in_a_clone { program::IN_A_CLONE } else { program::INSTALLED };
+    // SAFETY: this is the only thread.
+    unsafe { std::env::set_var(program::VARIABLE, name) };
 }

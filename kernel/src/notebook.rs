@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use epsilab::Result;
 
 use crate::bundle::{self, BundleArgs};
+use crate::help::Help;
 use crate::install::{self, InstallArgs, ListArgs};
 use crate::kernel;
 use crate::notebooks::{self, NotebooksArgs};
@@ -16,16 +17,16 @@ use crate::stock::{self, StockArgs};
 
 pub use crate::jupyter::{JupyterArgs, open};
 
-const RUN_EXAMPLES: &str = "\
-Examples:
-  cargo lab run notebooks/01_first_private_model.ipynb
-  cargo lab run notebooks/*.ipynb --out results --profile tiny
-  cargo lab run NB.ipynb --interactive                   figures with tooltips and sliders
-  cargo lab run NB.ipynb --params epochs=3 --params data=mnist --params 'rates=[0.1, 0.3]'
+const RUN: Help = Help::new(
+    "\
+run notebooks/01_first_private_model.ipynb
+run notebooks/*.ipynb --out results --profile tiny
+run NB.ipynb --interactive                   figures with tooltips and sliders
+run NB.ipynb --params epochs=3 --params data=mnist --params 'rates=[0.1, 0.3]'
 
-  cargo lab run NB.ipynb --inplace                       save small outputs in the notebook
-  cargo lab run NB.ipynb --compare                       are the saved outputs still right?
-
+run NB.ipynb --inplace                       save small outputs in the notebook
+run NB.ipynb --compare                       are the saved outputs still right?",
+    "\
 --params needs a cell with the tag `parameters` that defines the variables, as for papermill. A cell
 inserted after it gives them the new values, in the types that they have there: integers, floats,
 bool, strings, and lists (Vec) and Option of these.
@@ -41,14 +42,15 @@ runs: EPSILAB_HOME=$(mktemp -d), unless the data are those of real people.
 
 The exit code is 0 if every cell succeeded, 1 if a cell failed (its code and error are printed, and
 the results so far are written; the next notebook runs) and 130 after Ctrl-C. A cell with the tag
-`raises-exception` may fail.";
+`raises-exception` may fail.",
+);
 
-const REDACT_EXAMPLES: &str = "\
-Examples:
-  cargo lab redact NB.ipynb                      write NB.redacted.ipynb
-  cargo lab redact NB.ipynb --html --out public  and a page, in another folder
-  cargo lab redact --check NB.redacted.ipynb     exit with 1 if something is left
-
+const REDACT: Help = Help::new(
+    "\
+redact NB.ipynb                      write NB.redacted.ipynb
+redact NB.ipynb --html --out public  and a page, in another folder
+redact --check NB.redacted.ipynb     exit with 1 if something is left",
+    "\
 A saved notebook is published with all its outputs. Those of this kernel say what they reveal: only
 public data, releases that the ledger covers, an evaluation on the test part, or private data that
 no epsilon covers. What is not covered is removed: whole outputs, or the panels of a figure. Outputs
@@ -56,45 +58,48 @@ that say nothing (printed text, plain values, errors, other kernels) are removed
 keeps their text. A note stands where something was removed. The notebook itself is left as it is.
 
 Text and code of the notebook stay as they are; cells that set a seed are named. docs/sharing.md
-says more.";
+says more.",
+);
 
-const INSTALL_EXAMPLES: &str = "\
-Examples:
-  cargo lab install                     for all Jupyter installations of this user
-  cargo lab install --sys-prefix        only for the active virtual or conda environment
-  cargo lab install --prefix DIR        in DIR/share/jupyter/kernels
-  cargo lab install --stock             evcxr's own kernel with the lab, beside ours
-
+const INSTALL: Help = Help::new(
+    "\
+install                     for all Jupyter installations of this user
+install --sys-prefix        only for the active virtual or conda environment
+install --prefix DIR        in DIR/share/jupyter/kernels
+install --stock             evcxr's own kernel with the lab, beside ours",
+    "\
 --stock is a fallback: notebooks run there with text for progress and static figures; an interrupt
-loses all variables, and the first cell takes longer. It is compiled once.";
+loses all variables, and the first cell takes longer. It is compiled once.",
+);
 
-const BUNDLE_EXAMPLES: &str = "\
-Examples:
-  cargo lab bundle /shared/me/epsilab                   for nodes with a system like this one's
-  cargo lab bundle --glibc 2.28 /shared/me/epsilab      for older systems, such as RHEL 8
-  cargo lab bundle --cuda gpu                           for machines with an NVIDIA GPU
-
+const BUNDLE: Help = Help::new(
+    "\
+bundle /shared/me/epsilab                   for nodes with a system like this one's
+bundle --glibc 2.28 /shared/me/epsilab      for older systems, such as RHEL 8
+bundle --cuda gpu                           for machines with an NVIDIA GPU",
+    "\
 The folder gets one program, which needs neither Rust nor Python nor Jupyter: every command but
 those for notebooks. It says which glibc it needs (`getconf GNU_LIBC_VERSION` on the node shows what
 is there). --glibc below the version here needs `pip install cargo-zigbuild ziglang`.
 
-The first bundle compiles Burn again, because the program is optimized as a release.";
+The first bundle compiles Burn again, because the program is optimized as a release.",
+);
 
 /// The commands, in the order of the help text.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_help = RUN.text())]
     Run(RunArgs),
-    #[command(after_help = REDACT_EXAMPLES)]
+    #[command(after_help = REDACT.text())]
     Redact(RedactArgs),
     /// Register the kernel with Jupyter.
-    #[command(after_help = INSTALL_EXAMPLES)]
+    #[command(after_help = INSTALL.text())]
     Install(InstallArgs),
     /// Remove the kernel from Jupyter (only what `install` created).
     Uninstall(InstallArgs),
     List(ListArgs),
     Notebooks(NotebooksArgs),
-    #[command(after_help = BUNDLE_EXAMPLES)]
+    #[command(after_help = BUNDLE.text())]
     Bundle(BundleArgs),
     #[command(hide = true)]
     Kernel(KernelArgs),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
 
+use crate::prebuilt::{self, Origin};
 use crate::run::notebook::Notebook;
 
 /// Write the notebooks of the course to a folder, without their saved outputs, and the pages that
@@ -29,16 +30,18 @@ pub fn source() -> PathBuf {
 /// # Errors
 /// The sources of the library are gone, or the folder can't be written.
 pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
-    let from = source();
-    let mut files = notebooks_in(&from);
+    copy(&source(), &args.dir)
+}
+
+fn copy(from: &Path, dir: &Path) -> Result<()> {
+    let mut files = notebooks_in(from);
     files.sort();
     if files.is_empty() {
         let what = format!("{} (no notebooks)", from.display());
         let why = "the notebooks come with the sources that this program was built from";
         return Err(Error::new(ErrorKind::Notebook, what, why)
-            .fix("install the program again: `cargo install epsilab-kernel --locked --force`"));
+            .fix(Origin::of_this_binary().restore(prebuilt::is_installed())));
     }
-    let dir = &args.dir;
     std::fs::create_dir_all(dir).map_err(|e| Error::io(format!("making {}", dir.display()), &e))?;
     let mut kept = 0;
     for file in &files {
@@ -58,14 +61,12 @@ pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
             .map_err(|e| Error::io(format!("making {}", to.display()), &e))?;
         write_new(&to.join("README.md"), &page)?;
     }
-    let (written, run) = (files.len() - kept, program::name());
+    let written = files.len() - kept;
     let first = files[0].file_name().unwrap_or_default().to_string_lossy();
     let first = dir.join(first.as_ref());
     eprintln!("{written} notebooks written to {}, {kept} were there", dir.display());
-    eprintln!(
-        "to run one: `{run} run {}`; in Jupyter: `{run} install`, then open it",
-        first.display()
-    );
+    let run = program::command(&format!("run {}", first.display()));
+    eprintln!("to run one: `{run}`; in Jupyter: `{}`, then open it", program::command("install"));
     Ok(())
 }
 
@@ -127,13 +128,60 @@ fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const FIRST: &str = "01_first_private_model.ipynb";
 
+    /// Where the links of a page or notebook lead to.
+    fn links(text: &str) -> impl Iterator<Item = &str> {
+        text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next())
+    }
+
+    /// The notebooks that the index names. Users keep their own in the same folder.
+    fn of_the_course() -> Vec<PathBuf> {
+        let index = std::fs::read_to_string(source().join("README.md")).expect("the index");
+        let names = links(&index).filter(|link| link.ends_with(".ipynb"));
+        names.map(|name| source().join(name)).collect()
+    }
+
+    /// `b/c` for `a/../b/c`.
+    fn without_steps_up(path: &Path) -> PathBuf {
+        path.components().fold(PathBuf::new(), |mut path, part| {
+            match part.as_os_str() == ".." {
+                true => drop(path.pop()),
+                false => path.push(part),
+            }
+            path
+        })
+    }
+
+    /// Copies what the index, the notebooks and the pages link to, and nothing of the user's.
+    fn clone_of_the_course(to: &Path) {
+        let pages = ["README.md", "notebooks/README.md", "datasets/README.md"];
+        let mut open = Vec::from(pages.map(PathBuf::from));
+        let mut seen = BTreeSet::new();
+        while let Some(file) = open.pop() {
+            let from = Path::new(epsilab::SOURCE_DIR).join(&file);
+            if !from.is_file() || !seen.insert(file.clone()) {
+                continue;
+            }
+            std::fs::create_dir_all(to.join(&file).parent().expect("a folder")).expect("made");
+            std::fs::copy(&from, to.join(&file)).expect("copied");
+            if !["md", "ipynb"].iter().any(|page| file.extension().is_some_and(|e| e == *page)) {
+                continue;
+            }
+            let text = std::fs::read_to_string(from).expect("read");
+            let of_pages = ["notebooks", "docs", "datasets"];
+            let linked = links(&text).map(|link| without_steps_up(&file.with_file_name(link)));
+            open.extend(linked.filter(|to| of_pages.iter().any(|folder| to.starts_with(folder))));
+        }
+    }
+
     #[test]
     fn the_saved_notebooks_are_small() {
-        let sizes = notebooks_in(&source()).into_iter().map(|path| {
+        let sizes = of_the_course().into_iter().map(|path| {
             let size = std::fs::metadata(&path).expect("a file").len();
             assert!(size < 1_000_000, "{}: {size} bytes", path.display());
             size
@@ -143,17 +191,18 @@ mod tests {
 
     #[test]
     fn notebooks_that_exist_are_kept() {
-        let dir = tempfile::tempdir().expect("temp");
+        let (clone, dir) = (tempfile::tempdir().expect("temp"), tempfile::tempdir().expect("temp"));
+        clone_of_the_course(clone.path());
+        std::fs::write(clone.path().join("datasets/mine.csv"), "a,b\n").expect("written");
         let first = dir.path().join(FIRST);
         std::fs::write(&first, "mine").expect("written");
-        notebooks(&NotebooksArgs { dir: dir.path().into() }).expect("written");
+        copy(&clone.path().join("notebooks"), dir.path()).expect("written");
         assert_eq!(std::fs::read_to_string(first).expect("read"), "mine");
-        assert_eq!(notebooks_in(dir.path()).len(), notebooks_in(&source()).len());
+        assert_eq!(notebooks_in(dir.path()).len(), of_the_course().len());
         assert!(notebooks_in(dir.path()).len() > 5);
         let entries = std::fs::read_dir(dir.path().join("datasets")).expect("a folder");
         assert_eq!(entries.count(), 1, "users' data are not copied");
-        let docs = dir.path().join("docs");
-        for page in std::fs::read_dir(&docs).expect("a folder").flatten() {
+        for page in std::fs::read_dir(dir.path().join("docs")).expect("a folder").flatten() {
             let text = std::fs::read_to_string(page.path()).unwrap_or_default();
             for link in text.split("](../").skip(1).filter_map(|rest| rest.split([')', '#']).next())
             {
@@ -166,10 +215,8 @@ mod tests {
         for path in notebooks_in(dir.path()).into_iter().filter(|path| !path.ends_with(FIRST)) {
             let text = std::fs::read_to_string(&path).expect("read");
             assert!(!text.contains("\"output_type\"") && text.contains("\"outputs\": []"));
-            for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
-                if link.ends_with(".md") {
-                    assert!(dir.path().join(link).exists(), "{link} in {}", path.display());
-                }
+            for link in links(&text).filter(|link| link.ends_with(".md")) {
+                assert!(dir.path().join(link).exists(), "{link} in {}", path.display());
             }
         }
     }

@@ -66,10 +66,11 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
                     true => "there is no such file or folder",
                     false => "it is not the beginning of exactly one stored run's name",
                 };
-                Error::new(ErrorKind::MissingData, of, why).fix(
-                    "`cargo lab runs` lists the names; a grid is named by the folder of `grid \
-                     --out`, or by its plan",
-                )
+                Error::new(ErrorKind::MissingData, of, why).fix(format!(
+                    "`{}` lists the names; a grid is named by the folder of `grid --out`, or by \
+                     its plan",
+                    program::command("runs")
+                ))
             });
         }
     };
@@ -79,14 +80,17 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
             .fix("name the folder of `grid --out`, or the name of a run"));
     }
     let (plan, results) = grid::stored(&plan)?;
-    let words = "Save this plan as plan.json and give the command. Its runs have the seeds 0, 1, …, \
-                 so on the CPU they are the same bit for bit, on the same data.";
-    let command = program::as_called("cargo lab grid --plan plan.json");
+    let words = format!(
+        "{}Save this plan as plan.json and give the command. Its runs have the seeds 0, 1, …, so \
+         on the CPU they are the same bit for bit, on the same data.",
+        program::how_to_get()
+    );
+    let command = program::command("grid --plan plan.json");
     let several = results.len() > 1;
     results
         .iter()
         .map(|result| {
-            let report = result.report()?.repeated_by(words, command.clone(), plan.to_file()?);
+            let report = result.report()?.repeated_by(&words, command.clone(), plan.to_file()?);
             let name = grid::file_name(&format!("_{}_{}", result.data(), result.model()));
             Ok((if several { name } else { String::new() }, report))
         })

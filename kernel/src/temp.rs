@@ -128,7 +128,7 @@ mod tests {
             sweep(&folder);
             let _ = done.send(());
         });
-        let swept = swept.recv_timeout(std::time::Duration::from_secs(10));
+        let swept = swept.recv_timeout(std::time::Duration::from_secs(600));
         assert!(swept.is_ok(), "it waits for someone to write into the FIFO");
         assert!(fifo.symlink_metadata().is_ok(), "what is not ours stays");
     }

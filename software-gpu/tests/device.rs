@@ -1,20 +1,20 @@
-//! The checks of `tests/device`, which the lab runs on the CPU, run on the software GPU.
+//! The checks of `tests/library/device`, which the lab runs on the CPU, run on the software GPU.
 
 #[macro_use]
-#[path = "../../tests/device/checks.rs"]
+#[path = "../../tests/library/device/checks.rs"]
 mod checks;
 // The checks that count host syncs run in `waiting.rs`, in a process of their own.
 #[allow(dead_code)]
-#[path = "../../tests/device/data.rs"]
+#[path = "../../tests/library/device/data.rs"]
 mod data;
 #[allow(dead_code)]
-#[path = "../../tests/device/executor/mod.rs"]
+#[path = "../../tests/library/device/executor/mod.rs"]
 mod executor;
-#[path = "../../tests/device/files.rs"]
+#[path = "../../tests/library/device/files.rs"]
 mod files;
-#[path = "../../tests/device/optimizers.rs"]
+#[path = "../../tests/library/device/optimizers.rs"]
 mod optimizers;
-#[path = "../../tests/device/steps.rs"]
+#[path = "../../tests/library/device/steps.rs"]
 mod steps;
 
 macro_rules! on_the_gpu {

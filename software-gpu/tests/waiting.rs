@@ -1,10 +1,10 @@
 //! How often the host waits for the GPU. The checks run one after the other in a process of their
 //! own, because the counter of host syncs is global.
 
-#[path = "../../tests/device/data.rs"]
+#[path = "../../tests/library/device/data.rs"]
 #[allow(dead_code)] // Other checks run in `device.rs`.
 mod data;
-#[path = "../../tests/device/executor/mod.rs"]
+#[path = "../../tests/library/device/executor/mod.rs"]
 #[allow(dead_code)]
 mod executor;
 

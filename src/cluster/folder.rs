@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::ticket::{self, Ticket};
 use crate::privacy::sync_folder_of;
 use crate::store::{host, rename_unless_there};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// What the submitter knows of its jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -137,10 +137,10 @@ impl Folder {
                 let why = "both would charge the same runs";
                 Err(Error::new(ErrorKind::Io, what, why).fix("wait until it is ready"))
             }
-            Err(fs::TryLockError::Error(e)) => Err(failed(&e).fix(
-                "put the store (EPSILAB_HOME) on a file system with locks; `epsilab doctor \
-                 --shared DIR` tests one",
-            )),
+            Err(fs::TryLockError::Error(e)) => Err(failed(&e).fix(format!(
+                "put the store (EPSILAB_HOME) on a file system with locks; `{}` tests one",
+                program::command("doctor --shared DIR")
+            ))),
         }
     }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use super::folder::{Array, Folder};
 use crate::show::CELL_VARIABLES;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// How the runs of a grid are submitted to Slurm. Settings that are not made are those of the
 /// cluster.
@@ -204,9 +204,10 @@ fn worker_beside(this: &Path) -> Result<PathBuf> {
     }
     let what = format!("{} (missing)", program.display());
     let why = "the nodes run the program epsilab, and this is another program";
-    Err(Error::new(ErrorKind::Setting, what, why).fix(
-        "name it: .program(\"/shared/me/bundle/epsilab\"); `cargo lab bundle DIR` makes one for nodes",
-    ))
+    Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
+        "name it: .program(\"/shared/me/bundle/epsilab\"); `{}` makes one for nodes",
+        program::command("bundle DIR")
+    )))
 }
 
 /// A path as a word of the shell.

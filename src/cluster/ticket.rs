@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::methods::Plan;
 use crate::nn::Provenance;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// The version of the lab, which workers compare with their own: others may train other bits.
 pub(crate) const LAB: &str = env!("CARGO_PKG_VERSION");
@@ -73,10 +73,10 @@ pub(crate) fn write(path: &Path, header: &Header, tickets: &[Ticket]) -> Result<
 /// `Io` if it can't be read, `CorruptData` if it is no file of tickets.
 pub(crate) fn read(path: &Path, first: usize, most: usize) -> Result<(Header, Vec<Ticket>)> {
     let reading = |e: std::io::Error| {
-        Error::io(format!("reading the tickets {}", path.display()), &e).fix(
-            "is the store in a folder that all nodes share? `epsilab doctor --shared DIR` \
-                  on two of them tells",
-        )
+        Error::io(format!("reading the tickets {}", path.display()), &e).fix(format!(
+            "is the store in a folder that all nodes share? `{}` on two of them tells",
+            program::command("doctor --shared DIR")
+        ))
     };
     let corrupt = |line: usize, e: serde_json::Error| {
         let what = format!("line {} of the tickets {}", line + 1, path.display());

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 use super::DeviceSpec;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// Turns every failure of a device into an error: errors of its operations, panics of the calling
 /// thread, and panics of the backend's own threads, which no operation reports.
@@ -83,10 +83,14 @@ pub(crate) fn device_error(device: &impl std::fmt::Display, message: &str) -> Er
     };
     Error::new(ErrorKind::Device, what, why).fix(match out_of_memory {
         true => {
-            "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs on \
-             the GPU (`nvidia-smi` lists them), or use a smaller model"
+            "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs \
+                 on the GPU (`nvidia-smi` lists them), or use a smaller model"
+                .to_owned()
         }
-        false => "check the GPU (`cargo lab doctor`, `nvidia-smi`), or use the device \"cpu\"",
+        false => format!(
+            "check the GPU (`{}`, `nvidia-smi`), or use the device \"cpu\"",
+            program::command("doctor")
+        ),
     })
 }
 

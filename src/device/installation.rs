@@ -68,8 +68,8 @@ impl CudaInstallation {
             return missing(
                 "this lab was built without CUDA",
                 "GPU support is a Cargo feature",
-                "build with --features cuda (for `cargo lab` or `cargo build -p epsilab-kernel`), \
-                 or use the device \"cpu\"",
+                "build in a clone with --features cuda (`cargo run -p epsilab-kernel --features \
+                 cuda --bin epsilab -- doctor`), or use the device \"cpu\"",
             );
         }
         let Some(driver) = self.driver else {

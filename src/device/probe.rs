@@ -12,7 +12,7 @@ use burn::prelude::*;
 use super::kernels::{self, Noise};
 use super::rehearsal::{rehearsal, use_stand_in};
 use super::{DeviceGuard, DeviceSpec, host};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// The longest wait for a device. It includes compiling the kernels.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -120,10 +120,11 @@ fn compare(device: DeviceSpec, parts: &[Part], expected: &[Part]) -> Result<()> 
 
 fn unusable(device: DeviceSpec, what: &str, why: impl Into<String>) -> Error {
     let what = format!("{device} can't be used: {what}");
-    Error::new(ErrorKind::Device, what, why).fix(
-        "see `cargo lab doctor` and `nvidia-smi`, then start the program or kernel anew, since the \
-         test runs once per process; or use the device \"cpu\"",
-    )
+    Error::new(ErrorKind::Device, what, why).fix(format!(
+        "see `{}` and `nvidia-smi`, then start the program or kernel anew, since the test runs \
+         once per process; or use the device \"cpu\"",
+        program::command("doctor")
+    ))
 }
 
 #[cfg(test)]

@@ -2,18 +2,7 @@ use super::*;
 use crate::data;
 use crate::methods::DpSgd;
 use crate::nn::models;
-
-/// In a process of its own: the signal would interrupt the runs of other tests.
-#[test]
-fn an_interrupt_between_the_last_step_and_the_store_loses_nothing() {
-    let program = std::env::current_exe().unwrap();
-    let output = std::process::Command::new(program)
-        .args(["runs::tests::in_a_process_of_its_own", "--exact", "--ignored"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{:?}: {said}", output.status);
-}
+use crate::support::process;
 
 /// Presses the stop button when the run has ended and is not stored yet.
 struct StopsAtTheEnd;
@@ -25,9 +14,12 @@ impl Observer for StopsAtTheEnd {
     }
 }
 
+/// In a process of its own: the signal would interrupt the runs of other tests.
 #[test]
-#[ignore = "run by the test above"]
-fn in_a_process_of_its_own() {
+fn an_interrupt_between_the_last_step_and_the_store_loses_nothing() {
+    if process::alone(this_test!()) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let store = Store::at(folder.path().to_path_buf());
     let data = data::glyphs_with(60, 10, 19).unwrap();

@@ -171,7 +171,8 @@ impl Chart {
     }
 
     /// The chart as a Vega-Lite 5 specification with tooltips, zoom, and a legend that hides
-    /// series. It contains its data and loads nothing.
+    /// series. It contains its data and loads nothing. Dragging moves what is shown, the wheel with
+    /// Ctrl or Cmd zooms, and a double click resets. The wheel alone scrolls the page.
     pub fn vega_lite(&self) -> serde_json::Value {
         vega::chart(self)
     }

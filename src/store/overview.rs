@@ -10,7 +10,7 @@ use super::draft::is_draft;
 use super::{Store, record};
 use crate::train::checkpoint::{Keeper, is_there, read_header};
 use crate::train::{CheckpointHeader, Ending, RunRecord};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -208,8 +208,10 @@ fn only(
                 0 => format!("there is no {kind} of this name in the project"),
                 n => format!("the names of {n} begin like that"),
             };
-            Err(Error::new(ErrorKind::MissingData, what, why)
-                .fix("`cargo lab runs` lists all names; EPSILAB_HOME names another project folder"))
+            Err(Error::new(ErrorKind::MissingData, what, why).fix(format!(
+                "`{}` lists all names; EPSILAB_HOME names another project folder",
+                program::command("runs")
+            )))
         }
     }
 }

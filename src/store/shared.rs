@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::host;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// The folder of the test.
 const FOLDER: &str = "epsilab-shared-test";
@@ -30,10 +30,11 @@ pub(crate) fn check(folder: &Path) -> Result<()> {
 
 fn unusable(folder: &Path, why: &str) -> Error {
     let what = format!("{} can't be shared by several machines", folder.display());
-    Error::new(ErrorKind::Setting, what, why.to_owned()).fix(
-        "put the store (EPSILAB_HOME) on another file system; `epsilab doctor --shared DIR` on two \
-         nodes at the same time tests one",
-    )
+    Error::new(ErrorKind::Setting, what, why.to_owned()).fix(format!(
+        "put the store (EPSILAB_HOME) on another file system; `{}` on two nodes at the same time \
+         tests one",
+        program::command("doctor --shared DIR")
+    ))
 }
 
 fn test_alone(here: &Path) -> io::Result<()> {
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn two_processes_meet_and_one_alone_is_told_so() {
         let folder = tempfile::tempdir().unwrap();
-        let long = Duration::from_secs(60);
+        let long = Duration::from_secs(600);
         std::thread::scope(|scope| {
             let one = scope.spawn(|| check_with_another(folder.path(), long));
             let two = scope.spawn(|| check_with_another(folder.path(), long));

@@ -9,7 +9,7 @@ use crate::methods::Plan;
 use crate::privacy::digits::count;
 use crate::privacy::ledger::Account;
 use crate::privacy::{Entry, Ledger, STOPPING};
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, program};
 
 /// The entry of a run in the ledger of its data.
 pub(super) struct Charge<'a> {
@@ -66,10 +66,11 @@ impl<'a> Charge<'a> {
                      counted",
                     count(checkpoint.step as usize)
                 );
-                return Err(Error::new(ErrorKind::Ledger, what, why).fix(
+                return Err(Error::new(ErrorKind::Ledger, what, why).fix(format!(
                     "restore the ledger's .jsonl and .head from a backup; or, if the run must not \
-                     be counted, remove the checkpoint with `cargo lab runs remove ID`",
-                ));
+                     be counted, remove the checkpoint with `{}`",
+                    program::command("runs remove ID")
+                )));
             }
             Some(charge) if !charge.closed => Standing::Killed,
             Some(charge) if charge.stopped_early => Standing::Stopped,

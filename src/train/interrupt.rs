@@ -92,23 +92,14 @@ impl Drop for Listening {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
+    use crate::support::process;
 
     /// In a process of its own: the signal would interrupt the runs of other tests.
     #[test]
     fn a_signal_sets_the_flag_and_a_new_run_clears_it() {
-        let program = std::env::current_exe().unwrap();
-        let name = "train::interrupt::tests::in_a_process_of_its_own";
-        let output = std::process::Command::new(program)
-            .args([name, "--exact", "--ignored", "--test-threads", "1"])
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
-    }
-
-    #[test]
-    #[ignore = "run by the test above"]
-    fn in_a_process_of_its_own() {
+        if process::alone(this_test!()) {
+            return;
+        }
         let listening = Listening::start();
         assert!(!listening.stop() && !ends_cell());
         // SAFETY: raises the signal that is being listened for in this very process.

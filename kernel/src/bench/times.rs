@@ -8,7 +8,7 @@ use epsilab::data::from_vecs;
 use epsilab::device::{DeviceSpec, marked, on_a_stand_in};
 use epsilab::engine::{Batch, Gradients};
 use epsilab::nn::Model;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use serde::{Deserialize, Serialize};
 
 use super::step::Training;
@@ -132,8 +132,11 @@ fn same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
     }
     let what = format!("{} on {}: loss = {loss}", case.entry.name, case.place);
     let why = format!("on the CPU it is {expected:.4}, so the device computes something else");
-    Err(Error::new(ErrorKind::Device, what, why)
-        .fix("`epsilab bench --check` shows which results differ; see `epsilab doctor`"))
+    Err(Error::new(ErrorKind::Device, what, why).fix(format!(
+        "`{}` shows which results differ; see `{}`",
+        program::command("bench --check"),
+        program::command("doctor")
+    )))
 }
 
 /// Steps between two readings of the clock. A GPU works while the next steps are prepared, as in

@@ -1,4 +1,4 @@
-//! evcxr's own Jupyter kernel, as `cargo lab install --stock` registers it.
+//! evcxr's own Jupyter kernel, as `install --stock` registers it.
 
 use std::process::ExitCode;
 

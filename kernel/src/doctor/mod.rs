@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use epsilab::{Result, program};
+use epsilab::Result;
 use serde_json::{Map, Value, json};
 
 use crate::stdout;
@@ -64,7 +64,7 @@ impl Check {
     }
 
     fn todo(mut self, todo: impl Into<String>) -> Self {
-        self.todo = program::as_called(&todo.into()).into_owned();
+        self.todo = todo.into();
         self
     }
 

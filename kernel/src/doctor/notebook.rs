@@ -1,5 +1,6 @@
 //! Checks of the toolchain, of the lab that cells are linked to, and of Jupyter.
 
+use epsilab::program;
 use serde_json::json;
 
 use super::{Check, State};
@@ -90,7 +91,7 @@ fn kernelspecs() -> Check {
     let facts = json!({"found": found.iter().map(install::as_json).collect::<Vec<_>>()});
     let lines: Vec<String> =
         found.iter().map(|s| format!("{} in {}", s.name, s.dir.display())).collect();
-    // `cargo lab` registers the kernel for its own JupyterLab again each time it opens it.
+    // The program registers the kernel for its own JupyterLab again each time it opens it.
     let renewed = |spec: &&Spec| jupyter::home().is_some_and(|home| spec.dir.starts_with(home));
     let check = match found.iter().find(|spec| !spec.works() && !renewed(spec)) {
         Some(broken) => Check::new(
@@ -98,10 +99,16 @@ fn kernelspecs() -> Check {
             State::Action,
             format!("{} starts {}: no such file", broken.dir.display(), broken.binary.display()),
         )
-        .todo("`cargo lab install` (same options) corrects it, `cargo lab uninstall` removes it"),
+        .todo(format!(
+            "`{}` (same options) corrects it, `{}` removes it",
+            program::command("install"),
+            program::command("uninstall")
+        )),
         None if found.is_empty() => {
-            Check::new("kernelspecs", State::Note, "not installed in any Jupyter")
-                .todo("only for your own Jupyter or VS Code: `cargo lab install`")
+            Check::new("kernelspecs", State::Note, "not installed in any Jupyter").todo(format!(
+                "only for your own Jupyter or VS Code: `{}`",
+                program::command("install")
+            ))
         }
         None => Check::new("kernelspecs", State::Ok, lines.join("\n")),
     };
@@ -114,11 +121,15 @@ fn jupyterlab() -> Check {
     let check = match found.or(own) {
         Some(lab) => Check::new("jupyter", State::Ok, format!("JupyterLab: {}", lab.display())),
         None if facts["python"].is_null() => {
-            Check::new("jupyter", State::Note, "neither JupyterLab nor Python 3 found")
-                .todo("only for JupyterLab: install Python 3; `cargo lab run` does not need it")
+            Check::new("jupyter", State::Note, "neither JupyterLab nor Python 3 found").todo(
+                format!(
+                    "only for JupyterLab: install Python 3; `{}` does not need it",
+                    program::command("run")
+                ),
+            )
         }
         None => Check::new("jupyter", State::Note, "no JupyterLab yet")
-            .todo("nothing: `cargo lab` installs it into its own environment"),
+            .todo(format!("nothing: `{}` installs it into its own environment", program::name())),
     };
     check.facts(facts)
 }

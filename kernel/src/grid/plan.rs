@@ -9,7 +9,7 @@ use epsilab::grid::{Grid, MaskKind};
 use epsilab::mask::DroppingRule;
 use epsilab::methods::{Method, Optimizer};
 use epsilab::nn::Activation;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -118,13 +118,18 @@ impl Plan {
     /// text names an unknown key and the key of a wrong value.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|e| {
-            Error::io(format!("reading the plan {}", path.display()), &e)
-                .fix("name a JSON file with `--plan FILE`; `cargo lab grid --help` has an example")
+            Error::io(format!("reading the plan {}", path.display()), &e).fix(format!(
+                "name a JSON file with `--plan FILE`; `{}` has an example",
+                program::command("grid --help")
+            ))
         })?;
         Self::parse(&text).map_err(|why| {
             let what = format!("the plan {}", path.display());
             Error::new(ErrorKind::Setting, what, format!("the file is not a plan: {why}")).fix(
-                "see the example in `cargo lab grid --help`: keys are the names of the options",
+                format!(
+                    "see the example in `{}`: keys are the names of the options",
+                    program::command("grid --help")
+                ),
             )
         })
     }
@@ -271,8 +276,8 @@ impl Plan {
         let Some(why) = (method.recipe().not_covered)(&method.plan(data)?) else { return Ok(()) };
         let why = format!("its runs aim at an epsilon, and there is none: {why}");
         Err(Error::new(ErrorKind::Setting, format!("a grid of {name}"), why).fix(format!(
-            "leave it out of the grid, and train it with `cargo lab train --method {name} \
-             --noise-multiplier 1`"
+            "leave it out of the grid, and train it with `{}`",
+            program::command(&format!("train --method {name} --noise-multiplier 1"))
         )))
     }
 

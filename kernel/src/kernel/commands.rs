@@ -1,8 +1,6 @@
 //! Commands in cells: lines before the code that begin with a colon. evcxr has its own; those of
 //! the lab become code or are answered here.
 
-use epsilab::program;
-
 use super::errors::Failure;
 use crate::options;
 
@@ -18,9 +16,9 @@ const OURS: [(&str, &str, Option<&str>); 7] = [
 ];
 
 const DATA: &str = "for set in epsilab::data::available() { println!(\"{:<16} {}\", set.name, \
-    set.folder.map_or(\"no files (`cargo lab doctor` says where to put them)\".to_owned(), \
-    |folder| folder.display().to_string())); } println!(\"{:<16} {}\", \"drawn by code\", \
-    \"data::glyphs, patterns, sentences, drawn_digits, dead_leaves: always there\");";
+    set.folder.map_or_else(|| format!(\"no files (`{}` says where to put them)\", \
+    epsilab::program::command(\"doctor\")), |folder| folder.display().to_string())); } \
+    println!(\"{:<16} {}\", \"drawn by code\", \"data::glyphs, patterns, sentences, drawn_digits, dead_leaves: always there\");";
 
 /// evcxr's commands that `:help` lists.
 const LISTED: [(&str, &str); 8] = [
@@ -103,7 +101,7 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
             lines[index].clear();
             help |= name == ":help";
             time |= name == ":time";
-            expanded.push_str(&program::as_called(code.unwrap_or_default()));
+            expanded.push_str(code.unwrap_or_default());
             if name == ":vars" {
                 expanded.push_str(&list(variables));
             }

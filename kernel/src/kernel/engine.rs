@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
+use epsilab::program;
 use evcxr::{CommandContext, EvalContext, EvalOutputs};
 use serde_json::{Map, Value};
 
@@ -124,11 +125,13 @@ impl Engine {
             .execute(&format!("{}\n{CELL}", dependency(lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
         if output.finish(true, false).shown.is_empty() {
-            return Err("cells are not compiled through this program, so that their output can't \
-                        be separated from control messages\n  what to do: use the cargo of the \
-                        toolchain that built the lab; `cargo lab doctor` names it"
-                .to_owned()
-                .into());
+            return Err(format!(
+                "cells are not compiled through this program, so that their output can't be \
+                 separated from control messages\n  what to do: use the cargo of the toolchain \
+                 that built the lab; `{}` names it",
+                program::command("doctor")
+            )
+            .into());
         }
         // The first cell needs only a part of it.
         if !is_awaited() {
@@ -231,7 +234,7 @@ impl Engine {
         let defines = code.split_whitespace().any(|word| word == "let");
         if let Some(unanswered) = unanswered.filter(|_| !crashed) {
             let mut failure = match unanswered {
-                Unanswered::Refused => Failure::new("InputError", NO_INPUT),
+                Unanswered::Refused => Failure::new("InputError", &no_input()),
                 Unanswered::Interrupted => Failure::new("Interrupted", STOPPED_AT_INPUT),
             };
             let defines = defines && (end.panicked || end.errored);
@@ -308,8 +311,9 @@ impl NoStart {
     fn failure(self) -> Failure {
         match self {
             Self::Unlinked(text) => Failure::of_start(&format!(
-                "{text}\nwhat to do: no file of the lab was changed since it was built; `cargo lab \
-                 doctor` checks the rest of the installation"
+                "{text}\nwhat to do: no file of the lab was changed since it was built; `{}` \
+                 checks the rest of the installation",
+                program::command("doctor")
             )),
             Self::Other(text) => Failure::of_start(&text),
         }
@@ -367,9 +371,13 @@ fn refuse(code: &str) -> Option<Failure> {
 }
 
 /// Of a cell that reads standard input where nobody answers.
-const NO_INPUT: &str = "the cell reads standard input, but this front end can't be asked for input \
-                        (`cargo lab run` and nbconvert can't)\n\
-                        what to do: put the value into a variable, or read a file";
+fn no_input() -> String {
+    format!(
+        "the cell reads standard input, but this front end can't be asked for input (`{}` and \
+         nbconvert can't)\nwhat to do: put the value into a variable, or read a file",
+        program::command("run")
+    )
+}
 
 /// Of a cell that was interrupted while it waited for input.
 const STOPPED_AT_INPUT: &str = "the cell was stopped while it waited for input";

@@ -1,6 +1,5 @@
 //! Errors of cells as the user sees them: a name, one line, and a traceback.
 
-use epsilab::program;
 use serde_json::{Value, json};
 
 use super::advice;
@@ -29,7 +28,6 @@ pub struct Failure {
 impl Failure {
     /// A failure described by one text, whose first line is the value.
     pub fn new(name: &'static str, text: &str) -> Self {
-        let text = program::as_called(text);
         let value = text.lines().next().unwrap_or_default().to_owned();
         let mut traceback = vec![format!("{name}: {value}")];
         traceback.extend(text.lines().skip(1).map(str::to_owned));

@@ -93,7 +93,10 @@ impl Printed {
 
     /// Removes and returns the pieces at the front that were held long enough.
     pub fn take_due(&mut self) -> Vec<(Stream, String)> {
-        let now = Instant::now();
+        self.take_due_at(Instant::now())
+    }
+
+    fn take_due_at(&mut self, now: Instant) -> Vec<(Stream, String)> {
         let due = self.pieces.iter().take_while(|piece| piece.is_due(now)).count();
         self.pieces.drain(..due).map(Piece::into_text).collect()
     }
@@ -230,6 +233,16 @@ pub fn is_panic_header(line: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// What is due some time after everything that waits was printed.
+    fn due_after(printed: &mut Printed, time: Duration) -> Vec<(Stream, String)> {
+        let now = Instant::now();
+        printed.pieces.iter_mut().for_each(|piece| piece.since = now);
+        printed.take_due_at(now + time)
+    }
+
+    /// A little longer than text is held.
+    const HELD: Duration = Duration::from_millis(35);
+
     #[test]
     fn panic_headers_differ_from_other_text() {
         assert!(is_panic_header("thread 'main' (71) panicked at src/lib.rs:5:9:"));
@@ -241,9 +254,9 @@ mod tests {
         let mut printed = Printed::default();
         printed.push(Stream::Stderr, "a\n");
         printed.push(Stream::Stdout, &"x".repeat(COLLECT_BYTES + 1));
-        assert!(printed.take_due().is_empty());
-        std::thread::sleep(HOLD + Duration::from_millis(5));
-        let streams: Vec<_> = printed.take_due().into_iter().map(|(stream, _)| stream).collect();
+        assert!(due_after(&mut printed, Duration::ZERO).is_empty());
+        let due = due_after(&mut printed, HELD);
+        let streams: Vec<_> = due.into_iter().map(|(stream, _)| stream).collect();
         assert_eq!(streams, [Stream::Stderr, Stream::Stdout]);
     }
 
@@ -251,15 +264,13 @@ mod tests {
     fn an_empty_line_waits_for_the_panic_message_that_may_follow() {
         let mut printed = Printed::default();
         printed.push(Stream::Stderr, "\n");
-        std::thread::sleep(HOLD + Duration::from_millis(5));
-        assert!(printed.take_due().is_empty());
+        assert!(due_after(&mut printed, HELD).is_empty());
         printed.push(Stream::Stderr, "thread 'main' panicked at a:1:2:\nwhy\n");
         assert_eq!(printed.take_failure(true), ["thread 'main' panicked at a:1:2:", "why"]);
         assert_eq!(printed.take_all(), [(Stream::Stderr, String::new())]);
         // Nothing else waits longer than before.
         printed.push(Stream::Stderr, "said\n");
-        std::thread::sleep(HOLD + Duration::from_millis(5));
-        assert_eq!(printed.take_due().len(), 1);
+        assert_eq!(due_after(&mut printed, HELD).len(), 1);
     }
 
     #[test]
@@ -269,8 +280,8 @@ mod tests {
         printed.begin_early_return();
         printed.push(Stream::Stderr, "why\n\n  what to do\n");
         printed.push(Stream::Stdout, "a destructor\n");
-        std::thread::sleep(HOLD + Duration::from_millis(5));
-        let texts: Vec<_> = printed.take_due().into_iter().map(|(_, text)| text).collect();
+        let due = due_after(&mut printed, HELD);
+        let texts: Vec<_> = due.into_iter().map(|(_, text)| text).collect();
         assert_eq!(texts, ["said\n", "a destructor\n"]);
         assert!(printed.take_all().is_empty());
         assert_eq!(printed.take_failure(false), ["why", "", "  what to do"]);
@@ -322,8 +333,7 @@ mod tests {
     fn a_panic_header_that_arrives_in_parts_is_held() {
         let mut printed = Printed::default();
         printed.push(Stream::Stderr, "\nthread '");
-        std::thread::sleep(HOLD + Duration::from_millis(5));
-        assert!(printed.take_due().is_empty());
+        assert!(due_after(&mut printed, HELD).is_empty());
         printed.push(Stream::Stderr, "main' panicked at a:1:2:\nwhy\n");
         assert_eq!(printed.take_failure(true), ["thread 'main' panicked at a:1:2:", "why"]);
         for (text, may) in [("thr", true), ("thread 'x", true), ("a\n", false), ("three", false)] {
@@ -348,7 +358,6 @@ mod tests {
         }
         let mut printed = Printed::default();
         printed.push(Stream::Stdout, "\r1 %");
-        std::thread::sleep(HOLD);
-        assert!(printed.take_due().is_empty(), "ten updates a second");
+        assert!(due_after(&mut printed, HELD).is_empty(), "ten updates a second");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use jupyter_protocol::{
     ConnectionInfo, Header, JupyterMessage, JupyterMessageContent, UnknownMessage,
 };
@@ -26,7 +26,10 @@ pub fn read_connection(path: &Path) -> Result<ConnectionInfo> {
             format!("connection file = {}", path.display()),
             format!("the kernel can't tell where to listen: {why}"),
         )
-        .fix("start kernels from Jupyter, or by `cargo lab run`; they write this file")
+        .fix(format!(
+            "start kernels from Jupyter, or by `{}`; they write this file",
+            program::command("run")
+        ))
     };
     let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
     let mut info: ConnectionInfo = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use sha2::{Digest, Sha256};
 
 use super::toolchain::Toolchain;
@@ -22,7 +22,7 @@ pub const GPU_FEATURES: &str = match (cfg!(feature = "cuda"), cfg!(feature = "wg
 /// Folder of the package that this binary was built from.
 const KERNEL: &str = env!("EPSILAB_KERNEL_DIR");
 
-/// Environment variable with the build folder of a program that was installed without a clone.
+/// Environment variable with the build folder of an installed program.
 const BUILD_DIR: &str = "EPSILAB_BUILD_DIR";
 
 /// Where the sources of this binary are.
@@ -42,6 +42,43 @@ impl Origin {
             false => Self::Packages,
         }
     }
+
+    /// The command that installs the program from here again.
+    pub fn install(self) -> String {
+        let from = match self {
+            Self::Clone => program::INSTALL,
+            Self::Packages => "cargo install epsilab-kernel --locked",
+        };
+        match GPU_FEATURES {
+            "" => format!("{from} --force"),
+            features => format!("{from} --force --features {features}"),
+        }
+    }
+
+    /// What builds the program again.
+    pub fn again(self, is_installed: bool) -> String {
+        match (self, is_installed) {
+            (Self::Clone, false) => format!("run `{}` in the clone", program::IN_A_CLONE),
+            (Self::Clone, true) => format!("run `{}` in the clone", self.install()),
+            (Self::Packages, _) => format!("run `{}`", self.install()),
+        }
+    }
+
+    /// What to do where the sources of the program are missing.
+    pub fn restore(self, is_installed: bool) -> String {
+        let again = self.again(is_installed);
+        match self {
+            Self::Clone => format!("move the clone back; or, where it is now, {again}"),
+            Self::Packages => format!("install the program again: {again}"),
+        }
+    }
+}
+
+/// Whether this program was installed: it lies in none of cargo's target folders, so users call it
+/// by its own name.
+pub fn is_installed() -> bool {
+    let place = std::env::current_exe().ok().and_then(|exe| BuildEnv::of_binary(&exe));
+    Origin::of_this_binary() == Origin::Packages || place.is_none()
 }
 
 /// Build settings of this binary. In a clone, the dylib is built with the same, or Burn would be
@@ -50,6 +87,8 @@ impl Origin {
 pub struct BuildEnv {
     /// Where the sources are.
     pub origin: Origin,
+    /// Whether the program lies in no target folder.
+    pub is_installed: bool,
     /// Folder of the library's package.
     pub library: PathBuf,
     /// Folder of the kernel's package.
@@ -64,8 +103,8 @@ pub struct BuildEnv {
 
 impl BuildEnv {
     /// Derives the settings from the path of this binary: `<target>/[triple/]<profile
-    /// folder>/epsilab`. A binary that was moved uses the target folder of the clone; one that was
-    /// installed from packages has a folder of its own.
+    /// folder>/epsilab`. A binary that was installed from a clone uses the target folder in which
+    /// it was compiled; one that was installed from packages has a folder of its own.
     ///
     /// # Errors
     /// No folder for the build is known, or the path of this binary.
@@ -73,11 +112,8 @@ impl BuildEnv {
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
         let place = match (Self::of_binary(&exe), Origin::of_this_binary()) {
             (Some(place), _) => place,
-            (None, Origin::Clone) => {
-                let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
-                Self::at(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
-            }
-            (None, Origin::Packages) => Self::at(build_dir()?, "release", None),
+            (None, Origin::Clone) => Self::of_a_clone(given_build_dir()).installed(),
+            (None, Origin::Packages) => Self::at(build_dir()?, "release", None).installed(),
         };
         match place.origin {
             Origin::Clone => place.check_sources().map(|()| place),
@@ -89,11 +125,32 @@ impl BuildEnv {
     fn at(target: PathBuf, profile: &str, triple: Option<String>) -> Self {
         Self {
             origin: Origin::of_this_binary(),
+            is_installed: false,
             library: epsilab::SOURCE_DIR.into(),
             kernel: KERNEL.into(),
             target,
             profile: profile.into(),
             triple,
+        }
+    }
+
+    fn installed(self) -> Self {
+        Self { is_installed: true, ..self }
+    }
+
+    /// Of a program that was installed from a clone: profile and target folder are those with which
+    /// it was compiled, because Burn is there.
+    fn of_a_clone(given: Option<PathBuf>) -> Self {
+        // OUT_DIR is `<target>/[triple/]<profile folder>/build/<package>/out`.
+        let build = Path::new(env!("OUT_DIR")).ancestors().find(|dir| dir.ends_with("build"));
+        let compiled = build.and_then(|build| Self::of_binary(&build.with_file_name("epsilab")));
+        let place = compiled.unwrap_or_else(|| {
+            let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
+            Self::at(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
+        });
+        match given {
+            Some(target) => Self { target, ..place },
+            None => place,
         }
     }
 
@@ -127,18 +184,12 @@ impl BuildEnv {
     pub fn check_sources(&self) -> Result<()> {
         let parts = [self.library.join("src/lib.rs"), self.kernel.join("src/lab.rs")];
         let Some(missing) = parts.iter().find(|part| !part.is_file()) else { return Ok(()) };
-        let (what, fix) = match self.origin {
-            Origin::Clone => (
-                format!("clone = {} (missing)", self.library.display()),
-                "move the clone back, or build again with `cargo lab` where it is now",
-            ),
-            Origin::Packages => (
-                format!("{} (missing)", missing.display()),
-                "install the program again: `cargo install epsilab-kernel --locked --force`",
-            ),
+        let what = match self.origin {
+            Origin::Clone => format!("clone = {} (missing)", self.library.display()),
+            Origin::Packages => format!("{} (missing)", missing.display()),
         };
         let why = "the library for cells is built from these sources";
-        Err(Error::new(ErrorKind::Notebook, what, why).fix(fix))
+        Err(Error::new(ErrorKind::Notebook, what, why).fix(self.origin.restore(self.is_installed)))
     }
 
     /// `<target>/lab`, with one folder per state of the sources. A build never changes the lab of a
@@ -168,17 +219,17 @@ impl BuildEnv {
         let labs = self.labs();
         let what =
             format!("the library for cells must be built, and {} can't be written", labs.display());
-        let fix = match self.origin {
-            Origin::Clone => {
-                "run `cargo lab install` as a user who can write the folder; or use a target \
-                 folder of your own: `CARGO_TARGET_DIR=/path/to/folder cargo lab install`"
-            }
-            Origin::Packages => {
-                "run `cargo lab install` as a user who can write the folder; or set \
-                 EPSILAB_BUILD_DIR to the absolute path of a folder of your own and run \
-                 `cargo lab install` again"
-            }
+        let install = program::command("install");
+        let own = match (self.origin, self.is_installed) {
+            (Origin::Clone, false) => format!(
+                "use a target folder of your own: `CARGO_TARGET_DIR=/path/to/folder {install}`"
+            ),
+            _ => format!(
+                "set {BUILD_DIR} to the absolute path of a folder of your own and run `{install}` \
+                 again"
+            ),
         };
+        let fix = format!("run `{install}` as a user who can write the folder; or {own}");
         Error::new(ErrorKind::Notebook, what, why.to_string()).fix(fix)
     }
 
@@ -194,7 +245,10 @@ impl BuildEnv {
 
     /// The build folder, where a kernel that Jupyter starts would not find it.
     pub fn variable(&self) -> Option<(String, String)> {
-        let needed = self.origin == Origin::Packages;
+        let needed = match self.origin {
+            Origin::Clone => self.is_installed && given_build_dir().is_some(),
+            Origin::Packages => true,
+        };
         needed.then(|| (BUILD_DIR.into(), self.target.to_string_lossy().into_owned()))
     }
 
@@ -235,10 +289,14 @@ impl BuildEnv {
     }
 }
 
+/// The build folder that the user chose.
+fn given_build_dir() -> Option<PathBuf> {
+    std::env::var_os(BUILD_DIR).map(PathBuf::from).filter(|dir| dir.is_absolute())
+}
+
 /// The build folder of a program that was installed without a clone.
 fn build_dir() -> Result<PathBuf> {
-    let given = std::env::var_os(BUILD_DIR).map(PathBuf::from).filter(|dir| dir.is_absolute());
-    given.or_else(|| Some(dirs::cache_dir()?.join("epsilab"))).ok_or_else(|| {
+    given_build_dir().or_else(|| Some(dirs::cache_dir()?.join("epsilab"))).ok_or_else(|| {
         Error::new(ErrorKind::Notebook, "no cache folder", "the library for cells is built there")
             .fix(format!("set HOME, or {BUILD_DIR} to the absolute path of a folder"))
     })
@@ -310,6 +368,30 @@ mod tests {
     }
 
     #[test]
+    fn an_installed_program_uses_the_folder_in_which_it_was_compiled() {
+        let here =
+            BuildEnv::of_binary(&std::env::current_exe().expect("a path")).expect("a target");
+        let installed = BuildEnv::of_a_clone(None).installed();
+        assert!(Path::new(env!("OUT_DIR")).starts_with(&installed.target), "{installed:?}");
+        assert_eq!((&installed.profile, &installed.triple), (&here.profile, &here.triple));
+        assert!(installed.is_installed && !here.is_installed);
+        let chosen = BuildEnv::of_a_clone(Some("/labs".into()));
+        assert_eq!((chosen.target, chosen.profile), ("/labs".into(), here.profile));
+    }
+
+    #[test]
+    fn advice_names_the_command_that_fits_the_origin() {
+        let of = |origin: Origin, is_installed| origin.restore(is_installed);
+        assert!(of(Origin::Clone, false).ends_with("run `cargo lab` in the clone"));
+        let install = "run `cargo install --path kernel --locked --profile dev --force";
+        assert!(of(Origin::Clone, true).contains(install), "{}", of(Origin::Clone, true));
+        let packages = of(Origin::Packages, true);
+        assert!(packages.contains("`cargo install epsilab-kernel --locked --force"), "{packages}");
+        // A test lies in a target folder.
+        assert_eq!(is_installed(), Origin::of_this_binary() == Origin::Packages);
+    }
+
+    #[test]
     fn a_clone_that_was_moved_is_found_by_the_next_build() {
         let dir = tempfile::tempdir().expect("temp");
         let built_in = |folder: &Path| {
@@ -357,6 +439,8 @@ mod tests {
         let error = env.check_writable().expect_err("not writable").to_string();
         assert!(error.contains("/dev/null/none/lab can't be written"), "{error}");
         assert!(error.contains("CARGO_TARGET_DIR"), "{error}");
+        let error = env.clone().installed().check_writable().expect_err("not writable");
+        assert!(error.advice().contains(BUILD_DIR), "{error}");
         env.origin = Origin::Packages;
         let error = env.check_writable().expect_err("not writable").to_string();
         assert!(error.contains(BUILD_DIR), "{error}");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
@@ -36,8 +36,10 @@ pub fn compile(cuda: bool, linker: &Linker, progress: &mut dyn FnMut(Step<'_>)) 
     env.check_sources()?;
     if cuda && env.origin == Origin::Packages {
         let why = "Burn's CUDA backend links LLVM, which only a clone of the repository replaces";
-        return Err(Error::new(ErrorKind::Notebook, "--cuda", why)
-            .fix("make the bundle in a clone: `cargo lab bundle --cuda DIR`"));
+        return Err(Error::new(ErrorKind::Notebook, "--cuda", why).fix(format!(
+            "make the bundle in a clone: `{} bundle --cuda DIR`",
+            program::IN_A_CLONE
+        )));
     }
     let triple = match linker {
         Linker::Native => env.triple.clone(),

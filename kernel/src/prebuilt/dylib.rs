@@ -32,7 +32,16 @@ pub fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     if let Ok(path) = path {
         command.env("PATH", path);
     }
-    for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC", "CARGO", "LD_LIBRARY_PATH"] {
+    // The kernel sets the wrapper for cells. Even an empty one here would make cargo compile the
+    // library a second time.
+    for name in [
+        "RUSTFLAGS",
+        "CARGO_ENCODED_RUSTFLAGS",
+        "RUSTC",
+        "RUSTC_WORKSPACE_WRAPPER",
+        "CARGO",
+        "LD_LIBRARY_PATH",
+    ] {
         command.env_remove(name);
     }
     // `cargo run` and `cargo test` set variables about this package. Build scripts that read them,
@@ -44,8 +53,6 @@ pub fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
         }
     }
     command.env("RUSTUP_TOOLCHAIN", &toolchain.sysroot);
-    // The kernel sets these for cells. An empty value also overrules the user's configuration.
-    command.env("RUSTC_WORKSPACE_WRAPPER", "");
     if !BUILD_FLAGS.is_empty() {
         command.env("CARGO_ENCODED_RUSTFLAGS", BUILD_FLAGS);
     }

@@ -8,6 +8,7 @@ mod contents;
 mod derives;
 mod dylib;
 pub mod environment;
+mod estimate;
 mod progress;
 mod shim;
 mod signatures;
@@ -24,7 +25,7 @@ use std::time::Instant;
 use epsilab::{Error, ErrorKind, Result};
 
 use build_env::BuildEnv;
-pub use build_env::{Origin, hex};
+pub use build_env::{Origin, hex, is_installed};
 pub use bundle::{Linker, compile as compile_bundle};
 use contents::Depth;
 use progress::bar;
@@ -35,8 +36,6 @@ use state::{changed_files, state};
 pub use stock::{STOCK, StockConfig, stock_program};
 pub use toolchain::{Toolchain, rust_release};
 
-/// Estimated seconds of the first build where Burn is compiled already, and where it is not.
-const FIRST_ESTIMATE: [f64; 2] = [60.0, 420.0];
 /// Number of builds to keep besides those in use, for switching branches.
 const KEPT_BUILDS: usize = 3;
 /// File with a shared lock of every session that is linked to the lab in the same folder.
@@ -253,8 +252,7 @@ fn build(
 ) -> Result<PathBuf> {
     let start = Instant::now();
     env.check_sources()?;
-    let first = FIRST_ESTIMATE[usize::from(!env.has_burn())];
-    let estimate = newest_stamp(env).map_or(first, |stamp| stamp.seconds.max(5.0));
+    let estimate = estimate::seconds(env);
     let mut say = |line: &str| progress(Step::Line(line));
     say(&format!("building the lab as a library for cells: about {estimate:.0} s"));
     // Computed before the build, so that sources changed during the build are built again.
@@ -357,11 +355,13 @@ mod tests {
     #[test]
     fn labs_in_use_are_kept_and_unfinished_builds_removed() {
         let labs = tempfile::tempdir().expect("temp");
-        let names = ["a", "b", "c", "d", "e"];
-        let dirs = names.map(|name| {
+        let dirs = [1, 2, 3, 4, 5].map(|age| {
+            let dir = lab(labs.path(), &format!("{age}"));
             // The age of a build is that of its stamp.
-            std::thread::sleep(std::time::Duration::from_millis(15));
-            lab(labs.path(), name)
+            let stamp = File::options().append(true).open(dir.join(Stamp::FILE)).expect("opened");
+            let time = std::time::SystemTime::now() + std::time::Duration::from_secs(age);
+            stamp.set_modified(time).expect("set");
+            dir
         });
         let cut_off = labs.path().join(format!("{UNFINISHED}x"));
         std::fs::create_dir(&cut_off).expect("made");

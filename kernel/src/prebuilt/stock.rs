@@ -62,7 +62,7 @@ pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<
             format!("{} (missing)", beside.display()),
             "evcxr's own kernel is an optional part of the installation",
         )
-        .fix("`cargo install epsilab-kernel --locked --force --features stock`")),
+        .fix(format!("`{} --features stock`", env.origin.install()))),
         Origin::Clone => compile(&env, progress),
     }
 }

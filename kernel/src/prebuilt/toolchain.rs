@@ -5,7 +5,7 @@ use std::process::Command;
 
 use epsilab::{Error, ErrorKind, Result};
 
-use super::build_env::Origin;
+use super::build_env::{Origin, is_installed};
 
 /// Output of `rustc -vV` when this binary was built, lines joined by `|`.
 const BUILT_BY: &str = env!("EPSILAB_BUILD_RUSTC_ID");
@@ -53,7 +53,7 @@ impl Toolchain {
                 first_line(BUILT_BY)
             ),
         )
-        .fix(missing_advice(Origin::of_this_binary())))
+        .fix(missing_advice(Origin::of_this_binary(), is_installed())))
     }
 
     fn at(sysroot: PathBuf) -> Self {
@@ -145,12 +145,9 @@ impl Toolchain {
     }
 }
 
-/// What to do if the toolchain that built this binary is not installed any more.
-fn missing_advice(origin: Origin) -> String {
-    let again = match origin {
-        Origin::Clone => "run `cargo lab` in the clone",
-        Origin::Packages => "`cargo install epsilab-kernel --locked --force`",
-    };
+/// What to do if the toolchain that built this binary is not there any more.
+fn missing_advice(origin: Origin, is_installed: bool) -> String {
+    let again = origin.again(is_installed);
     format!("build the program again with the Rust that you have now: {again}")
 }
 
@@ -228,9 +225,12 @@ mod tests {
 
     #[test]
     fn the_advice_for_another_toolchain_fits_how_the_program_was_installed() {
-        assert!(missing_advice(Origin::Clone).contains("in the clone"));
-        let packages = missing_advice(Origin::Packages);
-        assert!(packages.contains("cargo install") && !packages.contains("clone"), "{packages}");
+        let in_a_clone = missing_advice(Origin::Clone, false);
+        assert!(in_a_clone.ends_with("run `cargo lab` in the clone"), "{in_a_clone}");
+        let installed = missing_advice(Origin::Clone, true);
+        assert!(installed.contains("--path kernel") && installed.contains("in the clone"));
+        let packages = missing_advice(Origin::Packages, true);
+        assert!(packages.contains("cargo install epsilab-kernel") && !packages.contains("clone"));
     }
 
     #[test]

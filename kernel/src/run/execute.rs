@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
 
 use super::notebook::Notebook;
@@ -105,7 +105,7 @@ async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) 
                     "the kernel can't evaluate anything",
                     html::without_colours(&error.evalue),
                 )
-                .fix("`cargo lab doctor` looks for the cause"),
+                .fix(format!("`{}` looks for the cause", program::command("doctor"))),
             ))
         }
         Ok(_) => Some(Halt::Interrupted),

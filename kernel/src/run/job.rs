@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use epsilab::{Error, Result};
+use epsilab::{Error, Result, program};
 use tokio::runtime::Runtime;
 
 use super::execute::{Executed, execute};
@@ -136,9 +136,8 @@ fn saved(path: &Path) -> Result<Notebook> {
         let why =
             "it has no outputs that were saved with --inplace, so there is nothing to compare";
         return Err(Error::setting("--compare", what, why).fix(format!(
-            "save them: `{} run {} --inplace`",
-            epsilab::program::name(),
-            path.display()
+            "save them: `{}`",
+            program::command(&format!("run {} --inplace", path.display()))
         )));
     }
     Ok(saved)

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use epsilab::Error;
+use epsilab::{Error, program};
 
 use super::outputs::Failure;
 use crate::html::without_colours;
@@ -74,11 +74,11 @@ impl Halt {
             Halt::Lost(error) => format!("error: {error}"),
             Halt::Differs(cells) => format!(
                 "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new ones \
-                 are right, save them with `{} run NB --inplace`; a cell that trains without a \
+                 are right, save them with `{}`; a cell that trains without a \
                  seed has other numbers in every run: give it the tag `noisy-output`, or \
                  `ignore-output` if its words differ too",
                 cells.join("\n  "),
-                epsilab::program::name(),
+                program::command("run NB --inplace"),
             ),
         }
     }

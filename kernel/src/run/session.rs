@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use jupyter_zmq_client::{
     ClientControlConnection, ConnectionInfo, DealerSendConnection, ExecuteReply, ExecuteRequest,
     ExecutionState, InterruptRequest, JupyterMessage, JupyterMessageContent, KernelInfoRequest,
@@ -450,7 +450,7 @@ fn protocol(error: RuntimeError) -> Error {
 
 fn trouble(what: &str, why: &str) -> Error {
     Error::new(ErrorKind::Notebook, what, why)
-        .fix("try again; `cargo lab doctor` looks for the cause")
+        .fix(format!("try again; `{}` looks for the cause", program::command("doctor")))
 }
 
 /// The error for a kernel that ended: exit status and the last lines of its log.
@@ -463,6 +463,11 @@ fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Erro
         true => String::new(),
         false => format!("; the last lines of its log:\n    {last}"),
     };
-    Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{said}"))
-        .fix("if memory ran out, close other programs or use `--profile tiny`; else `cargo lab doctor` looks for the cause")
+    Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{said}")).fix(
+        format!(
+            "if memory ran out, close other programs or use `--profile tiny`; else `{}` looks for \
+             the cause",
+            program::command("doctor")
+        ),
+    )
 }

@@ -1,7 +1,7 @@
 //! A case: options of one run, which lists of options make.
 
 use clap::{Arg, Args, Command, FromArgMatches};
-use epsilab::{Error, Result};
+use epsilab::{Error, Result, program};
 use serde_json::{Map, Value};
 
 use super::paper::Paper;
@@ -104,8 +104,12 @@ impl Case {
             let why = said.split("\n\nUsage:").next().unwrap_or_default();
             let why = why.split("\n\nFor more").next().unwrap_or_default();
             let why = why.trim_start_matches("error: ").split_whitespace();
-            Error::setting("options", args[1..].join(" "), why.collect::<Vec<_>>().join(" "))
-                .fix("use the options of `cargo lab train --help`, without the dashes")
+            Error::setting("options", args[1..].join(" "), why.collect::<Vec<_>>().join(" ")).fix(
+                format!(
+                    "use the options of `{}`, without the dashes",
+                    program::command("train --help")
+                ),
+            )
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,7 +10,9 @@ use super::case::{self, Case, Options};
 use super::paper::Paper;
 
 /// What to do about a file that does not hold experiments.
-const ADVICE: &str = "see the example in `cargo lab sweep --help`";
+fn advice() -> String {
+    format!("see the example in `{}`", program::command("sweep --help"))
+}
 
 /// The experiments of a file.
 pub struct Experiments(pub Vec<Experiment>);
@@ -65,8 +67,8 @@ impl Experiments {
     pub fn read(path: &Path) -> Result<Self> {
         let what = format!("the experiments {}", path.display());
         let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::io(format!("reading {what}"), &e).fix(ADVICE))?;
-        Self::parse(&text).map_err(|why| Error::new(ErrorKind::Setting, what, why).fix(ADVICE))
+            .map_err(|e| Error::io(format!("reading {what}"), &e).fix(advice()))?;
+        Self::parse(&text).map_err(|why| Error::new(ErrorKind::Setting, what, why).fix(advice()))
     }
 
     fn parse(text: &str) -> std::result::Result<Self, String> {

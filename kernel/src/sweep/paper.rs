@@ -10,7 +10,7 @@ pub struct Paper {
     /// Number of training examples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub examples: Option<usize>,
-    /// Rényi orders of its accountant, as `cargo lab epsilon --orders` takes them.
+    /// Rényi orders of its accountant, as `epsilon --orders` takes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orders: Option<String>,
     /// Test accuracy in percent; of cases that a paper searches, that of the best.

@@ -9,7 +9,7 @@ use epsilab::mask::{Dropping, Freezing, PrePrune};
 use epsilab::methods::{self, Method, Plan, PrivateSelection, PrivateSettings, Sampling, Settings};
 use epsilab::nn::{Model, Precision};
 use epsilab::privacy::{Delta, Epsilon, Neighbouring, Trials};
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, program};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -216,8 +216,9 @@ impl PlanArgs {
             if self.best_of.is_none() {
                 let why = "a run has one value";
                 return Err(Error::setting(list, self.typed(list), why).fix(format!(
-                    "add --best-of 5 to choose among them privately, or use {one}; `cargo lab \
-                     sweep` trains all of them"
+                    "add --best-of 5 to choose among them privately, or use {one}; `{}` trains all \
+                     of them",
+                    program::command("sweep")
                 )));
             }
             exclusive((list, true), (one, given.iter().any(|given| given == one)))?;

@@ -109,6 +109,25 @@ class Notebook:
             time.sleep(0.1)
 
 
+# How far all that holds a chart is scrolled, and what the chart shows.
+SCROLLED = """chart => {
+    let sum = 0;
+    for (let place = chart; place; place = place.parentElement) sum += place.scrollTop;
+    return sum;
+}"""
+SHOWN = "chart => chart.toDataURL ? chart.toDataURL() : chart.outerHTML"
+
+
+def changes(read, before, seconds=10):
+    """Whether another value is read soon."""
+    deadline = time.time() + seconds
+    while time.time() < deadline:
+        if read() != before:
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def colours(png):
     """Number of different colours in a picture."""
     found = Image.open(io.BytesIO(png)).convert("RGB").getcolors(1 << 24)
@@ -179,6 +198,30 @@ class Browser(unittest.TestCase):
             figure.scroll_into_view_if_needed()
             self.assertGreater(colours(self.screenshot(figure, f"figure-{number}")), 20)
         self.screenshot(book.page, "first")
+        charts = book.page.locator(f".jp-Notebook {drawn[1]}")
+        zoomed = [self.wheel(book, charts.nth(number)) for number in range(charts.count())]
+        self.assertIn(True, zoomed)
+
+    def wheel(self, book, chart):
+        """The wheel over a chart scrolls the notebook only. True if it zooms with Ctrl."""
+        chart.scroll_into_view_if_needed()
+        place = chart.bounding_box()
+        x, y = place["x"] + place["width"] / 2, place["y"] + place["height"] / 2
+        book.page.mouse.move(x, y)
+        book.page.wait_for_timeout(500)
+        shown, scrolled = chart.evaluate(SHOWN), chart.evaluate(SCROLLED)
+        book.page.mouse.wheel(0, -60 if scrolled > 60 else 60)
+        self.assertTrue(changes(lambda: chart.evaluate(SCROLLED), scrolled, 60))
+        self.assertEqual(chart.evaluate(SHOWN), shown)
+        scrolled = chart.evaluate(SCROLLED)
+        book.page.keyboard.down("Control")
+        book.page.mouse.wheel(0, -240)
+        zoomed = changes(lambda: chart.evaluate(SHOWN), shown)
+        book.page.keyboard.up("Control")
+        if zoomed:
+            self.assertEqual(chart.evaluate(SCROLLED), scrolled)
+            self.screenshot(book.page, "zoomed")
+        return zoomed
 
     def test_a_stopped_run_keeps_variables_and_a_restart_loses_them(self):
         book = self.open("stop.ipynb")

@@ -9,6 +9,7 @@ pub use cells::scaffold;
 use cells::CELLS;
 
 use crate::methods::methods;
+use crate::program;
 use crate::show::format::html_escape;
 use crate::show::{Bundle, Coverage, Table};
 use std::fmt;
@@ -123,7 +124,7 @@ impl fmt::Display for Guide {
     }
 }
 
-/// The notebooks and what each is about. `epsilab notebooks` writes them to a folder.
+/// The notebooks and what each is about. The command `notebooks` writes them to a folder.
 const NOTEBOOKS: [(&str, &str); 12] = [
     ("01_first_private_model", "train, look, and read what is guaranteed"),
     ("02_what_does_epsilon_mean", "epsilon, delta, accountants, attacks"),
@@ -141,7 +142,8 @@ const NOTEBOOKS: [(&str, &str); 12] = [
 
 /// The notebooks of the course as a table.
 pub fn examples() -> Table {
-    let caption = "Notebooks: in notebooks/ of the project, or written by `epsilab notebooks`";
+    let command = program::command("notebooks");
+    let caption = format!("Notebooks: in notebooks/ of the project, or written by `{command}`");
     let table = Table::new(["notebook", "about"]).caption(caption).coverage(Coverage::Public);
     NOTEBOOKS.iter().fold(table, |table, (name, about)| table.row([*name, *about]))
 }

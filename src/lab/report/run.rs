@@ -143,12 +143,13 @@ fn repeat(plan: &Plan) -> Vec<Block> {
             Coverage::Public,
         ),
     };
-    let command = program::as_called("cargo lab train --plan plan.json --model NAME --data NAME");
+    let command = program::command("train --plan plan.json --model NAME --data NAME");
+    let get = program::how_to_get();
     let words = "Save this plan as plan.json. Plan::load(\"plan.json\")?.train(&model, &data)? in a \
                  notebook trains it, and so does the command";
     vec![
-        Block::prose(format!("{seed} {words}"), Coverage::Public),
-        Block::Code(command.into_owned(), Coverage::Public),
+        Block::prose(format!("{seed} {get}{words}"), Coverage::Public),
+        Block::Code(command, Coverage::Public),
         Block::Code(file, coverage),
     ]
 }

@@ -26,7 +26,7 @@ fn the_next_batch_is_gathered_while_one_is_in_use_and_none_after_the_last_step()
     let reader = batches.reader.clone().expect("copies are made");
     // Waits until so many examples are gathered, and a little longer for more.
     let gathered = |expected: usize| {
-        for _ in 0..1000 {
+        for _ in 0..120_000 {
             if reader.seen().examples >= expected {
                 break;
             }

@@ -9,10 +9,13 @@ use super::Plan;
 use crate::mask::PrePrune;
 use crate::methods::settings::steps_of;
 use crate::methods::{CheckpointEvery, Checkpoints};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// What to do about a file that does not hold a plan.
-const ANEW: &str = "make the file by plan.save(path) or `cargo lab train --save-plan FILE`";
+fn anew() -> String {
+    let command = program::command("train --save-plan FILE");
+    format!("make the file by plan.save(path) or `{command}`")
+}
 
 impl Plan {
     /// Writes the plan as JSON, with everything that decides its guarantee and its result except
@@ -55,10 +58,10 @@ impl Plan {
         let path = path.as_ref();
         let what = || format!("the plan {}", path.display());
         let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::io(format!("reading {}", what()), &e).fix(ANEW))?;
+            .map_err(|e| Error::io(format!("reading {}", what()), &e).fix(anew()))?;
         let no_plan = |why: String| {
             let why = format!("the file is not a plan: {why}");
-            Error::new(ErrorKind::Setting, what(), why).fix(ANEW)
+            Error::new(ErrorKind::Setting, what(), why).fix(anew())
         };
         let mut given = serde_json::from_str(&text).map_err(|e| no_plan(e.to_string()))?;
         exact(&mut given, &exact_numbers(&text));
@@ -84,7 +87,7 @@ impl Plan {
         if recipe.is_private != self.privacy.is_some() {
             let value = if recipe.is_private { "null" } else { "given" };
             let why = format!("this does not agree with the method, {}", recipe.title);
-            return Err(Error::setting("privacy", value, why).fix(ANEW));
+            return Err(Error::setting("privacy", value, why).fix(anew()));
         }
         if let Some(selection) = &self.selection {
             selection.agrees_with(self)?;

@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 
 /// Maximum number of points of a series, as in the drawing.
 const MOST_POINTS: usize = 400;
+/// What the pointer does. The wheel alone scrolls the page, also over a chart.
+const POINTER: &str = "drag to move, Ctrl or Cmd + wheel to zoom, double-click to reset";
+/// The events that zoom. Without the keys the page gets them.
+const ZOOM: &str = "wheel![event.ctrlKey || event.metaKey]";
 /// Markers in the order of the drawing.
 const SHAPES: [&str; 6] = ["circle", "square", "triangle-up", "diamond", "stroke", "triangle-down"];
 
@@ -27,7 +31,9 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
     let note = chart.note.as_deref().map_or(Vec::new(), |note| lines(&one_line(note), room));
     let warning = chart.warning.as_deref().map(|text| format!("Warning: {}", one_line(text)));
     let warning = warning.map_or(Vec::new(), |text| lines(&text, room));
-    let head = title(&one_line(&chart.title), &[note, warning].concat());
+    let pointer = (!chart.panels.is_empty()).then(|| POINTER.to_owned());
+    let remarks_of_all: Vec<String> = note.into_iter().chain(warning).chain(pointer).collect();
+    let head = title(&one_line(&chart.title), &remarks_of_all);
     // The same number of lines above all panels, so that their titles stand at the same height.
     let most = chart.panels.iter().map(|panel| remarks(panel).len()).max().unwrap_or(0);
     let mut panels: Vec<Value> = chart
@@ -110,7 +116,8 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     let tooltip = tooltip(chart, panel);
     let raw = json!({ "filter": "datum.raw" });
     let mean = json!({ "filter": "!datum.raw" });
-    let zoom = json!({ "name": format!("zoom_{number}"), "select": "interval", "bind": "scales" });
+    let zoom = json!({ "name": format!("zoom_{number}"), "bind": "scales",
+        "select": { "type": "interval", "zoom": ZOOM } });
     let mut picks = json!({ "name": pick, "select": { "type": "point", "fields": ["series"] } });
     if several {
         picks["bind"] = "legend".into();

@@ -101,6 +101,26 @@ fn specifications_load_nothing_and_name_each_parameter_once() {
 }
 
 #[test]
+fn the_wheel_zooms_only_with_a_key_and_a_line_says_so() {
+    let mut charts = 0;
+    for (name, bundle) in all() {
+        let spec = bundle.vega_lite.expect("a specification");
+        let mut zooms = 0;
+        walk(&spec, &mut |value| {
+            if value["bind"] == "scales" {
+                let events = value["select"]["zoom"].as_str().unwrap_or_default();
+                assert_eq!(events, "wheel![event.ctrlKey || event.metaKey]", "{name}");
+                zooms += 1;
+            }
+        });
+        let subtitle = spec["title"]["subtitle"].to_string();
+        assert_eq!(subtitle.contains("double-click to reset"), zooms > 0, "{name}: {subtitle}");
+        charts += usize::from(zooms > 0);
+    }
+    assert!(charts >= 6, "{charts}");
+}
+
+#[test]
 fn every_field_of_an_encoding_is_in_the_data_or_computed() {
     for (name, bundle) in all() {
         let spec = bundle.vega_lite.expect("a specification");

@@ -13,7 +13,7 @@ use super::{Checkpoint, Numbers};
 use crate::device::DeviceArray;
 use crate::nn::read_regular_file;
 use crate::train::state::Arrays;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// The metadata key that marks a safetensors file as a checkpoint.
 const KEY: &str = "epsilab_checkpoint";
@@ -241,10 +241,11 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint> {
 
 fn damaged(path: &Path, why: &str) -> Error {
     let what = format!("the checkpoint {}", path.display());
-    Error::new(ErrorKind::CorruptData, what, why).fix(
-        "restore it from a backup; or remove it with `cargo lab runs remove ID`: the run then \
-         starts anew and is charged again",
-    )
+    Error::new(ErrorKind::CorruptData, what, why).fix(format!(
+        "restore it from a backup; or remove it with `{}`: the run then starts anew and is charged \
+         again",
+        program::command("runs remove ID")
+    ))
 }
 
 #[cfg(test)]

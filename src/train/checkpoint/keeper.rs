@@ -10,7 +10,7 @@ use crate::device::DeviceSpec;
 use crate::methods::{CheckpointEvery, Checkpoints, Plan};
 use crate::privacy::ledger::utc_now;
 use crate::train::state::Arrays;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// The name of the file in the folder of a run's checkpoints.
 const FILE: &str = "checkpoint.safetensors";
@@ -204,10 +204,11 @@ fn check(path: &Path, header: &CheckpointHeader, id: &str) -> Result<()> {
              again could differ, while their noise is the same",
             header.lab
         );
-        return Err(Error::new(ErrorKind::Setting, what, why).fix(
-            "finish the run with that version; or remove the checkpoint with `cargo lab runs \
-             remove ID`: the run then starts anew and is charged again",
-        ));
+        return Err(Error::new(ErrorKind::Setting, what, why).fix(format!(
+            "finish the run with that version; or remove the checkpoint with `{}`: the run then \
+             starts anew and is charged again",
+            program::command("runs remove ID")
+        )));
     }
     Ok(())
 }
@@ -231,7 +232,7 @@ pub(crate) fn processor() -> String {
     ] {
         said.extend(has.then_some(name));
     }
-    let glibc = crate::program::glibc().map(|version| format!("glibc-{version}"));
+    let glibc = program::glibc().map(|version| format!("glibc-{version}"));
     said.extend(glibc.as_deref());
     said.join(" ")
 }

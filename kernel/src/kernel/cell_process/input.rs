@@ -209,7 +209,7 @@ mod tests {
         let fd = reader.as_raw_fd();
         assert!(!is_read(fd));
         let thread = std::thread::spawn(move || reader.read(&mut [0; 4]).unwrap());
-        let until = std::time::Instant::now() + Duration::from_secs(10);
+        let until = std::time::Instant::now() + Duration::from_secs(600);
         while !is_read(fd) {
             assert!(std::time::Instant::now() < until, "the reader is not found");
             std::thread::sleep(Duration::from_millis(5));

@@ -48,7 +48,7 @@ fn a_damaged_file_is_refused() {
         fs::write(&path, bytes).unwrap();
         let error = read(&path).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
-        assert!(error.advice().contains("cargo lab runs remove"), "{error}");
+        assert!(error.advice().contains(&crate::program::command("runs remove")), "{error}");
     };
     (0..bytes.len()).step_by(7).for_each(|length| refused(&bytes[..length]));
     refused(&[&bytes[..], b"more"].concat());

@@ -1,0 +1,50 @@
+//! What stands below the options of a command in its help: examples, and paragraphs about it.
+
+use epsilab::program;
+
+/// Examples of a command, and more about it.
+pub struct Help {
+    examples: &'static str,
+    more: &'static str,
+}
+
+impl Help {
+    /// `examples`: what users type behind the name of the program, one command a line; after a
+    /// backslash it goes on in the next line. `more`: the paragraphs below, which may be empty.
+    pub const fn new(examples: &'static str, more: &'static str) -> Self {
+        Self { examples, more }
+    }
+
+    /// The text, with commands of the program that is running.
+    pub fn text(&self) -> String {
+        self.of(&program::name())
+    }
+
+    fn of(&self, program: &str) -> String {
+        let mut text = "Examples:\n".to_owned();
+        let mut goes_on = false;
+        for line in self.examples.lines() {
+            text.push_str(&match (goes_on, line.is_empty()) {
+                (true, _) => format!("  {:width$} {line}\n", "", width = program.len()),
+                (false, true) => "\n".to_owned(),
+                (false, false) => format!("  {program} {line}\n"),
+            });
+            goes_on = line.ends_with('\\');
+        }
+        format!("{text}\n{}", self.more).trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_example_is_a_command_of_the_program() {
+        let help = Help::new("      open\n\nrun A \\\n    --fast", "`run` runs.");
+        let expected = "Examples:\n  epsilab       open\n\n  epsilab run A \\\n              --fast\n\n\
+                        `run` runs.";
+        assert_eq!(help.of("epsilab"), expected);
+        assert_eq!(Help::new("list", "").of("cargo lab"), "Examples:\n  cargo lab list");
+    }
+}

@@ -1,0 +1,99 @@
+//! How long it takes to build the library for cells, from the time that cargo took on this machine.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::build_env::{BuildEnv, sources};
+
+/// Seconds where not even Burn is compiled: after an installation from packages.
+const FROM_NOTHING: f64 = 420.0;
+/// Seconds where the time of the library is not known.
+const UNKNOWN: f64 = 60.0;
+/// Time of linking the library and of copying the sources for rust-analyzer, in units of the time
+/// that the library was compiled in.
+const LINKING: f64 = 0.15;
+
+/// The expected seconds of a build.
+pub fn seconds(env: &BuildEnv) -> f64 {
+    if !env.has_burn() {
+        return FROM_NOTHING;
+    }
+    let compiled = env.artifacts().iter().filter_map(|folder| Compiled::newest(folder)).next();
+    let Some(library) = compiled else { return UNKNOWN };
+    let linking = (LINKING * library.seconds).max(5.0);
+    match newest_source(&env.library).is_some_and(|changed| changed > library.start) {
+        true => library.seconds + linking,
+        false => linking,
+    }
+}
+
+/// The library as cargo compiled it last.
+struct Compiled {
+    start: SystemTime,
+    seconds: f64,
+}
+
+impl Compiled {
+    /// From the times of cargo's files: it writes one when it starts the compiler, and the compiler
+    /// writes the library at its end.
+    fn newest(folder: &Path) -> Option<Self> {
+        let time = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
+        let libraries = std::fs::read_dir(folder.join("deps")).ok()?.flatten();
+        let libraries = libraries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let hash = name.strip_prefix("libepsilab-")?.strip_suffix(".rlib")?;
+            let unit = folder.join(".fingerprint").join(format!("epsilab-{hash}"));
+            let (end, start) = (time(&entry.path())?, time(&unit.join("invoked.timestamp"))?);
+            Some(Self { start, seconds: end.duration_since(start).ok()?.as_secs_f64() })
+        });
+        libraries.max_by_key(|library| library.start)
+    }
+}
+
+fn newest_source(library: &Path) -> Option<SystemTime> {
+    let mut files = vec![library.join("Cargo.toml")];
+    sources(&library.join("src"), &mut files).ok()?;
+    files.iter().filter_map(|file| file.metadata().ok()?.modified().ok()).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::Duration;
+
+    #[test]
+    fn a_changed_library_takes_its_own_time_more() {
+        let folder = tempfile::tempdir().expect("temp");
+        let (target, source) = (folder.path().join("target"), folder.path().join("clone"));
+        let mut env = BuildEnv::find().expect("this build");
+        (env.target, env.library, env.triple) = (target.clone(), source.clone(), None);
+        env.profile = "dev".into();
+        assert_eq!(seconds(&env), FROM_NOTHING);
+
+        let now = SystemTime::now();
+        let write = |path: &Path, at: SystemTime| {
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, "").expect("written");
+            fs::File::options()
+                .append(true)
+                .open(path)
+                .expect("opened")
+                .set_modified(at)
+                .expect("set");
+        };
+        let of = |seconds: u64| now + Duration::from_secs(seconds);
+        write(&target.join("debug/deps/libburn-1.rlib"), now);
+        assert_eq!(seconds(&env), UNKNOWN);
+        // An older library of other features took another time.
+        for (name, start, end) in [("old", 0, 900), ("new", 1000, 1100)] {
+            let unit = format!("debug/.fingerprint/epsilab-{name}/invoked.timestamp");
+            write(&target.join(unit), of(start));
+            write(&target.join(format!("debug/deps/libepsilab-{name}.rlib")), of(end));
+        }
+        write(&source.join("src/lib.rs"), of(1050));
+        assert_eq!(seconds(&env), 100.0 + 15.0);
+        write(&source.join("src/lib.rs"), of(999));
+        assert_eq!(seconds(&env), 15.0);
+    }
+}

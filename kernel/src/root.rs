@@ -1,0 +1,147 @@
+//! JupyterLab as root: it ends at once unless its arguments or its settings allow that. Whoever
+//! calls it is told so before anything is built or installed.
+
+use std::path::{Path, PathBuf};
+
+use epsilab::{Error, ErrorKind, Result, program};
+
+use crate::jupyter::JupyterArgs;
+
+/// Checks that JupyterLab runs as this user. `prefixes`: folders with the `etc/jupyter` of
+/// installations of JupyterLab.
+///
+/// # Errors
+/// The user is root, and neither arguments nor settings allow it.
+pub fn check(args: &JupyterArgs, prefixes: &[PathBuf]) -> Result<()> {
+    if !is_root() {
+        return Ok(());
+    }
+    let variables: Vec<String> =
+        std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+    match is_allowed(&args.rest, &variables, &folders(prefixes)) {
+        true => Ok(()),
+        false => Err(refusal(args)),
+    }
+}
+
+fn refusal(args: &JupyterArgs) -> Error {
+    let mut words = vec![program::name().into_owned()];
+    words.extend(args.no_browser.then(|| "--no-browser".to_owned()));
+    words.push("--".to_owned());
+    words.extend(args.rest.iter().cloned());
+    words.push("--allow-root".to_owned());
+    let why = "it refuses to run as root unless it is told to, since whoever reaches its page may \
+               then do anything on this machine";
+    Error::new(ErrorKind::Notebook, "JupyterLab as root", why).fix(format!(
+        "allow it, in a container for example: `{}`; or run it as another user",
+        words.join(" ")
+    ))
+}
+
+/// Whether arguments, environment variables or files of settings mention the permission. A file
+/// that an argument names is not read: it may hold the permission.
+fn is_allowed(arguments: &[String], variables: &[String], folders: &[PathBuf]) -> bool {
+    let names = arguments.iter().chain(variables);
+    names.map(|name| name.to_lowercase().replace('-', "_")).any(|name| is_mentioned(&name))
+        || arguments.iter().any(|argument| argument.starts_with("--config"))
+        || folders.iter().any(|folder| is_mentioned_in(folder))
+}
+
+/// Jupyter's folders with settings.
+fn folders(prefixes: &[PathBuf]) -> Vec<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let mut folders: Vec<PathBuf> =
+        of("JUPYTER_CONFIG_PATH").iter().flat_map(std::env::split_paths).collect();
+    folders.extend(of("JUPYTER_CONFIG_DIR").map(PathBuf::from));
+    folders.extend(dirs::config_dir().map(|dir| dir.join("jupyter")));
+    if let Some(home) = dirs::home_dir() {
+        folders.extend([home.join(".jupyter"), home.join(".local/etc/jupyter")]);
+    }
+    let system = [PathBuf::from("/usr/local"), PathBuf::from("/")];
+    folders.extend(prefixes.iter().chain(&system).map(|prefix| prefix.join("etc/jupyter")));
+    folders
+}
+
+/// Whether a file of settings in the folder, or in one of its folders such as
+/// `jupyter_server_config.d`, mentions the permission.
+fn is_mentioned_in(folder: &Path) -> bool {
+    let entries = |folder: &Path| {
+        let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        found.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let is_settings = |path: &Path| path.extension().is_some_and(|e| e == "py" || e == "json");
+    let mut files = entries(folder);
+    let inner = files.iter().filter(|path| path.extension().is_some_and(|e| e == "d"));
+    files.extend(inner.flat_map(|path| entries(path)).collect::<Vec<_>>());
+    files
+        .iter()
+        .filter(|path| is_settings(path))
+        .any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_mentioned)))
+}
+
+/// Whether a line mentions the permission. Jupyter writes files in which every setting is a
+/// comment.
+fn is_mentioned(line: &str) -> bool {
+    !line.trim_start().starts_with('#') && line.contains("allow_root")
+}
+
+#[cfg(unix)]
+fn is_root() -> bool {
+    // SAFETY: a query without arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(all: &[&str]) -> Vec<String> {
+        all.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn root_is_allowed_by_an_argument_or_a_variable() {
+        let by = |arguments: &[&str], variables: &[&str]| {
+            is_allowed(&words(arguments), &words(variables), &[])
+        };
+        assert!(!by(&[], &["PATH", "HOME"]) && !by(&["--port", "9999", "--no-root"], &[]));
+        assert!(by(&["--port", "9999", "--allow-root"], &[]));
+        assert!(by(&["--ServerApp.allow_root=True"], &[]) && by(&["--config=mine.py"], &[]));
+        assert!(by(&[], &["JUPYTER_SERVER__ServerApp__allow_root"]));
+    }
+
+    #[test]
+    fn root_is_allowed_by_files_of_settings() {
+        let dir = tempfile::tempdir().expect("temp");
+        let allowed = || is_allowed(&[], &[], &[dir.path().join("none"), dir.path().to_owned()]);
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        // As `jupyter server --generate-config` writes it.
+        write("jupyter_server_config.py", "# Default: False\n# c.ServerApp.allow_root = False\n");
+        write("notes.txt", "c.ServerApp.allow_root = True\n");
+        write("migrated/old.py", "c.ServerApp.allow_root = True\n");
+        assert!(!allowed());
+        let of_a_package = "jupyter_server_config.d/package.json";
+        write(of_a_package, r#"{"ServerApp": {"allow_root": true}}"#);
+        assert!(allowed());
+        std::fs::remove_file(dir.path().join(of_a_package)).expect("removed");
+        assert!(!allowed());
+        write("jupyter_server_config.py", "c = get_config()\nc.ServerApp.allow_root = True\n");
+        assert!(allowed());
+    }
+
+    #[test]
+    fn the_refusal_says_what_to_type() {
+        let args = JupyterArgs { no_browser: true, rest: words(&["--port", "9999"]) };
+        let command = program::command("--no-browser -- --port 9999 --allow-root");
+        assert!(refusal(&args).advice().contains(&format!("`{command}`")));
+    }
+}

@@ -1,0 +1,262 @@
+//! Runs of `train` that are killed or stopped, and go on from their checkpoints.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::common::{self, folder, json, text, wait_for, wait_until};
+
+/// A run of a few seconds with everything that has a state.
+const RUN: [&str; 29] = [
+    "train",
+    "--data",
+    "glyphs",
+    "--train",
+    "3000",
+    "--test",
+    "300",
+    "--model",
+    "stevens_mnist_cnn",
+    "--method",
+    "dp-ssgd",
+    "--drop",
+    "0.3",
+    "--batch-size",
+    "300",
+    "--steps",
+    "60",
+    "--noise-multiplier",
+    "1.1",
+    "--optimizer",
+    "adam",
+    "--lr-schedule",
+    "one-cycle",
+    "--average",
+    "ema",
+    "--seed",
+    "3",
+    "--json",
+    "--checkpoint-every=3",
+];
+/// How often the process is killed.
+const KILLS: usize = 20;
+
+fn program(home: &Path, args: &[&str]) -> Command {
+    let mut command = common::program(home);
+    command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn output(home: &Path, args: &[&str]) -> Output {
+    program(home, args).output().expect("the program starts")
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// The parameters of the only stored run that is finished.
+fn weights(home: &Path) -> Vec<u8> {
+    let runs = json(&output(home, &["runs", "--json"]));
+    let runs: Vec<&Value> =
+        runs.as_array().unwrap().iter().filter(|run| run["state"] == "finished").collect();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    fs::read(home.join("runs").join(runs[0]["id"].as_str().unwrap()).join("model.safetensors"))
+        .unwrap()
+}
+
+/// The entries of the only ledger: `planned`, `spent`, `resumed`, each with its number of steps.
+fn entries(home: &Path) -> Vec<(String, u64)> {
+    let ledgers: Vec<PathBuf> = files(&home.join("ledger"))
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .collect();
+    assert_eq!(ledgers.len(), 1);
+    let lines = fs::read_to_string(&ledgers[0]).unwrap();
+    let entry = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let steps = line["event"]["steps"].as_u64().unwrap();
+        (line["entry"].as_str().unwrap().to_owned(), steps)
+    };
+    lines.lines().map(entry).collect()
+}
+
+fn named(entries: &[(&str, u64)]) -> Vec<(String, u64)> {
+    entries.iter().map(|(entry, steps)| (entry.to_string(), *steps)).collect()
+}
+
+/// The parameters of a run that was never killed.
+fn whole() -> &'static [u8] {
+    static WHOLE: OnceLock<Vec<u8>> = OnceLock::new();
+    WHOLE.get_or_init(|| {
+        let home = folder();
+        json(&output(home.path(), &RUN));
+        assert_eq!(entries(home.path()), named(&[("planned", 60), ("spent", 60)]));
+        weights(home.path())
+    })
+}
+
+#[test]
+fn a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been() {
+    let home = folder();
+    let home = home.path();
+    let mut child = program(home, &RUN).spawn().unwrap();
+    wait_for_checkpoint(home, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = output(home, &RUN);
+    assert!(text(&ended.stderr).contains("goes on after"), "{}", text(&ended.stderr));
+    json(&ended);
+    check_finished(home, whole());
+}
+
+#[test]
+#[ignore = "takes 60 s; .ci/full runs it"]
+fn a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not_been() {
+    let expected = whole();
+    // Kills are spread over about two thirds of a run.
+    let (began, second) = (Instant::now(), folder());
+    json(&output(second.path(), &RUN));
+    let took = began.elapsed();
+    let mut random = 0x2545_f491_4f6c_dd1du64;
+    let mut kills = 0;
+    // Runs that ended before they were killed, or after.
+    let mut home = folder();
+    let mut went_on = 0;
+    while kills < KILLS || !home.path().join("runs").exists() {
+        let mut child = program(home.path(), &RUN).spawn().unwrap();
+        if kills < KILLS {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            std::thread::sleep(took.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64 * 0.66));
+            if child.try_wait().unwrap().is_none() {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                kills += 1;
+                continue;
+            }
+        }
+        let ended = child.wait_with_output().unwrap();
+        went_on += usize::from(text(&ended.stderr).contains("goes on after"));
+        json(&ended);
+        check_finished(home.path(), expected);
+        if kills < KILLS {
+            home = folder();
+        }
+    }
+    assert!(went_on > 0, "no run went on");
+}
+
+#[track_caller]
+fn check_finished(home: &Path, expected: &[u8]) {
+    assert!(weights(home) == expected, "the parameters differ");
+    assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
+    assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new());
+}
+
+/// Waits until a run has a checkpoint after its first step.
+fn wait_for_checkpoint(home: &Path, child: &mut Child) -> String {
+    wait_for("a checkpoint", || {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended too early");
+        // Asking the program takes longer than looking.
+        if files(&home.join("checkpoints")).is_empty() {
+            return None;
+        }
+        let runs = json(&output(home, &["runs", "--json"]));
+        let run = runs.as_array().unwrap().iter().find(|run| run["steps"].as_u64() > Some(0))?;
+        assert_eq!(run["state"], "checkpoint");
+        Some(run["id"].as_str().unwrap().to_owned())
+    })
+}
+
+/// What Ctrl-C does.
+fn interrupt(child: &Child) {
+    // SAFETY: a signal to a child that nobody has waited for.
+    assert_eq!(unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) }, 0);
+}
+
+/// A run that was stopped by Ctrl-C after a checkpoint.
+fn stopped(home: &Path) -> (String, u64) {
+    let mut child = program(home, &RUN).spawn().unwrap();
+    let id = wait_for_checkpoint(home, &mut child);
+    interrupt(&child);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("goes on from its checkpoint"));
+    let entries = entries(home);
+    let (kind, steps) = &entries[1];
+    assert_eq!((entries.len(), &**kind), (2, "spent"));
+    assert!(*steps < 60, "{steps}");
+    (id, *steps)
+}
+
+#[test]
+fn a_run_that_is_stopped_is_charged_for_its_steps_and_resumed_by_name() {
+    let expected = whole();
+    let home = folder();
+    let home = home.path();
+    let (id, steps) = stopped(home);
+    let list = text(&output(home, &["runs"]).stdout);
+    assert!(list.contains(&id) && list.contains(&format!("{steps} of 60")), "{list}");
+
+    let resumed = output(home, &["runs", "resume", &id[..6]]);
+    assert!(text(&resumed.stderr).contains(&format!("goes on after {steps} of 60 steps")));
+    json(&resumed);
+    let all = [("planned", 60), ("spent", steps), ("resumed", 60), ("spent", 60)];
+    assert_eq!(entries(home), named(&all));
+    assert!(weights(home) == expected, "the parameters differ");
+    assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new());
+}
+
+/// Nobody knows how far a killed process came, so a run that is stopped after it was resumed
+/// answers for all its steps.
+#[test]
+fn a_run_that_was_killed_and_then_stopped_stays_charged_in_full() {
+    let home = folder();
+    let home = home.path();
+    let mut child = program(home, &RUN).spawn().unwrap();
+    let id = wait_for_checkpoint(home, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(entries(home), named(&[("planned", 60)]));
+
+    let mut child = program(home, &RUN).spawn().unwrap();
+    let at = |home: &Path| json(&output(home, &["runs", "--json"]))[0]["at"].to_string();
+    let first = at(home);
+    wait_until("another checkpoint", || at(home) != first);
+    interrupt(&child);
+    let ended = child.wait().unwrap();
+    assert_eq!(ended.code(), Some(130));
+    assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
+    let result = fs::read_to_string(home.join("runs").join(&id).join("result.json")).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert!(result["steps"].as_u64() < Some(60), "{result}");
+    assert_eq!(result["epsilon"], result["planned_epsilon"]);
+
+    json(&output(home, &["runs", "resume", &id]));
+    assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
+}
+
+#[test]
+fn a_checkpoint_is_removed_by_name_and_its_charge_stays() {
+    let home = folder();
+    let home = home.path();
+    let (id, steps) = stopped(home);
+    for wrong in [&["runs", "remove", "zzzz"], &["runs", "resume", "zzzz"]] {
+        let refused = output(home, wrong);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains("cargo lab runs"), "{}", text(&refused.stderr));
+    }
+    assert_eq!(output(home, &["runs", "remove", &id]).status.code(), Some(0));
+    assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new());
+    assert_eq!(entries(home), named(&[("planned", 60), ("spent", steps)]));
+    assert_eq!(output(home, &["runs", "remove", "--stored", &id]).status.code(), Some(0));
+    assert_eq!(json(&output(home, &["runs", "--json"])), Value::Array(Vec::new()));
+}

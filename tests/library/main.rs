@@ -1,0 +1,38 @@
+//! The library from outside. All these tests are one program, because linking takes far longer than
+//! running most of them.
+//!
+//! Run some with `cargo test --workspace --test library ledger::`, and the long ones with
+//! `cargo test --workspace --test library -- --ignored`. Tests that need files from outside the
+//! repository are in `tests/reference`.
+
+// `device::executor` loads what it shares with other modules itself, for `software-gpu`.
+#![allow(clippy::duplicate_mod)]
+
+#[macro_use]
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accounting;
+mod by_hand;
+mod calibration;
+mod conformance;
+mod data;
+mod device;
+mod engine;
+mod figures;
+mod figures_masks;
+mod former_ledgers;
+mod grid;
+#[cfg(unix)]
+mod interrupt;
+mod ledger;
+mod lost_ledger;
+mod masks;
+mod optim;
+mod per_example;
+mod pld_reference;
+mod published;
+mod show;
+mod stored_runs;
+mod training;
+mod weights;
