@@ -215,7 +215,10 @@ impl Engine {
         if cleared {
             // evcxr forgot the lab, too; the process still has it loaded.
             let again = format!("{}\n{CELL}", dependency(&self.lab));
+            self.output.begin(false);
             let _ = guarded(|| self.evcxr.execute(&again));
+            // Its value is nobody's, least of all the next cell's.
+            self.output.finish(true, false);
         }
         let Ok(result) = result else { return Err(RunError::EvcxrPanicked) };
         if let Ok(outputs) = &result

@@ -446,7 +446,7 @@ fn a_loop_of_a_cell_can_be_stopped_and_variables_are_kept() {
 
 #[test]
 fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
-    let mut kernel = session();
+    let mut kernel = Client::start(Start::default());
 
     kernel.run_ok(&format!("{POLITE}\nlet kept = 5;"));
     let id = kernel.send("let steps = run_until_stopped();");
@@ -518,6 +518,7 @@ fn interrupts_stop_a_cell_first_by_signal_then_by_force() {
     // Everything is forgotten except the lab, which stays loaded.
     kernel.run_ok("let gone = 1;");
     kernel.run_ok(":clear");
+    assert_eq!(kernel.run_ok("let there = 1;").result(), "", "no value of the kernel's own cell");
     assert_eq!(kernel.run("gone").error().0, "CompileError");
     let said = kernel.run_ok("epsilab::Error::setting(\"a\", 1, \"b\").to_string()");
     assert_eq!(said.result(), "\"a = 1: b\"");
