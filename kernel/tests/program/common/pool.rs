@@ -23,7 +23,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Turns(usize);
 
 /// Waits until this test may let `count` kernels work. A test that needs several takes all its
-/// turns together, or two such tests would wait for one another. The library for cells is there then.
+/// turns together, or two such tests would wait for one another. The library for cells is there
+/// then.
 pub fn turns(count: usize) -> Turns {
     build_lab();
     let count = count.min(AT_ONCE);
