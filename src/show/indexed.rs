@@ -38,19 +38,14 @@ impl Indexed {
         }
         let mut order: Vec<(Rgb, usize)> = counts.into_iter().collect();
         order.sort_unstable_by_key(|&(colour, count)| (std::cmp::Reverse(count), colour));
-        let mut palette: Vec<Rgb> = Vec::new();
+        let mut palette = Palette::default();
         let mut index: HashMap<Rgb, u8> = HashMap::with_capacity(order.len());
         for (colour, count) in order {
-            let nearest =
-                palette.iter().enumerate().min_by_key(|(_, other)| apart(colour, **other));
-            let nearest = nearest.filter(|(_, other)| apart(colour, **other) <= TOLERANCE);
+            let nearest = palette.nearest(colour);
             let at = match nearest {
-                Some((at, _)) if count < FREQUENT => at,
-                _ if palette.len() < 256 => {
-                    palette.push(colour);
-                    palette.len() - 1
-                }
-                Some((at, _)) => at,
+                Some(at) if count < FREQUENT => at,
+                _ if palette.len < 256 => palette.push(colour),
+                Some(at) => at,
                 None => return None,
             };
             index.insert(colour, u8::try_from(at).ok()?);
@@ -64,13 +59,49 @@ impl Indexed {
                 at
             }
         });
-        Some(Self { pixels: pixels.collect(), palette })
+        Some(Self { pixels: pixels.collect(), palette: palette.colours() })
     }
 }
 
-/// The largest difference of a channel.
-fn apart(a: Rgb, b: Rgb) -> u8 {
-    a.0.abs_diff(b.0).max(a.1.abs_diff(b.1)).max(a.2.abs_diff(b.2))
+/// The channels of up to 256 colours, apart so that a search compares many colours at once.
+struct Palette {
+    channels: [[u8; 256]; 3],
+    len: usize,
+}
+
+impl Default for Palette {
+    fn default() -> Self {
+        Self { channels: [[0; 256]; 3], len: 0 }
+    }
+}
+
+impl Palette {
+    /// Adds a colour and returns its index. There must be fewer than 256.
+    fn push(&mut self, colour: Rgb) -> usize {
+        for (channel, value) in self.channels.iter_mut().zip([colour.0, colour.1, colour.2]) {
+            channel[self.len] = value;
+        }
+        self.len += 1;
+        self.len - 1
+    }
+
+    /// The index of the nearest colour that differs by at most [`TOLERANCE`] in each channel.
+    fn nearest(&self, colour: Rgb) -> Option<usize> {
+        let [red, green, blue] = &self.channels;
+        let mut apart = [0; 256];
+        for (at, apart) in apart.iter_mut().enumerate() {
+            let green = colour.1.abs_diff(green[at]).max(colour.2.abs_diff(blue[at]));
+            *apart = colour.0.abs_diff(red[at]).max(green);
+        }
+        let apart = &apart[..self.len];
+        let least = apart.iter().copied().min().filter(|least| *least <= TOLERANCE)?;
+        apart.iter().position(|apart| *apart == least)
+    }
+
+    fn colours(&self) -> Vec<Rgb> {
+        let [red, green, blue] = &self.channels;
+        (0..self.len).map(|at| (red[at], green[at], blue[at])).collect()
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +120,10 @@ mod tests {
         assert_eq!(indexed.pixels.len(), rgb.len() / 3);
         assert_eq!((of(0), of(1000), of(1100)), ((255, 255, 255), (254, 254, 254), (0, 0, 0)));
         for (at, pixel) in rgb.chunks_exact(3).enumerate() {
-            assert!(apart(of(at), (pixel[0], pixel[1], pixel[2])) <= TOLERANCE);
+            let (red, green, blue) = of(at);
+            for (value, kept) in pixel.iter().zip([red, green, blue]) {
+                assert!(value.abs_diff(kept) <= TOLERANCE);
+            }
         }
         assert!(indexed.palette.len() < 30, "{}", indexed.palette.len());
     }

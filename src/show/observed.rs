@@ -85,7 +85,7 @@ pub(crate) fn record_figure(record: &RunRecord) -> Bundle {
 /// The figure of a run as files: name and bytes.
 pub fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
     let chart = run_chart(&run_title(run.record()), &finished_curve(run));
-    vec![("run.svg", chart.svg().into_bytes()), ("run.png", chart.png())]
+    vec![("run.svg", chart.svg().into_bytes())]
 }
 
 fn run_title(record: &RunRecord) -> String {

@@ -311,6 +311,7 @@ fn notebooks_run_headless_and_say_where_they_fail() {
 }
 
 #[test]
+#[ignore = "takes 23 s; .ci/full runs it"]
 fn parameters_reach_every_notebook_and_a_failure_does_not_stop_the_others() {
     let _turn = turns(1);
     let folder = folder();
@@ -338,6 +339,7 @@ fn parameters_reach_every_notebook_and_a_failure_does_not_stop_the_others() {
 }
 
 #[test]
+#[ignore = "takes 35 s; .ci/full runs it"]
 fn saved_outputs_are_small_and_compared_with_a_fresh_run() {
     let _turn = turns(1);
     let folder = folder();

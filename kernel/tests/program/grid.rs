@@ -138,6 +138,7 @@ const SLOW: [&str; 20] = [
 
 #[cfg(unix)]
 #[test]
+#[ignore = "takes 18 s; .ci/full runs it"]
 fn a_killed_grid_and_a_stopped_one_continue_to_the_same_result() {
     continued_after([(libc::SIGKILL, "2"), (libc::SIGINT, "1")]);
 }

@@ -86,6 +86,7 @@ fn values_display_themselves_as_in_evcxr() {
 }
 
 #[test]
+#[ignore = "takes 7 s; .ci/full runs it"]
 fn output_before_a_crash_is_kept() {
     let kernel = &mut session();
     for i in 0..6 {
@@ -112,6 +113,7 @@ fn output_before_a_crash_is_kept() {
 }
 
 #[test]
+#[ignore = "takes 10 s; .ci/full runs it"]
 fn crashes_are_described_in_one_line() {
     let kernel = &mut session();
     let mut crash = |code: &str, expected: &str| {

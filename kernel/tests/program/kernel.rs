@@ -438,6 +438,7 @@ fn errors_abort_the_queue() {
 }
 
 #[test]
+#[ignore = "takes 13 s; .ci/full runs it"]
 fn the_kernel_runs_in_a_bare_environment_and_with_a_foreign_toolchain() {
     let _turns = turns(2);
     let parent = folder();

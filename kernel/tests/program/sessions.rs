@@ -12,6 +12,7 @@ const GROWTH: f64 = 100.0;
 
 /// Cells of each kind.
 #[test]
+#[ignore = "takes 26 s; .ci/full runs it"]
 fn a_session_grows_little_and_answers_every_cell_once() {
     a_session(24, 4);
 }
@@ -74,6 +75,7 @@ fn a_session(cells: u32, crash: u32) {
 }
 
 #[test]
+#[ignore = "takes 27 s; .ci/full runs it"]
 fn two_kernels_and_a_run_do_not_disturb_one_another() {
     let _turns = turns(2);
     let folder = folder();

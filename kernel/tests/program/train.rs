@@ -315,7 +315,7 @@ const PAPERNOT: [&str; 8] =
 #[test]
 fn a_run_starts_from_public_data_or_from_a_file() {
     let home = folder();
-    let start = ["--pretrain-on", "glyphs", "--pretrain-epochs", "0.1", "--freeze-groups", "2"];
+    let start = ["--pretrain-on", "glyphs", "--pretrain-epochs", "0.01", "--freeze-groups", "2"];
     let out = home.path().join("out");
     let out = out.to_str().expect("a path");
     let args = [&["train"], &PAPERNOT[..], &PLAN, &start, &["--json", "--out", out]].concat();
