@@ -1,5 +1,8 @@
 //! The entry of a run in the ledger of its data.
 
+#[cfg(test)]
+mod tests;
+
 use super::attempt;
 use super::checkpoint::CheckpointHeader;
 use crate::Result;
@@ -25,8 +28,11 @@ pub(super) struct Charge<'a> {
 enum Standing {
     /// It has not been charged yet.
     New,
-    /// It was closed after the step of its checkpoint.
-    Stopped,
+    /// It was closed after the step of its checkpoint, which this is.
+    Stopped(u64),
+    /// It was closed after a later step than that of its checkpoint. Steps are taken again, under a
+    /// charge that covers all of them.
+    Behind,
     /// It was never closed: its process was killed, and may have taken further steps.
     Killed,
     /// It was closed with all its steps.
@@ -73,7 +79,13 @@ impl<'a> Charge<'a> {
                 )));
             }
             Some(charge) if !charge.closed => Standing::Killed,
-            Some(charge) if charge.stopped_early => Standing::Stopped,
+            Some(charge) if charge.stopped_early => {
+                let known = plan.event_after(checkpoint.step);
+                match known.reduced_to(&charge.event) {
+                    Ok(_) => Standing::Stopped(checkpoint.step),
+                    Err(_) => Standing::Behind,
+                }
+            }
             Some(_) => Standing::Closed,
         };
         Ok(Self { ledger, plan, run, standing })
@@ -89,6 +101,12 @@ impl<'a> Charge<'a> {
         &self.run
     }
 
+    /// Whether the run was charged for more steps than its checkpoint has: the checkpoint is an
+    /// older copy, or the last one could not be written.
+    pub(super) fn is_behind(&self) -> bool {
+        matches!(self.standing, Standing::Behind | Standing::Closed)
+    }
+
     /// Charges the whole plan, unless it is charged already.
     ///
     /// # Errors
@@ -97,18 +115,22 @@ impl<'a> Charge<'a> {
         let (run, hash, event) = (&self.run, self.ledger.data_hash(), self.plan.event());
         let entry = match self.standing {
             Standing::New => Entry::planned(run, hash, &event).note(note(self.plan, data)),
-            Standing::Stopped => Entry::resumed(run, hash, &event),
+            Standing::Stopped(_) | Standing::Behind => Entry::resumed(run, hash, &event),
             Standing::Killed | Standing::Closed | Standing::Elsewhere => return Ok(()),
         };
         self.ledger.record(&entry)
     }
 
     /// The number of steps that the run has to answer for after this process took it to `steps`:
-    /// all of them where a process that was killed may have gone further.
+    /// never fewer than before it went on, and all of them where another process went further, or
+    /// may have.
     pub(super) fn spent(&self, steps: u64) -> u64 {
         match self.standing {
-            Standing::New | Standing::Stopped => steps,
-            Standing::Killed | Standing::Closed | Standing::Elsewhere => self.plan.steps(),
+            Standing::New => steps,
+            Standing::Stopped(before) => steps.max(before),
+            Standing::Killed | Standing::Behind | Standing::Closed | Standing::Elsewhere => {
+                self.plan.steps()
+            }
         }
     }
 
@@ -150,8 +172,14 @@ pub(crate) fn closing_entry(
     data: &Dataset,
     steps: u64,
 ) -> Option<Entry> {
-    let is_open = account.charge(attempt).is_some_and(|charge| !charge.closed);
-    is_open.then(|| closing(attempt, data.origin(), plan, steps))
+    let charge = account.charge(attempt).filter(|charge| !charge.closed)?;
+    Some(match &charge.released {
+        Some(released) if plan.event_after(steps).reduced_to(released).is_err() => {
+            Entry::spent(attempt, data.origin(), released)
+                .note(format!("what was released before the run went on, if {STOPPING}"))
+        }
+        _ => closing(attempt, data.origin(), plan, steps),
+    })
 }
 
 /// The correction of a plan's charge. If the run was stopped, its note says on what condition.

@@ -78,7 +78,9 @@ pub(crate) fn fit_trial(
 /// # Guarantee
 /// A run that goes on is charged under the entry that its checkpoint names, once, with the whole
 /// plan until it ends. If its process was killed, nobody knows how many steps were taken, so the
-/// whole plan stays charged if it ends early.
+/// whole plan stays charged if it ends early. A checkpoint with fewer steps than were charged counts
+/// as that of a run that was killed. However the run ends, it is charged for no less than before it
+/// went on.
 ///
 /// # Errors
 /// As [`fit`]; `Setting` if the checkpoint was written on another kind of device; `Ledger` if the
@@ -145,16 +147,19 @@ fn fit_charged(
     let model = &plan.prepared(model)?;
     check::belong_together(plan, model, data, ledger)?;
     let place = plan.place()?;
-    let found = match &mut keeper {
+    let mut found = match &mut keeper {
         Some(keeper) => keeper.take(place)?,
         None => None,
     };
-    let (seeds, mask, entry) = match &found {
+    let (seeds, mask, entry) = match &mut found {
         Some(found) => {
             let charge = match elsewhere {
                 Some(run) => Charge::elsewhere(ledger, plan, run),
                 None => Charge::of(ledger, plan, &found.header)?,
             };
+            if let Some(last) = found.numbers.resumed.last_mut() {
+                last.repeated |= charge.is_behind();
+            }
             (found.numbers.seeds.clone(), found.mask()?, charge)
         }
         None => {

@@ -73,6 +73,16 @@ impl Event {
         Ok(self.with_count(taken))
     }
 
+    /// The larger of two parts of one planned event, which covers both; `None` if neither is a part
+    /// of the other.
+    pub(in crate::privacy) fn larger_part<'a>(&'a self, other: &'a Event) -> Option<&'a Event> {
+        match (self.reduced_to(other), other.reduced_to(self)) {
+            (Ok(_), _) => Some(self),
+            (_, Ok(_)) => Some(other),
+            _ => None,
+        }
+    }
+
     /// Whether two events are the same up to the rounding of numbers that were read from a file.
     fn is_nearly(&self, other: &Event) -> bool {
         self.reduced_to(other).is_ok() && other.reduced_to(self).is_ok()

@@ -23,6 +23,8 @@ pub(crate) struct Charge {
     pub(crate) note: String,
     /// The released event if the run was closed, otherwise the whole plan.
     pub(crate) event: Event,
+    /// What had been released when the run last went on: no correction charges less.
+    pub(crate) released: Option<Event>,
     pub(crate) closed: bool,
     /// The correction took steps off the plan. Such a charge holds under the condition
     /// [`STOPPING`](crate::privacy::STOPPING).
@@ -59,11 +61,17 @@ impl Account {
         self.runs.iter().map(|run| run.event.clone()).collect()
     }
 
-    /// Whether `entry`, from another ledger about the same people, is missing among `known`, the
-    /// entries of this account. A budget is never missing where one exists.
-    pub(super) fn is_missing(&self, known: &[Entry], entry: &Entry) -> bool {
-        let settled = matches!(entry.entry, EntryKind::Budget(_)) && self.budget.is_some();
-        !settled && !known.contains(entry)
+    /// Those of `entries`, from another ledger about the same people, that are missing among
+    /// `known`, the entries of this account. Equal entries are counted: a run that is stopped and
+    /// goes on twice within a second has some. A budget is never missing where one exists.
+    pub(super) fn missing(&self, known: &[Entry], entries: Vec<Entry>) -> Vec<Entry> {
+        let mut left: Vec<&Entry> = known.iter().collect();
+        let mut is_missing = |entry: &Entry| {
+            let settled = matches!(entry.entry, EntryKind::Budget(_)) && self.budget.is_some();
+            let at = left.iter().position(|known| *known == entry);
+            at.map(|at| left.swap_remove(at)).is_none() && !settled
+        };
+        entries.into_iter().filter(|entry| is_missing(entry)).collect()
     }
 
     /// Adds a new entry if the budget allows it.
@@ -130,6 +138,7 @@ impl Account {
                     at: entry.at.clone(),
                     note: entry.note.clone(),
                     event: event.clone(),
+                    released: None,
                     closed: false,
                     stopped_early: false,
                     closing_note: String::new(),
@@ -143,7 +152,15 @@ impl Account {
                     return reject("this run is already closed", "close a run only once");
                 }
                 Some(charge) => {
-                    let spent = charge.event.reduced_to(event)?;
+                    let reported = charge.event.reduced_to(event)?;
+                    let spent = match &charge.released {
+                        None => reported,
+                        // The whole plan covers both, whatever they are.
+                        Some(released) => {
+                            let larger = released.larger_part(&reported);
+                            larger.unwrap_or(&charge.event).clone()
+                        }
+                    };
                     charge.stopped_early = spent != charge.event;
                     charge.event = spent;
                     charge.closed = true;
@@ -161,7 +178,7 @@ impl Account {
                 Some(charge) => {
                     // What was released must be a part of what is charged now.
                     event.reduced_to(&charge.event)?;
-                    charge.event = event.clone();
+                    charge.released = Some(std::mem::replace(&mut charge.event, event.clone()));
                     (charge.closed, charge.stopped_early) = (false, false);
                     charge.closing_note = String::new();
                 }

@@ -29,7 +29,7 @@ pub enum EntryKind {
         event: Event,
     },
     /// A run that was stopped goes on from where it was: everything that it may release in all is
-    /// charged again, in place of what it had released.
+    /// charged again, in place of what it had released. No later correction charges less than that.
     Resumed {
         /// The id of the run.
         run: String,

@@ -143,19 +143,17 @@ impl LedgerFile {
     pub(super) fn import(&self, entries: Vec<Entry>) -> Result<usize> {
         // Without missing entries no write permission is needed.
         let known = self.read()?;
-        if !entries.iter().any(|entry| known.account.is_missing(&known.entries, entry)) {
+        if known.account.missing(&known.entries, entries.clone()).is_empty() {
             return Ok(0);
         }
         let mut locked = self.lock_for_append()?;
-        let before = locked.contents.entries.len();
-        for entry in entries {
-            let Contents { account, entries, .. } = &mut locked.contents;
-            if account.is_missing(entries, &entry) {
-                account.add(&entry)?;
-                self.write(&mut locked, &entry)?;
-            }
+        let Contents { account, entries: known, .. } = &locked.contents;
+        let missing = account.missing(known, entries);
+        for entry in &missing {
+            locked.contents.account.add(entry)?;
+            self.write(&mut locked, entry)?;
         }
-        Ok(locked.contents.entries.len() - before)
+        Ok(missing.len())
     }
 
     /// Locks the file until it is closed, so that no other process writes between check and append.

@@ -271,14 +271,11 @@ impl Ledger {
             Store::Memory(known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut account = Account::from_entries(known.iter())?;
-                let before = known.len();
-                for entry in entries {
-                    if account.is_missing(&known, &entry) {
-                        account.add(&entry)?;
-                        known.push(entry);
-                    }
-                }
-                Ok(known.len() - before)
+                let missing = account.missing(&known, entries);
+                missing.iter().try_for_each(|entry| account.add(entry))?;
+                let count = missing.len();
+                known.extend(missing);
+                Ok(count)
             }
         }
     }
