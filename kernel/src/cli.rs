@@ -14,6 +14,7 @@ use crate::doctor::{self, DoctorArgs};
 use crate::grid::worker::{self, WorkerArgs};
 use crate::grid::{self, GridArgs};
 use crate::help::Help;
+use crate::ledger::{self, LedgerArgs};
 #[cfg(feature = "notebook")]
 use crate::notebook::{self, JupyterArgs};
 use crate::options;
@@ -221,6 +222,24 @@ With --json stdout is a list with one object per run: id, state (finished, ended
 damaged), method, data, steps, planned_steps, epsilon, accuracy, at, command.",
 );
 
+const LEDGER: Help = Help::new(
+    "\
+ledger
+ledger --json > ledger.json",
+    "\
+For each data set: the epsilon of all private runs together, the budget and what is left of it, runs
+without privacy, and every charged run. The total is stated at the delta of the budget (1e-5 without
+one) and for one relation of neighbours, which it names if it is another than add or remove one.
+
+With --json stdout is one object: format, exported_at, data_sets, each with name, runs (run, at,
+note, event, closed, stopped_early, closing_note), events, epsilon (null if a run has no guarantee;
+why says so), delta, accountant, neighbouring, runs_without_privacy, epsilon_of_private_runs,
+budget. `epsilon --event-file` reads it. There are no hashes of the data.
+
+Exit codes: 0; 1 if a ledger is damaged, was cut or replaced, or is missing although one of its runs
+is stored. docs/security.md says what this detects and what it can't.",
+);
+
 const REPORT: Help = Help::new(
     "\
 report 3f09                                 a stored run: report.html
@@ -305,6 +324,8 @@ enum Command {
     Sweep(SweepArgs),
     #[command(after_help = RUNS.text())]
     Runs(RunsArgs),
+    #[command(after_help = LEDGER.text())]
+    Ledger(LedgerArgs),
     #[command(after_help = REPORT.text())]
     Report(ReportArgs),
 }
@@ -386,6 +407,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::GridWorker(args)) => worker::worker(&args),
         Some(Command::Train(args)) => train::train(&args),
         Some(Command::Sweep(args)) => sweep::sweep(&args),
+        Some(Command::Ledger(args)) => ledger::ledger(&args),
         Some(Command::Report(args)) => report::report(&args).map(done),
         Some(Command::Runs(args)) => match runs::runs(&args)? {
             Next::Done(code) => Ok(code),

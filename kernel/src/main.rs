@@ -8,6 +8,7 @@ mod cli;
 mod doctor;
 mod grid;
 mod help;
+mod ledger;
 mod options;
 mod report;
 mod runs;

@@ -135,6 +135,25 @@ impl LedgerView {
         self.row(origin).map_or(0, |row| row.without_privacy)
     }
 
+    /// A table with one row for each charged run, in the order of their start: data set (numbered
+    /// as in the totals), time of the start, run, charged event, and how the charge stands.
+    pub fn charges(&self) -> Table {
+        let head = ["data set", "started", "run", "charged", "state"];
+        let mut table = Table::new(head);
+        for (i, row) in self.rows.iter().enumerate() {
+            for run in row.export.runs() {
+                table = table.row([
+                    (i + 1).to_string(),
+                    run.at.clone(),
+                    run.note.clone(),
+                    run.event.to_string(),
+                    run.state(),
+                ]);
+            }
+        }
+        table
+    }
+
     /// All entries as JSON, for others to check:
     /// `{"format":1, "exported_at":.., "data_sets":[{"name":.., "runs":[..], "events":[..],
     /// "epsilon":.., "delta":.., "accountant":.., "neighbouring":.., "budget":..}]}`.

@@ -480,3 +480,32 @@ fn a_plan_for_a_population_is_shown_without_data() {
     refused(&run(home.path(), &other_data), &["sampling rate and epsilon would be wrong"]);
     assert!(charges(home.path()).is_empty());
 }
+
+#[test]
+fn the_ledger_lists_what_was_spent_and_a_changed_one_is_an_error() {
+    let home = folder();
+    let ledger = |args: &[&str]| run(home.path(), &[&["ledger"], args].concat());
+    assert!(text(&ledger(&[]).stdout).contains("nothing has been spent in this project"));
+    one_line(&train(home.path(), &["--noise-multiplier", "1.1", "--delta", "1e-4", "--json"]));
+    let shown = ledger(&[]);
+    let words = text(&shown.stdout);
+    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    for part in ["DP-SGD on", "finished", "3 steps", "1 ledger was read and its chain verified"] {
+        assert!(words.contains(part), "{part:?} is not in\n{words}");
+    }
+    let json = one_line(&ledger(&["--json"]));
+    let data = &json["data_sets"][0];
+    assert_eq!(
+        (data["runs"].as_array().map(Vec::len), data["runs_without_privacy"].as_u64()),
+        (Some(1), Some(0))
+    );
+    assert!(data["epsilon"].as_f64().is_some_and(|epsilon| epsilon > 0.0), "{data}");
+
+    let files = std::fs::read_dir(home.path().join("ledger")).expect("a folder");
+    let mut files = files.map(|file| file.expect("a file").path());
+    let file = files.find(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let file = file.expect("a ledger");
+    let entries = std::fs::read_to_string(&file).expect("read");
+    std::fs::write(&file, entries.replace("\"steps\":3", "\"steps\":1")).expect("written");
+    refused(&ledger(&[]), &["line 1"]);
+}
