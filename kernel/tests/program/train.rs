@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::common::{folder, program, run, text};
+use crate::common::{folder, json, program, run, text};
 
 /// A run of a second: a linear model on a part of the glyphs.
 const SMALL: [&str; 8] =
@@ -493,7 +493,7 @@ fn the_ledger_lists_what_was_spent_and_a_changed_one_is_an_error() {
     for part in ["DP-SGD on", "finished", "3 steps", "1 ledger was read and its chain verified"] {
         assert!(words.contains(part), "{part:?} is not in\n{words}");
     }
-    let json = one_line(&ledger(&["--json"]));
+    let json = json(&ledger(&["--json"]));
     let data = &json["data_sets"][0];
     assert_eq!(
         (data["runs"].as_array().map(Vec::len), data["runs_without_privacy"].as_u64()),
