@@ -78,9 +78,9 @@ pub(crate) fn fit_trial(
 /// # Guarantee
 /// A run that goes on is charged under the entry that its checkpoint names, once, with the whole
 /// plan until it ends. If its process was killed, nobody knows how many steps were taken, so the
-/// whole plan stays charged if it ends early. A checkpoint with fewer steps than were charged counts
-/// as that of a run that was killed. However the run ends, it is charged for no less than before it
-/// went on.
+/// whole plan stays charged if it ends early. A checkpoint with fewer steps than were charged
+/// counts as that of a run that was killed. However the run ends, it is charged for no less than
+/// before it went on.
 ///
 /// # Errors
 /// As [`fit`]; `Setting` if the checkpoint was written on another kind of device; `Ledger` if the
