@@ -2,6 +2,7 @@
 
 use crate::Result;
 use crate::privacy::digits::RoundedDown;
+use crate::privacy::ledger::Charge;
 use crate::privacy::ledger::export::{self, DataSet};
 use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
@@ -18,13 +19,9 @@ pub struct LedgerView {
 #[derive(Clone, Debug)]
 struct Row {
     data_hash: String,
-    /// Former origins whose entries were copied into this ledger.
-    former: Vec<String>,
-    /// The notes of the runs.
-    runs: Vec<String>,
+    /// In the order of the runs' start.
+    charges: Vec<Charge>,
     without_privacy: usize,
-    /// Runs that are charged for fewer steps than planned.
-    stopped_early: usize,
     /// The cost of all private runs together, or why it can't be computed.
     private: Result<Spent>,
     /// What is spent of the budget, if there is one.
@@ -54,14 +51,8 @@ impl Row {
         let export = DataSet::from_account(&account);
         Ok(Self {
             data_hash: ledger.data_hash().to_owned(),
-            former: account
-                .runs()
-                .iter()
-                .filter_map(|charge| charge.imported_from.clone())
-                .collect(),
-            runs: account.runs().iter().map(|charge| charge.note.clone()).collect(),
+            charges: account.runs().to_vec(),
             without_privacy: account.non_private_runs(),
-            stopped_early: account.runs().iter().filter(|charge| charge.stopped_early).count(),
             private: account.private_total(export.delta()),
             spending: account.budget().map(|budget| account.spending_under(budget)),
             export,
@@ -71,15 +62,19 @@ impl Row {
     /// `2 x DP-SGD on MNIST, 1 x ...`, in the order of first use.
     fn told(&self) -> String {
         let mut counts: Vec<(&str, usize)> = Vec::new();
-        for run in &self.runs {
-            match counts.iter_mut().find(|(name, _)| name == run) {
+        for charge in &self.charges {
+            match counts.iter_mut().find(|(name, _)| *name == charge.note) {
                 Some((_, count)) => *count += 1,
-                None => counts.push((run, 1)),
+                None => counts.push((&charge.note, 1)),
             }
         }
         let name = |name: &str| if name.is_empty() { "a run".to_owned() } else { name.to_owned() };
         let each = counts.iter().map(|(run, count)| format!("{count} x {}", name(run)));
-        if self.runs.is_empty() { "none yet".into() } else { each.collect::<Vec<_>>().join(", ") }
+        if self.charges.is_empty() {
+            "none yet".into()
+        } else {
+            each.collect::<Vec<_>>().join(", ")
+        }
     }
 
     fn cells(&self) -> [String; 6] {
@@ -110,7 +105,7 @@ impl Row {
             0 => "none".to_owned(),
             n => format!("{} (if their results are published: ∞)", format::count(n)),
         };
-        [self.told(), format::count(self.runs.len()), epsilon, budget, left, open]
+        [self.told(), format::count(self.charges.len()), epsilon, budget, left, open]
     }
 }
 
@@ -135,19 +130,20 @@ impl LedgerView {
         self.row(origin).map_or(0, |row| row.without_privacy)
     }
 
-    /// A table with one row for each charged run, in the order of their start: data set (numbered
-    /// as in the totals), time of the start, run, charged event, and how the charge stands.
+    /// Returns a table with one row for each charged run: its data set (the number of its row in
+    /// the totals, from 1), time of the charge, run, charged event, state, note of its end.
     pub fn charges(&self) -> Table {
-        let head = ["data set", "started", "run", "charged", "state"];
+        let head = ["data set", "charged at", "run", "event", "state", "note"];
         let mut table = Table::new(head);
         for (i, row) in self.rows.iter().enumerate() {
-            for run in row.export.runs() {
+            for charge in &row.charges {
                 table = table.row([
                     (i + 1).to_string(),
-                    run.at.clone(),
-                    run.note.clone(),
-                    run.event.to_string(),
-                    run.state(),
+                    charge.at.clone(),
+                    charge.note.clone(),
+                    charge.event.to_string(),
+                    charge.state().to_owned(),
+                    charge.closing_note.clone(),
                 ]);
             }
         }
@@ -175,19 +171,22 @@ impl LedgerView {
     }
 
     fn row(&self, origin: &str) -> Option<&Row> {
-        let former = |row: &&Row| row.former.iter().any(|name| name == origin);
+        // Entries of a former origin were copied into this ledger.
+        let is_former = |charge: &Charge| charge.imported_from.as_deref() == Some(origin);
+        let former = |row: &&Row| row.charges.iter().any(is_former);
         let named = self.rows.iter().find(|row| row.data_hash == origin);
         named.or_else(|| self.rows.iter().find(former))
     }
 
     /// What the totals count and on which condition.
     fn footer(&self) -> String {
-        let runs: usize = self.rows.iter().map(|row| row.runs.len()).sum();
+        let runs: usize = self.rows.iter().map(|row| row.charges.len()).sum();
         let counted = match runs {
             1 => "the 1 run on record is".to_owned(),
             n => format!("all {} runs on record are", format::count(n)),
         };
-        let stopped: usize = self.rows.iter().map(|row| row.stopped_early).sum();
+        let charges = self.rows.iter().flat_map(|row| &row.charges);
+        let stopped = charges.filter(|charge| charge.stopped_early).count();
         let stopped = match stopped {
             0 => String::new(),
             1 => format!(

@@ -41,8 +41,7 @@ impl Indexed {
         let mut palette = Palette::default();
         let mut index: HashMap<Rgb, u8> = HashMap::with_capacity(order.len());
         for (colour, count) in order {
-            let nearest = palette.nearest(colour);
-            let at = match nearest {
+            let at = match palette.nearest(colour) {
                 Some(at) if count < FREQUENT => at,
                 _ if palette.len < 256 => palette.push(colour),
                 Some(at) => at,
@@ -63,7 +62,7 @@ impl Indexed {
     }
 }
 
-/// The channels of up to 256 colours, apart so that a search compares many colours at once.
+/// Up to 256 colours, stored by channel so that a search compares many of them at once.
 struct Palette {
     channels: [[u8; 256]; 3],
     len: usize,
@@ -85,13 +84,14 @@ impl Palette {
         self.len - 1
     }
 
-    /// The index of the nearest colour that differs by at most [`TOLERANCE`] in each channel.
+    /// Returns the index of the nearest colour that differs by at most [`TOLERANCE`] in each
+    /// channel; of equally near ones, the first.
     fn nearest(&self, colour: Rgb) -> Option<usize> {
-        let [red, green, blue] = &self.channels;
         let mut apart = [0; 256];
-        for (at, apart) in apart.iter_mut().enumerate() {
-            let green = colour.1.abs_diff(green[at]).max(colour.2.abs_diff(blue[at]));
-            *apart = colour.0.abs_diff(red[at]).max(green);
+        for (channel, value) in self.channels.iter().zip([colour.0, colour.1, colour.2]) {
+            for (apart, other) in apart.iter_mut().zip(channel) {
+                *apart = value.abs_diff(*other).max(*apart);
+            }
         }
         let apart = &apart[..self.len];
         let least = apart.iter().copied().min().filter(|least| *least <= TOLERANCE)?;

@@ -28,7 +28,7 @@ pub(super) struct Charge<'a> {
 enum Standing {
     /// It has not been charged yet.
     New,
-    /// It was closed after the step of its checkpoint, which this is.
+    /// It was closed after this many steps, or fewer: those of its checkpoint.
     Stopped(u64),
     /// It was closed after a later step than that of its checkpoint. Steps are taken again, under a
     /// charge that covers all of them.
@@ -101,8 +101,8 @@ impl<'a> Charge<'a> {
         &self.run
     }
 
-    /// Whether the run was charged for more steps than its checkpoint has: the checkpoint is an
-    /// older copy, or the last one could not be written.
+    /// Returns whether the run was charged for more steps than its checkpoint has: the checkpoint
+    /// is an older copy, or the last one could not be written.
     pub(super) fn is_behind(&self) -> bool {
         matches!(self.standing, Standing::Behind | Standing::Closed)
     }
@@ -172,14 +172,8 @@ pub(crate) fn closing_entry(
     data: &Dataset,
     steps: u64,
 ) -> Option<Entry> {
-    let charge = account.charge(attempt).filter(|charge| !charge.closed)?;
-    Some(match &charge.released {
-        Some(released) if plan.event_after(steps).reduced_to(released).is_err() => {
-            Entry::spent(attempt, data.origin(), released)
-                .note(format!("what was released before the run went on, if {STOPPING}"))
-        }
-        _ => closing(attempt, data.origin(), plan, steps),
-    })
+    let is_open = account.charge(attempt).is_some_and(|charge| !charge.closed);
+    is_open.then(|| closing(attempt, data.origin(), plan, steps))
 }
 
 /// The correction of a plan's charge. If the run was stopped, its note says on what condition.

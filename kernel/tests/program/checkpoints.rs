@@ -244,6 +244,35 @@ fn a_run_that_was_killed_and_then_stopped_stays_charged_in_full() {
     assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
 }
 
+/// A checkpoint from before steps that were charged, as from a backup, is that of a killed run.
+#[test]
+fn a_run_whose_checkpoint_was_put_back_is_charged_for_all_steps() {
+    let home = folder();
+    let home = home.path();
+    let (id, steps) = stopped(home);
+    let [path] = &files(&home.join("checkpoints"))[..] else { panic!("one checkpoint") };
+    let copy = fs::read(path).unwrap();
+    let at = || json(&output(home, &["runs", "--json"]))[0]["at"].to_string();
+    let go_on_and_stop = || {
+        let first = at();
+        let child = program(home, &RUN).spawn().unwrap();
+        wait_until("another checkpoint", || at() != first);
+        interrupt(&child);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+        entries(home).pop().unwrap().1
+    };
+    let further = go_on_and_stop();
+    assert!(steps < further && further < 60, "{steps} {further}");
+    fs::write(path, copy).unwrap();
+    assert_eq!(go_on_and_stop(), 60);
+    let result = fs::read_to_string(home.join("runs").join(&id).join("result.json")).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
+    let resumed = &result["checkpoints"]["resumed"];
+    assert_eq!((&resumed[0]["step"], &resumed[0]["repeated"]), (&steps.into(), &true.into()));
+    assert_eq!(result["epsilon"], result["planned_epsilon"]);
+}
+
 #[test]
 fn a_checkpoint_is_removed_by_name_and_its_charge_stays() {
     let home = folder();

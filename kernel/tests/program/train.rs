@@ -490,7 +490,7 @@ fn the_ledger_lists_what_was_spent_and_a_changed_one_is_an_error() {
     let shown = ledger(&[]);
     let words = text(&shown.stdout);
     assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
-    for part in ["DP-SGD on", "finished", "3 steps", "1 ledger was read and its chain verified"] {
+    for part in ["DP-SGD on", "closed", "3 steps", "1 ledger was read and its chain verified"] {
         assert!(words.contains(part), "{part:?} is not in\n{words}");
     }
     let json = json(&ledger(&["--json"]));

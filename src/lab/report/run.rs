@@ -77,17 +77,12 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
         let words = "This project has no ledger entry of the run.";
         return Ok(Block::prose(words, Coverage::Public));
     };
-    let state = match (charge.closed, charge.stopped_early) {
-        (false, _) => "open: charged for its whole plan",
-        (true, true) => "closed, for fewer steps than planned",
-        (true, false) => "closed",
-    };
     let mut table = Table::new(["entry", ""])
         .row(["number".to_owned(), format!("{} of {}", at + 1, account.runs().len())])
         .row(["charged at", &charge.at])
         .row(["run", &charge.note])
         .row(["event", &charge.event.to_string()])
-        .row(["state", state]);
+        .row(["state", charge.state()]);
     if !charge.closing_note.is_empty() {
         table = table.row(["note", &charge.closing_note]);
     }

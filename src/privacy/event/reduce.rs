@@ -73,8 +73,8 @@ impl Event {
         Ok(self.with_count(taken))
     }
 
-    /// The larger of two parts of one planned event, which covers both; `None` if neither is a part
-    /// of the other.
+    /// Returns the larger of two parts of one planned event, which covers both; `None` if neither
+    /// is a part of the other.
     pub(in crate::privacy) fn larger_part<'a>(&'a self, other: &'a Event) -> Option<&'a Event> {
         match (self.reduced_to(other), other.reduced_to(self)) {
             (Ok(_), _) => Some(self),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Budget, Entry, EntryKind};
-use crate::privacy::Event;
+use crate::privacy::{Event, STOPPING};
 use crate::{Error, ErrorKind, Result};
 
 /// The state that results from a list of entries.
@@ -23,8 +23,9 @@ pub(crate) struct Charge {
     pub(crate) note: String,
     /// The released event if the run was closed, otherwise the whole plan.
     pub(crate) event: Event,
-    /// What had been released when the run last went on: no correction charges less.
-    pub(crate) released: Option<Event>,
+    /// What the run had released when it was resumed last, the least that a later correction
+    /// charges; `None` if it was never resumed.
+    released: Option<Event>,
     pub(crate) closed: bool,
     /// The correction took steps off the plan. Such a charge holds under the condition
     /// [`STOPPING`](crate::privacy::STOPPING).
@@ -34,6 +35,17 @@ pub(crate) struct Charge {
     pub(crate) epsilon_claimed: Option<f64>,
     /// Data hash of the ledger from which the run was imported.
     pub(crate) imported_from: Option<String>,
+}
+
+impl Charge {
+    /// Returns how the charge stands, in words.
+    pub(crate) fn state(&self) -> &'static str {
+        match (self.closed, self.stopped_early) {
+            (false, _) => "open: charged for its whole plan",
+            (true, true) => "closed, for fewer steps than planned",
+            (true, false) => "closed",
+        }
+    }
 }
 
 const NEVER_STARTED: &str = "this run was never started";
@@ -61,9 +73,10 @@ impl Account {
         self.runs.iter().map(|run| run.event.clone()).collect()
     }
 
-    /// Those of `entries`, from another ledger about the same people, that are missing among
-    /// `known`, the entries of this account. Equal entries are counted: a run that is stopped and
-    /// goes on twice within a second has some. A budget is never missing where one exists.
+    /// Returns those of `entries`, from another ledger about the same people, that are missing
+    /// among `known`, the entries of this account. An entry that occurs twice must be known twice:
+    /// a run that is stopped and resumed within a second writes equal ones. A budget is never
+    /// missing where one exists.
     pub(super) fn missing(&self, known: &[Entry], entries: Vec<Entry>) -> Vec<Entry> {
         let mut left: Vec<&Entry> = known.iter().collect();
         let mut is_missing = |entry: &Entry| {
@@ -154,17 +167,23 @@ impl Account {
                 Some(charge) => {
                     let reported = charge.event.reduced_to(event)?;
                     let spent = match &charge.released {
-                        None => reported,
+                        None => reported.clone(),
                         // The whole plan covers both, whatever they are.
                         Some(released) => {
                             let larger = released.larger_part(&reported);
                             larger.unwrap_or(&charge.event).clone()
                         }
                     };
+                    charge.closing_note = match spent == reported {
+                        true => entry.note.clone(),
+                        // The note of the entry is about fewer steps.
+                        false => {
+                            format!("no less than before the run was resumed, if {STOPPING}")
+                        }
+                    };
                     charge.stopped_early = spent != charge.event;
                     charge.event = spent;
                     charge.closed = true;
-                    charge.closing_note = entry.note.clone();
                 }
             },
             EntryKind::Resumed { run, event } => match self.charge_mut(run) {

@@ -44,15 +44,14 @@ pub(crate) struct DataSet {
     budget: Option<Budget>,
 }
 
-/// One charged run of the export.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Run {
+struct Run {
     /// Position in the ledger, from 1.
     run: usize,
-    pub(crate) at: String,
+    at: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(crate) note: String,
-    pub(crate) event: Event,
+    note: String,
+    event: Event,
     /// Whether the run was closed. Otherwise its whole plan is charged.
     closed: bool,
     /// The run took fewer steps than planned: its event holds under the condition in its note.
@@ -63,23 +62,7 @@ pub(crate) struct Run {
     epsilon_claimed: Option<f64>,
 }
 
-impl Run {
-    /// How the charge stands, in words.
-    pub(crate) fn state(&self) -> String {
-        match (self.closed, self.stopped_early) {
-            (false, _) => "open (killed, or still running): its whole plan is charged".into(),
-            (true, false) => "finished".into(),
-            (true, true) => self.closing_note.clone(),
-        }
-    }
-}
-
 impl DataSet {
-    /// The charged runs, in the order of their start.
-    pub(crate) fn runs(&self) -> &[Run] {
-        &self.runs
-    }
-
     /// The account of one data set, for export.
     pub(crate) fn from_account(account: &Account) -> Self {
         let delta = account.budget().map_or(DELTA, |budget| budget.delta);

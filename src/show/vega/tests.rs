@@ -13,11 +13,12 @@ use std::sync::LazyLock;
 
 /// One bundle of every kind that has a specification.
 fn all() -> Vec<(&'static str, Bundle)> {
-    static ALL: LazyLock<Vec<(&str, Bundle)>> = LazyLock::new(drawn);
+    static ALL: LazyLock<Vec<(&str, Bundle)>> = LazyLock::new(draw);
     ALL.clone()
 }
 
-fn drawn() -> Vec<(&'static str, Bundle)> {
+/// Draws what [`all`] returns.
+fn draw() -> Vec<(&'static str, Bundle)> {
     let data = crate::data::glyphs_with(2, 0, 1).unwrap();
     let model = models::papernot_cnn(&data).seed(1).build().unwrap();
     let mask = Synflow::keep(0.3).mask(&model).unwrap();

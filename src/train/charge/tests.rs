@@ -182,7 +182,7 @@ fn a_resumed_run_that_fails_keeps_its_charge() {
     assert_eq!(world.ledger.events().unwrap(), charged);
     let account = world.ledger.account().unwrap();
     let words = &account.runs()[0].closing_note;
-    assert!(words.starts_with("what was released before the run went on"), "{words}");
+    assert!(words.starts_with("no less than before the run was resumed"), "{words}");
 }
 
 #[test]
@@ -210,4 +210,13 @@ fn entries_that_forgot_are_read_with_what_they_forgot() {
     ledger.record(&Entry::resumed("run", ledger.data_hash(), &event(4000))).unwrap();
     ledger.close("run", &event(1)).unwrap();
     assert_eq!(ledger.events().unwrap(), [event(210)]);
+    // Equal entries are imported as often as they occur.
+    let other = Ledger::in_memory();
+    for _ in 0..2 {
+        ledger.record(&Entry::resumed("run", ledger.data_hash(), &event(4000))).unwrap();
+        ledger.close("run", &event(1)).unwrap();
+        other.import(&ledger).unwrap();
+        assert_eq!(other.events().unwrap(), [event(210)]);
+    }
+    assert_eq!((ledger.entries().unwrap().len(), other.import(&ledger).unwrap()), (8, 0));
 }
