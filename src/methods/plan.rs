@@ -232,11 +232,12 @@ impl Plan {
     pub(crate) fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
-    /// Probability with which each example is in a batch, independently of all other examples.
+    /// Probability with which each example is in a batch. In Poisson samples it is independent of
+    /// all other examples; of disjoint batches, one in each epoch has the example.
     pub fn sampling_rate(&self) -> f64 {
-        self.settings.expected_batch_size as f64 / self.examples as f64
+        self.rate().0
     }
-    /// Expected number of passes over the data.
+    /// Expected number of passes over the data; an exact number on disjoint batches.
     pub fn epochs(&self) -> f64 {
         self.steps as f64 * self.sampling_rate()
     }
@@ -350,7 +351,7 @@ impl Plan {
         self.privacy.as_ref().map(stages).transpose()
     }
     fn rate(&self) -> SamplingRate {
-        SamplingRate(self.sampling_rate())
+        self.sampling().rate(self.examples, self.expected_batch_size())
     }
     /// The learning rate of every step.
     ///

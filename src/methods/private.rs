@@ -6,7 +6,7 @@ use crate::methods::settings::steps_of;
 use crate::methods::{Privacy, Settings};
 use crate::privacy::{
     ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier, NoiseSchedule,
-    SamplingRate, Stages, Trials, noise_multiplier_for_events,
+    Stages, Trials, noise_multiplier_for_events,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -115,7 +115,7 @@ impl PrivateSettings {
         let clip = self.clip_rule();
         check_clip(&clip)?;
         let steps = steps_of(settings, examples)?;
-        let rate = SamplingRate(settings.expected_batch_size as f64 / examples as f64);
+        let rate = settings.sampling.rate(examples, settings.expected_batch_size);
         let delta = self.delta()?;
         let stages = |initial| {
             Stages::scheduled(&self.noise_schedule, &self.clip_schedule, initial, rate, steps)

@@ -54,6 +54,16 @@ impl Sampling {
         }
     }
 
+    /// Returns the expected share of `examples` training examples in a batch: the sampling rate q
+    /// of Poisson samples, batch size / examples, and 1 / (number of batches in an epoch) of
+    /// disjoint batches. Its inverse is the number of steps in an epoch.
+    pub(super) fn rate(self, examples: usize, batch_size: usize) -> SamplingRate {
+        SamplingRate(match self {
+            Self::Poisson => batch_size as f64 / examples as f64,
+            Self::DisjointBatches { .. } => 1.0 / examples.div_ceil(batch_size) as f64,
+        })
+    }
+
     /// The event of the first steps of a training with these stages.
     ///
     /// # Guarantee
@@ -65,9 +75,8 @@ impl Sampling {
         batch_size: usize,
         steps: u64,
     ) -> Event {
-        let rate = SamplingRate(batch_size as f64 / examples as f64);
         match self {
-            Self::Poisson => stages.event(rate, steps),
+            Self::Poisson => stages.event(self.rate(examples, batch_size), steps),
             Self::DisjointBatches { .. } => {
                 stages.shuffled_event(examples.div_ceil(batch_size) as u64, steps)
             }
@@ -84,9 +93,11 @@ impl Sampling {
         batch_size: usize,
         seed: [u8; 32],
     ) -> Result<Sampler> {
-        let rate = batch_size as f64 / examples as f64;
         Ok(match self {
-            Self::Poisson => Sampler::Poisson(PoissonSampler::new(examples, rate, seed)?),
+            Self::Poisson => {
+                let rate = self.rate(examples, batch_size).0;
+                Sampler::Poisson(PoissonSampler::new(examples, rate, seed)?)
+            }
             Self::DisjointBatches { .. } => {
                 Sampler::Shuffled(ShuffledSampler::new(examples, batch_size, seed)?)
             }

@@ -5,6 +5,7 @@ use crate::mask::{Freezing, Sparsity};
 use crate::methods::{Checkpoints, Optimizer, Sampling};
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
+use crate::privacy::Length;
 use crate::privacy::digits::{count, counted};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -361,20 +362,11 @@ pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
         )
         .fix(format!("choose a batch size of at most {}", count(examples))));
     }
-    let steps = match settings.steps {
-        Some(steps) => steps as f64,
-        None => {
-            let epochs = settings.epochs;
-            if !(epochs.is_finite() && epochs > 0.0) {
-                return Err(Error::setting("epochs", epochs, "no example would be seen")
-                    .fix("choose a positive number of epochs"));
-            }
-            (epochs * examples as f64 / batch as f64 - 1e-9).ceil()
-        }
-    };
-    if !(1.0..=1e9).contains(&steps) {
+    let length = settings.steps.map_or(Length::Epochs(settings.epochs), Length::Steps);
+    let steps = length.steps(settings.sampling.rate(examples, batch))?;
+    if steps > 1_000_000_000 {
         return Err(Error::setting("steps", steps, "a run has between 1 and 1e9 steps")
             .fix("choose other epochs, steps or batch size"));
     }
-    Ok(steps as u64)
+    Ok(steps)
 }

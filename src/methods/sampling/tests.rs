@@ -1,10 +1,11 @@
 use super::*;
 use crate::ErrorKind;
-use crate::data::glyphs_with;
+use crate::data::{Population, glyphs_with};
 use crate::engine::Batch;
 use crate::methods::{Batches, DpSgd};
 use crate::nn::models;
-use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Ledger, gdp};
+use crate::optim::LearningRate;
+use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Ledger, Length, gdp};
 use crate::train::{Silent, fit};
 
 /// The relations of disjoint batches.
@@ -15,17 +16,17 @@ fn an_epoch_of_disjoint_batches_is_one_release_under_its_own_relation() -> Resul
     let data = glyphs_with(100, 10, 1)?;
     for relation in RELATIONS {
         let method = DpSgd::new().batch_size(30).disjoint_batches(relation);
-        // 2.5 epochs of 30 in 100: nine steps, of which four make an epoch.
+        // Four batches of at most 30 make an epoch of 100.
         let plan = method.clone().epochs(2.5).noise_multiplier(4.0).plan(&data)?;
-        assert_eq!(plan.steps(), 9);
+        assert_eq!((plan.steps(), plan.epochs(), plan.sampling_rate()), (10, 2.5, 0.25));
         assert_eq!(plan.event(), Event::ShuffledEpochs { noise_multiplier: 4.0, epochs: 3 });
-        for (steps, epochs) in [(1, 1), (4, 1), (5, 2), (9, 3)] {
+        for (steps, epochs) in [(1, 1), (4, 1), (5, 2), (10, 3)] {
             let part = Event::ShuffledEpochs { noise_multiplier: 4.0, epochs };
             assert_eq!(plan.event_after(steps), part);
             assert!(plan.event().reduced_to(&part).is_ok());
         }
         assert_eq!(plan.neighbouring(), relation);
-        let epsilon = plan.epsilon_after(9)?.unwrap();
+        let epsilon = plan.epsilon_after(10)?.unwrap();
         let sensitivity = if relation == Neighbouring::ReplaceOne { 2.0 } else { 1.0 };
         let mu = sensitivity * 3f64.sqrt() / 4.0;
         let exact = gdp::epsilon_of(mu, 1e-5);
@@ -43,6 +44,46 @@ fn an_epoch_of_disjoint_batches_is_one_release_under_its_own_relation() -> Resul
     let refused = refused.disjoint_batches(Neighbouring::AddOrRemoveOne).plan(&data).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Setting);
     assert!(refused.to_string().contains("other batches"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn an_epoch_of_disjoint_batches_is_a_whole_pass_in_steps_and_schedules() -> Result<()> {
+    // The last batch of a pass is smaller, so a pass is three steps and not 60,000 / 25,000 = 2.4.
+    let mnist = Population::of(60_000);
+    let large = DpSgd::new().batch_size(25_000).epochs(10.0).noise_multiplier(5.0);
+    let poisson = large.plan_for(&mnist)?;
+    assert_eq!((poisson.steps(), poisson.epochs()), (24, 10.0));
+    let disjoint = large.disjoint_batches(Neighbouring::ZeroOutOne).plan_for(&mnist)?;
+    assert_eq!((disjoint.steps(), disjoint.epochs()), (30, 10.0));
+    assert_eq!(disjoint.event(), Event::ShuffledEpochs { noise_multiplier: 5.0, epochs: 10 });
+
+    let data = glyphs_with(100, 10, 1)?;
+    let method = DpSgd::new()
+        .batch_size(30)
+        .disjoint_batches(Neighbouring::ZeroOutOne)
+        .noise_multiplier(4.0)
+        .learning_rate(1.0)
+        .learning_rate_schedule(LearningRate::Step { every: 1.0, gamma: 0.5 })
+        .noise_schedule("step:0.25:1".parse()?);
+    let plan = method.steps(20).plan(&data)?;
+    assert_eq!(plan.epochs(), 5.0);
+    let (rates, stages) = (plan.rates()?, plan.stages()?.unwrap());
+    for step in 0..20 {
+        let factor = 0.5f64.powi(step as i32 / 4);
+        assert_eq!(rates.at(step).learning_rate, factor, "step {step}");
+        let noise = stages.at(step).noise_multiplier;
+        assert!((noise / factor - 4.0).abs() < 1e-12, "step {step}: {noise}");
+    }
+    // A pass has as many batches as the sampler draws, whatever the sizes.
+    for (examples, batch_size) in [(100, 30), (100, 100), (49, 1), (60_000, 1_224), (7, 3)] {
+        let sampling = Sampling::DisjointBatches { neighbouring: Neighbouring::ZeroOutOne };
+        let sampler = ShuffledSampler::new(examples, batch_size, [0; 32])?;
+        for epochs in [1, 3, 10, 99] {
+            let steps = Length::Epochs(epochs as f64).steps(sampling.rate(examples, batch_size))?;
+            assert_eq!(steps, epochs * sampler.steps_per_epoch(), "{examples} {batch_size}");
+        }
+    }
     Ok(())
 }
 

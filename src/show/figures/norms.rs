@@ -33,8 +33,7 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
             return Err(Error::setting("runs", name, why)
                 .fix("leave this run out; a stored run of an older version can be trained anew"));
         }
-        let plan = run.plan();
-        let per_epoch = plan.expected_batch_size() as f64 / plan.examples() as f64;
+        let per_epoch = run.plan().sampling_rate();
         let points: Vec<_> = norms.iter().map(|(step, norm)| (step * per_epoch, *norm)).collect();
         panel = panel.series(Series::line(*name, points).colour(slot));
     }

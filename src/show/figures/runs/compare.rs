@@ -30,7 +30,7 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
         return Err(Error::setting("runs", "an empty list", "there is nothing to draw")
             .fix("pass names and runs, such as &[(\"DP-SGD\", &run)]"));
     }
-    let share = |run: &Run| run.plan().expected_batch_size() as f64 / run.plan().examples() as f64;
+    let share = |run: &Run| run.plan().sampling_rate();
     let first = share(runs[0].1);
     let in_epochs = runs.iter().any(|(_, run)| (share(run) / first - 1.0).abs() > 1e-9);
     let coverage = runs
