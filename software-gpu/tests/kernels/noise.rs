@@ -100,9 +100,11 @@ fn normals_of_extreme_bits_agree_with_the_cpu() {
         }
         all.extend(angles);
     }
+    // Radii with leading zeros are extended by the words of this noise.
+    let noise = Noise::new(key(&mut random), 9, 1 << 33, 1.0);
     let on = |device: Device| {
         let data = TensorData::new(all.clone(), [all.len()]);
-        values(normals(Tensor::<1, Int>::from_data(data, (&device, DType::I32))))
+        values(normals(Tensor::<1, Int>::from_data(data, (&device, DType::I32)), noise))
     };
     let (got, want) = (on(gpu()), on(cpu()));
     assert_eq!(got.len(), 512 * 32);
@@ -114,8 +116,9 @@ fn normals_of_extreme_bits_agree_with_the_cpu() {
         assert!((got - want).abs() < bound, "value {i}: {got:e}, not {want:e}");
     }
     println!("worst difference: {worst:.1e}");
+    // A radius of 64 zeros has 64 more bits.
     let largest = got.iter().fold(0.0f32, |most, z| most.max(z.abs()));
-    assert!((largest - 8.5717).abs() < 1e-3, "{largest}");
+    assert!(largest > 9.42 && largest < 11.0, "{largest}");
 }
 
 #[test]

@@ -149,11 +149,11 @@ impl DeviceOps for Flex {
         tensor(bits.collect(), [blocks * BLOCK_BYTES / 4])
     }
 
-    fn normals(bits: FlexTensor) -> FlexTensor {
+    fn normals(bits: FlexTensor, noise: Noise) -> FlexTensor {
         let bits = bits.to_contiguous();
         let bytes: Vec<u8> = integers(&bits).iter().flat_map(|bits| bits.to_le_bytes()).collect();
         let mut out = vec![0.0; bytes.len() / BLOCK_BYTES * BLOCK];
-        normals(&bytes, &mut out);
+        normals(&bytes, &mut out, |pair| noise.stream.extension(noise.first_chunk, pair));
         let n = out.len();
         tensor(out.into_iter().map(|z| z as f32).collect(), [n])
     }

@@ -166,12 +166,14 @@ pub fn random_bits(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, In
 }
 
 /// Box-Muller transform of [`random_bits`]: 32 standard normal values for each block of 48
-/// integers.
-pub fn normals(bits: Tensor<1, Int>) -> Tensor<1> {
+/// integers. Radii in the tail are extended by `noise`, whose blocks these are.
+///
+/// Tests use it to see what bits that are never drawn would give.
+pub fn normals(bits: Tensor<1, Int>, noise: Noise) -> Tensor<1> {
     if bits.shape().num_elements() == 0 {
         return Tensor::zeros([0], &bits.device());
     }
-    Tensor::from_dispatch(Dispatch::normals(bits.cast(DType::I32).into_dispatch()))
+    Tensor::from_dispatch(Dispatch::normals(bits.cast(DType::I32).into_dispatch(), noise))
 }
 
 /// A 0/1 tensor with ones at the candidates (nonzero in `candidates`) except for the `drop` of

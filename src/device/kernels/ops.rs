@@ -42,7 +42,7 @@ pub trait DeviceOps: Backend {
     /// See [`random_bits`](super::random_bits). The tensor `on` only determines the device.
     fn random_bits(on: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self>;
     /// See [`normals`](super::normals).
-    fn normals(bits: IntTensor<Self>) -> FloatTensor<Self>;
+    fn normals(bits: IntTensor<Self>, noise: Noise) -> FloatTensor<Self>;
     /// See [`keep_largest`](super::keep_largest).
     fn keep_largest(
         values: FloatTensor<Self>,

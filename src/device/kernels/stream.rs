@@ -5,13 +5,20 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 pub(crate) use super::box_muller::BLOCK;
-use super::box_muller::{BLOCK_BYTES, normals};
+use super::box_muller::{BLOCK_BYTES, TAIL_WORDS, normals};
 
 /// Normal values per chunk of the stream, a multiple of [`BLOCK`].
 pub(crate) const CHUNK: usize = 2048;
 
 /// Random bytes per chunk.
 const CHUNK_BYTES: usize = CHUNK / BLOCK * BLOCK_BYTES;
+
+/// Pairs of normal values per chunk.
+pub(super) const CHUNK_PAIRS: u64 = CHUNK as u64 / 2;
+
+/// Set in the stream number of the words that extend radii. Steps and the names of other streams
+/// don't have it.
+pub(super) const TAIL_STREAM: u64 = 1 << 63;
 
 /// A ChaCha20 stream: the key and the stream number, which is the training step.
 #[derive(Clone, Copy)]
@@ -26,7 +33,7 @@ impl Stream {
         let mut bytes = [0; CHUNK_BYTES];
         let bytes = &mut bytes[..len.div_ceil(BLOCK) * BLOCK_BYTES];
         self.random_bits(chunk, bytes);
-        normals(bytes, out);
+        normals(bytes, out, |pair| self.extension(chunk, pair));
     }
 
     /// Fills `bytes` with the random bits from the beginning of a chunk on.
@@ -35,5 +42,40 @@ impl Stream {
         rng.set_stream(self.step);
         rng.set_word_pos(u128::from(chunk) * (CHUNK_BYTES / 4) as u128);
         rng.fill_bytes(bytes);
+    }
+
+    /// Returns the words that extend the radius of a pair, counted from the beginning of a chunk:
+    /// one ChaCha block for each pair of a second stream.
+    pub(super) fn extension(&self, chunk: u64, pair: u64) -> [u64; TAIL_WORDS] {
+        let mut rng = ChaCha20Rng::from_seed(self.seed);
+        rng.set_stream(self.step ^ TAIL_STREAM);
+        let block = chunk.wrapping_mul(CHUNK_PAIRS).wrapping_add(pair);
+        rng.set_word_pos(u128::from(block) * (2 * TAIL_WORDS) as u128);
+        std::array::from_fn(|_| rng.next_u64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn radii_are_extended_by_words_of_their_own() {
+        let stream = Stream { seed: [3; 32], step: 7 };
+        // The position is that of the pair in the whole stream, however it is cut into chunks.
+        assert_eq!(stream.extension(2, 5), stream.extension(0, 2 * CHUNK_PAIRS + 5));
+        let mut seen = std::collections::HashSet::new();
+        for pair in 0..3 * CHUNK_PAIRS {
+            assert!(stream.extension(0, pair).into_iter().all(|word| seen.insert(word)), "{pair}");
+        }
+        // Neither the noise of this step nor that of another has these words.
+        for step in [0, 6, 7, 8] {
+            let mut bytes = [0; 64 * CHUNK_BYTES];
+            Stream { step, ..stream }.random_bits(0, &mut bytes);
+            let mut words = bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
+            assert!(words.all(|word| !seen.contains(&word)), "step {step}");
+        }
+        assert_ne!(stream.extension(0, 1), Stream { step: 8, ..stream }.extension(0, 1));
+        assert_ne!(stream.extension(0, 1), Stream { seed: [4; 32], ..stream }.extension(0, 1));
     }
 }

@@ -25,12 +25,12 @@ const SECURE_DRAWS: usize = 4;
 ///
 /// # Guarantee
 /// Values are Gaussian with the given standard deviation up to the resolution of the uniforms in
-/// the Box–Muller transform: 52 bits for the radius and 32 bits for the angle. |z| stays below 8.58
-/// standard deviations; a true Gaussian exceeds that with probability 1e-17 per value. Cutting the
-/// tail adds about 1e-13 per step to delta at a noise multiplier of 1 or more and up to three
-/// million parameters (3e-11 at a multiplier of 0.5). Values are computed in f64 and rounded once,
-/// to f32, when they are added. The running time does not depend on the values, since no draw is
-/// rejected.
+/// the Box–Muller transform: a relative 2^-32 of the one that makes the radius, and 32 bits for the
+/// angle. The tail is not cut: a radius beyond 5.2 standard deviations is computed from up to 576
+/// bits, so |z| stays below 28.3 standard deviations, which a true Gaussian exceeds with
+/// probability 1e-175. Values are computed in f64 and rounded once, to f32, when they are added.
+/// No draw is rejected; one pair in a million takes a few hundred nanoseconds longer because it is
+/// in the tail.
 ///
 /// Floating-point noise is not exactly Gaussian: the set of possible outputs depends slightly on
 /// the value that the noise is added to (Mironov, 2012; Jin et al., arXiv:2112.05307, attack
@@ -72,9 +72,8 @@ impl GaussianNoise {
     /// needs f64. It is rounded to f32 once more before it is added.
     ///
     /// Secure mode does not protect against a sum whose rounding depends on the order of examples
-    /// (the sensitivity is C only up to about 1e-7 of the norm of the sum), the finite tail,
-    /// disclosure of the seed, timing of anything but the noise, or attacks on other parts of a
-    /// run.
+    /// (the sensitivity is C only up to about 1e-7 of the norm of the sum), disclosure of the seed,
+    /// timing, or attacks on other parts of a run.
     pub fn secure(self) -> Self {
         Self { secure: true, ..self }
     }

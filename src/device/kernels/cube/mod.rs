@@ -124,8 +124,8 @@ impl DeviceOps for CubeBackend {
         noise::random_bits(&on, noise, blocks)
     }
 
-    fn normals(bits: IntTensor<Self>) -> FloatTensor<Self> {
-        noise::normals(into_contiguous(bits))
+    fn normals(bits: IntTensor<Self>, noise: Noise) -> FloatTensor<Self> {
+        noise::normals(into_contiguous(bits), noise)
     }
 
     fn keep_largest(

@@ -6,9 +6,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::super::Noise;
-use super::super::stream::{BLOCK, CHUNK};
+use super::super::stream::{BLOCK, CHUNK, CHUNK_PAIRS, TAIL_STREAM};
 use super::chacha::{self, BLOCK_LEN, Seed, SeedLaunch};
-use super::normal::pair;
+use super::normal::{is_in_tail, pair, tail_ratio};
 use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid};
 
 /// Double rounds of ChaCha20.
@@ -20,6 +20,12 @@ const CHACHA_BLOCKS: usize = 3;
 /// Units per cube, which together compute one chunk.
 const CHUNK_UNITS: usize = CHUNK / BLOCK;
 
+/// Pairs of normal values per block.
+const LANES: usize = BLOCK / 2;
+
+/// Pairs whose radii are in one ChaCha block.
+const HALF: usize = LANES / 2;
+
 /// The stride between the values of two units in shared memory: odd, to avoid bank conflicts.
 const SHARED_STRIDE: usize = BLOCK + 1;
 
@@ -30,6 +36,7 @@ fn add_chunk(
     selected: &[u32],
     out: &mut [u32],
     seed: &Seed,
+    tail_seed: &Seed,
     std: f32,
     #[comptime] masked: bool,
 ) {
@@ -41,17 +48,15 @@ fn add_chunk(
     for half in 0..2usize {
         let radii =
             chacha::block(&chacha::initial_state(seed, first_block + half as u32), DOUBLE_ROUNDS);
-        #[unroll]
-        for i in 0..8usize {
-            let lane = half * 8 + i;
-            pair(
-                radii[2 * i],
-                radii[2 * i + 1],
-                angles[lane],
-                &mut normals,
-                unit * SHARED_STRIDE + lane,
-            );
-        }
+        half_block(
+            &radii,
+            &angles,
+            half,
+            tail_seed,
+            ABSOLUTE_POS,
+            &mut normals,
+            unit * SHARED_STRIDE,
+        );
     }
     sync_cube();
     // Coalesced access: neighbouring units read and write neighbouring values.
@@ -70,6 +75,46 @@ fn add_chunk(
     }
 }
 
+/// Half the pairs of a block: sines to `out[at + lane]`, cosines to `out[at + 16 + lane]`, for 8
+/// lanes. `block` is the index of the block, by which radii in the tail are extended.
+#[cube]
+fn half_block(
+    radii: &Array<u32>,
+    angles: &Array<u32>,
+    #[comptime] half: usize,
+    tail_seed: &Seed,
+    block: usize,
+    out: &mut [f32],
+    at: usize,
+) {
+    // One bit for each pair in the tail.
+    let mut in_tail = 0u32;
+    #[unroll]
+    for i in 0..HALF {
+        let lane = half * HALF + i;
+        pair(radii[2 * i], radii[2 * i + 1], angles[lane], out, at + lane);
+        in_tail |= select(is_in_tail(radii[2 * i + 1]), comptime!(1u32 << i), 0u32);
+    }
+    while in_tail != 0 {
+        let mut low = 0u32;
+        let mut high = 0u32;
+        let mut this = 0u32;
+        #[unroll]
+        for i in 0..HALF {
+            let here = (in_tail >> i as u32) & 1 == 1;
+            low = select(here, radii[2 * i], low);
+            high = select(here, radii[2 * i + 1], high);
+            this = select(here, i as u32, this);
+        }
+        let lane = half as u32 * HALF as u32 + this;
+        let state = chacha::initial_state(tail_seed, u32::cast_from(block) * LANES as u32 + lane);
+        let ratio = tail_ratio(low, high, &chacha::block(&state, DOUBLE_ROUNDS));
+        out[at + lane as usize] *= ratio;
+        out[at + LANES + lane as usize] *= ratio;
+        in_tail ^= 1u32 << this;
+    }
+}
+
 /// Each unit writes one ChaCha block.
 #[cube(launch)]
 fn write_bits(out: &mut [u32], seed: &Seed) {
@@ -83,24 +128,47 @@ fn write_bits(out: &mut [u32], seed: &Seed) {
     }
 }
 
-/// Each unit computes one pair of normal values.
+/// Each unit computes one block of normal values.
 #[cube(launch)]
-fn transform(bits: &[u32], out: &mut [f32]) {
-    if ABSOLUTE_POS * 2 < out.len() {
-        let lane = ABSOLUTE_POS % BLOCK_LEN;
-        let block = ABSOLUTE_POS / BLOCK_LEN;
-        let from = block * (CHACHA_BLOCKS * BLOCK_LEN);
-        let angle = bits[from + 2 * BLOCK_LEN + lane];
-        pair(bits[from + 2 * lane], bits[from + 2 * lane + 1], angle, out, block * BLOCK + lane);
+fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
+    if ABSOLUTE_POS * BLOCK < out.len() {
+        let from = ABSOLUTE_POS * (CHACHA_BLOCKS * BLOCK_LEN);
+        let angles = words(bits, from + 2 * BLOCK_LEN);
+        #[unroll]
+        for half in 0..2usize {
+            let radii = words(bits, from + half * BLOCK_LEN);
+            half_block(&radii, &angles, half, tail_seed, ABSOLUTE_POS, out, ABSOLUTE_POS * BLOCK);
+        }
     }
+}
+
+/// 16 integers from `from` on.
+#[cube]
+fn words(bits: &[u32], from: usize) -> Array<u32> {
+    let mut words = Array::<u32>::new(BLOCK_LEN);
+    #[unroll]
+    for i in 0..BLOCK_LEN {
+        words[i] = bits[from + i];
+    }
+    words
 }
 
 /// The ChaCha state at the first chunk of this noise.
 fn seed(noise: &Noise) -> SeedLaunch {
-    let key = noise.stream.seed.as_chunks::<4>().0;
-    let key = std::array::from_fn(|i| u32::from_le_bytes(key[i]));
     let chunk_blocks = (CHUNK_UNITS * CHACHA_BLOCKS) as u64;
-    chacha::seed(key, noise.first_chunk.wrapping_mul(chunk_blocks), noise.stream.step)
+    let counter = noise.first_chunk.wrapping_mul(chunk_blocks);
+    chacha::seed(key(noise), counter, noise.stream.step)
+}
+
+/// The ChaCha state of the words that extend the first pair of this noise.
+fn tail_seed(noise: &Noise) -> SeedLaunch {
+    let counter = noise.first_chunk.wrapping_mul(CHUNK_PAIRS);
+    chacha::seed(key(noise), counter, noise.stream.step ^ TAIL_STREAM)
+}
+
+fn key(noise: &Noise) -> [u32; 8] {
+    let words = noise.stream.seed.as_chunks::<4>().0;
+    std::array::from_fn(|i| u32::from_le_bytes(words[i]))
 }
 
 /// See [`add_noise`](super::super::add_noise).
@@ -121,6 +189,7 @@ pub(super) fn add_noise(
         selected.into_buffer_arg(),
         out.clone().into_buffer_arg(),
         seed(&noise),
+        tail_seed(&noise),
         noise.std as f32,
         masked,
     );
@@ -142,10 +211,16 @@ pub(super) fn random_bits(on: &CubeTensor, noise: Noise, blocks: usize) -> CubeT
 }
 
 /// See [`normals`](super::super::normals).
-pub(super) fn normals(bits: CubeTensor) -> CubeTensor {
+pub(super) fn normals(bits: CubeTensor, noise: Noise) -> CubeTensor {
     let values = bits.meta.num_elements() / (CHACHA_BLOCKS * BLOCK_LEN) * BLOCK;
     let out = alloc(&bits, [values], DType::F32);
-    let (bits, cubes) = (bits.into_buffer_arg(), (values / 2).div_ceil(CUBE_UNITS));
-    transform::launch(&out.client, grid(cubes), cube_shape(), bits, out.clone().into_buffer_arg());
+    transform::launch(
+        &out.client,
+        grid((values / BLOCK).div_ceil(CUBE_UNITS)),
+        cube_shape(),
+        bits.into_buffer_arg(),
+        out.clone().into_buffer_arg(),
+        tail_seed(&noise),
+    );
     out
 }

@@ -6,6 +6,8 @@ use std::f32::consts::{FRAC_PI_4, LN_2, SQRT_2};
 
 use cubecl::prelude::*;
 
+use super::super::box_muller::{TAIL_BITS, TAIL_WORDS};
+
 /// artanh(z) / z = 1 + z²/3 + z⁴/5 + ... for |z| up to 1/3.
 #[cube]
 fn artanh_over(z: f32) -> f32 {
@@ -39,6 +41,39 @@ fn radius(low: u32, high: u32) -> f32 {
     let z = select(upper, z_upper, (m - 1.0) / (m + 1.0));
     let two_artanh = 2.0 * z * artanh_over(z);
     f32::sqrt(2.0 * select(upper, two_artanh, -(e * LN_2 + two_artanh)))
+}
+
+/// Whether a radius with these upper random bits is extended.
+#[cube]
+pub(super) fn is_in_tail(high: u32) -> bool {
+    high >> comptime!(32 - TAIL_BITS) == 0
+}
+
+/// The factor on a pair in the tail: its radius with the bits of `extension` over that without.
+#[cube]
+pub(super) fn tail_ratio(low: u32, high: u32, extension: &Array<u32>) -> f32 {
+    // The binary digits of u in words of 32: high, low, then those of words of 64, upper half first.
+    let mut first = high;
+    let mut second = low;
+    let mut zeros = 32u32;
+    for i in 0..comptime!(2 * TAIL_WORDS) {
+        if first == 0 {
+            first = second;
+            second = extension[i ^ 1];
+            zeros += 32;
+        }
+    }
+    // u = small 2^-zeros, and u is not 0 in any bits that are ever drawn.
+    let leading = f32::cast_from(select(first == 0, 1u32, first));
+    let small = leading + f32::cast_from(second) * comptime!(f32::powi(2.0, -32));
+    let bits = u32::reinterpret(small);
+    let mantissa = f32::reinterpret((bits & 0x007f_ffff) | 0x3f80_0000);
+    let halve = mantissa > SQRT_2;
+    let m = select(halve, 0.5 * mantissa, mantissa);
+    let e = f32::cast_from(i32::cast_from(bits >> 23) - 127) + select(halve, 1.0f32, 0.0f32);
+    let z = (m - 1.0) / (m + 1.0);
+    let exact = (f32::cast_from(zeros) - e) * LN_2 - 2.0 * z * artanh_over(z);
+    f32::sqrt(2.0 * exact) / radius(low, high)
 }
 
 /// A pair of normal values: radius · sine to `out[at]`, radius · cosine to `out[at + 16]`.
