@@ -11,6 +11,7 @@ use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::{method, number};
 use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Privacy, Recipe, Settings};
+use crate::privacy::NoiseMultiplier;
 use crate::privacy::digits::Readable;
 use crate::{Error, ErrorKind, Result};
 
@@ -23,10 +24,11 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Guarantee
 /// (epsilon, delta)-differential privacy of all releases of a run: the model and the clip norm
-/// after every step. Neighbours: one training example added or removed. Per step the sum has
-/// sensitivity C and the centred count sensitivity 1/2. Both are noised; together they have exactly
-/// the noise multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2. The clip norm
-/// of a step is a function of earlier releases.
+/// after every step. Neighbours: one training example added or removed; on disjoint batches, zeroed
+/// out or replaced. Per step the sum has sensitivity C and the centred count, in which a gradient of
+/// zero counts as half, sensitivity 1/2 (both twice that for one example replaced). Both are noised;
+/// together they have exactly the noise multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 +
+/// 1/(2 sigma_count)^2. The clip norm of a step is a function of earlier releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantileDpSgd {
     settings: Settings,
@@ -48,21 +50,20 @@ pub struct Quantile {
 }
 
 impl Quantile {
-    /// The noise multiplier of the sum, such that sum and count together have this one:
-    /// (sigma^-2 - (2 sigma_count)^-2)^(-1/2).
+    /// The noise multiplier of the sum, such that sum and count together have this one
+    /// ([`NoiseMultiplier::beside_count`]).
     ///
     /// # Errors
     /// `Setting` if the count alone costs as much.
     pub fn noise_multiplier_of_sum(&self, noise_multiplier: f64) -> Result<f64> {
-        let rest = noise_multiplier.powi(-2) - (2.0 * self.count_noise).powi(-2);
-        if rest > 0.0 && self.count_noise > 0.0 {
-            return Ok(rest.powf(-0.5));
-        }
-        let why = format!(
-            "the count alone costs as much as a step with noise multiplier {noise_multiplier}"
-        );
-        Err(Error::setting("count-noise", self.count_noise, why)
-            .fix(format!("use more than {}, or leave it out", 0.5 * noise_multiplier)))
+        let of_sum = NoiseMultiplier(noise_multiplier).beside_count(self.count_noise);
+        of_sum.map(|of_sum| of_sum.0).ok_or_else(|| {
+            let why = format!(
+                "the count alone costs as much as a step with noise multiplier {noise_multiplier}"
+            );
+            Error::setting("count-noise", self.count_noise, why)
+                .fix(format!("use more than {}, or leave it out", 0.5 * noise_multiplier))
+        })
     }
 
     /// # Errors

@@ -23,11 +23,14 @@ const STREAM: u64 = u64::from_le_bytes(*b"counts\0\0");
 /// The Gaussian mechanism on a clipped sum and on the count of gradients that were not clipped.
 ///
 /// # Guarantee
-/// Neighbours: one example added or removed. The sum changes by at most C, the clip norm of the
-/// step, and the count of +1/2 for every gradient of norm at most C and -1/2 for every other by at
-/// most 1/2. With noise of standard deviation sigma_sum C on the sum and sigma_count on the count,
-/// a step is one Gaussian mechanism with 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2. C is a
-/// function of the counts released before. A gradient that is not finite enters neither.
+/// Neighbours: one example added or removed, zeroed out, or replaced. An example adds to the sum a
+/// vector no longer than C, the clip norm of the step, and to the count 1/2 if its gradient is not
+/// longer than C, and otherwise -1/2. A gradient of zero, or one that is not finite, adds nothing to
+/// either, so zeroing an example out moves the count by 1/2 as removing it does. With noise of
+/// standard deviation sigma_sum C on the sum and sigma_count on the count, a step is one Gaussian
+/// mechanism with 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2; for one example replaced, sum and
+/// count move by twice as much, as the accountants assume for sigma. C is a function of the counts
+/// released before.
 pub struct QuantileSum {
     quantile: Quantile,
     first: f64,
@@ -56,9 +59,8 @@ impl Mechanism for QuantileSum {
         self.noise.add_to_each(&mut gradient, &stds, selected)?;
         gradient.scale(1.0 / self.expected_batch_size);
 
-        let finite = clipped.norms.iter().filter(|norm| norm.is_finite());
-        let centred = finite.map(|&norm| if f64::from(norm) <= clip { 0.5 } else { -0.5 });
-        let fraction = 0.5 + self.noisy(centred.sum())? / self.expected_batch_size;
+        let count = clipped.norms.iter().map(|&norm| contribution_to_count(norm, clip)).sum();
+        let fraction = 0.5 + self.noisy(count)? / self.expected_batch_size;
         let moved = clip * (-self.quantile.rate * (fraction - self.quantile.quantile)).exp();
         self.clip = moved.clamp(self.first / RANGE, self.first * RANGE);
 
@@ -90,6 +92,19 @@ impl QuantileSum {
         let mut one = Gradients { entries: vec![entry] };
         self.noise_of_counts.add_to(&mut one, self.quantile.count_noise)?;
         Ok(one.entries.iter().flat_map(|entry| entry.values.iter()).map(|&v| f64::from(v)).sum())
+    }
+}
+
+/// Returns what an example whose gradient has this norm adds to the count of a step.
+///
+/// # Guarantee
+/// An example that is zeroed out adds 0, as one that is removed. If it counted as a gradient that is
+/// not clipped, the count would change by 1 where another example is zeroed out.
+fn contribution_to_count(norm: f32, clip: f64) -> f64 {
+    match f64::from(norm) {
+        norm if norm == 0.0 || !norm.is_finite() => 0.0,
+        norm if norm <= clip => 0.5,
+        _ => -0.5,
     }
 }
 
@@ -145,5 +160,40 @@ fn parts(plan: &Plan) -> Result<(f64, Quantile, Stages)> {
             Err(Error::new(ErrorKind::CorruptData, what, "the file was edited")
                 .fix("make the plan anew"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sum and count together have the noise multiplier of the plan, under each relation.
+    #[test]
+    fn no_example_moves_sum_and_count_by_more_than_the_noise_assumes() -> Result<()> {
+        let (clip, sigma) = (0.7, 4.0);
+        let quantile = Quantile { quantile: 0.5, rate: 0.2, count_noise: 2.2 };
+        let sigma_of_sum = quantile.noise_multiplier_of_sum(sigma)?;
+        // What an example adds: the length of its clipped gradient, and its part of the count.
+        let added = |norm: f64| (norm.min(clip), contribution_to_count(norm as f32, clip));
+        let not_finite = (0.0, contribution_to_count(f32::NAN, clip));
+        let zeroed = added(0.0);
+        let others = [added(1e-30), added(0.5), added(0.7), added(0.8), added(1e30), not_finite];
+        // In units of the noise of a release with noise multiplier 1; gradients may be opposite.
+        let moved = |(sum, count): (f64, f64), (other_sum, other_count): (f64, f64), sign: f64| {
+            let of_sum = (sum - sign * other_sum) / (sigma_of_sum * clip);
+            of_sum.hypot((count - other_count) / quantile.count_noise) * sigma
+        };
+        let nothing = (0.0, 0.0);
+        let over = |pairs: &mut dyn Iterator<Item = f64>| pairs.fold(0.0, f64::max);
+        let removed = over(&mut others.iter().map(|&x| moved(x, nothing, 1.0)));
+        let zeroed_out = over(&mut others.iter().map(|&x| moved(x, zeroed, 1.0)));
+        let replaced = over(&mut others.iter().flat_map(|&x| others.map(|y| moved(x, y, -1.0))));
+        for (worst, sensitivity) in [(removed, 1.0), (zeroed_out, 1.0), (replaced, 2.0)] {
+            assert!((worst - sensitivity).abs() < 1e-6, "{worst}, not {sensitivity}");
+        }
+        // If a zeroed example counted as one that is not clipped, the claim would be wrong.
+        let counted = over(&mut others.iter().map(|&x| moved(x, (0.0, 0.5), 1.0)));
+        assert!(counted > 1.8, "{counted}");
+        Ok(())
     }
 }
