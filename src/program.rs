@@ -37,6 +37,17 @@ pub fn how_to_get() -> String {
     }
 }
 
+/// The version of the numerics. It is raised whenever the same settings, seed and data give other
+/// bits: by another order of summation, another use of random bits, another way to round.
+pub(crate) const NUMERICS: u32 = 1;
+
+/// Returns the version of the lab with that of its numerics. A run that is begun by one version and
+/// goes on with another has steps of the same noise that are rounded differently, so checkpoints and
+/// tickets compare it.
+pub(crate) fn numerics() -> String {
+    format!("{}, numerics {NUMERICS}", env!("CARGO_PKG_VERSION"))
+}
+
 /// The version of Burn that the library is compiled with.
 const BURN: &str = "0.22.1";
 

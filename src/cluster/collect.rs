@@ -98,7 +98,9 @@ impl Site<'_> {
                 let event = ticket.plan.event();
                 let note = "trained a second time with other bits; set aside";
                 let origin = self.data.origin();
-                entries.push(Entry::planned(&name, origin, &event).note(note.to_owned()));
+                let planned = Entry::planned(&name, origin, &event);
+                let planned = planned.neighbouring(ticket.plan.neighbouring());
+                entries.push(planned.note(note.to_owned()));
                 entries.push(Entry::spent(&name, origin, &event));
             }
         }

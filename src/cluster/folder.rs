@@ -200,34 +200,29 @@ impl Folder {
         state.rounds.iter().enumerate().map(read).collect()
     }
 
-    /// Notes that a worker of this process begins an attempt. The note is on disk when this
-    /// returns.
+    /// Notes that a worker of this process begins an attempt, and returns what others noted about
+    /// it. The note is on disk before the others are read: of two workers that begin at once, one
+    /// learns of the other.
     ///
     /// # Errors
-    /// `Setting` if the ticket was withdrawn; `Io` if that can't be known, or a file can't be
-    /// written.
-    pub(crate) fn begin(&self, attempt: &str, note: &str) -> Result<()> {
+    /// `Setting` if the ticket was withdrawn; `Io` if that can't be known, a file can't be written,
+    /// or a note can't be read: the statement of the run depends on them.
+    pub(crate) fn begin(&self, attempt: &str, note: &str) -> Result<Vec<String>> {
         if self.claim(attempt, Holder::Workers)? == Holder::Submitter {
             let what = format!("the ticket {attempt}");
             let why = "it was withdrawn and is not charged any more";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
         }
-        let path = self.path.join("began").join(format!("{attempt}.{}", host::unique()?));
-        write_synced(&path, note.as_bytes())
-    }
-
-    /// What earlier workers noted about an attempt.
-    ///
-    /// # Errors
-    /// `Io` if the notes can't be read: the statement of the run depends on them.
-    pub(crate) fn notes_on(&self, attempt: &str) -> Result<Vec<String>> {
+        let own = self.path.join("began").join(format!("{attempt}.{}", host::unique()?));
+        write_synced(&own, note.as_bytes())?;
         let notes = list(&self.path.join("began"))?;
-        let ours = notes.iter().filter(|path| attempt_of(path).as_deref() == Some(attempt));
-        ours.map(|path| {
+        let is_other =
+            |path: &&PathBuf| **path != own && attempt_of(path).as_deref() == Some(attempt);
+        let read = |path: &PathBuf| {
             fs::read_to_string(path)
                 .map_err(|e| Error::io(format!("reading {}", path.display()), &e))
-        })
-        .collect()
+        };
+        notes.iter().filter(is_other).map(read).collect()
     }
 
     /// Withdraws tickets, and returns those that no worker has begun, nor can begin any more.
@@ -369,18 +364,46 @@ mod tests {
         assert!(began.contains(&true) && began.contains(&false), "they met");
     }
 
+    /// If a worker read before it wrote, two that begin at once could both learn nothing.
+    #[test]
+    fn of_workers_that_begin_at_once_all_but_one_learn_of_another() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let folder = Folder { path: dir.path().to_owned() };
+            folder.make().unwrap();
+            let barrier = std::sync::Barrier::new(4);
+            let alone = std::thread::scope(|scope| {
+                let begin = |n: usize| {
+                    let (folder, barrier) = (&folder, &barrier);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        folder.begin("a", &format!("worker {n}")).unwrap().is_empty()
+                    })
+                };
+                let workers: Vec<_> = (0..4).map(begin).collect();
+                workers.into_iter().map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
+            });
+            assert!(alone.iter().filter(|alone| **alone).count() <= 1, "{alone:?}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder { path: dir.path().to_owned() };
+        folder.make().unwrap();
+        assert!(folder.begin("a", "here").unwrap().is_empty());
+        assert_eq!(folder.begin("a", "there").unwrap(), ["here"]);
+        assert!(folder.begin("b", "here").unwrap().is_empty(), "of another attempt");
+    }
+
     #[test]
     fn a_ticket_that_is_handed_out_again_can_be_begun() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder { path: dir.path().to_owned() };
         folder.make().unwrap();
         let names = ["a".to_owned(), "b".to_owned()];
-        folder.begin("a", "here").unwrap();
+        assert!(folder.begin("a", "here").unwrap().is_empty());
         assert_eq!(folder.withdraw(&names).unwrap(), HashSet::from(["b".to_owned()]));
         assert!(folder.begin("b", "late").unwrap_err().to_string().contains("withdrawn"));
-        assert!(folder.notes_on("b").unwrap().is_empty());
         names.iter().for_each(|name| folder.forgive(name));
-        folder.begin("b", "again").unwrap();
+        assert!(folder.begin("b", "again").unwrap().is_empty(), "the late one noted nothing");
         assert!(folder.withdraw(&names).unwrap().is_empty(), "both were begun");
         assert_eq!(list(&dir.path().join("claims")).unwrap().len(), 2, "no parts are left");
         // A claim without a name says nothing.

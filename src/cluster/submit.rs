@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::folder::{Array, Folder, Round, State};
 use super::slurm::{Batch, Queue, Slurm};
-use super::ticket::{self, Header, LAB, Ticket};
+use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
 use crate::grid::Grid;
@@ -19,7 +19,7 @@ use crate::privacy::{Entry, Ledger};
 use crate::store::{Books, Store};
 use crate::train::checkpoint::{Keeper, read_header};
 use crate::train::{belong_together, closing_entry, new_attempt, planned_entry};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// About how long a task trains, in seconds.
 const SECONDS_PER_TASK: f64 = 300.0;
@@ -153,7 +153,7 @@ impl Site<'_> {
         let round = round(folder, state.rounds.len() + 1, per_task, missing.len(), largest);
         let sha = self.data.write_file(&folder.data())?;
         let header = Header {
-            lab: LAB.to_owned(),
+            lab: program::numerics(),
             data_sha256: sha,
             data_hash: self.data.hash().to_owned(),
             device: self.slurm.device().to_owned(),

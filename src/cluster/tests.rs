@@ -23,7 +23,7 @@ use crate::privacy::ledger::Charge;
 use crate::runs::{Grant, Granted, train_granted};
 use crate::store::Store;
 use crate::train::Silent;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// When the played batch system fails.
 #[derive(Clone, Copy, PartialEq)]
@@ -306,7 +306,7 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
 
     let (_, tickets, ..) = lab.batch.taken.borrow().last().unwrap().clone();
     let text = std::fs::read_to_string(&tickets).unwrap();
-    let this = format!("\"lab\":\"{}\"", ticket::LAB);
+    let this = format!("\"lab\":\"{}\"", program::numerics());
     std::fs::write(&tickets, text.replacen(&this, "\"lab\":\"0.0.1\"", 1)).unwrap();
     let error = work(&tickets, 0).unwrap_err();
     assert!(error.to_string().contains("tickets of version 0.0.1"), "{error}");

@@ -10,13 +10,10 @@ use crate::methods::Plan;
 use crate::nn::Provenance;
 use crate::{Error, ErrorKind, Result, program};
 
-/// The version of the lab, which workers compare with their own: others may train other bits.
-pub(crate) const LAB: &str = env!("CARGO_PKG_VERSION");
-
 /// The first line of a file of tickets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// Version of the lab that wrote the file.
+    /// [`program::numerics`] of the lab that wrote the file, which workers compare with their own.
     pub(crate) lab: String,
     /// SHA-256 of the data file beside it.
     pub(crate) data_sha256: String,

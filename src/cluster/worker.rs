@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::folder::Folder;
-use super::ticket::{self, Header, LAB, Ticket};
+use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::models;
@@ -11,7 +11,7 @@ use crate::runs::{self, Granted};
 use crate::store::{Store, run_id};
 use crate::train::checkpoint::processor;
 use crate::train::{Listening, Silent};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, program};
 
 /// What a worker did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,8 +76,9 @@ pub fn work(tickets: &Path, index: usize) -> Result<Worked> {
 
 /// Checks that this program is the one that the tickets were written for.
 fn check(header: &Header) -> Result<()> {
-    if header.lab != LAB {
-        let what = format!("tickets of version {} for a worker of version {LAB}", header.lab);
+    let lab = program::numerics();
+    if header.lab != lab {
+        let what = format!("tickets of version {} for a worker of version {lab}", header.lab);
         let why = "another version may train other bits than those that are charged";
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("submit with the version that the nodes have (--program names it)"));
@@ -106,12 +107,11 @@ fn one(
     }
     let place = plan.place()?;
     let here = format!("{place} {}", processor());
-    let repeats = folder.notes_on(attempt)?;
-    folder.begin(attempt, &here)?;
-    // Steps of an earlier process are taken again with the same noise. Elsewhere than on a CPU of
-    // the same kind they are rounded differently, which the statement of the run says.
+    let others = folder.begin(attempt, &here)?;
+    // Steps of another process are taken again with the same noise. Elsewhere than on a CPU of the
+    // same kind they are rounded differently, which the statement of the run says.
     let differs = |note: &String| !place.is_cpu() || *note != here;
-    let other_bits = repeats.iter().any(differs);
+    let other_bits = others.iter().any(differs);
     let aside = folder.aside(attempt)?;
     let grant = runs::Grant { attempt, other_bits, aside: &aside };
     runs::train_granted(store, &grant, id, &plan, &model, data, &mut Silent)

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::data::Dataset;
 use crate::privacy::digits::{count, counted};
 use crate::privacy::ledger::{Account, Charge, has_no_guarantee};
-use crate::privacy::{Accountant, Delta, Event, Headline, Spent, Trials};
+use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Spent, Trials};
 use crate::show::format;
 use crate::store::Store;
 use crate::train::{Charged, attempted};
@@ -37,6 +37,9 @@ pub(super) struct Together {
     pub(super) runs: usize,
     /// The charge of each attempt at a private run of this grid, finished or not.
     pub(super) own: Vec<Event>,
+    /// The relation for which the guarantee of one of them is stated, where the event has a weaker
+    /// one.
+    pub(super) stated: Option<Neighbouring>,
     /// Number of those that were never closed and are charged for their whole plan.
     pub(super) open: usize,
     pub(super) spent: OnceLock<Result<Spent>>,
@@ -86,6 +89,7 @@ impl Together {
             runs: tried.iter().filter(|run| run.finished.is_some()).count(),
             open: attempts.iter().filter(open).count(),
             own,
+            stated: attempts.iter().find_map(|(_, charge)| charge.neighbouring),
             spent: OnceLock::new(),
             others: private().count() - attempts.len(),
             all: OnceLock::new(),
@@ -95,7 +99,14 @@ impl Together {
 
     /// The cost of the grid's own private runs.
     fn spent(&self) -> &Result<Spent> {
-        self.spent.get_or_init(|| Headline::covering(&self.own).epsilon(&self.own, self.delta))
+        self.spent.get_or_init(|| self.headline(&self.own).epsilon(&self.own, self.delta))
+    }
+
+    fn headline(&self, events: &[Event]) -> Headline {
+        match self.stated {
+            Some(relation) => Headline::with_neighbouring(relation),
+            None => Headline::covering(events),
+        }
     }
 
     /// The cost of all private runs on record.
@@ -147,7 +158,7 @@ impl Together {
         let (first, others) = self.own.split_first()?;
         let best = [first.best_of(Trials::geometric(self.runs as f64))];
         let same = others.iter().all(|event| event == first);
-        same.then(|| Headline::covering(&best).epsilon(&best, self.delta).ok()).flatten()
+        same.then(|| self.headline(&best).epsilon(&best, self.delta).ok()).flatten()
     }
 
     /// A cost in words.

@@ -60,6 +60,7 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
             runs: own,
             open: 0,
             own: vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; own],
+            stated: None,
             spent: OnceLock::from(Ok(spent(5.25))),
             others: 0,
             account: Account::default(),

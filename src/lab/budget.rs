@@ -4,7 +4,7 @@ use crate::Result;
 use crate::data::Dataset;
 use crate::privacy::digits::{Rounded, RoundedDown, Short};
 use crate::privacy::ledger::{Account, Further, export::DELTA};
-use crate::privacy::{Budget, Delta, Epsilon, Spending, Spent};
+use crate::privacy::{Budget, Delta, Epsilon, Neighbouring, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
 use std::fmt;
@@ -34,7 +34,8 @@ pub struct BudgetView {
 /// A budget below what is spent already is accepted, and the view says so.
 ///
 /// # Guarantee
-/// As [`Ledger`](crate::privacy::Ledger): neighbours differ by one added or removed example.
+/// As [`Ledger`](crate::privacy::Ledger): neighbours differ by one added or removed example; by one
+/// zeroed out or replaced where the guarantee of a run is for that, as the view says.
 ///
 /// # Errors
 /// `Setting` for numbers out of range; `Ledger` if the ledger can't be trusted or lacks a stored
@@ -69,7 +70,7 @@ fn remaining_in(store: &Store, data: &Dataset) -> Result<BudgetView> {
         runs: account.runs().len(),
         without_privacy: account.non_private_runs(),
         delta,
-        spent: account.total(None, delta),
+        spent: account.total(delta),
         limit: account.budget().map(|budget| account.spending_under(budget)).transpose()?,
         account,
         further: OnceLock::new(),
@@ -132,8 +133,12 @@ impl BudgetView {
             }
             Some(_) => self.further_in_words(),
         };
+        let relation = match self.account.neighbouring() {
+            Neighbouring::AddOrRemoveOne => String::new(),
+            other => format!(" (neighbours: {other})"),
+        };
         Table::new([format!("budget of {}", self.data), "".into()])
-            .row(["limit".to_owned(), format!("{limit}, at delta {}", self.delta)])
+            .row(["limit".to_owned(), format!("{limit}, at delta {}{relation}", self.delta)])
             .row(["spent".to_owned(), spent])
             .row(["still fits".to_owned(), left])
             .row([
@@ -209,9 +214,14 @@ mod tests {
         let left = view.left().expect("there is a limit");
         assert!(left > 1.8 && left < 2.5, "{left}");
         let ledger = store.known_ledger(&data)?.expect("it is there");
+        let relation = Neighbouring::AddOrRemoveOne;
         let typed = RoundedDown(left).to_string().parse::<f64>().expect("a number");
-        assert!(ledger.spending_after(&plan(typed)?.event()).is_ok(), "what is said fits");
-        let more = ledger.spending_after(&plan(left * 1.01)?.event()).expect_err("more does not");
+        assert!(
+            ledger.spending_after(&plan(typed)?.event(), relation).is_ok(),
+            "what is said fits"
+        );
+        let more = ledger.spending_after(&plan(left * 1.01)?.event(), relation);
+        let more = more.expect_err("more does not");
         assert_eq!(more.kind(), ErrorKind::Ledger);
 
         let preview = |epsilon| Preview::of(&plan(epsilon)?, &store, &data);

@@ -5,8 +5,8 @@ use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
 use crate::optim::LearningRate;
-use crate::privacy::digits::RoundedDown;
-use crate::privacy::{Delta, Spent, compare};
+use crate::privacy::digits::{RoundedDown, Short};
+use crate::privacy::{Delta, Spent, caveats, compare};
 use crate::show::{Bundle, Coverage, Table, format};
 use crate::store::Store;
 use crate::{ErrorKind, Result};
@@ -40,9 +40,9 @@ impl Preview {
                 true => (
                     "batch, expected".into(),
                     format!(
-                        "{} (sampling rate {:.5})",
+                        "{} (sampling rate {})",
                         format::count(plan.expected_batch_size()),
-                        plan.sampling_rate()
+                        Short(plan.sampling_rate())
                     ),
                 ),
                 false => (
@@ -88,7 +88,6 @@ impl Preview {
             coordinates(sparsity, &mut rows, &mut warnings)?;
         }
         if let Some(privacy) = plan.privacy() {
-            let delta = privacy.delta.0;
             let noise = privacy.clip.noise_std(privacy.noise_multiplier);
             rows.push(("clip".into(), format!("{}", privacy.clip)));
             if let Some(quantile) = &privacy.quantile {
@@ -119,25 +118,11 @@ impl Preview {
             }
             if let Some(spent) = plan.spent_after(plan.steps())? {
                 epsilon_rows(plan, &spent, privacy.delta, &mut rows);
-                if spent.epsilon > 10.0 {
-                    warnings.push(format!(
-                        "epsilon {} is a weak guarantee: an attacker's odds may grow by a factor of \
-                         e^epsilon",
-                        format::eps(spent.epsilon)
-                    ));
-                }
+                warnings.extend(caveats(spent.epsilon, privacy.delta, plan.examples()));
             } else {
                 rows.push(("epsilon".into(), "infinite: nothing is guaranteed".into()));
                 let why = plan.not_covered().unwrap_or_default();
                 warnings.push(format!("this voids the guarantee: {why}"));
-            }
-            if delta * plan.examples() as f64 >= 1.0 {
-                warnings.push(format!(
-                    "delta {} is not below 1 / {}: a mechanism that publishes whole examples could \
-                     satisfy it",
-                    format::delta(delta),
-                    format::count(plan.examples())
-                ));
             }
             if plan.expected_batch_size() < 64 {
                 warnings.push(
@@ -159,7 +144,7 @@ impl Preview {
         let (rows, warnings) = (&mut preview.rows, &mut preview.warnings);
         rows.push(("ledger".into(), store.ledger_in_words(data)?));
         if let Some(ledger) = store.known_ledger(data)? {
-            match ledger.spending_after(&plan.event()) {
+            match ledger.spending_after(&plan.event(), plan.neighbouring()) {
                 Ok(None) => {}
                 Ok(Some(after)) => {
                     rows.push((

@@ -94,13 +94,19 @@ fn joined(sentences: [Option<String>; 3]) -> Option<String> {
     (!said.is_empty()).then(|| said.join("\n"))
 }
 
+/// Returns whether an example can contribute exactly the bound that the noise is for. Where it
+/// can't, a better bound could show less than the accounting of the events.
+fn reaches_bound(clip: &ClipRule) -> bool {
+    !matches!(clip, ClipRule::AutoS { .. } | ClipRule::Backprop(_) | ClipRule::Unbounded { .. })
+}
+
 /// How each example's gradient is bounded.
 fn bound_in_words(privacy: &Privacy) -> String {
     let norm = Readable(privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne));
     let bound = match &privacy.clip {
         _ if privacy.quantile.is_some() => format!(
-            "clipped to an L2 norm that starts at {norm} and follows noisy counts of unclipped \
-             gradients, which are part of every release"
+            "clipped to an L2 norm that starts at {norm} and follows noisy counts of the gradients \
+             that are not clipped"
         ),
         ClipRule::AutoS { gamma, .. } => format!(
             "rescaled to an L2 norm below {norm} (AUTO-S: its own norm n becomes \
@@ -172,7 +178,7 @@ impl Statement {
         };
         let said = statement(&GuaranteeFacts {
             epsilon,
-            lower: spent.lower,
+            lower: spent.lower.filter(|_| reaches_bound(&privacy.clip)),
             delta: privacy.delta,
             accountant: spent.accountant,
             neighbouring: relation,
@@ -185,6 +191,7 @@ impl Statement {
             ]),
             coordinates: coordinates_in_words(record, mask, &of_mask),
             bound: bound_in_words(privacy),
+            count_noise: privacy.quantile.map(|quantile| quantile.count_noise),
             examples: plan.examples(),
             public_test: record.public_test,
             study_mode: plan.seed().is_some(),

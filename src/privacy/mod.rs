@@ -67,7 +67,7 @@ pub use rdp::{Conversion, OrderList, Rdp};
 pub use released::Released;
 pub use schedule::{ClipSchedule, NoiseSchedule};
 pub use stages::{Stage, Stages};
-pub use statement::{Badge, GuaranteeFacts, statement};
+pub use statement::{Badge, GuaranteeFacts, caveats, statement};
 pub use tcdp::Tcdp;
 pub use trials::Trials;
 pub use units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::digits::{Rounded, RoundedDown, Short, count, counted};
 use super::event::{Single, singles};
-use super::{Delta, Event, Neighbouring};
+use super::{Delta, Event, Neighbouring, NoiseMultiplier};
 
 /// How firm a guarantee is. Every result carries one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,9 @@ pub struct GuaranteeFacts {
     pub coordinates: Option<String>,
     /// How each example's gradient is bounded, as a participle: `clipped to L2 norm 0.1`.
     pub bound: String,
+    /// Standard deviation of the noise on the number of gradients that are not clipped, if every
+    /// step releases it beside the sum.
+    pub count_noise: Option<f64>,
     /// The number of training examples, declared public.
     pub examples: usize,
     /// The test part is public: it was not split off the data that training protects.
@@ -74,11 +77,37 @@ impl GuaranteeFacts {
              accuracy, gradient norms, saliencies, confusion tables, predictions, the examples \
              themselves",
             "other runs on the same data (they add up in its ledger)",
-            "the rounding of the noise to 32-bit floating-point numbers",
+            "the rounding of sums and noise to 32-bit floating-point numbers",
         ]
         .map(String::from)
         .to_vec()
     }
+}
+
+/// Returns what a reader must know of a guarantee that says less than it seems to, a sentence each:
+/// an epsilon above 10, or a delta that is not below 1 / `examples`. Empty for other guarantees.
+pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
+    let mut caveats = Vec::new();
+    let rounded = Rounded(epsilon);
+    if epsilon > 100.0 {
+        caveats.push(format!(
+            "epsilon {rounded} promises nothing in practice: an attacker may be certain of what a \
+             training example is"
+        ));
+    } else if epsilon > 10.0 {
+        caveats.push(format!(
+            "epsilon {rounded} is a weak guarantee: an attacker's odds may grow by a factor of \
+             e^epsilon"
+        ));
+    }
+    if delta.0 * examples as f64 >= 1.0 {
+        caveats.push(format!(
+            "delta {delta} is not below 1 / {}: a mechanism that publishes whole examples could \
+             satisfy it",
+            count(examples)
+        ));
+    }
+    caveats
 }
 
 /// The guarantee of a run in words, ready to be printed under a model.
@@ -123,6 +152,10 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
             RoundedDown(lower)
         ),
     };
+    if guaranteed {
+        let caveats = caveats(facts.epsilon, facts.delta, facts.examples);
+        lines.extend(caveats.iter().map(|caveat| format!("Caveat: {caveat}.")));
+    }
     lines.push(format!("{}{accountant}", how(facts)));
     lines.extend(facts.start.clone());
     lines.extend(facts.coordinates.clone());
@@ -166,7 +199,7 @@ pub(crate) fn accountant_in_words(name: &str) -> String {
         "pld" => "PLD (privacy loss distribution)",
         "rdp" => "RDP (Rényi differential privacy)",
         "gdp" => "GDP (Gaussian differential privacy), exact",
-        "gdp_clt" => "GDP CLT (approximate, under-estimates)",
+        "gdp_clt" => "GDP CLT (approximate: may be below or above)",
         "zcdp" => "zCDP (zero-concentrated differential privacy)",
         "tcdp" => "tCDP (truncated concentrated differential privacy)",
         // The headline's own name stands only where there was nothing to account.
@@ -210,10 +243,23 @@ fn how(facts: &GuaranteeFacts) -> String {
     }
     let sigmas = || releases.iter().map(|(single, _)| single.noise_multiplier());
     let (least, most) = (sigmas().fold(f64::INFINITY, f64::min), sigmas().fold(0.0, f64::max));
-    let times = match least < most {
+    let range = |least: f64, most: f64| match least < most {
         true => format!("between {} and {}", RoundedDown(least), RoundedDown(most)),
         false => RoundedDown(least).to_string(),
     };
+    let of_sum = |sigma: f64| match facts.count_noise {
+        Some(noise) => NoiseMultiplier(sigma).beside_count(noise).map_or(sigma, |sum| sum.0),
+        None => sigma,
+    };
+    let times = range(of_sum(least), of_sum(most));
+    let beside = facts.count_noise.map_or_else(String::new, |noise| {
+        format!(
+            " The number of gradients that are not clipped is released too, with noise of standard \
+             deviation {}; sum and count together have noise multiplier {}.",
+            RoundedDown(noise),
+            range(least, most)
+        )
+    });
     let twice = match facts.neighbouring {
         Neighbouring::ReplaceOne => {
             " Replacing an example can move that sum by twice the norm; epsilon counts it so."
@@ -223,7 +269,7 @@ fn how(facts: &GuaranteeFacts) -> String {
     format!(
         "How: {}. In each step the gradient of every example is {}, the clipped gradients are \
          summed, and Gaussian noise with {times} times that norm as standard deviation is added to \
-         the sum.{twice}",
+         the sum.{beside}{twice}",
         parts.join("; then "),
         facts.bound,
     )

@@ -35,6 +35,7 @@ use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
 use crate::privacy::digits::counted;
+use crate::program::NUMERICS;
 use crate::train::{Charged, Ending, Run, start};
 use crate::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -42,8 +43,9 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Version of the run ids, raised when a change of the library changes the result of equal
-/// settings.
+/// Version of the run ids, raised when equal settings mean another run. A run that is only rounded
+/// in another way has another id if it is seeded, by [`NUMERICS`]; otherwise it is as good as
+/// before.
 const FORMAT: u32 = 1;
 
 /// The runs and ledgers in one project folder.
@@ -197,9 +199,10 @@ impl Store {
     /// # Errors
     /// `CorruptData` if its files are missing, changed or can't be parsed: nothing is overwritten
     /// or trained then. An epsilon that is too small is [raised](claim::settle), with a warning.
+    /// `Device` if the test part is another one and can't be evaluated.
     pub(crate) fn finished(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
-        let run = self.read_finished(id, model)?;
-        Ok(run.map(|run| run.started_from(model.provenance(), data)))
+        let Some(run) = self.read_finished(id, model)? else { return Ok(None) };
+        run.started_from(model.provenance(), data).evaluated_on(data).map(Some)
     }
 
     /// A stored run, if it was finished. `model` provides the code of a user-defined module, whose
@@ -373,6 +376,14 @@ pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<Strin
         "data": data.hash(),
         "test_examples": data.test().len(),
     });
+    if plan.seed().is_some() && NUMERICS > 1 {
+        // The noise of a seeded run follows from its id: other bits must have other noise.
+        settings["numerics"] = NUMERICS.into();
+    }
+    if plan.selection().is_some() {
+        // The test part decides which trial is shown.
+        settings["test"] = data.test_hash().into();
+    }
     if rehearsal() {
         // Its runs are no results, and must never be shown as such.
         settings["rehearsal"] = true.into();

@@ -10,7 +10,7 @@ use crate::data::{self, Dataset};
 use crate::mask::{Dropping, RandomMask};
 use crate::methods::{DpSgd, DpSsgd, Plan};
 use crate::nn::{Model, models};
-use crate::privacy::{Delta, Epsilon, Rdp, Released};
+use crate::privacy::{Delta, Epsilon, Rdp, Released, Trials};
 use crate::train::{Run, Silent};
 use crate::{ErrorKind, Result};
 
@@ -221,5 +221,55 @@ fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<
     let older = with(&|json| json["epsilon"] = rdp.into())?;
     assert!(rdp > true_epsilon && (older.epsilon() / rdp - 1.0).abs() < 1e-12);
     assert!(older.warnings().is_empty(), "{:?}", older.warnings());
+    Ok(())
+}
+
+/// The folders of two classes of the test part were swapped: as many examples, other labels.
+#[test]
+fn a_stored_run_is_shown_with_the_accuracy_on_the_test_part_of_the_present_call() -> Result<()> {
+    let project = Project::new()?;
+    let Project { store, data, model, plan, .. } = &project;
+    let first = project.shown()?.expect("it is stored");
+    assert!(first.warnings().is_empty(), "{:?}", first.warnings());
+    // Labels that the model gets all right, or all wrong.
+    let test = data.test();
+    let predicted = first.model().predict_examples(test)?;
+    let labelled = |of: &dyn Fn(u32) -> u32| {
+        let labels = predicted.iter().map(|&class| of(class)).collect();
+        let features = test.features_flat().to_vec();
+        let relabelled = data::from_vecs(features, test.shape(), labels, data.classes())?;
+        Ok(data.with_test(relabelled.train().clone()))
+    };
+    let cases: [Result<Dataset>; 2] =
+        [labelled(&|class| class), labelled(&|class| (class + 1) % 10)];
+    for (changed, accuracy) in cases.into_iter().zip([1.0, 0.0]) {
+        let changed = changed?;
+        assert_eq!(
+            (changed.hash(), run_id(plan, model, &changed)?),
+            (data.hash(), project.id.clone())
+        );
+        assert_ne!(changed.test_hash(), data.test_hash());
+        let run = crate::runs::known_or_trained(store, plan, model, &changed, &mut Silent)?;
+        assert!(run.is_restored(), "nothing is trained or charged again");
+        assert_eq!(run.record().test_accuracy, Some(accuracy));
+        assert_eq!(run.curve().series(|point| point.test_accuracy).len(), 1);
+        assert!(run.warnings()[0].contains("test part has changed"), "{:?}", run.warnings());
+    }
+    // The old test part has its old accuracy.
+    assert_eq!(project.shown()?.map(|run| run.accuracy()), Some(first.accuracy()));
+    Ok(())
+}
+
+/// The test part decides which trial is shown: with another one it is another run.
+#[test]
+fn a_private_selection_on_another_test_part_is_another_run() -> Result<()> {
+    let data = data::glyphs_with(60, 10, 92)?;
+    let model = models::linear(&data).seed(1).build()?;
+    let plan = DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(2).plan(&data)?;
+    let selection = Plan::best_of(Trials::geometric(2.0), vec![plan.clone()])?;
+    let other = data.with_test(data::glyphs_with(60, 10, 93)?.test().clone());
+    assert_ne!(data.test_hash(), other.test_hash());
+    assert_ne!(run_id(&selection, &model, &data)?, run_id(&selection, &model, &other)?);
+    assert_eq!(run_id(&plan, &model, &data)?, run_id(&plan, &model, &other)?);
     Ok(())
 }

@@ -3,10 +3,20 @@
 use super::{Ending, RunRecord, checkpoint, start};
 use crate::mask::{self, Mask};
 use crate::privacy::digits::Rounded;
-use crate::privacy::{Badge, STOPPING};
+use crate::privacy::{Badge, STOPPING, caveats};
 use crate::train::Charged;
 
 impl RunRecord {
+    /// [`caveats`] of the guarantee of the run, which was trained with `mask`; none without one.
+    pub(crate) fn caveats(&self, mask: Option<&Mask>) -> Vec<String> {
+        match (self.badge(mask), self.epsilon, self.plan.privacy()) {
+            (Badge::Proved | Badge::Assumption(_), Some(epsilon), Some(privacy)) => {
+                caveats(epsilon, privacy.delta, self.plan.examples())
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// How firm the guarantee of the run is, which was trained with `mask`.
     pub(crate) fn badge(&self, mask: Option<&Mask>) -> Badge {
         if self.plan.privacy().is_none() {
@@ -47,19 +57,19 @@ impl RunRecord {
             );
         }
         assumptions.extend(start::assumptions(self));
-        assumptions.extend(checkpoint::assumption(self));
+        assumptions.extend(checkpoint::assumptions(self));
         if self.plan.seed().is_some() {
             assumptions.push(
                 "nobody who sees the results knows the seed of this run (study mode)".to_owned(),
             );
-            if !self.device.starts_with("cpu") {
-                // On the CPU, a repetition gives the same bits.
-                assumptions.push(
-                    "no other run of the same settings and seed is published: its noise is the \
-                     same, but its sums are rounded differently"
-                        .to_owned(),
-                );
-            }
+            // On one processor, a repetition gives the same bits.
+            let other = match self.device.starts_with("cpu") {
+                true => "no run of the same settings and seed on another kind of processor",
+                false => "no other run of the same settings and seed",
+            };
+            assumptions.push(format!(
+                "{other} is published: its noise is the same, but its sums are rounded differently"
+            ));
         }
         if self.ending == Ending::Interrupted {
             assumptions.push(format!(

@@ -114,7 +114,7 @@ impl<'a> Charge<'a> {
     pub(super) fn begin(&self, data: &Dataset) -> Result<()> {
         let (run, hash, event) = (&self.run, self.ledger.data_hash(), self.plan.event());
         let entry = match self.standing {
-            Standing::New => Entry::planned(run, hash, &event).note(note(self.plan, data)),
+            Standing::New => planned(run, hash, self.plan, data),
             Standing::Stopped(_) | Standing::Behind => Entry::resumed(run, hash, &event),
             Standing::Killed | Standing::Closed | Standing::Elsewhere => return Ok(()),
         };
@@ -156,12 +156,18 @@ pub(crate) fn planned_entry(
 ) -> Option<Entry> {
     let event = plan.event();
     match account.charge(attempt) {
-        None => Some(Entry::planned(attempt, data.origin(), &event).note(note(plan, data))),
+        None => Some(planned(attempt, data.origin(), plan, data)),
         Some(charge) if charge.closed && charge.stopped_early => {
             Some(Entry::resumed(attempt, data.origin(), &event))
         }
         Some(_) => None,
     }
+}
+
+/// The entry that charges a whole plan.
+fn planned(run: &str, data_hash: &str, plan: &Plan, data: &Dataset) -> Entry {
+    let entry = Entry::planned(run, data_hash, &plan.event()).neighbouring(plan.neighbouring());
+    entry.note(note(plan, data))
 }
 
 /// The entry that closes an attempt after this many steps; `None` if it is closed or unknown.

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::Result;
 use crate::device::{host, kernels};
 use crate::nn::Network;
+use crate::privacy::digits::Short;
 use crate::train::Curve;
 
 /// A run counts as diverging once the L2 norm of its parameters exceeds the initial norm by this
@@ -40,9 +41,10 @@ impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "training diverges: after step {} the norm of the parameters was {:.0} times its \
+            "training diverges: after step {} the norm of the parameters was {} times its \
              initial value; use a smaller learning rate",
-            self.step, self.norm_ratio
+            self.step,
+            Short(self.norm_ratio)
         )
     }
 }
@@ -94,7 +96,7 @@ mod tests {
         let found = curve(&[Some(2.0), Some(45.3), Some(900.0)]).divergence().unwrap();
         assert_eq!((found.step, found.norm_ratio), (2, 45.3));
         assert!(found.to_string().contains("after step 2"), "{found}");
-        assert!(found.to_string().contains("45 times"), "{found}");
+        assert!(found.to_string().contains("45.3 times"), "{found}");
         assert_eq!((ratio(3.0, 0.0), ratio(f64::INFINITY, 1.0)), (3.0, f64::MAX));
     }
 }

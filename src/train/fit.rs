@@ -256,6 +256,7 @@ fn fit_charged(
         planned_epsilon,
         // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
+        test_hash: Some(data.test_hash().to_owned()),
         seconds: course.seconds(),
         waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
         mean_threshold: mean(&course.thresholds),

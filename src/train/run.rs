@@ -7,6 +7,7 @@ use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, Released};
 use crate::train::{Checkpointed, Curve, Resumption, start};
+use crate::{ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -103,6 +104,10 @@ pub struct RunRecord {
     pub planned_epsilon: Option<f64>,
     /// Accuracy on the test part after the last step, if there is a test part that can be read.
     pub test_accuracy: Option<f64>,
+    /// Content hash of the test part that accuracies were measured on. Runs without a record of it
+    /// are evaluated again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_hash: Option<String>,
     /// Wall-clock seconds of training; 0 for a private selection, whose times are secret.
     pub seconds: f64,
     /// Seconds of these in which the steps waited for examples to be read from files. `None` for
@@ -248,6 +253,45 @@ impl Run {
         }))
     }
 
+    /// The same run with accuracies on the test part of `data`. If its content is another than that
+    /// which they were measured on, the model is evaluated on it, and accuracies along the way are
+    /// left out.
+    ///
+    /// # Errors
+    /// `Device` if a device fails. A test part that can't be read gives no accuracy, and a warning.
+    pub(crate) fn evaluated_on(self, data: &Dataset) -> Result<Self> {
+        let Inner { record, model, mask, touched, restored, warnings } = &*self.0;
+        if record.test_hash.as_deref() == Some(data.test_hash()) {
+            return Ok(self);
+        }
+        let (mut record, mut warnings) = (record.clone(), warnings.clone());
+        if record.test_hash.is_some() {
+            warnings.push(
+                "The test part has changed since this run was trained: accuracies along the way \
+                 are left out, and that of the model was measured again."
+                    .to_owned(),
+            );
+        }
+        let test = data.test();
+        let accuracy = (!test.is_empty()).then(|| model.accuracy_of(test)).transpose();
+        record.test_accuracy = match accuracy {
+            Err(error) if error.kind() == ErrorKind::Device => return Err(error),
+            Err(error) => {
+                warnings.push(error.to_string());
+                None
+            }
+            Ok(accuracy) => accuracy,
+        };
+        record.test_hash = Some(data.test_hash().to_owned());
+        record.public_test = data.has_public_test();
+        record.curve.points.iter_mut().for_each(|point| point.test_accuracy = None);
+        if let Some(last) = record.curve.points.last_mut() {
+            last.test_accuracy = record.test_accuracy;
+        }
+        let (model, mask, touched) = (model.clone(), mask.clone(), touched.clone());
+        Ok(Self(Arc::new(Inner { record, model, mask, touched, restored: *restored, warnings })))
+    }
+
     /// The trained model; after an interrupt, that of the last step taken.
     pub fn model(&self) -> Model {
         self.0.model.clone()
@@ -300,6 +344,11 @@ impl Run {
     /// How firm the guarantee is.
     pub fn badge(&self) -> Badge {
         self.record().badge(self.0.mask.as_ref())
+    }
+    /// Returns what a reader must know of a guarantee that says less than it seems to, a sentence
+    /// each ([`caveats`](crate::privacy::caveats)).
+    pub fn caveats(&self) -> Vec<String> {
+        self.record().caveats(self.0.mask.as_ref())
     }
 }
 

@@ -15,6 +15,8 @@ struct Report<'a> {
     why: Option<String>,
     epsilon: Option<f64>,
     delta: Option<f64>,
+    /// Sentences on a guarantee that says less than it seems to.
+    caveats: Vec<String>,
     /// The relation of epsilon, where it is not "add or remove one".
     #[serde(skip_serializing_if = "Option::is_none")]
     neighbouring: Option<Neighbouring>,
@@ -52,6 +54,7 @@ pub fn json(run: &Run) -> Result<String> {
         why,
         epsilon,
         delta: plan.privacy().map(|privacy| privacy.delta.0),
+        caveats: run.caveats(),
         neighbouring: Some(plan.neighbouring()).filter(|_| !plan.sampling().is_poisson()),
         noise_multiplier: plan.privacy().map(|privacy| privacy.noise_multiplier),
         steps: record.steps,
@@ -75,7 +78,9 @@ pub fn words(run: &Run) -> Result<String> {
     let again = if run.is_restored() { " (trained before and shown again)" } else { "" };
     let (trained, all) = (trained_parameters(run)?, run.model().parameters());
     let badge = run.badge();
-    Ok(format!("{run}{again}\nguarantee: {badge}\ntrained parameters: {trained} of {all}"))
+    let caveats: String =
+        run.caveats().iter().map(|caveat| format!("caveat: {caveat}\n")).collect();
+    Ok(format!("{run}{again}\nguarantee: {badge}\n{caveats}trained parameters: {trained} of {all}"))
 }
 
 /// The number of coordinates that mask and freezing leave. Dropping leaves out others in every

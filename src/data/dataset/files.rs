@@ -16,8 +16,9 @@ impl Dataset {
             return Ok(self.clone());
         }
         let (train, test) = (self.train().in_memory()?, self.test().in_memory()?);
-        let hash = self.hash().to_owned();
-        Ok(self.with_parts(self.source().to_owned(), train, test).with_hash(hash))
+        let (hash, test_hash) = (self.hash().to_owned(), self.test_hash().to_owned());
+        let moved = self.with_parts(self.source().to_owned(), train, test);
+        Ok(moved.with_hashes(hash, test_hash))
     }
 
     /// Reads and decodes every image file again and compares it with what was opened. Nothing is

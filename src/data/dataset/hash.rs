@@ -1,4 +1,4 @@
-//! The hash of a training part, by which stored runs are found.
+//! The hashes of training and test part, by which stored runs and their evaluations are found.
 
 use sha2::{Digest, Sha256};
 

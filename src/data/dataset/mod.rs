@@ -47,6 +47,7 @@ pub(super) struct Inner {
     /// The test part was split off the training part.
     test_split_off: bool,
     hash: OnceLock<String>,
+    test_hash: OnceLock<String>,
     /// The key of the last split or limit; zero if there was none.
     cuts: [u8; 32],
     origin: Origin,
@@ -68,6 +69,8 @@ pub(super) struct Attributes {
     public: Option<Public>,
     test_split_off: bool,
     hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    test_hash: Option<String>,
     cuts: [u8; 32],
     origin: String,
     former: Vec<String>,
@@ -113,6 +116,7 @@ impl Dataset {
                 public: None,
                 test_split_off: false,
                 hash: OnceLock::new(),
+                test_hash: OnceLock::new(),
                 cuts: [0; 32],
                 origin: Origin::OwnHash,
                 former: Vec::new(),
@@ -133,6 +137,7 @@ impl Dataset {
             public: inner.public,
             test_split_off: inner.test_split_off,
             hash: self.hash().to_owned(),
+            test_hash: Some(self.test_hash().to_owned()),
             cuts: inner.cuts,
             origin: self.origin().to_owned(),
             former: self.former_origins().into_iter().map(String::from).collect(),
@@ -153,6 +158,7 @@ impl Dataset {
             inner.prepared_from_private = of.prepared_from_private;
             (inner.public, inner.test_split_off) = (of.public, of.test_split_off);
             (inner.hash, inner.cuts) = (OnceLock::from(of.hash), of.cuts);
+            inner.test_hash = of.test_hash.map(OnceLock::from).unwrap_or_default();
             (inner.origin, inner.former) = (Origin::Given(of.origin), of.former);
         })
     }
@@ -189,9 +195,11 @@ impl Dataset {
         self.changed(|inner| inner.column_names = Some(names.into()))
     }
 
-    /// The same data set with the hash that it had before its features were moved.
-    fn with_hash(self, hash: String) -> Self {
-        self.changed(|inner| inner.hash = OnceLock::from(hash))
+    /// The same data set with the hashes that it had before its features were moved.
+    fn with_hashes(self, hash: String, test_hash: String) -> Self {
+        self.changed(|inner| {
+            (inner.hash, inner.test_hash) = (OnceLock::from(hash), OnceLock::from(test_hash));
+        })
     }
 
     /// The same data set, split or limited by this key.
@@ -288,6 +296,12 @@ impl Dataset {
         self.inner.hash.get_or_init(|| hash::of(self.classes(), self.train()))
     }
 
+    /// The [`hash`](Self::hash) of the test part. An evaluation of a stored run is shown only for
+    /// the test part that it was made on.
+    pub fn test_hash(&self) -> &str {
+        self.inner.test_hash.get_or_init(|| hash::of(self.classes(), self.test()))
+    }
+
     /// A hash of the raw data, which names the privacy ledger of the people in it: of all cells
     /// below the header (tables and texts), the images (IDX files), all training files (image
     /// folders), the features (vectors). A data set made by [`split`](Self::split),
@@ -319,12 +333,18 @@ impl Dataset {
         origin == self.origin() || self.former_origins().contains(&origin)
     }
 
+    /// The same data set with another test part.
+    #[cfg(test)]
+    pub(crate) fn with_test(&self, test: Examples) -> Self {
+        self.with_parts(self.source().to_owned(), self.train().clone(), test)
+    }
+
     fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
         let origin = self.origin().to_owned();
         let former = self.former_origins().into_iter().map(String::from).collect();
         self.clone().changed(|inner| {
             (inner.source, inner.train, inner.test) = (source, train, test);
-            inner.hash = OnceLock::new();
+            (inner.hash, inner.test_hash) = Default::default();
             (inner.origin, inner.former) = (Origin::Given(origin), former);
             inner.formerly_by_hash = false;
         })

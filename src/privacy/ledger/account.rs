@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Budget, Entry, EntryKind};
-use crate::privacy::{Event, STOPPING};
+use crate::privacy::{Event, Neighbouring, STOPPING};
 use crate::{Error, ErrorKind, Result};
 
 /// The state that results from a list of entries.
@@ -33,6 +33,8 @@ pub(crate) struct Charge {
     /// The note of the correction.
     pub(crate) closing_note: String,
     pub(crate) epsilon_claimed: Option<f64>,
+    /// The relation for which the guarantee is stated: that of the [`Entry`].
+    pub(crate) neighbouring: Option<Neighbouring>,
     /// Data hash of the ledger from which the run was imported.
     pub(crate) imported_from: Option<String>,
 }
@@ -63,6 +65,13 @@ impl Account {
         &self.runs
     }
 
+    /// Leaves out other runs than these.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&Charge) -> bool) {
+        self.runs.retain(keep);
+        self.by_id =
+            self.runs.iter().enumerate().map(|(at, charge)| (charge.run.clone(), at)).collect();
+    }
+
     /// The newest budget.
     pub(crate) fn budget(&self) -> Option<Budget> {
         self.budget
@@ -90,16 +99,20 @@ impl Account {
     /// Adds a new entry if the budget allows it.
     pub(super) fn admit(&mut self, entry: &Entry) -> Result<()> {
         match &entry.entry {
-            EntryKind::Planned { event, .. } => self.spending_after(event).map(|_| ())?,
+            EntryKind::Planned { event, .. } => {
+                self.spending_after(event, entry.neighbouring).map(|_| ())?;
+            }
             // A budget that cannot be kept is rejected.
             EntryKind::Budget(budget) => self.spending_under(*budget).map(|_| ())?,
             EntryKind::Resumed { run, event } => {
                 // The whole run takes the place of its first part.
                 let mut others = self.clone();
+                let mut stated = None;
                 if let Some(charge) = others.charge_mut(run) {
                     charge.event = Event::Composed { events: Vec::new() };
+                    stated = charge.neighbouring;
                 }
-                others.spending_after(event).map(|_| ())?;
+                others.spending_after(event, stated).map(|_| ())?;
             }
             EntryKind::Spent { .. } => {}
         }
@@ -117,7 +130,8 @@ impl Account {
             })
             .collect();
         if !events.is_empty() && self.budget.is_some() {
-            self.spending_after(&Event::Composed { events })?;
+            let stated = entries.iter().filter(planned).find_map(|entry| entry.neighbouring);
+            self.spending_after(&Event::Composed { events }, stated)?;
         }
         entries.iter().filter(planned).try_for_each(|entry| self.add(entry))?;
         // The others last, whatever their place: what they spend comes on top of all plans.
@@ -156,6 +170,7 @@ impl Account {
                     stopped_early: false,
                     closing_note: String::new(),
                     epsilon_claimed: entry.epsilon_claimed,
+                    neighbouring: entry.neighbouring,
                     imported_from: entry.imported_from.clone(),
                 });
             }

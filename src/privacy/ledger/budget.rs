@@ -23,7 +23,8 @@ pub struct Budget {
 }
 
 /// The part of a budget that is spent, by the [`Headline`] accountant: for neighbours that differ
-/// by one added or removed example, or by one zeroed out if a run was on disjoint batches.
+/// by one added or removed example; by one zeroed out if a run was on disjoint batches; by one
+/// replaced if the guarantee of a run is stated for that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spending {
     /// The budget.
@@ -32,7 +33,7 @@ pub struct Spending {
     pub spent: Spent,
     /// The number of runs.
     pub runs: usize,
-    /// The neighbouring relation of `spent`: of [`Headline::covering`] all events.
+    /// The neighbouring relation of `spent`.
     pub neighbouring: Neighbouring,
 }
 
@@ -85,23 +86,44 @@ impl Spending {
 }
 
 impl Account {
-    /// The neighbouring relation under which everything charged, with `plan`, has an epsilon.
-    pub(crate) fn neighbouring(&self, plan: Option<&Event>) -> Neighbouring {
-        let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
-        Headline::covering(&events).neighbouring()
+    /// Returns everything charged, and the accountant for all of it: for the relation that covers
+    /// the events, or for one example replaced where the guarantee of a run is stated for that.
+    pub(crate) fn events_and_headline(&self) -> (Vec<Event>, Headline) {
+        self.with_plan(None, None)
     }
 
-    /// The epsilon of everything charged, composed with `plan`.
-    pub(crate) fn total(&self, plan: Option<&Event>, delta: Delta) -> Result<Spent> {
+    /// As [`events_and_headline`](Self::events_and_headline), with a plan and the relation that its
+    /// guarantee is stated for.
+    fn with_plan(
+        &self,
+        plan: Option<&Event>,
+        stated: Option<Neighbouring>,
+    ) -> (Vec<Event>, Headline) {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
-        Headline::covering(&events).epsilon(&events, delta)
+        let of_runs = self.runs().iter().find_map(|charge| charge.neighbouring);
+        let headline = match stated.or(of_runs) {
+            Some(stated) => Headline::with_neighbouring(stated),
+            None => Headline::covering(&events),
+        };
+        (events, headline)
+    }
+
+    /// The neighbouring relation of [`total`](Self::total).
+    pub(crate) fn neighbouring(&self) -> Neighbouring {
+        self.events_and_headline().1.neighbouring()
+    }
+
+    /// The epsilon of everything charged.
+    pub(crate) fn total(&self, delta: Delta) -> Result<Spent> {
+        let (events, headline) = self.events_and_headline();
+        headline.epsilon(&events, delta)
     }
 
     /// The epsilon of all runs that have a guarantee.
     pub(crate) fn private_total(&self, delta: Delta) -> Result<Spent> {
-        let mut events = self.events();
-        events.retain(|event| !has_no_guarantee(event));
-        Headline::covering(&events).epsilon(&events, delta)
+        let mut private = self.clone();
+        private.retain(|charge| !has_no_guarantee(&charge.event));
+        private.total(delta)
     }
 
     /// The number of runs without a guarantee.
@@ -111,16 +133,21 @@ impl Account {
 
     /// The spending under `budget`, or an error that says why the budget cannot be kept.
     pub(crate) fn spending_under(&self, budget: Budget) -> Result<Spending> {
-        let spent = self.total(None, budget.delta).map_err(|e| self.budget_error(budget, &e))?;
-        let neighbouring = self.neighbouring(None);
+        let spent = self.total(budget.delta).map_err(|e| self.budget_error(budget, &e))?;
+        let neighbouring = self.neighbouring();
         Ok(Spending { budget, spent, runs: self.runs().len(), neighbouring })
     }
 
-    /// The spending after `plan`, or an error that says why the plan is rejected; `None` without a
-    /// budget.
-    pub(crate) fn spending_after(&self, plan: &Event) -> Result<Option<Spending>> {
+    /// The spending after `plan`, whose guarantee is stated for a relation, or an error that says
+    /// why the plan is rejected; `None` without a budget.
+    pub(crate) fn spending_after(
+        &self,
+        plan: &Event,
+        stated: Option<Neighbouring>,
+    ) -> Result<Option<Spending>> {
         let Some(budget) = self.budget() else { return Ok(None) };
-        let spent = match self.total(Some(plan), budget.delta) {
+        let (events, headline) = self.with_plan(Some(plan), stated);
+        let spent = match headline.epsilon(&events, budget.delta) {
             Ok(spent) => spent,
             Err(_) => {
                 // No accountant supports the composition: find out whether the plan or the earlier
@@ -140,7 +167,7 @@ impl Account {
                 ));
             }
         };
-        let neighbouring = self.neighbouring(Some(plan));
+        let neighbouring = headline.neighbouring();
         let after = Spending { budget, spent, runs: self.runs().len() + 1, neighbouring };
         if !after.is_overspent() {
             return Ok(Some(after));

@@ -5,6 +5,7 @@ use crate::ErrorKind;
 use crate::privacy::{Accountant, Headline, SamplingRate, noise_multiplier_for};
 
 const DELTA: Delta = Delta(1e-5);
+const ADD_OR_REMOVE: Neighbouring = Neighbouring::AddOrRemoveOne;
 
 fn training(steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.1, steps }
@@ -30,7 +31,7 @@ fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers()
     let (_folder, ledgers) = ledgers();
     for ledger in ledgers {
         assert_eq!(ledger.budget().unwrap(), None);
-        assert_eq!(ledger.spending_after(&training(1)).unwrap(), None);
+        assert_eq!(ledger.spending_after(&training(1), ADD_OR_REMOVE).unwrap(), None);
         ledger.begin("before", &training(100)).unwrap();
         let one = epsilon(&[training(100)]);
         let both = epsilon(&[training(100), training(1000)]);
@@ -39,7 +40,7 @@ fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers()
         assert_eq!((spending.spent.epsilon, spending.runs), (one, 1), "earlier runs count");
         assert!((spending.remaining() - (limit - one)).abs() < 1e-12 && !spending.is_overspent());
 
-        let after = ledger.spending_after(&training(1000)).unwrap().unwrap();
+        let after = ledger.spending_after(&training(1000), ADD_OR_REMOVE).unwrap().unwrap();
         assert!((after.spent.epsilon - both).abs() < 1e-12);
         assert_eq!(ledger.events().unwrap().len(), 1, "asking charges nothing");
         let error = ledger.begin("too much", &training(1100)).unwrap_err();
@@ -50,7 +51,7 @@ fn a_plan_that_fits_is_recorded_and_one_that_does_not_is_rejected_with_numbers()
         {
             assert!(said.contains(part), "{said}");
         }
-        assert_eq!(ledger.spending_after(&training(1100)).unwrap_err(), error);
+        assert_eq!(ledger.spending_after(&training(1100), ADD_OR_REMOVE).unwrap_err(), error);
         assert_eq!(ledger.entries().unwrap().len(), 2, "nothing is written");
 
         ledger.begin("fits", &training(1000)).unwrap();
@@ -169,6 +170,8 @@ fn the_export_is_complete_and_does_not_identify_the_data() {
     ledger.begin("2", &training(5)).unwrap();
     let text = ledger.export_json().unwrap();
     assert!(!text.contains("abc123") && !text.contains("chain"), "{text}");
+    // The time of a private selection tells how many trials it had.
+    assert!(!text.contains("\"at\""), "{text}");
 
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["format"], 1);
@@ -193,4 +196,55 @@ fn the_export_is_complete_and_does_not_identify_the_data() {
     let data = &json["data_sets"][0];
     assert!(data["epsilon"].is_null() && data["why"].as_str().unwrap().contains("raw gradients"));
     assert_eq!(data["runs_without_privacy"], 1);
+}
+
+/// Counted for one example zeroed out, four runs of epsilon 3 for one example replaced would fit a
+/// budget of 3, and cost 6.7.
+#[test]
+fn a_run_whose_guarantee_is_for_one_example_replaced_is_counted_for_that() {
+    let (_folder, ledgers) = ledgers();
+    for ledger in ledgers {
+        let event = Event::ShuffledEpochs { noise_multiplier: 4.0, epochs: 5 };
+        let replaced = Headline::with_neighbouring(Neighbouring::ReplaceOne);
+        let one = replaced.epsilon(std::slice::from_ref(&event), DELTA).unwrap().epsilon;
+        ledger.set_budget(Epsilon(one * 1.001), DELTA).unwrap();
+        let entry = |run: &str, relation| {
+            Entry::planned(run, ledger.data_hash(), &event).neighbouring(relation)
+        };
+        let zeroed = ledger.spending_after(&event, Neighbouring::ZeroOutOne).unwrap().unwrap();
+        assert!(zeroed.spent.epsilon < one / 2.0, "{zeroed}");
+        ledger.record(&entry("one", Neighbouring::ReplaceOne)).unwrap();
+        let spending = ledger.spending().unwrap().unwrap();
+        assert!((spending.spent.epsilon / one - 1.0).abs() < 1e-9, "{spending}");
+        assert_eq!(spending.neighbouring, Neighbouring::ReplaceOne);
+        assert!(spending.to_string().contains("neighbours: replace one"), "{spending}");
+        // Whatever is next counts for the same relation, on Poisson samples too.
+        for relation in [Neighbouring::ReplaceOne, Neighbouring::ZeroOutOne] {
+            let error = ledger.record(&entry("two", relation)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
+        }
+        let error = ledger.begin("poisson", &training(1000)).unwrap_err();
+        assert!(error.to_string().contains("neighbours: replace one"), "{error}");
+        // Another run counts for it if a stopped one goes on.
+        let part = Event::ShuffledEpochs { noise_multiplier: 4.0, epochs: 1 };
+        ledger.close("one", &part).unwrap();
+        ledger.record(&Entry::resumed("one", ledger.data_hash(), &event)).unwrap();
+        let spending = ledger.spending().unwrap().unwrap();
+        assert_eq!(spending.neighbouring, Neighbouring::ReplaceOne);
+    }
+}
+
+#[test]
+fn entries_name_a_relation_only_where_the_event_has_a_weaker_one() {
+    let event = training(1);
+    for (relation, named) in [
+        (Neighbouring::AddOrRemoveOne, None),
+        (Neighbouring::ZeroOutOne, None),
+        (Neighbouring::ReplaceOne, Some("replace_one")),
+    ] {
+        let entry = Entry::planned("run", "data", &event).neighbouring(relation);
+        let json = serde_json::to_value(&entry).unwrap();
+        assert_eq!(json.get("neighbouring").and_then(|name| name.as_str()), named);
+        assert_eq!(serde_json::from_value::<Entry>(json).unwrap(), entry);
+    }
 }

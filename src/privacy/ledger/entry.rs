@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::Budget;
-use crate::privacy::Event;
+use crate::privacy::{Event, Neighbouring};
 use crate::{Error, ErrorKind, Result};
 
 /// The content of an entry. In a file its fields are next to those of the [`Entry`]; the field
@@ -56,6 +56,10 @@ pub struct Entry {
     /// The epsilon claimed by the method's authors, where it differs from the proved one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon_claimed: Option<f64>,
+    /// The relation for which the guarantee of the run is stated, where that is stricter than the
+    /// one that its event is [covered](crate::privacy::Headline::covering) by: one example replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbouring: Option<Neighbouring>,
     /// Data hash of the ledger from which the entry was imported. The JSON key is `former`.
     #[serde(rename = "former", default, skip_serializing_if = "Option::is_none")]
     pub imported_from: Option<String>,
@@ -94,6 +98,12 @@ impl Entry {
         self
     }
 
+    /// This entry of a run whose guarantee is stated for a relation.
+    pub fn neighbouring(mut self, relation: Neighbouring) -> Self {
+        self.neighbouring = Some(relation).filter(|relation| *relation == Neighbouring::ReplaceOne);
+        self
+    }
+
     /// This entry, imported into the ledger `data_hash`.
     pub(super) fn imported_into(self, data_hash: &str) -> Self {
         let imported_from = Some(self.imported_from.unwrap_or(self.data_hash));
@@ -102,7 +112,8 @@ impl Entry {
 
     fn now(data_hash: &str, entry: EntryKind) -> Self {
         let (data_hash, at, note) = (data_hash.to_string(), now(), String::new());
-        Self { entry, data_hash, at, note, epsilon_claimed: None, imported_from: None }
+        let (epsilon_claimed, neighbouring, imported_from) = Default::default();
+        Self { entry, data_hash, at, note, epsilon_claimed, neighbouring, imported_from }
     }
 
     /// Checks that all numbers are in range and that the entry belongs to this data set.

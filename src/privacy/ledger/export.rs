@@ -2,7 +2,8 @@
 //!
 //! The content hash is not exported, nor anything derived from it: someone who knows all other
 //! examples could use it to test a guess of the remaining one. The links of the chain and the ids
-//! of runs depend on the hash, so the export numbers the runs instead.
+//! of runs depend on the hash, so the export numbers the runs instead. The times of runs are not
+//! exported either: that of a private selection tells how many trials it had.
 
 use std::path::Path;
 
@@ -48,7 +49,6 @@ pub(crate) struct DataSet {
 struct Run {
     /// Position in the ledger, from 1.
     run: usize,
-    at: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     note: String,
     event: Event,
@@ -66,11 +66,10 @@ impl DataSet {
     /// The account of one data set, for export.
     pub(crate) fn from_account(account: &Account) -> Self {
         let delta = account.budget().map_or(DELTA, |budget| budget.delta);
-        let total = account.total(None, delta);
+        let total = account.total(delta);
         let private = account.private_total(delta);
         let runs = account.runs().iter().enumerate().map(|(i, charge)| Run {
             run: i + 1,
-            at: charge.at.clone(),
             note: charge.note.clone(),
             event: charge.event.clone(),
             closed: charge.closed,
@@ -85,7 +84,7 @@ impl DataSet {
             epsilon: total.as_ref().ok().map(|spent| spent.epsilon),
             delta,
             accountant: total.as_ref().ok().map(|spent| spent.accountant.clone()),
-            neighbouring: account.neighbouring(None),
+            neighbouring: account.neighbouring(),
             why: total.err().map(|error| first_line(&error)),
             runs_without_privacy: account.non_private_runs(),
             epsilon_of_private_runs: private.ok().map(|spent| spent.epsilon),

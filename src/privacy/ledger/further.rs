@@ -4,7 +4,7 @@ use super::account::Account;
 use super::budget::Budget;
 use crate::Result;
 use crate::privacy::{
-    Accountant, Event, Headline, NoiseMultiplier, SamplingRate, noise_multiplier_given_prior,
+    Accountant, Event, NoiseMultiplier, SamplingRate, noise_multiplier_given_prior,
 };
 
 /// The run with the least noise that still fits a budget.
@@ -27,21 +27,22 @@ impl Account {
     /// epsilons, so more fits.
     ///
     /// # Guarantee
-    /// The epsilon of everything on record together with this run, by the [`Headline`] accountant,
-    /// is at most the limit.
+    /// The epsilon of everything on record together with this run, by the
+    /// [`Headline`](crate::privacy::Headline) accountant, is at most the limit.
     ///
     /// # Errors
     /// Kind `Accounting` if no further run fits, or if no accountant covers the runs on record.
     pub(crate) fn further(&self, budget: Budget) -> Result<Further> {
         let like_the_last = self.runs().iter().rev().find_map(|run| poisson(&run.event));
         let (rate, steps) = like_the_last.unwrap_or((1.0, 1));
+        let (events, headline) = self.events_and_headline();
         let found = noise_multiplier_given_prior(
-            &self.events(),
+            &events,
             budget.epsilon,
             budget.delta,
             SamplingRate(rate),
             steps,
-            &Headline::covering(&self.events()),
+            &headline,
         )?;
         let noise_multiplier = found.noise_multiplier;
         let event = Event::PoissonGaussian {
@@ -49,7 +50,7 @@ impl Account {
             noise_multiplier: noise_multiplier.0,
             steps,
         };
-        let epsilon = Headline::covering(&self.events()).epsilon(&[event], budget.delta)?.epsilon;
+        let epsilon = headline.epsilon(&[event], budget.delta)?.epsilon;
         Ok(Further { epsilon, noise_multiplier, like_the_last })
     }
 }

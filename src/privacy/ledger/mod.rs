@@ -21,7 +21,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Delta, Epsilon, Event};
+use super::{Delta, Epsilon, Event, Neighbouring};
 use crate::{Error, Result};
 
 mod account;
@@ -181,15 +181,17 @@ impl Ledger {
         account.budget().map(|budget| account.spending_under(budget)).transpose()
     }
 
-    /// The spending if `plan` were started now; `None` without a budget. Nothing is charged, so
-    /// another process may use up the budget in the meantime.
+    /// The spending if `plan`, whose guarantee is stated for a relation, were started now; `None`
+    /// without a budget. Nothing is charged, so another process may use up the budget in the
+    /// meantime.
     ///
     /// # Errors
     /// Kind `Ledger`, with the message of [`begin`](Ledger::begin), if the budget does not allow
     /// the plan. Otherwise as [`Ledger::entries`].
-    pub fn spending_after(&self, plan: &Event) -> Result<Option<Spending>> {
+    pub fn spending_after(&self, plan: &Event, relation: Neighbouring) -> Result<Option<Spending>> {
         plan.check()?;
-        self.account()?.spending_after(plan)
+        let entry = Entry::planned("", &self.data_hash, plan).neighbouring(relation);
+        self.account()?.spending_after(plan, entry.neighbouring)
     }
 
     /// Appends an entry. Returns when it is on disk.

@@ -16,6 +16,7 @@ fn facts() -> GuaranteeFacts {
         start: None,
         coordinates: None,
         bound: "clipped to L2 norm 0.1".into(),
+        count_noise: None,
         examples: 60_000,
         public_test: true,
         study_mode: false,
@@ -43,9 +44,47 @@ fn the_statement_reads_word_for_word() {
          data; whatever was computed from the examples without noise and shown: training loss \
          and accuracy, gradient norms, saliencies, confusion tables, predictions, the examples \
          themselves; other runs on the same data (they add up in its ledger); the rounding of \
-         the noise to 32-bit floating-point numbers.\n\
+         sums and noise to 32-bit floating-point numbers.\n\
          Badge: proved."
     );
+}
+
+#[test]
+fn a_count_beside_the_sum_is_told_with_the_noise_of_each() {
+    let said = statement(&GuaranteeFacts { count_noise: Some(2.2), ..facts() });
+    // (1.72^-2 - 4.4^-2)^(-1/2) = 1.8687
+    assert!(said.contains("noise with 1.868 times that norm"), "{said}");
+    let count = "with noise of standard deviation 2.2; sum and count together have noise \
+                 multiplier 1.72.";
+    assert!(said.contains(count), "{said}");
+}
+
+#[test]
+fn a_guarantee_that_says_little_has_a_caveat() {
+    let said = |epsilon, delta, examples| {
+        let facts = GuaranteeFacts { epsilon, delta: Delta(delta), examples, ..facts() };
+        let lines = statement(&facts);
+        lines.lines().filter(|line| line.starts_with("Caveat: ")).map(str::to_owned).collect()
+    };
+    let none: Vec<String> = said(10.0, 1e-5, 60_000);
+    assert_eq!(none, Vec::<String>::new());
+    let weak: Vec<String> = said(12.3, 1e-5, 60_000);
+    assert_eq!(
+        weak,
+        ["Caveat: epsilon 12.3 is a weak guarantee: an attacker's odds may grow by a factor of \
+          e^epsilon."]
+    );
+    for epsilon in [10_000.0, 1e6] {
+        let nothing: Vec<String> = said(epsilon, 1e-5, 60_000);
+        assert!(nothing.len() == 1 && nothing[0].contains("promises nothing"), "{nothing:?}");
+    }
+    let both: Vec<String> = said(12.3, 0.01, 100);
+    assert!(both.len() == 2 && both[1].contains("delta 0.01 is not below 1 / 100"), "{both:?}");
+    assert!(said(3.0, 0.0099, 100).is_empty());
+    // Without a guarantee there is nothing to qualify.
+    let none = Badge::None("training used raw gradients".into());
+    let said = statement(&GuaranteeFacts { epsilon: 1e6, badge: none, ..facts() });
+    assert!(!said.contains("Caveat"), "{said}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct CheckpointHeader {
 impl CheckpointHeader {
     /// The versions of this program.
     pub(super) fn versions() -> (u32, String) {
-        (FORMAT, env!("CARGO_PKG_VERSION").to_owned())
+        (FORMAT, program::numerics())
     }
 }
 

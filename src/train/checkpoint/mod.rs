@@ -125,13 +125,20 @@ pub(crate) fn in_words(record: &RunRecord) -> Option<String> {
     Some(said)
 }
 
-/// The assumption about steps that were taken twice and rounded differently.
-pub(super) fn assumption(record: &RunRecord) -> Option<String> {
-    let resumed = &record.checkpoints.as_ref()?.resumed;
-    let differ = |resumed: &Resumption| resumed.repeated && !resumed.same_bits;
-    resumed.iter().any(differ).then(|| {
+/// The assumptions about steps that were taken twice and rounded differently: by this run, and by
+/// copies of its checkpoint.
+pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
+    let resumed = record.checkpoints.iter().flat_map(|of| &of.resumed).collect::<Vec<_>>();
+    if resumed.is_empty() {
+        return Vec::new();
+    }
+    let differ = resumed.iter().any(|resumed| resumed.repeated && !resumed.same_bits);
+    let of_killed = differ.then(|| {
         "nothing was published that a process which was killed showed of the steps after its last \
          checkpoint: these steps were taken again with the same noise, but rounded differently"
             .to_owned()
-    })
+    });
+    let of_copies = "no result of a copy of its checkpoint that went on elsewhere is published: its \
+                     noise is the same, but another processor or device rounds differently";
+    of_killed.into_iter().chain([of_copies.to_owned()]).collect()
 }
