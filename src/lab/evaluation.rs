@@ -152,9 +152,14 @@ fn parameters_of(run: &Run) -> Coverage {
     }
 }
 
-/// What the test part reveals.
+/// What the test part reveals. One that was read from files of its own counts as public, as in
+/// statements.
 fn of_test(data: &Dataset) -> Coverage {
-    if data.public().is_some() { Coverage::Public } else { Coverage::TestPart }
+    match (data.public().is_some(), data.has_public_test()) {
+        (true, _) => Coverage::Public,
+        (false, true) => Coverage::Covered,
+        (false, false) => Coverage::TestPart,
+    }
 }
 
 /// What an evaluation of a run on the test part of `data` reveals.

@@ -14,8 +14,9 @@ pub enum Coverage {
     Public,
     /// Releases that the ledger accounts for, and what follows from them.
     Covered,
-    /// As [`Covered`](Self::Covered), with an evaluation on the test part. The guarantee of a run
-    /// protects the training part; the test part is read without noise.
+    /// As [`Covered`](Self::Covered), with an evaluation on a test part that was split off the
+    /// private data. The guarantee of a run protects the training part; the test part is read
+    /// without noise.
     TestPart,
     /// Not stated, such as what the user's own code prints.
     #[default]

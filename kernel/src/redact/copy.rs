@@ -6,8 +6,32 @@ use super::counts::Counts;
 use super::rules::{Removed, Rules};
 use crate::run::notebook::text_of;
 
-/// Metadata in which extensions save outputs: widgets, charts, and both sides of a merge.
-const STATES: [&str; 3] = ["widgets", "synapse_widget", "nbdime-conflicts"];
+/// The metadata of a notebook that stay. `epsilab` holds how it was saved and redacted.
+const OF_NOTEBOOK: [&str; 5] = ["authors", "epsilab", "kernelspec", "language_info", "title"];
+
+/// The metadata of a cell that stay, as nbformat and JupyterLab define them. All others are removed:
+/// extensions save outputs there (widgets, charts, both sides of a merge), and times
+/// (`execution`, `ExecuteTime`, `papermill`). The time of a private selection tells how many trials
+/// it had.
+const OF_CELL: [&str; 10] = [
+    "collapsed",
+    "deletable",
+    "editable",
+    "format",
+    "jupyter",
+    "name",
+    "scrolled",
+    "slideshow",
+    "tags",
+    "vscode",
+];
+
+/// The entries that stay of metadata that are objects.
+const OF_OBJECT: [(&str, &[&str]); 3] = [
+    ("jupyter", &["outputs_hidden", "source_hidden"]),
+    ("slideshow", &["slide_type"]),
+    ("vscode", &["languageId"]),
+];
 
 /// A redacted notebook, and what was removed from it.
 pub struct Copy {
@@ -15,7 +39,7 @@ pub struct Copy {
     pub notebook: Value,
     /// The cells from which something was removed: their place in words, and what.
     pub cells: Vec<(String, Counts)>,
-    /// Number of outputs that stay although they contain evaluations on the test part.
+    /// Number of outputs that stay although they contain evaluations on a private test part.
     pub test_parts: usize,
     /// Places of outputs that stay although their runs were in study mode.
     pub study_mode: Vec<String>,
@@ -43,7 +67,7 @@ impl Copy {
             if cell["cell_type"] == "code" && sets_seed(&text_of(&cell["source"])) {
                 copy.seeds.push(place.clone());
             }
-            let mut counts = without_states(cell);
+            let mut counts = without_unknown_metadata(cell, &OF_CELL);
             // Also those of a cell that should have none, or that are not even a list.
             if let Some(before) = cell.get_mut("outputs").map(Value::take) {
                 let before = match before {
@@ -64,7 +88,7 @@ impl Copy {
         }
         copy.notebook["cells"] = cells;
         copy.is_unmarked = outputs > 0 && marked == 0;
-        let counts = without_states(&mut copy.notebook);
+        let counts = without_unknown_metadata(&mut copy.notebook, &OF_NOTEBOOK);
         if counts != Counts::default() {
             copy.cells.push(("metadata of the notebook".to_owned(), counts));
         }
@@ -146,23 +170,38 @@ fn sets_seed(source: &str) -> bool {
     })
 }
 
-/// Removes what extensions saved in the metadata of a cell or notebook, and the files attached to
+/// Removes the metadata of a cell or notebook that are not among `known`, and the files attached to
 /// code, which is no place for them.
-fn without_states(holder: &mut Value) -> Counts {
+fn without_unknown_metadata(holder: &mut Value, known: &[&str]) -> Counts {
     let mut counts = Counts::default();
     let is_code = holder["cell_type"] == "code";
     let Some(holder) = holder.as_object_mut() else { return counts };
     if is_code && holder.remove("attachments").is_some() {
-        counts.add(Removed::State);
+        counts.add(Removed::Metadata);
     }
-    if let Some(metadata) = holder.get_mut("metadata").and_then(Value::as_object_mut) {
-        for name in STATES {
-            if metadata.remove(name).is_some() {
-                counts.add(Removed::State);
-            }
+    let Some(metadata) = holder.get_mut("metadata") else { return counts };
+    keep_only(metadata, known, &mut counts);
+    for (name, known) in OF_OBJECT {
+        if let Some(entries) = metadata.get_mut(name) {
+            keep_only(entries, known, &mut counts);
         }
     }
     counts
+}
+
+/// Removes the entries of an object that are not among `known`; everything, if it is no object.
+fn keep_only(object: &mut Value, known: &[&str], counts: &mut Counts) {
+    let Some(entries) = object.as_object_mut() else {
+        *object = json!({});
+        return counts.add(Removed::Metadata);
+    };
+    entries.retain(|name, _| {
+        let stays = known.contains(&name.as_str());
+        if !stays {
+            counts.add(Removed::Metadata);
+        }
+        stays
+    });
 }
 
 #[cfg(test)]
@@ -173,7 +212,7 @@ mod tests {
         let names = ["public", "covered", "test_part", "unmarked", "not_covered", "odd"];
         let name = names[(coverage % 6) as usize];
         let mark = match name {
-            "public" | "covered" | "test_part" => "fine".to_owned(),
+            "public" | "covered" => "fine".to_owned(),
             _ => mark.to_owned(),
         };
         let part = |name: &str, mark: &str| {
@@ -248,10 +287,10 @@ mod tests {
     }
 
     #[test]
-    fn outputs_in_the_wrong_place_and_states_of_extensions_are_removed() {
+    fn outputs_in_the_wrong_place_and_unknown_metadata_are_removed() {
         let stream = json!({ "output_type": "stream", "name": "stdout", "text": "secret" });
         let original = json!({
-            "metadata": { "synapse_widget": "secret", "nbdime-conflicts": "secret", "title": "t",
+            "metadata": { "synapse_widget": "secret", "papermill": "secret", "title": "t",
                 "epsilab": 3 },
             "cells": [
                 { "cell_type": "markdown", "source": "prose", "outputs": [stream],
@@ -259,7 +298,10 @@ mod tests {
                 { "cell_type": "code", "source": "1", "outputs": { "0": "secret" },
                   "attachments": { "a.png": "secret" } },
                 { "cell_type": "code", "source": "2", "outputs": ["secret", 7],
-                  "metadata": { "nbdime-conflicts": "secret", "tags": ["a"] } },
+                  "metadata": { "nbdime-conflicts": "secret", "tags": ["a"],
+                    "jupyter": { "source_hidden": true, "other": "secret" },
+                    "execution": { "iopub.execute_input": "secret" },
+                    "ExecuteTime": { "end_time": "secret" }, "papermill": "secret" } },
                 { "cell_type": "code", "source": "3", "outputs": "secret" },
                 { "cell_type": "code", "source": "4", "outputs": null },
             ],
@@ -268,7 +310,8 @@ mod tests {
         assert!(!copy.notebook.to_string().contains("secret"), "{}", copy.notebook);
         assert_eq!(copy.cells.len(), 5, "four cells and the metadata");
         assert_eq!(copy.notebook["cells"][0]["attachments"]["a.png"]["image/png"], "photo");
-        assert_eq!(copy.notebook["cells"][2]["metadata"], json!({ "tags": ["a"] }));
+        let left = json!({ "tags": ["a"], "jupyter": { "source_hidden": true } });
+        assert_eq!(copy.notebook["cells"][2]["metadata"], left);
         assert_eq!(copy.notebook["metadata"]["title"], "t");
         assert!(!Copy::of(&copy.notebook, Rules::default()).is_changed());
     }
@@ -279,10 +322,9 @@ mod tests {
         let original = json!({ "cells": [{ "cell_type": "code", "source": "f",
             "outputs": [output(0, 0, ""), covered] }] });
         let mark = |notebook: &Value| notebook["metadata"]["epsilab"]["redacted"].clone();
-        let copy = Copy::of(&original, Rules::default());
+        let copy = Copy::of(&original, Rules { keep_test_part: true, ..Rules::default() });
         assert_eq!(mark(&copy.notebook)["lines"], 1);
-        let strict = Rules { without_test_part: true, ..Rules::default() };
-        let again = Copy::of(&copy.notebook, strict);
+        let again = Copy::of(&copy.notebook, Rules::default());
         assert_eq!(again.total().to_string(), "1 line of text");
         assert_eq!(mark(&again.notebook)["lines"], 2);
     }

@@ -14,7 +14,7 @@ pub struct Counts {
     tables: usize,
     lines: usize,
     errors: usize,
-    states: usize,
+    metadata: usize,
 }
 
 impl Counts {
@@ -26,7 +26,7 @@ impl Counts {
             Removed::Table => self.tables += 1,
             Removed::Text(lines) => self.lines += lines,
             Removed::Error => self.errors += 1,
-            Removed::State => self.states += 1,
+            Removed::Metadata => self.metadata += 1,
         }
     }
 
@@ -38,15 +38,15 @@ impl Counts {
             tables: self.tables + other.tables,
             lines: self.lines + other.lines,
             errors: self.errors + other.errors,
-            states: self.states + other.states,
+            metadata: self.metadata + other.metadata,
         }
     }
 
     /// The mark of a redacted copy, in its metadata.
     pub fn mark(self) -> Value {
-        let Self { figures, parts, tables, lines, errors, states } = self;
+        let Self { figures, parts, tables, lines, errors, metadata } = self;
         json!({ "version": env!("CARGO_PKG_VERSION"), "figures": figures, "parts": parts,
-            "tables": tables, "lines": lines, "errors": errors, "states": states })
+            "tables": tables, "lines": lines, "errors": errors, "metadata": metadata })
     }
 
     /// The counts in the mark of an earlier copy, zero without one.
@@ -60,7 +60,7 @@ impl Counts {
             tables: count("tables"),
             lines: count("lines"),
             errors: count("errors"),
-            states: count("states"),
+            metadata: count("metadata"),
         }
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Display for Counts {
             counted(self.tables, "table", "tables"),
             counted(self.lines, "line of text", "lines of text"),
             counted(self.errors, "error message", "error messages"),
-            counted(self.states, "state saved by an extension", "states saved by extensions"),
+            counted(self.metadata, "entry of metadata", "entries of metadata"),
         ];
         let all: Vec<String> = all.into_iter().flatten().collect();
         f.write_str(if all.is_empty() { "nothing" } else { "" })?;
@@ -94,11 +94,11 @@ mod tests {
     #[test]
     fn a_mark_gives_its_counts_back_and_a_damaged_one_counts_as_none() {
         let mut counts = Counts::default();
-        for removed in [Removed::Figure, Removed::Text(3), Removed::State] {
+        for removed in [Removed::Figure, Removed::Text(3), Removed::Metadata] {
             counts.add(removed);
         }
         assert_eq!(Counts::of_mark(&counts.mark()), counts);
-        assert_eq!(counts.to_string(), "1 figure, 3 lines of text, 1 state saved by an extension");
+        assert_eq!(counts.to_string(), "1 figure, 3 lines of text, 1 entry of metadata");
         let damaged = json!({ "figures": -1, "lines": "3", "parts": u64::MAX });
         assert_eq!(Counts::of_mark(&damaged).to_string(), "nothing");
     }

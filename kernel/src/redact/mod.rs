@@ -29,9 +29,10 @@ pub struct RedactArgs {
     /// Keep text that nobody has marked: what cells print, plain values and errors.
     #[arg(long)]
     pub keep_text: bool,
-    /// Also remove evaluations on the test part, which the epsilon of a run does not protect.
+    /// Keep evaluations on a test part that was split off the private data. It is read without
+    /// noise, and the epsilon of a run protects the training part only.
     #[arg(long)]
-    pub no_test_part: bool,
+    pub keep_test_part: bool,
     /// Write DIR/NB.ipynb, or FILE, which ends in .ipynb [default: NB.redacted.ipynb beside NB].
     /// Only earlier redacted copies are overwritten.
     #[arg(long, value_name = "DIR|FILE", conflicts_with = "check")]
@@ -64,7 +65,7 @@ pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
 /// Redacts or checks a notebook; false if it does not pass the check.
 fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result<bool> {
     let notebook = Notebook::saved(path)?;
-    let rules = Rules { keep_text: args.keep_text, without_test_part: args.no_test_part };
+    let rules = Rules { keep_text: args.keep_text, keep_test_part: args.keep_test_part };
     let copy = Copy::of(notebook.json(), rules);
     if args.check {
         println!("{}", report(path, &copy, "must be removed"));
@@ -103,8 +104,8 @@ fn report(path: &Path, copy: &Copy, verb: &str) -> String {
     }
     if copy.test_parts > 0 {
         lines.push(format!(
-            "note: {} left with evaluations on the test part. The epsilon of a run protects the \
-             training part only; --no-test-part removes them",
+            "note: {} left with evaluations on a test part that was split off the private data. The \
+             epsilon of a run protects the training part only",
             match copy.test_parts {
                 1 => "1 output is".to_owned(),
                 n => format!("{n} outputs are"),

@@ -10,8 +10,8 @@ use crate::run::notebook::{lines_of, text_of};
 pub struct Rules {
     /// Text that nobody has marked: what cells print, plain values, errors.
     pub keep_text: bool,
-    /// No evaluations on the test part.
-    pub without_test_part: bool,
+    /// Evaluations on a test part that was split off the private data.
+    pub keep_test_part: bool,
 }
 
 /// An output after redaction.
@@ -40,8 +40,8 @@ pub enum Removed {
     Text(usize),
     /// An error message.
     Error,
-    /// What an extension saved in the metadata.
-    State,
+    /// Metadata of a cell or notebook.
+    Metadata,
 }
 
 impl Rules {
@@ -104,7 +104,7 @@ impl Rules {
     fn allows(&self, coverage: Coverage) -> bool {
         match coverage {
             Coverage::Public | Coverage::Covered => true,
-            Coverage::TestPart => !self.without_test_part,
+            Coverage::TestPart => self.keep_test_part,
             Coverage::Unmarked | Coverage::NotCovered => false,
         }
     }
@@ -184,8 +184,8 @@ fn kind(data: &Value) -> Removed {
 mod tests {
     use super::*;
 
-    const STRICT: Rules = Rules { keep_text: false, without_test_part: false };
-    const TEXT: Rules = Rules { keep_text: true, without_test_part: false };
+    const STRICT: Rules = Rules { keep_text: false, keep_test_part: true };
+    const TEXT: Rules = Rules { keep_text: true, keep_test_part: true };
 
     fn shown(coverage: &Value) -> Value {
         json!({ "output_type": "display_data",
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(redacted.removed, (!stays).then_some(Removed::Figure), "{name}");
             assert_eq!(redacted.has_test_part, name == "test_part");
         }
-        let without = Rules { without_test_part: true, ..STRICT };
+        let without = Rules { keep_test_part: false, ..STRICT };
         assert!(without.apply(&shown(&"test_part".into())).left.is_none());
         assert!(without.apply(&shown(&"covered".into())).left.is_some());
     }
