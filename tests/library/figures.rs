@@ -53,7 +53,7 @@ fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
                 "rdp" => (Box::new(Rdp::default()), "RDP"),
                 "gdp" => (Box::new(Gdp::default()), "GDP, exact"),
                 "gdp_clt" => {
-                    (Box::new(GdpClt::default()), "GDP CLT (approximate, under-estimates)")
+                    (Box::new(GdpClt::default()), "GDP CLT (approximate: may be below or above)")
                 }
                 _ => (Box::new(Zcdp::default()), "zCDP"),
             };
@@ -207,7 +207,7 @@ fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
     let said = chart.text();
     for (shown, form) in [(&said, "text"), (&chart.svg(), "svg")] {
         assert!(shown.contains("false alarms (false positive rate, %)"), "{form}:\n{shown}");
-        assert!(shown.contains("members caught (true positive rate, %"), "{form}:\n{shown}");
+        assert!(shown.contains("members caught (true positive rate;"), "{form}:\n{shown}");
     }
     assert!(said.contains("at 1 % false alarms") && said.contains("  1 %"), "{said}");
     // The attacker's share is written rounded up.

@@ -104,7 +104,7 @@ impl Answered {
     }
 }
 
-const APPROXIMATE: &str = "approximate (central limit theorem), under-estimates";
+const APPROXIMATE: &str = "approximate (central limit theorem): may be below or above";
 
 /// Formats an estimate: three decimals, or four digits of a large number.
 fn about(epsilon: f64) -> String {

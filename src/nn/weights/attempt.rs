@@ -86,11 +86,13 @@ impl Attempt<'_> {
             let rest = name.strip_prefix(layout.prefix.as_str())?;
             source.entries.keys().find_map(|own| own.strip_suffix(rest))
         });
-        let fix = match (below, known::layout_of(source.entries.keys())) {
+        let other = known::layout_of(source.entries.keys());
+        let other = other.filter(|(name, _)| *name != layout.name);
+        let fix = match (below, other) {
             (Some(prefix), _) if missing.len() > 1 => {
                 format!("add .prefix({prefix:?}) to the layout")
             }
-            (None, Some(layout)) => format!("use {layout}, whose names these are"),
+            (None, Some((_, other))) => format!("use {other}, whose names these are"),
             _ => format!("{}, or add .keep_initial(..) to the layout", self.use_model()),
         };
         self.error(what, format!("it holds {}", some(source.entries.keys()))).fix(fix)

@@ -4,6 +4,11 @@
 use super::place::{Kind, Place};
 use crate::nn::{Conv2dSpec, Guard, LayerSpec, MaxPool2dSpec, Standardisation, ZeroPad2dSpec};
 
+/// Name of the layout of timm's `resnetv2` networks.
+pub(super) const TIMM_RESNETV2: &str = "timm resnetv2";
+/// Name of the layout of the wide ResNets of De et al.
+pub(super) const DE_WIDE_RESNET: &str = "De et al.";
+
 /// The name of a parameter in timm's `resnetv2` networks.
 pub(super) fn timm_name(place: &Place) -> Option<String> {
     let Place { group, block, shortcut, nth, .. } = place;
@@ -57,11 +62,15 @@ pub(super) fn haiku_name(place: &Place) -> Option<String> {
     Some(format!("{module}/{parameter}"))
 }
 
-/// The layout that one of these names belongs to.
-pub(super) fn layout_of<'a>(mut names: impl Iterator<Item = &'a String>) -> Option<&'static str> {
+/// Name and constructor of the layout that one of these names belongs to.
+pub(super) fn layout_of<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+) -> Option<(&'static str, &'static str)> {
     names.find_map(|name| match name.as_str() {
-        "stages.0.blocks.0.conv1.weight" => Some("Layout::timm_resnetv2()"),
-        name if name.ends_with("/First_conv/w") => Some("Layout::de_wide_resnet()"),
+        "stages.0.blocks.0.conv1.weight" => Some((TIMM_RESNETV2, "Layout::timm_resnetv2()")),
+        name if name.ends_with("/First_conv/w") => {
+            Some((DE_WIDE_RESNET, "Layout::de_wide_resnet()"))
+        }
         _ => None,
     })
 }

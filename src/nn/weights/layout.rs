@@ -23,7 +23,7 @@ type ByPath = dyn Fn(&str) -> Option<String> + Send + Sync;
 /// tensor of the file a parameter.
 #[derive(Clone)]
 pub struct Layout {
-    name: String,
+    pub(super) name: String,
     names: Names,
     pub(super) axes: Axes,
     /// Why layers with the same parameters would compute something else than the file's network.
@@ -61,7 +61,7 @@ impl Layout {
     pub fn timm_resnetv2() -> Self {
         let names = Names::ByPlace(known::timm_name);
         let model = "models::bit_resnet50(&data), or models::bit_resnet(&data, &[3, 4, 23, 3], 3)";
-        let layout = Self::new("timm resnetv2", names, Axes::PyTorch);
+        let layout = Self::new(known::TIMM_RESNETV2, names, Axes::PyTorch);
         Self { differs: known::differs_from_bit, model, ..layout }
     }
 
@@ -75,7 +75,7 @@ impl Layout {
     pub fn de_wide_resnet() -> Self {
         let names = Names::ByPlace(known::haiku_name);
         let model = "models::wide_resnet(&data, 28, 10).as_published()";
-        let layout = Self::new("De et al.", names, Axes::Jax);
+        let layout = Self::new(known::DE_WIDE_RESNET, names, Axes::Jax);
         Self { differs: known::differs_from_published, model, ..layout }.prefix("wide_res_net/")
     }
 

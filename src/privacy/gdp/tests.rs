@@ -1,4 +1,5 @@
 use super::*;
+use crate::privacy::Pld;
 
 fn gaussian(noise_multiplier: f64, count: u64) -> Event {
     Event::Gaussian { noise_multiplier, count }
@@ -102,7 +103,7 @@ fn mu_squared_adds_up_and_doubles_under_replace_one() {
 }
 
 #[test]
-fn the_clt_is_an_estimate_below_the_true_epsilon_and_labelled() {
+fn the_clt_is_an_estimate_below_or_above_the_true_epsilon_and_labelled() {
     let training =
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 }];
     let estimate = GdpClt::default();
@@ -110,6 +111,11 @@ fn the_clt_is_an_estimate_below_the_true_epsilon_and_labelled() {
     let epsilon = estimate.epsilon(&training, Delta(1e-5)).unwrap().epsilon;
     assert!((epsilon - 1.617_711_808_746_7).abs() < 1e-8, "{epsilon}");
     assert!(epsilon < 1.828, "the true value");
+    let steep =
+        [Event::PoissonGaussian { sampling_rate: 0.125, noise_multiplier: 0.8, steps: 1000 }];
+    let above = estimate.epsilon(&steep, Delta(1e-6)).unwrap().epsilon;
+    let proved = Pld::default().epsilon(&steep, Delta(1e-6)).unwrap().epsilon;
+    assert!((above - 65.17).abs() < 0.01 && (proved - 56.73).abs() < 0.01, "{above} {proved}");
     assert!(Gdp::default().epsilon(&training, Delta(1e-5)).is_err(), "the exact one refuses");
     let little =
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 0.03, steps: 1000 }];

@@ -28,7 +28,7 @@ pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
         None => "allowed by the ledger",
         Some(_) => "allowed to clipped steps",
     };
-    let mut panel = Panel::new("members caught (true positive rate, %; both axes logarithmic)")
+    let mut panel = Panel::new("members caught (true positive rate; both axes logarithmic)")
         .percent_bound()
         .log()
         .y_range(1e-4, 1.0)

@@ -336,7 +336,7 @@ mod tests {
     fn estimates_are_dashed_and_far_curves_end_above_the_axis() {
         let list = [("rdp", 0.2, false), ("gdp_clt", 0.15, true), ("zcdp", 9.0, false)];
         let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
-        let clt = named(&chart, "GDP CLT (approximate, under-estimates)");
+        let clt = named(&chart, "GDP CLT (approximate: may be below or above)");
         assert!(clt.is_approximate() && !named(&chart, "RDP").is_approximate());
         // A delta that was refused is a gap.
         assert!(clt.points()[0].1.is_nan() && clt.points()[20].1 > 0.0);

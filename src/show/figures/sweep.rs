@@ -89,7 +89,7 @@ fn accountant_suffix(answers: &[Result<Spent>]) -> String {
 pub(super) fn short_name(name: &str) -> String {
     match name {
         "gdp" => "GDP, exact".into(),
-        "gdp_clt" => "GDP CLT (approximate, under-estimates)".into(),
+        "gdp_clt" => "GDP CLT (approximate: may be below or above)".into(),
         "zcdp" => "zCDP".into(),
         "tcdp" => "tCDP".into(),
         other => other.to_uppercase(),

@@ -30,7 +30,7 @@ pub fn trade_off_curve(trade_off: &TradeOff) -> Chart {
     let alarms = geometric(1e-4, 1.0, 41);
     let bound: Vec<_> = alarms.iter().map(|&a| (100.0 * a, trade_off.max_tpr(a))).collect();
     let guessing: Vec<_> = alarms.iter().map(|&a| (100.0 * a, a)).collect();
-    let panel = Panel::new("members caught (true positive rate, %; both axes logarithmic)")
+    let panel = Panel::new("members caught (true positive rate; both axes logarithmic)")
         .percent_bound()
         .log()
         .y_range(1e-4, 1.0)
