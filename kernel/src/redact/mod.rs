@@ -139,7 +139,7 @@ mod tests {
             notebooks: vec![path.to_owned()],
             check: false,
             keep_text: false,
-            no_test_part: false,
+            keep_test_part: false,
             out: None,
             html: true,
         }

@@ -9,7 +9,7 @@
 //! | `noisy-output` | `noisy`: equal words, percentages within 15 points, any other numbers |
 //! | `ignore-output` | `ignored`: only the kinds of outputs are compared |
 //!
-//! Durations, numbers of threads, paths, rules of tables and curves of block characters are never
+//! Dates, durations, numbers of threads, paths, rules of tables and curves of block characters are never
 //! compared. With another profile than the saved one, only the kinds of outputs are compared.
 
 use epsilab::show::Coverage;
@@ -146,6 +146,9 @@ fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
     if [a, b].iter().all(|word| DURATIONS.contains(&bare(word))) {
         return true;
     }
+    if is_date(a) && is_date(b) {
+        return true;
+    }
     if let (Some(a), Some(b)) = (before_path(a), before_path(b)) {
         return a == b;
     }
@@ -168,6 +171,14 @@ fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
         Tolerance::Noisy if unit_a == "%" => (x - y).abs() <= POINTS,
         Tolerance::Noisy | Tolerance::Ignored => true,
     }
+}
+
+/// Whether a word is a day, with or without a time: `2026-11-29`, `2026-11-29T03:40:39Z`.
+fn is_date(word: &str) -> bool {
+    let day = bare(word).split('T').next().unwrap_or_default();
+    let parts = day.split('-').map(|part| part.chars().all(|c| c.is_ascii_digit()).then_some(part));
+    let lengths = parts.map(|part| part.map(str::len));
+    lengths.eq([Some(4), Some(2), Some(2)])
 }
 
 /// What stands before the path in a word such as `--output="/tmp/x"`; `None` without a path.
@@ -259,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_paths_threads_and_drawn_lines_are_not_compared() {
+    fn dates_durations_paths_threads_and_drawn_lines_are_not_compared() {
         check("94 of 94 in 3.3 s", "94 of 94 in 12 s", true, true);
         check("in 3.3 s", "in 450 ms", true, true);
         check("took 3.3s, done", "took 450ms, done", true, true);
@@ -269,6 +280,9 @@ mod tests {
         check("--out=/tmp/a b", "--in=/home/c b", false, false);
         check("loss ▁▂▃ 3\n──── ──", "loss ▁█ 3\n────", true, true);
         check("3 steps", "5 steps", false, true);
+        check("trained on 2026-11-27, step 3", "trained on 2026-12-01, step 3", true, true);
+        check("at 2026-11-27T01:02:03Z", "at 2026-11-29T11:12:13Z", true, true);
+        check("of 2026-11-27", "of 2026-11-2x", false, false);
     }
 
     #[test]

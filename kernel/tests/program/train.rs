@@ -62,6 +62,7 @@ fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
         [
             "accuracy",
             "badge",
+            "caveats",
             "delta",
             "epsilon",
             "method",
@@ -102,6 +103,18 @@ fn a_private_run_is_one_line_whose_epsilon_is_that_of_the_accountant() {
     assert!(words.contains("shown again") && words.contains("guarantee: proved"), "{words}");
     let fresh = one_line(&train(home.path(), &[&args[..], &["--fresh"]].concat()));
     assert_ne!(fresh["seconds"], json["seconds"]);
+    assert_eq!(json["caveats"], Value::Array(Vec::new()));
+
+    // A guarantee that promises nothing says so, in words too.
+    let weak = ["--noise-multiplier", "0.05", "--delta", "0.01"];
+    let json = one_line(&train(home.path(), &[&weak[..], &["--json"]].concat()));
+    let caveats: Vec<&str> =
+        json["caveats"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let [epsilon, delta] = caveats[..] else { panic!("{json}") };
+    assert!(epsilon.contains("promises nothing in practice"), "{json}");
+    assert!(delta.starts_with("delta 0.01 is not below 1 / "), "{json}");
+    let words = text(&train(home.path(), &weak).stdout);
+    assert!(words.contains(&format!("caveat: {epsilon}\ncaveat: {delta}\n")), "{words}");
 }
 
 #[test]
