@@ -9,8 +9,8 @@ use crate::run::notebook::text_of;
 /// The metadata of a notebook that stay. `epsilab` holds how it was saved and redacted.
 const OF_NOTEBOOK: [&str; 5] = ["authors", "epsilab", "kernelspec", "language_info", "title"];
 
-/// The metadata of a cell that stay, as nbformat and JupyterLab define them. All others are removed:
-/// extensions save outputs there (widgets, charts, both sides of a merge), and times
+/// The metadata of a cell that stay, as nbformat and JupyterLab define them. All others are
+/// removed: extensions save outputs there (widgets, charts, both sides of a merge), and times
 /// (`execution`, `ExecuteTime`, `papermill`). The time of a private selection tells how many trials
 /// it had.
 const OF_CELL: [&str; 10] = [

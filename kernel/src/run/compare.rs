@@ -9,8 +9,8 @@
 //! | `noisy-output` | `noisy`: equal words, percentages within 15 points, any other numbers |
 //! | `ignore-output` | `ignored`: only the kinds of outputs are compared |
 //!
-//! Dates, durations, numbers of threads, paths, rules of tables and curves of block characters are never
-//! compared. With another profile than the saved one, only the kinds of outputs are compared.
+//! Dates, durations, numbers of threads, paths, rules of tables and curves of block characters are
+//! never compared. With another profile than the saved one, only the kinds of outputs are compared.
 
 use epsilab::show::Coverage;
 use serde_json::Value;

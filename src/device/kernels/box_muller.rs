@@ -1,7 +1,7 @@
 //! The Box-Muller transform (Box and Muller, 1958): standard normal values from random bits.
 //!
-//! The loops of [`transform`] contain no branches and no calls, so the compiler vectorises them. One
-//! pair in 2^20 is far out in the tail; its radius is computed again from more random bits.
+//! The loops of [`transform`] contain no branches and no calls, so the compiler vectorises them.
+//! One pair in 2^20 is far out in the tail; its radius is computed again from more random bits.
 
 use std::f64::consts::{FRAC_PI_4, LN_2, SQRT_2};
 

@@ -25,9 +25,9 @@ use crate::{Error, ErrorKind, Result};
 /// # Guarantee
 /// (epsilon, delta)-differential privacy of all releases of a run: the model and the clip norm
 /// after every step. Neighbours: one training example added or removed; on disjoint batches, zeroed
-/// out or replaced. Per step the sum has sensitivity C and the centred count, in which a gradient of
-/// zero counts as half, sensitivity 1/2 (both twice that for one example replaced). Both are noised;
-/// together they have exactly the noise multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 +
+/// out or replaced. Per step the sum has sensitivity C and the centred count, in which a gradient
+/// of zero counts as half, sensitivity 1/2 (both twice that for one example replaced). Both are
+/// noised; together they have exactly the noise multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 +
 /// 1/(2 sigma_count)^2. The clip norm of a step is a function of earlier releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantileDpSgd {

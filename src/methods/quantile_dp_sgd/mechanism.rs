@@ -25,12 +25,12 @@ const STREAM: u64 = u64::from_le_bytes(*b"counts\0\0");
 /// # Guarantee
 /// Neighbours: one example added or removed, zeroed out, or replaced. An example adds to the sum a
 /// vector no longer than C, the clip norm of the step, and to the count 1/2 if its gradient is not
-/// longer than C, and otherwise -1/2. A gradient of zero, or one that is not finite, adds nothing to
-/// either, so zeroing an example out moves the count by 1/2 as removing it does. With noise of
+/// longer than C, and otherwise -1/2. A gradient of zero, or one that is not finite, adds nothing
+/// to either, so zeroing an example out moves the count by 1/2 as removing it does. With noise of
 /// standard deviation sigma_sum C on the sum and sigma_count on the count, a step is one Gaussian
-/// mechanism with 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2; for one example replaced, sum and
-/// count move by twice as much, as the accountants assume for sigma. C is a function of the counts
-/// released before.
+/// mechanism with 1/sigma^2 = 1/sigma_sum^2 + 1/(2 sigma_count)^2; for one example replaced, sum
+/// and count move by twice as much, as the accountants assume for sigma. C is a function of the
+/// counts released before.
 pub struct QuantileSum {
     quantile: Quantile,
     first: f64,
@@ -98,8 +98,8 @@ impl QuantileSum {
 /// Returns what an example whose gradient has this norm adds to the count of a step.
 ///
 /// # Guarantee
-/// An example that is zeroed out adds 0, as one that is removed. If it counted as a gradient that is
-/// not clipped, the count would change by 1 where another example is zeroed out.
+/// An example that is zeroed out adds 0, as one that is removed. If it counted as a gradient that
+/// is not clipped, the count would change by 1 where another example is zeroed out.
 fn contribution_to_count(norm: f32, clip: f64) -> f64 {
     match f64::from(norm) {
         norm if norm == 0.0 || !norm.is_finite() => 0.0,

@@ -9,9 +9,9 @@ use crate::{Error, ErrorKind, Result};
 /// The central limit theorem (CLT) approximation of Gaussian differential privacy. **Approximate.**
 ///
 /// Treats the composition of many subsampled steps as one Gaussian mechanism. The result may lie
-/// below the true epsilon or above it: 1.62 instead of 1.83 for sampling rate 0.01, noise multiplier
-/// 1, 1000 steps and delta 1e-5; 65.17 where PLD proves 56.73 for 0.125, 0.8, 1000 steps and 1e-6.
-/// It serves to compare with published numbers.
+/// below the true epsilon or above it: 1.62 instead of 1.83 for sampling rate 0.01, noise
+/// multiplier 1, 1000 steps and delta 1e-5; 65.17 where PLD proves 56.73 for 0.125, 0.8, 1000 steps
+/// and 1e-6. It serves to compare with published numbers.
 ///
 /// With noise multiplier sigma and sampling rate q:
 ///

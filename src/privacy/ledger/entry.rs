@@ -57,7 +57,8 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon_claimed: Option<f64>,
     /// The relation for which the guarantee of the run is stated, where that is stricter than the
-    /// one that its event is [covered](crate::privacy::Headline::covering) by: one example replaced.
+    /// one that its event is [covered](crate::privacy::Headline::covering) by: one example
+    /// replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbouring: Option<Neighbouring>,
     /// Data hash of the ledger from which the entry was imported. The JSON key is `former`.
@@ -100,7 +101,7 @@ impl Entry {
 
     /// This entry of a run whose guarantee is stated for a relation.
     pub fn neighbouring(mut self, relation: Neighbouring) -> Self {
-        self.neighbouring = Some(relation).filter(|relation| *relation == Neighbouring::ReplaceOne);
+        self.neighbouring = stated(relation);
         self
     }
 
@@ -149,6 +150,11 @@ impl Entry {
             EntryKind::Budget(budget) => format!("the budget {budget}"),
         }
     }
+}
+
+/// Returns the relation that an entry names for a run whose guarantee is stated for `relation`.
+pub(super) fn stated(relation: Neighbouring) -> Option<Neighbouring> {
+    Some(relation).filter(|relation| *relation == Neighbouring::ReplaceOne)
 }
 
 /// The time now: UTC, ISO 8601, whole seconds.

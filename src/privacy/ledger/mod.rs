@@ -190,8 +190,7 @@ impl Ledger {
     /// the plan. Otherwise as [`Ledger::entries`].
     pub fn spending_after(&self, plan: &Event, relation: Neighbouring) -> Result<Option<Spending>> {
         plan.check()?;
-        let entry = Entry::planned("", &self.data_hash, plan).neighbouring(relation);
-        self.account()?.spending_after(plan, entry.neighbouring)
+        self.account()?.spending_after(plan, entry::stated(relation))
     }
 
     /// Appends an entry. Returns when it is on disk.

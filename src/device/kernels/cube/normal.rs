@@ -52,7 +52,8 @@ pub(super) fn is_in_tail(high: u32) -> bool {
 /// The factor on a pair in the tail: its radius with the bits of `extension` over that without.
 #[cube]
 pub(super) fn tail_ratio(low: u32, high: u32, extension: &Array<u32>) -> f32 {
-    // The binary digits of u in words of 32: high, low, then those of words of 64, upper half first.
+    // The binary digits of u in words of 32: high, low, then those of words of 64, upper half
+    // first.
     let mut first = high;
     let mut second = low;
     let mut zeros = 32u32;
