@@ -118,13 +118,12 @@ mod tests {
 
     #[test]
     fn memory_that_is_touched_and_given_back_is_still_in_the_peak() {
-        let before = resident().unwrap();
         let touched = vec![1u8; 64 << 20];
         assert!(touched.iter().step_by(4096).map(|&x| usize::from(x)).sum::<usize>() > 0);
+        let held = resident().unwrap();
         drop(touched);
-        let more = peak().unwrap() - before;
-        // 64 MiB, minus memory that other tests of this process have returned.
-        assert!(more > 32.0, "{more} MiB");
-        assert!(resident().unwrap() <= peak().unwrap() + 1.0);
+        // Whatever other tests of this process take and return meanwhile.
+        let peak = peak().unwrap();
+        assert!(held > 60.0 && peak > held - 1.0, "{held} MiB held, {peak} MiB at the peak");
     }
 }
