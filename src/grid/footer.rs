@@ -103,10 +103,7 @@ impl Together {
     }
 
     fn headline(&self, events: &[Event]) -> Headline {
-        match self.stated {
-            Some(relation) => Headline::with_neighbouring(relation),
-            None => Headline::covering(events),
-        }
+        Headline::stated_for(self.stated, events)
     }
 
     /// The cost of all private runs on record.

@@ -88,7 +88,12 @@ impl Preview {
             coordinates(sparsity, &mut rows, &mut warnings)?;
         }
         if let Some(privacy) = plan.privacy() {
-            let noise = privacy.clip.noise_std(privacy.noise_multiplier);
+            let sigma = privacy.noise_multiplier;
+            let of_sum = match &privacy.quantile {
+                Some(quantile) => quantile.noise_multiplier_of_sum(sigma)?,
+                None => sigma,
+            };
+            let noise = privacy.clip.noise_std(of_sum);
             rows.push(("clip".into(), format!("{}", privacy.clip)));
             if let Some(quantile) = &privacy.quantile {
                 rows.push(("clip norm".into(), quantile.to_string()));

@@ -217,3 +217,48 @@ impl fmt::Display for Statement {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data;
+    use crate::methods::{DpSgd, QuantileDpSgd};
+    use crate::nn::models;
+    use crate::privacy::Ledger;
+    use crate::train::{Silent, fit};
+
+    /// The statement of a run on a few generated digits.
+    fn said(plan: impl Fn(&data::Dataset) -> Result<Plan>) -> Result<String> {
+        let data = data::glyphs_with(60, 10, 7)?;
+        let model = models::linear(&data).seed(1).build()?;
+        let run = fit("run", &plan(&data)?, &model, &data, &Ledger::in_memory(), &mut Silent)?;
+        Ok(run.statement().to_string())
+    }
+
+    #[test]
+    fn a_lower_bound_is_stated_only_where_an_example_can_reach_the_bound() -> Result<()> {
+        let method = || DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(2);
+        let lower = "no accounting of the same releases can show less";
+        for clip in [ClipRule::flat(1.0), ClipRule::normalised(1.0), ClipRule::per_layer(1.0)] {
+            let said = said(|data| method().clip_rule(clip.clone()).plan(data))?;
+            assert!(said.contains(lower), "{clip}: {said}");
+        }
+        // Its contributions are shorter than the bound.
+        let said = said(|data| method().clip_rule(ClipRule::auto_s(1.0)).plan(data))?;
+        assert!(!said.contains(lower), "{said}");
+        Ok(())
+    }
+
+    #[test]
+    fn quantile_clipping_tells_the_noise_of_sum_and_count() -> Result<()> {
+        let said = said(|data| {
+            let method = QuantileDpSgd::new().noise_multiplier(2.0).count_noise(1.5);
+            method.batch_size(20).steps(2).plan(data)
+        })?;
+        // (2^-2 - 3^-2)^(-1/2) = 2.6833
+        for words in ["noise with 2.683 times that norm", "deviation 1.5;", "noise multiplier 2."] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        Ok(())
+    }
+}

@@ -49,6 +49,12 @@ impl Headline {
         }
     }
 
+    /// Returns the accountant for the relation that a guarantee is stated for, or
+    /// [`covering`](Self::covering) where none is.
+    pub(crate) fn stated_for(stated: Option<Neighbouring>, events: &[Event]) -> Self {
+        stated.map_or_else(|| Self::covering(events), Self::with_neighbouring)
+    }
+
     /// The epsilon after each number of steps in `at`, which must not decrease: of the first steps
     /// of `stages` at a sampling rate, together with the releases in `prior`, at `delta`.
     ///

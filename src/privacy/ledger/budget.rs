@@ -101,10 +101,7 @@ impl Account {
     ) -> (Vec<Event>, Headline) {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
         let of_runs = self.runs().iter().find_map(|charge| charge.neighbouring);
-        let headline = match stated.or(of_runs) {
-            Some(stated) => Headline::with_neighbouring(stated),
-            None => Headline::covering(&events),
-        };
+        let headline = Headline::stated_for(stated.or(of_runs), &events);
         (events, headline)
     }
 
