@@ -208,6 +208,17 @@ impl Examples {
         }
     }
 
+    /// Returns how often the most frequent example occurs: the same features and label, or the same
+    /// file. 1 if all differ, 0 if there is none.
+    ///
+    /// # Guarantee
+    /// None: it is a property of the examples, for the eyes of their owner.
+    pub fn most_repeated(&self) -> usize {
+        let mut contents = self.contents();
+        contents.par_sort_unstable();
+        contents.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0)
+    }
+
     fn content(&self, i: usize) -> Digest {
         let mut sha = Sha256::new_with_prefix(b"epsilab example 1\n");
         let mut bytes = Vec::with_capacity(4 * self.size());

@@ -115,7 +115,7 @@ impl AtEndOfCell for Run {
 }
 
 shown!(Grid, Coverage::Public, |grid| Bundle::prose(grid.to_string()));
-shown!(Preview, Coverage::Public, Preview::bundle);
+shown!(Preview, Preview::bundle);
 shown!(Statement, Coverage::Covered, Statement::bundle);
 shown!(Plan, Coverage::Public, record::plan_bundle);
 shown!(PrivateSelection, Coverage::Public, |selection| Bundle::prose(selection.to_string()));
@@ -194,8 +194,11 @@ shown_as_text!(
         PublicData,
     ]
 );
-// Computed from released parameters and from canaries that were drawn for the audit.
-shown_as_text!(Coverage::Covered, [OneRunReport, Divergence]);
+shown_as_text!(Coverage::Covered, [Divergence]);
+shown!(OneRunReport, |report| {
+    let coverage = if report.public_data { Coverage::Public } else { Coverage::NotCovered };
+    Bundle::text(report.to_string()).with_coverage(coverage)
+});
 shown_as_text!(Coverage::Unmarked, [Vocabulary]);
 // An attack that knows who was in the data.
 shown_as_text!(Coverage::NotCovered, [Membership]);

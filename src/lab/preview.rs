@@ -5,8 +5,8 @@ use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
 use crate::optim::LearningRate;
-use crate::privacy::digits::{RoundedDown, Short};
-use crate::privacy::{Delta, Spent, caveats, compare};
+use crate::privacy::digits::{Rounded, RoundedDown, Short};
+use crate::privacy::{Delta, Headline, Spent, caveats, compare, group_epsilon};
 use crate::show::{Bundle, Coverage, Table, format};
 use crate::store::Store;
 use crate::{ErrorKind, Result};
@@ -18,6 +18,8 @@ pub struct Preview {
     plan: Plan,
     rows: Vec<(String, String)>,
     warnings: Vec<String>,
+    /// What the owner of the data must know; it tells something of the examples.
+    private_note: Option<String>,
 }
 
 impl Preview {
@@ -140,12 +142,13 @@ impl Preview {
         if let Some(seed) = plan.seed() {
             warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
         }
-        Ok(Self { plan: plan.clone(), rows, warnings })
+        Ok(Self { plan: plan.clone(), rows, warnings, private_note: None })
     }
 
     /// The preview of a plan with what the ledger of its data has on record in this project.
     pub(crate) fn of(plan: &Plan, store: &Store, data: &Dataset) -> Result<Self> {
         let mut preview = Self::without_ledger(plan)?;
+        preview.private_note = repeated_rows(plan, data)?;
         let (rows, warnings) = (&mut preview.rows, &mut preview.warnings);
         rows.push(("ledger".into(), store.ledger_in_words(data)?));
         if let Some(ledger) = store.known_ledger(data)? {
@@ -180,8 +183,17 @@ impl Preview {
         &self.warnings
     }
 
+    /// Returns the table, with the note that is for the owner of the data. What is left of it after
+    /// redaction has no such note.
     pub(crate) fn bundle(&self) -> Bundle {
-        self.table().bundle()
+        let public = self.table();
+        match &self.private_note {
+            None => public.bundle(),
+            Some(note) => {
+                let whole = public.clone().row(["note", note]).coverage(Coverage::NotCovered);
+                whole.bundle().with_covered_part(public.bundle())
+            }
+        }
     }
 
     /// Settings, cost and warnings as a table.
@@ -195,6 +207,31 @@ impl Preview {
         }
         table.coverage(Coverage::Public)
     }
+}
+
+/// So many equal rows are told to the owner of the data.
+const MANY: usize = 10;
+
+/// Returns the note that a row occurs many times in private data, with epsilon for all its copies.
+fn repeated_rows(plan: &Plan, data: &Dataset) -> Result<Option<String>> {
+    let Some(privacy) = plan.privacy().filter(|_| data.public().is_none()) else { return Ok(None) };
+    let rows = data.train().most_repeated();
+    if rows < MANY {
+        return Ok(None);
+    }
+    let accountant = Headline::with_neighbouring(plan.neighbouring());
+    let events = plan.releases_after(plan.steps());
+    let group = match group_epsilon(&accountant, &events, privacy.delta, rows) {
+        Ok(epsilon) => format!("at most {} at delta {}", Rounded(epsilon), privacy.delta),
+        Err(error) if error.kind() == ErrorKind::Accounting => "not known".to_owned(),
+        Err(error) => return Err(error),
+    };
+    let rows = format::count(rows);
+    Ok(Some(format!(
+        "an example occurs {rows} times in the training part (in classes that were oversampled, for \
+         instance), and epsilon is for one of them: for all {rows} together it is {group}. Count a \
+         person once where you can. This note tells something of the examples: it is for you"
+    )))
 }
 
 /// The rows about what happens after the release.
@@ -257,5 +294,64 @@ fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Vec<(String
 impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.bundle().text.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{self, from_vecs};
+    use crate::methods::{DpSgd, NonPrivate};
+    use crate::show::Bundle;
+
+    fn previewed(plan: &Plan, data: &Dataset) -> Result<(String, Bundle)> {
+        let folder = tempfile::tempdir().unwrap();
+        let preview = Preview::of(plan, &Store::at(folder.path().to_path_buf()), data)?;
+        Ok((preview.to_string(), preview.bundle()))
+    }
+
+    #[test]
+    fn a_row_that_occurs_many_times_is_told_to_the_owner_only() -> Result<()> {
+        let with_copies = |copies: usize| {
+            let x = (0..200).map(|i| if i < copies { 0.5 } else { i as f32 }).collect();
+            from_vecs(x, &[1], vec![0; 200], 2)
+        };
+        let oversampled = with_copies(50)?;
+        let plan = DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(100).plan(&oversampled)?;
+        let (text, bundle) = previewed(&plan, &oversampled)?;
+        assert!(text.contains("occurs 50 times"), "{text}");
+        assert_eq!(bundle.coverage, Coverage::NotCovered);
+        let left = bundle.covered_part.expect("the public rows");
+        assert!(!left.text.contains("50 times") && left.coverage == Coverage::Public);
+
+        for (plan, data) in [
+            (plan.clone(), with_copies(9)?),
+            (plan, oversampled.assumed_public()),
+            (NonPrivate::new().batch_size(20).steps(100).plan(&oversampled)?, oversampled),
+        ] {
+            let (text, bundle) = previewed(&plan, &data)?;
+            assert!(!text.contains(" times in"), "{text}");
+            assert_eq!((bundle.coverage, bundle.covered_part), (Coverage::Public, None));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_note_has_the_epsilon_of_all_copies() -> Result<()> {
+        let x = (0..1000).map(|i| if i < 12 { 0.5 } else { i as f32 }).collect();
+        let data = from_vecs(x, &[1], vec![0; 1000], 2)?;
+        let plan = DpSgd::new().noise_multiplier(8.0).batch_size(20).steps(100).plan(&data)?;
+        let (events, delta) = (plan.releases_after(100), plan.privacy().unwrap().delta);
+        let group = group_epsilon(&Headline::new(), &events, delta, 12)?;
+        let (text, _) = previewed(&plan, &data)?;
+        let said = format!("for all 12 together it is at most {}", Rounded(group));
+        assert!(text.replace('\n', " ").contains(&said), "{said} is not in:\n{text}");
+        Ok(())
+    }
+
+    #[test]
+    fn generated_examples_differ() -> Result<()> {
+        assert_eq!(data::glyphs_with(100, 0, 1)?.train().most_repeated(), 1);
+        Ok(())
     }
 }

@@ -26,6 +26,7 @@ pub mod calibrate;
 pub(crate) mod digits;
 pub mod event;
 pub mod gdp;
+pub mod group;
 pub mod headline;
 pub mod ledger;
 pub mod length;
@@ -54,6 +55,7 @@ pub use calibrate::{
 pub use event::Event;
 pub(crate) use event::STOPPING;
 pub use gdp::{Gdp, GdpClt};
+pub use group::group_epsilon;
 pub use headline::{Answer, Headline, compare, epsilon};
 pub(crate) use ledger::sync_folder_of;
 pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};

@@ -6,6 +6,8 @@
 #[cfg(all(test, unix))]
 mod checkpoint_tests;
 mod earlier;
+#[cfg(test)]
+mod numerics_tests;
 #[cfg(all(test, unix))]
 mod tests;
 

@@ -273,3 +273,66 @@ fn a_private_selection_on_another_test_part_is_another_run() -> Result<()> {
     assert_eq!(run_id(&plan, &model, &data)?, run_id(&plan, &model, &other)?);
     Ok(())
 }
+
+/// A remembered run is found by everything that its result depends on.
+#[test]
+fn each_input_of_a_run_is_in_its_id() -> Result<()> {
+    let examples = |feature: f32, label: u32, classes: usize| {
+        let mut x: Vec<f32> = (0..60).map(|i| i as f32 / 60.0).collect();
+        let mut y: Vec<u32> = (0..30).map(|i| i % 2).collect();
+        (x[59], y[29]) = (feature, label);
+        data::from_vecs(x, &[2], y, classes)
+    };
+    let method = || DpSgd::new().noise_multiplier(2.0).batch_size(10).steps(3);
+    let masked = |path: &Path, seed: u64| {
+        let data = examples(0.5, 0, 2)?;
+        let model = models::mlp(&data, &[4]).seed(1).build()?;
+        RandomMask::keep(0.5).seed(seed).mask(&model)?.save(path)?;
+        method().pre_prune(crate::mask::Mask::load(path)?).plan(&data)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let base = examples(0.5, 0, 2)?;
+    let model = |data: &Dataset, hidden: usize, seed: u64| {
+        models::mlp(data, &[hidden]).seed(seed).build()
+    };
+    let plan = |change: &dyn Fn(DpSgd) -> DpSgd, data: &Dataset| change(method()).plan(data);
+    let same: &dyn Fn(DpSgd) -> DpSgd = &|method| method;
+    let mut ids = Vec::new();
+    for data in [
+        base.clone(),
+        examples(f32::from_bits(0.5f32.to_bits() + 1), 0, 2)?,
+        examples(0.5, 1, 2)?,
+        examples(0.5, 0, 3)?,
+        base.normalized(0.0, 2.0)?,
+        base.limit(29, 0),
+    ] {
+        ids.push(run_id(&plan(same, &data)?, &model(&data, 4, 1)?, &data)?);
+    }
+    for (hidden, seed) in [(5, 1), (4, 2)] {
+        ids.push(run_id(&plan(same, &base)?, &model(&base, hidden, seed)?, &base)?);
+    }
+    let changes: [&dyn Fn(DpSgd) -> DpSgd; 8] = [
+        &|method| method.noise_multiplier(2.5),
+        &|method| method.clip(0.3),
+        &|method| method.batch_size(11),
+        &|method| method.steps(4),
+        &|method| method.learning_rate(0.3),
+        &|method| method.weight_decay(0.1),
+        &|method| method.seed(1),
+        &|method| method.seed(2),
+    ];
+    for change in changes {
+        ids.push(run_id(&plan(change, &base)?, &model(&base, 4, 1)?, &base)?);
+    }
+    for seed in [1, 2] {
+        let plan = masked(&folder.path().join("a.mask"), seed)?;
+        ids.push(run_id(&plan, &model(&base, 4, 1)?, &base)?);
+    }
+    let all = ids.len();
+    let again = run_id(&plan(same, &base)?, &model(&base, 4, 1)?, &base)?;
+    assert_eq!(again, ids[0], "equal inputs have one id");
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "two inputs share an id");
+    Ok(())
+}

@@ -216,15 +216,16 @@ class Browser(unittest.TestCase):
         # The notebook scrolls smoothly. A turn with Ctrl is given when it rests.
         while changes(lambda: chart.evaluate(SCROLLED), chart.evaluate(SCROLLED), 1):
             pass
-        scrolled = chart.evaluate(SCROLLED)
+        scrolled, place = chart.evaluate(SCROLLED), chart.bounding_box()
         book.page.keyboard.down("Control")
         zoomed = False
-        for turn in range(1, 6):
-            # A single turn once zoomed no chart, for a reason that is not known.
+        # Panels stand one above the other, and nothing zooms between them.
+        for height in (0.3, 0.5, 0.7):
+            book.page.mouse.move(x, place["y"] + height * place["height"])
             book.page.mouse.wheel(0, -240)
-            zoomed = changes(lambda: chart.evaluate(SHOWN), shown, 2)
+            zoomed = changes(lambda: chart.evaluate(SHOWN), shown, 5)
             if zoomed:
-                print(f"zoomed by turn {turn} of the wheel")
+                print(f"zoomed at {height} of the height")
                 break
         book.page.keyboard.up("Control")
         if zoomed:

@@ -40,6 +40,9 @@ pub struct OneRunReport {
     pub steps: u64,
     /// Seed of the audit.
     pub seed: u64,
+    /// Whether the data are public. The run on them is not charged and its seed is known, so no
+    /// epsilon covers a report on private data.
+    pub public_data: bool,
     /// Wall-clock seconds.
     pub seconds: f64,
 }
@@ -76,6 +79,13 @@ impl fmt::Display for OneRunReport {
                 (Verdict::Inconclusive, _) =>
                     "That is less than a tenth of the compared epsilon: too weak to test it.",
             },
-        )
+        )?;
+        match self.public_data {
+            true => Ok(()),
+            false => f.write_str(
+                "\nThis report is not covered by an epsilon: the run was not charged, and its seed \
+                 is known.",
+            ),
+        }
     }
 }

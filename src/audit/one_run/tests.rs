@@ -33,14 +33,17 @@ fn one_run_bounds_the_epsilon_of_a_right_run_from_below_and_refutes_a_wrong_one(
     let report = report.unwrap();
     println!("{report}");
     assert_eq!(report.verdict, Verdict::Refuted, "{report}");
+    assert!(!report.public_data && report.to_string().contains("not covered"), "{report}");
     assert!((report.compared_epsilon - 1.0).abs() < 0.01 && report.why.is_none());
 }
 
 #[test]
 fn rare_sampling_is_inconclusive() {
     let (data, model) = small();
-    let report = plan(&data, 2.0, 5).audit(&model, &data).unwrap();
+    let public = data.assumed_public();
+    let report = plan(&public, 2.0, 5).audit(&model, &public).unwrap();
     assert_eq!(report.verdict, Verdict::Inconclusive, "{report}");
+    assert!(report.public_data && !report.to_string().contains("not covered"), "{report}");
 }
 
 #[test]

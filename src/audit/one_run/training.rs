@@ -36,8 +36,8 @@ const MAX_CANARIES: usize = 1000;
 /// The lower bound on epsilon holds with 95 % confidence ([`Guesses::p_value`]). The verdict
 /// compares it with the claimed epsilon: above it refuted, from a tenth of it on consistent, below
 /// inconclusive. Neighbours: one example added or removed. Numbers of canaries and guesses are
-/// fixed before the run. The run is not kept, and nothing is charged to the ledger of the data:
-/// audit on data that you may see.
+/// fixed before the run. The run is not kept, nothing is charged to the ledger of the data, and the
+/// seed is known: no epsilon covers a report on private data. Audit on public data.
 #[derive(Clone)]
 pub struct OneRun {
     plan: Plan,
@@ -119,6 +119,7 @@ impl OneRun {
             correct: made.correct,
             steps: plan.steps(),
             seed: self.seed,
+            public_data: data.public().is_some(),
             seconds: began.elapsed().as_secs_f64(),
         })
     }

@@ -1,5 +1,6 @@
 //! The CUDA headers, which kernels include when they are compiled.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -64,10 +65,15 @@ fn is_complete(folders: &[impl AsRef<Path>]) -> bool {
     REQUIRED.iter().all(|header| has(&header))
 }
 
-/// A folder with links to all files of these folders, in the user's cache.
+/// A folder with links to all files of these folders, in the user's cache. Its name depends on
+/// their names, so other versions of the packages in the same place have another folder.
 fn join(parts: &[&Path]) -> io::Result<PathBuf> {
+    let mut links = BTreeMap::new();
+    for part in parts {
+        add_links(part, Path::new(""), &mut links)?;
+    }
     let mut hasher = DefaultHasher::new();
-    parts.hash(&mut hasher);
+    links.hash(&mut hasher);
     let cache = user_cache();
     let root = cache.join(format!("cuda-headers-{:016x}", hasher.finish()));
     let joined = root.join("include");
@@ -76,8 +82,10 @@ fn join(parts: &[&Path]) -> io::Result<PathBuf> {
     }
     // Made under another name first, since another process may be doing the same.
     let draft = cache.join(format!("cuda-headers-draft-{}", std::process::id()));
-    for part in parts {
-        link_all(part, &draft.join("include"))?;
+    for (link, target) in &links {
+        let link = draft.join("include").join(link);
+        fs::create_dir_all(link.parent().unwrap_or(&draft))?;
+        symlink(target, link)?;
     }
     if fs::rename(&draft, &root).is_err() {
         // Another process was faster, or an earlier folder lost its targets.
@@ -87,17 +95,15 @@ fn join(parts: &[&Path]) -> io::Result<PathBuf> {
     Ok(joined)
 }
 
-/// Links to all files below `from`, in folders of the same names below `to`. The first file of a
-/// name stays.
-fn link_all(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
+/// Adds the files below `from` as links below `to`, with their targets. The first file of a name
+/// stays.
+fn add_links(from: &Path, to: &Path, links: &mut BTreeMap<PathBuf, PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let link = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            link_all(&entry.path(), &link)?;
-        } else if fs::symlink_metadata(&link).is_err() {
-            symlink(entry.path(), &link)?;
+        match entry.path() {
+            folder if folder.is_dir() => add_links(&folder, &link, links)?,
+            file => drop(links.entry(link).or_insert(file)),
         }
     }
     Ok(())
@@ -166,7 +172,13 @@ mod tests {
         );
         let again = search(None, &packages.path().join(lib), []);
         assert_eq!(again, Some(headers.clone()), "made once");
-        fs::remove_dir_all(headers.parent().unwrap()).unwrap();
+        // An update of a package in its place brings a header that the first version lacked.
+        fs::write(packages.path().join("cuda_runtime/include/cuda_fp8.h"), "new").unwrap();
+        let updated = search(None, &packages.path().join(lib), []).expect("found");
+        assert!(updated.join("cuda_fp8.h").exists(), "{updated:?}");
+        for made in [headers, updated] {
+            fs::remove_dir_all(made.parent().unwrap()).unwrap();
+        }
         // Without one part nothing is complete.
         fs::remove_dir_all(packages.path().join("cuda_nvcc")).unwrap();
         let parts = ["cuda_runtime", "cuda_cccl"].map(|p| packages.path().join(p).join("include"));

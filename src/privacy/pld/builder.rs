@@ -12,11 +12,17 @@ use rayon::prelude::*;
 const TARGET_ERROR: f64 = 1e-4;
 
 /// Maximum number of grid points of one window, or of one release.
-const MAX_POINTS: f64 = (1 << 19) as f64;
+const MAX_POINTS: f64 = (1 << 21) as f64;
 
 /// Factor on the Chernoff-optimal tilt. The Chernoff bound exceeds epsilon; a smaller tilt moves
 /// the window down and shortens its upper tail.
 const TILT_FACTOR: f64 = 0.8;
+
+/// Tilts that are tried where a grid would be too coarse, relative to the first.
+const SMALLER_TILTS: [f64; 6] = [0.7, 0.5, 0.35, 0.25, 0.17, 0.12];
+
+/// Maximum of ln of the factor from an error in the tilted sum to its fraction of delta.
+const MAX_LN_SCALE: f64 = 8.0;
 
 /// Maximum number of grid points of all nodes together.
 const MAX_TOTAL_POINTS: f64 = 2e8;
@@ -75,7 +81,8 @@ impl<'a> BoundsBuilder<'a> {
         let coarse = CoarseLosses::new(self.case, direction, self.tail);
         let (theta, mut epsilon) = coarse.tilt(self.delta);
         let mut ln_outside = LN_OUTSIDE;
-        let mut range = coarse.tilted_range(TILT_FACTOR * theta, ln_outside);
+        let window = |theta, ln_outside, epsilon| self.window(&coarse, theta, ln_outside, epsilon);
+        let mut range = window(TILT_FACTOR * theta, ln_outside, epsilon);
         let mut best: Option<(f64, TiltedSum, NodeLosses)> = None;
         let mut best_lower: Option<(f64, TiltedSum)> = None;
         for _ in 0..MAX_WINDOWS {
@@ -115,25 +122,54 @@ impl<'a> BoundsBuilder<'a> {
                             true => range.theta,
                             false => coarse.tilt_towards(epsilon),
                         };
-                        range = coarse.tilted_range(theta, ln_outside);
+                        range = window(theta, ln_outside, epsilon);
                     }
                 }
                 Crossing::BelowWindow => {
                     epsilon = range.low.max(1e-3 * epsilon);
-                    range = coarse.tilted_range(
-                        coarse.tilt_towards(epsilon).min(0.7 * range.theta),
-                        ln_outside,
-                    );
+                    let theta = coarse.tilt_towards(epsilon).min(0.7 * range.theta);
+                    range = window(theta, ln_outside, epsilon);
                 }
                 // The upper end of the window is not precise enough.
                 Crossing::AboveWindow => {
                     ln_outside -= 20.0;
-                    range = coarse.tilted_range(coarse.tilt_towards(epsilon), ln_outside);
+                    range = window(coarse.tilt_towards(epsilon), ln_outside, epsilon);
                 }
             };
         }
         let (_, upper, losses) = best?;
         Some(Composed { upper, lower: best_lower.map(|(_, lower)| lower), losses })
+    }
+
+    /// The window with this tilt; or with a smaller one, if the grid of this one would be too coarse.
+    /// Few large losses make the tilted sum wide, and a smaller tilt makes it narrower. A smaller
+    /// tilt also makes errors larger in proportion to delta, which limits it.
+    fn window(
+        &self,
+        coarse: &CoarseLosses,
+        theta: f64,
+        ln_outside: f64,
+        epsilon: f64,
+    ) -> TiltedRange {
+        let with = |theta: f64, ln_outside: f64| {
+            // The step follows from the range, and widens it a little.
+            let range = coarse.tilted_range(theta, ln_outside, 0.0);
+            coarse.tilted_range(theta, ln_outside, self.step(range, epsilon))
+        };
+        let mut best = with(theta, ln_outside);
+        for part in SMALLER_TILTS {
+            let theta = part * theta;
+            let ln_scale = coarse.ln_moment(theta) - theta * epsilon - self.delta.ln();
+            let is_fine = self.step(best, epsilon) < 1.1 * self.grid_step(epsilon, best.theta);
+            if is_fine || ln_scale > MAX_LN_SCALE {
+                break;
+            }
+            let range = with(theta, ln_outside.min(MAX_ERROR_FRACTION.ln() - 3.0 - ln_scale));
+            if range.high - range.low < 0.9 * (best.high - best.low) {
+                best = range;
+            }
+        }
+        best
     }
 
     /// The upper bound on epsilon by the losses in a window for another composition of the same
@@ -154,6 +190,15 @@ impl<'a> BoundsBuilder<'a> {
         epsilon: f64,
         direction: Direction,
     ) -> Option<NodeLosses> {
+        let step = self.step(range, epsilon);
+        if !(step > 0.0 && step.is_finite()) {
+            return None;
+        }
+        Some(NodeLosses::new(self.case, range, step, self.tail, direction))
+    }
+
+    /// The grid for a window and an expected `epsilon`, with as many points as fit.
+    fn step(&self, range: TiltedRange, epsilon: f64) -> f64 {
         let used = self.case.used();
         let nodes = used.iter().filter(|used| **used).count();
         let widest = self
@@ -162,11 +207,7 @@ impl<'a> BoundsBuilder<'a> {
             .map(|pair| pair.range(self.tail))
             .fold(range.high - range.low, f64::max);
         let step = self.grid_step(epsilon, range.theta) / self.refinement;
-        let step = step.max(widest / MAX_POINTS.min(MAX_TOTAL_POINTS / nodes as f64));
-        if !(step > 0.0 && step.is_finite()) {
-            return None;
-        }
-        Some(NodeLosses::new(self.case, range, step, self.tail, direction))
+        step.max(widest / MAX_POINTS.min(MAX_TOTAL_POINTS / nodes as f64))
     }
 
     /// The grid for an expected `epsilon`. Connecting the dots adds step^2 / 6 to the variance of

@@ -17,6 +17,10 @@ pub(super) struct LossCells {
     /// P - e^(k step) Q of each cell, never negative: the excess of P over balance at the cell's
     /// lower end. Computed without cancellation.
     pub excess_mass: Vec<f64>,
+    /// e^((k + 1) step) Q - P of each cell, never negative: the deficit of P from balance at the
+    /// cell's upper end. For the cell that ends at loss 0, computed without cancellation: at small
+    /// sampling rates it holds nearly all mass.
+    pub deficit: Vec<f64>,
     /// (P, Q) of all losses below the first cell.
     pub below: (f64, f64),
     /// (P, Q) of all losses above the last cell.
@@ -37,6 +41,7 @@ impl LossCells {
         let end = (index(pair.loss(high)).ceil() as i64).max(first + 1);
         let count = (end - first) as usize;
         let (mut p, mut excess_mass) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut deficit = Vec::with_capacity(count);
         let at = |k: i64| offset + k as f64 * step;
         let mut from = if offset == 0.0 { pair.inverse_loss(at(first)) } else { f64::NEG_INFINITY };
         let below = if from == f64::NEG_INFINITY { (0.0, 0.0) } else { pair.below(from) };
@@ -47,11 +52,22 @@ impl LossCells {
             } else {
                 integrate(pair, from, to)
             };
+            let excess = excess.clamp(0.0, mass * -(-step).exp_m1());
+            let loss_is_zero = offset == 0.0 && k == -1;
+            let fall = match pair.kind {
+                Kind::OneSided if loss_is_zero => balance_deficit(pair, from, to),
+                _ => mass * step.exp_m1() - step.exp() * excess,
+            };
             p.push(mass);
-            excess_mass.push(excess.clamp(0.0, mass * -(-step).exp_m1()));
+            excess_mass.push(excess);
+            deficit.push(fall.clamp(0.0, mass * step.exp_m1()));
             from = to;
         }
-        Self { step, offset, first, p, excess_mass, below, above: pair.above(from) }
+        // The pair is the same with P and Q exchanged and t mirrored.
+        if pair.kind == Kind::TwoSided && offset == 0.0 && first < 0 && end > 0 {
+            deficit[(-1 - first) as usize] = excess_mass[-first as usize];
+        }
+        Self { step, offset, first, p, excess_mass, deficit, below, above: pair.above(from) }
     }
 
     /// The loss at the lower end of the first cell.
@@ -85,6 +101,16 @@ fn integrate_lower_tail(pair: &DominatingPair, loss: f64, t: f64) -> (f64, f64) 
     // With R the mass of the shifted component, P = (1-q) Q + q R.
     let ((p, q_mass), r) = (pair.below(t), phi(t - pair.shift()));
     (p, pair.q * r - (loss.exp_m1() + pair.q) * q_mass)
+}
+
+/// Q - P of an interval of a one-sided pair, without cancellation where it holds nearly all mass.
+fn balance_deficit(pair: &DominatingPair, from: f64, to: f64) -> f64 {
+    let d = pair.shift();
+    let between = |from: f64, to: f64| match from == f64::NEG_INFINITY {
+        true => phi(to),
+        false => phi(to) - phi(from),
+    };
+    pair.q * (between(from, to) - between(from - d, to - d))
 }
 
 /// Distance at which the standard normal density is 0 in f64.

@@ -106,6 +106,7 @@ mod tests {
             first: -1,
             mass: vec![0.25, 0.0, 0.75 - 1e-9],
             infinity: 1e-9,
+            dropped: 0.0,
         };
         let four = Component { exact: 4.0, ..Component::default() };
         let bound = ChernoffBound::new(&Moments::new(&[one]), &[four]);

@@ -24,6 +24,9 @@ const TERMS: usize = 16;
 /// Squared radius up to which that number of terms suffices: 0.1^17 / 17 is below rounding.
 const RADIUS_SQUARED: f64 = 0.01;
 
+/// Masses up to this grid index from index 0 are near.
+const NEAR: i64 = 32;
+
 /// Window of losses in which a composition is computed, the same for all components. Selected from
 /// [`CoarseLosses`](super::coarse::CoarseLosses).
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +54,11 @@ pub(super) struct Transform {
 
 /// The losses of one release: the Fourier transform of their tilted distribution.
 pub(super) struct Spectrum {
-    values: Vec<Complex<f64>>,
+    /// Its values, each less 1.
+    excess: Vec<Complex<f64>>,
+    rounding: Rounding,
+    /// Bound on the relative error of the moments, in units of that of a mass.
+    slack: f64,
     /// ln of the moments at theta, theta_up and theta_down.
     ln_moments: [f64; 3],
     infinity: f64,
@@ -70,24 +77,46 @@ impl Transform {
     pub fn spectrum(&self, losses: &LossDistribution) -> Spectrum {
         let Window { step, theta, len, theta_up, theta_down, .. } = self.window;
         let ln_moment = losses.ln_moment(theta);
+        let bulk = losses.bulk();
         let mut tilted = self.forward.make_input_vec();
+        let (mut near, mut far) = ([0.0; 2 * NEAR as usize + 1], 0.0);
         // e^(theta loss) as a running product, recomputed every 64 steps to limit its error.
         let ratio = (theta * step).exp();
         let mut at = losses.first.rem_euclid(len as i64) as usize;
         for (block, masses) in losses.mass.chunks(64).enumerate() {
             let index = losses.first + 64 * block as i64;
             let mut factor = (theta * (losses.offset + index as f64 * step) - ln_moment).exp();
-            for &mass in masses {
-                tilted[at] += mass * factor;
+            for (index, &mass) in (index..).zip(masses) {
+                match bulk.is_some() && index.abs() <= NEAR {
+                    true => near[(index + NEAR) as usize] = mass * factor,
+                    false => {
+                        tilted[at] += mass * factor;
+                        far += mass * factor;
+                    }
+                }
                 factor *= ratio;
                 at = if at + 1 == len { 0 } else { at + 1 };
             }
         }
-        let mut values = self.forward.make_output_vec();
+        let mut excess = self.forward.make_output_vec();
         // The lengths come from the planner, so this cannot fail.
-        let _ = self.forward.process(&mut tilted, &mut values);
+        let _ = self.forward.process(&mut tilted, &mut excess);
+        // All masses add up to 1. That of index 0 has the same value at every frequency.
+        let at_zero = if bulk.is_some() { excess[0].re } else { 1.0 };
+        excess.iter_mut().for_each(|value| value.re -= at_zero);
+        if bulk.is_some() {
+            add_near(&near, &mut excess, len);
+        }
+        near[NEAR as usize] = 0.0;
+        let others = far + near.iter().sum::<f64>();
+        let untilted = || losses.mass.iter().sum::<f64>() - losses.mass[bulk.unwrap_or(0)];
         Spectrum {
-            values,
+            excess,
+            rounding: match bulk {
+                Some(_) => Rounding::new(self.rounding() * (2.0 * far).min(1.0), &near, len),
+                None => Rounding { constant: self.rounding(), ..Rounding::default() },
+            },
+            slack: if bulk.is_some() { (others + 2.0 * untilted()).min(1.0) } else { 1.0 },
             ln_moments: [theta, theta_up, theta_down].map(|tilt| losses.ln_moment(tilt)),
             infinity: losses.infinity,
             offset: losses.offset,
@@ -103,7 +132,65 @@ impl Transform {
 impl Spectrum {
     /// How fast the spectrum decays: -ln of its value at the lowest frequency.
     pub fn decay(&self) -> f64 {
-        -ln(self.values[1]).re
+        -ln_1p(self.excess[1]).re
+    }
+}
+
+/// Bounds on the errors of the values of a spectrum.
+///
+/// At small sampling rates nearly all mass is at index 0, and most of the others are near it. The
+/// transform is of the distant ones only, so its error is in proportion to their mass. What the near
+/// ones add is small at low frequencies, and so is its error.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rounding {
+    constant: f64,
+    /// The error at a frequency grows by this from one to the next, up to `most`.
+    slope: f64,
+    most: f64,
+}
+
+impl Rounding {
+    /// `constant`, and the errors of sums over the `near` masses.
+    fn new(constant: f64, near: &Near, len: usize) -> Self {
+        /// Operations per near mass, generously.
+        const UNIT: f64 = 64.0 * f64::EPSILON;
+        let reach: f64 = near.iter().zip(-NEAR..).map(|(m, k)| m * k.abs() as f64).sum();
+        let slope = UNIT * reach * std::f64::consts::TAU / len as f64;
+        Self { constant, slope, most: UNIT * 2.0 * near.iter().sum::<f64>() }
+    }
+
+    /// The bound at frequency `j`.
+    fn at(&self, j: usize) -> f64 {
+        self.constant + (self.slope * j as f64).min(self.most)
+    }
+
+    /// Bounds for the values of both spectra.
+    fn max(&self, other: &Self) -> Self {
+        Self {
+            constant: self.constant.max(other.constant),
+            slope: self.slope.max(other.slope),
+            most: self.most.max(other.most),
+        }
+    }
+}
+
+/// Tilted masses at the grid indices -NEAR to NEAR.
+type Near = [f64; 2 * NEAR as usize + 1];
+
+/// Adds m (z^k - 1) of each near mass m at index k to the values, with z = e^(-i omega).
+fn add_near(near: &Near, values: &mut [Complex<f64>], len: usize) {
+    let (below, above) = (&near[..NEAR as usize], &near[NEAR as usize + 1..]);
+    for (j, value) in values.iter_mut().enumerate() {
+        let half = std::f64::consts::PI * j as f64 / len as f64;
+        let (sin, cos) = half.sin_cos();
+        // z - 1, without cancellation.
+        let first = Complex::new(-2.0 * sin * sin, -2.0 * sin * cos);
+        let mut power = Complex::ZERO;
+        for (up, down) in above.iter().zip(below.iter().rev()) {
+            // z^(k + 1) - 1 = (z^k - 1) z + (z - 1)
+            power += power * first + first;
+            *value += power * *up + power.conj() * *down;
+        }
     }
 }
 
@@ -119,7 +206,8 @@ pub(super) struct Composition<'a> {
     infinity: f64,
     /// Loss at grid index 0 of the sum.
     offset: f64,
-    releases: f64,
+    /// Bound on the relative error of the moments, in units of that of a mass.
+    slack: f64,
 }
 
 impl<'a> Composition<'a> {
@@ -132,7 +220,7 @@ impl<'a> Composition<'a> {
             ln_moments: [0.0; 3],
             infinity: 0.0,
             offset: 0.0,
-            releases: 0.0,
+            slack: 0.0,
         }
     }
 
@@ -146,16 +234,15 @@ impl<'a> Composition<'a> {
         }
         self.infinity += count * losses.infinity;
         self.offset += count * losses.offset;
-        self.releases += count;
-        let rounding = self.transform.rounding();
+        self.slack += count * losses.slack;
         let totals = self.spectrum.iter_mut().zip(&mut self.error);
-        for ((total, error), value) in totals.zip(&losses.values) {
+        for (j, ((total, error), excess)) in totals.zip(&losses.excess).enumerate() {
             if skip_negligible(total) {
                 continue;
             }
-            let size = value.norm_sqr().sqrt();
-            *total *= power(*value, count);
-            *error += count * rounding / size.max(rounding);
+            let ln = ln_1p(*excess);
+            *total *= power(ln, count);
+            *error += count * relative_error(ln, losses.rounding.at(j));
         }
     }
 
@@ -181,7 +268,7 @@ impl<'a> Composition<'a> {
             self.infinity += count * (share * first.infinity + (1.0 - share) * second.infinity);
         }
         let count: f64 = parts.iter().map(|(_, count)| count).sum();
-        self.releases += count;
+        self.slack += count * first.slack.max(second.slack);
         // ln(1 + x) = x - x²/2 + x³/3 - …
         let mut coefficients = [0.0; TERMS];
         for &(u, count) in &tilted {
@@ -191,29 +278,30 @@ impl<'a> Composition<'a> {
                 *coefficient += power / (k + 1) as f64;
             }
         }
-        let rounding = self.transform.rounding();
-        let pairs = first.values.iter().zip(&second.values);
+        let rounding = first.rounding.max(&second.rounding);
+        let pairs = first.excess.iter().zip(&second.excess);
         let totals = self.spectrum.iter_mut().zip(&mut self.error);
-        for ((total, error), (&one, &other)) in totals.zip(pairs) {
+        for (j, ((total, error), (&one, &other))) in totals.zip(pairs).enumerate() {
+            let rounding = rounding.at(j);
             let (mean, half) = (0.5 * (one + other), 0.5 * (one - other));
+            let ln_mean = ln_1p(mean);
             // No mixture has a larger value.
-            let ln_most = (mean.norm() + half.norm()).ln();
+            let ln_most = (ln_mean.re.exp() + half.norm()).ln();
             if skip_negligible(total) || count * ln_most <= LN_NEGLIGIBLE {
                 *total = Complex::ZERO;
                 continue;
             }
-            let x = half / mean;
+            let x = half / (mean + 1.0);
             if x.norm_sqr() <= RADIUS_SQUARED {
                 let terms = coefficients.iter().rev();
-                let ln_mean = ln(mean);
                 *total *=
                     (ln_mean * count + terms.fold(Complex::ZERO, |sum, c| (sum + c) * x)).exp();
-                *error += count * rounding / (0.9 * ln_mean.re.exp()).max(rounding);
+                *error += count * relative_error(ln_mean, rounding / 0.9);
             } else {
                 for &(u, count) in &tilted {
-                    let value = mean + half * u;
-                    *total *= power(value, count);
-                    *error += count * rounding / value.norm().max(rounding);
+                    let ln = ln_1p(mean + half * u);
+                    *total *= power(ln, count);
+                    *error += count * relative_error(ln, rounding);
                 }
             }
         }
@@ -254,7 +342,7 @@ impl<'a> Composition<'a> {
             error,
             outside: beyond.min(1.0),
             infinity: self.infinity.min(1.0),
-            slack: 1.0 + 1e-12 * self.releases,
+            slack: 1.0 + 1e-12 * self.slack,
         }
     }
 }
@@ -268,15 +356,27 @@ fn skip_negligible(value: &mut Complex<f64>) -> bool {
     negligible
 }
 
-/// The value to the power `count`; 0 where it is negligible.
-fn power(value: Complex<f64>, count: f64) -> Complex<f64> {
-    let ln = ln(value) * count;
+/// Bound on the relative error that one factor brings into a product: `rounding` is the error of its
+/// value, and its logarithm is rounded too.
+fn relative_error(ln: Complex<f64>, rounding: f64) -> f64 {
+    rounding / ln.re.exp().max(rounding) + 4.0 * f64::EPSILON * ln.norm()
+}
+
+/// The value with this logarithm to the power `count`; 0 where it is negligible.
+fn power(ln: Complex<f64>, count: f64) -> Complex<f64> {
+    let ln = ln * count;
     if ln.re > LN_NEGLIGIBLE { ln.exp() } else { Complex::ZERO }
 }
 
-/// ln of the absolute value, and the argument.
-fn ln(value: Complex<f64>) -> Complex<f64> {
-    Complex::new(value.norm_sqr().sqrt().ln(), value.arg())
+/// ln(1 + z), precise for small z.
+fn ln_1p(z: Complex<f64>) -> Complex<f64> {
+    let (x, y) = (z.re, z.im);
+    let squared = x * (2.0 + x) + y * y;
+    let re = match squared > -0.5 {
+        true => 0.5 * squared.ln_1p(),
+        false => (1.0 + x).hypot(y).ln(),
+    };
+    Complex::new(re, y.atan2(1.0 + x))
 }
 
 #[cfg(test)]

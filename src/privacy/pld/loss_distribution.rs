@@ -11,10 +11,12 @@ pub(super) struct LossDistribution {
     pub offset: f64,
     /// Grid index of the first mass.
     pub first: i64,
-    /// Masses; their sum may be below 1.
+    /// Masses. Together with the mass at infinity and the dropped mass they are 1.
     pub mass: Vec<f64>,
     /// Mass at infinity.
     pub infinity: f64,
+    /// Mass that a lower bound leaves out.
+    pub dropped: f64,
 }
 
 impl LossDistribution {
@@ -28,6 +30,7 @@ impl LossDistribution {
             first,
             mass: vec![0.0; (end - first) as usize],
             infinity: 0.0,
+            dropped: 0.0,
         };
         for (weight, losses) in components {
             let offset = (losses.first - first) as usize;
@@ -35,27 +38,50 @@ impl LossDistribution {
                 *to += weight * from;
             }
             mixed.infinity += weight * losses.infinity;
+            mixed.dropped += weight * losses.dropped;
         }
         mixed
     }
 
     /// The loss distribution of releasing nothing.
     pub fn no_release(step: f64) -> Self {
-        Self { step, offset: 0.0, first: 0, mass: vec![1.0], infinity: 0.0 }
+        Self { step, mass: vec![1.0], ..Self::default() }
+    }
+
+    /// The position in `mass` of grid index 0, if it has more than half of all mass, as at small
+    /// sampling rates. What such a release adds to a sum is computed from the other masses alone:
+    /// that of index 0 is 1 less the others, and rounding its f64 would matter in many releases.
+    pub fn bulk(&self) -> Option<usize> {
+        let position = usize::try_from(-self.first).ok()?;
+        self.mass.get(position).is_some_and(|&mass| mass > 0.5).then_some(position)
     }
 
     /// ln E[e^(theta loss)] of the finite losses.
     pub fn ln_moment(&self, theta: f64) -> f64 {
-        // Horner's rule, starting with the small terms.
-        let ratio = (-theta.abs() * self.step).exp();
-        let sum = if theta >= 0.0 {
-            self.mass.iter().fold(0.0, |sum, &m| sum * ratio + m)
-        } else {
-            self.mass.iter().rev().fold(0.0, |sum, &m| sum * ratio + m)
+        let tilt = theta * self.step;
+        let at_zero = theta * self.offset;
+        let whole = || at_zero + ln_sum(&self.mass, self.first, tilt);
+        let Some(bulk) = self.bulk() else { return whole() };
+        let others = |tilt: f64| {
+            ln_sum(&self.mass[..bulk], self.first, tilt).exp()
+                + ln_sum(&self.mass[bulk + 1..], 1, tilt).exp()
         };
-        let end = if theta >= 0.0 { self.first + self.mass.len() as i64 - 1 } else { self.first };
-        theta * (self.offset + end as f64 * self.step) + sum.ln()
+        let growth = others(tilt) - others(0.0) - self.infinity - self.dropped;
+        // Infinite where the tilt is too large for numbers.
+        if growth.is_finite() { at_zero + growth.ln_1p() } else { whole() }
     }
+}
+
+/// ln of the sum of masses times e^(tilt index), where `first` is the index of the first.
+fn ln_sum(mass: &[f64], first: i64, tilt: f64) -> f64 {
+    // Horner's rule, starting with the small terms.
+    let ratio = (-tilt.abs()).exp();
+    let add = |sum: f64, mass: &f64| sum * ratio + mass;
+    let (end, sum) = match tilt >= 0.0 {
+        true => (first + mass.len() as i64 - 1, mass.iter().fold(0.0, add)),
+        false => (first, mass.iter().rev().fold(0.0, add)),
+    };
+    tilt * end as f64 + sum.ln()
 }
 
 /// Upper bound by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), for the
@@ -71,9 +97,8 @@ pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribut
     let whole = -(-step).exp_m1();
     let mut mass = vec![0.0; cells.p.len() + 1];
     for (i, (&p, &excess_mass)) in cells.p.iter().zip(&cells.excess_mass).enumerate() {
-        let up = (excess_mass / whole).min(p);
-        mass[i] += p - up;
-        mass[i + 1] += up;
+        mass[i] += (cells.deficit[i] / step.exp_m1()).min(p);
+        mass[i + 1] += (excess_mass / whole).min(p);
     }
     let last = cells.first + cells.p.len() as i64;
     let mut dual: Vec<f64> = mass
@@ -85,9 +110,16 @@ pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribut
     // Tails: mass below the grid moves up to its first point, mass above it to infinity.
     mass[0] += cells.below.0;
     dual[0] += cells.above.1;
+    let with = |first: i64, mass: Vec<f64>, infinity: f64| LossDistribution {
+        step,
+        first,
+        mass,
+        infinity,
+        ..LossDistribution::default()
+    };
     (
-        LossDistribution { step, offset: 0.0, first: cells.first, mass, infinity: cells.above.0 },
-        LossDistribution { step, offset: 0.0, first: -last, mass: dual, infinity: cells.below.1 },
+        with(cells.first, mass, cells.above.0),
+        with(-last, dual, cells.below.1),
     )
 }
 
@@ -121,16 +153,15 @@ pub(super) fn lower_bound(cells: &LossCells) -> LossDistribution {
             share -= needed / excess;
             mass[group.on] += group.p + (1.0 - share) * p;
         }
-        // e^(loss + step) Q - P: the deficit of the cell at its upper end.
-        let fall = (p * step.exp_m1() - step.exp() * excess_mass).max(0.0);
-        pending = Some(Pending { on: i + 1, p: share * p, deficit: share * fall });
+        pending = Some(Pending { on: i + 1, p: share * p, deficit: share * cells.deficit[i] });
     }
     // No higher cell can balance the last pending outcomes: they move down one grid point.
     if let Some(group) = pending {
         mass[group.on - 1] += group.p;
     }
     mass[n] += cells.above.0;
-    LossDistribution { step, offset: cells.offset, first: cells.first, mass, infinity: 0.0 }
+    let (offset, first, dropped) = (cells.offset, cells.first, cells.below.0);
+    LossDistribution { step, offset, first, mass, infinity: 0.0, dropped }
 }
 
 /// Outcomes pending on a grid point until outcomes with larger losses are merged with them.

@@ -7,7 +7,8 @@ fn losses(spread: f64) -> LossDistribution {
         (0..64).map(|i| (-0.5 * ((f64::from(i) - 30.0) / spread).powi(2)).exp()).collect();
     let total: f64 = mass.iter().sum();
     let mass = mass.into_iter().map(|m| m / total * (1.0 - 1e-7)).collect();
-    LossDistribution { step: 0.01, offset: 0.0, first: -30, mass, infinity: 1e-7 }
+    let first = -30;
+    LossDistribution { step: 0.01, first, mass, infinity: 1e-7, ..LossDistribution::default() }
 }
 
 /// Mixtures one by one and together. Close losses take the series, distant ones do not.
