@@ -317,7 +317,8 @@ mod tests {
             from_vecs(x, &[1], vec![0; 200], 2)
         };
         let oversampled = with_copies(50)?;
-        let plan = DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(100).plan(&oversampled)?;
+        let plan =
+            DpSgd::new().noise_multiplier(2.0).batch_size(20).steps(100).plan(&oversampled)?;
         let (text, bundle) = previewed(&plan, &oversampled)?;
         assert!(text.contains("occurs 50 times"), "{text}");
         assert_eq!(bundle.coverage, Coverage::NotCovered);

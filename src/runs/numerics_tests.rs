@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::Result;
 use crate::data::{Dataset, from_vecs};
 use crate::methods::DpSgd;
 use crate::nn::{Model, models};
@@ -9,7 +10,6 @@ use crate::program::NUMERICS;
 use crate::runs::known_or_trained;
 use crate::store::Store;
 use crate::train::{Silent, checkpoint};
-use crate::Result;
 
 /// Saved digests: version of the numerics, processor and C library, digest. A machine that is not
 /// in the list prints its line.
@@ -30,10 +30,8 @@ fn digest() -> Result<String> {
     let store = Store::at(folder.path().to_path_buf());
     let method = DpSgd::new().noise_multiplier(1.0).clip(0.5).batch_size(20).steps(3).seed(1);
     let plan = method.learning_rate(0.5).plan(&data)?;
-    let networks: [Model; 2] = [
-        models::mlp(&data, &[32]).seed(1).build()?,
-        models::papernot_cnn(&data).seed(1).build()?,
-    ];
+    let networks: [Model; 2] =
+        [models::mlp(&data, &[32]).seed(1).build()?, models::papernot_cnn(&data).seed(1).build()?];
     let mut sha = Sha256::new();
     for model in &networks {
         let run = known_or_trained(&store, &plan, model, &data, &mut Silent)?;

@@ -292,9 +292,8 @@ fn each_input_of_a_run_is_in_its_id() -> Result<()> {
     };
     let folder = tempfile::tempdir().unwrap();
     let base = examples(0.5, 0, 2)?;
-    let model = |data: &Dataset, hidden: usize, seed: u64| {
-        models::mlp(data, &[hidden]).seed(seed).build()
-    };
+    let model =
+        |data: &Dataset, hidden: usize, seed: u64| models::mlp(data, &[hidden]).seed(seed).build();
     let plan = |change: &dyn Fn(DpSgd) -> DpSgd, data: &Dataset| change(method()).plan(data);
     let same: &dyn Fn(DpSgd) -> DpSgd = &|method| method;
     let mut ids = Vec::new();

@@ -141,9 +141,9 @@ impl<'a> BoundsBuilder<'a> {
         Some(Composed { upper, lower: best_lower.map(|(_, lower)| lower), losses })
     }
 
-    /// The window with this tilt; or with a smaller one, if the grid of this one would be too coarse.
-    /// Few large losses make the tilted sum wide, and a smaller tilt makes it narrower. A smaller
-    /// tilt also makes errors larger in proportion to delta, which limits it.
+    /// The window with this tilt; or with a smaller one, if the grid of this one would be too
+    /// coarse. Few large losses make the tilted sum wide, and a smaller tilt makes it narrower. A
+    /// smaller tilt also makes errors larger in proportion to delta, which limits it.
     fn window(
         &self,
         coarse: &CoarseLosses,

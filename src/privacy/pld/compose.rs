@@ -139,8 +139,8 @@ impl Spectrum {
 /// Bounds on the errors of the values of a spectrum.
 ///
 /// At small sampling rates nearly all mass is at index 0, and most of the others are near it. The
-/// transform is of the distant ones only, so its error is in proportion to their mass. What the near
-/// ones add is small at low frequencies, and so is its error.
+/// transform is of the distant ones only, so its error is in proportion to their mass. What the
+/// near ones add is small at low frequencies, and so is its error.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rounding {
     constant: f64,
@@ -356,8 +356,8 @@ fn skip_negligible(value: &mut Complex<f64>) -> bool {
     negligible
 }
 
-/// Bound on the relative error that one factor brings into a product: `rounding` is the error of its
-/// value, and its logarithm is rounded too.
+/// Bound on the relative error that one factor brings into a product: `rounding` is the error of
+/// its value, and its logarithm is rounded too.
 fn relative_error(ln: Complex<f64>, rounding: f64) -> f64 {
     rounding / ln.re.exp().max(rounding) + 4.0 * f64::EPSILON * ln.norm()
 }

@@ -117,10 +117,7 @@ pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribut
         infinity,
         ..LossDistribution::default()
     };
-    (
-        with(cells.first, mass, cells.above.0),
-        with(-last, dual, cells.below.1),
-    )
+    (with(cells.first, mass, cells.above.0), with(-last, dual, cells.below.1))
 }
 
 /// Lower bound: outcomes are merged so that P = e^loss Q on every grid point.

@@ -76,7 +76,8 @@ const TRUE: [(f64, f64, u64, f64, f64, f64); 20] = [
 fn check_true(rows: &[(f64, f64, u64, f64, f64, f64)]) {
     for &(q, sigma, steps, delta, truth, most) in rows {
         let found = spent_by(&[step(q, sigma, steps)], delta);
-        let case = format!("q {q:e} sigma {sigma} steps {steps} delta {delta:e}: {found:?} {truth}");
+        let case =
+            format!("q {q:e} sigma {sigma} steps {steps} delta {delta:e}: {found:?} {truth}");
         println!("{case}");
         assert!(found.epsilon > truth * 0.998 && found.epsilon < truth * most, "{case}");
         assert!(found.lower.is_some_and(|lower| lower < truth * 1.002), "{case}");
