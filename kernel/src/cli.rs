@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use epsilab::program;
+use epsilab::train::interrupt;
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::accounting::{self, EpsilonArgs, SigmaArgs};
@@ -110,8 +111,9 @@ grid.csv, because the names of their folders in the run store are derived from t
 with these names, and the cost of other recorded runs go to stderr.
 
 Exit codes: 0; 1 for a plan that can't be run (nothing is trained) or if no run succeeded; 2 for
-wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C (finished runs are
-kept, --json prints nothing).",
+wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C, 143 after a request to
+terminate, 129 at the end of the terminal (finished runs are kept, --json prints nothing). A second
+Ctrl-C ends the program at once.",
 );
 
 const TRAIN: Help = Help::new(
@@ -143,8 +145,9 @@ examples are read from files, wait_share is the fraction of the seconds in which
 them. Progress and errors go to stderr.
 
 Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for wrong usage (an unknown
-option, a value that is no number); 130 after Ctrl-C (nothing is printed; the steps taken are
-charged).",
+option, a value that is no number); 130 after Ctrl-C, 143 after a request to terminate, 129 at the
+end of the terminal (nothing is printed; the steps taken are charged). A second Ctrl-C ends the
+program at once; the whole plan stays charged then.",
 );
 
 const SWEEP: Help = Help::new(
@@ -201,7 +204,8 @@ percent. epsilon is that of one run: the ledger counts all of them. Progress goe
 target, epsilon, accountant, epsilon_rdp, noise_multiplier_rdp, paper.
 
 Exit codes: 0; 1 for a file that can't be run (nothing is trained) or if no run succeeded; 2 for
-wrong usage; 130 after Ctrl-C (finished runs are kept, nothing is printed).",
+wrong usage; 130 after Ctrl-C, 143 after a request to terminate, 129 at the end of the terminal
+(finished runs are kept, nothing is printed).",
 );
 
 const RUNS: Help = Help::new(
@@ -338,6 +342,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refused(&error, std::env::args().nth(1).as_deref()),
     };
+    interrupt::in_program();
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
@@ -411,16 +416,16 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Report(args)) => report::report(&args).map(done),
         Some(Command::Runs(args)) => match runs::runs(&args)? {
             Next::Done(code) => Ok(code),
-            Next::Command(args) => again(args),
+            Next::Resume { id, command } => resume(id, command),
         },
     }
 }
 
-/// Runs the command of a checkpoint.
-fn again(args: Vec<OsString>) -> Result<ExitCode> {
+/// Runs the command of a checkpoint, which goes on with the run `id`.
+fn resume(id: String, command: Vec<OsString>) -> Result<ExitCode> {
     let program = std::iter::once(OsString::from("epsilab"));
-    match Cli::try_parse_from(program.chain(args)) {
-        Ok(Cli { command: Some(Command::Train(args)), .. }) => train::train(&args),
+    match Cli::try_parse_from(program.chain(command)) {
+        Ok(Cli { command: Some(Command::Train(args)), .. }) => train::train(&args.resuming(id)),
         _ => {
             let why = "it is no command `train` of this version";
             Err(Error::new(ErrorKind::CorruptData, "the command of the checkpoint", why)

@@ -41,8 +41,8 @@ profile than the saved one only the kinds of outputs are. Both options want a ho
 runs: EPSILAB_HOME=$(mktemp -d), unless the data are those of real people.
 
 The exit code is 0 if every cell succeeded, 1 if a cell failed (its code and error are printed, and
-the results so far are written; the next notebook runs) and 130 after Ctrl-C. A cell with the tag
-`raises-exception` may fail.",
+the results so far are written; the next notebook runs) and 130 after Ctrl-C, 143 after a request to
+terminate, 129 at the end of the terminal. A cell with the tag `raises-exception` may fail.",
 );
 
 const REDACT: Help = Help::new(

@@ -40,8 +40,8 @@ enum Action {
 pub enum Next {
     /// Nothing.
     Done(ExitCode),
-    /// The command with these arguments.
-    Command(Vec<OsString>),
+    /// The command with these arguments, which must go on with the run of this name.
+    Resume { id: String, command: Vec<OsString> },
 }
 
 /// Runs `runs`.
@@ -74,7 +74,8 @@ pub fn runs(args: &RunsArgs) -> Result<Next> {
                 Error::io(what, &e).fix("give the command again in another folder")
             })?;
             eprintln!("in {}: epsilab {}", checkpoint.folder, checkpoint.command.join(" "));
-            Ok(Next::Command(checkpoint.command.into_iter().map(OsString::from).collect()))
+            let command = checkpoint.command.into_iter().map(OsString::from).collect();
+            Ok(Next::Resume { id: checkpoint.id, command })
         }
         Some(Action::Remove { id, stored }) => {
             let (what, id) = match stored {

@@ -1,6 +1,6 @@
 //! A grid on Slurm: the calls of notebooks and of the command line.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::slurm::{Commands, Slurm};
 use super::status::GridStatus;
@@ -15,6 +15,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// How often Slurm is asked how far the runs are.
 const PACE: Duration = Duration::from_secs(5);
+
+/// How long Slurm may be silent while jobs are watched.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A grid whose runs are trained by Slurm: [`Grid::on`].
 ///
@@ -80,22 +83,28 @@ impl OnSlurm {
     ) -> Result<GridResult> {
         let listening = Listening::start();
         self.submit_with(build, data, false)?;
+        let mut silence = Silence::default();
         loop {
-            let status = self.status_with(build, data)?;
-            watch(&status);
-            if status.is_over() || listening.stop() {
+            let status = silence.or(self.status_with(build, data), Instant::now())?;
+            let is_over = status.as_ref().is_some_and(GridStatus::is_over);
+            status.iter().for_each(&mut *watch);
+            if is_over || pause(&listening) {
                 break;
-            }
-            for _ in 0..PACE.as_millis() / 100 {
-                if listening.stop() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(100));
             }
         }
         let stopped = listening.stop();
+        let result = loop {
+            let collected = self.collect_with(build, data);
+            // Whoever stops it waits for nothing.
+            if stopped {
+                break collected?;
+            }
+            if let Some(result) = silence.or(collected, Instant::now())? {
+                break result;
+            }
+            pause(&listening);
+        };
         drop(listening);
-        let result = self.collect_with(build, data)?;
         let is_whole = result.runs() == result.planned_runs();
         Ok(if stopped && !is_whole { result.into_interrupted() } else { result })
     }
@@ -210,6 +219,49 @@ impl OnSlurm {
     }
 }
 
+/// Waits until Slurm is asked again. Returns whether it was asked to stop.
+fn pause(listening: &Listening) -> bool {
+    for _ in 0..PACE.as_millis() / 100 {
+        if listening.stop() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    listening.stop()
+}
+
+/// Since when Slurm has not answered. Its controller may be restarted, or be busy, while the jobs
+/// run.
+#[derive(Default)]
+struct Silence(Option<Instant>);
+
+impl Silence {
+    /// The answer; `None` for none, which is said once.
+    ///
+    /// # Errors
+    /// Errors that are not Slurm's, and that of Slurm after [`PATIENCE`].
+    fn or<T>(&mut self, answer: Result<T>, now: Instant) -> Result<Option<T>> {
+        let error = match answer {
+            Ok(answer) => {
+                *self = Self::default();
+                return Ok(Some(answer));
+            }
+            Err(error) if error.kind() != ErrorKind::Setting => return Err(error),
+            Err(error) => error,
+        };
+        if self.0.is_none() {
+            let what = error.to_string();
+            let what = what.lines().next().unwrap_or_default();
+            eprintln!("{what}; the jobs go on, and Slurm is asked again");
+        }
+        let since = *self.0.get_or_insert(now);
+        match now.duration_since(since) < PATIENCE {
+            true => Ok(None),
+            false => Err(error.fix("the jobs go on: the same command watches them")),
+        }
+    }
+}
+
 /// The result, unless all tasks have ended and nothing was trained.
 pub(super) fn some_finished(result: GridResult) -> Result<GridResult> {
     if result.runs() > 0 || result.is_interrupted() {
@@ -219,4 +271,26 @@ pub(super) fn some_finished(result: GridResult) -> Result<GridResult> {
     let what = format!("a grid on Slurm: 0 of {} runs are finished", result.planned_runs());
     Err(Error::new(ErrorKind::Io, what, why.unwrap_or_default())
         .fix("read the log that it names; the same cell submits the runs again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_that_does_not_answer_is_waited_for() {
+        let silent = || Error::new(ErrorKind::Setting, "Slurm refuses to show its queue", "down");
+        let (mut silence, start) = (Silence::default(), Instant::now());
+        let mut at = |answer: Result<u8>, seconds: u64| {
+            silence.or(answer, start + Duration::from_secs(seconds))
+        };
+        assert_eq!(at(Err(silent()), 0).unwrap(), None);
+        assert_eq!(at(Err(silent()), 299).unwrap(), None);
+        assert_eq!(at(Ok(3), 300).unwrap(), Some(3));
+        assert_eq!(at(Err(silent()), 400).unwrap(), None, "it has answered in between");
+        let error = at(Err(silent()), 700).unwrap_err().to_string();
+        assert!(error.contains("the same command watches them"), "{error}");
+        let other = Error::new(ErrorKind::Ledger, "the ledger", "changed");
+        assert_eq!(at(Err(other), 701).unwrap_err().kind(), ErrorKind::Ledger);
+    }
 }

@@ -52,7 +52,7 @@ impl Slurm {
     }
 
     /// The time limit of a task, `--time`: `30` (minutes), `02:00:00`. Two minutes before its end,
-    /// a task is asked to stop.
+    /// a task is asked to stop, so a limit of three minutes or less is refused.
     pub fn time(self, limit: &str) -> Self {
         self.option("time", limit)
     }
@@ -139,11 +139,31 @@ impl Slurm {
                     .fix("give one line of text; lines before the command one by one"));
             }
         }
+        self.check_time()?;
         if let Some(option) = self.sbatch.iter().find(|option| !option.starts_with('-')) {
             return Err(Error::setting("sbatch", option, "an option begins with a dash")
                 .fix("for example --qos=long"));
         }
         Ok(())
+    }
+
+    /// Refuses a time limit at which tasks would be asked to stop before they have trained.
+    fn check_time(&self) -> Result<()> {
+        let own = self.options.iter().filter(|(name, _)| *name == "time").map(|(_, limit)| limit);
+        let own = own.map(String::as_str);
+        let further = self.sbatch.iter().filter_map(|option| {
+            option.strip_prefix("--time=").or_else(|| option.strip_prefix("-t")).map(str::trim)
+        });
+        match own.chain(further).find(|limit| seconds(limit).is_some_and(|s| s <= SHORTEST_TIME)) {
+            None => Ok(()),
+            Some(limit) => {
+                let why = format!(
+                    "tasks are asked to stop {STOP_BEFORE} seconds before their time limit, and a \
+                     task needs some time before its first step"
+                );
+                Err(Error::setting("time", limit, why).fix("give four minutes or more, such as 10"))
+            }
+        }
     }
 
     /// The program on the nodes.
@@ -165,8 +185,9 @@ impl Slurm {
     /// limit.
     pub(super) fn script(&self, folder: &Folder, tickets: &str, array: &Array) -> Result<String> {
         let limit = self.at_most.map(|n| format!("%{n}")).unwrap_or_default();
-        let logs = folder.path().join("logs").join("%A_%a.txt");
-        let logs = logs.display();
+        // Slurm replaces what follows a percent sign.
+        let logs = folder.path().join("logs").display().to_string().replace('%', "%%");
+        let logs = format!("{logs}/%A_%a.txt");
         let mut text = String::from("#!/bin/bash\n");
         let mut line = |words: &str| {
             let _ = writeln!(text, "#SBATCH {words}");
@@ -176,7 +197,7 @@ impl Slurm {
         line(&format!("--output=\"{logs}\""));
         line("--open-mode=append");
         line("--requeue");
-        line("--signal=B:INT@120");
+        line(&format!("--signal=B:INT@{STOP_BEFORE}"));
         self.options.iter().for_each(|(name, value)| line(&format!("--{name}={value}")));
         self.sbatch.iter().for_each(|option| line(option));
         self.before.iter().for_each(|line| {
@@ -194,6 +215,31 @@ impl Slurm {
         );
         Ok(text)
     }
+}
+
+/// Seconds before its time limit at which a task is asked to stop.
+const STOP_BEFORE: u64 = 120;
+/// Time limits up to this many seconds are refused.
+const SHORTEST_TIME: u64 = 180;
+
+/// The seconds of a time limit, in one of Slurm's forms: minutes, minutes:seconds,
+/// hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds. `None` for
+/// other texts, which Slurm itself refuses or knows, such as `UNLIMITED`.
+fn seconds(limit: &str) -> Option<u64> {
+    let (days, rest) = match limit.split_once('-') {
+        Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
+        None => (None, limit),
+    };
+    let parts: Vec<u64> = rest.split(':').map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [hours, minutes, seconds] = match (days, &parts[..]) {
+        (Some(_), [hours]) => [*hours, 0, 0],
+        (Some(_), [hours, minutes]) => [*hours, *minutes, 0],
+        (None, [minutes]) => [0, *minutes, 0],
+        (None, [minutes, seconds]) => [0, *minutes, *seconds],
+        (_, [hours, minutes, seconds]) => [*hours, *minutes, *seconds],
+        _ => return None,
+    };
+    Some(((days.unwrap_or(0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
 /// The program of the nodes, if the submitter is this program: itself, or `epsilab` beside it.
@@ -226,10 +272,22 @@ pub(super) struct Task {
 /// The tasks that have not ended, by the name of the array, with its number.
 pub(super) type Queue = HashMap<String, (u64, Vec<Task>)>;
 
+/// Variables of `sbatch` that would replace what the script says of the array: a task of another
+/// name would be taken for one that has ended.
+const OVERRIDING: [&str; 7] = [
+    "SBATCH_JOB_NAME",
+    "SBATCH_ARRAY_INX",
+    "SBATCH_OUTPUT",
+    "SBATCH_OPEN_MODE",
+    "SBATCH_SIGNAL",
+    "SBATCH_REQUEUE",
+    "SBATCH_NO_REQUEUE",
+];
+
 fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
     // Slurm hands the environment to the jobs, and a worker is no cell of a notebook.
-    for variable in CELL_VARIABLES {
+    for variable in CELL_VARIABLES.iter().chain(&OVERRIDING) {
         command.env_remove(variable);
     }
     command.stdin(Stdio::null()).output().map_err(|e| {
@@ -270,11 +328,21 @@ pub(super) trait Batch {
     /// Asks whether it would take the script. Nothing is submitted.
     fn would_take(&self, script: &Path) -> Result<()>;
     /// Submits a script, and returns the number of the job.
+    ///
+    /// # Errors
+    /// `Setting` if the job was refused. After any other error it may have been taken.
     fn submit(&self, script: &Path) -> Result<u64>;
     /// The tasks of these arrays that have not ended.
     fn queue(&self, arrays: &[&Array]) -> Result<Queue>;
     /// Cancels a job and all its tasks.
     fn cancel(&self, job: u64) -> Result<()>;
+}
+
+/// The number of a job in the answer of `sbatch --parsable`: the last line of the form `N` or
+/// `N;cluster`. Sites print banners before it.
+fn number_of_job(said: &str) -> Option<u64> {
+    let number = |line: &str| line.trim().split(';').next()?.parse().ok();
+    said.lines().rev().find_map(number)
 }
 
 /// The commands of Slurm.
@@ -309,8 +377,7 @@ impl Batch for Commands {
     fn submit(&self, script: &Path) -> Result<u64> {
         let said =
             text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
-        let number = said.trim().split(';').next().and_then(|number| number.parse().ok());
-        number.ok_or_else(|| {
+        number_of_job(&said).ok_or_else(|| {
             let why = format!("{:?} is no number of a job", said.trim());
             Error::new(ErrorKind::Io, "the answer of sbatch", why).fix("look with squeue")
         })
@@ -350,6 +417,39 @@ impl Batch for Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_a_job_is_found_behind_a_banner() {
+        assert_eq!(number_of_job("17\n"), Some(17));
+        assert_eq!(number_of_job("17;hpc\n"), Some(17));
+        let said = "*** Maintenance on 3 December ***\n2026\nWelcome\n4711;hpc\n\n";
+        assert_eq!(number_of_job(said), Some(4711));
+        assert_eq!(number_of_job("Welcome to 4711\n"), None);
+    }
+
+    #[test]
+    fn time_limits_at_which_nothing_would_be_trained_are_refused() {
+        for (limit, wanted) in [
+            ("10", 600),
+            ("2:30", 150),
+            ("01:00:05", 3605),
+            ("1-0", 86_400),
+            ("2-01:30", 178_200),
+            ("0-00:03:01", 181),
+        ] {
+            assert_eq!(seconds(limit), Some(wanted), "{limit}");
+        }
+        assert_eq!((seconds("UNLIMITED"), seconds("1:2:3:4")), (None, None));
+        let refused = |slurm: Slurm| slurm.check().is_err_and(|e| e.to_string().contains("120"));
+        for limit in ["1", "2", "3", "3:00", "0-00:02:30"] {
+            assert!(refused(Slurm::new().time(limit)), "{limit}");
+            assert!(refused(Slurm::new().sbatch(&format!("--time={limit}"))), "{limit}");
+            assert!(refused(Slurm::new().sbatch(&format!("-t {limit}"))), "{limit}");
+        }
+        for limit in ["4", "UNLIMITED", "1-0"] {
+            Slurm::new().time(limit).check().unwrap();
+        }
+    }
 
     #[test]
     fn the_nodes_run_epsilab_also_if_another_program_submits() {

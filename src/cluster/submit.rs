@@ -203,7 +203,11 @@ impl Site<'_> {
     ) -> Result<()> {
         let at = state.rounds.len() - 1;
         for (n, script) in scripts.iter().enumerate() {
-            match self.batch.submit(script) {
+            let submitted_as = match self.batch.submit(script) {
+                Ok(job) => Ok(job),
+                Err(error) => self.taken(&state.rounds[at].arrays[n], &error)?.ok_or(error),
+            };
+            match submitted_as {
                 Ok(job) => {
                     state.rounds[at].arrays[n].job = Some(job);
                     folder.write_state(state)?;
@@ -220,6 +224,20 @@ impl Site<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The number of an array that the batch system has taken although its answer was an error.
+    ///
+    /// # Errors
+    /// `error`, if nobody knows: it was no refusal, and the queue is not shown.
+    fn taken(&self, array: &Array, error: &Error) -> Result<Option<u64>> {
+        match self.batch.queue(&[array]) {
+            Ok(queue) => Ok(queue.get(&array.name).map(|(job, _)| *job)),
+            Err(_) if error.kind() == ErrorKind::Setting => Ok(None),
+            Err(_) => Err(error.clone().also(
+                "the job may have been taken: its runs stay charged, and the same command finds it",
+            )),
+        }
     }
 
     /// Withdraws tickets, and closes for nothing those that nobody has begun. Returns their number.

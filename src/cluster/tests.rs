@@ -37,6 +37,10 @@ enum Fails {
     KilledBefore,
     /// The submitter is killed after the array was taken.
     KilledAfter,
+    /// It takes arrays and answers something else than their numbers.
+    Answer,
+    /// Nor does it show its queue then.
+    Silent,
 }
 
 struct Played {
@@ -78,9 +82,17 @@ impl Batch for Played {
         self.queue.borrow_mut().insert(name.clone(), (number as u64, all));
         self.taken.borrow_mut().push((name, tickets, first, tasks));
         assert!(fails != Fails::KilledAfter, "the submitter is killed");
-        Ok(number as u64)
+        match fails {
+            Fails::Answer | Fails::Silent => {
+                Err(Error::new(ErrorKind::Io, "the answer of sbatch", "\"Welcome\" is no number"))
+            }
+            _ => Ok(number as u64),
+        }
     }
     fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
+        if *self.fails.borrow() == Fails::Silent && !self.taken.borrow().is_empty() {
+            return Err(Error::new(ErrorKind::Setting, "Slurm refuses to show its queue", "busy"));
+        }
         let known = |name: &String| arrays.iter().any(|array| array.name == *name);
         let mut queue = self.queue.borrow().clone();
         queue.retain(|name, (_, tasks)| known(name) && !tasks.is_empty());
@@ -224,6 +236,30 @@ impl Lab {
         let local = local.unwrap();
         assert_eq!(local.rows(), result.rows(), "bit for bit");
     }
+}
+
+/// Sites print banners, and controllers stumble. Runs of a job that was taken are not withdrawn.
+#[test]
+fn an_answer_that_is_no_number_does_not_withdraw_what_runs() {
+    let lab = Lab::new(108);
+    lab.fails(Fails::Answer);
+    let submitted = lab.submit().unwrap();
+    assert_eq!((submitted.runs, submitted.jobs), (12, vec![0, 1]), "found by their names");
+    assert_eq!(lab.charged(), 12);
+    assert!(lab.run(usize::MAX).iter().all(Result::is_ok));
+    lab.is_complete();
+
+    let lab = Lab::new(109);
+    lab.fails(Fails::Silent);
+    let error = lab.submit().unwrap_err().to_string();
+    assert!(error.contains("may have been taken") && error.contains("same command"), "{error}");
+    assert_eq!(lab.charged(), 12, "nothing is taken back of what may run");
+    lab.fails(Fails::Never);
+    lab.submit().unwrap();
+    while !lab.run(usize::MAX).is_empty() {}
+    lab.submit().unwrap();
+    while !lab.run(usize::MAX).is_empty() {}
+    lab.is_complete();
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct Worked {
 
 /// Works off the tickets of task `index`. It writes no ledger.
 ///
-/// `SIGINT` and `SIGTERM` stop it after the current step. A run that writes checkpoints goes on
+/// A request to stop ends it after the current step. A run that writes checkpoints goes on
 /// from there, when its ticket is worked off again; another one begins anew, with the same noise.
 ///
 /// # Errors
@@ -39,7 +39,7 @@ pub struct Worked {
 /// submitted; `Setting` if another version wrote the tickets; `Device` if the device that they ask
 /// for can't be used. Nothing is trained then, and the submitter is told.
 pub fn work(tickets: &Path, index: usize) -> Result<Worked> {
-    let listening = Listening::start_in_batch();
+    let listening = Listening::start();
     let (folder, home) = Folder::around(tickets)?;
     let (header, _) = ticket::read(tickets, 0, 0)?;
     let (_, mine) = ticket::read(tickets, index.saturating_mul(header.per_task), header.per_task)?;

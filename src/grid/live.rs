@@ -58,7 +58,7 @@ impl GridObserver for LiveGrid {
     }
 
     fn trouble(&mut self, error: &Error) {
-        display(&Bundle::text(format!("the run is kept, but: {error}")));
+        display(&Bundle::text(format!("the run is trained, but: {error}")));
     }
 }
 

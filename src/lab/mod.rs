@@ -45,7 +45,7 @@ pub use parameters::{Parameter, parameter};
 pub use preview::Preview;
 pub use profile::{Profile, by_profile, profile};
 pub use report::Report;
-pub use runs::{RunName, Runs, checkpoint, remove_checkpoint, remove_run, runs};
+pub use runs::{RunName, Runs, check_goes_on, checkpoint, remove_checkpoint, remove_run, runs};
 pub use statement::Statement;
 pub use verbs::last_run;
 

@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use crate::data::Dataset;
+use crate::methods::Plan;
 use crate::nn::Model;
 use crate::show::figures::RunPoint;
 use crate::show::{Bundle, Coverage, Table, format};
-use crate::store::{RunState, RunSummary, Store, home};
+use crate::store::{RunState, RunSummary, Store, home, run_id};
 use crate::train::{CheckpointHeader, Run, RunRecord};
 use crate::{Error, ErrorKind, Result};
 
@@ -41,6 +42,22 @@ pub fn runs() -> Result<Runs> {
 /// `MissingData` if there is none, or more than one; `CorruptData` if it can't be read.
 pub fn checkpoint(name: &str) -> Result<CheckpointHeader> {
     Store::at(home()).checkpoint_header(name)
+}
+
+/// Checks that training `plan` would go on with the run `id`, and not train another one.
+///
+/// # Errors
+/// `CorruptData` if it is another run: the data, or a file that the plan or the model was read from,
+/// have changed since the run was begun.
+pub fn check_goes_on(id: &str, plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
+    if run_id(plan, model, data)? == id {
+        return Ok(());
+    }
+    let what = format!("going on with the run {id}");
+    let why = "its data have changed, or a file that its command reads; what would be trained is \
+               another run, with a charge of its own";
+    Err(Error::new(ErrorKind::CorruptData, what, why)
+        .fix("put the file back; or give the command itself, which trains the other run"))
 }
 
 /// Removes the checkpoint of the run whose name begins with `name`, and returns that name. The run

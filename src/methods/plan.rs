@@ -18,6 +18,7 @@ use crate::privacy::{
 };
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 mod file;
 mod scale;
@@ -317,6 +318,19 @@ impl Plan {
     /// Whether a stored run with these settings is ignored.
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh
+    }
+    /// The model that a run of the plan starts from. With a seed, initial parameters that nobody
+    /// chose a seed for are drawn from a stream of the plan's, so that the run can be repeated.
+    ///
+    /// # Errors
+    /// As building a model.
+    pub(crate) fn start(&self, model: &Model) -> Result<Model> {
+        let Some(seed) = self.seed() else { return Ok(model.clone()) };
+        let sha = Sha256::new_with_prefix(b"epsilab initial parameters 1\n");
+        let hash = sha.chain_update(seed.to_le_bytes()).finalize();
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash[..8]);
+        model.seeded_by(u64::from_le_bytes(first))
     }
     /// The model that the plan trains: `model`, or one with other layers around its parameters,
     /// such as the clips of backpropagation clipping.

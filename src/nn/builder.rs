@@ -169,6 +169,7 @@ impl<F: Family> ModelBuilder<F> {
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix("end in a linear layer with one output per class"));
         }
-        Ok(Model::new(&self.name, classes, seed, network).initialised(self.seed.is_some()))
+        let model = Model::new(&self.name, classes, seed, network);
+        Ok(model.initialised(self.seed.is_some(), initialisation))
     }
 }

@@ -7,6 +7,7 @@ use burn::module::Module;
 use burn::prelude::*;
 use sha2::{Digest, Sha256};
 
+use super::init::{Initialisation, Initialiser};
 use super::summary::{LayerInfo, Summary};
 use super::user_module::UserModule;
 use super::{Forward, Network, Provenance, parameters, trial, validate};
@@ -27,12 +28,15 @@ struct Metadata {
     name: String,
     classes: usize,
     seed: u64,
+    /// The distribution that initial parameters were drawn from.
+    initialisation: Option<Initialisation>,
 }
 
 impl Model {
     pub(super) fn new(name: &str, classes: usize, seed: u64, network: Network) -> Self {
+        let (name, initialisation) = (name.to_owned(), None);
         Self {
-            metadata: Arc::new(Metadata { name: name.to_owned(), classes, seed }),
+            metadata: Arc::new(Metadata { name, classes, seed, initialisation }),
             network,
             provenance: Provenance::UNKNOWN,
         }
@@ -63,9 +67,30 @@ impl Model {
         Ok(Self::new(name, data.classes(), 0, network))
     }
 
-    /// Marks the parameters as initial ones. `seeded` says whether the user chose the seed.
-    pub(super) fn initialised(self, seeded: bool) -> Self {
-        self.with_provenance(Provenance::Initial { seeded })
+    /// Marks the parameters as initial ones of this distribution. `seeded` says whether the user
+    /// chose the seed.
+    pub(super) fn initialised(self, seeded: bool, from: Initialisation) -> Self {
+        let Metadata { ref name, classes, seed, .. } = *self.metadata;
+        let metadata = Metadata { name: name.clone(), classes, seed, initialisation: Some(from) };
+        Self { metadata: Arc::new(metadata), ..self }
+            .with_provenance(Provenance::Initial { seeded })
+    }
+
+    /// The model with initial parameters of this seed, if its own are initial ones whose seed nobody
+    /// chose; otherwise the model as it is.
+    ///
+    /// # Errors
+    /// As building a model.
+    pub(crate) fn seeded_by(&self, seed: u64) -> Result<Self> {
+        let Some(initialisation) = self.metadata.initialisation.filter(|_| self.is_unseeded())
+        else {
+            return Ok(self.clone());
+        };
+        let mut initialiser = Initialiser::new(seed, initialisation);
+        let (shape, specs) = (self.input_shape(), self.network.specs());
+        let network = Network::build_from_specs(shape, specs, &mut |spec| initialiser.draw(spec))?;
+        let model = Self::new(self.name(), self.classes(), seed, network);
+        Ok(model.initialised(true, initialisation))
     }
 
     /// The name of the architecture.

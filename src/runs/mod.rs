@@ -22,7 +22,7 @@ use crate::show;
 use crate::store::{Published, Store, run_id};
 use crate::train::checkpoint::Keeper;
 use crate::train::{self, CheckpointHeader, Listening, Observer, Run};
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The stored run of a plan, if it was finished and the plan is not
 /// [`fresh`](Plan::is_fresh); otherwise the run is trained.
@@ -80,6 +80,7 @@ pub(crate) fn train_charged(
 ) -> Result<Run> {
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = Listening::start();
+    store.check_room(plan, model)?;
     let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
     match keeper.as_ref().and_then(Keeper::found) {
         Some(checkpoint) => observer.noted(&goes_on(checkpoint)),
@@ -95,15 +96,16 @@ pub(crate) fn train_charged(
             train::fit_with_checkpoints(id, plan, model, data, ledger, keeper.as_mut(), observer)
         }
     };
-    let stored = match &trained {
-        Ok(run) => store.save(run, &show::run_files(run)),
-        Err(_) => Ok(Default::default()),
-    };
-    if let Err(error) = &stored {
-        observer.trouble(error);
-    }
+    let trained = trained.map(|run| match store.save(&run, &show::run_files(&run)) {
+        Ok(_) => run,
+        Err(error) => {
+            let error = not_stored(error);
+            observer.trouble(&error);
+            run.not_stored(error)
+        }
+    });
     let is_over = match &trained {
-        Ok(run) => run.is_finished() && stored.is_ok(),
+        Ok(run) => run.is_finished() && run.storing_error().is_none(),
         // A device or a file system may work again, but parameters that diverged do so again.
         Err(error) => error.kind() == ErrorKind::Model,
     };
@@ -113,6 +115,16 @@ pub(crate) fn train_charged(
         observer.trouble(&error);
     }
     trained
+}
+
+/// The error of storing a run that was trained and charged.
+fn not_stored(error: Error) -> Error {
+    let fix = "free space in the project's folder, or set EPSILAB_HOME to a folder on another file \
+               system";
+    error.fix(fix).also(
+        "the run is not stored, and the steps that it took stay charged: to train it again is \
+         another release and costs as much again",
+    )
 }
 
 /// The charge of a run by another process.

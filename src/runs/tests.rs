@@ -29,3 +29,34 @@ fn an_interrupt_between_the_last_step_and_the_store_loses_nothing() {
     assert!(run.is_finished());
     assert!(folder.path().join("runs/a-run/result.json").is_file());
 }
+
+/// A plan with a seed is repeated in another project, also from a model without one.
+#[test]
+fn a_seeded_plan_draws_the_initial_parameters_that_nobody_chose_a_seed_for() {
+    let data = data::glyphs_with(60, 10, 20).unwrap();
+    let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(2);
+    let bits = |plan: &Plan, seed: Option<u64>| {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().to_path_buf());
+        let model = models::linear(&data);
+        let model = seed.map_or(model.clone(), |seed| model.seed(seed)).build().unwrap();
+        let id = run_id(plan, &model, &data).unwrap();
+        let run = train(&store, &id, plan, &model, &data, &mut crate::train::Silent).unwrap();
+        let values: Vec<u32> = run
+            .model()
+            .network()
+            .values()
+            .iter()
+            .flat_map(|(_, values)| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>())
+            .collect();
+        (id, values)
+    };
+    let seeded = method.clone().seed(1).plan(&data).unwrap();
+    let first = bits(&seeded, None);
+    assert!(first == bits(&seeded, None), "one id, one result");
+    let other = bits(&method.clone().seed(2).plan(&data).unwrap(), None);
+    assert!(first.0 != other.0 && first.1 != other.1);
+    assert!(bits(&seeded, Some(1)).1 != bits(&seeded, Some(2)).1, "a chosen seed counts");
+    let unseeded = method.plan(&data).unwrap();
+    assert!(bits(&unseeded, None).1 != bits(&unseeded, None).1);
+}

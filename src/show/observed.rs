@@ -40,7 +40,7 @@ impl Observer for LiveRun {
         self.draw(progress);
     }
     fn trouble(&mut self, error: &Error) {
-        let text = format!("The run is kept, but: {error}");
+        let text = format!("The run is trained, but: {error}");
         display(&Bundle::prose(text).with_coverage(Coverage::Public));
     }
     fn finished(&mut self, run: &Run) {

@@ -16,6 +16,7 @@ pub(crate) mod host;
 mod overview;
 mod record;
 mod reported;
+mod room;
 pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
@@ -244,6 +245,14 @@ impl Store {
             evidence::released_as_charged(&self.folder(id), run.record(), &account)?;
         }
         Ok(Some(run))
+    }
+
+    /// Checks that a run of this plan can be written, before anything is charged for it.
+    ///
+    /// # Errors
+    /// `Io` if there is no room for it, or its folder can't be written.
+    pub(crate) fn check_room(&self, plan: &Plan, model: &Model) -> Result<()> {
+        room::check(&self.runs(), plan, model)
     }
 
     /// Writes a run; an earlier run with the same id is kept beside it. A run that ended early

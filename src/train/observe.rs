@@ -30,8 +30,9 @@ pub trait Observer {
     fn started(&mut self, _progress: &Progress<'_>) {}
     /// After a step.
     fn progressed(&mut self, _progress: &Progress<'_>) {}
-    /// An error that keeps the run: it could not be stored, its ledger entry could not be reduced,
-    /// or examples could not be read any more (of the test part, or of a run without privacy).
+    /// An error that does not end the run: it could not be stored, its ledger entry could not be
+    /// reduced, or examples could not be read any more (of the test part, or of a run without
+    /// privacy).
     fn trouble(&mut self, _error: &Error) {}
     /// After the last step, or the one at which the run ended early.
     fn finished(&mut self, _run: &Run) {}

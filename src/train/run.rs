@@ -7,7 +7,7 @@ use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, Released};
 use crate::train::{Checkpointed, Curve, Resumption, start};
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -191,6 +191,8 @@ struct Inner {
     touched: Option<SelectionLog>,
     restored: bool,
     warnings: Vec<String>,
+    /// Why it is in no store.
+    lost: Option<Error>,
 }
 
 impl Run {
@@ -201,7 +203,7 @@ impl Run {
         touched: Option<SelectionLog>,
     ) -> Self {
         let (restored, warnings) = (false, Vec::new());
-        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings }))
+        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost: None }))
     }
 
     /// The same run, read from the store: it was not trained again and cost nothing.
@@ -212,7 +214,8 @@ impl Run {
         touched: Option<SelectionLog>,
         warnings: Vec<String>,
     ) -> Self {
-        Self(Arc::new(Inner { record, model, mask, touched, restored: true, warnings }))
+        let (restored, lost) = (true, None);
+        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost }))
     }
 
     /// The same run marked as trained just now; for runs that are read back to get their stored
@@ -250,6 +253,7 @@ impl Run {
             touched: touched.clone(),
             restored: self.0.restored,
             warnings: warnings.clone(),
+            lost: self.0.lost.clone(),
         }))
     }
 
@@ -260,7 +264,7 @@ impl Run {
     /// # Errors
     /// `Device` if a device fails. A test part that can't be read gives no accuracy, and a warning.
     pub(crate) fn evaluated_on(self, data: &Dataset) -> Result<Self> {
-        let Inner { record, model, mask, touched, restored, warnings } = &*self.0;
+        let Inner { record, model, mask, touched, restored, warnings, lost } = &*self.0;
         if record.test_hash.as_deref() == Some(data.test_hash()) {
             return Ok(self);
         }
@@ -289,7 +293,23 @@ impl Run {
             last.test_accuracy = record.test_accuracy;
         }
         let (model, mask, touched) = (model.clone(), mask.clone(), touched.clone());
-        Ok(Self(Arc::new(Inner { record, model, mask, touched, restored: *restored, warnings })))
+        let (restored, lost) = (*restored, lost.clone());
+        Ok(Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost })))
+    }
+
+    /// The same run, which could not be stored.
+    pub(crate) fn not_stored(&self, error: Error) -> Self {
+        let Inner { record, model, mask, touched, restored, warnings, .. } = &*self.0;
+        let (record, model, mask) = (record.clone(), model.clone(), mask.clone());
+        let (touched, warnings) = (touched.clone(), warnings.clone());
+        let (restored, lost) = (*restored, Some(error));
+        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost }))
+    }
+
+    /// The error by which it could not be stored. Its model is nowhere but here then, and training
+    /// it again is charged again.
+    pub fn storing_error(&self) -> Option<&Error> {
+        self.0.lost.as_ref()
     }
 
     /// The trained model; after an interrupt, that of the last step taken.

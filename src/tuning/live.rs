@@ -37,6 +37,6 @@ impl Observer for LiveTuning {
     }
 
     fn trouble(&mut self, error: &Error) {
-        display(&Bundle::text(format!("the run is kept, but: {error}")));
+        display(&Bundle::text(format!("the run is trained, but: {error}")));
     }
 }

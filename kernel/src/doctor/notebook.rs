@@ -6,13 +6,20 @@ use serde_json::json;
 use super::{Check, State};
 use crate::kernelspec::Spec;
 use crate::prebuilt::{State as Lab, Status};
-use crate::{install, jupyter, kernelspec, prebuilt, programs};
+use crate::{install, jupyter, kernel, kernelspec, prebuilt, programs};
 
 /// The checks of what notebooks need.
 pub fn checks() -> Vec<Check> {
     let mut checks = toolchain_and_lab();
-    checks.extend([kernelspecs(), jupyterlab()]);
+    checks.extend([temporary_folder(), kernelspecs(), jupyterlab()]);
     checks
+}
+
+fn temporary_folder() -> Check {
+    match kernel::check_temporary_folder() {
+        Ok(()) => Check::new("temporary", State::Ok, "cells can be loaded from temporary files"),
+        Err(error) => Check::new("temporary", State::Action, error.to_string()),
+    }
 }
 
 fn toolchain_and_lab() -> Vec<Check> {

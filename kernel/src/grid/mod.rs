@@ -14,6 +14,7 @@ use std::process::ExitCode;
 
 use epsilab::data::Dataset;
 use epsilab::grid::{Grid, GridResult, Row};
+use epsilab::train::interrupt;
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::{options, stdout};
@@ -70,7 +71,8 @@ pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
     Ok((plan, results))
 }
 
-/// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
+/// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 128 and the signal after a request to
+/// stop.
 ///
 /// # Errors
 /// Kind `Setting` for a plan that can't be run, before anything is trained; errors of reading data
@@ -186,7 +188,7 @@ fn finish(args: &GridArgs, plan: &Plan, results: &[GridResult]) -> Result<ExitCo
         eprintln!("not trained: {}", error.replace('\n', " "));
     }
     Ok(match (interrupted, any) {
-        (true, _) => ExitCode::from(130),
+        (true, _) => ExitCode::from(interrupt::exit_code()),
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::FAILURE,
     })

@@ -59,6 +59,6 @@ impl GridObserver for ToStderr {
     }
 
     fn trouble(&mut self, error: &Error) {
-        self.say(&format!("the run is kept, but: {error}"));
+        self.say(&format!("the run is trained, but: {error}"));
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use epsilab::Result;
+use epsilab::train::interrupt;
 
 /// Train the runs of one task of a submitted grid. Jobs of `grid --engine slurm` call it.
 #[derive(Args, Clone, Debug)]
@@ -17,7 +18,8 @@ pub struct WorkerArgs {
     pub index: usize,
 }
 
-/// Runs `grid-worker`. Exit codes: 0, 1 if a run failed, 130 if it was asked to stop.
+/// Runs `grid-worker`. Exit codes: 0, 1 if a run failed, 128 and the signal if it was asked to
+/// stop.
 ///
 /// # Errors
 /// Those of tickets, data and device, before anything is trained.
@@ -35,7 +37,7 @@ pub fn worker(args: &WorkerArgs) -> Result<ExitCode> {
         eprintln!("error: {error}");
     }
     Ok(match (worked.interrupted, worked.errors.is_empty()) {
-        (true, _) => ExitCode::from(130),
+        (true, _) => ExitCode::from(interrupt::exit_code()),
         (false, true) => ExitCode::SUCCESS,
         (false, false) => ExitCode::FAILURE,
     })

@@ -62,12 +62,12 @@ fn serve(stream: UnixStream, SideChannel { current, fences, inputs }: &SideChann
             _ if line["kind"] == "input" => {
                 // The prompt.
                 fences.wait_for_text();
-                let (text, refused) = match inputs.ask() {
+                let (text, failed) = match inputs.ask() {
                     Answer::Line(text) => (Some(text), false),
                     Answer::End => (None, false),
-                    Answer::Refused => (None, true),
+                    Answer::Failed => (None, true),
                 };
-                format!("{}\n", json!({ "text": text, "refused": refused }))
+                format!("{}\n", json!({ "text": text, "failed": failed }))
             }
             _ if line["kind"] == "late" => {
                 // No cell runs whose figures it could be in order with. Nobody waits for an answer.

@@ -8,6 +8,7 @@ use epsilab::program;
 use evcxr::{CommandContext, EvalContext, EvalOutputs};
 use serde_json::{Map, Value};
 
+use super::cell_process::stream::readable;
 use super::commands;
 use super::complete;
 use super::content::Shown;
@@ -20,6 +21,7 @@ use super::interrupt::Interrupted;
 use super::is_complete;
 use super::output::{CellEnd, Output, OutputContext};
 use super::panics;
+use super::session;
 use super::variables::{Loss, Variables};
 use super::visibility::Visibility;
 use super::warm_up::{self, CELL, TYPES, dependency};
@@ -79,6 +81,7 @@ impl Engine {
             Step::Bar(bar) => context.current.show_bar(bar),
         };
         let no_lab = |text: &str| Failure::new("KernelError", text);
+        session::check_temporary_folder().map_err(|e| no_lab(&e.to_string()))?;
         let lab = prebuilt::ensure(&mut progress).map_err(|e| no_lab(&e.to_string()))?;
         let unlinked = match Self::with_lab(context, is_awaited, &lab) {
             Err(NoStart::Unlinked(text)) => text,
@@ -108,7 +111,8 @@ impl Engine {
         let _ = std::env::set_current_dir(session.empty_dir());
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(session.home());
-        let (evcxr, outputs) = started.map_err(|e| format!("evcxr could not be started: {e}"))?;
+        let (evcxr, outputs) = started
+            .map_err(|e| format!("evcxr could not be started: {}", readable(&e.to_string())))?;
         session.std_sources().link(&lab.std_sources()).map_err(unwritten)?;
         let output = Output::start(
             outputs,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use jupyter_protocol::JupyterMessage;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::complete;
 use super::context::Context;
@@ -164,6 +164,10 @@ impl Worker {
         if failed || interrupts.interrupt_count() != interrupt_count {
             self.aborted = self.queue.try_iter().collect();
         }
+        let values = match &result {
+            Ok(_) => self.values(&request.user_expressions),
+            Err(_) => Value::Null,
+        };
         let content = match &result {
             Ok(Given { shown, page }) => {
                 if !shown.is_empty() {
@@ -182,7 +186,7 @@ impl Worker {
                     .collect();
                 json!({
                     "status": "ok", "execution_count": count,
-                    "user_expressions": {}, "payload": payload,
+                    "user_expressions": values, "payload": payload,
                 })
             }
             Err(failure) => {
@@ -194,6 +198,28 @@ impl Worker {
             }
         };
         self.answer(message, content);
+    }
+
+    /// The values of expressions, which a client asks for together with a cell: inline values of a
+    /// text, for instance.
+    fn values(&mut self, expressions: &Map<String, Value>) -> Value {
+        let mut values = Map::new();
+        for (name, expression) in expressions {
+            let value = match expression.as_str() {
+                Some(expression) => self.evaluate(expression),
+                None => Err(Failure::new("KernelError", "an expression is a text")),
+            };
+            let value = match value {
+                Ok(given) => json!({ "status": "ok", "data": given.shown, "metadata": {} }),
+                Err(failure) => {
+                    let mut content = failure.content();
+                    content["status"] = "error".into();
+                    content
+                }
+            };
+            values.insert(name.clone(), value);
+        }
+        Value::Object(values)
     }
 
     fn evaluate(&mut self, code: &str) -> Result<Given, Failure> {

@@ -25,8 +25,9 @@ pub enum Answer {
     Line(String),
     /// The end of the input.
     End,
-    /// An error: there is nobody to ask.
-    Refused,
+    /// An error: there is nobody to ask, or the user stopped the cell instead of answering. An empty
+    /// answer would let the cell go on with what it asked about.
+    Failed,
 }
 
 #[derive(Default)]
@@ -66,25 +67,25 @@ impl Inputs {
         std::mem::take(&mut *self.state()).unanswered
     }
 
-    /// Asks the front end for a line and waits for it. The input also ends by Ctrl+D and by an
-    /// interrupt. Where nobody can be asked, the cell stops at its next loop: one that asks until
-    /// the answer is right would ask for ever.
+    /// Asks the front end for a line and waits for it. The input ends by Ctrl+D; an interrupt makes
+    /// the read fail. Where nobody can be asked, the cell stops at its next loop too: one that asks
+    /// until the answer is right would ask for ever.
     pub fn ask(&self) -> Answer {
         let interrupts = self.interrupts.interrupt_count();
         let Some(answered) = self.question() else {
             self.interrupts.stop_cell();
-            return Answer::Refused;
+            return Answer::Failed;
         };
         loop {
             match answered.recv_timeout(CHECK_EVERY) {
                 Ok(text) if text == "\u{4}" => return Answer::End,
                 Ok(text) => return Answer::Line(text),
-                Err(RecvTimeoutError::Disconnected) => return Answer::End,
+                Err(RecvTimeoutError::Disconnected) => return Answer::Failed,
                 Err(RecvTimeoutError::Timeout)
                     if self.interrupts.interrupt_count() != interrupts =>
                 {
                     self.state().unanswered = Some(Unanswered::Interrupted);
-                    return Answer::End;
+                    return Answer::Failed;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

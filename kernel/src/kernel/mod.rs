@@ -52,6 +52,7 @@ use std::sync::Arc;
 use epsilab::{Error, Result};
 
 use session::Session;
+pub use session::check_temporary_folder;
 
 /// Runs the cell process or the compiler wrapper if this binary was started as one of them, and
 /// then never returns. Must be called first in `main`.

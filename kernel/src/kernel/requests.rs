@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::history::Query;
 
@@ -45,6 +45,9 @@ pub struct Execute {
     pub stop_on_error: bool,
     #[serde(default)]
     pub allow_stdin: bool,
+    /// Expressions whose values the client wants after the cell, by name.
+    #[serde(default)]
+    pub user_expressions: Map<String, Value>,
 }
 
 /// Code and a cursor position in it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use epsilab::{Error, Result};
+use epsilab::{Error, ErrorKind, Result};
 
 use super::cell_process::{LAB_VARIABLE, PIPES_VARIABLE};
 use super::markers::{self, Markers};
@@ -14,6 +14,51 @@ use super::rustc;
 use super::std_sources::{self, StdSources};
 use crate::prebuilt::{Toolchain, environment};
 use crate::temp::TempFolder;
+
+/// The folder for temporary files of kernels. The path of a socket is limited to about 100 bytes,
+/// and evcxr separates the words of its commands by spaces.
+fn temporary_folder() -> PathBuf {
+    let folder = std::env::temp_dir();
+    let bytes = folder.as_os_str().as_encoded_bytes();
+    match bytes.len() > 60 || bytes.iter().any(u8::is_ascii_whitespace) {
+        true => "/tmp".into(),
+        false => folder,
+    }
+}
+
+/// Checks that cells, which are compiled there, may be loaded from the folder for temporary files.
+///
+/// # Errors
+/// `Io` if its file system does not allow programs.
+pub fn check_temporary_folder() -> Result<()> {
+    let folder = temporary_folder();
+    match forbids_programs(&folder) {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Io,
+            format!("the folder for temporary files, {}", folder.display()),
+            "its file system does not allow programs (noexec), and cells are compiled to programs",
+        )
+        .fix("set TMPDIR to a folder on another file system, for instance one in your home")),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn forbids_programs(folder: &Path) -> bool {
+    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes()) else {
+        return false;
+    };
+    // SAFETY: the struct is plain data that statvfs(3) fills; the path ends with a zero.
+    unsafe {
+        let mut found: libc::statvfs = std::mem::zeroed();
+        libc::statvfs(path.as_ptr(), &mut found) == 0 && found.f_flag & libc::ST_NOEXEC != 0
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forbids_programs(_: &Path) -> bool {
+    false
+}
 
 /// Folders and environment of this kernel.
 pub struct Session {
@@ -30,13 +75,7 @@ impl Session {
     /// # Errors
     /// The temporary folder can't be written.
     pub fn new() -> Result<Self> {
-        // The path of a socket is limited to about 100 bytes, and evcxr separates the words of its
-        // commands by spaces.
-        let mut base = std::env::temp_dir();
-        let bytes = base.as_os_str().as_encoded_bytes();
-        if bytes.len() > 60 || bytes.iter().any(u8::is_ascii_whitespace) {
-            base = "/tmp".into();
-        }
+        let base = temporary_folder();
         let io = |e: std::io::Error| Error::io(format!("writing in {}", base.display()), &e);
         let dir = TempFolder::new(&base, "kernel").map_err(io)?;
         let root = dir.path().to_owned();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use epsilab::{Error, ErrorKind, Result, program};
+use jupyter_protocol::connection_info::Transport;
 use jupyter_protocol::{
     ConnectionInfo, Header, JupyterMessage, JupyterMessageContent, UnknownMessage,
 };
@@ -69,10 +70,23 @@ pub struct Requests {
     pub stdin: zmq::RouterRecvConnection,
 }
 
+/// Checks that sockets which are files have a folder.
+fn check_folder(info: &ConnectionInfo) -> Result<()> {
+    let folder = Path::new(&info.ip).parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.filter(|folder| info.transport == Transport::IPC && !folder.is_dir()) {
+        None => Ok(()),
+        Some(folder) => {
+            let why = format!("the folder {} of its sockets does not exist", folder.display());
+            Err(Error::new(ErrorKind::Notebook, format!("ip = {} with ipc", info.ip), why)
+                .fix("make the folder, or let Jupyter choose one"))
+        }
+    }
+}
+
 /// Binds all sockets and starts the tasks that send.
 ///
 /// # Errors
-/// A port is in use, or the address is not of this machine.
+/// The folder of sockets that are files is missing. A port is in use, or the address is not of this machine.
 pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
     let session = uuid::Uuid::new_v4().to_string();
     let at = |name: &'static str, port: u16| {
@@ -86,6 +100,7 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
             .fix("close the kernel that uses it, or let Jupyter choose other ports")
         }
     };
+    check_folder(info)?;
     let mut heartbeat = zmq::create_kernel_heartbeat_connection(info)
         .await
         .map_err(at("heartbeat", info.hb_port))?;

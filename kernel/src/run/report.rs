@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use epsilab::train::interrupt;
 use epsilab::{Error, program};
 
 use super::outputs::Failure;
@@ -11,8 +12,6 @@ use crate::html::without_colours;
 
 /// Maximum width of the code shown for a cell.
 const WIDTH: usize = 60;
-/// Exit code after Ctrl-C, as in shells.
-const INTERRUPTED: u8 = 130;
 
 /// Why the execution of a notebook stopped early.
 pub enum Halt {
@@ -32,7 +31,7 @@ impl Halt {
     /// Exit code of the program.
     pub fn code(&self) -> ExitCode {
         match self {
-            Halt::Interrupted => ExitCode::from(INTERRUPTED),
+            Halt::Interrupted => ExitCode::from(interrupt::exit_code()),
             _ => ExitCode::FAILURE,
         }
     }

@@ -1,4 +1,7 @@
-//! Requests to stop: Ctrl-C and SIGTERM.
+//! Requests to stop: Ctrl-C, `SIGTERM` and the end of the terminal.
+
+#[cfg(unix)]
+use epsilab::train::interrupt;
 
 /// Receives requests to stop.
 pub struct Stop {
@@ -7,12 +10,14 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Starts listening. From now on these signals do not end the process.
+    /// Starts listening. From now on these signals do not end the process. One that is ignored, as
+    /// the end of the terminal is by `nohup`, is no request.
     #[cfg(unix)]
     pub fn listen() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        Self { signals: kinds.map(|kind| signal(kind).ok()) }
+        let heard = |kind: &SignalKind| !interrupt::is_ignored(kind.as_raw_value());
+        Self { signals: kinds.map(|kind| heard(&kind).then(|| signal(kind).ok()).flatten()) }
     }
 
     /// Starts listening.
@@ -24,12 +29,12 @@ impl Stop {
     /// Waits for a request. Cancel safe.
     #[cfg(unix)]
     pub async fn asked(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            () = next(interrupt) => {}
-            () = next(terminate) => {}
-            () = next(hangup) => {}
-        }
+        let [ctrl_c, terminate, hangup] = &mut self.signals;
+        interrupt::received(tokio::select! {
+            () = next(ctrl_c) => libc::SIGINT,
+            () = next(terminate) => libc::SIGTERM,
+            () = next(hangup) => libc::SIGHUP,
+        });
     }
 
     /// Waits for a request.

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use epsilab::data::{Dataset, Population};
+use epsilab::train::interrupt;
 use epsilab::{Error, Result};
 
 use crate::train::DataArgs;
@@ -53,7 +54,7 @@ pub struct SweepArgs {
     options: Vec<String>,
 }
 
-/// Runs `sweep`. Exit codes: 0, 1 if no run succeeded, 130 after Ctrl-C.
+/// Runs `sweep`. Exit codes: 0, 1 if no run succeeded, 128 and the signal after a request to stop.
 ///
 /// # Errors
 /// `Setting` for a file that holds no experiments and for a case that `train` would refuse before
@@ -84,7 +85,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
                     "stopped after {done} of {all} runs, which are kept; the same command \
                      continues from there"
                 );
-                return Ok(ExitCode::from(130));
+                return Ok(ExitCode::from(interrupt::exit_code()));
             };
             rows.push(row);
         }

@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use epsilab::data::{Dataset, Population};
 use epsilab::methods::{CheckpointEvery, Plan};
 use epsilab::nn::Model;
-use epsilab::train::Run;
-use epsilab::{Error, Result};
+use epsilab::train::{Run, interrupt};
+use epsilab::{Error, Result, lab};
 
 use crate::{grid, options, stdout};
 pub use data::DataArgs;
@@ -66,9 +66,13 @@ pub struct TrainArgs {
     /// Print one JSON object on one line of stdout and nothing else
     #[arg(long)]
     json: bool,
+    /// The run that the command must go on with.
+    #[arg(skip)]
+    resumed: Option<String>,
 }
 
-/// Runs `train`. Exit codes: 0 for a finished run or a preview, 130 after Ctrl-C.
+/// Runs `train`. Exit codes: 0 for a finished run or a preview, 128 and the signal after a request to
+/// stop.
 ///
 /// # Errors
 /// Kind `Setting` for options that are out of range or contradict each other, before anything is
@@ -98,13 +102,20 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     }
     let run = args.run(&data, None)?;
     run.warnings().iter().for_each(|warning| eprintln!("{warning}"));
+    if let Some(error) = run.storing_error() {
+        // The only place that is left for it.
+        return match &args.out {
+            Some(out) => out::write(out, &run).and(Err(error.clone())),
+            None => Err(error.clone().also("--out DIR names a place for the model")),
+        };
+    }
     if run.interrupted() {
         let again = match run.record().checkpoints {
             Some(_) => "goes on from its checkpoint",
             None => "trains the whole plan again",
         };
         eprintln!("interrupted: {run}; the same command {again}");
-        return Ok(ExitCode::from(130));
+        return Ok(ExitCode::from(interrupt::exit_code()));
     }
     if let Some(out) = &args.out {
         out::write(out, &run)?;
@@ -117,6 +128,11 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
 }
 
 impl TrainArgs {
+    /// The same command, which goes on with the run of this name and trains no other one.
+    pub fn resuming(self, id: String) -> Self {
+        Self { resumed: Some(id), ..self }
+    }
+
     /// Checks everything that needs no data.
     ///
     /// # Errors
@@ -153,10 +169,17 @@ impl TrainArgs {
             ControlFlow::Break(interrupted) => return Ok(interrupted),
         };
         let plan = self.plan(&model, data)?;
+        if let Some(id) = &self.resumed {
+            lab::check_goes_on(id, &plan, &model, data)?;
+        }
         say_if_untested(data);
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
         let heading = heading.unwrap_or_else(usual);
-        plan.train_with(&model, data, &mut ToStderr::new(heading))
+        let run = plan.train_with(&model, data, &mut ToStderr::new(heading))?;
+        if run.storing_error().is_none() && !run.is_restored() {
+            eprintln!("stored in runs/{}", run.record().id);
+        }
+        Ok(run)
     }
 
     /// The seed of the run and its model.

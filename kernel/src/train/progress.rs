@@ -72,7 +72,7 @@ impl Observer for ToStderr {
     }
 
     fn trouble(&mut self, error: &Error) {
-        self.say(&format!("the run is kept, but: {error}"));
+        self.say(&format!("the run is trained, but: {error}"));
     }
 
     fn finished(&mut self, run: &Run) {
@@ -87,6 +87,6 @@ impl Observer for ToStderr {
             Some(_) => String::new(),
             None => format!("{:.1} s{waiting}; ", record.seconds),
         };
-        self.say(&format!("{time}stored in runs/{}", record.id));
+        self.say(&format!("{time}run {}", record.id));
     }
 }

@@ -336,6 +336,40 @@ fn progress_lines_are_shown_while_they_are_printed() {
     assert!(said.len() < 100_000, "{} bytes", said.len());
 }
 
+/// Quarto and MyST ask for inline values of a text so.
+#[test]
+fn expressions_beside_a_cell_have_their_values_or_errors() {
+    let mut kernel = session();
+    let wanted = json!({ "half": "x / 2.0", "missing": "no_such_name", "text": "\"a\".repeat(2)" });
+    let id = kernel.send_with("let x = 1.94_f64;", json!({ "user_expressions": wanted.clone() }));
+    let ran = kernel.finish(&id);
+    assert!(ran.ok(), "{:#}", ran.reply);
+    let values = &ran.reply["user_expressions"];
+    let half = json!({ "status": "ok", "data": { "text/plain": "0.97" }, "metadata": {} });
+    assert_eq!(values["half"], half);
+    assert_eq!(values["text"]["data"]["text/plain"], "\"aa\"");
+    let missing = &values["missing"];
+    assert_eq!(missing["status"], "error");
+    assert!(
+        missing["evalue"].as_str().is_some_and(|why| why.contains("no_such_name")),
+        "{missing}"
+    );
+    assert!(missing["ename"].is_string() && missing["traceback"].is_array(), "{missing}");
+    // Not after a cell that failed.
+    let id = kernel.send_with("let y: u8 = \"a\";", json!({ "user_expressions": wanted }));
+    let ran = kernel.finish(&id);
+    assert!(!ran.ok() && ran.reply.get("user_expressions").is_none(), "{:#}", ran.reply);
+    assert_eq!(kernel.run_ok("x").result(), "1.94");
+}
+
+/// A cell that removes a file after any answer.
+pub fn removes_after_asking(file: &std::path::Path) -> String {
+    format!(
+        "let mut answer = String::new();\nstd::io::stdin().read_line(&mut answer)?;\n\
+         std::fs::remove_file({file:?})?;"
+    )
+}
+
 #[test]
 fn a_cell_that_reads_input_asks_the_front_end() {
     let mut kernel = session();
@@ -364,12 +398,16 @@ fn a_cell_that_reads_input_asks_the_front_end() {
     }
     assert_eq!(kernel.finish(&id).stream("stdout"), "one\ntwo\n\n");
 
-    // A stop ends the input. Where nobody can be asked, the read fails.
-    let id = kernel.send_with("read()", asks.clone());
-    assert_eq!(kernel.question(), id);
-    kernel.control("interrupt_request", json!({}));
-    let (name, value, _) = kernel.finish(&id).error();
-    assert!(name == "Interrupted" && value.contains("waited for input"), "{name}: {value}");
+    // A stop makes the read fail, as where nobody can be asked: it is no empty answer.
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    for code in ["read()", &removes_after_asking(file.path())] {
+        let id = kernel.send_with(code, asks.clone());
+        assert_eq!(kernel.question(), id);
+        kernel.control("interrupt_request", json!({}));
+        let (name, value, _) = kernel.finish(&id).error();
+        assert!(name == "Interrupted" && value.contains("waited for input"), "{name}: {value}");
+    }
+    assert!(file.path().exists());
     for code in [
         "read()",
         // Asks until the answer is right, and ignores errors.

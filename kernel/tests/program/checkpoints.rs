@@ -178,8 +178,113 @@ fn wait_for_checkpoint(home: &Path, child: &mut Child) -> String {
 
 /// What Ctrl-C does.
 fn interrupt(child: &Child) {
+    send(child, libc::SIGINT);
+}
+
+fn send(child: &Child, signal: i32) {
     // SAFETY: a signal to a child that nobody has waited for.
-    assert_eq!(unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) }, 0);
+    assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
+}
+
+/// A run that would take an hour, without checkpoints, after it was charged.
+fn long_run(home: &Path, before: impl FnOnce(&mut Command)) -> Child {
+    let mut args = RUN[..RUN.len() - 1].to_vec();
+    args[args.iter().position(|arg| *arg == "60").unwrap()] = "1000000";
+    let mut command = program(home, &args);
+    before(&mut command);
+    let child = command.spawn().unwrap();
+    wait_for("the charge", || {
+        let ledgers = files(&home.join("ledger"));
+        ledgers.iter().any(|path| path.extension().is_some_and(|end| end == "jsonl")).then_some(())
+    });
+    child
+}
+
+/// Schedulers, `kill` and closed terminals stop a run as Ctrl-C does.
+#[test]
+fn a_request_to_terminate_keeps_the_run_and_charges_the_steps_that_were_taken() {
+    for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        let home = folder();
+        let child = long_run(home.path(), |_| {});
+        send(&child, signal);
+        let ended = child.wait_with_output().unwrap();
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "{said}");
+        assert!(said.contains("interrupted:"), "{said}");
+        let entries = entries(home.path());
+        assert_eq!((entries.len(), &*entries[1].0), (2, "spent"));
+        assert!(entries[1].1 < 1_000_000, "{entries:?}");
+    }
+}
+
+/// As `nohup` starts it: the end of the terminal ends nothing.
+#[test]
+fn a_run_that_ignores_the_end_of_the_terminal_goes_on() {
+    use std::os::unix::process::CommandExt;
+    let home = folder();
+    let mut child = long_run(home.path(), |command| {
+        let ignore = || {
+            // SAFETY: async-signal-safe, between fork and exec.
+            unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+            Ok(())
+        };
+        // SAFETY: as above.
+        unsafe { command.pre_exec(ignore) };
+    });
+    send(&child, libc::SIGHUP);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "it was ended");
+    send(&child, libc::SIGTERM);
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
+}
+
+/// Files of more than 100 KB can't be written, as on a disk that is nearly full.
+#[test]
+fn a_run_for_which_there_is_no_room_is_refused_before_it_is_charged() {
+    use std::os::unix::process::CommandExt;
+    let home = folder();
+    let mut command = program(home.path(), &RUN[..RUN.len() - 1]);
+    let limit = || {
+        let most = libc::rlimit { rlim_cur: 100 << 10, rlim_max: 100 << 10 };
+        // SAFETY: async-signal-safe, between fork and exec.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            libc::setrlimit(libc::RLIMIT_FSIZE, &most);
+        }
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(limit) };
+    let refused = command.output().unwrap();
+    let said = text(&refused.stderr);
+    assert_eq!((refused.status.code(), &*text(&refused.stdout)), (Some(1), ""), "{said}");
+    assert!(
+        said.contains("free space") && said.contains("nothing was trained or charged"),
+        "{said}"
+    );
+    let ledgers = files(&home.path().join("ledger"));
+    assert!(ledgers.iter().all(|path| fs::read(path).unwrap().is_empty()), "{ledgers:?}");
+    assert_eq!(files(&home.path().join("runs")), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_run_that_can_not_be_stored_fails_and_says_what_stays_charged() {
+    let home = folder();
+    let home = home.path();
+    let child = long_run(home, |_| {});
+    fs::remove_dir_all(home.join("runs")).unwrap();
+    fs::write(home.join("runs"), "no folder").unwrap();
+    send(&child, libc::SIGTERM);
+    let ended = child.wait_with_output().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!((ended.status.code(), &*text(&ended.stdout)), (Some(1), ""), "{said}");
+    for words in ["the run is not stored", "free space", "stay charged", "--out DIR"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    for words in ["stored in runs", "kept"] {
+        assert!(!said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(entries(home)[1].0, "spent");
 }
 
 /// A run that was stopped by Ctrl-C after a checkpoint.
@@ -213,6 +318,54 @@ fn a_run_that_is_stopped_is_charged_for_its_steps_and_resumed_by_name() {
     assert_eq!(entries(home), named(&all));
     assert!(weights(home) == expected, "the parameters differ");
     assert_eq!(files(&home.join("checkpoints")), Vec::<PathBuf>::new());
+}
+
+/// A run is resumed or refused: with other data the command would train, and charge, another one.
+#[test]
+fn a_run_whose_data_have_changed_is_not_resumed_and_nothing_is_charged() {
+    let home = folder();
+    let (home, table) = (home.path(), home.path().join("t.csv"));
+    let rows = |n: usize| {
+        let row = |i: usize| format!("{}.{},{},{}\n", i % 7, i, i % 5, i % 2);
+        format!("a,b,label\n{}", (0..n).map(row).collect::<String>())
+    };
+    fs::write(&table, rows(2000)).unwrap();
+    let args = [
+        "train",
+        "--data",
+        table.to_str().unwrap(),
+        "--label",
+        "label",
+        "--method",
+        "dp-sgd",
+        "--noise-multiplier",
+        "2",
+        "--batch-size",
+        "100",
+        "--steps",
+        "100000",
+        "--checkpoint-every",
+        "50",
+    ];
+    let mut child = program(home, &args).spawn().unwrap();
+    let id = wait_for_checkpoint(home, &mut child);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let charged = entries(home);
+
+    fs::write(&table, rows(2001)).unwrap();
+    let refused = output(home, &["runs", "resume", &id]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("have changed") && said.contains("put the file back"), "{said}");
+    assert_eq!(entries(home), charged, "the only ledger is as before");
+    assert!(!home.join("runs").exists(), "nothing is stored");
+
+    fs::write(&table, rows(2000)).unwrap();
+    let mut child = program(home, &["runs", "resume", &id]).spawn().unwrap();
+    wait_for("the run to go on", || (entries(home).len() == 2).then_some(()));
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 /// Nobody knows how far a killed process came, so a run that is stopped after it was resumed

@@ -243,6 +243,29 @@ fn doctor_reports_a_broken_kernelspec() {
     assert_eq!(one_line(&broken)["kernelspecs"]["status"], "action");
 }
 
+/// A folder whose file system does not allow programs, if this machine has one.
+fn without_programs() -> Option<String> {
+    let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+    let folders = mounts.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        words.get(3)?.split(',').any(|option| option == "noexec").then(|| words[1].to_owned())
+    });
+    folders.into_iter().find(|folder| Path::new(folder).is_dir())
+}
+
+#[test]
+fn doctor_says_where_cells_can_not_be_loaded_from() {
+    let Some(folder) = without_programs() else {
+        println!("skipped: no file system of this machine forbids programs");
+        return;
+    };
+    let doctor = lab(&["doctor", "--json"]).env("TMPDIR", &folder).output().expect("started");
+    let said = one_line(&doctor)["temporary"].clone();
+    let what = said["what"].as_str().unwrap_or_default();
+    assert_eq!((doctor.status.code(), &said["status"]), (Some(1), &json!("action")), "{said}");
+    assert!(what.contains("noexec") && what.contains("set TMPDIR"), "{said}");
+}
+
 #[test]
 fn notebooks_run_headless_and_say_where_they_fail() {
     let _turn = turns(1);

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::common::processes::memory;
+use crate::common::processes::{self, memory};
 use crate::common::{
     Client, Gate, Ran, Start, connection, folder, message, program, scratch, session, turns,
-    wait_for,
+    wait_for, wait_until,
 };
 
 /// A client of the side channel for cells that do not use the library.
@@ -42,7 +42,18 @@ fn one_session_from_start_to_shutdown() {
     }
     let kernel_mb = memory(&[kernel.child.id()]);
     assert!(kernel_mb > 0.0 && kernel_mb < 1000.0, "the kernel uses {kernel_mb} MiB");
+
+    // A cell that waits for input ends with the kernel: that is no answer.
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let code = super::cells::removes_after_asking(file.path());
+    let id = kernel.send_with(&code, json!({ "allow_stdin": true }));
+    assert_eq!(kernel.question(), id);
+    let cell_processes = processes::children(kernel.child.id());
     kernel.shut_down();
+    wait_until("the end of the cell process", || {
+        !cell_processes.iter().any(|id| processes::is_alive(*id))
+    });
+    assert!(file.path().exists());
 }
 
 fn cells_share_the_library(kernel: &mut Client) {

@@ -89,7 +89,7 @@ impl Input {
                     writer.write_all(format!("{text}\n").as_bytes())
                 }
                 (_, answer) => {
-                    if answer == Answer::Refused {
+                    if answer == Answer::Failed {
                         fail_the_read();
                     }
                     Err(std::io::ErrorKind::UnexpectedEof.into())
@@ -119,12 +119,14 @@ fn fail_the_read() {
     unsafe { libc::send(0, c"?".as_ptr().cast(), 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
 }
 
-/// Asks the kernel for a line.
+/// Asks the kernel for a line. Without a kernel the process ends: after a shutdown or a restart, the
+/// cell must not go on as if it had been answered.
 fn ask() -> Answer {
     match try_ask() {
-        Some(answer) if answer["refused"] == true => Answer::Refused,
+        Some(answer) if answer["failed"] == true => Answer::Failed,
         Some(answer) => answer["text"].as_str().map_or(Answer::End, |t| Answer::Line(t.to_owned())),
-        None => Answer::End,
+        // SAFETY: ends the process without running anything of it.
+        None => unsafe { libc::_exit(1) },
     }
 }
 

@@ -37,6 +37,16 @@ pub fn decode(line: &str) -> Option<Line> {
     }
 }
 
+/// The message of an error of evcxr, with the text that it repeats as it was printed.
+pub fn readable(message: &str) -> String {
+    let printed = |word: &str| match decode(word.trim_end_matches([':', ',', '.'])) {
+        // Some words happen to be in the form of an encoded text.
+        Some(Line::Text(text)) if text.contains([' ', '\n']) && text.is_ascii() => text,
+        _ => word.to_owned(),
+    };
+    message.split(' ').map(printed).collect::<Vec<_>>().join(" ")
+}
+
 /// What a filter passes on.
 #[derive(Default)]
 pub struct Passed {
@@ -132,6 +142,14 @@ fn complete_chars(bytes: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_repeats_what_was_printed_and_not_how_it_was_passed_on() {
+        let encoded = format!("{TEXT}{}", STANDARD.encode("cell.so: failed to map\n"));
+        let message = format!("evcxr stopped: {encoded} that them thistles");
+        let expected = "evcxr stopped: cell.so: failed to map\n that them thistles";
+        assert_eq!(readable(&message), expected);
+    }
 
     /// Late text as a line of its own, behind the others.
     fn late(text: &str) -> String {
