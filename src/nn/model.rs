@@ -76,8 +76,8 @@ impl Model {
             .with_provenance(Provenance::Initial { seeded })
     }
 
-    /// The model with initial parameters of this seed, if its own are initial ones whose seed nobody
-    /// chose; otherwise the model as it is.
+    /// The model with initial parameters of this seed, if its own are initial ones whose seed
+    /// nobody chose; otherwise the model as it is.
     ///
     /// # Errors
     /// As building a model.

@@ -1,5 +1,5 @@
-//! Requests to stop: the first one stops a run after its current step and keeps its result. A cell of
-//! a notebook listens as a whole, so that its own loops stop too.
+//! Requests to stop: the first one stops a run after its current step and keeps its result. A cell
+//! of a notebook listens as a whole, so that its own loops stop too.
 //!
 //! A cell process listens to interrupts. A program also listens to requests to terminate, which
 //! schedulers and `kill` send, and to the end of its terminal.
@@ -98,8 +98,8 @@ pub fn ends_cell() -> bool {
     STOP.load(Ordering::Relaxed) && LISTENERS.load(Ordering::SeqCst) == 1
 }
 
-/// A request that follows the first within this time is the same one: at the end of a terminal, both
-/// the shell and the system send one, and systemd sends two different signals.
+/// A request that follows the first within this time is the same one: at the end of a terminal,
+/// both the shell and the system send one, and systemd sends two different signals.
 #[cfg(unix)]
 const SAME_MILLISECONDS: i64 = 500;
 

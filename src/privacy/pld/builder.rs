@@ -12,7 +12,14 @@ use rayon::prelude::*;
 const TARGET_ERROR: f64 = 1e-4;
 
 /// Maximum number of grid points of one window, or of one release.
-const MAX_POINTS: f64 = (1 << 21) as f64;
+const MAX_POINTS: f64 = (1 << 19) as f64;
+
+/// That number where all sampling rates are below [`RARE`]: many small losses and few large ones
+/// need both a fine grid and a long one.
+const MAX_RARE_POINTS: f64 = (1 << 21) as f64;
+
+/// Sampling rates below this are rare.
+const RARE: f64 = 1e-3;
 
 /// Factor on the Chernoff-optimal tilt. The Chernoff bound exceeds epsilon; a smaller tilt moves
 /// the window down and shortens its upper tail.
@@ -141,9 +148,9 @@ impl<'a> BoundsBuilder<'a> {
         Some(Composed { upper, lower: best_lower.map(|(_, lower)| lower), losses })
     }
 
-    /// The window with this tilt; or with a smaller one, if the grid of this one would be too
-    /// coarse. Few large losses make the tilted sum wide, and a smaller tilt makes it narrower. A
-    /// smaller tilt also makes errors larger in proportion to delta, which limits it.
+    /// The window with this tilt. At rare sampling rates one with a smaller tilt, if the grid of
+    /// this one would be too coarse: few large losses make the tilted sum wide, and a smaller tilt
+    /// makes it narrower. It also makes errors larger in proportion to delta, which limits it.
     fn window(
         &self,
         coarse: &CoarseLosses,
@@ -151,6 +158,9 @@ impl<'a> BoundsBuilder<'a> {
         ln_outside: f64,
         epsilon: f64,
     ) -> TiltedRange {
+        if !self.is_rare() {
+            return coarse.tilted_range(theta, ln_outside, 0.0);
+        }
         let with = |theta: f64, ln_outside: f64| {
             // The step follows from the range, and widens it a little.
             let range = coarse.tilted_range(theta, ln_outside, 0.0);
@@ -197,6 +207,11 @@ impl<'a> BoundsBuilder<'a> {
         Some(NodeLosses::new(self.case, range, step, self.tail, direction))
     }
 
+    /// Whether all sampling rates are rare: nearly nothing happens in most steps.
+    fn is_rare(&self) -> bool {
+        self.case.pairs().all(|pair| pair.q < RARE)
+    }
+
     /// The grid for a window and an expected `epsilon`, with as many points as fit.
     fn step(&self, range: TiltedRange, epsilon: f64) -> f64 {
         let used = self.case.used();
@@ -207,7 +222,8 @@ impl<'a> BoundsBuilder<'a> {
             .map(|pair| pair.range(self.tail))
             .fold(range.high - range.low, f64::max);
         let step = self.grid_step(epsilon, range.theta) / self.refinement;
-        step.max(widest / MAX_POINTS.min(MAX_TOTAL_POINTS / nodes as f64))
+        let most = if self.is_rare() { MAX_RARE_POINTS } else { MAX_POINTS };
+        step.max(widest / most.min(MAX_TOTAL_POINTS / nodes as f64))
     }
 
     /// The grid for an expected `epsilon`. Connecting the dots adds step^2 / 6 to the variance of
