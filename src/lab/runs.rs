@@ -47,8 +47,8 @@ pub fn checkpoint(name: &str) -> Result<CheckpointHeader> {
 /// Checks that training `plan` would go on with the run `id`, and not train another one.
 ///
 /// # Errors
-/// `CorruptData` if it is another run: the data, or a file that the plan or the model was read from,
-/// have changed since the run was begun.
+/// `CorruptData` if it is another run: the data, or a file that the plan or the model was read
+/// from, have changed since the run was begun.
 pub fn check_goes_on(id: &str, plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
     if run_id(plan, model, data)? == id {
         return Ok(());
