@@ -71,8 +71,8 @@ pub struct TrainArgs {
     resumed: Option<String>,
 }
 
-/// Runs `train`. Exit codes: 0 for a finished run or a preview, 128 and the signal after a request to
-/// stop.
+/// Runs `train`. Exit codes: 0 for a finished run or a preview, 128 and the signal after a request
+/// to stop.
 ///
 /// # Errors
 /// Kind `Setting` for options that are out of range or contradict each other, before anything is
