@@ -126,6 +126,8 @@ extern "C" fn on_signal(signal: libc::c_int) {
 
 /// The time of a clock that never goes back.
 #[cfg(unix)]
+// The types differ between systems.
+#[allow(clippy::unnecessary_cast)]
 fn milliseconds() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: fills the struct; async-signal-safe.

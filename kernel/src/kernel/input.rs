@@ -25,8 +25,8 @@ pub enum Answer {
     Line(String),
     /// The end of the input.
     End,
-    /// An error: there is nobody to ask, or the user stopped the cell instead of answering. An empty
-    /// answer would let the cell go on with what it asked about.
+    /// An error: there is nobody to ask, or the user stopped the cell instead of answering. An
+    /// empty answer would let the cell go on with what it asked about.
     Failed,
 }
 

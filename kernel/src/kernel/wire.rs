@@ -86,7 +86,8 @@ fn check_folder(info: &ConnectionInfo) -> Result<()> {
 /// Binds all sockets and starts the tasks that send.
 ///
 /// # Errors
-/// The folder of sockets that are files is missing. A port is in use, or the address is not of this machine.
+/// The folder of sockets that are files is missing. A port is in use, or the address is not of this
+/// machine.
 pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
     let session = uuid::Uuid::new_v4().to_string();
     let at = |name: &'static str, port: u16| {
