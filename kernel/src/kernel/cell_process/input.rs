@@ -119,8 +119,8 @@ fn fail_the_read() {
     unsafe { libc::send(0, c"?".as_ptr().cast(), 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
 }
 
-/// Asks the kernel for a line. Without a kernel the process ends: after a shutdown or a restart, the
-/// cell must not go on as if it had been answered.
+/// Asks the kernel for a line. Without a kernel the process ends: after a shutdown or a restart,
+/// the cell must not go on as if it had been answered.
 fn ask() -> Answer {
     match try_ask() {
         Some(answer) if answer["failed"] == true => Answer::Failed,
