@@ -3,7 +3,9 @@
 //! `tests/stored/project` was written by the version of 22 November 2026:
 //! `epsilab grid --data glyphs --train 60 --test 10 --model linear --method
 //! dp-sgd,dp-ssgd,non-private --mask dp-snip --pre-prune 0,0.5 --drop 0.5 --steps 2 --batch 16
-//! --epsilon 3 --seeds 1 --optimizer adam`, without the figures.
+//! --epsilon 3 --seeds 1 --optimizer adam`, without the figures. The noise of its run with a mask by
+//! DP-SNIP is calibrated to other last digits by later versions, so that run is listed and charged,
+//! and not found again by its settings.
 
 use std::fs;
 use std::path::Path;
@@ -57,8 +59,6 @@ fn runs_of_an_earlier_version_are_shown_and_counted() -> Result<()> {
     assert_eq!(serde_json::to_value(&plan).unwrap(), stored["plan"]);
     let grid = Grid::new(dense.clone())
         .beside(DpSsgd::from(dense))
-        .masks(MaskKind::DpSnip)
-        .pre_prune([0.0, 0.5])
         .drop_gradients(DroppingRule::Random, [0.5])
         .epsilon([3.0]);
     let others = Grid::new(plain).drop_gradients(DroppingRule::Random, [0.5]);
@@ -72,11 +72,12 @@ fn runs_of_an_earlier_version_are_shown_and_counted() -> Result<()> {
     }
     ids.sort_by(|a, b| a.0.cmp(&b.0));
     let names: Vec<&str> = ids.iter().map(|(id, _, _)| id.as_str()).collect();
-    let stored = ["1b39e86d27ee5aeb", "2bd6b4dbdacc6cfd", "9499d00497041a6c", "ca7e2e871faff842"];
+    let stored = ["2bd6b4dbdacc6cfd", "9499d00497041a6c", "ca7e2e871faff842"];
     assert_eq!(names, stored);
+    assert_eq!(lab::runs()?.all().len(), 4, "the others are listed too");
     assert!(ids.iter().all(|(_, restored, _)| *restored));
     let finite = ids.iter().filter_map(|(_, _, epsilon)| *epsilon);
-    assert!(finite.clone().count() == 3 && finite.clone().all(|epsilon| epsilon <= 3.0));
+    assert!(finite.clone().count() == 2 && finite.clone().all(|epsilon| epsilon <= 3.0));
     let ledger = fs::read_dir(home.join("ledger")).unwrap().count();
     assert_eq!(ledger, 2, "a ledger and its head, and no second ledger");
     Ok(())
