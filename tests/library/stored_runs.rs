@@ -3,9 +3,9 @@
 //! `tests/stored/project` was written by the version of 22 November 2026:
 //! `epsilab grid --data glyphs --train 60 --test 10 --model linear --method
 //! dp-sgd,dp-ssgd,non-private --mask dp-snip --pre-prune 0,0.5 --drop 0.5 --steps 2 --batch 16
-//! --epsilon 3 --seeds 1 --optimizer adam`, without the figures. The noise of its run with a mask by
-//! DP-SNIP is calibrated to other last digits by later versions, so that run is listed and charged,
-//! and not found again by its settings.
+//! --epsilon 3 --seeds 1 --optimizer adam`, without the figures. The noise of its run with a mask
+//! by DP-SNIP is calibrated to other last digits by later versions, so that run is listed and
+//! charged, and not found again by its settings.
 
 use std::fs;
 use std::path::Path;
