@@ -186,14 +186,22 @@ fn send(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
 }
 
-/// A run that would take an hour, without checkpoints, after it was charged.
-fn long_run(home: &Path, before: impl FnOnce(&mut Command)) -> Child {
+/// A run that would take an hour, without checkpoints, after it was charged. These tests themselves
+/// may have been started by `nohup`, whose children ignore the end of the terminal; `on_hangup` is
+/// what the run does with it, whatever the tests do.
+fn long_run(home: &Path, on_hangup: libc::sighandler_t) -> Child {
+    use std::os::unix::process::CommandExt;
     let args = &RUN[..RUN.len() - 1];
     let args = args.iter().map(|arg| if *arg == "60" { "1000000" } else { *arg });
     let args: Vec<&str> = args.collect();
     let mut command = program(home, &args);
-    before(&mut command);
-    let child = command.spawn().unwrap();
+    let set = move || {
+        // SAFETY: async-signal-safe, between fork and exec.
+        unsafe { libc::signal(libc::SIGHUP, on_hangup) };
+        Ok(())
+    };
+    // SAFETY: as above.
+    let child = unsafe { command.pre_exec(set) }.spawn().unwrap();
     wait_for("the charge", || {
         let ledgers = files(&home.join("ledger"));
         let mut ledgers =
@@ -208,7 +216,7 @@ fn long_run(home: &Path, before: impl FnOnce(&mut Command)) -> Child {
 fn a_request_to_terminate_keeps_the_run_and_charges_the_steps_that_were_taken() {
     for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
         let home = folder();
-        let child = long_run(home.path(), |_| {});
+        let child = long_run(home.path(), libc::SIG_DFL);
         send(&child, signal);
         let ended = child.wait_with_output().unwrap();
         let said = text(&ended.stderr);
@@ -223,17 +231,8 @@ fn a_request_to_terminate_keeps_the_run_and_charges_the_steps_that_were_taken() 
 /// As `nohup` starts it: the end of the terminal ends nothing.
 #[test]
 fn a_run_that_ignores_the_end_of_the_terminal_goes_on() {
-    use std::os::unix::process::CommandExt;
     let home = folder();
-    let mut child = long_run(home.path(), |command| {
-        let ignore = || {
-            // SAFETY: async-signal-safe, between fork and exec.
-            unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-            Ok(())
-        };
-        // SAFETY: as above.
-        unsafe { command.pre_exec(ignore) };
-    });
+    let mut child = long_run(home.path(), libc::SIG_IGN);
     send(&child, libc::SIGHUP);
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert!(child.try_wait().unwrap().is_none(), "it was ended");
@@ -274,7 +273,7 @@ fn a_run_for_which_there_is_no_room_is_refused_before_it_is_charged() {
 fn a_run_that_can_not_be_stored_fails_and_says_what_stays_charged() {
     let home = folder();
     let home = home.path();
-    let child = long_run(home, |_| {});
+    let child = long_run(home, libc::SIG_DFL);
     fs::remove_dir_all(home.join("runs")).unwrap();
     fs::write(home.join("runs"), "no folder").unwrap();
     send(&child, libc::SIGTERM);
