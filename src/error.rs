@@ -72,7 +72,7 @@ impl Error {
     }
 
     /// The same error with one more piece of advice.
-    pub fn also(self, more: impl fmt::Display) -> Self {
+    pub(crate) fn also(self, more: impl fmt::Display) -> Self {
         let fix = match self.fix.is_empty() {
             true => more.to_string(),
             false => format!("{}; {more}", self.fix),

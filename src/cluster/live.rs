@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::slurm::{Commands, Slurm};
+use super::commands::Commands;
+use super::slurm::Slurm;
 use super::status::GridStatus;
 use super::submit::{Site, Submitted};
 use crate::data::Dataset;
@@ -83,9 +84,9 @@ impl OnSlurm {
     ) -> Result<GridResult> {
         let listening = Listening::start();
         self.submit_with(build, data, false)?;
-        let mut silence = Silence::default();
+        let mut outage = Outage::default();
         loop {
-            let status = silence.or(self.status_with(build, data), Instant::now())?;
+            let status = outage.accept(self.status_with(build, data), Instant::now())?;
             let is_over = status.as_ref().is_some_and(GridStatus::is_over);
             status.iter().for_each(&mut *watch);
             if is_over || pause(&listening) {
@@ -99,7 +100,7 @@ impl OnSlurm {
             if stopped {
                 break collected?;
             }
-            if let Some(result) = silence.or(collected, Instant::now())? {
+            if let Some(result) = outage.accept(collected, Instant::now())? {
                 break result;
             }
             pause(&listening);
@@ -230,17 +231,18 @@ fn pause(listening: &Listening) -> bool {
     listening.stop()
 }
 
-/// Since when Slurm has not answered. Its controller may be restarted, or be busy, while the jobs
-/// run.
+/// An outage of Slurm's controller, which may be restarted, or be busy, while the jobs run.
 #[derive(Default)]
-struct Silence(Option<Instant>);
+struct Outage {
+    since: Option<Instant>,
+}
 
-impl Silence {
-    /// The answer; `None` for none, which is said once.
+impl Outage {
+    /// Returns the answer of Slurm, or `None` for an error that may pass, which is printed once.
     ///
     /// # Errors
     /// Errors that are not Slurm's, and that of Slurm after [`PATIENCE`].
-    fn or<T>(&mut self, answer: Result<T>, now: Instant) -> Result<Option<T>> {
+    fn accept<T>(&mut self, answer: Result<T>, now: Instant) -> Result<Option<T>> {
         let error = match answer {
             Ok(answer) => {
                 *self = Self::default();
@@ -249,12 +251,12 @@ impl Silence {
             Err(error) if error.kind() != ErrorKind::Setting => return Err(error),
             Err(error) => error,
         };
-        if self.0.is_none() {
+        if self.since.is_none() {
             let what = error.to_string();
             let what = what.lines().next().unwrap_or_default();
             eprintln!("{what}; the jobs go on, and Slurm is asked again");
         }
-        let since = *self.0.get_or_insert(now);
+        let since = *self.since.get_or_insert(now);
         match now.duration_since(since) < PATIENCE {
             true => Ok(None),
             false => Err(error.fix("the jobs go on: the same command watches them")),
@@ -280,9 +282,9 @@ mod tests {
     #[test]
     fn a_controller_that_does_not_answer_is_waited_for() {
         let silent = || Error::new(ErrorKind::Setting, "Slurm refuses to show its queue", "down");
-        let (mut silence, start) = (Silence::default(), Instant::now());
+        let (mut outage, start) = (Outage::default(), Instant::now());
         let mut at = |answer: Result<u8>, seconds: u64| {
-            silence.or(answer, start + Duration::from_secs(seconds))
+            outage.accept(answer, start + Duration::from_secs(seconds))
         };
         assert_eq!(at(Err(silent()), 0).unwrap(), None);
         assert_eq!(at(Err(silent()), 299).unwrap(), None);

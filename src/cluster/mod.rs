@@ -15,6 +15,7 @@
 //! Files in the store decide what is finished, not what the batch system says.
 
 mod collect;
+mod commands;
 mod folder;
 mod live;
 mod slurm;

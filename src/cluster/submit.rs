@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 
+use super::commands::{Batch, Queue};
 use super::folder::{Array, Folder, Round, State};
-use super::slurm::{Batch, Queue, Slurm};
+use super::slurm::Slurm;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::device::DeviceSpec;

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::folder::Array;
 use super::live;
 
-use super::slurm::{Batch, Queue, Slurm, Task};
+use super::commands::{Batch, Queue, Task};
+use super::slurm::Slurm;
 use super::status::RunStatus;
 use super::submit::{Site, Submitted};
 use super::ticket::{self, Ticket};
@@ -236,6 +237,16 @@ impl Lab {
         let local = local.unwrap();
         assert_eq!(local.rows(), result.rows(), "bit for bit");
     }
+}
+
+/// Slurm replaces what follows a percent sign in the name of a log.
+#[test]
+fn a_percent_sign_in_the_name_of_the_folder_is_one_in_that_of_the_logs() {
+    let mut lab = Lab::new(107);
+    lab.folder = tempfile::Builder::new().prefix("a%job").tempdir().unwrap();
+    let script = lab.submit().unwrap().script.unwrap();
+    let logs = script.lines().find_map(|line| line.strip_prefix("#SBATCH --output=")).unwrap();
+    assert!(logs.contains("a%%job") && logs.ends_with("/%A_%a.txt\""), "{logs}");
 }
 
 /// Sites print banners, and controllers stumble. Runs of a job that was taken are not withdrawn.

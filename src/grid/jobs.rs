@@ -183,9 +183,7 @@ impl Site<'_> {
         let Self { store, ledger, data } = self;
         let Work { id, plan, model, .. } = work;
         let run = runs::train_charged(store, ledger, id, plan, model, data, &mut Relay(say))?;
-        if let Some(error) = run.storing_error() {
-            return Err(error.clone());
-        }
+        let run = run.if_stored()?;
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.
         match store.finished(id, model, data) {

@@ -18,7 +18,8 @@ pub struct Preview {
     plan: Plan,
     rows: Vec<(String, String)>,
     warnings: Vec<String>,
-    /// What the owner of the data must know; it tells something of the examples.
+    /// A note for the owner of the data. It reveals something of the examples, so redaction removes
+    /// it.
     private_note: Option<String>,
 }
 

@@ -319,12 +319,13 @@ impl Plan {
     pub fn is_fresh(&self) -> bool {
         self.settings.fresh
     }
-    /// The model that a run of the plan starts from. With a seed, initial parameters that nobody
-    /// chose a seed for are drawn from a stream of the plan's, so that the run can be repeated.
+    /// Returns the model that a run of the plan starts from. With a seed, initial parameters that
+    /// nobody chose a seed for are drawn from a stream of the plan's, so that the run can be
+    /// repeated.
     ///
     /// # Errors
     /// As building a model.
-    pub(crate) fn start(&self, model: &Model) -> Result<Model> {
+    pub(crate) fn initial_model(&self, model: &Model) -> Result<Model> {
         let Some(seed) = self.seed() else { return Ok(model.clone()) };
         let sha = Sha256::new_with_prefix(b"epsilab initial parameters 1\n");
         let hash = sha.chain_update(seed.to_le_bytes()).finalize();

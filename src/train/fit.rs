@@ -144,7 +144,7 @@ fn fit_charged(
     mut keeper: Option<&mut Keeper>,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
-    let model = &plan.prepared(&plan.start(model)?)?;
+    let model = &plan.prepared(&plan.initial_model(model)?)?;
     check::belong_together(plan, model, data, ledger)?;
     let place = plan.place()?;
     let mut found = match &mut keeper {

@@ -208,5 +208,23 @@ mod tests {
         // The same request again.
         unsafe { libc::raise(libc::SIGINT) };
         assert_eq!(exit_code(), 143);
+        drop(listening);
+
+        // A second request, a while after the first, ends the process at once.
+        // SAFETY: no other thread of this process works.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let _listening = Listening::start();
+            for _ in 0..2 {
+                // SAFETY: as above; the process ends without running anything else of it.
+                unsafe { libc::raise(libc::SIGTERM) };
+                std::thread::sleep(std::time::Duration::from_millis(600));
+            }
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for the child and fills the number.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTERM, "{status}");
     }
 }

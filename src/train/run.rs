@@ -191,8 +191,8 @@ struct Inner {
     touched: Option<SelectionLog>,
     restored: bool,
     warnings: Vec<String>,
-    /// Why it is in no store.
-    lost: Option<Error>,
+    /// The error by which it could not be stored.
+    storing_error: Option<Error>,
 }
 
 impl Run {
@@ -203,7 +203,15 @@ impl Run {
         touched: Option<SelectionLog>,
     ) -> Self {
         let (restored, warnings) = (false, Vec::new());
-        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost: None }))
+        Self(Arc::new(Inner {
+            record,
+            model,
+            mask,
+            touched,
+            restored,
+            warnings,
+            storing_error: None,
+        }))
     }
 
     /// The same run, read from the store: it was not trained again and cost nothing.
@@ -214,8 +222,8 @@ impl Run {
         touched: Option<SelectionLog>,
         warnings: Vec<String>,
     ) -> Self {
-        let (restored, lost) = (true, None);
-        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost }))
+        let (restored, storing_error) = (true, None);
+        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, storing_error }))
     }
 
     /// The same run marked as trained just now; for runs that are read back to get their stored
@@ -253,7 +261,7 @@ impl Run {
             touched: touched.clone(),
             restored: self.0.restored,
             warnings: warnings.clone(),
-            lost: self.0.lost.clone(),
+            storing_error: self.0.storing_error.clone(),
         }))
     }
 
@@ -264,7 +272,7 @@ impl Run {
     /// # Errors
     /// `Device` if a device fails. A test part that can't be read gives no accuracy, and a warning.
     pub(crate) fn evaluated_on(self, data: &Dataset) -> Result<Self> {
-        let Inner { record, model, mask, touched, restored, warnings, lost } = &*self.0;
+        let Inner { record, model, mask, touched, restored, warnings, storing_error } = &*self.0;
         if record.test_hash.as_deref() == Some(data.test_hash()) {
             return Ok(self);
         }
@@ -293,8 +301,16 @@ impl Run {
             last.test_accuracy = record.test_accuracy;
         }
         let (model, mask, touched) = (model.clone(), mask.clone(), touched.clone());
-        let (restored, lost) = (*restored, lost.clone());
-        Ok(Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost })))
+        let (restored, storing_error) = (*restored, storing_error.clone());
+        Ok(Self(Arc::new(Inner {
+            record,
+            model,
+            mask,
+            touched,
+            restored,
+            warnings,
+            storing_error,
+        })))
     }
 
     /// The same run, which could not be stored.
@@ -302,14 +318,22 @@ impl Run {
         let Inner { record, model, mask, touched, restored, warnings, .. } = &*self.0;
         let (record, model, mask) = (record.clone(), model.clone(), mask.clone());
         let (touched, warnings) = (touched.clone(), warnings.clone());
-        let (restored, lost) = (*restored, Some(error));
-        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, lost }))
+        let (restored, storing_error) = (*restored, Some(error));
+        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, storing_error }))
     }
 
-    /// The error by which it could not be stored. Its model is nowhere but here then, and training
-    /// it again is charged again.
+    /// Returns the error by which the run could not be stored. Its model is nowhere but here then,
+    /// and training it again is charged again.
     pub fn storing_error(&self) -> Option<&Error> {
-        self.0.lost.as_ref()
+        self.0.storing_error.as_ref()
+    }
+
+    /// Returns the run, if it could be stored.
+    ///
+    /// # Errors
+    /// [`storing_error`](Self::storing_error).
+    pub fn if_stored(self) -> Result<Self> {
+        self.0.storing_error.clone().map_or(Ok(self), Err)
     }
 
     /// The trained model; after an interrupt, that of the last step taken.

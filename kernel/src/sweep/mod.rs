@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use epsilab::data::{Dataset, Population};
-use epsilab::train::interrupt;
+use epsilab::train::{Run, interrupt};
 use epsilab::{Error, Result};
 
 use crate::train::DataArgs;
@@ -172,12 +172,14 @@ impl Trainer {
             }
             match data.and_then(|data| args.run(&data, Some(heading))) {
                 Ok(run) if run.interrupted() => return Ok(None),
-                Ok(run) => {
-                    let again = if run.is_restored() { " (trained before)" } else { "" };
-                    eprintln!("{run}{again}");
-                    row.add(&run);
-                }
-                Err(error) => row.failed(seed, &error),
+                run => match run.and_then(Run::if_stored) {
+                    Ok(run) => {
+                        let again = if run.is_restored() { " (trained before)" } else { "" };
+                        eprintln!("{run}{again}");
+                        row.add(&run);
+                    }
+                    Err(error) => row.failed(seed, &error),
+                },
             }
             self.done += 1;
         }

@@ -102,12 +102,13 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     }
     let run = args.run(&data, None)?;
     run.warnings().iter().for_each(|warning| eprintln!("{warning}"));
-    if let Some(error) = run.storing_error() {
-        // The only place that is left for it.
-        return match &args.out {
-            Some(out) => out::write(out, &run).and(Err(error.clone())),
-            None => Err(error.clone().also("--out DIR names a place for the model")),
-        };
+    if run.storing_error().is_some() {
+        // The error was shown when it happened.
+        match &args.out {
+            Some(out) => out::write(out, &run)?,
+            None => eprintln!("the model is lost: --out DIR names another place for it"),
+        }
+        return Ok(ExitCode::FAILURE);
     }
     if run.interrupted() {
         let again = match run.record().checkpoints {

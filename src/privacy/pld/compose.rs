@@ -56,7 +56,7 @@ pub(super) struct Transform {
 pub(super) struct Spectrum {
     /// Its values, each less 1.
     excess: Vec<Complex<f64>>,
-    rounding: Rounding,
+    error_bound: ErrorBound,
     /// Bound on the relative error of the moments, in units of that of a mass.
     slack: f64,
     /// ln of the moments at theta, theta_up and theta_down.
@@ -77,7 +77,7 @@ impl Transform {
     pub fn spectrum(&self, losses: &LossDistribution) -> Spectrum {
         let Window { step, theta, len, theta_up, theta_down, .. } = self.window;
         let ln_moment = losses.ln_moment(theta);
-        let bulk = losses.bulk();
+        let bulk = losses.bulk_position();
         let mut tilted = self.forward.make_input_vec();
         let (mut near, mut far) = ([0.0; 2 * NEAR as usize + 1], 0.0);
         // e^(theta loss) as a running product, recomputed every 64 steps to limit its error.
@@ -112,9 +112,9 @@ impl Transform {
         let untilted = || losses.mass.iter().sum::<f64>() - losses.mass[bulk.unwrap_or(0)];
         Spectrum {
             excess,
-            rounding: match bulk {
-                Some(_) => Rounding::new(self.rounding() * (2.0 * far).min(1.0), &near, len),
-                None => Rounding { constant: self.rounding(), ..Rounding::default() },
+            error_bound: match bulk {
+                Some(_) => ErrorBound::new(self.rounding() * (2.0 * far).min(1.0), &near, len),
+                None => ErrorBound { constant: self.rounding(), ..ErrorBound::default() },
             },
             slack: if bulk.is_some() { (others + 2.0 * untilted()).min(1.0) } else { 1.0 },
             ln_moments: [theta, theta_up, theta_down].map(|tilt| losses.ln_moment(tilt)),
@@ -142,14 +142,14 @@ impl Spectrum {
 /// transform is of the distant ones only, so its error is in proportion to their mass. What the
 /// near ones add is small at low frequencies, and so is its error.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rounding {
+struct ErrorBound {
     constant: f64,
     /// The error at a frequency grows by this from one to the next, up to `most`.
     slope: f64,
     most: f64,
 }
 
-impl Rounding {
+impl ErrorBound {
     /// `constant`, and the errors of sums over the `near` masses.
     fn new(constant: f64, near: &Near, len: usize) -> Self {
         /// Operations per near mass, generously.
@@ -242,7 +242,7 @@ impl<'a> Composition<'a> {
             }
             let ln = ln_1p(*excess);
             *total *= power(ln, count);
-            *error += count * relative_error(ln, losses.rounding.at(j));
+            *error += count * relative_error(ln, losses.error_bound.at(j));
         }
     }
 
@@ -278,11 +278,11 @@ impl<'a> Composition<'a> {
                 *coefficient += power / (k + 1) as f64;
             }
         }
-        let rounding = first.rounding.max(&second.rounding);
+        let error_bound = first.error_bound.max(&second.error_bound);
         let pairs = first.excess.iter().zip(&second.excess);
         let totals = self.spectrum.iter_mut().zip(&mut self.error);
         for (j, ((total, error), (&one, &other))) in totals.zip(pairs).enumerate() {
-            let rounding = rounding.at(j);
+            let rounding = error_bound.at(j);
             let (mean, half) = (0.5 * (one + other), 0.5 * (one - other));
             let ln_mean = ln_1p(mean);
             // No mixture has a larger value.

@@ -48,10 +48,11 @@ impl LossDistribution {
         Self { step, mass: vec![1.0], ..Self::default() }
     }
 
-    /// The position in `mass` of grid index 0, if it has more than half of all mass, as at small
-    /// sampling rates. What such a release adds to a sum is computed from the other masses alone:
-    /// that of index 0 is 1 less the others, and rounding its f64 would matter in many releases.
-    pub fn bulk(&self) -> Option<usize> {
+    /// Returns the position in `mass` of grid index 0, if it has more than half of all mass, as at
+    /// small sampling rates. What such a release adds to a sum is computed from the other masses
+    /// alone: that of index 0 is 1 less the others, and rounding its f64 would matter in many
+    /// releases.
+    pub fn bulk_position(&self) -> Option<usize> {
         let position = usize::try_from(-self.first).ok()?;
         self.mass.get(position).is_some_and(|&mass| mass > 0.5).then_some(position)
     }
@@ -61,7 +62,7 @@ impl LossDistribution {
         let tilt = theta * self.step;
         let at_zero = theta * self.offset;
         let whole = || at_zero + ln_sum(&self.mass, self.first, tilt);
-        let Some(bulk) = self.bulk() else { return whole() };
+        let Some(bulk) = self.bulk_position() else { return whole() };
         let others = |tilt: f64| {
             ln_sum(&self.mass[..bulk], self.first, tilt).exp()
                 + ln_sum(&self.mass[bulk + 1..], 1, tilt).exp()

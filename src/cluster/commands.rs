@@ -1,0 +1,188 @@
+//! The batch system, and the commands of Slurm.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use super::folder::Array;
+use crate::show::CELL_VARIABLES;
+use crate::{Error, ErrorKind, Result};
+
+/// A task that Slurm knows and that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// Its index in the array.
+    pub(super) index: usize,
+    pub(super) running: bool,
+}
+
+/// The tasks that have not ended, by the name of the array, with its number.
+pub(super) type Queue = HashMap<String, (u64, Vec<Task>)>;
+
+/// Variables of `sbatch` that would replace what the script says of the array: a task of another
+/// name would be taken for one that has ended.
+const OVERRIDING: [&str; 7] = [
+    "SBATCH_JOB_NAME",
+    "SBATCH_ARRAY_INX",
+    "SBATCH_OUTPUT",
+    "SBATCH_OPEN_MODE",
+    "SBATCH_SIGNAL",
+    "SBATCH_REQUEUE",
+    "SBATCH_NO_REQUEUE",
+];
+
+fn run(command: &mut Command) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    // Slurm hands the environment to the jobs, and a worker is no cell of a notebook.
+    for variable in CELL_VARIABLES.iter().chain(&OVERRIDING) {
+        command.env_remove(variable);
+    }
+    command.stdin(Stdio::null()).output().map_err(|e| {
+        let what = format!("the command {name} of Slurm");
+        let why = match e.kind() {
+            std::io::ErrorKind::NotFound => "there is no such command: Slurm is not installed here",
+            _ => "it can't be started",
+        };
+        Error::new(ErrorKind::Setting, what, format!("{why} ({e})")).fix(
+            "run this on a machine that submits to Slurm (a login node), where sbatch works; or \
+             train here, with --jobs N (in a notebook `grid.jobs(N).run(..)`)",
+        )
+    })
+}
+
+/// What to do if Slurm does not take a job.
+const OTHER_SETTINGS: &str =
+    "change the settings that it names; `sinfo` lists partitions and their limits";
+/// What to do if Slurm does not answer a question.
+const NO_ANSWER: &str = "is this a machine of the cluster, and does its controller answer? `sinfo` \
+                         shows it; or train here, with --jobs N";
+
+/// Its output, or what it says.
+fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
+    let output = run(command)?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    let why = if said.is_empty() { format!("it ended with {}", output.status) } else { said };
+    Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {doing}"), why).fix(fix))
+}
+
+/// What a batch system does.
+pub(super) trait Batch {
+    /// The largest number of tasks of an array.
+    fn largest_array(&self) -> Result<usize>;
+    /// Asks whether it would take the script. Nothing is submitted.
+    fn would_take(&self, script: &Path) -> Result<()>;
+    /// Submits a script, and returns the number of the job.
+    ///
+    /// # Errors
+    /// `Setting` if the job was refused. After any other error it may have been taken.
+    fn submit(&self, script: &Path) -> Result<u64>;
+    /// The tasks of these arrays that have not ended.
+    fn queue(&self, arrays: &[&Array]) -> Result<Queue>;
+    /// Cancels a job and all its tasks.
+    fn cancel(&self, job: u64) -> Result<()>;
+}
+
+/// The number of a job in the answer of `sbatch --parsable`: the last line of the form `N` or
+/// `N;cluster`. Sites print banners before it.
+fn number_of_job(said: &str) -> Option<u64> {
+    let number = |line: &str| line.trim().split(';').next()?.parse().ok();
+    said.lines().rev().find_map(number)
+}
+
+/// The commands of Slurm.
+pub(super) struct Commands;
+
+impl Batch for Commands {
+    fn largest_array(&self) -> Result<usize> {
+        let config = text(
+            Command::new("scontrol").args(["show", "config"]),
+            "to show its settings",
+            NO_ANSWER,
+        )?;
+        let value = config.lines().find_map(|line| {
+            let (name, value) = line.split_once('=')?;
+            (name.trim() == "MaxArraySize").then(|| value.trim().parse::<usize>().ok())?
+        });
+        // The setting is one more than the largest index.
+        match value {
+            Some(0 | 1) => {
+                Err(Error::setting("MaxArraySize", 1, "this cluster allows no job arrays")
+                    .fix("train here, with --jobs N; or ask the administrators of the cluster"))
+            }
+            value => Ok(value.map_or(1000, |n| n - 1)),
+        }
+    }
+
+    fn would_take(&self, script: &Path) -> Result<()> {
+        text(Command::new("sbatch").arg("--test-only").arg(script), "the job", OTHER_SETTINGS)
+            .map(drop)
+    }
+
+    fn submit(&self, script: &Path) -> Result<u64> {
+        let said =
+            text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
+        number_of_job(&said).ok_or_else(|| {
+            let why = format!("{:?} is no number of a job", said.trim());
+            Error::new(ErrorKind::Io, "the answer of sbatch", why).fix("look with squeue")
+        })
+    }
+
+    fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
+        let mut queue = Queue::new();
+        if arrays.is_empty() {
+            return Ok(queue);
+        }
+        let names: Vec<&str> = arrays.iter().map(|array| array.name.as_str()).collect();
+        let mut squeue = Command::new("squeue");
+        squeue
+            .args(["--noheader", "--array", "--format=%F|%K|%T|%j", "--name"])
+            .arg(names.join(","));
+        for line in text(&mut squeue, "to show its queue", NO_ANSWER)?.lines() {
+            let mut fields = line.trim().split('|');
+            let mut field = || fields.next().unwrap_or_default();
+            let (job, index, state, name) = (field(), field(), field(), field());
+            let (Ok(job), Ok(index)) = (job.parse(), index.parse()) else { continue };
+            let ended =
+                ["COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"];
+            if !ended.contains(&state) {
+                let running = matches!(state, "RUNNING" | "COMPLETING" | "STOPPED" | "SUSPENDED");
+                let tasks = queue.entry(name.to_owned()).or_insert((job, Vec::new()));
+                tasks.1.push(Task { index, running });
+            }
+        }
+        Ok(queue)
+    }
+
+    fn cancel(&self, job: u64) -> Result<()> {
+        text(Command::new("scancel").arg(job.to_string()), "to cancel the job", NO_ANSWER).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_job_is_found_behind_a_banner() {
+        assert_eq!(number_of_job("17\n"), Some(17));
+        assert_eq!(number_of_job("17;hpc\n"), Some(17));
+        let said = "*** Maintenance on 3 December ***\n2026\nWelcome\n4711;hpc\n\n";
+        assert_eq!(number_of_job(said), Some(4711));
+        assert_eq!(number_of_job("Welcome to 4711\n"), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn jobs_do_not_inherit_that_the_submitter_is_a_cell_nor_other_names_of_the_array() {
+        let mut command = Command::new("env");
+        command.env("EVCXR_IS_RUNTIME", "1").env("EPSILAB_DISPLAY", "socket");
+        command.env("SBATCH_JOB_NAME", "mine").env("SBATCH_PARTITION", "gpu");
+        let said = text(&mut command, "nothing", "").unwrap();
+        assert!(said.contains("SBATCH_PARTITION=gpu"), "{said}");
+        assert!(!said.contains("SBATCH_JOB_NAME"), "{said}");
+        assert!(!said.contains("EVCXR") && !said.contains("EPSILAB_DISPLAY"), "{said}");
+    }
+}
