@@ -61,6 +61,10 @@ impl Error {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 error.fix("free some space on that disk, then run the same again")
             }
+            std::io::ErrorKind::FileTooLarge => error.fix(
+                "raise the limit of the size of files (`ulimit -f`, or a quota), or free space, \
+                 then run the same again",
+            ),
             _ => error,
         }
     }

@@ -75,6 +75,8 @@ pub mod data;
 pub mod device;
 pub mod engine;
 mod error;
+#[doc(hidden)]
+pub mod file;
 pub mod grid;
 pub mod lab;
 pub mod mask;

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, file};
 use serde_json::{Value, json};
 
 use crate::prebuilt::STOCK;
 use crate::programs;
-use crate::run::notebook::{KERNEL, write_whole};
+use crate::run::notebook::KERNEL;
 
 const LOGOS: [(&str, &[u8]); 3] = [
     ("logo-32x32.png", include_bytes!("../assets/logo-32x32.png")),
@@ -131,7 +131,7 @@ pub fn write(kernels: &Path, name: &str, kind: Kind, env: &[(String, String)]) -
     for (file, bytes) in LOGOS {
         std::fs::write(dir.join(file), bytes).map_err(|e| writing(&e))?;
     }
-    write_whole(&dir.join("kernel.json"), &format!("{spec:#}\n"))?;
+    file::write(dir.join("kernel.json"), format!("{spec:#}\n"))?;
     Ok(dir)
 }
 

@@ -1,10 +1,12 @@
-//! Values of options that `grid` and `train` share: names of data sets, models and methods; counts.
+//! Values of options that commands share: names of data sets, models and methods; counts; `--out`.
+
+use std::path::Path;
 
 use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::engine::ClipRule;
 use epsilab::methods::{self, Method};
 use epsilab::nn::{Activation, Family, Model, ModelBuilder, Precision, models};
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, file};
 
 /// Activation and seed of a model, where they are given.
 pub type With = (Option<Activation>, Option<u64>);
@@ -279,6 +281,20 @@ pub fn assignment(setting: &str) -> Result<(&str, &str)> {
     })
 }
 
+/// Bytes of the files in a folder of results.
+const RESULTS: u64 = 1 << 20;
+
+/// Makes the folder of `--out`, and checks that results can be written there, before hours of
+/// training.
+///
+/// # Errors
+/// Kind `Io` if they can't.
+pub fn check_out(folder: &Path) -> Result<()> {
+    file::check_room(folder, RESULTS).map_err(|error| {
+        error.fix("name a folder of yours with `--out DIR`; it needs free space for files")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,5 +338,15 @@ mod tests {
         assert!(refused(&["mlp", ""]).contains("papernot_cnn"));
         assert!(refused(&["mlp", "mlp"]).contains("once") && refused(&[]).contains("at least one"));
         assert_eq!(choose_all("--model", &["mlp".to_owned()], &MODELS).unwrap()[0].0, "mlp");
+    }
+
+    #[test]
+    fn a_folder_for_results_is_made_or_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        check_out(&folder.path().join("a/b")).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path().join("a/b")).unwrap().count(), 0);
+        std::fs::write(folder.path().join("file"), "").unwrap();
+        let refused = check_out(&folder.path().join("file")).unwrap_err();
+        assert!(refused.advice().contains("--out"), "{refused}");
     }
 }

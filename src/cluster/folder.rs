@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ticket::{self, Ticket};
-use crate::privacy::sync_folder_of;
+use crate::file::{self, sync_folder_of};
 use crate::store::{host, rename_unless_there};
 use crate::{Error, ErrorKind, Result, program};
 
@@ -188,7 +188,7 @@ impl Folder {
         let path = self.path.join("state.json");
         let text = serde_json::to_vec_pretty(state)
             .map_err(|e| Error::new(ErrorKind::Io, "the state of a grid", e.to_string()))?;
-        replace(&path, &text)
+        file::write(path, text)
     }
 
     /// The tickets of all rounds.
@@ -285,10 +285,8 @@ impl Folder {
     pub(crate) fn fail(&self, attempt: &str, error: &Error) {
         let failure = Failure { host: host::name().to_owned(), error: error.to_string() };
         let path = self.path.join("failed").join(format!("{attempt}.json"));
-        if let (Ok(text), Ok(name)) = (serde_json::to_vec(&failure), host::unique()) {
-            let part = path.with_extension(name);
-            let _ = fs::write(&part, text).and_then(|()| fs::rename(&part, &path));
-            let _ = fs::remove_file(part);
+        if let Ok(text) = serde_json::to_vec(&failure) {
+            let _ = file::replace(&path, &text);
         }
     }
 
@@ -341,13 +339,6 @@ fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
         file.sync_all()
     });
     written.map_err(|e| Error::io(format!("writing {}", path.display()), &e))
-}
-
-/// Replaces a file atomically. The caller holds the lock of the folder.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let part = path.with_extension("part");
-    write_synced(&part, bytes)?;
-    fs::rename(&part, path).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::privacy::{Entry, Ledger};
 use crate::store::{Books, Store};
 use crate::train::checkpoint::{Keeper, read_header};
 use crate::train::{belong_together, closing_entry, new_attempt, planned_entry};
-use crate::{Error, ErrorKind, Result, program};
+use crate::{Error, ErrorKind, Result, file, program};
 
 /// About how long a task trains, in seconds.
 const SECONDS_PER_TASK: f64 = 300.0;
@@ -168,8 +168,7 @@ impl Site<'_> {
             .map(|array| {
                 let path = folder.path().join(format!("{}.sh", array.name));
                 let text = self.slurm.script(folder, &round.tickets, array)?;
-                fs::write(&path, text)
-                    .map_err(|e| Error::io(format!("writing {}", path.display()), &e))?;
+                file::write(&path, text)?;
                 Ok(path)
             })
             .collect::<Result<Vec<_>>>()?;

@@ -1,14 +1,14 @@
 //! Tickets: what a worker needs to know about the runs that it trains.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::methods::Plan;
 use crate::nn::Provenance;
-use crate::{Error, ErrorKind, Result, program};
+use crate::{Error, ErrorKind, Result, file, program};
 
 /// The first line of a file of tickets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,14 +54,7 @@ pub(crate) fn write(path: &Path, header: &Header, tickets: &[Ticket]) -> Result<
         serde_json::to_writer(&mut text, ticket).map_err(json)?;
         text.push(b'\n');
     }
-    let part = path.with_extension("part");
-    let written = File::create(&part).and_then(|mut file| {
-        file.write_all(&text)?;
-        file.sync_all()
-    });
-    written
-        .and_then(|()| fs::rename(&part, path))
-        .map_err(|e| Error::io(format!("writing the tickets {}", path.display()), &e))
+    file::write(path, text)
 }
 
 /// The header of a file of tickets, and the tickets of the lines from `first` on, at most `most`.

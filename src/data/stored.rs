@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -14,7 +13,7 @@ use super::dataset::{Attributes, Dataset};
 use super::digest::hex;
 use super::examples::Examples;
 use super::text::StoredVocabulary;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, file};
 
 /// The metadata key of the [`Description`], as JSON.
 const KEY: &str = "epsilab_data";
@@ -71,10 +70,7 @@ impl Dataset {
         let metadata = HashMap::from([(KEY.to_owned(), text)]);
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-        let part = path.with_extension("part");
-        write(&part, &bytes)
-            .and_then(|()| fs::rename(&part, path))
-            .map_err(|e| Error::io(format!("writing the data to {}", path.display()), &e))?;
+        file::write_secret(path, &bytes)?;
         Ok(hex(&Sha256::digest(&bytes)))
     }
 
@@ -95,17 +91,6 @@ impl Dataset {
         }
         parse(&bytes).map_err(|why| corrupt(path, why))
     }
-}
-
-/// Writes a file that only its owner may read. It is on disk when this returns.
-fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 fn corrupt(path: &Path, why: String) -> Error {

@@ -13,7 +13,7 @@ use crate::mask::DroppingRule;
 use crate::show::figures::RunPoint;
 use crate::show::{self, Bundle, Coverage, Table};
 use crate::train::Charged;
-use crate::{Error, Result};
+use crate::{Result, file};
 
 /// One finished run of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -243,7 +243,7 @@ impl GridResult {
     /// # Errors
     /// Kind `Io` if the file can't be written.
     pub fn save_csv(&self, path: impl AsRef<Path>) -> Result<()> {
-        save(path.as_ref(), &write::csv(std::slice::from_ref(self))?)
+        file::write(path, write::csv(std::slice::from_ref(self))?)
     }
 
     /// Writes a Markdown file: a table per method and epsilon, and the notes.
@@ -251,7 +251,7 @@ impl GridResult {
     /// # Errors
     /// Kind `Io` if the file can't be written.
     pub fn save_markdown(&self, path: impl AsRef<Path>) -> Result<()> {
-        save(path.as_ref(), &write::markdown(std::slice::from_ref(self)))
+        file::write(path, write::markdown(std::slice::from_ref(self)))
     }
 
     /// The figures by name, one set per method and epsilon: `heat_map_dp-ssgd_eps_3`.
@@ -297,8 +297,4 @@ impl fmt::Display for GridResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n\n{}", self.table().text(), self.notes().join("\n"))
     }
-}
-
-fn save(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
 }

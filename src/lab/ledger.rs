@@ -1,12 +1,12 @@
 //! The view of all ledgers of a project.
 
-use crate::Result;
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::Charge;
 use crate::privacy::ledger::export::{self, DataSet};
 use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
+use crate::{Result, file};
 use std::fmt;
 use std::path::Path;
 
@@ -167,7 +167,7 @@ impl LedgerView {
     /// # Errors
     /// `Io` if it can't be written.
     pub fn export(&self, path: impl AsRef<Path>) -> Result<()> {
-        export::write(path.as_ref(), &self.to_json()?)
+        file::write(path, format!("{}\n", self.to_json()?))
     }
 
     fn row(&self, origin: &str) -> Option<&Row> {

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use super::origin::{Origin, PrivacyStatus};
 use super::{Mask, MaskTensor};
-use crate::nn::{read_error, read_regular_file, write_atomically};
-use crate::{Error, ErrorKind, Result};
+use crate::nn::{read_error, read_regular_file};
+use crate::{Error, ErrorKind, Result, file};
 
 /// The metadata key that marks a safetensors file as a mask.
 const KEY: &str = "epsilab_mask";
@@ -50,7 +50,7 @@ impl Mask {
     /// # Errors
     /// `Io` if the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        write_atomically(path.as_ref(), &self.to_bytes()?, "mask")
+        file::write(path, self.to_bytes()?)
     }
 
     /// The bytes of the file that [`save`](Self::save) writes.

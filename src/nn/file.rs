@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use super::layers::parameter_specs;
 use super::network::leaf_specs;
 use super::{LayerClips, LayerSpec, Model, Network, Provenance, network};
 use crate::data::PublicData;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, file};
 
 /// Metadata key of the [`Description`], as JSON.
 const METADATA_KEY: &str = "epsilab";
@@ -55,7 +55,8 @@ struct FormatVersion {
 }
 
 impl Model {
-    /// Writes the model to a safetensors file, replacing an existing file atomically.
+    /// Writes the model to a safetensors file, replacing an existing file atomically. Missing
+    /// folders are made.
     ///
     /// Each parameter is a tensor named by its path; the architecture is in the metadata. The
     /// vocabulary of a text model belongs to the data and is NOT stored. Read the texts with the
@@ -98,23 +99,8 @@ impl Model {
         let metadata = HashMap::from([(METADATA_KEY.to_owned(), text)]);
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-        write_atomically(path, &bytes, "model")
+        file::write(path, &bytes)
     }
-}
-
-/// Writes a file atomically: to a temporary file beside it, which is then renamed. A crash leaves
-/// the old file or the new one. `what` names the kind of file in the error.
-///
-/// # Errors
-/// If the file can't be written.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8], what: &str) -> Result<()> {
-    let temporary = PathBuf::from(format!("{}.{}.tmp", path.display(), std::process::id()));
-    fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path)).map_err(|e| {
-        // If the temporary file can't be removed either, the first error is the one to report.
-        let _ = fs::remove_file(&temporary);
-        Error::io(format!("writing the {what} to {}", path.display()), &e)
-            .fix("check that the folder exists and is writable")
-    })
 }
 
 impl Model {

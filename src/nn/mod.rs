@@ -34,7 +34,7 @@ pub(crate) mod workers;
 
 pub(crate) use backprop_clips::map_layers;
 pub use builder::{Activation, Family, ModelBuilder, ModelConfig, SizedFamily};
-pub(crate) use file::{read_error, read_regular_file, write_atomically};
+pub(crate) use file::{read_error, read_regular_file};
 pub use init::Initialisation;
 pub(crate) use init::fresh_seed;
 pub use kernels::Window;

@@ -57,7 +57,6 @@ pub(crate) use event::STOPPING;
 pub use gdp::{Gdp, GdpClt};
 pub use group::group_epsilon;
 pub use headline::{Answer, Headline, compare, epsilon};
-pub(crate) use ledger::sync_folder_of;
 pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};
 pub use length::Length;
 pub(crate) use meaning::percent_rounded_up;

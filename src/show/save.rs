@@ -1,8 +1,7 @@
 //! Writes what is shown to files, in the format of the name's ending.
 
 use super::{Bundle, Table};
-use crate::{Error, Result};
-use std::fs;
+use crate::{Error, Result, file};
 use std::path::Path;
 
 impl Bundle {
@@ -25,14 +24,14 @@ impl Bundle {
             _ => None,
         };
         match content {
-            Some(content) => write(path, &content),
+            Some(content) => file::write(path, &content),
             None => Err(unknown(path, &self.endings())),
         }
     }
 
     /// Writes the text to a file with any ending.
     pub(crate) fn save_text(&self, path: &Path) -> Result<()> {
-        write(path, format!("{}\n", self.text.trim_end_matches('\n')).as_bytes())
+        file::write(path, format!("{}\n", self.text.trim_end_matches('\n')))
     }
 
     /// The endings that [`save`](Self::save) accepts.
@@ -58,7 +57,7 @@ impl Table {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         match self.as_file(&ending(path)) {
-            Some(text) => write(path, text.as_bytes()),
+            Some(text) => file::write(path, text),
             None => Err(unknown(path, &["csv", "json", "html", "txt", "md", "tex"])),
         }
     }
@@ -111,18 +110,9 @@ fn unknown(path: &Path, endings: &[&str]) -> Error {
         .fix(format!("end the name in one of {list}"))
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<()> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder)
-            .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
-    }
-    fs::write(path, content).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Chart, Panel, Series};
-    use super::*;
 
     #[test]
     fn a_chart_is_written_in_the_format_of_the_ending() {
@@ -139,7 +129,7 @@ mod tests {
         for (name, start) in starts {
             let path = folder.path().join(name);
             chart.save(&path).unwrap();
-            let content = String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+            let content = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
             assert!(content.starts_with(start), "{name}: {content:.40}");
         }
         let error = chart.save(folder.path().join("a.pdf")).unwrap_err().to_string();

@@ -234,7 +234,7 @@ fn the_builder_shows_the_grid_live_and_the_files_are_written() -> Result<()> {
     result.save_markdown(folder.path().join("grid.md"))?;
     let csv = std::fs::read_to_string(folder.path().join("grid.csv")).expect("the csv");
     assert_eq!(csv.lines().count(), 5);
-    assert!(result.save_csv(folder.path().join("no/such/folder.csv")).is_err());
+    assert!(result.save_csv(folder.path().join("grid.csv/no/folder.csv")).is_err());
     Ok(())
 }
 

@@ -22,6 +22,8 @@ mod engine;
 mod figures;
 mod figures_masks;
 mod former_ledgers;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod grid;
 #[cfg(unix)]
 mod interrupt;

@@ -15,10 +15,10 @@ use std::process::ExitCode;
 use epsilab::data::Dataset;
 use epsilab::grid::{Grid, GridResult, Row};
 use epsilab::train::interrupt;
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, file};
 
 use crate::{options, stdout};
-pub use out::{can_write, file_name, save};
+pub use out::file_name;
 use plan::Plan;
 use progress::ToStderr;
 use slurm::{Engine, SlurmArgs};
@@ -99,7 +99,7 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     let models = options::choose_all("--model", &plan.models(), &options::MODELS)?;
     let data = options::choose_all("--data", &plan.data(), &options::DATA)?;
     if let Some(out) = &args.out {
-        out::can_write(out)?;
+        options::check_out(out)?;
     }
     let data: Vec<Dataset> =
         data.iter().map(|(_, read)| plan.cut(&read()?)).collect::<Result<_>>()?;
@@ -163,7 +163,7 @@ fn finish(args: &GridArgs, plan: &Plan, results: &[GridResult]) -> Result<ExitCo
         );
     } else if let Some(out) = out {
         out::write(out, &json, results)?;
-        out::save(out, PLAN, plan.to_file()?.as_bytes())?;
+        file::write(out.join(PLAN), plan.to_file()?)?;
     }
     // A script must not take an incomplete list for the whole.
     if args.json && !interrupted {

@@ -3,19 +3,7 @@
 use std::path::Path;
 
 use epsilab::grid::{self, GridResult};
-use epsilab::{Error, Result};
-
-/// Creates the folder and checks that files can be written, before hours of training.
-///
-/// # Errors
-/// Kind `Io` if they can't.
-pub fn can_write(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .map_err(|e| failed(format!("making the folder {}", folder.display()), &e))?;
-    tempfile::tempfile_in(folder)
-        .map(|_| ())
-        .map_err(|e| failed(format!("writing to {}", folder.display()), &e))
-}
+use epsilab::{Result, file};
 
 /// Writes `grid.json`, `grid.csv` and, per data set, model, method and epsilon, the figures as SVG
 /// and PNG.
@@ -23,7 +11,7 @@ pub fn can_write(folder: &Path) -> Result<()> {
 /// # Errors
 /// Kind `Io` for the first file that can't be written.
 pub fn write(folder: &Path, json: &str, results: &[GridResult]) -> Result<()> {
-    let write = |name: &str, bytes: &[u8]| save(folder, name, bytes);
+    let write = |name: &str, bytes: &[u8]| file::write(folder.join(name), bytes);
     write("grid.json", format!("{json}\n").as_bytes())?;
     write("grid.csv", grid::csv(results)?.as_bytes())?;
     for result in results {
@@ -45,22 +33,9 @@ pub fn write(folder: &Path, json: &str, results: &[GridResult]) -> Result<()> {
 /// # Errors
 /// Kind `Io` if it can't be written.
 pub fn write_notes(folder: &Path, results: &[GridResult]) -> Result<()> {
-    save(folder, "grid.md", grid::markdown(results).as_bytes())?;
+    file::write(folder.join("grid.md"), grid::markdown(results))?;
     eprintln!("wrote {}", folder.display());
     Ok(())
-}
-
-/// Writes a file in the folder.
-///
-/// # Errors
-/// Kind `Io` if it can't be written.
-pub fn save(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
-    let path = folder.join(name);
-    std::fs::write(&path, bytes).map_err(|e| failed(format!("writing {}", path.display()), &e))
-}
-
-fn failed(doing: String, error: &std::io::Error) -> Error {
-    Error::io(doing, error).fix("name a folder of yours with `--out DIR`; it needs room for files")
 }
 
 /// Replaces all characters but letters, digits, dots, dashes and underscores by underscores.
@@ -79,10 +54,5 @@ mod tests {
             file_name("heat_map_eps_3_Fashion-MNIST, 1/2_../x"),
             "heat_map_eps_3_Fashion-MNIST__1_2_.._x"
         );
-        let folder = tempfile::tempdir().unwrap();
-        can_write(&folder.path().join("a/b")).unwrap();
-        std::fs::write(folder.path().join("file"), "").unwrap();
-        let refused = can_write(&folder.path().join("file")).unwrap_err();
-        assert!(refused.advice().contains("--out"), "{refused}");
     }
 }

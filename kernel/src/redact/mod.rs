@@ -9,10 +9,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use epsilab::Result;
+use epsilab::{Result, file};
 
 use crate::html;
-use crate::run::notebook::{Notebook, write_whole};
+use crate::run::notebook::Notebook;
 use copy::Copy;
 use rules::Rules;
 use target::Target;
@@ -74,13 +74,13 @@ fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result
     let Target { notebook: target, page } =
         Target::choose(path, args.out.as_deref(), args.html, written)?;
     let text = Notebook::text(&copy.notebook)?;
-    write_whole(&target, &text)?;
+    file::write(&target, text)?;
     println!("{}", report(path, &copy, "removed"));
     eprintln!("wrote {}", target.display());
     if args.html {
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
-        write_whole(&page, &html::page(&copy.notebook, &name, folder))?;
+        file::write(&page, html::page(&copy.notebook, &name, folder))?;
         eprintln!("wrote {}", page.display());
     }
     Ok(true)

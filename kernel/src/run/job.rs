@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use epsilab::{Error, Result, program};
+use epsilab::{Error, Result, file, program};
 use tokio::runtime::Runtime;
 
 use super::execute::{Executed, execute};
-use super::notebook::{Notebook, write_whole};
+use super::notebook::Notebook;
 use super::report::Halt;
 use super::targets::{self, Targets};
 use super::{Profile, RunArgs, compare, params, small};
@@ -72,7 +72,7 @@ impl<'a> Job<'a> {
             Some(targets) => self.write(targets, args, libraries)?,
             None if args.inplace && halt.is_none() => {
                 let small = small::notebook(&self.notebook, profile.name());
-                write_whole(self.path, &small.to_text()?)?;
+                file::write(self.path, small.to_text()?)?;
                 vec![self.path]
             }
             None => Vec::new(),
@@ -92,7 +92,7 @@ impl<'a> Job<'a> {
         args: &RunArgs,
         libraries: Option<&Libraries>,
     ) -> Result<Vec<&'t PathBuf>> {
-        write_whole(&targets.notebook, &self.notebook.to_text()?)?;
+        file::write(&targets.notebook, self.notebook.to_text()?)?;
         if args.no_html {
             return Ok(vec![&targets.notebook]);
         }
@@ -101,7 +101,7 @@ impl<'a> Job<'a> {
             Some(libraries) => html::interactive_page(json, &name, &self.folder, libraries),
             None => html::page(json, &name, &self.folder),
         };
-        write_whole(&targets.page, &page)?;
+        file::write(&targets.page, page)?;
         Ok(vec![&targets.notebook, &targets.page])
     }
 

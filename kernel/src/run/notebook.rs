@@ -2,7 +2,6 @@
 //! does.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use epsilab::{Error, ErrorKind, Result};
@@ -208,20 +207,6 @@ impl Notebook {
 fn has_tag(cell: &Value, tag: &str) -> bool {
     let tags = cell["metadata"]["tags"].as_array();
     tags.is_some_and(|tags| tags.iter().any(|known| known == tag))
-}
-
-/// Replaces a file atomically.
-pub fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let doing = |e: &std::io::Error| Error::io(format!("writing {}", path.display()), e);
-    let mut builder = tempfile::Builder::new();
-    // Temporary files are private; results have the usual permissions.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder).map_err(|e| doing(&e))?;
-    file.write_all(text.as_bytes()).map_err(|e| doing(&e))?;
-    file.persist(path).map_err(|e| doing(&e.error))?;
-    Ok(())
 }
 
 fn missing(path: &Path) -> Error {

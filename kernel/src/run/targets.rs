@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use epsilab::{Error, ErrorKind, Result};
 
+use crate::options;
+
 /// Paths of the results, which never overwrite the source.
 #[derive(Debug)]
 pub struct Targets {
@@ -36,13 +38,8 @@ impl Targets {
         };
         // The parent of a bare file name is empty.
         let in_use = if to.as_os_str().is_empty() { Path::new(".") } else { &to };
-        std::fs::create_dir_all(in_use)
-            .map_err(|e| Error::io(format!("making the folder {}", to.display()), &e))?;
         // Fails now rather than after minutes of training.
-        tempfile::tempfile_in(in_use).map_err(|e| {
-            Error::io(format!("writing to {}", to.display()), &e)
-                .fix("name a folder of yours with `--out DIR`")
-        })?;
+        options::check_out(in_use)?;
         let targets = Self { notebook: to.join(notebook), page: to.join(format!("{stem}.html")) };
         if targets.notebook.canonicalize().is_ok_and(|there| there == real) {
             return Err(Error::new(

@@ -19,7 +19,7 @@ use epsilab::train::{Run, interrupt};
 use epsilab::{Error, Result};
 
 use crate::train::DataArgs;
-use crate::{grid, options, stdout};
+use crate::{options, stdout};
 use case::Case;
 use file::{Experiment, Experiments};
 use preview::{Preview, Previewed};
@@ -70,7 +70,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(out) = &args.out {
-        grid::can_write(out)?;
+        options::check_out(out)?;
     }
     let mut trainer = Trainer { data: None, done: 0, all: experiments.runs() };
     if args.preview {
@@ -92,9 +92,9 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
     }
     let json = rows::json(&rows)?;
     if let Some(folder) = &args.out {
-        grid::save(folder, "sweep.json", format!("{json}\n").as_bytes())?;
+        epsilab::file::write(folder.join("sweep.json"), format!("{json}\n"))?;
         let markdown = out::markdown(&experiments, |e| out::results(e, &rows));
-        grid::save(folder, "sweep.md", markdown.as_bytes())?;
+        epsilab::file::write(folder.join("sweep.md"), markdown)?;
         eprintln!("wrote {}", folder.display());
     }
     let text = || out::text(&experiments, |e| out::results(e, &rows));
@@ -130,8 +130,8 @@ fn preview(args: &SweepArgs, sweep: &Experiments, trainer: &mut Trainer) -> Resu
         previews.iter().flat_map(|(_, all)| all.iter().flatten()).collect();
     let json = rows::json(&planned)?;
     if let Some(folder) = &args.out {
-        grid::save(folder, "preview.json", format!("{json}\n").as_bytes())?;
-        grid::save(folder, "preview.md", out::markdown(&costs, cells).as_bytes())?;
+        epsilab::file::write(folder.join("preview.json"), format!("{json}\n"))?;
+        epsilab::file::write(folder.join("preview.md"), out::markdown(&costs, cells))?;
         eprintln!("wrote {}", folder.display());
     }
     stdout::print(&if args.json { json } else { out::text(&costs, cells) })?;

@@ -21,7 +21,7 @@ use epsilab::nn::Model;
 use epsilab::train::{Run, interrupt};
 use epsilab::{Error, Result, lab};
 
-use crate::{grid, options, stdout};
+use crate::{options, stdout};
 pub use data::DataArgs;
 use plan::PlanArgs;
 use progress::ToStderr;
@@ -80,7 +80,7 @@ pub struct TrainArgs {
 pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     args.check()?;
     if let Some(out) = args.out.as_ref().filter(|_| !args.preview) {
-        grid::can_write(out)?;
+        options::check_out(out)?;
     }
     if let Some(examples) = options::count("--population", args.population)? {
         let plan = args.plan_for(&Population::of(examples))?;

@@ -1,10 +1,12 @@
-"""Tools of Jupyter run notebooks on the kernel: nbconvert, papermill, the console.
+"""Tools of Jupyter run notebooks on the kernel: nbconvert, papermill, the console, nbgrader.
 
-Needs nbconvert, papermill, jupyter_console, the package in python/, and an installed kernel with the
-name `epsilab`.
+Needs nbconvert, papermill, jupyter_console, nbgrader, the package in python/, and an installed kernel
+with the name `epsilab`.
 """
 
+import csv
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -62,6 +64,45 @@ class Tools(unittest.TestCase):
             env={**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"},
             **options,
         )
+
+    def test_nbgrader_makes_hand_outs_and_grades_what_comes_back(self):
+        page = (Path(__file__).parents[3] / "docs/teaching.md").read_text()
+        page = page[page.index("## Graded by nbgrader") :].split("\n## ")[0]
+        config, solution, tests = re.findall(r"```\w+\n(.*?)\n```", page, re.DOTALL)
+        name = 'c.CourseDirectory.course_id = "privacy"'
+        (self.folder / "nbgrader_config.py").write_text(f"c = get_config()\n{name}\n{config}\n")
+        (self.folder / "source/ps1").mkdir(parents=True)
+        about = {"schema_version": 3, "task": False}
+        answer = {**about, "grade_id": "answer", "solution": True, "grade": False, "locked": False}
+        graded = {**about, "grade_id": "tests", "solution": False, "grade": True, "locked": True}
+        self.write(
+            "source/ps1/sheet.ipynb",
+            new_code_cell("use epsilab::prelude::*;"),
+            new_code_cell(solution, metadata={"nbgrader": answer}),
+            new_code_cell(tests, metadata={"nbgrader": {**graded, "points": 2}}),
+        )
+        done = self.call("nbgrader", "generate_assignment", "ps1", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        released = nbformat.read(self.folder / "release/ps1/sheet.ipynb", 4)
+        self.assertIn('todo!("your answer")', released.cells[2].source)
+        self.assertNotIn("3.1", released.cells[2].source)
+
+        answers = {"right": "let answer = 3.11;", "unanswered": None, "wrong": "let answer = 5.0;"}
+        stub = released.cells[2].source
+        for student, source in answers.items():
+            released.cells[2].source = source or stub
+            handed_in = self.folder / "submitted" / student / "ps1"
+            handed_in.mkdir(parents=True)
+            nbformat.write(released, handed_in / "sheet.ipynb")
+        done = self.call("nbgrader", "autograde", "ps1", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.call("nbgrader", "export", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = csv.DictReader((self.folder / "grades.csv").read_text().splitlines())
+        scores = {row["student_id"]: float(row["score"]) for row in rows}
+        self.assertEqual(scores, {"right": 2, "unanswered": 0, "wrong": 0})
+        wrong = (self.folder / "autograded/wrong/ps1/sheet.ipynb").read_text()
+        self.assertIn("follow the curve to its left end", wrong)
 
     def test_nbconvert_executes_to_a_notebook_and_a_page(self):
         path = self.write("a.ipynb", new_code_cell("let x = 20;\nx + 1"))

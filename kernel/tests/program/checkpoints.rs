@@ -1,10 +1,12 @@
 //! Runs of `train` that are killed or stopped, and go on from their checkpoints.
 
+#[cfg(target_os = "linux")]
+mod endings;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use serde_json::Value;
 
@@ -42,8 +44,11 @@ const RUN: [&str; 29] = [
     "--json",
     "--checkpoint-every=3",
 ];
-/// How often the process is killed.
-const KILLS: usize = 20;
+
+/// The same run with another number of steps.
+fn run_with_steps(steps: &'static str) -> Vec<&'static str> {
+    RUN.iter().map(|arg| if *arg == "60" { steps } else { *arg }).collect()
+}
 
 fn program(home: &Path, args: &[&str]) -> Command {
     let mut command = common::program(home);
@@ -116,44 +121,6 @@ fn a_run_that_is_killed_goes_on_and_ends_as_if_it_had_not_been() {
     check_finished(home, whole());
 }
 
-#[test]
-#[ignore = "takes 60 s; .ci/full runs it"]
-fn a_run_that_is_killed_at_random_moments_ends_as_if_it_had_not_been() {
-    let expected = whole();
-    // Kills are spread over about two thirds of a run.
-    let (began, second) = (Instant::now(), folder());
-    json(&output(second.path(), &RUN));
-    let took = began.elapsed();
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    let mut kills = 0;
-    // Runs that ended before they were killed, or after.
-    let mut home = folder();
-    let mut went_on = 0;
-    while kills < KILLS || !home.path().join("runs").exists() {
-        let mut child = program(home.path(), &RUN).spawn().unwrap();
-        if kills < KILLS {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            std::thread::sleep(took.mul_f64((random >> 11) as f64 / (1u64 << 53) as f64 * 0.66));
-            if child.try_wait().unwrap().is_none() {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                kills += 1;
-                continue;
-            }
-        }
-        let ended = child.wait_with_output().unwrap();
-        went_on += usize::from(text(&ended.stderr).contains("goes on after"));
-        json(&ended);
-        check_finished(home.path(), expected);
-        if kills < KILLS {
-            home = folder();
-        }
-    }
-    assert!(went_on > 0, "no run went on");
-}
-
 #[track_caller]
 fn check_finished(home: &Path, expected: &[u8]) {
     assert!(weights(home) == expected, "the parameters differ");
@@ -191,9 +158,8 @@ fn send(child: &Child, signal: i32) {
 /// what the run does with it, whatever the tests do.
 fn long_run(home: &Path, on_hangup: libc::sighandler_t) -> Child {
     use std::os::unix::process::CommandExt;
-    let args = &RUN[..RUN.len() - 1];
-    let args = args.iter().map(|arg| if *arg == "60" { "1000000" } else { *arg });
-    let args: Vec<&str> = args.collect();
+    let mut args = run_with_steps("1000000");
+    args.pop();
     let mut command = program(home, &args);
     let set = move || {
         // SAFETY: async-signal-safe, between fork and exec.
@@ -240,35 +206,6 @@ fn a_run_that_ignores_the_end_of_the_terminal_goes_on() {
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(143));
 }
 
-/// Files of more than 100 KB can't be written, as on a disk that is nearly full.
-#[test]
-fn a_run_for_which_there_is_no_room_is_refused_before_it_is_charged() {
-    use std::os::unix::process::CommandExt;
-    let home = folder();
-    let mut command = program(home.path(), &RUN[..RUN.len() - 1]);
-    let limit = || {
-        let most = libc::rlimit { rlim_cur: 100 << 10, rlim_max: 100 << 10 };
-        // SAFETY: async-signal-safe, between fork and exec.
-        unsafe {
-            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            libc::setrlimit(libc::RLIMIT_FSIZE, &most);
-        }
-        Ok(())
-    };
-    // SAFETY: as above.
-    unsafe { command.pre_exec(limit) };
-    let refused = command.output().unwrap();
-    let said = text(&refused.stderr);
-    assert_eq!((refused.status.code(), &*text(&refused.stdout)), (Some(1), ""), "{said}");
-    assert!(
-        said.contains("free space") && said.contains("nothing was trained or charged"),
-        "{said}"
-    );
-    let ledgers = files(&home.path().join("ledger"));
-    assert!(ledgers.iter().all(|path| fs::read(path).unwrap().is_empty()), "{ledgers:?}");
-    assert_eq!(files(&home.path().join("runs")), Vec::<PathBuf>::new());
-}
-
 #[test]
 fn a_run_that_can_not_be_stored_fails_and_says_what_stays_charged() {
     let home = folder();
@@ -290,8 +227,8 @@ fn a_run_that_can_not_be_stored_fails_and_says_what_stays_charged() {
 }
 
 /// A run that was stopped by Ctrl-C after a checkpoint.
-fn stopped(home: &Path) -> (String, u64) {
-    let mut child = program(home, &RUN).spawn().unwrap();
+fn stopped(home: &Path, run: &[&str]) -> (String, u64) {
+    let mut child = program(home, run).spawn().unwrap();
     let id = wait_for_checkpoint(home, &mut child);
     interrupt(&child);
     let ended = child.wait_with_output().unwrap();
@@ -300,7 +237,7 @@ fn stopped(home: &Path) -> (String, u64) {
     let entries = entries(home);
     let (kind, steps) = &entries[1];
     assert_eq!((entries.len(), &**kind), (2, "spent"));
-    assert!(*steps < 60, "{steps}");
+    assert!(*steps < entries[0].1, "{steps}");
     (id, *steps)
 }
 
@@ -309,7 +246,7 @@ fn a_run_that_is_stopped_is_charged_for_its_steps_and_resumed_by_name() {
     let expected = whole();
     let home = folder();
     let home = home.path();
-    let (id, steps) = stopped(home);
+    let (id, steps) = stopped(home, &RUN);
     let list = text(&output(home, &["runs"]).stdout);
     assert!(list.contains(&id) && list.contains(&format!("{steps} of 60")), "{list}");
 
@@ -371,33 +308,43 @@ fn a_run_whose_data_have_changed_is_not_resumed_and_nothing_is_charged() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
+/// Goes on with a run that is stopped after another checkpoint.
+fn go_on_and_stop(home: &Path, run: &[&str]) {
+    let steps = || json(&output(home, &["runs", "--json"]))[0]["steps"].as_u64().unwrap();
+    let first = steps();
+    let child = program(home, run).spawn().unwrap();
+    wait_until("another checkpoint", || steps() > first);
+    interrupt(&child);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+}
+
+fn result(home: &Path, id: &str) -> Value {
+    let result = fs::read_to_string(home.join("runs").join(id).join("result.json")).unwrap();
+    serde_json::from_str(&result).unwrap()
+}
+
 /// Nobody knows how far a killed process came, so a run that is stopped after it was resumed
 /// answers for all its steps.
 #[test]
 fn a_run_that_was_killed_and_then_stopped_stays_charged_in_full() {
     let home = folder();
     let home = home.path();
-    let mut child = program(home, &RUN).spawn().unwrap();
+    let run = run_with_steps("2000");
+    let mut child = program(home, &run).spawn().unwrap();
     let id = wait_for_checkpoint(home, &mut child);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(entries(home), named(&[("planned", 60)]));
+    assert_eq!(entries(home), named(&[("planned", 2000)]));
 
-    let mut child = program(home, &RUN).spawn().unwrap();
-    let at = |home: &Path| json(&output(home, &["runs", "--json"]))[0]["at"].to_string();
-    let first = at(home);
-    wait_until("another checkpoint", || at(home) != first);
-    interrupt(&child);
-    let ended = child.wait().unwrap();
-    assert_eq!(ended.code(), Some(130));
-    assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
-    let result = fs::read_to_string(home.join("runs").join(&id).join("result.json")).unwrap();
-    let result: Value = serde_json::from_str(&result).unwrap();
-    assert!(result["steps"].as_u64() < Some(60), "{result}");
+    go_on_and_stop(home, &run);
+    assert_eq!(entries(home), named(&[("planned", 2000), ("spent", 2000)]));
+    let result = result(home, &id);
+    assert!(result["steps"].as_u64() < Some(2000), "{result}");
     assert_eq!(result["epsilon"], result["planned_epsilon"]);
 
-    json(&output(home, &["runs", "resume", &id]));
-    assert_eq!(entries(home), named(&[("planned", 60), ("spent", 60)]));
+    go_on_and_stop(home, &["runs", "resume", &id]);
+    assert_eq!(entries(home), named(&[("planned", 2000), ("spent", 2000)]));
 }
 
 /// A checkpoint from before steps that were charged, as from a backup, is that of a killed run.
@@ -405,25 +352,17 @@ fn a_run_that_was_killed_and_then_stopped_stays_charged_in_full() {
 fn a_run_whose_checkpoint_was_put_back_is_charged_for_all_steps() {
     let home = folder();
     let home = home.path();
-    let (id, steps) = stopped(home);
+    let run = run_with_steps("2000");
+    let charged = || entries(home).pop().unwrap().1;
+    let (id, steps) = stopped(home, &run);
     let [path] = &files(&home.join("checkpoints"))[..] else { panic!("one checkpoint") };
     let copy = fs::read(path).unwrap();
-    let at = || json(&output(home, &["runs", "--json"]))[0]["at"].to_string();
-    let go_on_and_stop = || {
-        let first = at();
-        let child = program(home, &RUN).spawn().unwrap();
-        wait_until("another checkpoint", || at() != first);
-        interrupt(&child);
-        let ended = child.wait_with_output().unwrap();
-        assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
-        entries(home).pop().unwrap().1
-    };
-    let further = go_on_and_stop();
-    assert!(steps < further && further < 60, "{steps} {further}");
+    go_on_and_stop(home, &run);
+    assert!(steps < charged() && charged() < 2000, "{steps} {}", charged());
     fs::write(path, copy).unwrap();
-    assert_eq!(go_on_and_stop(), 60);
-    let result = fs::read_to_string(home.join("runs").join(&id).join("result.json")).unwrap();
-    let result: Value = serde_json::from_str(&result).unwrap();
+    go_on_and_stop(home, &run);
+    assert_eq!(charged(), 2000);
+    let result = result(home, &id);
     let resumed = &result["checkpoints"]["resumed"];
     assert_eq!((&resumed[0]["step"], &resumed[0]["repeated"]), (&steps.into(), &true.into()));
     assert_eq!(result["epsilon"], result["planned_epsilon"]);
@@ -433,7 +372,7 @@ fn a_run_whose_checkpoint_was_put_back_is_charged_for_all_steps() {
 fn a_checkpoint_is_removed_by_name_and_its_charge_stays() {
     let home = folder();
     let home = home.path();
-    let (id, steps) = stopped(home);
+    let (id, steps) = stopped(home, &RUN);
     for wrong in [&["runs", "remove", "zzzz"], &["runs", "resume", "zzzz"]] {
         let refused = output(home, wrong);
         assert_eq!(refused.status.code(), Some(1));

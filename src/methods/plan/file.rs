@@ -8,7 +8,7 @@ use super::Plan;
 use crate::mask::PrePrune;
 use crate::methods::settings::steps_of;
 use crate::methods::{CheckpointEvery, Checkpoints};
-use crate::{Error, ErrorKind, Result, program};
+use crate::{Error, ErrorKind, Result, file, program};
 
 /// What to do about a file that does not hold a plan.
 fn anew() -> String {
@@ -24,11 +24,7 @@ impl Plan {
     /// `Io` if the file can't be written; `Setting` for a plan with a given mask, whose coordinates
     /// no plan holds.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        std::fs::write(path, self.file_text()?).map_err(|e| {
-            Error::io(format!("writing the plan {}", path.display()), &e)
-                .fix("name a file in a folder of yours")
-        })
+        file::write(path, self.file_text()?)
     }
 
     /// What [`save`](Self::save) writes.

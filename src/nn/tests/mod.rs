@@ -247,12 +247,15 @@ fn a_truncated_model_is_refused() {
 }
 
 #[test]
-fn saving_into_a_missing_folder_names_the_folder() {
+fn a_missing_folder_is_made_and_one_that_can_not_be_made_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let model = models::linear(&images(2, &[5], 3)).seed(1).build().unwrap();
-    let (kind_, text) = kind(model.save(folder.path().join("nowhere").join("model")));
+    let file = folder.path().join("new").join("model");
+    model.save(&file).unwrap();
+    let (kind_, text) = kind(model.save(file.join("model")));
     assert_eq!(kind_, ErrorKind::Io);
-    assert!(text.contains("nowhere"), "{text}");
+    let file = file.display().to_string();
+    assert!(text.contains(&file) && text.contains("a folder of yours"), "{text}");
 }
 
 #[test]

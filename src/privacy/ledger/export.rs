@@ -5,8 +5,6 @@
 //! of runs depend on the hash, so the export numbers the runs instead. The times of runs are not
 //! exported either: that of a private selection tells how many trials it had.
 
-use std::path::Path;
-
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -122,15 +120,6 @@ pub(crate) fn to_json(data_sets: &[&DataSet]) -> Result<String> {
     serde_json::to_string_pretty(&document).map_err(|e| {
         Error::new(ErrorKind::Ledger, "the ledger cannot be written as JSON", e.to_string())
     })
-}
-
-/// Writes a document, creating its parent folders.
-pub(crate) fn write(path: &Path, document: &str) -> Result<()> {
-    let writing = |e: std::io::Error| Error::io(format!("writing {}", path.display()), &e);
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(writing)?;
-    }
-    std::fs::write(path, format!("{document}\n")).map_err(writing)
 }
 
 /// The data set names in notes such as `DP-SGD on MNIST, study mode`.

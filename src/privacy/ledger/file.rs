@@ -10,7 +10,7 @@ use super::account::Account;
 use super::chain::Chain;
 use super::head::{self, Coming, Head};
 use super::{Entry, first_line};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, file};
 
 /// The file format that this version writes.
 const FORMAT: u32 = 2;
@@ -69,7 +69,7 @@ impl LedgerFile {
         let file = this.open_for_append(create)?;
         // The directory entry of the file must survive a crash like its lines.
         file.sync_all()
-            .and_then(|()| head::sync_folder_of(path))
+            .and_then(|()| file::sync_folder_of(path))
             .map_err(|e| this.io("syncing", &e))?;
         this.read()?;
         Ok(this)

@@ -7,11 +7,13 @@
 //! together, the head announces where they will end: until then, the ledger may be ahead by any
 //! part of them.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::file;
 
 /// The recorded end of a ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,15 +56,10 @@ impl Head {
         }
     }
 
-    /// Writes the head of a ledger atomically. Returns when it is on disk. The caller holds the
-    /// ledger's lock, so no other process uses the same temporary file.
+    /// Writes the head of a ledger atomically. Returns when it is on disk.
     pub(super) fn write(&self, ledger: &Path) -> io::Result<()> {
-        let (path, draft) = (path_beside(ledger), ledger.with_extension("head-draft"));
-        let mut file = File::create(&draft)?;
-        file.write_all(format!("{}\n", self.to_json()).as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, &path)?;
-        sync_folder_of(&path)
+        let text = format!("{}\n", self.to_json());
+        file::replace(&path_beside(ledger), text.as_bytes())
     }
 
     /// The JSON text of the head.
@@ -74,13 +71,4 @@ impl Head {
         let coming = coming.unwrap_or_default();
         format!(r#"{{"entries":{entries},"chain":"{chain}"{coming}}}"#)
     }
-}
-
-/// Makes a new directory entry durable. Only Unix supports syncing a folder.
-pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
-    if !cfg!(unix) {
-        return Ok(());
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all())
 }

@@ -40,7 +40,6 @@ pub(crate) use entry::now as utc_now;
 pub use entry::{Entry, EntryKind};
 use file::LedgerFile;
 pub(crate) use further::Further;
-pub(crate) use head::sync_folder_of;
 
 /// The privacy ledger of one data set.
 ///

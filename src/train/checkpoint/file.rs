@@ -1,8 +1,8 @@
 //! The file of a checkpoint: safetensors whose metadata hold the header.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -13,7 +13,7 @@ use super::{Checkpoint, Numbers};
 use crate::device::DeviceArray;
 use crate::nn::read_regular_file;
 use crate::train::state::Arrays;
-use crate::{Error, ErrorKind, Result, program};
+use crate::{Error, ErrorKind, Result, file, program};
 
 /// The metadata key that marks a safetensors file as a checkpoint.
 const KEY: &str = "epsilab_checkpoint";
@@ -109,32 +109,7 @@ pub(super) fn write(
     }
     let metadata = HashMap::from([(KEY.to_owned(), header), (SUM.to_owned(), sum)]);
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-    replace(path, &bytes)
-        .map_err(|e| Error::io(format!("writing the checkpoint {}", path.display()), &e))
-}
-
-/// Replaces a file by way of another one beside it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    // Its owner and mode might be others.
-    let _ = fs::remove_file(&temporary);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        // The new name is on disk as well, where folders can be synchronized.
-        let folder = path.parent().map(File::open);
-        let _ = folder.and_then(io::Result::ok).map(|folder| folder.sync_all());
-        Ok(())
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
+    file::write_secret(path, &bytes)
 }
 
 /// SHA-256 over the header and all tensors in the order of their names. It detects damage, not

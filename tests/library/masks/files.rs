@@ -138,6 +138,6 @@ fn invalid_files_are_refused_with_the_reason() -> Result<()> {
         fs::write(&path, &whole[..length]).expect("written");
         assert_eq!(Mask::load(&path).expect_err("cut").kind(), ErrorKind::Model);
     }
-    assert!(mask.save(folder.path().join("not/there")).is_err());
+    assert!(mask.save(path.join("not/there")).is_err());
     Ok(())
 }

@@ -3,11 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, file};
 
 use super::libraries::{LIBRARIES, how_to_bring_them};
 use crate::programs;
-use crate::run::notebook::write_whole;
 use crate::temp::TempFolder;
 
 /// Puts the minified builds into the folder `cache`, after a look at their hashes.
@@ -50,7 +49,7 @@ pub fn fetch(cache: &Path) -> Result<()> {
             ErrorKind::CorruptData => error.fix(how_to_bring_them()),
             _ => fetched(""),
         })?;
-        write_whole(&cache.join(library.file()), &text)?;
+        file::write(cache.join(library.file()), &text)?;
     }
     Ok(())
 }

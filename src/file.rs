@@ -1,0 +1,119 @@
+//! Writing of files that other processes see whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// The permissions of results, less the mask of the process.
+const RESULT: u32 = 0o666;
+
+/// The permissions of what only its owner may read.
+const SECRET: u32 = 0o600;
+
+/// Writes a file and the folders above it. An existing file is replaced atomically: after a crash,
+/// or on a full disk, it is the old one. What is no regular file, such as a pipe, is written to.
+///
+/// # Errors
+/// `Io` if the file can't be written.
+pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
+    let path = path.as_ref();
+    folder_of(path)
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| replace(path, bytes.as_ref()))
+        .map_err(|e| failed(path, &e))
+}
+
+/// Writes a file that only its owner may read, as [`write`] does.
+///
+/// # Errors
+/// `Io` if the file can't be written.
+pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace_with(path, bytes, SECRET).map_err(|e| failed(path, &e))
+}
+
+/// Replaces a file atomically in a folder that exists. Returns when it is on disk.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, bytes, RESULT)
+}
+
+fn replace_with(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let found = fs::metadata(path).ok();
+    if found.as_ref().is_some_and(|found| !found.is_file()) {
+        return File::create(path)?.write_all(bytes);
+    }
+    // Of a link, the file that it leads to is replaced.
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".epsilab-").suffix(".part");
+    #[cfg(unix)]
+    builder.permissions(match found {
+        Some(found) if mode == RESULT => found.permissions(),
+        _ => std::os::unix::fs::PermissionsExt::from_mode(mode),
+    });
+    let mut file = builder.tempfile_in(folder_of(&real).unwrap_or(Path::new(".")))?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(&real)?;
+    sync_folder_of(&real)
+}
+
+/// Makes a new directory entry durable. Only Unix supports syncing a folder.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    File::open(folder_of(path).unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all())
+}
+
+/// Makes a folder, and checks that so many bytes can be written into it.
+///
+/// # Errors
+/// `Io` if they can't.
+pub fn check_room(folder: &Path, bytes: u64) -> Result<()> {
+    fs::create_dir_all(folder)
+        .and_then(|()| tempfile::tempfile_in(folder))
+        .and_then(|file| reserve(&file, bytes))
+        .map_err(|e| Error::io(format!("room for files in {}", folder.display()), &e))
+}
+
+/// Makes a file this long, so that the file system has set the room aside.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let length = libc::off_t::try_from(bytes).unwrap_or(libc::off_t::MAX);
+        // SAFETY: a call on a descriptor that is open.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+            0 => return Ok(()),
+            libc::EOPNOTSUPP | libc::EINVAL => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+    let block = [0; 1 << 16];
+    let mut file = file;
+    for _ in 0..bytes.div_ceil(block.len() as u64) {
+        file.write_all(&block)?;
+    }
+    file.sync_data()
+}
+
+/// The error of a file that can't be written.
+fn failed(path: &Path, error: &io::Error) -> Error {
+    use io::ErrorKind::{
+        AlreadyExists, IsADirectory, NotADirectory, PermissionDenied, ReadOnlyFilesystem,
+    };
+    let written = Error::io(format!("writing {}", path.display()), error);
+    match error.kind() {
+        AlreadyExists | IsADirectory | NotADirectory | PermissionDenied | ReadOnlyFilesystem => {
+            written.fix("name a file in a folder of yours")
+        }
+        _ => written,
+    }
+}
+
+/// The folder of a file; `None` for the current one.
+fn folder_of(path: &Path) -> Option<&Path> {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty())
+}
