@@ -215,7 +215,7 @@ impl Slurm {
 }
 
 /// Seconds before its time limit at which a task is asked to stop.
-const STOP_BEFORE: u64 = 120;
+pub(super) const STOP_BEFORE: u64 = 120;
 /// Time limits up to this many seconds are refused.
 const SHORTEST_TIME: u64 = 180;
 

@@ -13,7 +13,7 @@ use super::slurm::Slurm;
 use super::status::RunStatus;
 use super::submit::{Site, Submitted};
 use super::ticket::{self, Ticket};
-use super::work;
+use super::{work, worker};
 use crate::data::{self, Dataset};
 use crate::grid::{Grid, GridResult, MaskKind};
 use crate::mask::DroppingRule;
@@ -314,6 +314,31 @@ fn a_submitter_that_is_killed_charges_nothing_twice() {
         lab.run(99);
         lab.is_complete();
     }
+}
+
+#[test]
+fn a_task_that_is_stopped_before_its_first_step_names_the_time_limit() {
+    let lab = Lab::new(113);
+    lab.submit().unwrap();
+    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
+    let worked = worker::work_until(&tickets, 0, &|| true).unwrap();
+    assert!(worked.interrupted && worked.trained == 0, "{worked:?}");
+    lab.batch.queue.borrow_mut().clear();
+    let status = lab.on(|site| site.status()).unwrap();
+    assert_eq!(status.failed(), 2, "{status:?}");
+    let errors = status.errors();
+    let (error, _) = &errors[0];
+    assert!(error.contains("before its first step") && error.contains("--time"), "{error}");
+    // A task that has trained a run says nothing of the kind.
+    let asked = std::cell::Cell::new(0);
+    let second = || asked.replace(asked.get() + 1) > 0;
+    let worked = worker::work_until(&tickets, 1, &second).unwrap();
+    assert_eq!((worked.interrupted, worked.trained), (true, 1));
+    assert_eq!(lab.on(|site| site.status()).unwrap().failed(), 2);
+    // The failed runs are submitted again with all others.
+    lab.submit().unwrap();
+    lab.run(99);
+    lab.is_complete();
 }
 
 #[test]

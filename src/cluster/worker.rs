@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::folder::Folder;
+use super::slurm::STOP_BEFORE;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::methods::Plan;
@@ -40,6 +41,15 @@ pub struct Worked {
 /// for can't be used. Nothing is trained then, and the submitter is told.
 pub fn work(tickets: &Path, index: usize) -> Result<Worked> {
     let listening = Listening::start();
+    work_until(tickets, index, &|| listening.stop())
+}
+
+/// As [`work`], until `is_stopped` between two tickets.
+pub(super) fn work_until(
+    tickets: &Path,
+    index: usize,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Worked> {
     let (folder, home) = Folder::around(tickets)?;
     let (header, _) = ticket::read(tickets, 0, 0)?;
     let (_, mine) = ticket::read(tickets, index.saturating_mul(header.per_task), header.per_task)?;
@@ -54,9 +64,9 @@ pub fn work(tickets: &Path, index: usize) -> Result<Worked> {
     check(&header).map_err(tell)?;
     let data = Dataset::read_file(&folder.data(), &header.data_sha256).map_err(tell)?;
     let store = Store::at(home);
-    let mut worked = Worked::default();
+    let (mut worked, mut steps) = (Worked::default(), 0);
     for ticket in &mine {
-        if listening.stop() {
+        if is_stopped() {
             worked.interrupted = true;
             break;
         }
@@ -64,14 +74,28 @@ pub fn work(tickets: &Path, index: usize) -> Result<Worked> {
             Ok(Granted::Published) => worked.trained += 1,
             Ok(Granted::Known) => worked.found += 1,
             Ok(Granted::Aside) => worked.aside += 1,
-            Ok(Granted::Interrupted) => worked.interrupted = true,
+            Ok(Granted::Interrupted { taken }) => {
+                (worked.interrupted, steps) = (true, steps + taken)
+            }
             Err(error) => {
                 folder.fail(&ticket.attempt, &error);
                 worked.errors.push(error);
             }
         }
     }
+    // The next attempt would come no further.
+    if worked.interrupted && worked.trained + worked.found + worked.aside == 0 && steps == 0 {
+        let _ = tell(stopped_too_early());
+    }
     Ok(worked)
+}
+
+/// The error of a task that was asked to stop before it had taken a step.
+fn stopped_too_early() -> Error {
+    let why = format!("tasks are asked to stop {STOP_BEFORE} seconds before their time limit");
+    let what = "the task was asked to stop before its first step";
+    Error::new(ErrorKind::Setting, what, why)
+        .fix("give the tasks more time: --time, in a notebook .time(..)")
 }
 
 /// Checks that this program is the one that the tickets were written for.

@@ -146,8 +146,9 @@ pub(crate) enum Granted {
     Known,
     /// A run with other results was in the store, and this one was set aside.
     Aside,
-    /// It was interrupted and is not stored. With checkpoints it goes on from there.
-    Interrupted,
+    /// It was interrupted after so many further steps and is not stored. With checkpoints it goes
+    /// on from there.
+    Interrupted { taken: u64 },
 }
 
 /// Trains a run that another process has charged, and stores it. Nothing is written to a ledger.
@@ -165,9 +166,10 @@ pub(crate) fn train_granted(
 ) -> Result<Granted> {
     let _listening = Listening::start();
     let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
+    let first = keeper.as_ref().and_then(Keeper::found).map_or(0, |found| found.step);
     let run = train::fit_granted(id, grant.attempt, plan, model, data, keeper.as_mut(), observer)?;
     if !run.is_finished() {
-        return Ok(Granted::Interrupted);
+        return Ok(Granted::Interrupted { taken: run.record().steps.saturating_sub(first) });
     }
     let run = if grant.other_bits { run.repeated_with_other_bits() } else { run };
     let published = store.publish(&run, &show::run_files(&run), grant.aside)?;

@@ -98,21 +98,26 @@ async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) 
     {
         Ok(Ended::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
         Ok(Ended::Replied(reply)) => {
-            let error = unpublished(&reply);
-            Some(Halt::Lost(
-                Error::new(
-                    ErrorKind::Notebook,
-                    "the kernel can't evaluate anything",
-                    html::without_colours(&error.evalue),
-                )
-                .fix(format!("`{}` looks for the cause", program::command("doctor"))),
-            ))
+            let ErrorOutput { evalue, traceback, .. } = unpublished(&reply);
+            let said = if traceback.is_empty() { evalue } else { traceback.join("\n") };
+            Some(Halt::Lost(no_kernel(&said)))
         }
         Ok(_) => Some(Halt::Interrupted),
         Err(error) => Some(Halt::Lost(error)),
     };
     progress.finish(halt.is_some(), false);
     halt
+}
+
+/// The error of a kernel that can't evaluate anything, with its own advice if it gave some.
+fn no_kernel(said: &str) -> Error {
+    let said = html::without_colours(said);
+    let said = said.strip_prefix("KernelError: ").unwrap_or(&said);
+    let (why, fix) = match said.split_once("what to do: ") {
+        Some((why, fix)) => (why.trim_end(), fix.to_owned()),
+        None => (said, format!("`{}` looks for the cause", program::command("doctor"))),
+    };
+    Error::new(ErrorKind::Notebook, "the kernel can't evaluate anything", why).fix(fix)
 }
 
 fn unpublished(reply: &ExecuteReply) -> ErrorOutput {
