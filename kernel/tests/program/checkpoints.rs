@@ -153,9 +153,8 @@ fn send(child: &Child, signal: i32) {
     assert_eq!(unsafe { libc::kill(child.id().cast_signed(), signal) }, 0);
 }
 
-/// A run that would take an hour, without checkpoints, after it was charged. These tests themselves
-/// may have been started by `nohup`, whose children ignore the end of the terminal; `on_hangup` is
-/// what the run does with it, whatever the tests do.
+/// A run that would take an hour, without checkpoints, after it was charged. `on_hangup` is what it
+/// does at the end of its terminal.
 fn long_run(home: &Path, on_hangup: libc::sighandler_t) -> Child {
     use std::os::unix::process::CommandExt;
     let mut args = run_with_steps("1000000");

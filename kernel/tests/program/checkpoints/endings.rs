@@ -85,7 +85,6 @@ fn start(home: &Path, args: &[&str], most: u64) -> Child {
         // SAFETY: async-signal-safe, between fork and exec.
         unsafe {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             libc::setrlimit(libc::RLIMIT_FSIZE, &most);
         }
         Ok(())

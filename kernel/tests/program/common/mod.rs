@@ -61,8 +61,26 @@ pub fn isolate(command: &mut Command, home: &Path) {
         }
     }
     command.env("EPSILAB_HOME", home).env("EPSILAB_DEVICE", "cpu");
+    #[cfg(unix)]
+    listen_to_signals(command);
     // No kernel that the user has installed.
     command.env("JUPYTER_DATA_DIR", "/nowhere/jupyter");
+}
+
+/// A program that `nohup` or a shell in the background has started ignores some signals, and so do
+/// its children, unless they are told otherwise.
+#[cfg(unix)]
+fn listen_to_signals(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    let listen = || {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: async-signal-safe, between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(listen) };
 }
 
 /// A new folder, which is removed with its content.
