@@ -5,6 +5,7 @@ mod common;
 mod audit;
 mod bench;
 mod grid;
+mod pins;
 mod sweep;
 mod train;
 
