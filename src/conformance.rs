@@ -248,7 +248,7 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
     let data = small();
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf())?;
         let plan = plan.with_seed(3);
         let run = trained(&plan, &data, &store)?;
         let about = plan.method();
@@ -280,7 +280,7 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
         // One seed repeats a run bit for bit; another one does not.
         let repeat = |plan: &Plan| -> Result<Vec<Vec<f32>>> {
             let folder = tempfile::tempdir().unwrap();
-            Ok(parameters(&trained(plan, &data, &Store::at(folder.path().to_path_buf()))?))
+            Ok(parameters(&trained(plan, &data, &Store::open(folder.path().to_path_buf())?)?))
         };
         assert_eq!(repeat(&plan)?, parameters(&run), "{about}");
         assert_ne!(repeat(&plan.with_seed(4))?, parameters(&run), "{about}");
@@ -314,7 +314,7 @@ fn what_happens_after_the_release_and_what_is_public_costs_nothing() -> Result<(
         let other = method.plan(&data)?;
         assert_eq!(other.event(), plain.event(), "{}", plain.method());
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf())?;
         let run = trained(&other.with_seed(3), &data, &store)?;
         assert_eq!(store.ledger(&data)?.events()?, [stored(&plain.event())], "{}", plain.method());
         // Frozen parameters keep their bits; the others moved.
@@ -343,7 +343,7 @@ fn a_learning_rate_that_follows_a_loss_is_refused_or_voids_the_guarantee() -> Re
         let plan = method.plan(&data)?;
         assert!(!plan.is_private() && plan.epsilon_after(1)?.is_none());
         let folder = tempfile::tempdir().unwrap();
-        let run = trained(&plan, &data, &Store::at(folder.path().to_path_buf()))?;
+        let run = trained(&plan, &data, &Store::open(folder.path().to_path_buf())?)?;
         assert!(matches!(run.badge(), Badge::None(_)), "{}", plan.method());
         assert!(crate::privacy::epsilon(&run.record().events(), Delta(1e-5)).is_err());
     }

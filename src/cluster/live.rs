@@ -214,7 +214,7 @@ impl OnSlurm {
     ) -> Result<T> {
         // The scripts name the folder, and are run elsewhere.
         let home = std::path::absolute(home()).unwrap_or_else(|_| home());
-        let store = Store::at(home);
+        let store = Store::open(home)?;
         let (grid, slurm) = (&self.grid, &self.slurm);
         what(&Site { grid, slurm, batch: &Commands, build, data, store: &store })
     }

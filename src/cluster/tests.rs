@@ -26,6 +26,8 @@ use crate::store::Store;
 use crate::train::Silent;
 use crate::{Error, ErrorKind, Result, program};
 
+mod executors;
+
 /// When the played batch system fails.
 #[derive(Clone, Copy, PartialEq)]
 enum Fails {
@@ -142,7 +144,7 @@ impl Lab {
     }
 
     fn store(&self) -> Store {
-        Store::at(self.folder.path().to_owned())
+        Store::open(self.folder.path().to_owned()).unwrap()
     }
 
     fn on<T>(&self, what: impl FnOnce(&Site<'_>) -> Result<T>) -> Result<T> {
@@ -231,7 +233,7 @@ impl Lab {
             &self.grid,
             &build,
             &self.data,
-            &Store::at(alone.path().to_owned()),
+            &Store::open(alone.path().to_owned()).unwrap(),
             &mut crate::grid::Quiet,
         );
         let local = local.unwrap();
@@ -549,13 +551,13 @@ fn played(runs: u64) -> (f64, f64, f64) {
     let elsewhere = tempfile::tempdir().unwrap();
     let first = &tickets[0];
     let grant = Grant { attempt: &first.attempt, other_bits: false, aside: &aside };
-    let other = Store::at(elsewhere.path().to_owned());
+    let other = Store::open(elsewhere.path().to_owned()).unwrap();
     train_granted(&other, &grant, &first.id, &first.plan, &model, &lab.data, &mut Silent).unwrap();
     let trained = other.finished(&first.id, &model, &lab.data).unwrap().unwrap();
     for ticket in &tickets {
         let mut record = trained.record().clone();
         (record.id, record.plan) = (ticket.id.clone(), ticket.plan.clone());
-        record.charged.as_mut().unwrap().run = ticket.attempt.clone();
+        record.charged.run = ticket.attempt.clone();
         let run = crate::train::Run::new(record, trained.model(), None, trained.selection_log());
         store.publish(&run, &[], &aside).unwrap();
     }

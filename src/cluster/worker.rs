@@ -63,7 +63,7 @@ pub(super) fn work_until(
     };
     check(&header).map_err(tell)?;
     let data = Dataset::read_file(&folder.data(), &header.data_sha256).map_err(tell)?;
-    let store = Store::at(home);
+    let store = Store::open(home)?;
     let (mut worked, mut steps) = (Worked::default(), 0);
     for ticket in &mine {
         if is_stopped() {

@@ -68,7 +68,7 @@ fn a_run_that_is_killed_goes_on_bit_for_bit_and_is_charged_once() -> Result<()> 
     let mut logs = 0;
     for plan in with_states(&data) {
         let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        let [whole, parts] = [0, 1].map(|i| Store::at(folders[i].path().to_path_buf()));
+        let [whole, parts] = [0, 1].map(|i| Store::open(folders[i].path().to_path_buf()).unwrap());
         let plan = plan.with_seed(3);
         let run = trained(&plan, &data, &whole)?;
         let every_third = plan.clone().checkpoint_every(3.into(), Vec::new())?;

@@ -125,7 +125,7 @@ fn load(spec: &Spec, files: Vec<PathBuf>) -> Result<Dataset> {
     let origin = train.images.origin();
     let (train, test) = (train.examples(spec), test.examples(spec));
     let data = Dataset::new(spec.known.name, source, names, train, test);
-    Ok(data.with_origin(origin).formerly_by_hash())
+    Ok(data.with_origin(origin))
 }
 
 /// Checked images and labels.

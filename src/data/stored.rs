@@ -140,7 +140,6 @@ mod tests {
             let sha256 = data.write_file(&path).unwrap();
             let read = Dataset::read_file(&path, &sha256).unwrap();
             assert_eq!((read.hash(), read.origin()), (data.hash(), data.origin()));
-            assert_eq!(read.former_origins(), data.former_origins());
             assert_eq!(read.to_string(), data.to_string());
             assert_eq!(read.public(), data.public());
             assert_eq!(read.has_public_test(), data.has_public_test());

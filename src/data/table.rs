@@ -96,7 +96,7 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     let data = Dataset::new(stem(path), source, names, train, empty(&shape));
     let mut columns = columns;
     columns.remove(label_column);
-    Ok(data.with_columns(columns).with_origin(records.origin()).formerly_by_hash())
+    Ok(data.with_columns(columns).with_origin(records.origin()))
 }
 
 /// A data set from two IDX files (plain or gzip), grey images and their labels. Features are
@@ -147,7 +147,7 @@ fn read_idx(images: &Path, labels: &Path, classes: Option<usize>) -> Result<Data
     let source = format!("IDX files {} and {}.", images.display(), labels.display());
     let names = (0..classes).map(|class| class.to_string()).collect();
     let data = Dataset::new(stem(images), source, names, train, empty(&shape));
-    Ok(data.with_origin(x.origin()).formerly_by_hash())
+    Ok(data.with_origin(x.origin()))
 }
 
 /// The largest label plus one, if every class occurs.

@@ -250,7 +250,7 @@ impl Grid {
         data: &Dataset,
         observer: &mut dyn GridObserver,
     ) -> Result<GridResult> {
-        run::run(self, build, data, &Store::at(home()), observer)
+        run::run(self, build, data, &Store::open(home())?, observer)
     }
 
     /// The result of the runs that are stored; nothing is trained or charged. Missing runs are in
@@ -269,7 +269,7 @@ impl Grid {
             Error::new(ErrorKind::MissingData, format!("the run {id}"), "it is not stored")
                 .fix(again)
         };
-        let result = run::from_store(self, build, data, &Store::at(home()), &missing)?;
+        let result = run::from_store(self, build, data, &Store::open(home())?, &missing)?;
         match result.runs() {
             0 => {
                 let what = format!("a grid on {}", data.name());

@@ -23,8 +23,8 @@ pub(super) struct Tried {
     pub(super) id: String,
     /// Its whole plan.
     pub(super) plan: Event,
-    /// Where it is charged, if it is finished; `Some(None)` for runs stored without a record of it.
-    pub(super) finished: Option<Option<Charged>>,
+    /// Where it is charged, if it is finished.
+    pub(super) finished: Option<Charged>,
 }
 
 /// The cost of the private runs of a grid, alone and with all other runs on record.
@@ -171,19 +171,13 @@ impl Together {
 }
 
 impl Tried {
-    /// Whether the finished run is one of these attempts at it. A run without a record of its
-    /// charge is one if the ledger has an attempt at it that is charged for the whole plan.
+    /// Whether the run, if it is finished, is one of these attempts at it.
     fn is_among(&self, attempts: &[(usize, &Charge)]) -> bool {
-        let whole = |(_, charge): &(usize, &Charge)| charge.event.reduced_to(&self.plan).is_ok();
-        match &self.finished {
-            Some(None) => attempts.iter().any(whole),
-            Some(Some(_)) => attempts.iter().any(|(_, charge)| self.is_charged_as(charge)),
-            None => true,
-        }
+        self.finished.is_none() || attempts.iter().any(|(_, charge)| self.is_charged_as(charge))
     }
 
     fn is_charged_as(&self, charge: &Charge) -> bool {
-        matches!(&self.finished, Some(Some(charged)) if charged.run == charge.run)
+        self.finished.as_ref().is_some_and(|charged| charged.run == charge.run)
     }
 }
 

@@ -32,7 +32,7 @@ pub struct CellRun {
     /// Whether it was found in the store.
     pub restored: bool,
     /// Where it is charged.
-    pub(super) charged: Option<Charged>,
+    pub(super) charged: Charged,
 }
 
 /// A cell: the same settings with several seeds.

@@ -11,6 +11,7 @@ use crate::methods::{DpSsgd, NonPrivate};
 use crate::nn::models;
 use crate::privacy::{Accountant, Delta, Event, Headline, Spent, Trials, ledger::Account};
 use crate::show::format;
+use crate::train::Charged;
 use crate::{Error, ErrorKind};
 
 fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
@@ -21,7 +22,7 @@ fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
         epsilon,
         seconds: 1.5,
         restored: false,
-        charged: None,
+        charged: Charged { origin: "data".into(), run: format!("run{seed}") },
     }
 }
 
@@ -307,7 +308,7 @@ mod at_once {
         let mut found = BTreeMap::new();
         for jobs in [1, 2, 5] {
             let folder = tempfile::tempdir().unwrap();
-            let store = Store::at(folder.path().to_path_buf());
+            let store = Store::open(folder.path().to_path_buf()).unwrap();
             let split = |_: &Grid, _: &[crate::Result<_>], _: &Model, _: &_| {
                 Ok(Split::even(jobs, 1, "as the test says".into()))
             };
@@ -355,7 +356,7 @@ mod at_once {
             .beside(diverging)
             .seeds(4);
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         for _ in 0..2 {
             let mut most = Most::default();
             let split = |_: &Grid, _: &[crate::Result<_>], _: &Model, _: &_| {
@@ -378,7 +379,7 @@ mod at_once {
         let build = |seed| models::mlp(&data, &[16]).seed(seed).build();
         let grid = Grid::new(DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0));
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         let mut most = Most::default();
         let result = run(&grid.clone().seeds(4).jobs(2), &build, &data, &store, &mut most)?;
         assert_eq!(result.runs(), 4);

@@ -41,7 +41,7 @@ pub struct BudgetView {
 /// `Setting` for numbers out of range; `Ledger` if the ledger can't be trusted or lacks a stored
 /// run, or if runs without privacy are on record: no budget could be kept then.
 pub fn budget(data: &Dataset, epsilon: Epsilon, delta: Delta) -> Result<BudgetView> {
-    budget_in(&Store::at(home()), data, epsilon, delta)
+    budget_in(&Store::open(home())?, data, epsilon, delta)
 }
 
 /// What is spent of the budget of `data` and how large a further run still fits; without a budget,
@@ -50,7 +50,7 @@ pub fn budget(data: &Dataset, epsilon: Epsilon, delta: Delta) -> Result<BudgetVi
 /// # Errors
 /// `Ledger` if the ledger can't be trusted or lacks a stored run.
 pub fn remaining(data: &Dataset) -> Result<BudgetView> {
-    remaining_in(&Store::at(home()), data)
+    remaining_in(&Store::open(home())?, data)
 }
 
 fn budget_in(store: &Store, data: &Dataset, epsilon: Epsilon, delta: Delta) -> Result<BudgetView> {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_budget_is_set_shown_kept_and_previewed() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(300, 10, 81)?;
         let unused = Preview::of(&DpSgd::new().noise_multiplier(1.0).plan(&data)?, &store, &data)?;
         assert!(unused.to_string().contains("ledger: no run on these data"), "{unused}");
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn runs_without_privacy_leave_no_budget_to_keep() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(300, 10, 82)?;
         let plan = NonPrivate::new().batch_size(30).steps(20).plan(&data)?;
         store.ledger(&data)?.begin("baseline", &plan.event())?;

@@ -37,7 +37,7 @@ struct Row {
 /// a ledger is lost then, and its charges would be missing here. A total that no accountant can
 /// compute is not an error; its row says why.
 pub fn ledger() -> Result<LedgerView> {
-    ledger_in(&Store::at(home()))
+    ledger_in(&Store::open(home())?)
 }
 
 fn ledger_in(store: &Store) -> Result<LedgerView> {
@@ -171,11 +171,7 @@ impl LedgerView {
     }
 
     fn row(&self, origin: &str) -> Option<&Row> {
-        // Entries of a former origin were copied into this ledger.
-        let is_former = |charge: &Charge| charge.imported_from.as_deref() == Some(origin);
-        let former = |row: &&Row| row.charges.iter().any(is_former);
-        let named = self.rows.iter().find(|row| row.data_hash == origin);
-        named.or_else(|| self.rows.iter().find(former))
+        self.rows.iter().find(|row| row.data_hash == origin)
     }
 
     /// What the totals count and on which condition.
@@ -242,7 +238,7 @@ mod tests {
     /// A project with one ledger.
     fn project() -> (tempfile::TempDir, Store, Ledger) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         let ledger = Ledger::open(&folder.path().join("ledger/abc123.jsonl")).unwrap();
         (folder, store, ledger)
     }
@@ -321,6 +317,6 @@ mod tests {
         std::fs::remove_file(folder.path().join("ledger/abc123.jsonl")).unwrap();
         assert_eq!(ledger_in(&store).unwrap_err().kind(), ErrorKind::Ledger);
         let empty = tempfile::tempdir().unwrap();
-        assert_eq!(ledger_in(&Store::at(empty.path().into())).unwrap().data_sets(), 0);
+        assert_eq!(ledger_in(&Store::open(empty.path().into()).unwrap()).unwrap().data_sets(), 0);
     }
 }

@@ -30,7 +30,7 @@ impl DpSnip {
     /// or the ledger can't be trusted: nothing is released then. What reading the examples says
     /// comes after the charge, which stays.
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
-        mask_in(&Store::at(home()), self, model, data)
+        mask_in(&Store::open(home())?, self, model, data)
     }
 }
 

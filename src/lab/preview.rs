@@ -307,7 +307,7 @@ mod tests {
 
     fn previewed(plan: &Plan, data: &Dataset) -> Result<(String, Bundle)> {
         let folder = tempfile::tempdir().unwrap();
-        let preview = Preview::of(plan, &Store::at(folder.path().to_path_buf()), data)?;
+        let preview = Preview::of(plan, &Store::open(folder.path().to_path_buf()).unwrap(), data)?;
         Ok((preview.to_string(), preview.bundle()))
     }
 

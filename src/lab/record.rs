@@ -47,7 +47,10 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
     let mut table = Table::new(["run", ""])
         .row(["method", plan.method()])
         .row(["data", &record.data])
-        .row(["trained at", record.trained_at.as_deref().unwrap_or("not recorded")])
+        .row([
+            "trained at",
+            record.trained_at.as_deref().unwrap_or("secret, as the number of trials"),
+        ])
         .row(["steps", &steps])
         .row([format!("epsilon spent{delta}"), epsilon(record.epsilon)])
         .row(["epsilon planned".to_owned(), epsilon(record.planned_epsilon)])
@@ -71,7 +74,6 @@ pub(super) fn ending(ending: Ending) -> &'static str {
     match ending {
         Ending::Finished => "all steps were taken",
         Ending::Interrupted => "interrupted",
-        Ending::Unreadable => "ended because an example could not be read",
     }
 }
 

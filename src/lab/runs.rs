@@ -33,7 +33,7 @@ pub struct Runs(Vec<RunSummary>);
 /// # Errors
 /// `Io` if its folders can't be listed. A run that can't be read is in the list.
 pub fn runs() -> Result<Runs> {
-    Store::at(home()).overview().map(Runs)
+    Store::open(home())?.overview().map(Runs)
 }
 
 /// What is known of the run with a checkpoint whose name begins with `name`.
@@ -41,7 +41,7 @@ pub fn runs() -> Result<Runs> {
 /// # Errors
 /// `MissingData` if there is none, or more than one; `CorruptData` if it can't be read.
 pub fn checkpoint(name: &str) -> Result<CheckpointHeader> {
-    Store::at(home()).checkpoint_header(name)
+    Store::open(home())?.checkpoint_header(name)
 }
 
 /// Checks that training `plan` would go on with the run `id`, and not train another one.
@@ -67,7 +67,7 @@ pub fn check_goes_on(id: &str, plan: &Plan, model: &Model, data: &Dataset) -> Re
 /// `MissingData` if there is none, or more than one; `Io` if another process trains the run, or the
 /// file can't be removed.
 pub fn remove_checkpoint(name: &str) -> Result<String> {
-    Store::at(home()).remove_checkpoint(name)
+    Store::open(home())?.remove_checkpoint(name)
 }
 
 /// Removes the stored run whose name begins with `name`, with its model and figures, and returns
@@ -76,7 +76,7 @@ pub fn remove_checkpoint(name: &str) -> Result<String> {
 /// # Errors
 /// `MissingData` if there is none, or more than one; `Io` if it can't be removed.
 pub fn remove_run(name: &str) -> Result<String> {
-    Store::at(home()).remove_run(name)
+    Store::open(home())?.remove_run(name)
 }
 
 /// A row of the list of runs, from 0, or the beginning of a run's name.
@@ -199,7 +199,7 @@ impl Runs {
     /// # Errors
     /// As [`get`](Self::get), and if the run is not stored; `CorruptData` if it can't be read.
     pub fn record(&self, run: impl Into<RunName>) -> Result<RunRecord> {
-        Store::at(home()).record_named(&self.get(run)?.id)
+        Store::open(home())?.record_named(&self.get(run)?.id)
     }
 
     /// A finished run of this list, read from the store. `model` is the one that its training
@@ -210,7 +210,7 @@ impl Runs {
     /// As [`record`](Self::record); `MissingData` if it is not finished; `Setting` for other data;
     /// `Ledger` if the ledger of the data does not charge it.
     pub fn open(&self, run: impl Into<RunName>, model: &Model, data: &Dataset) -> Result<Run> {
-        open_in(&Store::at(home()), self.get(run)?, model, data)
+        open_in(&Store::open(home())?, self.get(run)?, model, data)
     }
 
     /// Accuracy and epsilon of each finished run on one data set, for
@@ -375,7 +375,7 @@ mod tests {
         let data = data::glyphs_with(40, 10, 86)?;
         let model = models::linear(&data).seed(1).build()?;
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         let plan = NonPrivate::new().batch_size(10).steps(2).seed(1).plan(&data)?;
         let run = train(&store, "opened", &plan, &model, &data, &mut Silent)?;
         let runs = Runs(store.overview()?);

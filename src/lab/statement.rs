@@ -6,7 +6,7 @@ use crate::mask::Mask;
 use crate::methods::{Plan, Privacy};
 use crate::privacy::digits::{Readable, counted};
 use crate::privacy::{
-    Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Rdp, Spent,
+    Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Spent,
     statement,
 };
 use crate::show::{Bundle, format};
@@ -144,13 +144,10 @@ fn bound_in_words(privacy: &Privacy) -> String {
     }
 }
 
-/// The accountant's answer that is the recorded epsilon. An earlier version may have used another
-/// accountant than the headline one, and the statement must name the one that was used.
+/// The headline accountant's answer, if it is the recorded epsilon.
 fn spent(epsilon: f64, relation: Neighbouring, events: &[Event], delta: Delta) -> Spent {
     let same = |spent: &Spent| (spent.epsilon - epsilon).abs() <= 1e-6 * epsilon;
     let found = Headline::with_neighbouring(relation).epsilon(events, delta).ok().filter(same);
-    let found =
-        found.or_else(|| Rdp::with_neighbouring(relation).epsilon(events, delta).ok().filter(same));
     found.unwrap_or_else(|| Spent::new(epsilon, "as recorded with the run"))
 }
 
@@ -171,8 +168,7 @@ impl Statement {
         let spent = spent(epsilon, relation, &record.events(), privacy.delta);
         let released = &record.released;
         let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
-        let last = released.ending.as_ref().unwrap_or(&released.training);
-        let last = match last {
+        let last = match &released.training {
             Event::PrivateSelection { event, .. } => event,
             other => other,
         };

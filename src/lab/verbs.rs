@@ -92,13 +92,13 @@ impl Plan {
         data: &Dataset,
         observer: &mut dyn Observer,
     ) -> Result<Run> {
-        runs::known_or_trained(&Store::at(home()), self, model, data, observer)
+        runs::known_or_trained(&Store::open(home())?, self, model, data, observer)
     }
 }
 
 /// The preview of a plan, with the ledger of its data.
 fn preview(plan: &Plan, data: &Dataset) -> Result<Preview> {
-    Preview::of(plan, &Store::at(home()), data)
+    Preview::of(plan, &Store::open(home())?, data)
 }
 
 /// The run that `.train(…)` made or showed last in this notebook, also if its cell failed
@@ -138,7 +138,7 @@ mod tests {
         let data = data::glyphs_with(40, 0, 85)?;
         let model = models::linear(&data).seed(1).build()?;
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         let plan = NonPrivate::new().batch_size(10).steps(1).plan(&data)?;
         let run = runs::train(&store, "last", &plan, &model, &data, &mut Silent)?;
         remember(&run);

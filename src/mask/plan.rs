@@ -207,7 +207,7 @@ impl Sparsity {
                 return Err(Error::new(ErrorKind::Setting, what, why)
                     .fix("make the plan from the data, or let the run make its mask"));
             };
-            if data_set.is_known_as(data) {
+            if data_set.origin() == data {
                 releases.push((run.clone(), event.clone()));
             }
         }
@@ -236,13 +236,13 @@ impl Sparsity {
     }
 }
 
-/// The assumptions under which a mask costs no more than is charged, in a run on the data set that
-/// has these `names`. Empty names mean that the data set is unknown.
-pub(crate) fn assumptions(statuses: &[PrivacyStatus], names: &[&str]) -> Vec<String> {
+/// The assumptions under which a mask costs no more than is charged, in a run on the data set with
+/// this `origin`.
+pub(crate) fn assumptions(statuses: &[PrivacyStatus], origin: &str) -> Vec<String> {
     let assumptions_of = |status: &PrivacyStatus| match status {
         PrivacyStatus::Assumption(assumed) => vec![assumed.clone()],
         PrivacyStatus::Released { data, assumed, .. } => {
-            let other_data = !names.is_empty() && !names.contains(&data.as_str());
+            let other_data = data != origin;
             let disjoint = "nobody is in both these data and those it was released on";
             assumed.iter().cloned().chain(other_data.then(|| disjoint.to_owned())).collect()
         }

@@ -448,7 +448,7 @@ impl Plan {
         let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
         let preparation = self.data_not_covered.clone().or_else(|| self.settings.looks_at_loss());
         let preparation = preparation.map(unaccountable);
-        Released { before: self.before.clone(), preparation, mask, training, ending: None }
+        Released { before: self.before.clone(), preparation, mask, training }
     }
 
     /// The events of [`released_after`](Self::released_after), in chronological order.

@@ -88,7 +88,7 @@ impl Provenance {
     /// Whether they were trained on these data, or on parts of the same data, without counting the
     /// cost, as far as that is known.
     pub(crate) fn is_raw_on(&self, data: &Dataset) -> bool {
-        self.raw_origins().iter().any(|origin| data.is_known_as(origin))
+        self.raw_origins().iter().any(|origin| origin == data.origin())
     }
 
     /// The public data sets that the parameters depend on; empty for initial ones, `None` if others

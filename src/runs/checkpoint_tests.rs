@@ -52,7 +52,7 @@ impl Project {
     }
 
     fn store(&self) -> Store {
-        Store::at(self.folder.path().to_path_buf())
+        Store::open(self.folder.path().to_path_buf()).unwrap()
     }
 
     fn id(&self) -> String {

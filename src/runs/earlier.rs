@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_run_that_was_killed_says_what_it_cost_when_it_is_trained_again() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::at(folder.path().to_path_buf());
+        let store = Store::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(300, 10, 83)?;
         let model = models::linear(&data).seed(1).build()?;
         let method = DpSgd::new().target(Epsilon(2.0), Delta(1e-4)).batch_size(30).steps(3);

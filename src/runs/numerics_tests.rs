@@ -28,7 +28,7 @@ fn data() -> Result<Dataset> {
 /// The digest of the parameters after three private steps of each network.
 fn digest() -> Result<String> {
     let (data, folder) = (data()?, tempfile::tempdir().unwrap());
-    let store = Store::at(folder.path().to_path_buf());
+    let store = Store::open(folder.path().to_path_buf()).unwrap();
     let method = DpSgd::new().noise_multiplier(1.0).clip(0.5).batch_size(20).steps(3).seed(1);
     let plan = method.learning_rate(0.5).plan(&data)?;
     let networks: [Model; 2] =

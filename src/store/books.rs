@@ -86,8 +86,7 @@ impl<'a> Books<'a> {
     pub(crate) fn known_run(&mut self, id: &str, model: &Model) -> Result<Option<Run>> {
         let Some(run) = self.store.finished(id, model, self.data)? else { return Ok(None) };
         start::check(run.plan(), model, self.data)?;
-        let charged = run.record().charged.as_ref();
-        if charged.is_some_and(|charged| self.account.charge(&charged.run).is_none()) {
+        if self.account.charge(&run.record().charged.run).is_none() {
             self.read_again()?;
         }
         evidence::is_in(&self.account, &self.store.folder(id), run.record(), self.data)?;

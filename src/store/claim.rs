@@ -1,7 +1,7 @@
 //! The epsilon that a stored run may claim.
 //!
-//! Its record is a text file that can be edited, and that earlier versions wrote. So epsilon is
-//! computed again from the releases in the record.
+//! Its record is a text file that can be edited. So epsilon is computed again from the releases in
+//! the record.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::Result;
 use crate::privacy::digits::Rounded;
 use crate::privacy::ledger::export::DELTA;
-use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Rdp};
+use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring};
 use crate::train::RunRecord;
 
 /// Relative tolerance between an epsilon and the same epsilon after it went through a file.
@@ -42,14 +42,12 @@ pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     record.epsilon = Some(claimed);
     record.planned_epsilon = record.planned_epsilon.map(|planned| planned.max(claimed));
     let same = |epsilon: f64| (epsilon - stored).abs() <= ROUNDING * epsilon.abs();
-    // Earlier versions recorded the epsilon of the RDP accountant.
-    let by_rdp = || Rdp::default().epsilon(&record.events(), delta).is_ok_and(|s| same(s.epsilon));
-    if same(recomputed) || by_rdp() {
+    if same(recomputed) {
         return None;
     }
     Some(format!(
         "The stored epsilon of this run, {}, is not what its releases cost: {} at delta {delta}. Its \
-         file was edited, or another version wrote it. The larger of the two is claimed.",
+         file was edited. The larger of the two is claimed.",
         Rounded(stored),
         Rounded(recomputed)
     ))

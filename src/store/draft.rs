@@ -139,7 +139,7 @@ fn is_free(folder: &Path) -> bool {
 }
 
 /// Whether the writer of a draft, `<process>-<host>-<nonce>`, was a process of this host that has
-/// ended. Drafts of earlier versions name no host.
+/// ended.
 fn is_gone(writer: &str) -> bool {
     let mut parts = writer.splitn(2, '-');
     let process = parts.next().and_then(|process| process.parse().ok());

@@ -1,11 +1,11 @@
 //! Stored runs as evidence: a ledger that lacks one of them was lost or replaced.
 //!
 //! Otherwise removing the files of a ledger would silently reset it, while the models that were
-//! charged to it still exist. Runs stored before their ledger entry was recorded are skipped.
+//! charged to it still exist.
 
 use super::draft::is_draft;
 use crate::data::Dataset;
-use crate::privacy::ledger::{Account, Charge};
+use crate::privacy::ledger::Account;
 use crate::privacy::{Event, Ledger};
 use crate::train::{Charged, RunRecord};
 use crate::{Error, ErrorKind, Result};
@@ -24,12 +24,10 @@ pub(super) struct StoredRun {
 /// The fields of `settings.json` that are needed here.
 #[derive(Deserialize)]
 struct Settings {
-    #[serde(default)]
-    charged: Option<Charged>,
+    charged: Charged,
 }
 
-/// All stored runs of a project that record their ledger entry, including those kept beside a newer
-/// run with the same id.
+/// All stored runs of a project, including those kept beside a newer run with the same id.
 ///
 /// # Errors
 /// `Io` or `CorruptData` if one can't be read: it might be the one that is not charged.
@@ -50,7 +48,7 @@ pub(super) fn stored_runs(runs: &Path) -> Result<Vec<StoredRun>> {
     Ok(stored)
 }
 
-/// The ledger entry that the run in `folder` records, if there is a run with a record of it.
+/// The ledger entry that the run in `folder` records, if there is a run.
 fn charged(folder: &Path) -> Result<Option<Charged>> {
     // A draft is not a stored run.
     let path = folder.join("settings.json");
@@ -73,7 +71,7 @@ fn charged(folder: &Path) -> Result<Option<Charged>> {
              to, move the run's folder somewhere outside of the project's runs",
         )
     })?;
-    Ok(settings.charged)
+    Ok(Some(settings.charged))
 }
 
 /// Checks that each of `runs` is in its ledger.
@@ -87,8 +85,7 @@ pub(super) fn are_charged<'a>(
     let mut known = HashSet::new();
     for ledger in ledgers {
         for charge in ledger.account()?.runs() {
-            let name = charge.imported_from.as_deref().unwrap_or(ledger.data_hash());
-            known.insert((name.to_owned(), charge.run.clone()));
+            known.insert((ledger.data_hash().to_owned(), charge.run.clone()));
         }
     }
     let lost =
@@ -99,26 +96,8 @@ pub(super) fn are_charged<'a>(
     }
 }
 
-/// The ledgers except those whose runs all count in another one too.
-pub(super) fn not_taken_over(ledgers: Vec<Ledger>) -> Result<Vec<Ledger>> {
-    let accounts = ledgers.iter().map(Ledger::account).collect::<Result<Vec<_>>>()?;
-    let former = |charge: &Charge| Some((charge.imported_from.clone()?, charge.run.clone()));
-    let taken: HashSet<(String, String)> =
-        accounts.iter().flat_map(|account| account.runs().iter().filter_map(former)).collect();
-    let is_taken =
-        |name: &str, charge: &Charge| taken.contains(&(name.to_owned(), charge.run.clone()));
-    let stays = |(ledger, account): (Ledger, &Account)| {
-        let runs = account.runs();
-        let gone = !runs.is_empty() && runs.iter().all(|run| is_taken(ledger.data_hash(), run));
-        (!gone).then_some(ledger)
-    };
-    Ok(ledgers.into_iter().zip(&accounts).filter_map(stays).collect())
-}
-
 /// Compares the releases of a finished run with what the ledger charged for it. An edit that lowers
 /// releases and epsilon together is found here: the record alone still looks consistent.
-///
-/// Runs stored before their ledger entry was recorded are skipped.
 ///
 /// # Errors
 /// `CorruptData` if they differ.
@@ -127,8 +106,7 @@ pub(super) fn released_as_charged(
     record: &RunRecord,
     account: &Account,
 ) -> Result<()> {
-    let Some(charged) = &record.charged else { return Ok(()) };
-    let Some(charge) = account.charge(&charged.run) else { return Ok(()) };
+    let Some(charge) = account.charge(&record.charged.run) else { return Ok(()) };
     // Comparing in both directions allows for the last bit of a float that went through a file.
     let same = |event: &Event| {
         event.reduced_to(&charge.event).is_ok() && charge.event.reduced_to(event).is_ok()
@@ -149,7 +127,7 @@ pub(super) fn released_as_charged(
 }
 
 /// Checks that a stored run on `data` is in the account of their ledger, and was charged for what
-/// it released. Runs stored before their ledger entry was recorded are skipped.
+/// it released.
 ///
 /// # Errors
 /// `Ledger` if it is not in the account; `CorruptData` if its releases are others.
@@ -159,8 +137,8 @@ pub(super) fn is_in(
     record: &RunRecord,
     data: &Dataset,
 ) -> Result<()> {
-    let Some(charged) = &record.charged else { return Ok(()) };
-    if data.is_known_as(&charged.origin) && account.charge(&charged.run).is_none() {
+    let charged = &record.charged;
+    if data.origin() == charged.origin && account.charge(&charged.run).is_none() {
         return Err(missing(&StoredRun { folder: folder.to_owned(), charged: charged.clone() }));
     }
     released_as_charged(folder, record, account)

@@ -1,9 +1,10 @@
 //! The run store: finished runs are shown again instead of trained again.
 //!
-//! `runs/<id>/` holds `settings.json`, `curve.json`, `result.json`, `model.safetensors`, the
-//! figures and, of a sparse run, `mask.safetensors` and `touched.json`; `result.json` has the
-//! SHA-256 of the files that are read back, except of the settings. `ledger/<origin>.jsonl` is the
-//! ledger of a data set, with its `.head` beside it.
+//! `format.json` names the [format](format) of the whole folder. `runs/<id>/` holds
+//! `settings.json`, `curve.json`, `result.json`, `model.safetensors`, the figures and, of a sparse
+//! run, `mask.safetensors` and `touched.json`; `result.json` has the SHA-256 of the files that are
+//! read back, except of the settings. `ledger/<origin>.jsonl` is the ledger of a data set, with its
+//! `.head` beside it.
 //!
 //! A stored run that is missing in its ledger is evidence of a lost ledger ([`evidence`]).
 
@@ -11,6 +12,7 @@ mod books;
 mod claim;
 mod draft;
 mod evidence;
+mod format;
 mod home;
 pub(crate) mod host;
 mod overview;
@@ -35,7 +37,6 @@ use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
-use crate::privacy::digits::counted;
 use crate::program::NUMERICS;
 use crate::train::{Charged, Ending, Run, start};
 use crate::{Error, ErrorKind, Result};
@@ -56,8 +57,12 @@ pub(crate) struct Store {
 
 impl Store {
     /// The store of a project folder. Nothing is created before something is written.
-    pub(crate) fn at(home: PathBuf) -> Self {
-        Self { home }
+    ///
+    /// # Errors
+    /// `CorruptData` if the project has a format that this version does not read.
+    pub(crate) fn open(home: PathBuf) -> Result<Self> {
+        format::check(&home)?;
+        Ok(Self { home })
     }
 
     /// The project folder.
@@ -73,21 +78,23 @@ impl Store {
     pub(crate) fn ledger(&self, data: &Dataset) -> Result<Ledger> {
         match self.known_ledger(data)? {
             Some(ledger) => Ok(ledger),
-            None => Ledger::open(&self.ledger_path(data.origin())),
+            None => {
+                format::write(&self.home)?;
+                Ledger::open(&self.ledger_path(data.origin()))
+            }
         }
     }
 
     /// The ledger of a data set, if there is one. This creates no file and needs no write
-    /// permission, unless there are entries under a former origin of the data.
+    /// permission.
     ///
     /// # Errors
     /// As [`Ledger::open`]; kind `Ledger` also if a stored run on this data is not in it.
     pub(crate) fn known_ledger(&self, data: &Dataset) -> Result<Option<Ledger>> {
         // Read before the ledger: a run that is stored meanwhile was charged before.
         let runs = evidence::stored_runs(&self.runs())?;
-        self.take_over_former(data)?;
         let ledger = self.ledger_if_there(data.origin())?;
-        let runs = runs.iter().filter(|run| data.is_known_as(&run.charged.origin));
+        let runs = runs.iter().filter(|run| run.charged.origin == data.origin());
         evidence::are_charged(runs, ledger.as_slice())?;
         Ok(ledger)
     }
@@ -102,31 +109,6 @@ impl Store {
         Books::open(self, data).map(|books| books.in_words())
     }
 
-    /// Copies the entries of ledgers under former origins of the data. Earlier versions kept a
-    /// ledger for each way of reading a file; these ledgers stay in place for such versions.
-    fn take_over_former(&self, data: &Dataset) -> Result<()> {
-        for name in data.former_origins() {
-            let Some(former) = self.ledger_if_there(name)? else { continue };
-            if former.entries()?.is_empty() {
-                continue;
-            }
-            let ledger = match self.ledger_if_there(data.origin())? {
-                Some(ledger) => ledger,
-                None => Ledger::open(&self.ledger_path(data.origin()))?,
-            };
-            let new = ledger.import(&former)?;
-            if new > 0 {
-                eprintln!(
-                    "copied {} on {} from the ledger {name}.jsonl of an earlier version into the \
-                     ledger that all readings of this data share",
-                    counted(new, "entry"),
-                    data.name()
-                );
-            }
-        }
-        Ok(())
-    }
-
     fn ledger_if_there(&self, name: &str) -> Result<Option<Ledger>> {
         let path = self.ledger_path(name);
         // A head without its ledger is a lost ledger: opening it is an error.
@@ -134,7 +116,7 @@ impl Store {
         known.then(|| Ledger::open_existing(&path)).transpose()
     }
 
-    /// All ledgers of the project, except those whose entries were copied into another one.
+    /// All ledgers of the project.
     ///
     /// # Errors
     /// As [`Ledger::open`], for the first that can't be trusted; kind `Ledger` also if a stored
@@ -143,7 +125,7 @@ impl Store {
         let runs = evidence::stored_runs(&self.runs())?;
         let ledgers = self.ledger_files()?;
         evidence::are_charged(&runs, &ledgers)?;
-        evidence::not_taken_over(ledgers)
+        Ok(ledgers)
     }
 
     fn ledger_files(&self) -> Result<Vec<Ledger>> {
@@ -223,10 +205,7 @@ impl Store {
         let mask = if pruned { Some(files.needed(MASK)?) } else { files.path(MASK)? };
         let mask = mask.map(Mask::load).transpose()?;
         let touched = files.path(TOUCHED)?.map(|path| record::read_json(&path)).transpose()?;
-        let mut warnings = Vec::from_iter(claim::settle(&mut record));
-        if !files.are_checked() {
-            warnings.push(UNCHECKED.to_owned());
-        }
+        let warnings = Vec::from_iter(claim::settle(&mut record));
         Ok(Some(Run::restored(record, model, mask, touched, warnings)))
     }
 
@@ -252,6 +231,7 @@ impl Store {
     /// # Errors
     /// `Io` if there is no room for it, or its folder can't be written.
     pub(crate) fn check_room(&self, plan: &Plan, model: &Model) -> Result<()> {
+        format::write(&self.home)?;
         room::check(&self.runs(), plan, model)
     }
 
@@ -287,6 +267,7 @@ impl Store {
 
     /// A complete draft of a run.
     fn draft(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<Draft> {
+        format::write(&self.home)?;
         let draft = Draft::beside(&self.folder(&run.record().id))?;
         run.model().save(draft.path(MODEL))?;
         if let Some(mask) = run.mask() {
@@ -331,7 +312,7 @@ impl Store {
     pub(crate) fn charged(&self, id: &str) -> Result<Option<Charged>> {
         let stored = record::read(&self.folder(id))?.map(|(record, _)| record);
         let finished = stored.filter(|record| record.ending == Ending::Finished);
-        Ok(finished.and_then(|record| record.charged))
+        Ok(finished.map(|record| record.charged))
     }
 
     /// Puts a finished run into the store by one rename, which replaces no finished run: that of a
@@ -371,10 +352,6 @@ pub(crate) enum Published {
     /// One with other results was there, and this one was set aside.
     Aside,
 }
-
-/// The warning about a run that was stored before checksums were recorded.
-const UNCHECKED: &str = "This run was stored before runs had checksums, so changes to its weights \
-                         can't be detected.";
 
 /// The id of a run, a hash of its settings, model and data.
 pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<String> {

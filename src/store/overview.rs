@@ -59,7 +59,7 @@ impl RunSummary {
     fn stored(id: String, record: &RunRecord) -> Self {
         let state = match record.ending {
             Ending::Finished => RunState::Finished,
-            Ending::Interrupted | Ending::Unreadable => RunState::EndedEarly,
+            Ending::Interrupted => RunState::EndedEarly,
         };
         Self {
             id,

@@ -63,8 +63,7 @@ pub(super) fn texts(record: &RunRecord, mut sums: Sums) -> Result<[(&'static str
 /// The other files of a stored run.
 pub(super) struct Files {
     folder: PathBuf,
-    /// `None` for runs stored before checksums were recorded.
-    sums: Option<Sums>,
+    sums: Sums,
 }
 
 /// The run in `folder`; `None` if there is none.
@@ -79,7 +78,7 @@ pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, Files)>> {
         result => result.map_err(|e| unread(&path, &e))?,
     };
     let mut all: Map<String, Value> = parsed(&path, &result)?;
-    let sums = all.remove(SUMS).map(serde_json::from_value).transpose();
+    let sums = serde_json::from_value(all.remove(SUMS).unwrap_or_default());
     let sums = sums.map_err(|e| damaged(&path, &e))?;
     let files = Files { folder: folder.to_owned(), sums };
     let curve = files.needed(CURVE)?;
@@ -95,31 +94,19 @@ fn is_left(folder: &Path) -> bool {
 }
 
 impl Files {
-    /// Whether the run was stored with checksums; without them, changes to its weights are not
-    /// found.
-    pub(super) fn are_checked(&self) -> bool {
-        self.sums.is_some()
-    }
-
     /// The path of a file whose checksum was compared; `None` if the run has no such file.
     ///
     /// # Errors
     /// `CorruptData` if the file has changed or is missing.
     pub(super) fn path(&self, name: &str) -> Result<Option<PathBuf>> {
+        // A file that was added later is not part of the run.
+        let Some(sum) = self.sums.get(name) else { return Ok(None) };
         let path = self.folder.join(name);
-        let sum = match &self.sums {
-            // A file that was added later is not part of the run.
-            Some(sums) if !sums.contains_key(name) => return Ok(None),
-            sums => sums.as_ref().and_then(|sums| sums.get(name)),
-        };
-        let bytes = match read_regular_file(&path) {
-            Err(e) if e.kind() == NotFound && sum.is_none() => return Ok(None),
-            bytes => bytes.map_err(|e| unread(&path, &e))?,
-        };
-        match sum {
-            Some(sum) if *sum != sha256(&bytes) => Err(changed(&path)),
-            _ => Ok(Some(path)),
+        let bytes = read_regular_file(&path).map_err(|e| unread(&path, &e))?;
+        if *sum != sha256(&bytes) {
+            return Err(changed(&path));
         }
+        Ok(Some(path))
     }
 
     /// As [`path`](Self::path), for a file that the run must have.

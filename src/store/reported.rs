@@ -2,7 +2,7 @@
 
 use super::overview::no_record;
 use super::record::{MASK, MODEL};
-use super::{Store, UNCHECKED, claim, evidence, record};
+use super::{Store, claim, evidence, record};
 use crate::Result;
 use crate::mask::Mask;
 use crate::nn::{Model, models};
@@ -31,10 +31,7 @@ impl Store {
         let folder = self.folder(&record.id);
         let Some((_, files)) = record::read(&folder)? else { return Err(no_record(&record.id)) };
         (record.public_data, record.public_start) = (false, None);
-        let mut warnings = Vec::from_iter(claim::settle(&mut record));
-        if !files.are_checked() {
-            warnings.push(UNCHECKED.to_owned());
-        }
+        let warnings = Vec::from_iter(claim::settle(&mut record));
         let mask = files.path(MASK)?.map(Mask::load).transpose()?;
         let model = match record.own_module {
             true => None,
@@ -51,10 +48,9 @@ impl Store {
     /// # Errors
     /// As [`all_ledgers`](Self::all_ledgers).
     pub(crate) fn account_of(&self, record: &RunRecord) -> Result<Option<Account>> {
-        let Some(charged) = &record.charged else { return Ok(None) };
         for ledger in self.all_ledgers()? {
             let account = ledger.account()?;
-            if account.charge(&charged.run).is_some() {
+            if account.charge(&record.charged.run).is_some() {
                 return Ok(Some(account));
             }
         }

@@ -4,7 +4,6 @@ use super::{Ending, RunRecord, checkpoint, start};
 use crate::mask::{self, Mask};
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Badge, STOPPING, caveats};
-use crate::train::Charged;
 
 impl RunRecord {
     /// [`caveats`] of the guarantee of the run, which was trained with `mask`; none without one.
@@ -25,15 +24,9 @@ impl RunRecord {
         if let Some(why) = self.plan.not_covered() {
             return Badge::None(why);
         }
-        if self.ending == Ending::Unreadable {
-            let why = "training ended because an example could not be read, so the number of steps \
-                       depends on the private data";
-            return Badge::None(why.into());
-        }
         let mut assumptions = Vec::new();
         if let Some(mask) = mask {
-            let names = self.charged.as_ref().map(Charged::names).unwrap_or_default();
-            assumptions.extend(mask::assumptions(&mask.origin().privacy, &names));
+            assumptions.extend(mask::assumptions(&mask.origin().privacy, &self.charged.origin));
         }
         if self.own_module {
             assumptions.push(

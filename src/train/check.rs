@@ -51,10 +51,7 @@ pub(crate) fn belong_together(
                 data.origin()
             ),
         )
-        .fix(
-            "open the ledger named by data.origin(); Ledger::import copies the entries of a ledger \
-             with a former name",
-        ));
+        .fix("open the ledger named by data.origin()"));
     }
     if ledger.path().is_some() {
         mask_is_charged(plan, data, ledger)?;

@@ -245,7 +245,7 @@ fn fit_charged(
         public_test: data.has_public_test(),
         public_data: data.public().is_some(),
         own_module: model.is_user_module(),
-        charged: Some(Charged::under(entry.run(), data)),
+        charged: Charged::under(entry.run(), data),
         ending: match steps == plan.steps() {
             true => Ending::Finished,
             false => Ending::Interrupted,
@@ -256,12 +256,12 @@ fn fit_charged(
         planned_epsilon,
         // The accuracy of the final model only: `None` where it could not be measured.
         test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
-        test_hash: Some(data.test_hash().to_owned()),
+        test_hash: data.test_hash().to_owned(),
         seconds: course.seconds(),
         waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
         mean_threshold: mean(&course.thresholds),
         trained_at: Some(utc_now()),
-        software: Some(program::software()),
+        software: program::software(),
         checkpoints: checkpoints.map(|resumed| Checkpointed { resumed }),
         curve: course.curve,
     };

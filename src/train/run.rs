@@ -20,10 +20,6 @@ pub enum Ending {
     Finished,
     /// It was interrupted at a step boundary; model and epsilon are those of the steps taken.
     Interrupted,
-    /// It ended at a step boundary because an example could no longer be read. The step depends on
-    /// the private data, so no epsilon covers the run. Only runs of earlier versions have this
-    /// ending: now such an example contributes zero.
-    Unreadable,
 }
 
 /// Where the privacy ledger charges a run.
@@ -33,25 +29,12 @@ pub struct Charged {
     pub origin: String,
     /// The name of the entry: each attempt at the same settings has its own.
     pub run: String,
-    /// The [former origins](crate::data::Dataset::former_origins) of the data.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub former_origins: Vec<String>,
 }
 
 impl Charged {
     /// The entry `run` in the ledger of `data`.
     pub(super) fn under(run: &str, data: &Dataset) -> Self {
-        Self {
-            origin: data.origin().to_owned(),
-            run: run.to_owned(),
-            former_origins: data.former_origins().into_iter().map(String::from).collect(),
-        }
-    }
-
-    /// All origins of the data.
-    pub(super) fn names(&self) -> Vec<&str> {
-        let former = self.former_origins.iter().map(String::as_str);
-        std::iter::once(self.origin.as_str()).chain(former).collect()
+        Self { origin: data.origin().to_owned(), run: run.to_owned() }
     }
 }
 
@@ -66,37 +49,28 @@ pub struct RunRecord {
     pub data: String,
     /// Content hash of the training part.
     pub data_hash: String,
-    /// Where it is charged; unknown for runs stored before this was recorded.
-    #[serde(default)]
-    pub charged: Option<Charged>,
-    /// The device it was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`. Runs without a record
-    /// of it were trained on the CPU.
-    #[serde(default = "cpu")]
+    /// Where it is charged.
+    pub charged: Charged,
+    /// The device it was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`.
     pub device: String,
     /// Training started from parameters that are not a fresh initialisation: trained before, read
     /// from a file, or those of a user-defined module.
-    #[serde(default)]
     pub warm_start: bool,
     /// The public data that these parameters depend on, if they depend on no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_start: Option<Vec<PublicData>>,
-    /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) of the data; false for
-    /// runs without a record of it.
-    #[serde(default)]
+    /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) of the data.
     pub public_test: bool,
     /// The data are [public](crate::data::Dataset::public): drawn by code, or declared to be. As
     /// for the start, this comes from the present call.
-    #[serde(default)]
     pub public_data: bool,
     /// The model is a user-defined module, whose guarantee depends on its code.
-    #[serde(default)]
     pub own_module: bool,
     /// How it ended.
     pub ending: Ending,
     /// Steps taken.
     pub steps: u64,
     /// What the run released.
-    #[serde(alias = "events")]
     pub released: Released,
     /// Epsilon of the steps taken, at the plan's delta; `None` without a guarantee.
     pub epsilon: Option<f64>,
@@ -104,23 +78,19 @@ pub struct RunRecord {
     pub planned_epsilon: Option<f64>,
     /// Accuracy on the test part after the last step, if there is a test part that can be read.
     pub test_accuracy: Option<f64>,
-    /// Content hash of the test part that accuracies were measured on. Runs without a record of it
-    /// are evaluated again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub test_hash: Option<String>,
+    /// Content hash of the test part that accuracies were measured on.
+    pub test_hash: String,
     /// Wall-clock seconds of training; 0 for a private selection, whose times are secret.
     pub seconds: f64,
     /// Seconds of these in which the steps waited for examples to be read from files. `None` for
-    /// examples in memory, and for runs without a record of it.
+    /// examples in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_seconds: Option<f64>,
-    /// When training ended: UTC, ISO 8601. Runs stored before this was recorded have none.
+    /// When training ended: UTC, ISO 8601. `None` for a private selection, whose times are secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trained_at: Option<String>,
-    /// What it was trained with: [`program::software`](crate::program::software). Runs stored
-    /// before this was recorded have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub software: Option<String>,
+    /// What it was trained with: [`program::software`](crate::program::software).
+    pub software: String,
     /// Mean clip threshold of the steps, of a method that adapts it ([`Point::threshold`] says what
     /// covers it).
     ///
@@ -174,10 +144,6 @@ impl RunRecord {
     pub fn events(&self) -> Vec<Event> {
         self.released.events()
     }
-}
-
-fn cpu() -> String {
-    "cpu".into()
 }
 
 /// A trained model with its history and its guarantee. Cheap to clone.
@@ -273,17 +239,15 @@ impl Run {
     /// `Device` if a device fails. A test part that can't be read gives no accuracy, and a warning.
     pub(crate) fn evaluated_on(self, data: &Dataset) -> Result<Self> {
         let Inner { record, model, mask, touched, restored, warnings, storing_error } = &*self.0;
-        if record.test_hash.as_deref() == Some(data.test_hash()) {
+        if record.test_hash == data.test_hash() {
             return Ok(self);
         }
         let (mut record, mut warnings) = (record.clone(), warnings.clone());
-        if record.test_hash.is_some() {
-            warnings.push(
-                "The test part has changed since this run was trained: accuracies along the way \
-                 are left out, and that of the model was measured again."
-                    .to_owned(),
-            );
-        }
+        warnings.push(
+            "The test part has changed since this run was trained: accuracies along the way are \
+             left out, and that of the model was measured again."
+                .to_owned(),
+        );
         let test = data.test();
         let accuracy = (!test.is_empty()).then(|| model.accuracy_of(test)).transpose();
         record.test_accuracy = match accuracy {
@@ -294,7 +258,7 @@ impl Run {
             }
             Ok(accuracy) => accuracy,
         };
-        record.test_hash = Some(data.test_hash().to_owned());
+        record.test_hash = data.test_hash().to_owned();
         record.public_test = data.has_public_test();
         record.curve.points.iter_mut().for_each(|point| point.test_accuracy = None);
         if let Some(last) = record.curve.points.last_mut() {

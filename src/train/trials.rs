@@ -120,13 +120,13 @@ fn released(
     let mut record = RunRecord {
         id: id.to_owned(),
         plan: plan.chosen(chosen),
-        charged: Some(Charged::under(entry, data)),
+        charged: Charged::under(entry, data),
         released: plan.released_after(plan.steps()),
         epsilon,
         planned_epsilon: epsilon,
         // Times would tell when the last trial had begun, or which one is released.
         trained_at: None,
-        software: Some(program::software()),
+        software: program::software(),
         seconds: 0.0,
         waiting_seconds: None,
         ..best.record().clone()

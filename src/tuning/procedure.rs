@@ -27,7 +27,7 @@ impl<M: Method + Clone + 'static> Tuning<M> {
         make: impl Fn(&Dataset) -> Result<Model>,
         data: &Dataset,
     ) -> Result<Tuned<M>> {
-        self.run_in(&Store::at(home()), make, data)
+        self.run_in(&Store::open(home())?, make, data)
     }
 
     pub(super) fn run_in(
@@ -41,7 +41,7 @@ impl<M: Method + Clone + 'static> Tuning<M> {
         let on = self.public.as_ref().unwrap_or(data);
         fits(&plan, on)?;
         if let Some(public) = &self.public
-            && (data.is_known_as(public.origin()) || public.is_known_as(data.origin()))
+            && data.origin() == public.origin()
         {
             let what = format!("tuning on {} as public data", public.name());
             let why = "they are the private data or a part of them, and no epsilon covers runs \

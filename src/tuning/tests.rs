@@ -8,7 +8,7 @@ use crate::{ErrorKind, Result};
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::at(folder.path().to_path_buf());
+    let store = Store::open(folder.path().to_path_buf()).unwrap();
     (folder, store)
 }
 

@@ -21,7 +21,6 @@ mod device;
 mod engine;
 mod figures;
 mod figures_masks;
-mod former_ledgers;
 #[cfg(target_os = "linux")]
 mod full_disk;
 mod grid;
@@ -33,8 +32,8 @@ mod masks;
 mod optim;
 mod per_example;
 mod pld_reference;
+mod project;
 mod published;
 mod show;
-mod stored_runs;
 mod training;
 mod weights;

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use epsilab::lab;
 use serde_json::json;
 
 use super::{Check, State};
@@ -18,10 +19,18 @@ struct Store {
     used_here: bool,
 }
 
-/// Lists the store in use, and others above the current folder and in the clone.
+/// Lists the store in use, and others above the current folder and in the clone. The ledgers of the
+/// store in use are verified.
 pub fn check() -> Check {
     let here = std::env::current_dir().unwrap_or_default();
-    report(&stores(&epsilab::lab::home(), &here, Path::new(epsilab::SOURCE_DIR)))
+    let check = report(&stores(&lab::home(), &here, Path::new(epsilab::SOURCE_DIR)));
+    match lab::ledger() {
+        Ok(_) => check,
+        Err(error) => {
+            let what = format!("{}\n{error}", check.what);
+            Check::new("ledgers", State::Action, what).facts(check.facts)
+        }
+    }
 }
 
 fn stores(home: &Path, here: &Path, clone: &Path) -> Vec<Store> {

@@ -25,8 +25,7 @@ pub struct Stamp {
     pub sources: String,
     /// File name of the dylib in `lib/`.
     pub library: String,
-    /// SHA-256 of the list of all files. Stamps of earlier versions have none.
-    #[serde(default)]
+    /// SHA-256 of the list of all files.
     pub files_sha256: String,
     /// Duration of the build, the estimate for the next one.
     pub seconds: f64,

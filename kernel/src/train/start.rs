@@ -225,7 +225,7 @@ impl StartArgs {
         let name = self.pretrain_on.as_deref().unwrap_or_default();
         let refused =
             |why: String, fix: &str| Err(Error::setting("--pretrain-on", name, why).fix(fix));
-        if data.is_known_as(public.origin()) {
+        if data.origin() == public.origin() {
             let why = "these are the data of the run: what was learned from them without privacy \
                        stays in the model";
             return refused(why.to_owned(), "name other data, such as glyphs for digits");

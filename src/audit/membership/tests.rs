@@ -39,7 +39,8 @@ fn trained_on(all: &Dataset, is_in: &[bool]) -> Model {
     let method = NonPrivate::new().batch_size(ids.len()).steps(150).learning_rate(0.5).seed(1);
     let plan = method.plan(&data).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let ledger = crate::store::Store::at(folder.path().to_path_buf()).ledger(&data).unwrap();
+    let ledger =
+        crate::store::Store::open(folder.path().to_path_buf()).unwrap().ledger(&data).unwrap();
     fit("audit", &plan, &model, &data, &ledger, &mut Silent).unwrap().model()
 }
 

@@ -51,10 +51,6 @@ pub(super) struct Inner {
     /// The key of the last split or limit; zero if there was none.
     cuts: [u8; 32],
     origin: Origin,
-    /// Origins that earlier versions used, beside the data set's own hash.
-    former: Vec<String>,
-    /// Earlier versions used the data set's own hash as its origin.
-    formerly_by_hash: bool,
 }
 
 /// Everything about a data set except its examples and its vocabulary, as plain data.
@@ -73,7 +69,6 @@ pub(super) struct Attributes {
     test_hash: Option<String>,
     cuts: [u8; 32],
     origin: String,
-    former: Vec<String>,
 }
 
 impl Attributes {
@@ -119,8 +114,6 @@ impl Dataset {
                 test_hash: OnceLock::new(),
                 cuts: [0; 32],
                 origin: Origin::OwnHash,
-                former: Vec::new(),
-                formerly_by_hash: false,
             }),
         }
     }
@@ -140,7 +133,6 @@ impl Dataset {
             test_hash: Some(self.test_hash().to_owned()),
             cuts: inner.cuts,
             origin: self.origin().to_owned(),
-            former: self.former_origins().into_iter().map(String::from).collect(),
         }
     }
 
@@ -159,7 +151,7 @@ impl Dataset {
             (inner.public, inner.test_split_off) = (of.public, of.test_split_off);
             (inner.hash, inner.cuts) = (OnceLock::from(of.hash), of.cuts);
             inner.test_hash = of.test_hash.map(OnceLock::from).unwrap_or_default();
-            (inner.origin, inner.former) = (Origin::Given(of.origin), of.former);
+            inner.origin = Origin::Given(of.origin);
         })
     }
 
@@ -168,21 +160,9 @@ impl Dataset {
         self.changed(|inner| inner.origin = Origin::Given(origin))
     }
 
-    /// The same data set whose origin is the hash of its features alone; earlier versions used its
-    /// hash.
+    /// The same data set whose origin is the hash of its features alone.
     pub(super) fn named_by_features(self) -> Self {
-        let named = self.changed(|inner| inner.origin = Origin::Features(OnceLock::new()));
-        named.formerly_by_hash()
-    }
-
-    /// The same data set, for which earlier versions used its own hash as origin.
-    pub(super) fn formerly_by_hash(self) -> Self {
-        self.changed(|inner| inner.formerly_by_hash = true)
-    }
-
-    /// The same data set, for which earlier versions used this origin.
-    pub(super) fn formerly(self, name: String) -> Self {
-        self.changed(|inner| inner.former.push(name))
+        self.changed(|inner| inner.origin = Origin::Features(OnceLock::new()))
     }
 
     /// The same data set, whose features are token ids of this vocabulary.
@@ -322,17 +302,6 @@ impl Dataset {
         }
     }
 
-    /// Origins that earlier versions used for this data. Ledgers of these names are its own too.
-    pub fn former_origins(&self) -> Vec<&str> {
-        let hash = self.inner.formerly_by_hash.then(|| self.hash());
-        hash.into_iter().chain(self.inner.former.iter().map(String::as_str)).collect()
-    }
-
-    /// Whether this is the [`origin`](Self::origin) of the data or one of its former origins.
-    pub fn is_known_as(&self, origin: &str) -> bool {
-        origin == self.origin() || self.former_origins().contains(&origin)
-    }
-
     /// The same data set with another test part.
     #[cfg(test)]
     pub(crate) fn with_test(&self, test: Examples) -> Self {
@@ -341,12 +310,10 @@ impl Dataset {
 
     fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
         let origin = self.origin().to_owned();
-        let former = self.former_origins().into_iter().map(String::from).collect();
         self.clone().changed(|inner| {
             (inner.source, inner.train, inner.test) = (source, train, test);
             (inner.hash, inner.test_hash) = Default::default();
-            (inner.origin, inner.former) = (Origin::Given(origin), former);
-            inner.formerly_by_hash = false;
+            inner.origin = Origin::Given(origin);
         })
     }
 }

@@ -82,14 +82,6 @@ impl Files {
         origin(self.digests().collect())
     }
 
-    /// The origin without the images in some of the places; `None` if there are no such images, or
-    /// no others.
-    pub(super) fn origin_without(&self, some: fn(&Place) -> bool) -> Option<String> {
-        let others = self.files.iter().filter(|file| !some(&file.place));
-        let others: Vec<_> = others.map(|file| &file.digest).collect();
-        (1..self.files.len()).contains(&others.len()).then(|| origin(others))
-    }
-
     /// The first `n` files, and the others.
     pub(super) fn split_at(&self, n: usize) -> [Self; 2] {
         let (first, others) = self.files.split_at(n);

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::layout::{Kind, Layout};
 use super::options::ImageOptions;
-use super::place::Place;
 use super::scan;
 use super::set::Set;
 use crate::Result;
@@ -82,7 +81,7 @@ pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Da
         remark += &format!(" Skipped: {entries} that {are} no JPEG, PNG or WebP.");
     }
     let set = Set { path, found: layout.found, remark, class_names, train, test };
-    set.open(form, is_recent)
+    set.open(form)
 }
 
 const CLASS_FOLDERS: Kind = Kind {
@@ -93,8 +92,3 @@ const CLASS_FOLDERS: Kind = Kind {
           test/<class>/…), or one with <class>/<image>.jpg, .png or .webp; a relative path starts \
           at the current folder; data::tar_shards reads .tar files",
 };
-
-/// Whether earlier versions skipped this file.
-fn is_recent(place: &Place) -> bool {
-    matches!(place, Place::File(path) if scan::ends_in(path, &["webp"]))
-}

@@ -24,12 +24,11 @@ pub(super) struct Set<'a> {
 }
 
 impl Set<'_> {
-    /// Reads every image once. `is_recent` tells images that earlier versions skipped: the ledger
-    /// of the others is a former one of this data set.
+    /// Reads every image once.
     ///
     /// # Errors
     /// One error for all images that can't be used, of both parts.
-    pub(super) fn open(self, form: Form, is_recent: fn(&Place) -> bool) -> Result<Dataset> {
+    pub(super) fn open(self, form: Form) -> Result<Dataset> {
         let Form { side, mean, std, .. } = form;
         let source = format!(
             "Images of {}: {}, the middle of each at {side}x{side} pixels, features (x / 255 - \
@@ -47,17 +46,13 @@ impl Set<'_> {
             self.train.into_iter().chain(self.test).unzip();
         let test_labels = train_labels.split_off(all);
         let [train, test] = Files::open(places, form)?.split_at(all);
-        let (origin, former) = (train.origin(), train.origin_without(is_recent));
+        let origin = train.origin();
         let train = Examples::in_files(train, train_labels);
         let test = match test_labels.is_empty() {
             true => Examples::new(&form.shape(), Vec::new(), Vec::new()),
             false => Examples::in_files(test, test_labels),
         };
         let data = Dataset::new(stem(self.path), source, self.class_names, train, test);
-        let data = data.with_origin(origin);
-        Ok(match former {
-            Some(former) => data.formerly(former),
-            None => data,
-        })
+        Ok(data.with_origin(origin))
     }
 }

@@ -106,11 +106,10 @@ pub fn from_texts(
         let why = format!("so many words of {texts} texts are more than the {most} kept in memory");
         return Err(Error::setting("length", options.length, why).fix("take fewer words per text"));
     }
-    let (mut features, mut cells, mut labelled) = (Vec::new(), Cells::new(), Cells::new());
-    for (text, label) in texts.iter().zip(&labels) {
-        let (label, text) = (label.to_string(), text.as_ref());
+    let (mut features, mut cells) = (Vec::new(), Cells::new());
+    for text in texts {
+        let text = text.as_ref();
         cells.add(std::iter::once(text));
-        labelled.add([label.as_str(), text].into_iter());
         options.encode(std::iter::once(text), &mut features);
     }
     let shape = [options.length];
@@ -118,8 +117,7 @@ pub fn from_texts(
     let source = format!("Texts given by the program; {options}.");
     let names = table.class_names().to_vec();
     let parts = (table.train().clone(), table.test().clone());
-    let data = dataset(("texts".into(), source), names, parts, cells.name(), options);
-    Ok(data.formerly(labelled.name()))
+    Ok(dataset(("texts".into(), source), names, parts, cells.name(), options))
 }
 
 pub(super) fn dataset(

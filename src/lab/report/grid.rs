@@ -19,7 +19,7 @@ pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
         let Some(run) = cell.runs.first() else { continue };
         let record = store.record_named(&run.id)?;
         settings.push(Block::Table(settings_of(cell, Preview::settings(&record.plan)?)));
-        trained_with.extend(record.software);
+        trained_with.push(record.software);
     }
     trained_with.sort();
     trained_with.dedup();

@@ -107,7 +107,7 @@ impl Run {
             model: Some(&model),
             warnings: self.warnings(),
         };
-        run::report(&of, &Store::at(home()))
+        run::report(&of, &Store::open(home())?)
     }
 }
 
@@ -120,7 +120,7 @@ impl Runs {
     /// As [`record`](Self::record); `Ledger` if the ledger of its data is damaged or does not
     /// charge it.
     pub fn report(&self, run: impl Into<RunName>) -> Result<Report> {
-        run::stored(&Store::at(home()), &self.get(run)?.id)
+        run::stored(&Store::open(home())?, &self.get(run)?.id)
     }
 }
 
@@ -130,7 +130,7 @@ impl GridResult {
     /// # Errors
     /// `CorruptData` if a stored run of the grid can't be read, `MissingData` if it was removed.
     pub fn report(&self) -> Result<Report> {
-        grid::report(self, &Store::at(home()))
+        grid::report(self, &Store::open(home())?)
     }
 }
 

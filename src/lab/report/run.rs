@@ -58,7 +58,7 @@ pub(super) fn report(of: &Reported<'_>, store: &Store) -> Result<Report> {
         .section("Mask", of.mask.into_iter().flat_map(mask))
         .section("Ledger", [ledger(record, store)?])
         .section(REPEAT, repeat(plan))
-        .section(SOFTWARE, [software(record.software.as_slice())]))
+        .section(SOFTWARE, [software(std::slice::from_ref(&record.software))]))
 }
 
 fn mask(mask: &Mask) -> [Block; 2] {
@@ -69,8 +69,8 @@ fn mask(mask: &Mask) -> [Block; 2] {
 /// The entry of the run, and what all runs on its data cost.
 fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
     let account = store.account_of(record)?;
-    let found = account.as_ref().zip(record.charged.as_ref()).and_then(|(account, charged)| {
-        let at = account.runs().iter().position(|charge| charge.run == charged.run)?;
+    let found = account.as_ref().and_then(|account| {
+        let at = account.runs().iter().position(|charge| charge.run == record.charged.run)?;
         Some((account, at, &account.runs()[at]))
     });
     let Some((account, at, charge)) = found else {

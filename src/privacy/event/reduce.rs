@@ -168,8 +168,7 @@ mod tests {
         assert!(plan.reduced_to(&nan).is_err(), "NaN is equal to nothing");
     }
 
-    /// Ledgers of earlier versions have events that were written and read with an error in the last
-    /// place.
+    /// A record that another program has read and written may differ in the last place.
     #[test]
     fn nested_events_are_found_again_after_they_were_written_and_read() {
         for i in 0..200 {

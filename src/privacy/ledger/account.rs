@@ -35,8 +35,6 @@ pub(crate) struct Charge {
     pub(crate) epsilon_claimed: Option<f64>,
     /// The relation for which the guarantee is stated: that of the [`Entry`].
     pub(crate) neighbouring: Option<Neighbouring>,
-    /// Data hash of the ledger from which the run was imported.
-    pub(crate) imported_from: Option<String>,
 }
 
 impl Charge {
@@ -80,20 +78,6 @@ impl Account {
     /// The charged events, one per run.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.runs.iter().map(|run| run.event.clone()).collect()
-    }
-
-    /// Returns those of `entries`, from another ledger about the same people, that are missing
-    /// among `known`, the entries of this account. An entry that occurs twice must be known twice:
-    /// a run that is stopped and resumed within a second writes equal ones. A budget is never
-    /// missing where one exists.
-    pub(super) fn missing(&self, known: &[Entry], entries: Vec<Entry>) -> Vec<Entry> {
-        let mut left: Vec<&Entry> = known.iter().collect();
-        let mut is_missing = |entry: &Entry| {
-            let settled = matches!(entry.entry, EntryKind::Budget(_)) && self.budget.is_some();
-            let at = left.iter().position(|known| *known == entry);
-            at.map(|at| left.swap_remove(at)).is_none() && !settled
-        };
-        entries.into_iter().filter(|entry| is_missing(entry)).collect()
     }
 
     /// Adds a new entry if the budget allows it.
@@ -171,7 +155,6 @@ impl Account {
                     closing_note: String::new(),
                     epsilon_claimed: entry.epsilon_claimed,
                     neighbouring: entry.neighbouring,
-                    imported_from: entry.imported_from.clone(),
                 });
             }
             EntryKind::Spent { run, event } => match self.charge_mut(run) {

@@ -1,46 +1,27 @@
 //! Hash chain over the lines of a ledger. Each line authenticates all lines before it.
 //!
-//! A line of format 2 ends in `,"chain":"<link>"}`. Its body is everything before that comma, byte
-//! for byte:
+//! A line ends in `,"chain":"<link>"}`. Its body is everything before that comma, byte for byte:
 //!
 //! ```text
 //! link(line) = hex SHA-256( link(line before) + "\n" + body )
 //! ```
 //!
-//! The first such line uses, in place of the previous link, hex SHA-256( data hash + "\n" + older
-//! text ). The older text is all lines of format 1 above it, with their line ends. The hash covers
-//! the text itself, so it does not depend on how numbers are formatted.
+//! The first line uses, in place of the previous link, hex SHA-256( data hash + "\n" ). The hash
+//! covers the text itself, so it does not depend on how numbers are formatted.
 
 use sha2::{Digest, Sha256};
 
 const KEY: &str = ",\"chain\":\"";
 const END: &str = "\"}";
 
-/// State of the chain before its next line.
+/// State of the chain before its next line: the link of the last line.
 #[derive(Clone)]
-pub(super) enum Chain {
-    /// No line of format 2 yet: the hash of the data hash and the older text so far.
-    Unlinked(Sha256),
-    /// The link of the last line.
-    Linked(String),
-}
+pub(super) struct Chain(String);
 
 impl Chain {
     /// The chain of an empty ledger.
     pub(super) fn new(data_hash: &str) -> Self {
-        Self::Unlinked(Sha256::new_with_prefix(data_hash).chain_update("\n"))
-    }
-
-    /// Hashes a line of format 1, with its line end. Returns `false` and changes nothing after a
-    /// line of format 2, because a later line of format 1 would not be authenticated.
-    pub(super) fn absorb_unlinked(&mut self, line: &str) -> bool {
-        match self {
-            Self::Unlinked(hash) => {
-                hash.update(line);
-                true
-            }
-            Self::Linked(_) => false,
-        }
+        Self(hex(Sha256::new_with_prefix(data_hash).chain_update("\n")))
     }
 
     /// Checks that `line`, without its line end, is the next line, and advances to it. Returns
@@ -49,7 +30,7 @@ impl Chain {
         let parts = line.strip_suffix(END).and_then(|line| line.rsplit_once(KEY));
         match parts {
             Some((body, link)) if link == self.link_of(body) => {
-                *self = Self::Linked(link.to_string());
+                self.0 = link.to_owned();
                 true
             }
             _ => false,
@@ -63,15 +44,12 @@ impl Chain {
     }
 
     /// The link of the last line, which the next line continues.
-    pub(super) fn last(&self) -> String {
-        match self {
-            Self::Unlinked(hash) => hex(hash.clone()),
-            Self::Linked(link) => link.clone(),
-        }
+    pub(super) fn last(&self) -> &str {
+        &self.0
     }
 
     fn link_of(&self, body: &str) -> String {
-        hex(Sha256::new_with_prefix(self.last()).chain_update("\n").chain_update(body))
+        hex(Sha256::new_with_prefix(&self.0).chain_update("\n").chain_update(body))
     }
 }
 
@@ -104,18 +82,6 @@ mod tests {
         assert!(!chain.clone().advance(&two.replace("\"n\":2", "\"n\":3")));
         assert!(!chain.clone().advance(&one), "not the first line again");
         assert!(!chain.clone().advance(r#"{"n":2}"#), "not without a link");
-        assert!(!chain.absorb_unlinked("{}\n"), "no line without a link after one with");
         assert!(chain.advance(&two));
-    }
-
-    #[test]
-    fn the_first_link_authenticates_older_text() {
-        let sealed = |older: &str| {
-            let mut chain = Chain::new("abc");
-            assert!(chain.absorb_unlinked(older));
-            chain.with_link(r#"{"n":1}"#)
-        };
-        assert_ne!(sealed("{\"steps\":10}\n"), sealed("{\"steps\":11}\n"));
-        assert_eq!(sealed("{\"steps\":10}\n"), sealed("{\"steps\":10}\n"));
     }
 }

@@ -61,9 +61,6 @@ pub struct Entry {
     /// replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbouring: Option<Neighbouring>,
-    /// Data hash of the ledger from which the entry was imported. The JSON key is `former`.
-    #[serde(rename = "former", default, skip_serializing_if = "Option::is_none")]
-    pub imported_from: Option<String>,
 }
 
 impl Entry {
@@ -105,16 +102,9 @@ impl Entry {
         self
     }
 
-    /// This entry, imported into the ledger `data_hash`.
-    pub(super) fn imported_into(self, data_hash: &str) -> Self {
-        let imported_from = Some(self.imported_from.unwrap_or(self.data_hash));
-        Self { data_hash: data_hash.to_string(), imported_from, ..self }
-    }
-
     fn now(data_hash: &str, entry: EntryKind) -> Self {
         let (data_hash, at, note) = (data_hash.to_string(), now(), String::new());
-        let (epsilon_claimed, neighbouring, imported_from) = Default::default();
-        Self { entry, data_hash, at, note, epsilon_claimed, neighbouring, imported_from }
+        Self { entry, data_hash, at, note, epsilon_claimed: None, neighbouring: None }
     }
 
     /// Checks that all numbers are in range and that the entry belongs to this data set.
@@ -188,15 +178,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-
-    #[test]
-    fn an_imported_entry_keeps_its_json_key() {
-        let event = Event::Gaussian { noise_multiplier: 8.0, count: 1 };
-        let entry = Entry::planned("run", "old", &event).imported_into("new");
-        let json = serde_json::to_value(&entry).unwrap();
-        assert_eq!((&json["data_hash"], &json["former"]), (&"new".into(), &"old".into()));
-        assert_eq!(serde_json::from_value::<Entry>(json).unwrap(), entry);
-    }
 
     #[test]
     fn seconds_become_a_date() {

@@ -12,10 +12,8 @@ use super::head::{self, Coming, Head};
 use super::{Entry, first_line};
 use crate::{Error, ErrorKind, Result, file};
 
-/// The file format that this version writes.
+/// The format of a line.
 const FORMAT: u32 = 2;
-/// The previous format, without links. Its lines are read above the first line of format 2.
-const UNLINKED: u32 = 1;
 
 /// A line of the file, without its link.
 #[derive(Serialize, Deserialize)]
@@ -116,7 +114,7 @@ impl LedgerFile {
         // The head of an empty ledger has no entry from which it could announce others.
         self.write(&mut locked, first)?;
         let LockedFile { file, contents } = &mut locked;
-        let (known, begin) = (contents.entries.len(), contents.chain.last());
+        let (known, begin) = (contents.entries.len(), contents.chain.last().to_owned());
         let mut text = String::new();
         for entry in others {
             let line = contents.chain.with_link(&self.serialise(entry)?);
@@ -124,7 +122,7 @@ impl LedgerFile {
             text.push_str(&line);
             text.push('\n');
         }
-        let end = Head::at(known + others.len(), contents.chain.last());
+        let end = Head::at(known + others.len(), contents.chain.last().to_owned());
         let Head { entries, chain, .. } = end.clone();
         let coming = Some(Coming { entries, chain });
         let head = |e: io::Error| self.io("writing the head of", &e);
@@ -136,24 +134,6 @@ impl LedgerFile {
         }
         file.sync_all().map_err(|e| self.io("syncing", &e))?;
         end.write(&self.path).map_err(head)
-    }
-
-    /// Appends the entries that are missing here, without checking the budget, since they are on
-    /// record elsewhere. Returns how many were appended.
-    pub(super) fn import(&self, entries: Vec<Entry>) -> Result<usize> {
-        // Without missing entries no write permission is needed.
-        let known = self.read()?;
-        if known.account.missing(&known.entries, entries.clone()).is_empty() {
-            return Ok(0);
-        }
-        let mut locked = self.lock_for_append()?;
-        let Contents { account, entries: known, .. } = &locked.contents;
-        let missing = account.missing(known, entries);
-        for entry in &missing {
-            locked.contents.account.add(entry)?;
-            self.write(&mut locked, entry)?;
-        }
-        Ok(missing.len())
     }
 
     /// Locks the file until it is closed, so that no other process writes between check and append.
@@ -169,7 +149,7 @@ impl LedgerFile {
         let LockedFile { file, contents } = locked;
         let chain = &mut contents.chain;
         let line = chain.with_link(&self.serialise(entry)?);
-        let mut head = Head::at(contents.entries.len(), chain.last());
+        let mut head = Head::at(contents.entries.len(), chain.last().to_owned());
         if contents.head_is_behind {
             // Before the new line: a second crash would leave the file two entries ahead of its
             // head.
@@ -184,7 +164,7 @@ impl LedgerFile {
         }
         file.sync_all().map_err(|e| self.io("syncing", &e))?;
         chain.advance(&line);
-        head = Head::at(head.entries + 1, chain.last());
+        head = Head::at(head.entries + 1, chain.last().to_owned());
         head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
         contents.length += line.len() as u64 + 1;
         contents.entries.push(entry.clone());
@@ -221,10 +201,7 @@ impl LedgerFile {
             let entry = self.parse_line(number, line, &mut chain)?;
             account.add(&entry).map_err(|e| self.corrupt(number, &first_line(&e)))?;
             entries.push(entry);
-            links.push(match &chain {
-                Chain::Linked(link) => Some(link.clone()),
-                Chain::Unlinked(_) => None,
-            });
+            links.push(chain.last().to_owned());
         }
         let head_is_behind = self.compare_with_head(&links)?;
         Ok(Contents { entries, account, chain, length: text.len() as u64, head_is_behind })
@@ -248,13 +225,6 @@ impl LedgerFile {
                 ));
             }
             FORMAT => {}
-            UNLINKED if !chain.absorb_unlinked(line) => {
-                return Err(corrupt(
-                    "it has format 1 below a line of format 2: it was added or moved by hand, or \
-                     its link was removed",
-                ));
-            }
-            UNLINKED => {}
             other => {
                 let why = format!("this version does not know format {other}");
                 return Err(corrupt(&why).fix("use the version of epsilab that wrote it"));
@@ -266,7 +236,7 @@ impl LedgerFile {
     }
 
     /// Whether the file is one entry ahead of its head. An error if they do not match.
-    fn compare_with_head(&self, links: &[Option<String>]) -> Result<bool> {
+    fn compare_with_head(&self, links: &[String]) -> Result<bool> {
         let end = links.len() + 1;
         let head = Head::read(&self.path).map_err(|e| match e.kind() {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => self
@@ -275,9 +245,9 @@ impl LedgerFile {
             _ => self.io("reading the head of", &e),
         })?;
         let Some(Head { entries, chain, coming }) = head else {
-            // Format 1 had no head, and the first head is written after its line.
-            return match links.iter().flatten().count() {
-                linked @ 0..=1 => Ok(linked == 1),
+            // The first head is written after its line.
+            return match links.len() {
+                lines @ 0..=1 => Ok(lines == 1),
                 _ => Err(self.corrupt(end, "its head is missing").fix(self.recovery_advice(links))),
             };
         };
@@ -291,8 +261,8 @@ impl LedgerFile {
                 ),
             ));
         }
-        let at_head = entries.checked_sub(1).and_then(|last| links.get(last)).cloned().flatten();
-        if at_head.as_ref() != Some(&chain) {
+        let at_head = entries.checked_sub(1).and_then(|last| links.get(last));
+        if at_head != Some(&chain) {
             return Err(self.corrupt(
                 entries.max(1),
                 "its hash is not the one in the head: ledger and head do not belong together",
@@ -300,7 +270,7 @@ impl LedgerFile {
         }
         if let Some(Coming { entries: end, chain }) = coming
             && links.len() <= end
-            && (links.len() < end || links[end - 1].as_ref() == Some(&chain))
+            && (links.len() < end || links[end - 1] == chain)
         {
             return Ok(links.len() > entries);
         }
@@ -313,8 +283,8 @@ impl LedgerFile {
     }
 
     /// How to recover when the head is missing or behind, and the chain of the file is intact.
-    fn recovery_advice(&self, links: &[Option<String>]) -> String {
-        let chain = links.last().cloned().flatten().unwrap_or_default();
+    fn recovery_advice(&self, links: &[String]) -> String {
+        let chain = links.last().cloned().unwrap_or_default();
         format!(
             "restore {} from a backup; or, only if you know that no entry is missing at the end of \
              the ledger, write into it: {}",

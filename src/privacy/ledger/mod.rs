@@ -13,9 +13,6 @@
 //! replaced by an older copy. This is evidence against accidents and casual edits. It is not a
 //! signature: no secret key is involved, so anyone who can write both files can forge or remove
 //! both.
-//!
-//! Lines of format 1, which have no links, can still be read above the first line of format 2. The
-//! link of that line covers them as well.
 
 use std::fmt;
 use std::path::Path;
@@ -56,9 +53,8 @@ pub(crate) use further::Further;
 /// like an unused data set; both replaced by an older copy together; and a forgery by someone who
 /// can write both files. The functions of [`lab`](crate::lab) detect the first two if a missing run
 /// is still stored in the project with its settings unchanged. They do not detect a missing run
-/// whose folder was removed too, that was never stored because it failed or was killed, or that was
-/// stored before runs recorded where they are charged. They do not detect a missing budget if no
-/// stored run is missing with it.
+/// whose folder was removed too, or that was never stored because it failed or was killed. They do
+/// not detect a missing budget if no stored run is missing with it.
 ///
 /// With a budget, no plan is started that would raise the epsilon of everything charged above the
 /// limit, however many processes start at once. The epsilon is that of the
@@ -245,37 +241,6 @@ impl Ledger {
                 admit(&mut Account::from_entries(entries.iter())?)?;
                 entries.extend_from_slice(new);
                 Ok(())
-            }
-        }
-    }
-
-    /// Imports the entries of `former`, a ledger of the same people under an earlier name, and
-    /// returns the number of new entries.
-    ///
-    /// `former` is left unchanged. Importing it again adds the entries written to it since. Its
-    /// budget is imported only if this ledger has none.
-    ///
-    /// # Errors
-    /// As [`Ledger::record`], except that the budget is not checked.
-    pub fn import(&self, former: &Ledger) -> Result<usize> {
-        let entries = former.entries()?;
-        // Only the last budget applies.
-        let is_budget = |entry: &Entry| matches!(entry.entry, EntryKind::Budget(_));
-        let budget = entries.iter().rposition(is_budget);
-        let holds = |(i, entry): &(usize, Entry)| !is_budget(entry) || Some(*i) == budget;
-        let entries = entries.into_iter().enumerate().filter(holds);
-        let entries: Vec<Entry> =
-            entries.map(|(_, entry)| entry.imported_into(&self.data_hash)).collect();
-        match &self.store {
-            Store::File(file) => file.import(entries),
-            Store::Memory(known) => {
-                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut account = Account::from_entries(known.iter())?;
-                let missing = account.missing(&known, entries);
-                missing.iter().try_for_each(|entry| account.add(entry))?;
-                let count = missing.len();
-                known.extend(missing);
-                Ok(count)
             }
         }
     }

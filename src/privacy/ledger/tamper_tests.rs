@@ -151,19 +151,16 @@ fn removed_swapped_repeated_and_inserted_lines_are_detected() {
 }
 
 #[test]
-fn a_line_without_a_link_is_detected_below_one_with_a_link() {
+fn a_line_without_a_link_or_of_another_format_is_refused() {
     let ledger = Fixture::new();
     let mut lines = ledger.lines();
-    // The plan of run three as a line of format 1, which has no link.
-    let plain =
-        lines[3].split(",\"chain\"").next().unwrap().replace("\"format\":2", "\"format\":1");
-    lines[3] = format!("{plain}}}");
-    ledger.put(&lines);
-    ledger.refused(4, "format 1 below");
-    // And as a line of format 2 without its link.
-    lines[3] = lines[3].replace("\"format\":1", "\"format\":2");
+    lines[3] = format!("{}}}", lines[3].split(",\"chain\"").next().unwrap());
     ledger.put(&lines);
     ledger.refused(4, "does not follow");
+    lines[3] = lines[3].replace("\"format\":2", "\"format\":1");
+    ledger.put(&lines);
+    let error = Ledger::open(&ledger.path).unwrap_err().to_string();
+    assert!(error.contains("does not know format 1"), "{error}");
 }
 
 #[test]
@@ -230,41 +227,4 @@ fn a_missing_corrupt_or_old_head_is_an_error_with_advice() {
         fs::write(ledger.head(), head).unwrap();
         ledger.goes_on(4);
     }
-}
-
-/// Two lines as the first version of the library wrote them.
-const OLDER: &str = r#"{"format":1,"entry":"planned","run":"one","data_hash":"abc123","event":{"kind":"poisson_gaussian","sampling_rate":0.01,"noise_multiplier":1.72,"steps":10},"at":"2026-01-02T03:04:05Z","note":"DP-SGD on MNIST"}
-{"format":1,"entry":"spent","run":"one","data_hash":"abc123","event":{"kind":"poisson_gaussian","sampling_rate":0.01,"noise_multiplier":1.72,"steps":8},"at":"2026-01-02T03:05:05Z"}
-"#;
-
-#[test]
-fn a_ledger_of_format_1_continues_in_format_2_and_is_then_authenticated() {
-    let ledger = Fixture::new();
-    fs::remove_file(ledger.head()).unwrap();
-    fs::write(&ledger.path, OLDER).unwrap();
-    let opened = Ledger::open(&ledger.path).unwrap();
-    assert_eq!(opened.events().unwrap(), [training(8)]);
-    assert!(!ledger.head().exists(), "reading writes nothing");
-    opened.begin("two", &training(20)).unwrap();
-    assert_eq!(opened.events().unwrap(), [training(8), training(20)]);
-    let lines = ledger.lines();
-    assert!(lines[2].starts_with(r#"{"format":2,"entry":"planned","run":"two","#), "{}", lines[2]);
-    assert_eq!(fs::read_to_string(&ledger.path).unwrap().find(OLDER), Some(0), "left as they were");
-    opened.close("two", &training(19)).unwrap();
-
-    let lines = ledger.lines();
-    let change = |from: &str, to: &str| {
-        let mut lines = lines.clone();
-        lines[0] = lines[0].replace(from, to);
-        ledger.put(&lines);
-        ledger.refused(3, "a line above was changed");
-    };
-    change("\"steps\":10", "\"steps\":9");
-    change("MNIST", "nothing");
-    ledger.put(&lines[1..]);
-    assert!(Ledger::open(&ledger.path).is_err(), "an older line is gone");
-    ledger.put(&lines[..2]);
-    ledger.refused(3, "2 of 4 entries");
-    ledger.put(&lines);
-    ledger.goes_on(4);
 }

@@ -30,8 +30,7 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
         let norms = run.curve().series(|point| point.gradient_norm);
         if norms.is_empty() {
             let why = "its steps did not compute the norms of single examples' gradients";
-            return Err(Error::setting("runs", name, why)
-                .fix("leave this run out; a stored run of an older version can be trained anew"));
+            return Err(Error::setting("runs", name, why).fix("leave this run out"));
         }
         let per_epoch = run.plan().sampling_rate();
         let points: Vec<_> = norms.iter().map(|(step, norm)| (step * per_epoch, *norm)).collect();

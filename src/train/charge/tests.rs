@@ -1,4 +1,4 @@
-//! A run that is stopped, killed, continued, put back, withdrawn and imported, in any order, is
+//! A run that is stopped, killed, continued, put back and withdrawn, in any order, is
 //! never charged for less than it released.
 
 use proptest::prelude::*;
@@ -32,8 +32,6 @@ enum Act {
     PutBack(usize),
     /// The run is handed to another machine, and withdrawn before it goes on there.
     Withdrawn,
-    /// Its ledger is imported into that of the same people under another name.
-    Imported,
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -48,7 +46,6 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         4 => (0..=STEPS, end).prop_map(|(steps, end)| Act::Train(steps, end)),
         1 => any::<prop::sample::Index>().prop_map(|at| Act::PutBack(at.index(64))),
         1 => Just(Act::Withdrawn),
-        1 => Just(Act::Imported),
     ];
     prop::collection::vec(act, 1..12)
 }
@@ -58,7 +55,6 @@ struct World {
     plan: Plan,
     data: Dataset,
     ledger: Ledger,
-    other: Ledger,
     checkpoint: Option<CheckpointHeader>,
     earlier: Vec<CheckpointHeader>,
     released: u64,
@@ -69,8 +65,8 @@ impl World {
         let data = data::glyphs_with(40, 4, 1).unwrap();
         let plan = DpSgd::new().noise_multiplier(1.0).batch_size(10).steps(STEPS);
         let plan = plan.plan(&data).unwrap();
-        let (ledger, other) = (Ledger::in_memory(), Ledger::in_memory());
-        Self { plan, data, ledger, other, checkpoint: None, earlier: Vec::new(), released: 0 }
+        let ledger = Ledger::in_memory();
+        Self { plan, data, ledger, checkpoint: None, earlier: Vec::new(), released: 0 }
     }
 
     fn act(&mut self, act: &Act) {
@@ -81,10 +77,6 @@ impl World {
             }
             Act::PutBack(_) => {}
             Act::Withdrawn => self.withdraw(),
-            Act::Imported => {
-                self.other.import(&self.ledger).unwrap();
-                self.is_covered_in(&self.other);
-            }
         }
         self.is_covered_in(&self.ledger);
     }
@@ -210,21 +202,4 @@ fn entries_that_forgot_are_read_with_what_they_forgot() {
     ledger.record(&Entry::resumed("run", ledger.data_hash(), &event(4000))).unwrap();
     ledger.close("run", &event(1)).unwrap();
     assert_eq!(ledger.events().unwrap(), [event(210)]);
-}
-
-#[test]
-fn equal_entries_are_imported_as_often_as_they_occur() {
-    let (ledger, other) = (Ledger::in_memory(), Ledger::in_memory());
-    let event = |steps| Event::poisson(0.1, 1.0, steps);
-    let resumed = Entry::resumed("run", ledger.data_hash(), &event(9));
-    let spent = Entry::spent("run", ledger.data_hash(), &event(1));
-    ledger.begin("run", &event(9)).unwrap();
-    ledger.record(&spent).unwrap();
-    for new in [4, 2, 2] {
-        ledger.record(&resumed).unwrap();
-        ledger.record(&spent).unwrap();
-        assert_eq!(other.import(&ledger).unwrap(), new);
-    }
-    assert_eq!(other.import(&ledger).unwrap(), 0);
-    assert_eq!(other.events().unwrap(), [event(1)]);
 }

@@ -31,10 +31,7 @@ fn a_table_has_one_name_for_all_readings() {
     assert_eq!(origin(&ill), origin(&texts));
     for part in [ill.normalized(1.0, 2.0).unwrap(), ill.limit(1, 0)] {
         assert_eq!(origin(&ill), origin(&part));
-        assert_eq!(part.former_origins(), [ill.hash()]);
     }
-    assert!(ill.is_known_as(ill.hash()) && ill.is_known_as(ill.origin()));
-    assert!(!ill.is_known_as(read("a.csv", "income").hash()));
 }
 
 fn idx(magic: u32, sizes: &[u32], body: &[u8]) -> Vec<u8> {
@@ -63,7 +60,6 @@ fn images_have_one_name_whatever_their_labels() {
     assert_eq!(origin(&first), origin(&read("x.gz", "y")));
     assert_eq!(origin(&first), origin(&read("x", "other-y")));
     assert_ne!(origin(&first), origin(&read("other-x", "y")));
-    assert_eq!(first.former_origins(), [first.hash()]);
 }
 
 #[test]
@@ -82,7 +78,6 @@ fn vectors_are_named_by_their_features_alone() {
         assert_eq!(first.origin(), same.origin());
     }
     assert_ne!(first.origin(), make([0.5, -1.0, 2.0, -0.0], &[2], vec![0, 1], 2).origin());
-    assert_eq!(first.former_origins(), [first.hash()]);
 }
 
 #[test]
@@ -92,8 +87,6 @@ fn texts_in_memory_are_named_without_their_labels() {
     };
     let (first, other) = (make([0, 1]), make([1, 0]));
     assert_eq!(first.origin(), other.origin());
-    assert_ne!(first.former_origins(), other.former_origins());
-    assert_ne!(first.former_origins(), [first.origin()]);
 }
 
 /// Computed by another program: SHA-256 of `epsilab texts 2` and the cells (see the texts), of

@@ -10,7 +10,6 @@ use rayon::prelude::*;
 
 use super::options::ImageOptions;
 use super::place::Place;
-use super::scan;
 use super::set::Set;
 use crate::data::dataset::Dataset;
 use crate::data::digest::{count, counted};
@@ -113,12 +112,7 @@ pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Data
         remark += &format!(" Skipped: {members} that {are} neither an image nor a label.");
     }
     let set = Set { path, found: parts.found, remark, class_names, train, test };
-    set.open(form, is_recent)
-}
-
-/// Whether a folder that these images were in was read without this one by earlier versions.
-fn is_recent(place: &Place) -> bool {
-    matches!(place, Place::Member(member) if scan::ends_in(Path::new(&*member.name), &["webp"]))
+    set.open(form)
 }
 
 /// The names of the classes: of the file, or numbers up to the largest label.
