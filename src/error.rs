@@ -1,6 +1,7 @@
 //! [`Error`], the error type of the library.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The category of an [`Error`], for code that handles categories differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,14 +31,26 @@ pub enum ErrorKind {
 /// The error type of the library.
 ///
 /// Its text has three parts, in this order: what is wrong, with the value that was given; why it
-/// matters; and what to do about it (may be empty).
-#[derive(Clone, PartialEq, Eq)]
+/// matters; and what to do about it (may be empty). Two errors are equal if their texts and kinds
+/// are.
+#[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
     what: String,
     why: String,
     fix: String,
+    /// The error of the operating system that it reports.
+    source: Option<Arc<std::io::Error>>,
 }
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.what, &self.why, &self.fix)
+            == (other.kind, &other.what, &other.why, &other.fix)
+    }
+}
+
+impl Eq for Error {}
 
 /// Results of the lab. The second parameter stays open: notebooks glob-import this name.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -46,7 +59,7 @@ impl Error {
     /// A new error. `what` states what is wrong, with the value; `why` states why it matters.
     pub fn new(kind: ErrorKind, what: impl Into<String>, why: impl Into<String>) -> Self {
         let (what, why, fix) = (what.into(), why.into(), String::new());
-        Self { kind, what, why, fix }
+        Self { kind, what, why, fix, source: None }
     }
 
     /// An error of kind [`ErrorKind::Setting`] for `name = value`.
@@ -57,6 +70,7 @@ impl Error {
     /// An error of kind [`ErrorKind::Io`] for a failed operation; `doing` describes the operation.
     pub fn io(doing: impl Into<String>, source: &std::io::Error) -> Self {
         let error = Self::new(ErrorKind::Io, doing, source.to_string());
+        let error = Self { source: Some(Arc::new(copy(source))), ..error };
         match source.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 error.fix("free some space on that disk, then run the same again")
@@ -118,4 +132,39 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// An error of the operating system with the same code, or the same kind and text.
+fn copy(source: &std::io::Error) -> std::io::Error {
+    match source.raw_os_error() {
+        Some(code) => std::io::Error::from_raw_os_error(code),
+        None => std::io::Error::new(source.kind(), source.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn the_error_of_the_operating_system_is_the_source() {
+        let full = std::io::Error::from_raw_os_error(28);
+        let error = Error::io("writing a", &full);
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(28));
+        assert_eq!(error.clone(), error);
+        assert!(error.clone().fix("free space").source().is_some());
+        let own = std::io::Error::other("an end");
+        assert_eq!(
+            Error::io("reading a", &own).source().map(|e| e.to_string()),
+            Some("an end".into())
+        );
+        assert!(Error::setting("a", 1, "b").source().is_none());
+    }
+}

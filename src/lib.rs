@@ -69,8 +69,6 @@ mod support;
 
 pub mod audit;
 pub mod cluster;
-#[cfg(test)]
-mod conformance;
 pub mod data;
 pub mod device;
 pub mod engine;
@@ -90,6 +88,8 @@ pub mod program;
 mod runs;
 pub mod show;
 mod store;
+#[cfg(test)]
+mod tests;
 pub mod train;
 pub mod tuning;
 

@@ -44,7 +44,7 @@ impl DeviceArray {
     }
 
     /// Whether the values are on the host, so that dereferencing does not copy them.
-    pub fn is_on_host(&self) -> bool {
+    pub(crate) fn is_on_host(&self) -> bool {
         self.device.is_none() || self.host.get().is_some()
     }
 
@@ -57,7 +57,7 @@ impl DeviceArray {
     }
 
     /// Copies several arrays to the host. Arrays on the same device are copied at once.
-    pub fn to_vecs(arrays: &[Self]) -> Vec<Vec<f32>> {
+    pub(crate) fn to_vecs(arrays: &[Self]) -> Vec<Vec<f32>> {
         let only_on_device = |array: &&Self| array.host.get().is_none() && array.len > 0;
         let tensors: Vec<_> =
             arrays.iter().filter(only_on_device).filter_map(|a| a.device.clone()).collect();

@@ -59,7 +59,7 @@ impl CudaInstallation {
     ///
     /// # Errors
     /// `Device` with the first missing component, why it is needed, and where to get it.
-    pub fn check_gpu(&self, number: usize) -> Result<()> {
+    pub(crate) fn check_gpu(&self, number: usize) -> Result<()> {
         let missing = |what: &str, why: &str, fix: &str| {
             let what = format!("cuda:{number} can't be used: {what}");
             Err(Error::new(ErrorKind::Device, what, why).fix(fix))

@@ -276,7 +276,7 @@ impl Batch {
     /// the order of their calls. All executors draw their masks here and so compute the same
     /// gradients. The mask depends on the index of the example in the data set, not on its
     /// position: see [`seed`](Self::seed).
-    pub fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
+    pub(crate) fn dropout_mask(&self, row: usize, layer: usize, rate: f64, mask: &mut [f32]) {
         let (index, copy) = (self.indices[row / self.copies], row % self.copies);
         DropoutMasks::new(self.seed, layer, rate).draw(index, copy as u32, mask);
     }

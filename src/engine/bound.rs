@@ -129,7 +129,11 @@ impl Groups {
     ///
     /// # Guarantee
     /// As [`noise_stds`](Self::noise_stds).
-    pub fn equal_split_noise_stds(&self, noise_multiplier: f64, trained: &[bool]) -> Vec<f64> {
+    pub(crate) fn equal_split_noise_stds(
+        &self,
+        noise_multiplier: f64,
+        trained: &[bool],
+    ) -> Vec<f64> {
         let mut is_trained = vec![false; self.count()];
         for (&group, &trained) in self.of.iter().zip(trained) {
             is_trained[group] |= trained;

@@ -73,7 +73,7 @@ impl Gradients {
 
     /// Converts to the gradients that a Burn optimizer takes, on `device`; used by
     /// [`step`](super::step).
-    pub fn to_params(&self, device: &Device) -> GradientsParams {
+    pub(crate) fn to_params(&self, device: &Device) -> GradientsParams {
         let mut params = GradientsParams::new();
         for entry in &self.entries {
             let (flat, id) = (entry.values.tensor(device), entry.id);

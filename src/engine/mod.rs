@@ -26,7 +26,7 @@ mod bound;
 mod clip;
 mod clip_shares;
 #[cfg(test)]
-mod extremes;
+mod extremes_tests;
 mod fused;
 mod gradient_hook;
 mod gradient_norms;

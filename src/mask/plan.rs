@@ -47,7 +47,7 @@ pub struct FixedMask {
 
 impl PrePrune {
     /// The fixed mask. `None` if a pruning method makes it, or if the plan was deserialised.
-    pub fn fixed_mask(&self) -> Option<&Mask> {
+    pub(crate) fn fixed_mask(&self) -> Option<&Mask> {
         match self {
             Self::Fixed(fixed) => fixed.mask.as_ref(),
             _ => None,

@@ -114,7 +114,7 @@ impl SelectionLog {
     }
 
     /// The number of recorded steps.
-    pub fn recorded_steps(&self) -> u64 {
+    pub(crate) fn recorded_steps(&self) -> u64 {
         self.recorded.iter().sum()
     }
 }

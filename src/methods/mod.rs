@@ -37,10 +37,7 @@ mod sampling;
 mod scaled;
 mod settings;
 #[cfg(test)]
-#[allow(dead_code)]
-pub(crate) mod soft_clip;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub mod adaptive_dp_sgd;
 pub mod auto_dp_sgd;

@@ -345,7 +345,7 @@ impl Plan {
     ///
     /// # Errors
     /// As [`prepared`](Self::prepared).
-    pub fn prepared_network(&self, network: &Network) -> Result<Network> {
+    pub(crate) fn prepared_network(&self, network: &Network) -> Result<Network> {
         let prepared = (self.recipe()?.network)(self, network)?;
         Ok(prepared.unwrap_or_else(|| network.clone()))
     }

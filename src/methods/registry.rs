@@ -26,7 +26,7 @@ macro_rules! for_each_method {
             $crate::methods::NonPrivate,
             #[cfg(test)]
             #[allow(dead_code)]
-            $crate::methods::soft_clip::SoftClipSgd,
+            $crate::methods::tests::soft_clip::SoftClipSgd,
         }
     };
 }

@@ -1,5 +1,8 @@
 //! What a step may use of the data: the batches of a plan, with dropout and augmentation.
 
+#[allow(dead_code)]
+pub(crate) mod soft_clip;
+
 use super::*;
 use crate::data::{self, Augment, Dataset};
 use crate::engine::{AutoExecutor, ClipRule, Executor, ReferenceExecutor, TapExecutor};

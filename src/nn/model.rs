@@ -120,7 +120,7 @@ impl Model {
     }
 
     /// Whether [`Model::custom`] made it of a user-defined module.
-    pub fn is_user_module(&self) -> bool {
+    pub(crate) fn is_user_module(&self) -> bool {
         self.network.user_module.is_some()
     }
 

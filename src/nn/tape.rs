@@ -100,7 +100,7 @@ pub enum UpstreamClip {
 
 impl UpstreamClip {
     /// The bound on the norm.
-    pub fn max_norm(&self) -> f64 {
+    pub(crate) fn max_norm(&self) -> f64 {
         match *self {
             Self::Map { max_norm, .. } | Self::Lookup { max_norm } => max_norm,
         }

@@ -86,7 +86,7 @@ impl Optimizer {
 
     /// Whether the length of its steps does not depend on that of the gradient, as in the Adam
     /// family.
-    pub fn is_adaptive(self) -> bool {
+    pub(crate) fn is_adaptive(self) -> bool {
         matches!(self, Self::Adam(_) | Self::AdamW(_) | Self::DpAdamBc(_))
     }
 

@@ -77,7 +77,7 @@ impl Spent {
 
     /// The same result with a lower bound on the true epsilon. A lower bound of 0 is stored only
     /// where `epsilon` is 0.
-    pub fn with_lower_bound(mut self, lower: f64) -> Self {
+    pub(crate) fn with_lower_bound(mut self, lower: f64) -> Self {
         self.lower = (lower > 0.0 || self.epsilon == 0.0).then_some(lower.min(self.epsilon));
         self
     }

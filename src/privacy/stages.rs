@@ -231,7 +231,7 @@ impl Stages {
     /// # Guarantee
     /// An example is in one batch of a pass, and it is not known in which. So a pass counts as one
     /// release with the smallest noise multiplier of its steps, also if not all of them are taken.
-    pub fn shuffled_event(&self, steps_per_epoch: u64, steps: u64) -> Event {
+    pub(crate) fn shuffled_event(&self, steps_per_epoch: u64, steps: u64) -> Event {
         let (per_epoch, all) = (steps_per_epoch.max(1), self.steps());
         let part = |noise_multiplier, epochs| Event::ShuffledEpochs { noise_multiplier, epochs };
         // The smallest noise multiplier of each pass of the whole table, run-length encoded.

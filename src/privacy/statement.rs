@@ -70,7 +70,7 @@ pub struct GuaranteeFacts {
 
 impl GuaranteeFacts {
     /// What the epsilon of a single training run never covers.
-    pub fn usual_gaps() -> Vec<String> {
+    pub(crate) fn usual_gaps() -> Vec<String> {
         [
             "the choice of settings by looking at other runs on the same data",
             "whatever was computed from the examples without noise and shown: training loss and \

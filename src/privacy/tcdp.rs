@@ -49,7 +49,7 @@ impl Tcdp {
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
-    pub fn rho_and_omega(&self, events: &[Event]) -> Result<(f64, f64)> {
+    pub(crate) fn rho_and_omega(&self, events: &[Event]) -> Result<(f64, f64)> {
         let (mut rho, mut omega) = (0.0, f64::INFINITY);
         for (single, times) in singles("tcdp", events)? {
             let (one, limit) = self.rho_and_omega_of(&single)?;

@@ -98,7 +98,7 @@ impl NoiseMultiplier {
     /// One example moves the count by at most 1/2 under the relations by which it moves the sum by
     /// at most the clip norm. Sum and count are then one Gaussian mechanism with 1/σ² =
     /// 1/σ_sum² + 1/(2 σ_count)².
-    pub fn beside_count(self, count_noise: f64) -> Option<Self> {
+    pub(crate) fn beside_count(self, count_noise: f64) -> Option<Self> {
         let rest = self.0.powi(-2) - (2.0 * count_noise).powi(-2);
         (rest > 0.0 && count_noise > 0.0).then(|| Self(rest.powf(-0.5)))
     }

@@ -83,7 +83,7 @@ impl Bundle {
 
     /// Adds what is left of the output without its parts that are
     /// [`NotCovered`](Coverage::NotCovered).
-    pub fn with_covered_part(mut self, part: Bundle) -> Self {
+    pub(crate) fn with_covered_part(mut self, part: Bundle) -> Self {
         self.covered_part = Some(Box::new(part));
         self
     }

@@ -190,7 +190,7 @@ impl Chart {
     }
 
     /// The chart as text and SVG only, for the frames of a live display.
-    pub fn live_bundle(&self) -> Bundle {
+    pub(crate) fn live_bundle(&self) -> Bundle {
         Bundle::text(self.text()).with_svg(self.svg()).with_coverage(self.overall())
     }
 
@@ -278,7 +278,7 @@ impl Panel {
     }
 
     /// As [`percent`](Panel::percent), for upper bounds: displayed values are rounded up.
-    pub fn percent_bound(mut self) -> Self {
+    pub(crate) fn percent_bound(mut self) -> Self {
         self.unit = Unit::PercentBound;
         self
     }

@@ -32,7 +32,7 @@ impl Coverage {
 
     /// [`NotCovered`](Self::NotCovered) if the data are `private`, otherwise
     /// [`Public`](Self::Public).
-    pub fn without_noise(private: bool) -> Self {
+    pub(crate) fn without_noise(private: bool) -> Self {
         if private { Self::NotCovered } else { Self::Public }
     }
 
@@ -60,7 +60,7 @@ impl Coverage {
     }
 
     /// The coverage of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|coverage| coverage.name() == name)
     }
 

@@ -53,7 +53,7 @@ pub fn series(i: usize) -> Rgb {
 }
 
 /// `colour` blended with the card: `share` 1 gives the colour, 0 the card.
-pub fn tint(colour: Rgb, share: f64) -> Rgb {
+pub(crate) fn tint(colour: Rgb, share: f64) -> Rgb {
     let mix = |c: u8, card: u8| {
         (f64::from(c) * share + f64::from(card) * (1.0 - share)).round().clamp(0.0, 255.0) as u8
     };
@@ -61,7 +61,7 @@ pub fn tint(colour: Rgb, share: f64) -> Rgb {
 }
 
 /// A shade of blue: almost white for 0, saturated for 1. NaN counts as 0.
-pub fn shade(share: f64) -> Rgb {
+pub(crate) fn shade(share: f64) -> Rgb {
     let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
     tint(SERIES[0], 0.06 + 0.94 * share)
 }
@@ -76,7 +76,7 @@ pub fn diverging(value: f64) -> Rgb {
 }
 
 /// The text colour with the higher contrast on this background: ink or card.
-pub fn ink_on(ground: Rgb) -> Rgb {
+pub(crate) fn ink_on(ground: Rgb) -> Rgb {
     if contrast(INK, ground) >= contrast(CARD, ground) { INK } else { CARD }
 }
 

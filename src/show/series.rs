@@ -59,7 +59,7 @@ impl Series {
     }
 
     /// Draws markers without a line, for independent measurements.
-    pub fn unconnected(mut self) -> Self {
+    pub(crate) fn unconnected(mut self) -> Self {
         self.unconnected = true;
         self.marked()
     }

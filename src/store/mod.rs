@@ -1,6 +1,6 @@
 //! The run store: finished runs are shown again instead of trained again.
 //!
-//! `format.json` names the [format](format) of the whole folder. `runs/<id>/` holds
+//! `format.json` names the format of the whole folder. `runs/<id>/` holds
 //! `settings.json`, `curve.json`, `result.json`, `model.safetensors`, the figures and, of a sparse
 //! run, `mask.safetensors` and `touched.json`; `result.json` has the SHA-256 of the files that are
 //! read back, except of the settings. `ledger/<origin>.jsonl` is the ledger of a data set, with its

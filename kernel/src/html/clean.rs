@@ -128,7 +128,7 @@ fn is_data_image(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::attacks::{ATTACKS, live_parts};
+    use super::super::attacks_tests::{ATTACKS, live_parts};
     use super::*;
 
     #[test]

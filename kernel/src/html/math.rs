@@ -38,7 +38,7 @@ fn render(tex: &str, display_mode: DisplayMode) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::attacks::live_parts;
+    use super::super::attacks_tests::live_parts;
     use super::*;
 
     #[test]

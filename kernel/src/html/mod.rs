@@ -3,7 +3,7 @@
 
 mod ansi;
 #[cfg(test)]
-mod attacks;
+mod attacks_tests;
 mod clean;
 mod css;
 mod escape;

@@ -55,7 +55,7 @@ impl Quantile {
     ///
     /// # Errors
     /// `Setting` if the count alone costs as much.
-    pub fn noise_multiplier_of_sum(&self, noise_multiplier: f64) -> Result<f64> {
+    pub(crate) fn noise_multiplier_of_sum(&self, noise_multiplier: f64) -> Result<f64> {
         let of_sum = NoiseMultiplier(noise_multiplier).beside_count(self.count_noise);
         of_sum.map(|of_sum| of_sum.0).ok_or_else(|| {
             let why = format!(

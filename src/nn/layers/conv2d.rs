@@ -170,7 +170,7 @@ impl Conv2d {
 
     /// The weight of the convolution: the parameter, standardised if the layer has a
     /// [`Standardisation`].
-    pub fn effective_weight(&self) -> Tensor<4> {
+    pub(crate) fn effective_weight(&self) -> Tensor<4> {
         let raw = self.inner.weight.val();
         match self.spec.standardised {
             Some(rule) => rule.apply(raw, self.gain.as_ref().map(Param::val)),

@@ -42,7 +42,7 @@ impl TradeOff {
     ///
     /// The points of the profile suffice: between two of them each bound is linear in e^epsilon or
     /// e^-epsilon, and so largest at a point.
-    pub fn from_profile(profile: &Profile) -> Self {
+    pub(crate) fn from_profile(profile: &Profile) -> Self {
         Self { pairs: profile.points().into() }
     }
 

@@ -65,7 +65,7 @@ impl Scripts {
 mod tests {
     use serde_json::json;
 
-    use super::super::attacks::{SPECIFICATIONS, live_parts};
+    use super::super::attacks_tests::{SPECIFICATIONS, live_parts};
     use super::*;
 
     const STILL: &str = "<p>still</p>\n";

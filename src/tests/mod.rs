@@ -1,0 +1,3 @@
+//! Tests of all modules together.
+
+mod conformance;
