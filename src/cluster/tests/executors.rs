@@ -1,5 +1,5 @@
-//! Whatever trains the runs of a grid, the same run has the same bits, the same charge, and the same
-//! badge.
+//! Whatever trains the runs of a grid, the same run has the same bits, the same charge, and the
+//! same badge.
 
 use std::collections::BTreeMap;
 
