@@ -278,7 +278,7 @@ mod tests {
     fn only_pairs_in_the_tail_are_extended_and_each_by_its_own_words() {
         let mut radii = [u64::MAX / 3; 2 * LANES];
         (radii[5], radii[16], radii[31]) = (0, 7, u64::MAX >> TAIL_BITS);
-        let angles = std::array::from_fn(|lane| lane as u32 * 0x1234_5678);
+        let angles = std::array::from_fn(|lane| (lane as u32).wrapping_mul(0x1234_5678));
         let halves = radii.as_chunks::<LANES>().0.iter();
         let bytes: Vec<u8> = halves.flat_map(|&half| block_bytes(half, angles)).collect();
         let (mut plain, mut out) = ([0.0; 2 * BLOCK], [0.0; 2 * BLOCK]);
