@@ -6,57 +6,69 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// The permissions of results, less the mask of the process.
-const RESULT: u32 = 0o666;
+/// Permissions of results, less the mask of the process.
+const SHARED: u32 = 0o666;
 
-/// The permissions of what only its owner may read.
-const SECRET: u32 = 0o600;
+/// Permissions of what only its owner may read.
+const PRIVATE: u32 = 0o600;
 
 /// Writes a file and the folders above it. An existing file is replaced atomically: after a crash,
 /// or on a full disk, it is the old one. What is no regular file, such as a pipe, is written to.
 ///
 /// # Errors
-/// `Io` if the file can't be written.
+/// `Io` if the file can't be written, or is write-protected.
 pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
     let path = path.as_ref();
     folder_of(path)
         .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| replace(path, bytes.as_ref()))
-        .map_err(|e| failed(path, &e))
+        .and_then(|()| replace(path, bytes.as_ref(), SHARED))
+        .map_err(|e| failed(path, &e))?;
+    // Not every file system can synchronise a folder.
+    let _ = sync_folder_of(path);
+    Ok(())
 }
 
-/// Writes a file that only its owner may read, as [`write`] does.
+/// Writes a file that only its owner may read, in a folder that exists, as [`write`] does.
 ///
 /// # Errors
 /// `Io` if the file can't be written.
-pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> Result<()> {
-    replace_with(path, bytes, SECRET).map_err(|e| failed(path, &e))
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    replace(path, bytes, PRIVATE).map_err(|e| failed(path, &e))?;
+    let _ = sync_folder_of(path);
+    Ok(())
 }
 
-/// Replaces a file atomically in a folder that exists. Returns when it is on disk.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    replace_with(path, bytes, RESULT)
+/// Replaces a file atomically. When it returns, file and folder entry are on disk.
+pub(crate) fn replace_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, SHARED)?;
+    sync_folder_of(path)
 }
 
-fn replace_with(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+/// Replaces a file atomically. When it returns, the file is on disk.
+fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let found = fs::metadata(path).ok();
-    if found.as_ref().is_some_and(|found| !found.is_file()) {
-        return File::create(path)?.write_all(bytes);
+    match &found {
+        Some(found) if !found.is_file() => return File::create(path)?.write_all(bytes),
+        // Replacing would not ask for the permission to write.
+        Some(found) if found.permissions().readonly() => {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is write-protected"));
+        }
+        _ => {}
     }
     // Of a link, the file that it leads to is replaced.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".epsilab-").suffix(".part");
     #[cfg(unix)]
-    builder.permissions(match found {
-        Some(found) if mode == RESULT => found.permissions(),
-        _ => std::os::unix::fs::PermissionsExt::from_mode(mode),
-    });
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(mode));
     let mut file = builder.tempfile_in(folder_of(&real).unwrap_or(Path::new(".")))?;
+    if let Some(found) = found.filter(|_| mode == SHARED) {
+        file.as_file().set_permissions(found.permissions())?;
+    }
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(&real)?;
-    sync_folder_of(&real)
+    Ok(())
 }
 
 /// Makes a new directory entry durable. Only Unix supports syncing a folder.

@@ -286,7 +286,7 @@ impl Folder {
         let failure = Failure { host: host::name().to_owned(), error: error.to_string() };
         let path = self.path.join("failed").join(format!("{attempt}.json"));
         if let Ok(text) = serde_json::to_vec(&failure) {
-            let _ = file::replace(&path, &text);
+            let _ = file::replace_durably(&path, &text);
         }
     }
 

@@ -27,6 +27,8 @@ use crate::train::Silent;
 use crate::{Error, ErrorKind, Result, program};
 
 mod executors;
+mod scale;
+mod workers;
 
 /// When the played batch system fails.
 #[derive(Clone, Copy, PartialEq)]
@@ -319,31 +321,6 @@ fn a_submitter_that_is_killed_charges_nothing_twice() {
 }
 
 #[test]
-fn a_task_that_is_stopped_before_its_first_step_names_the_time_limit() {
-    let lab = Lab::new(113);
-    lab.submit().unwrap();
-    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
-    let worked = worker::work_until(&tickets, 0, &|| true).unwrap();
-    assert!(worked.interrupted && worked.trained == 0, "{worked:?}");
-    lab.batch.queue.borrow_mut().clear();
-    let status = lab.on(|site| site.status()).unwrap();
-    assert_eq!(status.failed(), 2, "{status:?}");
-    let errors = status.errors();
-    let (error, _) = &errors[0];
-    assert!(error.contains("before its first step") && error.contains("--time"), "{error}");
-    // A task that has trained a run says nothing of the kind.
-    let asked = std::cell::Cell::new(0);
-    let second = || asked.replace(asked.get() + 1) > 0;
-    let worked = worker::work_until(&tickets, 1, &second).unwrap();
-    assert_eq!((worked.interrupted, worked.trained), (true, 1));
-    assert_eq!(lab.on(|site| site.status()).unwrap().failed(), 2);
-    // The failed runs are submitted again with all others.
-    lab.submit().unwrap();
-    lab.run(99);
-    lab.is_complete();
-}
-
-#[test]
 fn what_the_batch_system_refuses_is_not_charged() {
     let lab = Lab::new(103);
     lab.fails(Fails::Asked);
@@ -356,41 +333,6 @@ fn what_the_batch_system_refuses_is_not_charged() {
     lab.fails(Fails::Never);
     assert_eq!(lab.submit().unwrap().runs, 4);
     assert_eq!(lab.charged(), 12);
-    lab.run(99);
-    lab.is_complete();
-}
-
-#[test]
-fn other_data_other_versions_and_unknown_tasks_train_nothing() {
-    let lab = Lab::new(104);
-    lab.submit().unwrap();
-    let data = lab.grid_folder().join("data.safetensors");
-    let mut bytes = std::fs::read(&data).unwrap();
-    *bytes.last_mut().unwrap() ^= 1;
-    std::fs::write(&data, bytes).unwrap();
-    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
-    assert!(work(&tickets, 4711).unwrap_err().to_string().contains("--index = 4711"));
-    let errors = lab.run(99);
-    assert!(errors.iter().all(|e| e.as_ref().unwrap_err().to_string().contains("SHA-256")));
-    let status = lab.on(|site| site.status()).unwrap();
-    assert_eq!((status.failed(), status.errors().len()), (12, 1), "{status}");
-    assert!(matches!(&status.runs[0].1, RunStatus::Failed(why) if why.contains("other data")));
-    assert_eq!(lab.submit().unwrap().runs, 12);
-    assert_eq!(lab.charges().len(), 12, "nobody had begun, and nothing is charged again");
-
-    let (_, tickets, ..) = lab.batch.taken.borrow().last().unwrap().clone();
-    let text = std::fs::read_to_string(&tickets).unwrap();
-    let this = format!("\"lab\":\"{}\"", program::numerics());
-    std::fs::write(&tickets, text.replacen(&this, "\"lab\":\"0.0.1\"", 1)).unwrap();
-    let error = work(&tickets, 0).unwrap_err();
-    assert!(error.to_string().contains("tickets of version 0.0.1"), "{error}");
-    // A ticket whose plan was edited is not what was charged.
-    let edited = text.replacen("\"steps\":3", "\"steps\":4", 1);
-    assert_ne!(edited, text);
-    std::fs::write(&tickets, edited).unwrap();
-    let worked = work(&tickets, 0).unwrap();
-    assert!(worked.errors[0].to_string().contains("not those of the run that was charged"));
-    std::fs::write(&tickets, text).unwrap();
     lab.run(99);
     lab.is_complete();
 }
@@ -429,22 +371,6 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
 }
 
 #[test]
-fn claims_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
-    let lab = Lab::new(109);
-    lab.submit().unwrap();
-    let charged = lab.charged();
-    let claims = lab.grid_folder().join("claims");
-    std::fs::remove_dir(&claims).unwrap();
-    std::fs::write(&claims, "").unwrap();
-    let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
-    let worked = work(&tickets, 0).unwrap();
-    assert_eq!(worked.trained, 0, "the ticket may have been withdrawn");
-    assert!(worked.errors.iter().all(|error| error.kind() == ErrorKind::Io), "{worked:?}");
-    assert_eq!(lab.on(|site| site.cancel()).unwrap_err().kind(), ErrorKind::Io);
-    assert_eq!(lab.charged(), charged, "whoever may have begun stays charged");
-}
-
-#[test]
 fn a_grid_of_which_nothing_is_finished_is_an_error() {
     let lab = Lab::new(110);
     lab.submit().unwrap();
@@ -456,41 +382,6 @@ fn a_grid_of_which_nothing_is_finished_is_an_error() {
     assert!(live::some_finished(lab.collect().unwrap()).is_ok());
     lab.run(99);
     lab.is_complete();
-}
-
-#[test]
-fn a_second_worker_replaces_nothing_and_other_bits_are_charged() {
-    let lab = Lab::new(106);
-    lab.submit().unwrap();
-    lab.run(99);
-    let ticket = &lab.tickets()[0];
-    let model = models::mlp(&lab.data, &[8]).seed(ticket.seed).build().unwrap();
-    let second = || {
-        let aside =
-            lab.grid_folder().join("aside").join(format!("{}.1-h-0badcafe", ticket.attempt));
-        let grant = Grant { attempt: &ticket.attempt, other_bits: false, aside: &aside };
-        let (id, plan) = (&ticket.id, &ticket.plan);
-        train_granted(&lab.store(), &grant, id, plan, &model, &lab.data, &mut Silent)
-    };
-    assert_eq!(second().unwrap(), Granted::Known, "bit for bit the same");
-    assert_eq!(lab.charges().len(), 12);
-    // As if the first had been rounded differently.
-    let stored = lab.store().folder(&ticket.id);
-    let result = stored.join("result.json");
-    let before = std::fs::read_to_string(&result).unwrap();
-    let model_file = std::fs::read(stored.join("model.safetensors")).unwrap();
-    let mut other = model_file.clone();
-    *other.last_mut().unwrap() ^= 1;
-    std::fs::write(stored.join("model.safetensors"), &other).unwrap();
-    assert_eq!(second().unwrap(), Granted::Aside);
-    assert_eq!(std::fs::read(stored.join("model.safetensors")).unwrap(), other, "not replaced");
-    std::fs::write(stored.join("model.safetensors"), model_file).unwrap();
-    assert_eq!(std::fs::read_to_string(result).unwrap(), before);
-    let result = lab.collect().unwrap();
-    assert_eq!((result.runs(), lab.charged()), (15, 13), "the second release is charged");
-    assert!(lab.charges().iter().any(|charge| charge.run.ends_with("-0badcafe")));
-    lab.collect().unwrap();
-    assert_eq!(lab.charged(), 13, "once");
 }
 
 #[test]
@@ -513,81 +404,4 @@ fn what_no_worker_can_have_is_refused_before_anything_is_charged() {
     let error = lab.submit().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
     assert!(lab.charges().is_empty() && lab.batch.taken.borrow().is_empty());
-}
-
-/// The seconds of planning and of collecting a grid of so many runs whose training is played, and
-/// the largest memory of the process so far, in MiB.
-fn played(runs: u64) -> (f64, f64, f64) {
-    let data = data::glyphs_with(40, 10, 107).unwrap();
-    let grid = Grid::new(DpSsgd::new().clip(0.5).batch_size(20).steps(1))
-        .drop_gradients(DroppingRule::Random, [0.0, 0.3, 0.6, 0.9])
-        .epsilon([2.0])
-        .seeds(runs / 4);
-    let mut lab = Lab {
-        data,
-        grid,
-        slurm: Slurm::new().runs_per_task(5).program("/shared/epsilab"),
-        ..Lab::new(108)
-    };
-    lab.batch.largest = 1000;
-    let build = |seed| models::linear(&lab.data).seed(seed).build();
-    let store = lab.store();
-    let site = Site {
-        grid: &lab.grid,
-        slurm: &lab.slurm,
-        batch: &lab.batch,
-        build: &build,
-        data: &lab.data,
-        store: &store,
-    };
-    let began = std::time::Instant::now();
-    assert_eq!(site.submit(false).unwrap().runs as u64, runs);
-    let planning = began.elapsed().as_secs_f64();
-
-    // One run is trained, and stands for all.
-    let tickets = lab.tickets();
-    let aside = lab.folder.path().join("aside");
-    let model = build(0).unwrap();
-    let elsewhere = tempfile::tempdir().unwrap();
-    let first = &tickets[0];
-    let grant = Grant { attempt: &first.attempt, other_bits: false, aside: &aside };
-    let other = Store::open(elsewhere.path().to_owned()).unwrap();
-    train_granted(&other, &grant, &first.id, &first.plan, &model, &lab.data, &mut Silent).unwrap();
-    let trained = other.finished(&first.id, &model, &lab.data).unwrap().unwrap();
-    for ticket in &tickets {
-        let mut record = trained.record().clone();
-        (record.id, record.plan) = (ticket.id.clone(), ticket.plan.clone());
-        record.charged.run = ticket.attempt.clone();
-        let run = crate::train::Run::new(record, trained.model(), None, trained.selection_log());
-        store.publish(&run, &[], &aside).unwrap();
-    }
-    lab.batch.queue.borrow_mut().clear();
-    let began = std::time::Instant::now();
-    let result = site.collect().unwrap();
-    let collecting = began.elapsed().as_secs_f64();
-    assert_eq!(result.runs() as u64, runs);
-    let charges = lab.charges();
-    assert_eq!(charges.len() as u64, runs);
-    assert!(charges.iter().all(|charge| charge.closed));
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.and_then(|size| size.trim().split(' ').next()?.parse::<f64>().ok());
-    (planning, collecting, peak.unwrap_or(0.0) / 1024.0)
-}
-
-/// `cargo test --workspace --lib ten_thousand -- --ignored --nocapture`
-#[test]
-#[ignore = "takes minutes; .ci/full runs it"]
-fn ten_thousand_runs_are_planned_and_collected_in_a_time_that_grows_linearly() {
-    let [small, middle, large] = [1000, 3000, 10_000].map(|runs| {
-        let (planning, collecting, peak) = played(runs);
-        println!(
-            "{runs} runs: planned in {planning:.1} s, collected in {collecting:.1} s, {peak:.0} MiB"
-        );
-        (planning, collecting, peak)
-    });
-    assert!(large.0 < 60.0 && large.1 < 60.0 && large.2 < 500.0);
-    // Ten times the runs: a square would take a hundred times the time, and a busy machine a few.
-    let both = |(planning, collecting, _): (f64, f64, f64)| planning + collecting;
-    assert!(both(large) < 40.0 * both(small), "{small:?} {middle:?} {large:?}");
 }

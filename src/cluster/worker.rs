@@ -11,7 +11,7 @@ use crate::nn::models;
 use crate::runs::{self, Granted};
 use crate::store::{Store, run_id};
 use crate::train::checkpoint::processor;
-use crate::train::{Listening, Silent};
+use crate::train::{Listening, Silent, interrupt};
 use crate::{Error, ErrorKind, Result, program};
 
 /// What a worker did.
@@ -83,12 +83,16 @@ pub(super) fn work_until(
             }
         }
     }
-    // The next attempt would come no further.
-    if worked.interrupted && worked.trained + worked.found + worked.aside == 0 && steps == 0 {
+    // Slurm interrupts before the time limit. A task that it terminates is started again.
+    let is_time_limit = worked.interrupted && interrupt::exit_code() == INTERRUPTED;
+    if is_time_limit && steps + (worked.trained + worked.found + worked.aside) as u64 == 0 {
         let _ = tell(stopped_too_early());
     }
     Ok(worked)
 }
+
+/// The exit code of a program that was interrupted.
+const INTERRUPTED: u8 = 130;
 
 /// The error of a task that was asked to stop before it had taken a step.
 fn stopped_too_early() -> Error {

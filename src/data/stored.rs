@@ -70,7 +70,7 @@ impl Dataset {
         let metadata = HashMap::from([(KEY.to_owned(), text)]);
         let bytes =
             safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-        file::write_secret(path, &bytes)?;
+        file::write_private(path, &bytes)?;
         Ok(hex(&Sha256::digest(&bytes)))
     }
 

@@ -40,6 +40,15 @@ pub fn ledger() -> Result<LedgerView> {
     ledger_in(&Store::open(home())?)
 }
 
+/// Verifies the ledgers of the project, and that they charge every stored run.
+///
+/// # Errors
+/// `CorruptData` if the project has another format; `Ledger` for the first ledger that can't be
+/// trusted, or lacks a stored run.
+pub fn verify_ledgers() -> Result<()> {
+    Store::open(home())?.all_ledgers().map(drop)
+}
+
 fn ledger_in(store: &Store) -> Result<LedgerView> {
     let rows = store.all_ledgers()?;
     Ok(LedgerView { rows: rows.iter().map(Row::of).collect::<Result<_>>()? })

@@ -39,7 +39,7 @@ pub use cells::{AtEndOfCell, display_result};
 pub use check::{Checked, check};
 pub use exercises::{exercise, exercise_names};
 pub use guide::{Guide, Scaffold, examples, help, scaffold};
-pub use ledger::{LedgerView, ledger};
+pub use ledger::{LedgerView, ledger, verify_ledgers};
 pub use norms::gradient_norms;
 pub use parameters::{Parameter, parameter};
 pub use preview::Preview;

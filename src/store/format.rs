@@ -1,8 +1,7 @@
-//! The format of a project folder, in a file of its own.
+//! The format number of a project folder.
 //!
-//! What a folder holds can be read by the versions that know its format, and by no other. A folder
-//! of another format is refused whole, before anything in it is read: a ledger that is only partly
-//! understood would count less than was spent.
+//! A folder of another format is refused before any of its files are read: a ledger that is read in
+//! part would count less than was spent.
 
 use std::fs;
 use std::io;
@@ -20,13 +19,13 @@ const FILE: &str = "format.json";
 const FORMAT: u32 = 1;
 
 /// The last commit that reads folders without a format.
-const LAST_WITHOUT: &str = "7a0e458";
+const LAST_COMMIT_WITHOUT_FORMAT: &str = "7a0e458";
 
 /// The folders that a project can't have without a format.
-const CONTENT: [&str; 2] = ["ledger", "runs"];
+const FOLDERS: [&str; 2] = ["ledger", "runs"];
 
 #[derive(Serialize, Deserialize)]
-struct Content {
+struct FormatFile {
     format: u32,
 }
 
@@ -39,16 +38,18 @@ pub(super) fn check(home: &Path) -> Result<()> {
     let path = home.join(FILE);
     let text = match fs::read(&path) {
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return match CONTENT.iter().any(|name| has_files(&home.join(name))) {
-                true => Err(without_format(home)),
-                false => Ok(()),
-            };
+            for name in FOLDERS {
+                if has_entries(&home.join(name))? {
+                    return Err(without_format(home));
+                }
+            }
+            return Ok(());
         }
         text => text.map_err(|e| Error::io(format!("reading {}", path.display()), &e))?,
     };
     match serde_json::from_slice(&text) {
-        Ok(Content { format: FORMAT }) => Ok(()),
-        Ok(Content { format }) => {
+        Ok(FormatFile { format: FORMAT }) => Ok(()),
+        Ok(FormatFile { format }) => {
             let what = format!("the project {} has format {format}", home.display());
             let why = format!("this version reads format {FORMAT}");
             Err(Error::new(ErrorKind::CorruptData, what, why).fix(
@@ -76,15 +77,21 @@ pub(super) fn write(home: &Path) -> Result<()> {
     }
 }
 
-fn has_files(folder: &Path) -> bool {
-    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+/// Whether a folder exists and is not empty.
+fn has_entries(folder: &Path) -> Result<bool> {
+    match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        entries => entries
+            .map(|mut entries| entries.next().is_some())
+            .map_err(|e| Error::io(format!("reading {}", folder.display()), &e)),
+    }
 }
 
 fn without_format(home: &Path) -> Error {
     let what = format!("the project {} has no {FILE}", home.display());
     let why = "a version before formats wrote it, and what it spent would not be counted here";
     Error::new(ErrorKind::CorruptData, what, why).fix(format!(
-        "use commit {LAST_WITHOUT}, the last that reads it; or set EPSILAB_HOME to a new folder, \
+        "use commit {LAST_COMMIT_WITHOUT_FORMAT}, the last that reads it; or set EPSILAB_HOME to a new folder, \
          in which nothing is counted as spent yet"
     ))
 }
@@ -101,12 +108,15 @@ mod tests {
         check(home).unwrap();
         fs::create_dir_all(home.join("runs")).unwrap();
         check(home).expect("an empty folder has spent nothing");
-        for name in CONTENT {
+        let unreadable = tempfile::tempdir().unwrap();
+        fs::write(unreadable.path().join("ledger"), "no folder").unwrap();
+        assert_eq!(check(unreadable.path()).unwrap_err().kind(), ErrorKind::Io);
+        for name in FOLDERS {
             let home = tempfile::tempdir().unwrap();
             fs::create_dir_all(home.path().join(name).join("one")).unwrap();
             let error = check(home.path()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
-            assert!(error.advice().contains(LAST_WITHOUT), "{error}");
+            assert!(error.advice().contains(LAST_COMMIT_WITHOUT_FORMAT), "{error}");
         }
         write(home).unwrap();
         fs::create_dir_all(home.join("ledger/one")).unwrap();

@@ -89,7 +89,7 @@ pub struct RunRecord {
     /// When training ended: UTC, ISO 8601. `None` for a private selection, whose times are secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trained_at: Option<String>,
-    /// What it was trained with: [`program::software`](crate::program::software).
+    /// Versions of the lab, Burn, the system and the C library that trained it.
     pub software: String,
     /// Mean clip threshold of the steps, of a method that adapts it ([`Point::threshold`] says what
     /// covers it).

@@ -7,8 +7,8 @@ use epsilab::prelude::*;
 
 use crate::support::{environment, process};
 
-/// What the library writes for its users, by the name of the file.
-fn written(folder: &Path) -> Vec<(&'static str, epsilab::Result<()>)> {
+/// Saves a file of each kind, and returns its name and the result.
+fn save_each(folder: &Path) -> Vec<(&'static str, epsilab::Result<()>)> {
     let data = data::glyphs_with(200, 20, 5).expect("glyphs");
     let model = models::linear(&data).seed(1).build().expect("a model");
     let mask = RandomMask::keep(0.5).seed(1).mask(&model).expect("a mask");
@@ -35,7 +35,7 @@ fn a_full_disk_leaves_the_old_files_and_is_said() {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
         }
-        for (name, result) in written(&folder) {
+        for (name, result) in save_each(&folder) {
             let error = result.expect_err(name);
             assert_eq!(error.kind(), epsilab::ErrorKind::Io, "{name}: {error}");
             assert!(error.advice().contains("free space"), "{name}: {error}");
@@ -45,7 +45,7 @@ fn a_full_disk_leaves_the_old_files_and_is_said() {
     }
     let home = tempfile::tempdir().expect("a folder");
     let folder = home.path().join("out");
-    for (name, result) in written(&folder) {
+    for (name, result) in save_each(&folder) {
         result.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     let full = process::command(this_test!(), "full").env("EPSILAB_HOME", home.path()).spawn();
@@ -82,4 +82,17 @@ fn what_is_no_regular_file_is_written_to() {
     let error = epsilab::file::write("/dev/full", "text").expect_err("it is full");
     assert!(error.advice().contains("free some space"), "{error}");
     epsilab::file::write("/dev/null", "text").expect("it takes everything");
+}
+
+#[test]
+fn a_write_protected_file_is_not_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "kept").expect("a file");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).expect("a mode");
+    let error = epsilab::file::write(&file, "new").expect_err("it is protected");
+    assert!(error.to_string().contains("write-protected"), "{error}");
+    assert_eq!(fs::read_to_string(&file).expect("it"), "kept");
+    assert_eq!(fs::read_dir(folder.path()).expect("it").count(), 1);
 }

@@ -1,5 +1,4 @@
-//! What a project folder counts: all readings of one file together, and nothing of a project whose
-//! format it does not know.
+//! Project folders: readings of one file share a ledger, and other formats are refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -24,8 +24,8 @@ struct Store {
 pub fn check() -> Check {
     let here = std::env::current_dir().unwrap_or_default();
     let check = report(&stores(&lab::home(), &here, Path::new(epsilab::SOURCE_DIR)));
-    match lab::ledger() {
-        Ok(_) => check,
+    match lab::verify_ledgers() {
+        Ok(()) => check,
         Err(error) => {
             let what = format!("{}\n{error}", check.what);
             Check::new("ledgers", State::Action, what).facts(check.facts)

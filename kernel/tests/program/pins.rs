@@ -1,4 +1,4 @@
-//! What commands charge, store and print: ids of runs, entries of ledgers, plans, results.
+//! Saved answers of commands: ids of runs, entries of ledgers, plans, results.
 //!
 //! The files in `pins/` change only on purpose. `EPSILAB_SAVE_PINS=1 cargo test --workspace --test
 //! program pins` writes them anew; look at the difference.

@@ -1,5 +1,5 @@
-//! Whatever trains the runs of a grid, the same run has the same bits, the same charge, and the
-//! same badge.
+//! Conformance of executors: a seeded run has the same parameters, charge and badge, whichever
+//! executor trains it.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,8 @@ use crate::grid::Quiet;
 use crate::privacy::Badge;
 use crate::runs::known_or_trained;
 
-/// What a run leaves: the bytes of its model, the event that is charged, whether the charge is
-/// closed, and its badge.
-type Left = (Vec<u8>, Event, bool, Badge);
+/// The bytes of a run's model, its charged event, whether the charge is closed, and its badge.
+type Outcome = (Vec<u8>, Event, bool, Badge);
 
 /// Trains the grid of a lab into its store.
 type Executor = fn(&Lab);
@@ -41,7 +40,8 @@ const EXECUTORS: [(&str, Executor); 5] = [
     }),
 ];
 
-fn left(store: &Store, data: &Dataset) -> BTreeMap<String, Left> {
+/// Returns the outcome of each stored run by its id.
+fn outcomes(store: &Store, data: &Dataset) -> BTreeMap<String, Outcome> {
     let account = store.ledger(data).unwrap().account().unwrap();
     let run = |id: String| {
         let reported = store.reported(&id).unwrap();
@@ -54,20 +54,20 @@ fn left(store: &Store, data: &Dataset) -> BTreeMap<String, Left> {
 }
 
 #[test]
-fn every_executor_leaves_the_same_runs() {
-    let mut first: Option<BTreeMap<String, Left>> = None;
+fn every_executor_gives_the_same_runs() {
+    let mut first: Option<BTreeMap<String, Outcome>> = None;
     for (name, execute) in EXECUTORS {
         let lab = Lab::new(114);
         execute(&lab);
         let own = lab.folder.path().join("own");
         let store = if own.exists() { Store::open(own).unwrap() } else { lab.store() };
-        let left = left(&store, &lab.data);
-        assert!(left.values().all(|(.., is_closed, _)| *is_closed), "{name}");
-        let known = first.get_or_insert_with(|| left.clone());
-        assert_eq!(left.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>(), "{name}");
-        for (id, left) in &left {
-            assert!(left.0 == known[id].0, "{name}: other parameters in {id}");
-            assert_eq!((&left.1, &left.3), (&known[id].1, &known[id].3), "{name}: {id}");
+        let outcomes = outcomes(&store, &lab.data);
+        assert!(outcomes.values().all(|(.., is_closed, _)| *is_closed), "{name}");
+        let known = first.get_or_insert_with(|| outcomes.clone());
+        assert_eq!(outcomes.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>(), "{name}");
+        for (id, (model, event, _, badge)) in &outcomes {
+            assert!(*model == known[id].0, "{name}: other parameters in {id}");
+            assert_eq!((event, badge), (&known[id].1, &known[id].3), "{name}: {id}");
         }
     }
 }

@@ -65,8 +65,7 @@ pub(super) struct Attributes {
     public: Option<Public>,
     test_split_off: bool,
     hash: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    test_hash: Option<String>,
+    test_hash: String,
     cuts: [u8; 32],
     origin: String,
 }
@@ -130,7 +129,7 @@ impl Dataset {
             public: inner.public,
             test_split_off: inner.test_split_off,
             hash: self.hash().to_owned(),
-            test_hash: Some(self.test_hash().to_owned()),
+            test_hash: self.test_hash().to_owned(),
             cuts: inner.cuts,
             origin: self.origin().to_owned(),
         }
@@ -150,7 +149,7 @@ impl Dataset {
             inner.prepared_from_private = of.prepared_from_private;
             (inner.public, inner.test_split_off) = (of.public, of.test_split_off);
             (inner.hash, inner.cuts) = (OnceLock::from(of.hash), of.cuts);
-            inner.test_hash = of.test_hash.map(OnceLock::from).unwrap_or_default();
+            inner.test_hash = OnceLock::from(of.test_hash);
             inner.origin = Origin::Given(of.origin);
         })
     }

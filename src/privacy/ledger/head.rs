@@ -59,7 +59,7 @@ impl Head {
     /// Writes the head of a ledger atomically. Returns when it is on disk.
     pub(super) fn write(&self, ledger: &Path) -> io::Result<()> {
         let text = format!("{}\n", self.to_json());
-        file::replace(&path_beside(ledger), text.as_bytes())
+        file::replace_durably(&path_beside(ledger), text.as_bytes())
     }
 
     /// The JSON text of the head.

@@ -109,7 +109,7 @@ pub(super) fn write(
     }
     let metadata = HashMap::from([(KEY.to_owned(), header), (SUM.to_owned(), sum)]);
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
-    file::write_secret(path, &bytes)
+    file::write_private(path, &bytes)
 }
 
 /// SHA-256 over the header and all tensors in the order of their names. It detects damage, not

@@ -91,7 +91,6 @@ impl Checkpoint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpointed {
     /// The resumptions, in order.
-    #[serde(default)]
     pub resumed: Vec<Resumption>,
 }
 

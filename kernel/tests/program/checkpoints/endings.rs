@@ -1,5 +1,5 @@
-//! A run may be asked to stop, be killed, or find the disk full, at any moment and again and again.
-//! What is charged, what is stored and what is said must then agree.
+//! Runs that are stopped, killed or short of disk space at random moments, several times in a row:
+//! ledger, store, exit code and messages must agree.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// What the ledger charges, one entry for each attempt: the steps planned, and those charged.
+/// Returns the planned and the charged steps of each attempt in the ledgers.
 fn charges(home: &Path) -> Vec<(u64, u64)> {
     if files(&home.join("ledger")).is_empty() {
         return Vec::new();
