@@ -8,9 +8,10 @@
 use std::process::Command;
 use std::time::Instant;
 
+use epsilab::lab::open_ledger;
 use epsilab::prelude::*;
 use epsilab::privacy::{
-    Accountant, ClipSchedule, Entry, Event, Headline, Ledger, NoiseMultiplier, NoiseSchedule, Pld,
+    Accountant, ClipSchedule, Entry, Event, Headline, NoiseMultiplier, NoiseSchedule, Pld,
     SamplingRate, Stages,
 };
 use epsilab::show::Table;
@@ -246,10 +247,12 @@ fn pruning() -> Result<Table> {
 }
 
 /// The result and the median of three measurements in milliseconds.
-fn timed<T>(mut work: impl FnMut() -> Result<T>) -> Result<(T, f64)> {
+fn timed<T, E: Into<Error>>(
+    mut work: impl FnMut() -> std::result::Result<T, E>,
+) -> Result<(T, f64)> {
     let mut once = || {
         let start = Instant::now();
-        let result = work()?;
+        let result = work().map_err(Into::into)?;
         Ok::<_, Error>((result, 1e3 * start.elapsed().as_secs_f64()))
     };
     let mut times = [once()?.1, once()?.1, 0.0];
@@ -298,11 +301,11 @@ fn ledger() -> Result<Table> {
             Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.1, steps: 1000 };
         let all: Vec<Entry> =
             (0..entries).map(|run| Entry::planned(&format!("run-{run}"), "data", &event)).collect();
-        let ledger = Ledger::open(&path)?;
+        let ledger = open_ledger(&path)?;
         let start = Instant::now();
         ledger.record_all(&all)?;
         let together = 1e3 * start.elapsed().as_secs_f64();
-        let (runs, reading) = timed(|| Ledger::open(&path)?.runs())?;
+        let (runs, reading) = timed(|| open_ledger(&path).and_then(|ledger| Ok(ledger.runs()?)))?;
         assert_eq!(runs.len(), entries, "every run is read");
         let mut next = 0;
         let (_, one) = timed(|| {

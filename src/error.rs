@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::privacy;
+
 /// The category of an [`Error`], for code that handles categories differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -135,6 +137,37 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// An error of accounting; the library's own error where that is its source, as for the file of a
+/// ledger.
+impl From<privacy::Error> for Error {
+    fn from(error: privacy::Error) -> Self {
+        let source = std::error::Error::source(&error);
+        if let Some(own) = source.and_then(|source| source.downcast_ref::<Self>()) {
+            return own.clone();
+        }
+        let kind = match error.kind() {
+            privacy::ErrorKind::Setting => ErrorKind::Setting,
+            privacy::ErrorKind::Ledger => ErrorKind::Ledger,
+            privacy::ErrorKind::Book => ErrorKind::Io,
+            _ => ErrorKind::Accounting,
+        };
+        Self::new(kind, error.what(), error.why()).fix(error.advice())
+    }
+}
+
+impl Error {
+    /// Returns the error of a [`Book`](privacy::ledger::Book) of this library, from which
+    /// [`Error::from`] makes this one again.
+    pub(crate) fn into_book_error(self) -> privacy::Error {
+        let kind = match self.kind {
+            ErrorKind::Ledger => privacy::ErrorKind::Ledger,
+            _ => privacy::ErrorKind::Book,
+        };
+        let same = privacy::Error::new(kind, self.what(), self.why.as_str()).fix(self.advice());
+        same.caused_by(self)
     }
 }
 

@@ -68,6 +68,7 @@
 mod support;
 
 pub mod audit;
+mod clock;
 pub mod cluster;
 pub mod data;
 pub mod device;
@@ -82,7 +83,6 @@ pub mod methods;
 pub mod nn;
 pub mod optim;
 pub mod prelude;
-pub mod privacy;
 #[doc(hidden)]
 pub mod program;
 mod runs;
@@ -134,4 +134,6 @@ struct ImagenetPage;
 pub const SOURCE_DIR: &str = env!("EPSILAB_SOURCE_DIR");
 
 pub use burn;
+#[doc(inline)]
+pub use epsilab_accounting as privacy;
 pub use error::{Error, ErrorKind, Result};

@@ -5,7 +5,7 @@ pub use crate::cluster::Slurm;
 pub use crate::data::{self, Dataset, Examples, ImageOptions};
 pub use crate::engine::ClipRule;
 pub use crate::grid::{Grid, MaskKind};
-pub use crate::lab::{self, recipes};
+pub use crate::lab::{self, Show as _, recipes};
 pub use crate::layers;
 pub use crate::mask::{
     self, DpSnip, Dropping, DroppingRule, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip,

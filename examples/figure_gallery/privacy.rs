@@ -71,7 +71,7 @@ fn noise_over_epochs() -> Result<()> {
 fn schedules() -> Result<()> {
     let (clip, noise) = (ClipSchedule::constant(), NoiseMultiplier(1.0));
     let stages = |form: &str| -> Result<Stages> {
-        Stages::scheduled(&form.parse()?, &clip, noise, SamplingRate(0.01), 1000)
+        Ok(Stages::scheduled(&form.parse()?, &clip, noise, SamplingRate(0.01), 1000)?)
     };
     let (linear, step) = (stages("linear:0.99")?, stages("step:0.9:2")?);
     figures::schedules(&[("linear", &linear), ("step", &step)])?.show();

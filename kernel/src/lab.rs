@@ -243,12 +243,27 @@ pub mod cell_process {
                 [T] ::std::collections::VecDeque<T>, [K, V] ::std::collections::HashMap<K, V>,
                 [T] ::std::collections::HashSet<T>);
             impl<T: ::std::fmt::Debug, const N: usize> EpsilabPlain for [T; N] {}
-            impl<T: ::std::fmt::Debug + $crate::lab::AtEndOfCell> EpsilabPlain for $crate::Result<T> {
+            $crate::plain_values!(results $crate::Error, $crate::privacy::Error);
+            $crate::plain_values!(privacy Event, Spent, Meaning, TradeOff, Budget, Calibrated,
+                CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Stages);
+        };
+        (results $($error:ty),+) => {$(
+            impl<T: ::std::fmt::Debug + $crate::lab::Show> EpsilabPlain
+                for ::std::result::Result<T, $error>
+            {
                 fn evcxr_display(&self) {
                     $crate::lab::display_result(self);
                 }
             }
-        };
+        )+};
+        // Of another crate, so that they have no method of their own.
+        (privacy $($name:ident),+) => {$(
+            impl EpsilabPlain for $crate::privacy::$name {
+                fn evcxr_display(&self) {
+                    $crate::lab::Show::show_last(self);
+                }
+            }
+        )+};
         (generic $([$($part:ident),*] $of:ty),+) => {
             $(impl<$($part: ::std::fmt::Debug),*> EpsilabPlain for $of {})+
         };

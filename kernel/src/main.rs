@@ -1,6 +1,12 @@
 //! The program `epsilab`: the Jupyter kernel, the notebook runner and the command line. Without the
 //! feature `notebook` it only measures, accounts and trains.
 
+/// A clean environment for the unit tests.
+#[cfg(test)]
+#[macro_use]
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
 mod accounting;
 mod audit;
 mod bench;

@@ -138,7 +138,7 @@ impl Site<'_> {
             .map(|ticket| (ticket.id.as_str(), ticket.attempt.as_str()))
             .collect();
         let failures = folder.failures();
-        let status = |id: &str| {
+        let status = |id: &str| -> Result<RunStatus> {
             if self.store.has_finished(id)? {
                 return Ok(RunStatus::Finished);
             }

@@ -11,9 +11,6 @@ use crate::privacy::{Delta, Epsilon};
 use crate::store::{Store, home};
 use crate::{Error, ErrorKind, Result};
 
-/// The default delta of the epsilons.
-const DEFAULT_DELTA: f64 = 1e-5;
-
 /// The axes of an accuracy grid: methods, epsilons, pruning rates, dropping rates, seeds.
 ///
 /// ```
@@ -65,7 +62,7 @@ impl Grid {
             rule: DroppingRule::Random,
             drop: vec![0.0],
             epsilon: None,
-            delta: DEFAULT_DELTA,
+            delta: Delta::DEFAULT.0,
             seeds: 1,
             jobs: None,
         }

@@ -7,14 +7,14 @@ use super::noise;
 use super::public::without_names;
 use super::result::Inner;
 use super::table::point;
-use crate::Result;
 use crate::data::Dataset;
 use crate::privacy::digits::{count, counted};
-use crate::privacy::ledger::{Account, Charge, has_no_guarantee};
+use crate::privacy::ledger::{Account, Charge};
 use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Spent, Trials};
 use crate::show::format;
 use crate::store::Store;
 use crate::train::{Charged, attempted};
+use crate::{Result, privacy};
 
 /// A private run of a grid.
 #[derive(Clone, Debug)]
@@ -42,12 +42,12 @@ pub(super) struct Together {
     pub(super) stated: Option<Neighbouring>,
     /// Number of those that were never closed and are charged for their whole plan.
     pub(super) open: usize,
-    pub(super) spent: OnceLock<Result<Spent>>,
+    pub(super) spent: OnceLock<privacy::Result<Spent>>,
     /// Number of other private runs in the ledger of the data.
     pub(super) others: usize,
     /// The account of the ledger when the grid ended.
     pub(super) account: Account,
-    pub(super) all: OnceLock<Result<Spent>>,
+    pub(super) all: OnceLock<privacy::Result<Spent>>,
 }
 
 impl Together {
@@ -66,7 +66,7 @@ impl Together {
     ) -> Result<Self> {
         let account = store.known_ledger(data)?.map(|ledger| ledger.account()).transpose()?;
         let account = account.unwrap_or_default();
-        let private = || account.runs().iter().filter(|charge| !has_no_guarantee(&charge.event));
+        let private = || account.runs().iter().filter(|charge| charge.event.has_guarantee());
         let places: HashMap<&str, usize> =
             tried.iter().enumerate().map(|(at, run)| (run.id.as_str(), at)).collect();
         let place = |charge: &Charge| places.get(attempted(&charge.run)).copied();
@@ -98,7 +98,7 @@ impl Together {
     }
 
     /// The cost of the grid's own private runs.
-    fn spent(&self) -> &Result<Spent> {
+    fn spent(&self) -> &privacy::Result<Spent> {
         self.spent.get_or_init(|| self.headline(&self.own).epsilon(&self.own, self.delta))
     }
 
@@ -107,7 +107,7 @@ impl Together {
     }
 
     /// The cost of all private runs on record.
-    fn all(&self) -> &Result<Spent> {
+    fn all(&self) -> &privacy::Result<Spent> {
         self.all.get_or_init(|| self.account.private_total(self.delta))
     }
 
@@ -159,7 +159,7 @@ impl Together {
     }
 
     /// A cost in words.
-    fn words(&self, spent: &Result<Spent>) -> String {
+    fn words(&self, spent: &privacy::Result<Spent>) -> String {
         match spent {
             Ok(spent) => {
                 let (epsilon, delta) = (format::eps(spent.epsilon), self.delta);

@@ -12,7 +12,7 @@ use crate::nn::models;
 use crate::privacy::{Accountant, Delta, Event, Headline, Spent, Trials, ledger::Account};
 use crate::show::format;
 use crate::train::Charged;
-use crate::{Error, ErrorKind};
+use crate::{Error, privacy};
 
 fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
     CellRun {
@@ -171,7 +171,8 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     attempts.together.open = 1;
     let notes = of(attempts).notes().join("\n");
     assert!(notes.contains("1 of these never said how far it came"), "{notes}");
-    let refusal = Error::new(ErrorKind::Accounting, "epsilon", "too much of it");
+    let kind = privacy::ErrorKind::Accounting;
+    let refusal = privacy::Error::new(kind, "epsilon", "too much of it");
     more.together.spent = OnceLock::from(Err(refusal));
     let notes = of(more).notes().join("\n");
     assert!(notes.contains("what no accountant can say") && notes.contains("too much"), "{notes}");

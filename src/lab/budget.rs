@@ -1,12 +1,12 @@
 //! The budget of a data set: a limit on the total cost of its runs.
 
-use crate::Result;
 use crate::data::Dataset;
 use crate::privacy::digits::{Rounded, RoundedDown, Short};
-use crate::privacy::ledger::{Account, Further, export::DELTA};
+use crate::privacy::ledger::{Account, Further};
 use crate::privacy::{Budget, Delta, Epsilon, Neighbouring, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
+use crate::{Result, privacy};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -18,7 +18,7 @@ pub struct BudgetView {
     without_privacy: usize,
     delta: Delta,
     /// The cost of all runs together, or why it can't be computed.
-    spent: Result<Spent>,
+    spent: privacy::Result<Spent>,
     limit: Option<Spending>,
     account: Account,
     /// The largest further run under the limit, computed on first use; `None` without a limit or if
@@ -64,7 +64,7 @@ fn remaining_in(store: &Store, data: &Dataset) -> Result<BudgetView> {
         Some(ledger) => ledger.account()?,
         None => Account::default(),
     };
-    let delta = account.budget().map_or(DELTA, |budget| budget.delta);
+    let delta = account.budget().map_or(Delta::DEFAULT, |budget| budget.delta);
     Ok(BudgetView {
         data: data.name().to_owned(),
         runs: account.runs().len(),
@@ -222,7 +222,7 @@ mod tests {
         );
         let more = ledger.spending_after(&plan(left * 1.01)?.event(), relation);
         let more = more.expect_err("more does not");
-        assert_eq!(more.kind(), ErrorKind::Ledger);
+        assert_eq!(more.kind(), privacy::ErrorKind::Ledger);
 
         let preview = |epsilon| Preview::of(&plan(epsilon)?, &store, &data);
         let fits = preview(0.3)?;

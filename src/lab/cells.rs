@@ -21,6 +21,7 @@ use crate::show::figures::{ClassAccuracy, ConfusionMatrix, Filters, Predictions}
 use crate::show::{self, Bundle, Chart, Coverage, Figure, Table, figures, format};
 use crate::train::{Curve, Divergence, Run, RunRecord};
 use crate::tuning::Tuned;
+use std::fmt;
 
 impl<M> Tuned<M> {
     /// Shows table, costs and heat map in the notebook, or prints them outside of one.
@@ -43,27 +44,32 @@ impl<F> ModelBuilder<F> {
     }
 }
 
-/// What the end of a cell shows in its own way.
-#[doc(hidden)]
-pub trait AtEndOfCell {
-    /// Shows the value.
-    fn display(&self);
+/// A value that a notebook shows.
+pub trait Show {
+    /// Shows the value in the notebook, or prints it outside of one.
+    fn show(&self);
+
+    /// Display of the value at the end of a cell.
+    #[doc(hidden)]
+    fn show_last(&self) {
+        self.show();
+    }
 }
 
 /// Shows a result at the end of a cell, where `?` was forgotten: its value as with `?`, or the
 /// error.
 #[doc(hidden)]
-pub fn display_result<T: AtEndOfCell>(result: &Result<T>) {
+pub fn display_result<T: Show, E: fmt::Display>(result: &Result<T, E>) {
     match result {
-        Ok(value) => value.display(),
+        Ok(value) => value.show_last(),
         Err(error) => show::display(&Bundle::prose(format!(
             "{error}\nThis is an error. With `?` behind the call, the cell stops at it."
         ))),
     }
 }
 
-/// Implements `show()` and the display at the end of a cell for a type, both through the sink. With
-/// a coverage, every output of the type has it; without, the bundle states its own.
+/// Implements [`Show`] for a type, through the sink. With a coverage, every output of the type has
+/// it; without, the bundle states its own.
 macro_rules! shown {
     ($type:ty, $coverage:expr, $bundle:expr) => {
         shown!($type, |value: &$type| {
@@ -72,45 +78,85 @@ macro_rules! shown {
         });
     };
     ($type:ty, $bundle:expr) => {
-        impl $type {
-            /// Shows the value in the notebook, or prints it outside of one.
-            pub fn show(&self) {
+        impl Show for $type {
+            fn show(&self) {
                 let bundle: fn(&Self) -> Bundle = $bundle;
                 show::display(&bundle(self));
-            }
-
-            /// Display of the value at the end of a cell.
-            #[doc(hidden)]
-            pub fn evcxr_display(&self) {
-                self.show();
-            }
-        }
-
-        impl AtEndOfCell for $type {
-            fn display(&self) {
-                self.evcxr_display();
             }
         }
     };
 }
 
-impl Run {
-    /// Shows the value in the notebook, or prints it outside of one.
-    pub fn show(&self) {
+/// Implements the methods of a type of this crate that cells call without a trait in scope.
+macro_rules! own {
+    ($($type:ty),* $(,)?) => {$(
+        impl $type {
+            /// Shows the value in the notebook, or prints it outside of one.
+            pub fn show(&self) {
+                Show::show(self);
+            }
+
+            /// Display of the value at the end of a cell.
+            #[doc(hidden)]
+            pub fn evcxr_display(&self) {
+                Show::show_last(self);
+            }
+        }
+    )*};
+}
+
+own!(
+    Run,
+    Grid,
+    Preview,
+    Statement,
+    Plan,
+    PrivateSelection,
+    Scaled<Plan>,
+    RunRecord,
+    Curve,
+    Guide,
+    Scaffold,
+    Checked,
+    LedgerView,
+    Report,
+    BudgetView,
+    Dataset,
+    ConfusionMatrix,
+    ClassAccuracy,
+    Predictions,
+    Filters,
+    DeviceSpec,
+    Model,
+    Proof,
+    Mask,
+    Saliency,
+    Overlap,
+    SelectionLog,
+    ClipShares,
+    SignalNoise,
+    GradientNorms,
+    Summary,
+    WeightReport,
+    AuditReport,
+    LearningRate,
+    Augment,
+    Examples,
+    PublicData,
+    Divergence,
+    OneRunReport,
+    Vocabulary,
+    Membership,
+);
+
+impl Show for Run {
+    fn show(&self) {
         show::display(&show::run_figure(self));
     }
 
-    /// Display of the value at the end of a cell, unless the cell has just trained or shown the
-    /// run.
-    #[doc(hidden)]
-    pub fn evcxr_display(&self) {
+    /// Unless the cell has just trained or shown the run.
+    fn show_last(&self) {
         show::display_value(&show::run_figure(self));
-    }
-}
-
-impl AtEndOfCell for Run {
-    fn display(&self) {
-        self.evcxr_display();
     }
 }
 
@@ -159,9 +205,9 @@ macro_rules! shown_last {
             }
         }
 
-        impl AtEndOfCell for $type {
-            fn display(&self) {
-                self.show();
+        impl Show for $type {
+            fn show(&self) {
+                <$type>::show(self);
             }
         }
     )*};
@@ -169,7 +215,7 @@ macro_rules! shown_last {
 
 shown_last!(Chart, Figure, Table, Bundle, GridResult, Runs);
 
-/// Implements both for types whose `Display` is what a user reads.
+/// Implements [`Show`] for types whose `Display` is what a user reads.
 macro_rules! shown_as_text {
     ($coverage:expr, [$($type:ty),* $(,)?]) => {$(
         shown!($type, $coverage, |value| Bundle::text(value.to_string()));

@@ -127,8 +127,9 @@ mod tests {
     use crate::data;
     use crate::methods::DpSgd;
     use crate::nn::models;
-    use crate::privacy::{Delta, Epsilon, Ledger};
+    use crate::privacy::{Delta, Epsilon};
     use crate::show::Coverage;
+    use crate::store::open_ledger;
     use crate::train::{Silent, fit};
 
     #[test]
@@ -139,7 +140,7 @@ mod tests {
             let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(40);
             let plan = method.learning_rate(rate).steps(steps).seed(1).plan(&data).unwrap();
             let folder = tempfile::tempdir().unwrap();
-            let ledger = Ledger::open(&folder.path().join(format!("{}.jsonl", data.origin())));
+            let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())));
             fit("secret-id", &plan, &model, &data, &ledger.unwrap(), &mut Silent).unwrap()
         };
         let (one, other) = (run(0.5, 2), run(0.25, 3));

@@ -227,12 +227,13 @@ mod tests {
     use crate::data;
     use crate::methods::{DpSgd, NonPrivate, Plan};
     use crate::nn::models;
-    use crate::privacy::{Delta, Epsilon, Ledger};
+    use crate::privacy::{Delta, Epsilon};
+    use crate::store::open_ledger;
     use crate::train::{Silent, fit};
 
     fn trained(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::open(&folder.path().join(format!("{}.jsonl", data.origin())))?;
+        let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
         fit("evaluated", plan, model, data, &ledger, &mut Silent)
     }
 

@@ -1,12 +1,12 @@
 //! The view of all ledgers of a project.
 
+use super::export::{self, DataSet};
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::Charge;
-use crate::privacy::ledger::export::{self, DataSet};
 use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
-use crate::{Result, file};
+use crate::{Result, file, privacy};
 use std::fmt;
 use std::path::Path;
 
@@ -23,9 +23,9 @@ struct Row {
     charges: Vec<Charge>,
     without_privacy: usize,
     /// The cost of all private runs together, or why it can't be computed.
-    private: Result<Spent>,
+    private: privacy::Result<Spent>,
     /// What is spent of the budget, if there is one.
-    spending: Option<Result<Spending>>,
+    spending: Option<privacy::Result<Spending>>,
     /// The row as it is exported.
     export: DataSet,
 }
@@ -243,12 +243,13 @@ mod tests {
     use super::*;
     use crate::ErrorKind;
     use crate::privacy::{Delta, Entry, Epsilon, Event};
+    use crate::store::open_ledger;
 
     /// A project with one ledger.
     fn project() -> (tempfile::TempDir, Store, Ledger) {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_path_buf()).unwrap();
-        let ledger = Ledger::open(&folder.path().join("ledger/abc123.jsonl")).unwrap();
+        let ledger = open_ledger(&folder.path().join("ledger/abc123.jsonl")).unwrap();
         (folder, store, ledger)
     }
 

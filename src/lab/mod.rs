@@ -17,6 +17,7 @@ mod difference;
 mod drawn_prior;
 mod evaluation;
 mod exercises;
+mod export;
 mod guide;
 mod ledger;
 mod masks;
@@ -35,7 +36,7 @@ mod verbs;
 
 pub use budget::{BudgetView, budget, remaining};
 #[doc(hidden)]
-pub use cells::{AtEndOfCell, display_result};
+pub use cells::{Show, display_result};
 pub use check::{Checked, check};
 pub use exercises::{exercise, exercise_names};
 pub use guide::{Guide, Scaffold, examples, help, scaffold};
@@ -49,7 +50,7 @@ pub use runs::{RunName, Runs, check_goes_on, checkpoint, remove_checkpoint, remo
 pub use statement::Statement;
 pub use verbs::last_run;
 
-pub use crate::store::{RunState, RunSummary, home};
+pub use crate::store::{RunState, RunSummary, home, open_ledger};
 
 use crate::Result;
 use crate::device::DeviceSpec;

@@ -9,7 +9,7 @@ use crate::privacy::digits::{Rounded, RoundedDown, Short};
 use crate::privacy::{Delta, Headline, Spent, caveats, compare, group_epsilon};
 use crate::show::{Bundle, Coverage, Table, format};
 use crate::store::Store;
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 use std::fmt;
 
 /// The settings, cost and warnings of a plan. Nothing is trained or spent.
@@ -153,7 +153,8 @@ impl Preview {
         let (rows, warnings) = (&mut preview.rows, &mut preview.warnings);
         rows.push(("ledger".into(), store.ledger_in_words(data)?));
         if let Some(ledger) = store.known_ledger(data)? {
-            match ledger.spending_after(&plan.event(), plan.neighbouring()) {
+            let after = ledger.spending_after(&plan.event(), plan.neighbouring());
+            match after.map_err(Error::from) {
                 Ok(None) => {}
                 Ok(Some(after)) => {
                     rows.push((
@@ -222,7 +223,8 @@ fn repeated_rows(plan: &Plan, data: &Dataset) -> Result<Option<String>> {
     }
     let accountant = Headline::with_neighbouring(plan.neighbouring());
     let events = plan.releases_after(plan.steps());
-    let group = match group_epsilon(&accountant, &events, privacy.delta, rows) {
+    let group = group_epsilon(&accountant, &events, privacy.delta, rows).map_err(Error::from);
+    let group = match group {
         Ok(epsilon) => format!("at most {} at delta {}", Rounded(epsilon), privacy.delta),
         Err(error) if error.kind() == ErrorKind::Accounting => "not known".to_owned(),
         Err(error) => return Err(error),

@@ -123,8 +123,9 @@ mod tests {
     use crate::data;
     use crate::methods::DpSgd;
     use crate::nn::models;
-    use crate::privacy::{Delta, Epsilon, Ledger};
+    use crate::privacy::{Delta, Epsilon};
     use crate::show::with_capture;
+    use crate::store::open_ledger;
     use crate::train::{Silent, fit};
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
         let plan = DpSgd::new().target(Epsilon(3.0), Delta(1e-4)).batch_size(40).steps(3);
         let plan = plan.seed(1).plan(&data)?;
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::open(&folder.path().join(format!("{}.jsonl", data.origin())))?;
+        let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
         let run = fit("a-name-of-a-run", &plan, &model, &data, &ledger, &mut Silent)?;
         let shown = with_capture(|| {
             plan.evcxr_display();

@@ -38,12 +38,13 @@ mod tests {
     use crate::mask::Dropping;
     use crate::methods::{DpSsgd, NonPrivate, Plan};
     use crate::nn::models;
-    use crate::privacy::{Delta, Epsilon, Ledger};
+    use crate::privacy::{Delta, Epsilon};
+    use crate::store::open_ledger;
     use crate::train::{Silent, fit};
 
     fn trained(plan: &Plan, data: &Dataset) -> Result<Run> {
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::open(&folder.path().join(format!("{}.jsonl", data.origin())))?;
+        let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
         fit("selected", plan, &models::linear(data).seed(1).build()?, data, &ledger, &mut Silent)
     }
 

@@ -32,7 +32,7 @@ impl Run {
         // Without privacy the release itself is refused, for any delta.
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
         let relation = self.plan().neighbouring();
-        Meaning::with_neighbouring(relation, &self.record().events(), delta)
+        Ok(Meaning::with_neighbouring(relation, &self.record().events(), delta)?)
     }
 }
 

@@ -77,7 +77,8 @@ impl Privacy {
         }
         NoiseMultiplier(self.noise_multiplier).check()?;
         self.delta.check()?;
-        self.target.map_or(Ok(()), |target| target.check().map(|_| ()))
+        self.target.map(Epsilon::check).transpose()?;
+        Ok(())
     }
 
     /// The stages of a run of `steps` steps.
@@ -87,7 +88,7 @@ impl Privacy {
     pub fn stages(&self, sampling_rate: SamplingRate, steps: u64) -> Result<Stages> {
         let initial = NoiseMultiplier(self.noise_multiplier);
         let (noise, clip) = (&self.noise_schedule, &self.clip_schedule);
-        Stages::scheduled(noise, clip, initial, sampling_rate, steps)
+        Ok(Stages::scheduled(noise, clip, initial, sampling_rate, steps)?)
     }
 }
 
@@ -484,7 +485,7 @@ impl Plan {
             let headline = Headline::with_neighbouring(self.neighbouring());
             headline.epsilon(&self.releases_after(steps), privacy.delta)
         };
-        self.privacy.as_ref().filter(|_| self.is_private()).map(cost).transpose()
+        Ok(self.privacy.as_ref().filter(|_| self.is_private()).map(cost).transpose()?)
     }
 
     /// The epsilon of [`spent_after`](Plan::spent_after).

@@ -10,8 +10,6 @@ use crate::privacy::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// The delta of the reported epsilon where only a noise multiplier is given.
-const DEFAULT_DELTA: Delta = Delta(1e-5);
 /// The clip norm where none is given.
 const DEFAULT_CLIP: f64 = 1.0;
 /// Default of the learning rate times the clip norm. Where most examples are clipped, this product
@@ -85,7 +83,7 @@ impl PrivateSettings {
 
     /// The delta that epsilon is reported at.
     pub(super) fn delta(&self) -> Result<Delta> {
-        self.delta.unwrap_or(DEFAULT_DELTA).check()
+        Ok(self.delta.unwrap_or(Delta::DEFAULT).check()?)
     }
 
     /// The total that the run may spend, if a target was given.

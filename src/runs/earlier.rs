@@ -6,8 +6,8 @@
 use crate::Result;
 use crate::methods::Plan;
 use crate::privacy::digits::Rounded;
-use crate::privacy::ledger::{Charge, export::DELTA};
-use crate::privacy::{Accountant, Headline, Ledger};
+use crate::privacy::ledger::Charge;
+use crate::privacy::{Accountant, Delta, Headline, Ledger};
 use crate::train::is_attempt_at;
 
 /// A sentence on the charges of earlier attempts at the run `id`; `None` if there are none.
@@ -22,7 +22,7 @@ pub(super) fn attempts(ledger: &Ledger, id: &str, plan: &Plan) -> Result<Option<
         return Ok(None);
     }
     let events: Vec<_> = attempts.iter().map(|charge| charge.event.clone()).collect();
-    let delta = plan.privacy().map_or(DELTA, |privacy| privacy.delta);
+    let delta = plan.privacy().map_or(Delta::DEFAULT, |privacy| privacy.delta);
     let cost = match Headline::covering(&events).epsilon(&events, delta) {
         Ok(spent) => {
             format!("epsilon {} at delta {delta} ({})", Rounded(spent.epsilon), spent.accountant)

@@ -180,7 +180,7 @@ mod tests {
     use crate::data;
     use crate::methods::NonPrivate;
     use crate::nn::models;
-    use crate::privacy::Ledger;
+    use crate::store::open_ledger;
     use crate::train::{Silent, fit};
 
     #[test]
@@ -191,7 +191,7 @@ mod tests {
         let model = models::linear(&data).seed(1).build()?;
         let plan = NonPrivate::new().batch_size(10).steps(40).seed(1).plan(&data)?;
         let folder = tempfile::tempdir().unwrap();
-        let ledger = Ledger::open(&folder.path().join(format!("{}.jsonl", data.origin())))?;
+        let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
         let run = fit("replayed", &plan, &model, &data, &ledger, &mut Silent)?;
         let steps: Vec<String> = replay_frames(&run)
             .map(|frame| frame.headline().split("  ").next().unwrap_or("").to_owned())

@@ -8,7 +8,6 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Result;
 use crate::privacy::digits::Rounded;
-use crate::privacy::ledger::export::DELTA;
 use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring};
 use crate::train::RunRecord;
 
@@ -25,7 +24,7 @@ const ROUNDING: f64 = 1e-6;
 /// ledger ([`released_as_charged`](super::evidence::released_as_charged)).
 pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     let stored = record.epsilon?;
-    let delta = record.plan.privacy().map_or(DELTA, |privacy| privacy.delta);
+    let delta = record.plan.privacy().map_or(Delta::DEFAULT, |privacy| privacy.delta);
     let recomputed = match headline(record.plan.neighbouring(), &record.events(), delta) {
         Ok(epsilon) => epsilon,
         Err(error) => {

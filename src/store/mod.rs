@@ -15,6 +15,7 @@ mod evidence;
 mod format;
 mod home;
 pub(crate) mod host;
+mod ledger;
 mod overview;
 mod record;
 mod reported;
@@ -25,10 +26,12 @@ mod tests;
 
 pub(crate) use books::Books;
 pub use home::home;
+pub use ledger::open_ledger;
 pub use overview::{RunState, RunSummary};
 
 use draft::Draft;
 pub(crate) use draft::rename_unless_there;
+use ledger::open_existing_ledger;
 use record::{MASK, MODEL, TOUCHED};
 
 use crate::data::Dataset;
@@ -80,7 +83,7 @@ impl Store {
             Some(ledger) => Ok(ledger),
             None => {
                 format::write(&self.home)?;
-                Ledger::open(&self.ledger_path(data.origin()))
+                open_ledger(&self.ledger_path(data.origin()))
             }
         }
     }
@@ -89,7 +92,7 @@ impl Store {
     /// permission.
     ///
     /// # Errors
-    /// As [`Ledger::open`]; kind `Ledger` also if a stored run on this data is not in it.
+    /// As [`open_ledger`]; kind `Ledger` also if a stored run on this data is not in it.
     pub(crate) fn known_ledger(&self, data: &Dataset) -> Result<Option<Ledger>> {
         // Read before the ledger: a run that is stored meanwhile was charged before.
         let runs = evidence::stored_runs(&self.runs())?;
@@ -113,13 +116,13 @@ impl Store {
         let path = self.ledger_path(name);
         // A head without its ledger is a lost ledger: opening it is an error.
         let known = path.exists() || path.with_extension("head").exists();
-        known.then(|| Ledger::open_existing(&path)).transpose()
+        known.then(|| open_existing_ledger(&path)).transpose()
     }
 
     /// All ledgers of the project.
     ///
     /// # Errors
-    /// As [`Ledger::open`], for the first that can't be trusted; kind `Ledger` also if a stored
+    /// As [`open_ledger`], for the first that can't be trusted; kind `Ledger` also if a stored
     /// run is in none of them.
     pub(crate) fn all_ledgers(&self) -> Result<Vec<Ledger>> {
         let runs = evidence::stored_runs(&self.runs())?;
@@ -143,7 +146,7 @@ impl Store {
         let mut paths: Vec<_> = paths.iter().map(|path| path.with_extension("jsonl")).collect();
         paths.sort();
         paths.dedup();
-        paths.iter().map(|path| Ledger::open_existing(path)).collect()
+        paths.iter().map(|path| open_existing_ledger(path)).collect()
     }
 
     fn ledger_path(&self, name: &str) -> PathBuf {

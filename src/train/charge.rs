@@ -118,7 +118,7 @@ impl<'a> Charge<'a> {
             Standing::Stopped(_) | Standing::Behind => Entry::resumed(run, hash, &event),
             Standing::Killed | Standing::Closed | Standing::Elsewhere => return Ok(()),
         };
-        self.ledger.record(&entry)
+        Ok(self.ledger.record(&entry)?)
     }
 
     /// The number of steps that the run has to answer for after this process took it to `steps`:
@@ -139,10 +139,11 @@ impl<'a> Charge<'a> {
     /// # Errors
     /// As [`Ledger::record`].
     pub(super) fn close(&self, steps: u64) -> Result<()> {
-        match self.standing {
-            Standing::Closed | Standing::Elsewhere => Ok(()),
-            _ => self.ledger.record(&closing(&self.run, self.ledger.data_hash(), self.plan, steps)),
+        if !matches!(self.standing, Standing::Closed | Standing::Elsewhere) {
+            let hash = self.ledger.data_hash();
+            self.ledger.record(&closing(&self.run, hash, self.plan, steps))?;
         }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! A run: checks, the charge to the ledger, the training loop, the record.
 
+use crate::clock::utc_now;
 use crate::data::Dataset;
 use crate::device::{DeviceGuard, DeviceSpec, marked, probe_now};
 use crate::mask::Coordinates;
@@ -7,7 +8,6 @@ use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::Ledger;
 use crate::privacy::digits::{count, counted};
-use crate::privacy::ledger::utc_now;
 use crate::train::charge::Charge;
 use crate::train::checkpoint::Keeper;
 use crate::train::course::Course;

@@ -1,7 +1,7 @@
 //! The RDP and PLD accountants: known values and extreme parameters. `cargo bench-accounting`
 //! measures their times.
 
-use epsilab::ErrorKind;
+use epsilab::privacy::ErrorKind;
 use epsilab::privacy::{
     Accountant, Delta, Epsilon, Event, Headline, OrderList, Pld, Rdp, SamplingRate, Spent,
     noise_multiplier_for,

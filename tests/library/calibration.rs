@@ -1,6 +1,6 @@
 //! Calibration: every value computed from the others meets its target.
 
-use epsilab::ErrorKind;
+use epsilab::privacy::ErrorKind;
 use epsilab::privacy::{
     Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, Length, NoiseMultiplier, Rdp,
     SamplingRate, Stages, batch_size_for, delta_for, epsilon_for, noise_multiplier_for,

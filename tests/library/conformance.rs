@@ -1,6 +1,6 @@
 //! Conformance suite for all accountants, with a table of the events each one supports.
 
-use epsilab::ErrorKind;
+use epsilab::privacy::ErrorKind;
 use epsilab::privacy::{
     Accountant, Delta, Epsilon, Event, Gdp, GdpClt, Headline, Neighbouring, Pld, Rdp, SamplingRate,
     Tcdp, Zcdp, noise_multiplier_for,

@@ -1,6 +1,7 @@
 //! Accuracy grids on small data.
 
 use epsilab::grid::{CellRun, GridObserver, GridProgress, GridResult, Quiet};
+use epsilab::lab::open_ledger;
 use epsilab::nn::Model;
 use epsilab::prelude::*;
 
@@ -274,7 +275,7 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let plan = DpSgd::new().target(Epsilon(2.0), Delta(1e-5)).clip(0.5).batch_size(50).steps(3);
     let plan = plan.plan(&data)?.event();
     let ledger = home().join(format!("ledger/{}.jsonl", data.origin()));
-    let ledger = privacy::Ledger::open(&ledger)?;
+    let ledger = open_ledger(&ledger)?;
     ledger.begin(&format!("{}-0a1b2c3d", first.cells()[0].runs[1].id), &plan)?;
     let again = made(&grid, &data)?;
     let notes = again.notes().join("\n");

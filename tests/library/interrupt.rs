@@ -1,7 +1,7 @@
 //! An interrupt keeps the run. The signal is for a whole process, so the test has one of its own.
 
+use epsilab::lab::open_ledger;
 use epsilab::prelude::*;
-use epsilab::privacy::Ledger;
 use epsilab::train::{Observer, Progress, fit};
 
 use crate::support::process;
@@ -29,7 +29,7 @@ fn an_interrupted_run_keeps_its_model_and_reports_what_was_truly_spent() -> Resu
     let plan = DpSgd::new().target(Epsilon(4.0), delta).batch_size(100).epochs(10).plan(&data)?;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join(format!("{}.jsonl", data.origin()));
-    let ledger = Ledger::open(&path)?;
+    let ledger = open_ledger(&path)?;
     let run = fit("stopped", &plan, &model, &data, &ledger, &mut StopsAtThree)?;
 
     assert!(run.interrupted());
@@ -46,7 +46,7 @@ fn an_interrupted_run_keeps_its_model_and_reports_what_was_truly_spent() -> Resu
     assert_eq!(run.epsilon(), three);
     assert!(three < 4.0 && three > 0.0);
     // A float read back from JSON may differ in its last bit, which the comparison allows for.
-    let (on_record, taken) = (Ledger::open(&path)?.events()?, plan.event_after(3));
+    let (on_record, taken) = (open_ledger(&path)?.events()?, plan.event_after(3));
     assert_eq!(on_record.len(), 1);
     assert_eq!(taken.reduced_to(&on_record[0])?, taken);
     assert_eq!(on_record[0].reduced_to(&taken)?, on_record[0]);

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use epsilab::privacy::{
-    Accountant, Delta, EntryKind, Epsilon, Event, Headline, Ledger, Neighbouring,
-};
+use epsilab::lab::open_ledger;
+use epsilab::privacy::{Accountant, Delta, EntryKind, Epsilon, Event, Headline, Neighbouring};
 
 use crate::support::{environment, process};
 
@@ -81,7 +80,7 @@ fn send_signal(roles: &[&str], path: &Path) {
 fn two_concurrent_processes_lose_nothing_and_leave_one_chain() {
     if let Some((role, path)) = role() {
         wait_for_signal(&role, &path);
-        let ledger = Ledger::open(&path).expect("the ledger");
+        let ledger = open_ledger(&path).expect("the ledger");
         for i in 0..100 {
             let run = format!("{role}-{i}");
             ledger.begin(&run, &training(9)).expect("a plan");
@@ -97,7 +96,7 @@ fn two_concurrent_processes_lose_nothing_and_leave_one_chain() {
         assert!(process::end(writer).status.success());
     }
     // Opening verifies chain and head.
-    let ledger = Ledger::open(&path).expect("an unbroken ledger");
+    let ledger = open_ledger(&path).expect("an unbroken ledger");
     assert_eq!(ledger.entries().expect("entries").len(), 400);
     let runs = ledger.runs().expect("runs");
     assert_eq!(runs.len(), 200);
@@ -114,7 +113,7 @@ fn two_concurrent_processes_lose_nothing_and_leave_one_chain() {
 #[test]
 fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
     if let Some((role, path)) = role() {
-        let ledger = Ledger::open(&path).expect("the ledger");
+        let ledger = open_ledger(&path).expect("the ledger");
         wait_for_signal(&role, &path);
         match ledger.begin(&role, &training(1000)) {
             Ok(()) => return,
@@ -135,7 +134,7 @@ fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
     let one = epsilon(&[before.clone(), training(1000)]);
     let two = epsilon(&[before.clone(), training(1000), training(1000)]);
     assert!(two > one * 1.2, "two would not fit");
-    let ledger = Ledger::open(&path).expect("the ledger");
+    let ledger = open_ledger(&path).expect("the ledger");
     ledger.begin("before", &before).expect("what is on record");
     ledger.set_budget(Epsilon(one * 1.1), DELTA).expect("a budget");
     let roles = ["a", "b", "c", "d"];
@@ -152,7 +151,7 @@ fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
 #[test]
 fn a_killed_process_leaves_its_whole_plan_charged() {
     if let Some((role, path)) = role() {
-        let ledger = Ledger::open(&path).expect("the ledger");
+        let ledger = open_ledger(&path).expect("the ledger");
         ledger.begin("run", &training(1000)).expect("a plan");
         wait_for_signal(&role, &path);
         ledger.close("run", &training(1)).expect("its correction");
@@ -164,7 +163,7 @@ fn a_killed_process_leaves_its_whole_plan_charged() {
     wait_for(&path.with_extension("ready-it"));
     trainer.kill().expect("killing it");
     assert!(!trainer.wait().expect("its end").success());
-    let ledger = Ledger::open(&path).expect("an unbroken ledger");
+    let ledger = open_ledger(&path).expect("an unbroken ledger");
     assert_eq!(ledger.events().expect("events"), [training(1000)]);
     ledger.set_budget(Epsilon(epsilon(&[training(1000)])), DELTA).expect("a budget");
     assert!(ledger.begin("next", &training(1000)).is_err(), "its budget is gone too");
@@ -174,7 +173,7 @@ fn a_killed_process_leaves_its_whole_plan_charged() {
 #[test]
 fn a_kill_at_any_moment_leaves_a_usable_ledger() {
     if let Some((role, path)) = role() {
-        let ledger = Ledger::open(&path).expect("the ledger");
+        let ledger = open_ledger(&path).expect("the ledger");
         let begun = ledger.entries().expect("entries").len();
         for i in begun.. {
             ledger.begin(&format!("{role}-{i}"), &training(1)).expect("a plan");
@@ -192,7 +191,7 @@ fn a_kill_at_any_moment_leaves_a_usable_ledger() {
         writer.kill().expect("killing it");
         writer.wait().expect("its end");
         let said = fs::read_to_string(path.with_extension("said")).expect("what it said");
-        let entries = Ledger::open(&path).and_then(|ledger| ledger.entries()).expect("a ledger");
+        let entries = open_ledger(&path).expect("a ledger").entries().expect("entries");
         // The file may be empty if the kill came while it was written.
         if let Ok(said) = said.parse::<usize>() {
             assert!(entries.len() > said, "entry {said} was acknowledged and is gone");
@@ -208,7 +207,7 @@ fn a_kill_at_any_moment_leaves_a_usable_ledger() {
 #[test]
 fn a_line_that_does_not_fit_on_the_disk_is_removed_again() {
     if let Some((_, path)) = role() {
-        let ledger = Ledger::open(&path).expect("the ledger");
+        let ledger = open_ledger(&path).expect("the ledger");
         let length = fs::metadata(&path).expect("its length").len();
         let limit = libc::rlimit { rlim_cur: length + 40, rlim_max: length + 40 };
         // SAFETY: both calls only change this process, which does nothing else.
@@ -217,18 +216,18 @@ fn a_line_that_does_not_fit_on_the_disk_is_removed_again() {
             assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
         }
         let error = ledger.begin("too long", &training(1)).expect_err("there is no room");
-        assert_eq!(error.kind(), epsilab::ErrorKind::Io, "{error}");
+        assert_eq!(error.kind(), epsilab::privacy::ErrorKind::Book, "{error}");
         assert_eq!(fs::metadata(&path).expect("its length").len(), length);
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
-    let ledger = Ledger::open(&path).expect("the ledger");
+    let ledger = open_ledger(&path).expect("the ledger");
     ledger.begin("before", &training(5)).expect("a plan");
     assert!(process::end(start(this_test!(), "it", &path)).status.success());
     assert_eq!(ledger.events().expect("still whole"), [training(5)]);
     ledger.begin("after", &training(6)).expect("room again");
-    assert_eq!(Ledger::open(&path).and_then(|ledger| ledger.events()).expect("events").len(), 2);
+    assert_eq!(open_ledger(&path).expect("a ledger").events().expect("events").len(), 2);
 }
 
 /// A project without write permission can be inspected and is left unchanged.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use epsilab::privacy::{Answer, Delta, Event, Spent};
-use epsilab::{ErrorKind, Result};
+use epsilab::Result;
+use epsilab::privacy::{Answer, Delta, ErrorKind, Event, Spent};
 use serde_json::{Value, json};
 
 use super::asked::{Asked, Choice};
@@ -28,7 +28,7 @@ impl Answered {
         if let Err(error) = &answer.spent
             && error.kind() != ErrorKind::Accounting
         {
-            return Err(error.clone());
+            return Err(error.clone().into());
         }
         let all = asked.all(&answer, events, delta);
         Ok(Self { asked: asked.clone(), delta, answer, all })

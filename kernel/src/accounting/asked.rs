@@ -5,7 +5,7 @@ use epsilab::privacy::{
     Accountant, Answer, Delta, Event, Gdp, GdpClt, Headline, Neighbouring, OrderList, Pld, Rdp,
     Zcdp, compare,
 };
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, privacy};
 
 /// The accountants by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -132,7 +132,8 @@ impl Asked {
     /// The result to report. Only here may an approximation, labelled as one, replace a refusal.
     pub fn answer(&self, events: &[Event], delta: Delta) -> Answer {
         let spent = self.accountant().epsilon(events, delta);
-        let refused = matches!(&spent, Err(error) if error.kind() == ErrorKind::Accounting);
+        let refused =
+            matches!(&spent, Err(error) if error.kind() == privacy::ErrorKind::Accounting);
         if self.choice == Choice::Gdp && refused {
             let estimate = GdpClt::with_neighbouring(self.neighbouring).epsilon(events, delta);
             // Without an estimate, the reason of the exact accountant is reported.

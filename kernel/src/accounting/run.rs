@@ -71,7 +71,7 @@ impl Run {
         let (rate, initial) = (SamplingRate(sampling_rate), NoiseMultiplier(noise_multiplier));
         let noise = self.schedule.clone().unwrap_or_default();
         let steps = self.length.steps(rate)?;
-        Stages::scheduled(&noise, &ClipSchedule::constant(), initial, rate, steps)
+        Ok(Stages::scheduled(&noise, &ClipSchedule::constant(), initial, rate, steps)?)
     }
 
     /// The event of the run. Zero steps are allowed and cost nothing.
@@ -81,7 +81,7 @@ impl Run {
     pub fn event(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<Event> {
         if self.length == Length::Steps(0) {
             let nothing = Event::poisson(sampling_rate, noise_multiplier, 0);
-            return nothing.check().cloned();
+            return Ok(nothing.check().cloned()?);
         }
         let stages = self.stages(sampling_rate, noise_multiplier)?;
         Ok(stages.event(SamplingRate(sampling_rate), stages.steps()))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use epsilab::privacy::{Calibrated, Delta, Epsilon, SamplingRate, noise_multiplier_for_stages};
-use epsilab::{Error, ErrorKind, Result};
+use epsilab::{Error, ErrorKind, Result, privacy};
 use serde_json::{Value, json};
 
 use super::asked::{Asked, AskedArgs, Choice};
@@ -53,7 +53,7 @@ fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
     let accountant = asked.accountant();
     if asked.choice == Choice::Gdp
         && let Err(error) = accountant.epsilon(&[run.event(rate.0, 1.0)?], delta)
-        && error.kind() == ErrorKind::Accounting
+        && error.kind() == privacy::ErrorKind::Accounting
     {
         return Err(Error::new(
             ErrorKind::Accounting,
@@ -64,7 +64,7 @@ fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
         .fix("take --accountant headline, pld or rdp"));
     }
     let relative = run.stages(rate.0, 1.0)?;
-    noise_multiplier_for_stages(&[], &relative, target, delta, rate, &*accountant)
+    Ok(noise_multiplier_for_stages(&[], &relative, target, delta, rate, &*accountant)?)
 }
 
 /// One line of JSON with keys in alphabetical order; `schedule` only if there is one.

@@ -30,7 +30,7 @@ const BUILD_DIR: &str = "EPSILAB_BUILD_DIR";
 pub enum Origin {
     /// A clone of the repository, which may change.
     Clone,
-    /// The two packages as cargo unpacks them, which stay as they are.
+    /// The packages as cargo unpacks them, which stay as they are.
     Packages,
 }
 
@@ -273,11 +273,14 @@ impl BuildEnv {
             self.library.join("Cargo.toml"),
             self.library.join("Cargo.lock"),
             self.library.join("build.rs"),
+            self.library.join("accounting/Cargo.toml"),
             self.kernel.join("Cargo.toml"),
             self.kernel.join("src/lab.rs"),
         ];
-        sources(&self.library.join("src"), &mut files)
-            .map_err(|e| Error::io("reading the library's sources", &e))?;
+        for folder in ["src", "accounting/src"] {
+            sources(&self.library.join(folder), &mut files)
+                .map_err(|e| Error::io("reading the library's sources", &e))?;
+        }
         files.sort();
         for file in files {
             let text = std::fs::read(&file)

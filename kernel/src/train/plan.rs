@@ -223,7 +223,7 @@ impl PlanArgs {
             }
             exclusive((list, true), (one, given.iter().any(|given| given == one)))?;
         }
-        self.best_of.as_deref().map(str::parse).transpose()
+        parsed(&self.best_of)
     }
 
     /// The method with all settings.
@@ -408,8 +408,8 @@ impl PlanArgs {
 }
 
 /// The value of a text, if it is given.
-fn parsed<T: FromStr<Err = Error>>(text: &Option<String>) -> Result<Option<T>> {
-    text.as_deref().map(str::parse).transpose()
+fn parsed<T: FromStr<Err: Into<Error>>>(text: &Option<String>) -> Result<Option<T>> {
+    text.as_deref().map(|text| text.parse().map_err(Into::into)).transpose()
 }
 
 /// Refuses two options that say the same.

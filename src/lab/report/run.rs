@@ -8,8 +8,8 @@ use crate::lab::{Preview, Statement};
 use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::nn::Model;
+use crate::privacy::Delta;
 use crate::privacy::digits::counted;
-use crate::privacy::ledger::export::DELTA;
 use crate::program;
 use crate::show::{Coverage, Table, figures, format, record_figure, run_coverage};
 use crate::store::Store;
@@ -87,7 +87,8 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
         table = table.row(["note", &charge.closing_note]);
     }
     let delta = account.budget().map(|budget| budget.delta);
-    let delta = delta.or(record.plan.privacy().map(|privacy| privacy.delta)).unwrap_or(DELTA);
+    let delta =
+        delta.or(record.plan.privacy().map(|privacy| privacy.delta)).unwrap_or(Delta::DEFAULT);
     let total = match account.private_total(delta) {
         Ok(spent) => format!("epsilon {} at delta {delta}", format::eps(spent.epsilon)),
         Err(error) => format!("unknown: {error}"),

@@ -33,7 +33,10 @@ impl Noise {
     /// `Setting` if a value is out of range, a budget fraction has no total, an epsilon has no
     /// delta, or the release alone costs at least the total.
     pub(super) fn multiplier(self, total: Option<(Epsilon, Delta)>) -> Result<f64> {
-        let total = total.map(|(e, d)| Ok((e.check()?, d.check()?))).transpose()?;
+        if let Some((epsilon, delta)) = total {
+            epsilon.check()?;
+            delta.check()?;
+        }
         let sigma = match self {
             Self::Multiplier(sigma) => NoiseMultiplier(sigma).check()?.0,
             Self::BudgetFraction(fraction) => {

@@ -7,7 +7,7 @@ use crate::privacy::{
     Accountant, ClipSchedule, Delta, Epsilon, Gdp, Headline, Ledger, NoiseSchedule, Pld, Rdp,
 };
 use crate::train::{Silent, fit};
-use crate::{ErrorKind, Result};
+use crate::{ErrorKind, Result, privacy};
 
 const SEED: [u8; 32] = [3; 32];
 
@@ -125,7 +125,7 @@ fn every_accountant_refuses_it_and_the_sound_variant_has_a_finite_epsilon() -> R
         Box::new(Gdp::default()),
     ] {
         let refused = accountant.epsilon(&[plan.event_after(1)], delta).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Accounting);
+        assert_eq!(refused.kind(), privacy::ErrorKind::Accounting);
     }
     let sound = method().sound().plan(&data)?;
     assert_eq!(sound.method(), "DP-SGD");

@@ -8,10 +8,7 @@ use crate::privacy::{
 };
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::train::Run;
-use crate::{Error, ErrorKind, Result};
-
-/// The delta that is marked where the caller names none.
-const DELTA: Delta = Delta(1e-5);
+use crate::{Error, ErrorKind, Result, privacy};
 
 /// Releases and the delta at which their epsilon is read: what [`epsilon_vs_delta`] draws.
 ///
@@ -25,7 +22,7 @@ pub struct Releases {
 
 impl From<&[Event]> for Releases {
     fn from(events: &[Event]) -> Self {
-        Self { events: events.to_vec(), delta: DELTA }
+        Self { events: events.to_vec(), delta: Delta::DEFAULT }
     }
 }
 
@@ -49,7 +46,7 @@ impl<T: Into<Releases>> From<(T, Delta)> for Releases {
 
 impl From<&Plan> for Releases {
     fn from(plan: &Plan) -> Self {
-        let delta = plan.privacy().map_or(DELTA, |privacy| privacy.delta);
+        let delta = plan.privacy().map_or(Delta::DEFAULT, |privacy| privacy.delta);
         Self { events: plan.releases_after(plan.steps()), delta }
     }
 }
@@ -103,7 +100,7 @@ fn chart_of(
         let answers = epsilons(accountant.as_ref(), events, &deltas);
         if let Some(refusal) = all_refused(&answers) {
             refused.push(name);
-            refusals.push(refusal);
+            refusals.push(refusal.into());
             continue;
         }
         let series = Series::line(name, points(&deltas, &answers)).colour(*colour);
@@ -152,7 +149,7 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     delta.check()?;
     not_empty(events)?;
     let relation = Headline::covering(events).neighbouring();
-    let mut answers: Vec<(String, Result<Spent>)> = compare(events, delta, relation)
+    let mut answers: Vec<(String, privacy::Result<Spent>)> = compare(events, delta, relation)
         .into_iter()
         .map(|answer| (answer.accountant, answer.spent))
         .collect();
@@ -175,7 +172,7 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
         let (label, knows, why) = explained(&name);
         let (epsilon, why) = match spent {
             Ok(spent) => (format::eps(spent.epsilon), why.to_string()),
-            Err(error) => ("-".into(), format!("refuses: {}", reason(&error))),
+            Err(error) => ("-".into(), format!("refuses: {}", error.why())),
         };
         table = table.row([label, epsilon, knows.into(), why]);
     }
@@ -215,19 +212,12 @@ fn explained(name: &str) -> (String, &'static str, &'static str) {
     (label, knows, why)
 }
 
-/// The reason in an error: the first line after its colon.
-fn reason(error: &Error) -> String {
-    let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
-    line.split_once(": ").map_or(line, |(_, why)| why).to_string()
-}
-
 /// The accountants that are compared, with their colours. The central limit theorem for GDP is used
 /// only where exact GDP refuses.
 fn accountants(events: &[Event]) -> Vec<(Box<dyn Accountant>, usize)> {
     let relation = Headline::covering(events).neighbouring();
     let exact = Gdp::with_neighbouring(relation);
-    let gdp: Box<dyn Accountant> = match exact.epsilon(events, DELTA) {
+    let gdp: Box<dyn Accountant> = match exact.epsilon(events, Delta::DEFAULT) {
         Ok(_) => Box::new(exact),
         Err(_) => Box::new(GdpClt::with_neighbouring(relation)),
     };
@@ -239,7 +229,11 @@ fn accountants(events: &[Event]) -> Vec<(Box<dyn Accountant>, usize)> {
     ]
 }
 
-fn epsilons(accountant: &dyn Accountant, events: &[Event], deltas: &[f64]) -> Vec<Result<Spent>> {
+fn epsilons(
+    accountant: &dyn Accountant,
+    events: &[Event],
+    deltas: &[f64],
+) -> Vec<privacy::Result<Spent>> {
     if accountant.name() == "pld" {
         let all: Vec<Delta> = deltas.iter().copied().map(Delta).collect();
         // One loss distribution gives all deltas. If one of them is refused, they are computed one
@@ -251,7 +245,7 @@ fn epsilons(accountant: &dyn Accountant, events: &[Event], deltas: &[f64]) -> Ve
     deltas.iter().map(|&delta| accountant.epsilon(events, Delta(delta))).collect()
 }
 
-fn all_refused(answers: &[Result<Spent>]) -> Option<Error> {
+fn all_refused(answers: &[privacy::Result<Spent>]) -> Option<privacy::Error> {
     answers.iter().all(Result::is_err).then(|| answers.iter().find_map(|a| a.clone().err()))?
 }
 
@@ -309,9 +303,13 @@ mod tests {
         fn name(&self) -> &str {
             self.name
         }
-        fn epsilon(&self, _: &[Event], delta: Delta) -> Result<Spent> {
+        fn epsilon(&self, _: &[Event], delta: Delta) -> privacy::Result<Spent> {
             if self.scale <= 0.0 || (self.approximate && delta.0 < 1e-9) {
-                return Err(Error::new(ErrorKind::Accounting, "this", "is not for me"));
+                return Err(privacy::Error::new(
+                    privacy::ErrorKind::Accounting,
+                    "this",
+                    "is not for me",
+                ));
             }
             Ok(Spent::new(-self.scale * delta.0.ln(), self.name))
         }
@@ -335,7 +333,7 @@ mod tests {
     #[test]
     fn estimates_are_dashed_and_far_curves_end_above_the_axis() {
         let list = [("rdp", 0.2, false), ("gdp_clt", 0.15, true), ("zcdp", 9.0, false)];
-        let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
+        let chart = chart_of(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         let clt = named(&chart, "GDP CLT (approximate: may be below or above)");
         assert!(clt.is_approximate() && !named(&chart, "RDP").is_approximate());
         // A delta that was refused is a gap.
@@ -345,14 +343,14 @@ mod tests {
         // The legend shows its value: 9 ln(1e5) = 103.617, rounded up.
         assert!(chart.text().contains("103.7"), "{}", chart.text());
         let near = [("rdp", 0.2, false), ("zcdp", 0.4, false)];
-        let chart = chart_of(&[], DELTA, &asked(&near)).unwrap();
+        let chart = chart_of(&[], Delta::DEFAULT, &asked(&near)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP");
     }
 
     #[test]
     fn curves_that_coincide_are_both_visible_and_say_so() {
         let list = [("pldx", 0.2, false), ("rdp", 0.4, false), ("zcdp", 0.2001, false)];
-        let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
+        let chart = chart_of(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP (within 1 % of PLDX)");
         assert!(named(&chart, "PLDX").broad && !named(&chart, "RDP").broad);
         assert_eq!(named(&chart, "RDP").name(), "RDP");
@@ -361,9 +359,9 @@ mod tests {
     #[test]
     fn accountants_that_refuse_are_named_and_refusal_by_all_is_an_error() {
         let list = [("pldx", 0.0, false), ("rdp", 0.2, false)];
-        let chart = chart_of(&[], DELTA, &asked(&list)).unwrap();
+        let chart = chart_of(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         assert!(chart.text().contains("[not accounted by PLDX]"), "{}", chart.text());
-        let error = chart_of(&[], DELTA, &asked(&list[..1])).unwrap_err();
+        let error = chart_of(&[], Delta::DEFAULT, &asked(&list[..1])).unwrap_err();
         assert!(error.to_string().contains("is not for me"), "{error}");
     }
 }

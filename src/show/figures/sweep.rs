@@ -1,9 +1,9 @@
 //! Epsilon over one setting: the reported value and RDP's.
 
 use super::colour;
-use crate::Result;
 use crate::privacy::{Accountant, Delta, Event, Headline, Rdp, Spent};
 use crate::show::{Panel, Series, format};
+use crate::{Result, privacy};
 
 /// Number of points of a curve.
 pub(super) const POINTS: usize = 33;
@@ -18,17 +18,18 @@ pub(super) fn epsilon_panel(
     event_at: impl Fn(f64) -> Event,
 ) -> Result<Panel> {
     delta.check()?;
-    let ask = |accountant: &dyn Accountant| -> Vec<Result<Spent>> {
+    let ask = |accountant: &dyn Accountant| -> Vec<privacy::Result<Spent>> {
         xs.iter().map(|&x| accountant.epsilon(&[event_at(x)], delta)).collect()
     };
     let events: Vec<Event> = xs.iter().map(|&x| event_at(x)).collect();
     let headline = Headline::covering(&events);
     let reported = ask(&headline);
     // Every accountant gives 0 where nothing is released, so that is no answer.
-    let says_something = |answer: &Result<Spent>| answer.as_ref().is_ok_and(|s| s.epsilon > 0.0);
+    let says_something =
+        |answer: &privacy::Result<Spent>| answer.as_ref().is_ok_and(|s| s.epsilon > 0.0);
     let refusal = reported.iter().find_map(|answer| answer.as_ref().err());
     if let Some(refusal) = refusal.filter(|_| !reported.iter().any(says_something)) {
-        return Err(refusal.clone());
+        return Err(refusal.clone().into());
     }
     let rdp = ask(&Rdp::with_neighbouring(headline.neighbouring()));
     let same = reported.iter().zip(&rdp).all(|(a, b)| match (a, b) {
@@ -64,13 +65,13 @@ pub(super) fn jump_at_zero(panel: &Panel) -> &'static str {
 }
 
 /// A point for each x; refusals are gaps.
-pub(super) fn points(xs: &[f64], answers: &[Result<Spent>]) -> Vec<(f64, f64)> {
-    let epsilon = |answer: &Result<Spent>| answer.as_ref().map_or(f64::NAN, |s| s.epsilon);
+pub(super) fn points(xs: &[f64], answers: &[privacy::Result<Spent>]) -> Vec<(f64, f64)> {
+    let epsilon = |answer: &privacy::Result<Spent>| answer.as_ref().map_or(f64::NAN, |s| s.epsilon);
     xs.iter().copied().zip(answers.iter().map(epsilon)).collect()
 }
 
 /// The accountant in brackets that gave all epsilons, or that they are the smallest of several.
-fn accountant_suffix(answers: &[Result<Spent>]) -> String {
+fn accountant_suffix(answers: &[privacy::Result<Spent>]) -> String {
     let mut names: Vec<&str> = answers
         .iter()
         .flatten()

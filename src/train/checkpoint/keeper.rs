@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use super::file::{self, CheckpointHeader};
 use super::{Checkpoint, Numbers, Resumption};
+use crate::clock::utc_now;
 use crate::device::DeviceSpec;
 use crate::methods::{CheckpointEvery, Checkpoints, Plan};
-use crate::privacy::ledger::utc_now;
 use crate::train::state::Arrays;
 use crate::{Error, ErrorKind, Result, program};
 

@@ -3,6 +3,7 @@
 use super::*;
 use epsilab::data::ImageOptions;
 use epsilab::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
+use epsilab::lab::open_ledger;
 use epsilab::mask::{DpSnip, Mask, PrivacyStatus, RandomMask, Saliency, Snip};
 use epsilab::privacy::{EntryKind, Ledger};
 use std::fs;
@@ -12,7 +13,7 @@ use crate::support::process;
 const DELTA: Delta = Delta(1e-5);
 
 fn ledger(data: &Dataset) -> Result<Ledger> {
-    Ledger::open(&home().join("ledger").join(format!("{}.jsonl", data.origin())))
+    open_ledger(&home().join("ledger").join(format!("{}.jsonl", data.origin())))
 }
 
 fn scores(mask: &Mask) -> Vec<f64> {

@@ -1,7 +1,7 @@
 //! "Toward Training at ImageNet Scale with Differential Privacy".
 
 use epsilab::methods::{DpSgd, Plan, recipes};
-use epsilab::privacy::{Accountant, Delta, Epsilon, Event, NoiseMultiplier, OrderList, Pld, Rdp};
+use epsilab::privacy::{Delta, Epsilon, Event, NoiseMultiplier, OrderList, Pld, Rdp};
 use epsilab::privacy::{SamplingRate, noise_multiplier_for};
 
 use super::row::{Claim, Row, Section, formula, renyi, tight, training};
@@ -251,7 +251,7 @@ fn figure_7() -> Section {
         // If the curve fails, every row reports the reason.
         let ours = match &curve {
             Ok(spent) => Ok(spent[i].clone().into()),
-            Err(_) => Pld::default().epsilon(&events, *delta).map(Into::into),
+            Err(_) => tight(&events, delta.0),
         };
         let claim = before.map_or(Claim::None, |below| Claim::Decreases { below });
         before = ours.as_ref().ok().map(|ours: &super::row::Ours| ours.value);

@@ -131,7 +131,7 @@ pub fn renyi(orders: &str, events: &[Event], delta: f64) -> Result<Ours> {
 
 /// Privacy loss distributions: upper and lower bound.
 pub fn tight(events: &[Event], delta: f64) -> Result<Ours> {
-    Pld::default().epsilon(events, Delta(delta)).map(Ours::from)
+    Ok(Pld::default().epsilon(events, Delta(delta))?.into())
 }
 
 impl From<Spent> for Ours {

@@ -1,6 +1,7 @@
 //! Warnings about diverging runs, from released parameters only.
 
 use super::*;
+use epsilab::lab::open_ledger;
 use epsilab::show::{LiveRun, run_figure, with_capture};
 use epsilab::train::Divergence;
 
@@ -40,7 +41,7 @@ fn a_learning_rate_a_thousand_times_too_large_is_warned_of_while_the_run_can_be_
     let data = glyphs(171);
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let plan = settings().learning_rate(4000.0).seed(3).steps(20).plan(&data)?;
-    let ledger = Ledger::open(&ledger_file("diverges", &data))?;
+    let ledger = open_ledger(&ledger_file("diverges", &data))?;
     let mut watch = Watches::default();
     let run = fit("diverges", &plan, &model, &data, &ledger, &mut watch)?;
     let (step, found) = watch.seen.expect("a warning");
@@ -52,7 +53,7 @@ fn a_learning_rate_a_thousand_times_too_large_is_warned_of_while_the_run_can_be_
     assert!(figure.text.contains("warning: training diverges"), "{}", figure.text);
 
     // The live chart of the same run, frame by frame.
-    let ledger = Ledger::open(&ledger_file("diverges again", &data))?;
+    let ledger = open_ledger(&ledger_file("diverges again", &data))?;
     let mut done = None;
     let frames = with_capture(|| {
         let mut observer = Slow(LiveRun::new());
@@ -73,7 +74,7 @@ fn runs_that_learn_are_not_warned_of_and_have_an_accuracy_from_the_first_step() 
     let private = settings().seed(3).epochs(4).plan(&data)?;
     let open = NonPrivate::new().batch_size(250).epochs(4).seed(3).plan(&data)?;
     for (name, plan) in [("private", private), ("open", open)] {
-        let ledger = Ledger::open(&ledger_file(name, &data))?;
+        let ledger = open_ledger(&ledger_file(name, &data))?;
         let run = fit(name, &plan, &model, &data, &ledger, &mut Silent)?;
         assert_eq!(run.curve().divergence(), None, "{run}");
         let ratios: Vec<f64> = run.curve().points.iter().filter_map(|p| p.norm_ratio).collect();

@@ -10,6 +10,7 @@ mod released;
 mod sparse;
 mod transfer;
 
+use epsilab::lab::open_ledger;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
 use epsilab::train::{Observer, Progress, Silent, fit};
@@ -131,8 +132,8 @@ fn a_run_is_charged_before_its_first_step_and_in_full_if_it_dies() -> Result<()>
     struct Dies(std::path::PathBuf, privacy::Event);
     impl Observer for Dies {
         fn started(&mut self, _progress: &Progress<'_>) {
-            let charged = Ledger::open(&self.0).and_then(|ledger| ledger.events());
-            assert_eq!(charged.expect("a ledger"), vec![self.1.clone()], "before the first step");
+            let charged = open_ledger(&self.0).expect("a ledger").events();
+            assert_eq!(charged.expect("events"), vec![self.1.clone()], "before the first step");
         }
         fn progressed(&mut self, progress: &Progress<'_>) {
             if progress.step == 2 {
@@ -146,12 +147,12 @@ fn a_run_is_charged_before_its_first_step_and_in_full_if_it_dies() -> Result<()>
     let path = ledger_file("dies", &data);
     let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut observer = Dies(path.clone(), plan.event());
-        fit("dies", &plan, &model, &data, &Ledger::open(&path)?, &mut observer)
+        fit("dies", &plan, &model, &data, &open_ledger(&path)?, &mut observer)
     }));
     let said = died.expect_err("it died");
     assert_eq!(said.downcast_ref::<&str>(), Some(&"the process dies here"));
     // A float read back from JSON may differ in its last bit, which the comparison allows for.
-    let on_record = Ledger::open(&path)?.events()?;
+    let on_record = open_ledger(&path)?.events()?;
     assert_eq!(on_record.len(), 1);
     assert_eq!(plan.event().reduced_to(&on_record[0])?, plan.event());
     Ok(())
@@ -165,13 +166,13 @@ fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()>
     let path = ledger_file("damaged", &data);
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     std::fs::write(&path, "{\"this is\": \"not an entry").expect("writing");
-    let error = Ledger::open(&path)
+    let error = open_ledger(&path)
         .and_then(|ledger| fit("x", &plan, &model, &data, &ledger, &mut Silent))
         .expect_err("a damaged ledger");
     assert_eq!(error.kind(), ErrorKind::Ledger);
     assert!(error.to_string().contains("damaged"), "{error}");
 
-    let other = Ledger::open(&home().join("other/0123.jsonl"))?;
+    let other = open_ledger(&home().join("other/0123.jsonl"))?;
     let error = fit("x", &plan, &model, &data, &other, &mut Silent).expect_err("another ledger");
     assert!(error.to_string().contains("0123"), "{error}");
     assert!(other.entries()?.is_empty());

@@ -2,6 +2,7 @@
 
 use super::sparse::settings;
 use super::{glyphs, home, ledger_file};
+use epsilab::lab::open_ledger;
 use epsilab::layers;
 use epsilab::mask::PrivacyStatus;
 use epsilab::nn::LayerNormSpec;
@@ -15,7 +16,7 @@ fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
     let model = models::papernot_cnn(&data).seed(1).build()?;
     let method = settings().steps(4).pre_prune(DpSnip::keep(0.5));
     let plan = method.plan(&data)?;
-    let ledger = Ledger::open(&ledger_file("dp_snip", &data))?;
+    let ledger = open_ledger(&ledger_file("dp_snip", &data))?;
     let run = fit("snip", &plan, &model, &data, &ledger, &mut Silent)?;
     assert_eq!(ledger.events()?, vec![plan.event()]);
     assert!(matches!(plan.event(), Event::Composed { .. }));
@@ -91,10 +92,10 @@ fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Resul
     let run = settings().steps(4).pre_prune(&mask).train(&model, &data)?;
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
     assert_eq!(run.record().events(), plan.releases_after(4));
-    let ledger = Ledger::open(&home().join("ledger").join(format!("{}.jsonl", data.origin())))?;
+    let ledger = open_ledger(&home().join("ledger").join(format!("{}.jsonl", data.origin())))?;
     assert_eq!(ledger.events()?, plan.releases_after(4), "mask and run, each charged once");
     // In a ledger that does not know the mask it would not be counted.
-    let stranger = Ledger::open(&ledger_file("stranger", &data))?;
+    let stranger = open_ledger(&ledger_file("stranger", &data))?;
     let error = fit("x", &plan, &model, &data, &stranger, &mut Silent).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
     assert!(stranger.events()?.is_empty());
@@ -120,7 +121,7 @@ fn a_plan_is_followed_on_the_data_whose_releases_it_counts() -> Result<()> {
     let mask = DpSnip::keep(0.5).noise_multiplier(20.0).mask(&model, &data)?;
     let plan = settings().steps(2).pre_prune(&mask).plan(&others)?;
     let ledger = home().join("ledger").join(format!("{}.jsonl", data.origin()));
-    let error = fit("elsewhere", &plan, &model, &data, &Ledger::open(&ledger)?, &mut Silent);
+    let error = fit("elsewhere", &plan, &model, &data, &open_ledger(&ledger)?, &mut Silent);
     let error = error.unwrap_err();
     assert!(error.to_string().contains("a plan for other data"), "{error}");
     Ok(())

@@ -106,16 +106,17 @@ mod tests {
     use crate::data::{self, Dataset};
     use crate::methods::{DpSgd, NonPrivate, Plan};
     use crate::nn::models;
-    use crate::privacy::{Delta, Epsilon, Ledger};
+    use crate::privacy::{Delta, Epsilon};
     use crate::show::NOT_COVERED;
     use crate::show::layout::{scene, tests::collisions};
+    use crate::store::open_ledger;
     use crate::train::{Silent, fit};
 
     fn trained(plan: &Plan, data: &Dataset) -> Run {
         let model = models::linear(data).seed(1).build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{}.jsonl", data.origin()));
-        fit("r", plan, &model, data, &Ledger::open(&path).unwrap(), &mut Silent).unwrap()
+        fit("r", plan, &model, data, &open_ledger(&path).unwrap(), &mut Silent).unwrap()
     }
 
     #[test]

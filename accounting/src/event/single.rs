@@ -1,0 +1,289 @@
+//! Single releases: events flattened into releases and their counts.
+
+use super::Event;
+use crate::Neighbouring;
+use crate::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+
+/// One noisy release. Composed and repeated events are flattened into these.
+///
+/// Every `noise_multiplier` is, as in [`Event`], the standard deviation of the noise on the sum
+/// divided by the bound on one contribution, for every neighbouring relation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Single {
+    /// All examples take part. Includes Poisson sampling at rate 1.
+    Gaussian { noise_multiplier: f64 },
+    /// One Poisson-sampled step with a rate below 1.
+    Poisson { sampling_rate: f64, noise_multiplier: f64 },
+    /// One Poisson-sampled step with at most `batch_cap` examples.
+    Truncated { examples: u64, sampling_rate: f64, batch_cap: u64, noise_multiplier: f64 },
+    /// One step on fewer than all examples, a fixed number drawn without replacement.
+    FixedSize { examples: u64, batch_size: u64, noise_multiplier: f64 },
+    /// One pass over the data in disjoint batches.
+    ShuffledEpoch { noise_multiplier: f64 },
+}
+
+impl Single {
+    /// The noise multiplier, as the event states it.
+    pub(crate) fn noise_multiplier(&self) -> f64 {
+        match *self {
+            Single::Gaussian { noise_multiplier }
+            | Single::Poisson { noise_multiplier, .. }
+            | Single::Truncated { noise_multiplier, .. }
+            | Single::FixedSize { noise_multiplier, .. }
+            | Single::ShuffledEpoch { noise_multiplier } => noise_multiplier,
+        }
+    }
+
+    /// This release with another noise multiplier.
+    pub(crate) fn with_noise_multiplier(mut self, sigma: f64) -> Self {
+        match &mut self {
+            Single::Gaussian { noise_multiplier }
+            | Single::Poisson { noise_multiplier, .. }
+            | Single::Truncated { noise_multiplier, .. }
+            | Single::FixedSize { noise_multiplier, .. }
+            | Single::ShuffledEpoch { noise_multiplier } => *noise_multiplier = sigma,
+        }
+        self
+    }
+
+    /// The noise standard deviation divided by the sensitivity, for a release that is a Gaussian
+    /// mechanism without amplification by sampling; `None` for all others.
+    ///
+    /// Under [`Neighbouring::AddOrRemoveOne`] a shuffled epoch has no such value: removing an
+    /// example shifts all later batches.
+    pub(crate) fn unsampled_noise_multiplier(&self, neighbouring: Neighbouring) -> Option<f64> {
+        match (*self, neighbouring) {
+            (Single::Gaussian { noise_multiplier }, Neighbouring::AddOrRemoveOne)
+            | (
+                Single::Gaussian { noise_multiplier } | Single::ShuffledEpoch { noise_multiplier },
+                Neighbouring::ZeroOutOne,
+            ) => Some(noise_multiplier),
+            (
+                Single::Gaussian { noise_multiplier } | Single::ShuffledEpoch { noise_multiplier },
+                Neighbouring::ReplaceOne,
+            ) => Some(noise_multiplier / 2.0),
+            _ => None,
+        }
+    }
+
+    /// This release as an event with count `times`, for error messages.
+    pub(crate) fn event(&self, times: u64) -> Event {
+        match *self {
+            Single::Gaussian { noise_multiplier } => {
+                Event::Gaussian { noise_multiplier, count: times }
+            }
+            Single::Poisson { sampling_rate, noise_multiplier } => {
+                Event::PoissonGaussian { sampling_rate, noise_multiplier, steps: times }
+            }
+            Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier } => {
+                Event::TruncatedPoissonGaussian {
+                    examples,
+                    sampling_rate,
+                    batch_cap,
+                    noise_multiplier,
+                    steps: times,
+                }
+            }
+            Single::FixedSize { examples, batch_size, noise_multiplier } => {
+                Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps: times }
+            }
+            Single::ShuffledEpoch { noise_multiplier } => {
+                Event::ShuffledEpochs { noise_multiplier, epochs: times }
+            }
+        }
+    }
+
+    /// The error of an accountant that does not support this release.
+    pub(crate) fn unsupported(&self, accountant: &str, why: impl Into<String>) -> Error {
+        self.unsupported_n(accountant, 1, why)
+    }
+
+    /// As [`unsupported`](Self::unsupported), for a release that happens `times` times.
+    pub(crate) fn unsupported_n(
+        &self,
+        accountant: &str,
+        times: u64,
+        why: impl Into<String>,
+    ) -> Error {
+        let what = format!("{accountant} does not support {}", self.event(times));
+        Error::new(ErrorKind::Accounting, what, why)
+    }
+
+    /// A hashable key, equal for equal releases.
+    pub(crate) fn key(&self) -> (u8, [u64; 4]) {
+        let sigma = self.noise_multiplier().to_bits();
+        match *self {
+            Single::Gaussian { .. } => (0, [sigma, 0, 0, 0]),
+            Single::Poisson { sampling_rate, .. } => (1, [sigma, sampling_rate.to_bits(), 0, 0]),
+            Single::Truncated { examples, sampling_rate, batch_cap, .. } => {
+                (2, [sigma, sampling_rate.to_bits(), examples, batch_cap])
+            }
+            Single::FixedSize { examples, batch_size, .. } => (3, [sigma, examples, batch_size, 0]),
+            Single::ShuffledEpoch { .. } => (4, [sigma, 0, 0, 0]),
+        }
+    }
+}
+
+/// Flattens events into single releases and their counts.
+///
+/// Equal releases are merged, in the order of first appearance. Releases with count 0 are left out.
+///
+/// # Errors
+/// Kind `Setting` for a parameter out of range. Kind `Accounting`, naming `accountant`, for a
+/// release without a guarantee.
+pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single, u64)>> {
+    let mut found = SingleCounts::default();
+    for event in events {
+        event.check()?;
+        found.add(accountant, event, 1)?;
+    }
+    Ok(found.list)
+}
+
+#[derive(Default)]
+struct SingleCounts {
+    list: Vec<(Single, u64)>,
+    index: HashMap<(u8, [u64; 4]), usize>,
+}
+
+impl SingleCounts {
+    fn add(&mut self, accountant: &str, event: &Event, times: u64) -> Result<()> {
+        let (single, count) = match event {
+            Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
+                let (sampling_rate, noise_multiplier) = (*sampling_rate, *noise_multiplier);
+                let single = if sampling_rate >= 1.0 {
+                    Single::Gaussian { noise_multiplier }
+                } else {
+                    Single::Poisson { sampling_rate, noise_multiplier }
+                };
+                (single, *steps)
+            }
+            Event::Gaussian { noise_multiplier, count } => {
+                (Single::Gaussian { noise_multiplier: *noise_multiplier }, *count)
+            }
+            Event::TruncatedPoissonGaussian {
+                examples,
+                sampling_rate,
+                batch_cap,
+                noise_multiplier,
+                steps,
+            } => {
+                let single = Single::Truncated {
+                    examples: *examples,
+                    sampling_rate: *sampling_rate,
+                    batch_cap: *batch_cap,
+                    noise_multiplier: *noise_multiplier,
+                };
+                (single, *steps)
+            }
+            Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps } => {
+                let (examples, batch_size) = (*examples, *batch_size);
+                let noise_multiplier = *noise_multiplier;
+                let single = if batch_size >= examples {
+                    Single::Gaussian { noise_multiplier }
+                } else {
+                    Single::FixedSize { examples, batch_size, noise_multiplier }
+                };
+                (single, *steps)
+            }
+            Event::ShuffledEpochs { noise_multiplier, epochs } => {
+                (Single::ShuffledEpoch { noise_multiplier: *noise_multiplier }, *epochs)
+            }
+            Event::Repeated { event, count } => {
+                return match times.saturating_mul(*count) {
+                    0 => Ok(()),
+                    times => self.add(accountant, event, times),
+                };
+            }
+            Event::Composed { events } => {
+                return events.iter().try_for_each(|event| self.add(accountant, event, times));
+            }
+            Event::PrivateSelection { .. } => {
+                return Err(Error::new(
+                    ErrorKind::Accounting,
+                    format!("{accountant} does not support {event}"),
+                    "the cost of selecting the best trial is known in Rényi divergences only",
+                )
+                .fix("use the RDP accountant"));
+            }
+            Event::Unaccountable { why } => {
+                return Err(Error::new(
+                    ErrorKind::Accounting,
+                    format!("{accountant} does not support {event}"),
+                    format!("no finite epsilon holds for it: {why}"),
+                )
+                .fix("use a method with a sound guarantee instead of this release"));
+            }
+        };
+        let times = times.saturating_mul(count);
+        if times > 0 {
+            let at = *self.index.entry(single.key()).or_insert(self.list.len());
+            match self.list.get_mut(at) {
+                Some((_, total)) => *total = total.saturating_add(times),
+                None => self.list.push((single, times)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(noise_multiplier: f64, steps: u64) -> Event {
+        Event::PoissonGaussian { sampling_rate: 0.5, noise_multiplier, steps }
+    }
+
+    #[test]
+    fn nested_events_are_flattened_and_merged() {
+        let events = [
+            step(1.0, 3),
+            Event::Repeated {
+                event: Box::new(Event::Composed { events: vec![step(1.0, 2), step(2.0, 1)] }),
+                count: 10,
+            },
+            Event::Gaussian { noise_multiplier: 4.0, count: 0 },
+        ];
+        let poisson = |noise_multiplier| Single::Poisson { sampling_rate: 0.5, noise_multiplier };
+        assert_eq!(singles("x", &events).unwrap(), [(poisson(1.0), 23), (poisson(2.0), 10)]);
+    }
+
+    #[test]
+    fn sampling_at_rate_one_is_a_gaussian_mechanism() {
+        let all = Event::PoissonGaussian { sampling_rate: 1.0, noise_multiplier: 2.0, steps: 1 };
+        let fixed = Event::FixedSizeGaussian {
+            examples: 9,
+            batch_size: 9,
+            noise_multiplier: 2.0,
+            steps: 1,
+        };
+        let gaussian = Single::Gaussian { noise_multiplier: 2.0 };
+        assert_eq!(singles("x", &[all, fixed]).unwrap(), [(gaussian, 2)]);
+    }
+
+    #[test]
+    fn noise_is_halved_under_replace_one() {
+        let gaussian = Single::Gaussian { noise_multiplier: 2.0 };
+        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), Some(2.0));
+        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
+        let epoch = Single::ShuffledEpoch { noise_multiplier: 2.0 };
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), None);
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ZeroOutOne), Some(2.0));
+        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
+    }
+
+    #[test]
+    fn counts_saturate() {
+        let huge = Event::Repeated { event: Box::new(step(1.0, u64::MAX)), count: 9 };
+        assert_eq!(singles("x", &[huge.clone(), huge]).unwrap()[0].1, u64::MAX);
+    }
+
+    #[test]
+    fn a_release_without_a_guarantee_is_rejected_by_name() {
+        let why = Event::Unaccountable { why: "raw gradients".into() };
+        let error = singles("the accountant", &[why]).unwrap_err().to_string();
+        assert!(error.contains("the accountant") && error.contains("raw gradients"), "{error}");
+    }
+}

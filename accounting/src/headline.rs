@@ -1,0 +1,247 @@
+//! The epsilon that is reported: the smallest proved upper bound.
+
+use super::event::{Single, singles};
+use super::{
+    Accountant, Delta, Event, Gdp, Neighbouring, Pld, Rdp, SamplingRate, Spent, Stages, Zcdp,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// The accountant whose epsilon is reported: the smallest of the proved upper bounds.
+///
+/// Uses [`Gdp`] where it supports all events, because its value is exact. Otherwise it takes the
+/// smaller of [`Pld`] and [`Rdp`].
+///
+/// # Guarantee
+/// The minimum of valid upper bounds is a valid upper bound. Approximate accountants are not used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Headline {
+    neighbouring: Neighbouring,
+    pld: Pld,
+}
+
+impl Headline {
+    /// The accountant for neighbours that differ by one added or removed example.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The accountant for another neighbouring relation.
+    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+        Self { neighbouring, pld: Pld::with_neighbouring(neighbouring) }
+    }
+
+    /// The accountant for all these events together: for one example added or removed, or, if some
+    /// of them are on disjoint batches, for one example zeroed out.
+    pub fn covering(events: &[Event]) -> Self {
+        fn is_disjoint(event: &Event) -> bool {
+            match event {
+                Event::ShuffledEpochs { .. } => true,
+                Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => {
+                    is_disjoint(event)
+                }
+                Event::Composed { events } => events.iter().any(is_disjoint),
+                _ => false,
+            }
+        }
+        match events.iter().any(is_disjoint) {
+            true => Self::with_neighbouring(Neighbouring::ZeroOutOne),
+            false => Self::new(),
+        }
+    }
+
+    /// Returns the accountant for the relation that a guarantee is stated for, or
+    /// [`covering`](Self::covering) where none is.
+    pub fn stated_for(stated: Option<Neighbouring>, events: &[Event]) -> Self {
+        stated.map_or_else(|| Self::covering(events), Self::with_neighbouring)
+    }
+
+    /// The epsilon after each number of steps in `at`, which must not decrease: of the first steps
+    /// of `stages` at a sampling rate, together with the releases in `prior`, at `delta`.
+    ///
+    /// The compositions share their work, so many points cost little more than a few single calls.
+    /// The last value is that of [`epsilon`](Accountant::epsilon). The others have no lower bound
+    /// and usually differ from single calls by less than 0.2 %.
+    ///
+    /// # Errors
+    /// As [`Accountant::epsilon`], and kind `Setting` for numbers of steps that decrease.
+    ///
+    /// # Guarantee
+    /// Every value is a proved upper bound, as that of [`Headline`]. The values do not decrease: a
+    /// bound after more steps is also one after fewer, so each value is at most the next.
+    pub fn epsilons_after(
+        &self,
+        prior: &[Event],
+        stages: &Stages,
+        sampling_rate: SamplingRate,
+        at: &[u64],
+        delta: Delta,
+    ) -> Result<Vec<Spent>> {
+        let rate = sampling_rate.check()?;
+        if let Some(pair) = at.windows(2).find(|pair| pair[0] > pair[1]) {
+            let why = format!("it follows {}, and the numbers of steps must not decrease", pair[0]);
+            return Err(Error::setting("at", pair[1], why).fix("sort the numbers of steps"));
+        }
+        let list = |&steps: &u64| [prior, &[stages.event(rate, steps)]].concat();
+        self.epsilons(&at.iter().map(list).collect::<Vec<_>>(), delta)
+    }
+
+    /// The epsilons of growing lists of events: each list contains the releases of the one before
+    /// it. As [`epsilons_after`](Self::epsilons_after).
+    ///
+    /// # Errors
+    /// As [`Accountant::epsilon`].
+    pub fn epsilons(&self, lists: &[Vec<Event>], delta: Delta) -> Result<Vec<Spent>> {
+        let Some((whole, shorter)) = lists.split_last() else { return Ok(Vec::new()) };
+        // Without sampling the value has a closed form, as it may have before the first step.
+        let alone = shorter.iter().take_while(|events| !is_sampled(events));
+        let mut spent: Vec<Spent> =
+            alone.map(|events| self.epsilon(events, delta)).collect::<Result<_>>()?;
+        spent.extend(self.shared_epsilons(&shorter[spent.len()..], delta)?);
+        spent.push(self.epsilon(whole, delta)?);
+        for i in (1..spent.len()).rev() {
+            if spent[i].epsilon < spent[i - 1].epsilon {
+                spent[i - 1] = Spent { lower: None, ..spent[i].clone() };
+            }
+        }
+        Ok(spent)
+    }
+
+    /// The smaller of the bounds of PLD and RDP for growing lists of events.
+    fn shared_epsilons(&self, lists: &[Vec<Event>], delta: Delta) -> Result<Vec<Spent>> {
+        let growing: Vec<&[Event]> = lists.iter().map(Vec::as_slice).collect();
+        let pld = refused_as_none(self.pld.upper_bounds(&growing, delta))?;
+        let rdp = Rdp::with_neighbouring(self.neighbouring).epsilons(&growing, delta);
+        let rdp = refused_as_none(rdp)?;
+        let smallest = |(i, events): (usize, &Vec<Event>)| {
+            let pld = pld.as_ref().and_then(|bounds| bounds[i]);
+            let pld = pld.map(|epsilon| Spent::new(epsilon, "pld"));
+            let rdp = rdp.as_ref().and_then(|bounds| bounds[i].clone());
+            let smaller = |a: &Spent, b: &Spent| a.epsilon.total_cmp(&b.epsilon);
+            match pld.into_iter().chain(rdp).min_by(smaller) {
+                Some(spent) => Ok(spent),
+                None => self.epsilon(events, delta),
+            }
+        };
+        lists.iter().enumerate().map(smallest).collect()
+    }
+}
+
+/// Whether any release is on a sample of the examples.
+fn is_sampled(events: &[Event]) -> bool {
+    let exact = |single: &Single| matches!(single, Single::Gaussian { .. });
+    singles("gdp", events).is_ok_and(|found| !found.iter().all(|(single, _)| exact(single)))
+}
+
+/// `None` for a refusal of an accountant, which is no error while another one has a bound.
+fn refused_as_none<T>(bounds: Result<T>) -> Result<Option<T>> {
+    match bounds {
+        Ok(bounds) => Ok(Some(bounds)),
+        Err(error) if error.kind() == ErrorKind::Accounting => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Accountant for Headline {
+    fn name(&self) -> &str {
+        "headline"
+    }
+
+    fn neighbouring(&self) -> Neighbouring {
+        self.neighbouring
+    }
+
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+        delta.check()?;
+        // Private selections are no singles.
+        let may_be_empty = !events.iter().any(Event::has_selection);
+        if may_be_empty && singles("epsilon", events)?.is_empty() {
+            return Ok(Spent::new(0.0, "headline").with_lower_bound(0.0));
+        }
+        let exact = Gdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
+        if exact.is_ok() {
+            return exact;
+        }
+        let bounds = [
+            self.pld.epsilon(events, delta),
+            Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta),
+        ];
+        let lower = bounds.iter().flatten().find_map(|spent| spent.lower);
+        let mut refusals = Vec::new();
+        let mut best: Option<Spent> = None;
+        for bound in bounds {
+            match bound {
+                Ok(spent) if best.as_ref().is_none_or(|b| spent.epsilon < b.epsilon) => {
+                    best = Some(spent);
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Accounting => refusals.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match (best, refusals.into_iter().next_back()) {
+            (Some(best), _) => Ok(match lower {
+                Some(lower) => best.with_lower_bound(lower),
+                None => best,
+            }),
+            (None, Some(refusal)) => Err(refusal),
+            (None, None) => {
+                Err(Error::new(ErrorKind::Accounting, "epsilon", "no accountant gave a result"))
+            }
+        }
+    }
+}
+
+/// The epsilon of all events together for one added or removed example, by [`Headline`].
+///
+/// # Errors
+/// As [`Accountant::epsilon`].
+///
+/// # Guarantee
+/// As [`Headline`].
+///
+/// ```
+/// use epsilab_accounting::{self, Delta, Event};
+/// let run = Event::poisson(0.01, 1.0, 1000);
+/// let spent = privacy::epsilon(&[run], Delta(1e-5))?;
+/// assert!((spent.epsilon - 1.8283).abs() < 2e-3);
+/// # Ok::<(), epsilab_accounting::Error>(())
+/// ```
+pub fn epsilon(events: &[Event], delta: Delta) -> Result<Spent> {
+    Headline::default().epsilon(events, delta)
+}
+
+/// The result of one accountant in a comparison.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Name of the accountant.
+    pub accountant: String,
+    /// The epsilon, or the reason why the accountant does not support the events.
+    pub spent: Result<Spent>,
+    /// Whether the epsilon is an estimate that may lie below the true one.
+    pub approximate: bool,
+}
+
+/// Evaluates the events with `pld`, `rdp`, `gdp` and `zcdp`. Where `gdp` does not support them, its
+/// labelled central limit approximation `gdp_clt` takes its place.
+pub fn compare(events: &[Event], delta: Delta, neighbouring: Neighbouring) -> Vec<Answer> {
+    let exact = Gdp::with_neighbouring(neighbouring);
+    let gdp: Box<dyn Accountant> = match exact.epsilon(events, delta) {
+        Ok(_) => Box::new(exact),
+        Err(_) => Box::new(super::GdpClt::with_neighbouring(neighbouring)),
+    };
+    let accountants: [Box<dyn Accountant>; 4] = [
+        Box::new(Pld::with_neighbouring(neighbouring)),
+        Box::new(Rdp::with_neighbouring(neighbouring)),
+        gdp,
+        Box::new(Zcdp::with_neighbouring(neighbouring)),
+    ];
+    let evaluate = |accountant: &dyn Accountant| Answer {
+        accountant: accountant.name().to_string(),
+        spent: accountant.epsilon(events, delta),
+        approximate: accountant.is_approximate(),
+    };
+    accountants.iter().map(|accountant| evaluate(accountant.as_ref())).collect()
+}
+
+#[cfg(test)]
+mod tests;

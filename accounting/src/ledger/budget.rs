@@ -1,0 +1,215 @@
+//! Privacy budgets: a limit on the epsilon of everything released about one data set.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Account;
+use crate::digits::{Rounded, RoundedDown};
+use crate::{Accountant, Delta, Epsilon, Event, Headline, Neighbouring, Spent};
+use crate::{Error, ErrorKind, Result};
+
+/// Relative tolerance. A noise multiplier calibrated for exactly the budget must fit in spite of
+/// rounding.
+const SLACK: f64 = 1e-9;
+
+/// A limit on the total epsilon of all runs on one data set.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The maximum epsilon.
+    pub epsilon: Epsilon,
+    /// The delta at which epsilon is computed.
+    pub delta: Delta,
+}
+
+/// The part of a budget that is spent, by the [`Headline`] accountant: for neighbours that differ
+/// by one added or removed example; by one zeroed out if a run was on disjoint batches; by one
+/// replaced if the guarantee of a run is stated for that.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spending {
+    /// The budget.
+    pub budget: Budget,
+    /// The epsilon of all runs together at the budget's delta.
+    pub spent: Spent,
+    /// The number of runs.
+    pub runs: usize,
+    /// The neighbouring relation of `spent`.
+    pub neighbouring: Neighbouring,
+}
+
+impl Budget {
+    /// Returns the budget if both numbers are in range.
+    ///
+    /// # Errors
+    /// Kind `Setting` for an epsilon or delta out of range.
+    pub fn check(self) -> Result<Self> {
+        self.epsilon.check()?;
+        self.delta.check()?;
+        Ok(self)
+    }
+
+    /// Equality up to rounding: the last bit of a float may change when it is read back from a
+    /// file.
+    pub(super) fn is_same_as(&self, other: &Self) -> bool {
+        let same = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs();
+        same(self.epsilon.0, other.epsilon.0) && same(self.delta.0, other.delta.0)
+    }
+}
+
+impl Spending {
+    /// The budget minus the spent epsilon, at least 0. Whether a plan fits is decided by composing
+    /// all events, not by subtraction, because epsilons are not additive.
+    pub fn remaining(&self) -> f64 {
+        (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
+    }
+
+    /// Whether more is spent than the budget allows. Every further plan is then rejected.
+    pub fn is_overspent(&self) -> bool {
+        self.spent.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
+    }
+
+    /// Summary, for example `2.1 is spent by 3 runs, 0.9 below the limit`.
+    pub fn usage(&self) -> String {
+        let s = if self.runs == 1 { "" } else { "s" };
+        let relation = match self.neighbouring {
+            Neighbouring::AddOrRemoveOne => String::new(),
+            other => format!(" (neighbours: {other})"),
+        };
+        let spent = Rounded(self.spent.epsilon);
+        let spent = format!("{spent} is spent by {} run{s}{relation}", self.runs);
+        if self.is_overspent() {
+            format!("{spent}, which is more: every plan is refused until the budget is raised")
+        } else {
+            format!("{spent}, {} below the limit", RoundedDown(self.remaining()))
+        }
+    }
+}
+
+impl Account {
+    /// Returns everything charged, and the accountant for all of it: for the relation that covers
+    /// the events, or for one example replaced where the guarantee of a run is stated for that.
+    pub fn events_and_headline(&self) -> (Vec<Event>, Headline) {
+        self.with_plan(None, None)
+    }
+
+    /// As [`events_and_headline`](Self::events_and_headline), with a plan and the relation that its
+    /// guarantee is stated for.
+    fn with_plan(
+        &self,
+        plan: Option<&Event>,
+        stated: Option<Neighbouring>,
+    ) -> (Vec<Event>, Headline) {
+        let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
+        let of_runs = self.runs().iter().find_map(|charge| charge.neighbouring);
+        let headline = Headline::stated_for(stated.or(of_runs), &events);
+        (events, headline)
+    }
+
+    /// The neighbouring relation of [`total`](Self::total).
+    pub fn neighbouring(&self) -> Neighbouring {
+        self.events_and_headline().1.neighbouring()
+    }
+
+    /// The epsilon of everything charged.
+    pub fn total(&self, delta: Delta) -> Result<Spent> {
+        let (events, headline) = self.events_and_headline();
+        headline.epsilon(&events, delta)
+    }
+
+    /// The epsilon of all runs that have a guarantee.
+    pub fn private_total(&self, delta: Delta) -> Result<Spent> {
+        let mut private = self.clone();
+        private.retain(|charge| charge.event.has_guarantee());
+        private.total(delta)
+    }
+
+    /// The number of runs without a guarantee.
+    pub fn non_private_runs(&self) -> usize {
+        self.runs().iter().filter(|run| !run.event.has_guarantee()).count()
+    }
+
+    /// The spending under `budget`, or an error that says why the budget cannot be kept.
+    pub fn spending_under(&self, budget: Budget) -> Result<Spending> {
+        let spent = self.total(budget.delta).map_err(|e| self.budget_error(budget, &e))?;
+        let neighbouring = self.neighbouring();
+        Ok(Spending { budget, spent, runs: self.runs().len(), neighbouring })
+    }
+
+    /// The spending after `plan`, whose guarantee is stated for a relation, or an error that says
+    /// why the plan is rejected; `None` without a budget.
+    pub fn spending_after(
+        &self,
+        plan: &Event,
+        stated: Option<Neighbouring>,
+    ) -> Result<Option<Spending>> {
+        let Some(budget) = self.budget() else { return Ok(None) };
+        let (events, headline) = self.with_plan(Some(plan), stated);
+        let spent = match headline.epsilon(&events, budget.delta) {
+            Ok(spent) => spent,
+            Err(_) => {
+                // No accountant supports the composition: find out whether the plan or the earlier
+                // runs are the reason.
+                self.spending_under(budget)?;
+                let what = format!("this plan does not fit into the budget {budget}");
+                let plan_alone = std::slice::from_ref(plan);
+                let alone = Headline::covering(plan_alone).epsilon(plan_alone, budget.delta);
+                let why = match alone {
+                    Err(_) if !plan.has_guarantee() => format!("no epsilon holds for {plan}"),
+                    Err(error) => error.summary(),
+                    Ok(_) => "no accountant supports it together with the earlier runs".to_string(),
+                };
+                return Err(Error::new(ErrorKind::Ledger, what, why).fix(
+                    "use a method with a guarantee, or data without a budget, for example public \
+                     data",
+                ));
+            }
+        };
+        let neighbouring = headline.neighbouring();
+        let after = Spending { budget, spent, runs: self.runs().len() + 1, neighbouring };
+        if !after.is_overspent() {
+            return Ok(Some(after));
+        }
+        let before = self.spending_under(budget)?;
+        let epsilon = Rounded(after.spent.epsilon);
+        Err(Error::new(
+            ErrorKind::Ledger,
+            format!("this plan would bring the epsilon of its data set to {epsilon}"),
+            format!("the budget is {budget}; {}", before.usage()),
+        )
+        .fix(if before.remaining() > 0.0 { ADVICE } else { NOTHING_LEFT }))
+    }
+
+    fn budget_error(&self, budget: Budget, error: &Error) -> Error {
+        let why = match self.non_private_runs() {
+            0 => error.summary(),
+            1 => "1 run without privacy is on record, and no budget covers what it may reveal"
+                .to_string(),
+            n => format!(
+                "{n} runs without privacy are on record, and no budget covers what they may reveal"
+            ),
+        };
+        Error::new(ErrorKind::Ledger, format!("the budget {budget} can't be kept"), why).fix(
+            "set budgets on data that was never used without privacy; without a budget private \
+             runs go on, and the ledger adds them up",
+        )
+    }
+}
+
+const ADVICE: &str = "more noise, fewer steps or smaller batches; or raise the budget deliberately \
+                      (Ledger::set_budget, lab::budget in a notebook): the ledger records it";
+
+const NOTHING_LEFT: &str = "nothing is left, so every private run is refused: raise the budget \
+                            deliberately (Ledger::set_budget, lab::budget in a notebook), which the \
+                            ledger records, or use other data";
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "epsilon {} at delta {}", self.epsilon, self.delta)
+    }
+}
+
+impl fmt::Display for Spending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "budget {}: {}", self.budget, self.usage())
+    }
+}

@@ -1,0 +1,165 @@
+//! One line of a ledger.
+
+use serde::{Deserialize, Serialize};
+
+use super::Budget;
+use crate::{Error, ErrorKind, Event, Neighbouring, Result};
+
+/// The content of an entry. In a file its fields are next to those of the [`Entry`]; the field
+/// `entry` names the variant: `planned`, `spent`, `resumed` or `budget`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A run is about to start: everything it may release is charged.
+    Planned {
+        /// The id of the run, unique in a ledger.
+        run: String,
+        /// The event that the run may release.
+        event: Event,
+    },
+    /// A run has ended: only this part of its plan was released.
+    Spent {
+        /// The id of the run.
+        run: String,
+        /// The event that was released.
+        event: Event,
+    },
+    /// A run that was stopped goes on from where it was: everything that it may release in all is
+    /// charged again, in place of what it had released. No later correction charges less than that.
+    Resumed {
+        /// The id of the run.
+        run: String,
+        /// The event that the whole run may release.
+        event: Event,
+    },
+    /// A new budget. Earlier ones stay on record.
+    Budget(Budget),
+}
+
+/// One line of a ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// A plan, its correction, or a budget.
+    #[serde(flatten)]
+    pub entry: EntryKind,
+    /// Content hash of the data set.
+    pub data_hash: String,
+    /// Time of the entry: UTC, ISO 8601, whole seconds. Filled in by the [`Book`](super::Book) that
+    /// keeps it; empty before, and in books without a clock.
+    pub at: String,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// The epsilon claimed by the method's authors, where it differs from the proved one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon_claimed: Option<f64>,
+    /// The relation for which the guarantee of the run is stated, where that is stricter than the
+    /// one that its event is [covered](crate::Headline::covering) by: one example
+    /// replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbouring: Option<Neighbouring>,
+}
+
+impl Entry {
+    /// Returns the entry of a plan.
+    pub fn planned(run: &str, data_hash: &str, event: &Event) -> Self {
+        Self::new(data_hash, EntryKind::Planned { run: run.into(), event: event.clone() })
+    }
+
+    /// Returns the correction of a plan.
+    pub fn spent(run: &str, data_hash: &str, event: &Event) -> Self {
+        Self::new(data_hash, EntryKind::Spent { run: run.into(), event: event.clone() })
+    }
+
+    /// Returns the entry of a stopped run that goes on.
+    pub fn resumed(run: &str, data_hash: &str, event: &Event) -> Self {
+        Self::new(data_hash, EntryKind::Resumed { run: run.into(), event: event.clone() })
+    }
+
+    /// Returns the entry of a budget.
+    pub fn budget(data_hash: &str, budget: Budget) -> Self {
+        Self::new(data_hash, EntryKind::Budget(budget))
+    }
+
+    /// This entry with a note.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// This entry with the epsilon claimed by the method's authors.
+    pub fn epsilon_claimed(mut self, epsilon: f64) -> Self {
+        self.epsilon_claimed = Some(epsilon);
+        self
+    }
+
+    /// This entry of a run whose guarantee is stated for a relation.
+    pub fn neighbouring(mut self, relation: Neighbouring) -> Self {
+        self.neighbouring = stated(relation);
+        self
+    }
+
+    fn new(data_hash: &str, entry: EntryKind) -> Self {
+        Self {
+            entry,
+            data_hash: data_hash.to_owned(),
+            at: String::new(),
+            note: String::new(),
+            epsilon_claimed: None,
+            neighbouring: None,
+        }
+    }
+
+    /// Returns the charged event; `None` for a budget.
+    pub fn event(&self) -> Option<&Event> {
+        match &self.entry {
+            EntryKind::Planned { event, .. }
+            | EntryKind::Spent { event, .. }
+            | EntryKind::Resumed { event, .. } => Some(event),
+            EntryKind::Budget(_) => None,
+        }
+    }
+
+    /// Checks that all numbers are in range and that the entry belongs to this data set.
+    ///
+    /// # Errors
+    /// Kind `Setting` for a number out of range, kind `Ledger` for another data set.
+    pub fn check(&self, data_hash: &str) -> Result<()> {
+        match &self.entry {
+            EntryKind::Planned { event, .. }
+            | EntryKind::Spent { event, .. }
+            | EntryKind::Resumed { event, .. } => {
+                event.check()?;
+            }
+            EntryKind::Budget(budget) => {
+                budget.check()?;
+            }
+        }
+        if self.data_hash == data_hash {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Ledger,
+            format!("{} belongs to the data set {}", self.subject(), self.data_hash),
+            format!("this is the ledger of {data_hash}"),
+        ))
+    }
+
+    /// Returns a description of the entry, for error messages.
+    pub fn subject(&self) -> String {
+        match &self.entry {
+            EntryKind::Planned { run, event }
+            | EntryKind::Spent { run, event }
+            | EntryKind::Resumed { run, event } => {
+                format!("run {run} ({event})")
+            }
+            EntryKind::Budget(budget) => format!("the budget {budget}"),
+        }
+    }
+}
+
+/// Returns the relation that an entry names for a run whose guarantee is stated for `relation`.
+pub(super) fn stated(relation: Neighbouring) -> Option<Neighbouring> {
+    Some(relation).filter(|relation| *relation == Neighbouring::ReplaceOne)
+}

@@ -1,0 +1,238 @@
+//! The privacy ledger of a data set: an append-only record of everything released.
+//!
+//! A [`Book`] keeps the [`Entry`]s. A run records its whole plan *before* its first release is used
+//! ([`Ledger::begin`]). When it ends it may record what it released ([`Ledger::close`]), which can
+//! only lower its own number of steps. If the process is killed, the whole plan stays charged,
+//! which is the safe side. A budget ([`Ledger::set_budget`]) is an entry as well, and `begin`
+//! rejects a plan that exceeds what is left of it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Delta, Epsilon, Event, Neighbouring};
+use crate::Result;
+
+mod account;
+mod book;
+mod budget;
+mod entry;
+mod further;
+
+pub use account::{Account, Charge};
+pub use book::{Book, MemoryBook};
+pub use budget::{Budget, Spending};
+pub use entry::{Entry, EntryKind};
+pub use further::Further;
+
+/// The privacy ledger of one data set.
+///
+/// Clones share the same book.
+///
+/// # Guarantee
+/// When [`record`](Ledger::record) or [`begin`](Ledger::begin) returns, the [`Book`] has kept the
+/// entry: a later release is covered even if the process is killed. Entries that cannot be read
+/// completely, or contradict each other, are an error, never a shorter ledger.
+/// [`events`](Ledger::events) covers at least what was released.
+///
+/// With a budget, no plan is started that would raise the epsilon of everything charged above the
+/// limit, however many runs start at once. The epsilon is that of the
+/// [`Headline`](super::Headline) accountant at the budget's delta, for neighbours that differ by
+/// one added or removed example. Releases that bypass the ledger are not counted. Composition is
+/// proved where sampling rates, noise multipliers and steps are fixed without looking at results on
+/// the same data. Where the settings of a later run depend on earlier results, as in hyperparameter
+/// tuning, it is proved only for Rényi bounds at one order fixed beforehand (Feldman, Zrnic:
+/// Individual Privacy Accounting via a Rényi Filter, 2021), and it is common practice otherwise.
+///
+/// ```
+/// use epsilab_accounting::{Delta, Epsilon, Event, Ledger};
+/// let ledger = Ledger::in_memory();
+/// ledger.set_budget(Epsilon(3.0), Delta(1e-5))?;
+/// ledger.begin("first run", &Event::poisson(0.01, 1.0, 1000))?;
+/// assert!(ledger.begin("one too many", &Event::poisson(0.01, 1.0, 9000)).is_err());
+/// # Ok::<(), epsilab_accounting::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Ledger {
+    book: Arc<dyn Book>,
+}
+
+impl Ledger {
+    /// Returns the ledger of a book.
+    pub fn new(book: impl Book + 'static) -> Self {
+        Self { book: Arc::new(book) }
+    }
+
+    /// Returns a ledger in memory, for any data set. It is lost when the process ends.
+    pub fn in_memory() -> Self {
+        Self::new(MemoryBook::default())
+    }
+
+    /// Returns whether this is a ledger [in memory](Self::in_memory).
+    pub fn is_in_memory(&self) -> bool {
+        self.data_hash() == MemoryBook::DATA_HASH
+    }
+
+    /// Returns the content hash of the data set.
+    pub fn data_hash(&self) -> &str {
+        self.book.data_hash()
+    }
+
+    /// Charges everything that `run` may release. Call it before the first release is used.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`].
+    pub fn begin(&self, run: &str, planned: &Event) -> Result<()> {
+        self.record(&Entry::planned(run, self.data_hash(), planned))
+    }
+
+    /// Lowers the charge of `run` to what it released. Call it once, after the last release. A run
+    /// that is never closed stays charged in full.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`].
+    pub fn close(&self, run: &str, spent: &Event) -> Result<()> {
+        self.record(&Entry::spent(run, self.data_hash(), spent))
+    }
+
+    /// Limits the total epsilon of all runs, including those on record.
+    ///
+    /// The newest budget applies. Earlier ones stay on record, so raising a budget leaves a trace.
+    /// Setting an equal budget writes no entry. A budget below what is already spent is allowed;
+    /// [`Spending::is_overspent`] reports it.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`]. Kind `Ledger` also if runs without a guarantee are on record, because
+    /// no budget can then be kept. Nothing is written in that case, and private runs can go on
+    /// without a budget.
+    pub fn set_budget(&self, epsilon: Epsilon, delta: Delta) -> Result<Spending> {
+        let budget = Budget { epsilon, delta }.check()?;
+        let known = self.budget()?.is_some_and(|known| known.is_same_as(&budget));
+        if !known {
+            self.record(&Entry::budget(self.data_hash(), budget))?;
+        }
+        self.account()?.spending_under(budget)
+    }
+
+    /// The current budget, if one was ever set.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn budget(&self) -> Result<Option<Budget>> {
+        Ok(self.account()?.budget())
+    }
+
+    /// The spending under the current budget; `None` without a budget.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn spending(&self) -> Result<Option<Spending>> {
+        let account = self.account()?;
+        account.budget().map(|budget| account.spending_under(budget)).transpose()
+    }
+
+    /// The spending if `plan`, whose guarantee is stated for a relation, were started now; `None`
+    /// without a budget. Nothing is charged, so another process may use up the budget in the
+    /// meantime.
+    ///
+    /// # Errors
+    /// Kind `Ledger`, with the message of [`begin`](Ledger::begin), if the budget does not allow
+    /// the plan. Otherwise as [`Ledger::entries`].
+    pub fn spending_after(&self, plan: &Event, relation: Neighbouring) -> Result<Option<Spending>> {
+        plan.check()?;
+        self.account()?.spending_after(plan, entry::stated(relation))
+    }
+
+    /// Appends an entry. Returns when the book has kept it.
+    ///
+    /// # Errors
+    /// Kind `Setting` if a number is out of range. Kind `Ledger` if the book can't be trusted, the
+    /// entry is about another data set, the run was started before, a correction is not part of a
+    /// plan that is still open, or a plan exceeds the budget; nothing is written in these cases.
+    /// Kind `Book` if it can't be written. The entry may then be on record and count, so start
+    /// again with another id.
+    pub fn record(&self, entry: &Entry) -> Result<()> {
+        self.record_all(std::slice::from_ref(entry))
+    }
+
+    /// Appends entries together: one check of the book and of the budget for all of them. Returns
+    /// when the book has kept them.
+    ///
+    /// # Errors
+    /// As [`Ledger::record`]; an entry that is refused refuses all. After kind `Book`, the first
+    /// entries of them may be on record and count.
+    pub fn record_all(&self, new: &[Entry]) -> Result<()> {
+        self.append(new, |account| account.admit_all(new))
+    }
+
+    /// Appends entries as [`Ledger::record_all`] does, for releases that have happened: they count,
+    /// whatever the budget allows.
+    ///
+    /// # Errors
+    /// As [`Ledger::record_all`], except that the budget is not checked.
+    pub fn record_released(&self, new: &[Entry]) -> Result<()> {
+        self.append(new, |account| new.iter().try_for_each(|entry| account.add(entry)))
+    }
+
+    fn append(&self, new: &[Entry], admit: impl Fn(&mut Account) -> Result<()>) -> Result<()> {
+        new.iter().try_for_each(|entry| entry.check(self.data_hash()))?;
+        self.book.append(new, &|known| admit(&mut Account::from_entries(known)?))
+    }
+
+    /// Returns all entries, oldest first.
+    ///
+    /// # Errors
+    /// Kind `Ledger` if the book can't be trusted, kind `Book` if it can't be read.
+    pub fn entries(&self) -> Result<Vec<Entry>> {
+        self.book.entries()
+    }
+
+    /// The charged events, one per run in the order of their start: what was released where a run
+    /// was closed, otherwise its whole plan.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn events(&self) -> Result<Vec<Event>> {
+        Ok(self.account()?.events())
+    }
+
+    /// As [`Ledger::events`], each with the id of its run.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn runs(&self) -> Result<Vec<(String, Event)>> {
+        let account = self.account()?;
+        Ok(account.runs().iter().map(|run| (run.run.clone(), run.event.clone())).collect())
+    }
+
+    /// Returns the account that results from the entries.
+    ///
+    /// # Errors
+    /// As [`Ledger::entries`].
+    pub fn account(&self) -> Result<Account> {
+        Account::from_entries(&self.entries()?)
+    }
+}
+
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short: String = self.data_hash().chars().take(12).collect();
+        match self.runs() {
+            Ok(runs) => {
+                let s = if runs.len() == 1 { "" } else { "s" };
+                write!(f, "ledger of data set {short}: {} run{s} charged", runs.len())
+            }
+            Err(error) => write!(f, "ledger of data set {short}: {error}"),
+        }
+    }
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod budget_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Differential privacy accounting: pure computation, without tensors, files, clocks or randomness.
+//!
+//! - An [`Event`] describes a release as inert data.
+//! - An [`Accountant`] turns a list of events into an epsilon: [`Pld`], [`Rdp`], [`Gdp`], [`Zcdp`],
+//!   [`Tcdp`]. [`Headline`] reports the smallest proved epsilon. [`compare`] evaluates several
+//!   accountants on the same events.
+//! - [`calibrate`] solves for a noise multiplier, a number of steps, a batch size or a delta, for
+//!   example [`noise_multiplier_for`]. Its results never exceed the target epsilon.
+//! - [`Stages`] are the table of a run: steps, noise multiplier and scale of the clip bound. A
+//!   [`NoiseSchedule`] and a [`ClipSchedule`] make them.
+//! - The [`Ledger`] of a data set records every event before the release is used. A
+//!   [`Book`](ledger::Book) keeps its entries.
+//! - [`statement()`] writes out what is guaranteed and what is not. [`meaning()`] gives bounds on
+//!   the success of a membership inference attack.
+//!
+//! ```
+//! use epsilab_accounting::{Accountant, Delta, Event, Rdp};
+//! let training =
+//!     Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
+//! let spent = Rdp::default().epsilon(&[training], Delta(1e-5))?;
+//! assert!((spent.epsilon - 2.1014).abs() < 1e-3);
+//! # Ok::<(), epsilab_accounting::Error>(())
+//! ```
+#![warn(missing_docs)]
+
+pub mod accountant;
+pub mod calibrate;
+pub mod digits;
+mod error;
+pub mod event;
+pub mod gdp;
+pub mod group;
+pub mod headline;
+pub mod ledger;
+pub mod length;
+pub mod meaning;
+pub mod neighbouring;
+pub(crate) mod nodes;
+pub mod pld;
+pub mod profile;
+pub mod rdp;
+mod released;
+pub mod schedule;
+pub mod stages;
+pub mod statement;
+pub mod tcdp;
+mod trials;
+pub mod units;
+pub mod zcdp;
+
+pub use accountant::{Accountant, Spent};
+pub use calibrate::{
+    Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, batch_size_for, delta_for,
+    epsilon_for, noise_multiplier_for, noise_multiplier_for_best_of, noise_multiplier_for_events,
+    noise_multiplier_for_stages, noise_multiplier_given_prior, steps_for,
+};
+pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, STOPPING};
+pub use gdp::{Gdp, GdpClt};
+pub use group::group_epsilon;
+pub use headline::{Answer, Headline, compare, epsilon};
+pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};
+pub use length::Length;
+pub use meaning::percent_rounded_up;
+pub use meaning::{Meaning, TradeOff, meaning};
+pub use neighbouring::Neighbouring;
+pub use pld::Pld;
+pub use profile::Profile;
+pub use rdp::{Conversion, OrderList, Rdp};
+pub use released::Released;
+pub use schedule::{ClipSchedule, NoiseSchedule};
+pub use stages::{Stage, Stages};
+pub use statement::{Badge, GuaranteeFacts, caveats, statement};
+pub use tcdp::Tcdp;
+pub use trials::Trials;
+pub use units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
+pub use zcdp::Zcdp;
+
+/// Compiles the example of the README as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

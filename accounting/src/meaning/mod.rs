@@ -1,0 +1,165 @@
+//! Interpretation of an epsilon: bounds on the success of membership inference attacks.
+//!
+//! All values follow from the accountants' bounds. They hold for every attack; no attack is carried
+//! out.
+
+mod percent;
+mod trade_off;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use percent::percent_rounded_up;
+pub use trade_off::TradeOff;
+
+use super::digits::Rounded;
+use super::statement::accountant_in_words;
+use super::{Accountant, Delta, Event, Headline, Neighbouring};
+use crate::Result;
+
+/// The false positive rate used in the text.
+pub(crate) const REPORTED_FPR: f64 = 0.01;
+
+/// Bounds on the success of a membership inference attack, with a text for non-experts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meaning {
+    epsilon: f64,
+    delta: Delta,
+    accountant: String,
+    neighbouring: Neighbouring,
+    trade_off: TradeOff,
+}
+
+/// The interpretation of the releases in `events` for one example that is added or removed.
+///
+/// ```
+/// use epsilab_accounting::{self, Delta, Event};
+/// let training =
+///     Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
+/// let meaning = privacy::meaning(&[training], Delta(1e-5))?;
+/// assert!(meaning.max_attack_accuracy() < 0.7);
+/// println!("{meaning}");
+/// # Ok::<(), epsilab_accounting::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`Accountant::epsilon`]. Without a bound on epsilon there is no bound on attacks.
+///
+/// # Guarantee
+/// As [`Meaning`], for [`Neighbouring::AddOrRemoveOne`].
+pub fn meaning(events: &[Event], delta: Delta) -> Result<Meaning> {
+    Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, events, delta)
+}
+
+/// # Guarantee
+/// Epsilon is that of [`Headline`], and the bounds on attacks are those of [`TradeOff`]. All are
+/// upper bounds under the neighbouring relation that the text names. They rest on the same
+/// assumptions as the events.
+impl Meaning {
+    /// The interpretation under another neighbouring relation.
+    ///
+    /// # Errors
+    /// As [`meaning`].
+    pub fn with_neighbouring(
+        neighbouring: Neighbouring,
+        events: &[Event],
+        delta: Delta,
+    ) -> Result<Self> {
+        let spent = Headline::with_neighbouring(neighbouring).epsilon(events, delta)?;
+        // The reported (epsilon, delta) is proved as well, so it can only tighten the trade-off.
+        let trade_off =
+            TradeOff::from_events(events, neighbouring)?.with_pair(spent.epsilon, delta.0);
+        Ok(Self {
+            epsilon: spent.epsilon,
+            delta,
+            accountant: spent.accountant,
+            neighbouring,
+            trade_off,
+        })
+    }
+
+    /// The epsilon reported at [`delta`](Meaning::delta).
+    pub fn epsilon(&self) -> f64 {
+        self.epsilon
+    }
+
+    /// The delta at which epsilon is reported.
+    pub fn delta(&self) -> Delta {
+        self.delta
+    }
+
+    /// The neighbouring relation.
+    pub fn neighbouring(&self) -> Neighbouring {
+        self.neighbouring
+    }
+
+    /// The trade-off function: bounds on attacks at every false positive rate.
+    pub fn trade_off(&self) -> &TradeOff {
+        &self.trade_off
+    }
+
+    /// Upper bound on the accuracy of an attack that distinguishes the two neighbours with equal
+    /// prior probability. 0.5 is random guessing.
+    pub fn max_attack_accuracy(&self) -> f64 {
+        (1.0 + self.trade_off.advantage()) / 2.0
+    }
+}
+
+impl fmt::Display for Meaning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (fpr, tpr) = (REPORTED_FPR, self.trade_off.max_tpr(REPORTED_FPR));
+        // Positive predictive value at equal prior probability.
+        let ppv = tpr / (tpr + fpr);
+        let (task, member) = match self.neighbouring {
+            Neighbouring::AddOrRemoveOne => {
+                ("whether that example was in the data or not", "of the examples that were in")
+            }
+            Neighbouring::ZeroOutOne => (
+                "whether that example was used or replaced by zeros",
+                "of the examples that were used",
+            ),
+            Neighbouring::ReplaceOne => {
+                ("which of two given examples was used", "of the cases where it was the first")
+            }
+        };
+        writeln!(
+            f,
+            "Everything released here is ({}, {})-differentially private (neighbours: {}; \
+             accountant: {}).",
+            Rounded(self.epsilon),
+            self.delta,
+            self.neighbouring,
+            accountant_in_words(&self.accountant),
+        )?;
+        writeln!(
+            f,
+            "Consider an attacker who knows the whole data set except one example, sees everything \
+             that is released, and decides {task}. If both are equally likely, the decision is \
+             right at most {} of the time; a random guess is right 50 % of the time.",
+            percent_rounded_up(self.max_attack_accuracy()),
+        )?;
+        writeln!(
+            f,
+            "With a false positive rate of {}, the attacker detects at most {} {member}; without \
+             the release it would be {}.",
+            percent_rounded_up(fpr),
+            percent_rounded_up(tpr),
+            percent_rounded_up(fpr),
+        )?;
+        write!(
+            f,
+            "With a prior probability of 50 %, such a detection is correct with a probability of \
+             at most {}.",
+            percent_rounded_up(ppv),
+        )?;
+        if percent_rounded_up(self.max_attack_accuracy()) == "100 %" {
+            write!(
+                f,
+                "\nThese bounds exclude no attack: so large an epsilon gives no protection."
+            )?;
+        }
+        Ok(())
+    }
+}

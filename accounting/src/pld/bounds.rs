@@ -1,0 +1,133 @@
+//! Upper and lower bounds on a composition, in both directions.
+
+use super::builder::{BoundsBuilder, Composed};
+use super::chernoff::ChernoffBound;
+use super::coarse::Direction;
+use super::components::Case;
+use super::tilted_sum::{Bound, Crossing, TiltedSum};
+
+/// Bounds on a composition, in windows selected for deltas near a given one.
+pub(super) struct CompositionBounds {
+    upper: TiltedSum,
+    lower: Option<TiltedSum>,
+    /// Whether a finer grid would still have a reasonable size.
+    pub can_be_refined: bool,
+    add: Add,
+}
+
+/// What is known of direction `add`.
+enum Add {
+    /// Equal to direction `remove`.
+    Same,
+    /// A Chernoff bound, below direction `remove` at the delta of the window. It is evaluated at
+    /// each delta, because the worse direction depends on delta.
+    Bounded(ChernoffBound),
+    Composed(TiltedSum),
+}
+
+impl CompositionBounds {
+    /// Composes a case in windows near `delta`, on a grid `refinement` times finer than the
+    /// default. `None` if the numbers do not fit.
+    pub fn near_delta(delta: f64, case: &Case, refinement: f64) -> Option<Self> {
+        let task = BoundsBuilder::new(case, delta, refinement);
+        let Composed { upper, lower, .. } = task.compose(Direction::Remove)?;
+        let Crossing::At(epsilon) = upper.epsilon(delta, Bound::Upper) else { return None };
+        let add = match case.is_symmetric() {
+            true => Add::Same,
+            false => match task.bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
+                Some(bound) => Add::Bounded(bound),
+                None => Add::Composed(task.compose(Direction::Add)?.upper),
+            },
+        };
+        let can_be_refined = upper.points() <= 1 << 17 && !case.merged;
+        Some(Self { upper, lower, can_be_refined, add })
+    }
+
+    /// Lower and upper bound on epsilon at `delta`.
+    pub fn epsilon(&self, delta: f64) -> Option<(f64, f64)> {
+        let (lower, remove) = TiltedSum::bounds(&self.upper, self.lower.as_ref(), delta)?;
+        Some((lower, remove.max(self.add.epsilon(delta)?)))
+    }
+
+    /// Upper bounds on delta at increasing epsilons; 1 outside of the windows.
+    pub fn deltas(&self, epsilons: &[f64]) -> Vec<f64> {
+        let (mut deltas, add) = (self.upper.deltas_at(epsilons), self.add.deltas_at(epsilons));
+        deltas.iter_mut().zip(add).for_each(|(delta, add)| *delta = delta.max(add));
+        deltas
+    }
+}
+
+impl Add {
+    /// Upper bound on epsilon; `None` if it is outside of the window.
+    fn epsilon(&self, delta: f64) -> Option<f64> {
+        match self {
+            Self::Same => Some(0.0),
+            Self::Bounded(bound) => Some(bound.epsilon(delta)),
+            Self::Composed(composed) => match composed.epsilon(delta, Bound::Upper) {
+                Crossing::At(epsilon) => Some(epsilon),
+                Crossing::AboveWindow | Crossing::BelowWindow => None,
+            },
+        }
+    }
+
+    /// Upper bounds on delta at increasing epsilons.
+    fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Same => vec![0.0; epsilons.len()],
+            Self::Bounded(bound) => epsilons.iter().map(|&epsilon| bound.delta(epsilon)).collect(),
+            Self::Composed(composed) => composed.deltas_at(epsilons),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chernoff::Moments;
+    use super::super::compose::{Composition, Transform, Window};
+    use super::super::loss_distribution::LossDistribution;
+    use super::*;
+    use crate::nodes::Component;
+
+    /// A loss of `loss` with a given probability, otherwise 0.
+    fn rare(loss: i64, probability: f64) -> LossDistribution {
+        let mut mass = vec![0.0; loss as usize * 10 + 1];
+        (mass[0], mass[loss as usize * 10]) = (1.0 - probability, probability);
+        LossDistribution { step: 0.1, mass, ..LossDistribution::default() }
+    }
+
+    fn composed(losses: &LossDistribution) -> TiltedSum {
+        let window = Window {
+            step: 0.1,
+            theta: 3.0,
+            low: -2.0,
+            len: 128,
+            theta_up: 20.0,
+            theta_down: -20.0,
+        };
+        let transform = Transform::new(window);
+        let mut sum = Composition::new(&transform);
+        sum.add(&transform.spectrum(losses), 1.0);
+        sum.finish()
+    }
+
+    /// In direction `remove` a small loss is likely, in direction `add` a large loss is rare: at
+    /// delta = 1e-3 `remove` has the larger epsilon, at 1e-7 `add`.
+    #[test]
+    fn the_worse_direction_is_determined_at_every_delta() {
+        let (remove, add) = (rare(5, 1e-2), rare(9, 1e-6));
+        let once = Component { exact: 1.0, ..Component::default() };
+        let bound = ChernoffBound::new(&Moments::new(std::slice::from_ref(&add)), &[once]);
+        assert!(bound.epsilon(1e-3) < 4.8, "at 1e-3 adding need not be composed");
+        for add in [Add::Bounded(bound), Add::Composed(composed(&add))] {
+            let (upper, lower) = (composed(&remove), None);
+            let both = CompositionBounds { upper, lower, can_be_refined: false, add };
+            let at = |delta: f64| both.epsilon(delta).unwrap().1;
+            // 1e-2 (1 - e^(epsilon - 5)) = 1e-3, and 1e-6 (1 - e^(epsilon - 9)) = 1e-7.
+            assert!((at(1e-3) - (5.0 + 0.9f64.ln())).abs() < 2e-2, "{}", at(1e-3));
+            assert!(at(1e-7) >= 9.0 + 0.9f64.ln() - 1e-9, "{}", at(1e-7));
+            let deltas = both.deltas(&[4.5, 7.0]);
+            assert!((deltas[0] / (-1e-2 * (-0.5f64).exp_m1()) - 1.0).abs() < 2e-2, "{deltas:?}");
+            assert!(deltas[1] >= -1e-6 * (-2f64).exp_m1() * (1.0 - 1e-9), "{deltas:?}");
+        }
+    }
+}
