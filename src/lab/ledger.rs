@@ -1,6 +1,6 @@
 //! The view of all ledgers of a project.
 
-use super::export::{self, DataSet};
+use super::report::export::{self, DataSet};
 use crate::privacy::digits::RoundedDown;
 use crate::privacy::ledger::Charge;
 use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};

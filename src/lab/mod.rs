@@ -11,14 +11,11 @@
 
 mod budget;
 mod cells;
-mod check;
 mod clip_shares;
+mod course;
 mod difference;
 mod drawn_prior;
 mod evaluation;
-mod exercises;
-mod export;
-mod guide;
 mod ledger;
 mod masks;
 mod norms;
@@ -37,9 +34,9 @@ mod verbs;
 pub use budget::{BudgetView, budget, remaining};
 #[doc(hidden)]
 pub use cells::{Show, display_result};
-pub use check::{Checked, check};
-pub use exercises::{exercise, exercise_names};
-pub use guide::{Guide, Scaffold, examples, help, scaffold};
+pub use course::{
+    Checked, Guide, Scaffold, check, examples, exercise, exercise_names, help, scaffold,
+};
 pub use ledger::{LedgerView, ledger, verify_ledgers};
 pub use norms::gradient_norms;
 pub use parameters::{Parameter, parameter};

@@ -27,14 +27,9 @@
 //! # Ok::<(), epsilab::Error>(())
 //! ```
 
-mod batches;
-mod checkpoints;
 mod plan;
-mod private;
 mod private_selection;
 mod registry;
-mod sampling;
-mod scaled;
 mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -53,21 +48,16 @@ pub use crate::optim::Optimizer;
 pub use adaptive_dp_sgd::AdaptiveDpSgd;
 pub use auto_dp_sgd::AutoDpSgd;
 pub use backprop_clip::BackpropClip;
-pub use batches::Batches;
-pub use checkpoints::{CheckpointEvery, Checkpoints};
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
 pub use dynamic_dp_sgd::DynamicDpSgd;
 pub use non_private::NonPrivate;
-pub use plan::{Plan, Privacy, Selection};
-pub use private::PrivateSettings;
+pub use plan::{Plan, Privacy, Scaled, Selection};
 pub use private_selection::PrivateSelection;
 pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
 pub(crate) use registry::for_each_method;
 pub use registry::{Claim, Method, Recipe, methods};
-pub use sampling::Sampling;
-pub use scaled::Scaled;
-pub use settings::Settings;
+pub use settings::{Batches, CheckpointEvery, Checkpoints, PrivateSettings, Sampling, Settings};
 
 use crate::device::DeviceArray;
 use crate::engine::{Batch, Gradients, Weights, mean};

@@ -4,8 +4,8 @@ use crate::data::{Augment, Dataset, Population};
 use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
 use crate::mask::{Freezing, Sparsity};
-use crate::methods::private::check_clip;
 use crate::methods::registry::{self, Recipe};
+use crate::methods::settings::private::check_clip;
 use crate::methods::settings::steps_of;
 use crate::methods::{
     CheckpointEvery, Checkpoints, Mechanism, Optimizer, Quantile, Sampling, Settings,
@@ -22,8 +22,10 @@ use sha2::{Digest, Sha256};
 
 mod file;
 mod scale;
+mod scaled;
 mod selection;
 
+pub use scaled::Scaled;
 pub use selection::Selection;
 
 /// The private part of a plan.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::PrivateSettings;
 use super::dp_sgd;
-use super::private::PrivateSettings;
 use super::{Mechanism, Plan, Settings};
 use crate::data::{Dataset, Population};
 use crate::engine::Bound;

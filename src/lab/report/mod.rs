@@ -1,5 +1,6 @@
 //! Reports of runs and grids as one file: HTML, Markdown or LaTeX.
 
+pub(super) mod export;
 mod grid;
 mod html;
 mod latex;

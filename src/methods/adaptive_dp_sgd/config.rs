@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::data::Population;
-use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::{method, number};
+use crate::methods::settings::private::{PrivateSettings, private_settings};
 use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Recipe, Settings};
 use crate::privacy::NoiseSchedule;

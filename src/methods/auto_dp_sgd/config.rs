@@ -3,8 +3,8 @@
 use super::{claim, mechanism};
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::private::{PrivateSettings, noise_settings};
 use crate::methods::registry::{method, number};
+use crate::methods::settings::private::{PrivateSettings, noise_settings};
 use crate::methods::settings::shared_settings;
 use crate::methods::{DpSgd, Plan, Privacy, Recipe, Settings};
 use crate::optim::{LearningRate, Optimizer};

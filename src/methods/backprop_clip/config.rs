@@ -3,8 +3,8 @@
 use super::mechanism;
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::private::{PrivateSettings, noise_settings};
 use crate::methods::registry::{method, number};
+use crate::methods::settings::private::{PrivateSettings, noise_settings};
 use crate::methods::settings::shared_settings;
 use crate::methods::{Plan, Privacy, Recipe, Settings};
 use crate::nn::{LayerClips, UpstreamNorm};

@@ -3,8 +3,8 @@
 use crate::Result;
 use crate::data::Population;
 use crate::mask::{Dropping, PrePrune};
-use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::method;
+use crate::methods::settings::private::{PrivateSettings, private_settings};
 use crate::methods::settings::shared_settings;
 use crate::methods::{DpSsgd, Plan, Recipe, Settings};
 

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::data::Population;
-use crate::methods::private::{PrivateSettings, private_settings};
 use crate::methods::registry::method;
+use crate::methods::settings::private::{PrivateSettings, private_settings};
 use crate::methods::settings::{shared_settings, sparse_settings};
 use crate::methods::{DpSgd, Method, Plan, Recipe, Settings};
 

@@ -42,7 +42,7 @@ impl Sampling {
 
     /// # Errors
     /// `Setting` for disjoint batches under "add or remove one".
-    pub(super) fn check(self) -> Result<()> {
+    pub(in crate::methods) fn check(self) -> Result<()> {
         match self {
             Self::DisjointBatches { neighbouring: Neighbouring::AddOrRemoveOne } => {
                 let why = "without one example, all others that follow it are in other batches, so \
@@ -57,7 +57,7 @@ impl Sampling {
     /// Returns the expected share of `examples` training examples in a batch: the sampling rate q
     /// of Poisson samples, batch size / examples, and 1 / (number of batches in an epoch) of
     /// disjoint batches. Its inverse is the number of steps in an epoch.
-    pub(super) fn rate(self, examples: usize, batch_size: usize) -> SamplingRate {
+    pub(in crate::methods) fn rate(self, examples: usize, batch_size: usize) -> SamplingRate {
         SamplingRate(match self {
             Self::Poisson => batch_size as f64 / examples as f64,
             Self::DisjointBatches { .. } => 1.0 / examples.div_ceil(batch_size) as f64,
@@ -68,7 +68,7 @@ impl Sampling {
     ///
     /// # Guarantee
     /// It describes the batches of [`sampler`](Self::sampler) for the same numbers.
-    pub(super) fn event(
+    pub(in crate::methods) fn event(
         self,
         stages: &Stages,
         examples: usize,
@@ -87,7 +87,7 @@ impl Sampling {
     ///
     /// # Errors
     /// As [`PoissonSampler::new`] and [`ShuffledSampler::new`].
-    pub(super) fn sampler(
+    pub(in crate::methods) fn sampler(
         self,
         examples: usize,
         batch_size: usize,
@@ -117,14 +117,14 @@ impl fmt::Display for Sampling {
 }
 
 /// The sampler of a run.
-pub(super) enum Sampler {
+pub(in crate::methods) enum Sampler {
     Poisson(PoissonSampler),
     Shuffled(ShuffledSampler),
 }
 
 impl Sampler {
     /// The indices of the examples in the next batch, ascending.
-    pub(super) fn next_batch(&mut self) -> Vec<u32> {
+    pub(in crate::methods) fn next_batch(&mut self) -> Vec<u32> {
         match self {
             Self::Poisson(sampler) => sampler.next_batch(),
             Self::Shuffled(sampler) => sampler.next_batch(),

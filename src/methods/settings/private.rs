@@ -32,7 +32,7 @@ pub struct PrivateSettings {
 
 impl PrivateSettings {
     /// Flat clipping at norm 1, without noise multiplier and target.
-    pub(super) fn new() -> Self {
+    pub(in crate::methods) fn new() -> Self {
         Self {
             clip: None,
             clip_rule: None,
@@ -82,12 +82,12 @@ impl PrivateSettings {
     }
 
     /// The delta that epsilon is reported at.
-    pub(super) fn delta(&self) -> Result<Delta> {
+    pub(in crate::methods) fn delta(&self) -> Result<Delta> {
         Ok(self.delta.unwrap_or(Delta::DEFAULT).check()?)
     }
 
     /// The total that the run may spend, if a target was given.
-    pub(super) fn total(&self) -> Result<Option<(Epsilon, Delta)>> {
+    pub(in crate::methods) fn total(&self) -> Result<Option<(Epsilon, Delta)>> {
         self.target.map(|epsilon| Ok((epsilon.check()?, self.delta()?))).transpose()
     }
 
@@ -102,7 +102,7 @@ impl PrivateSettings {
     /// # Errors
     /// Kind `Setting` for values out of range, and unless exactly one of target and noise
     /// multiplier is given; kind `Accounting` if no noise multiplier reaches the target.
-    pub(super) fn settle(
+    pub(in crate::methods) fn settle(
         &self,
         method: &str,
         settings: &Settings,
@@ -175,18 +175,18 @@ impl PrivateSettings {
 
     /// The given learning rate, or the default of the optimizer: where most examples are clipped,
     /// SGD's steps are as long as the clip norm times the rate.
-    pub(super) fn learning_rate(&self, settings: &Settings) -> f64 {
+    pub(in crate::methods) fn learning_rate(&self, settings: &Settings) -> f64 {
         let clip = self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
         settings.learning_rate_or(LEARNING_RATE_TIMES_CLIP / clip)
     }
 
     /// Whether a clip norm, a clip rule or a schedule of either was given.
-    pub(super) fn has_clip(&self) -> bool {
+    pub(in crate::methods) fn has_clip(&self) -> bool {
         self.clip.is_some() || self.clip_rule.is_some() || !self.clip_schedule.is_constant()
     }
 
     /// The given rule, or flat clipping at the given norm.
-    pub(super) fn clip_rule(&self) -> ClipRule {
+    pub(in crate::methods) fn clip_rule(&self) -> ClipRule {
         self.clip_rule.clone().unwrap_or(ClipRule::flat(self.clip.unwrap_or(DEFAULT_CLIP)))
     }
 }
@@ -195,7 +195,7 @@ impl PrivateSettings {
 ///
 /// # Errors
 /// As [`ClipRule::check`], and for an infinite bound.
-pub(super) fn check_clip(clip: &ClipRule) -> Result<()> {
+pub(in crate::methods) fn check_clip(clip: &ClipRule) -> Result<()> {
     if let ClipRule::Backprop(_) = clip {
         let why = "it bounds the layers of a network with clips, and this method makes none";
         return Err(Error::new(
@@ -217,7 +217,7 @@ pub(super) fn check_clip(clip: &ClipRule) -> Result<()> {
 /// Writes the builder methods of a private method, which keeps [`PrivateSettings`] in `private`.
 macro_rules! private_settings {
     ($method:ty) => {
-        $crate::methods::private::noise_settings!($method);
+        $crate::methods::settings::private::noise_settings!($method);
 
         impl $method {
             /// Clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`), by flat

@@ -8,8 +8,8 @@ use crate::methods::{Method, Plan};
 /// says what was changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaled<T> {
-    pub(super) scaled: T,
-    pub(super) changes: Vec<String>,
+    pub(in crate::methods) scaled: T,
+    pub(in crate::methods) changes: Vec<String>,
 }
 
 impl<M: Method + Clone> Scaled<M> {

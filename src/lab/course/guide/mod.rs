@@ -32,7 +32,7 @@ impl Scaffold {
         self.code
     }
 
-    pub(super) fn bundle(&self) -> Bundle {
+    pub(in crate::lab) fn bundle(&self) -> Bundle {
         let style = "margin:0;padding:8px;border:1px solid rgba(128,128,128,0.4)";
         let html = format!("<pre style=\"{style}\">{}</pre>", html_escape(self.code));
         Bundle::text(self.code).with_html(html)
@@ -111,7 +111,7 @@ impl Guide {
         [self.tasks(), self.methods(), self.cells()]
     }
 
-    pub(super) fn bundle(&self) -> Bundle {
+    pub(in crate::lab) fn bundle(&self) -> Bundle {
         let html: Vec<String> = self.tables().iter().map(Table::html).collect();
         Bundle::text(self.to_string()).with_html(html.join("\n"))
     }

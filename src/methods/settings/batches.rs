@@ -13,7 +13,7 @@ use crate::data::source::{Augmented, Source, SourceReader};
 use crate::data::{Augment, Examples, OnDevice};
 use crate::engine::Batch;
 use crate::methods::Plan;
-use crate::methods::sampling::Sampler;
+use crate::methods::settings::sampling::Sampler;
 use crate::nn::Network;
 
 /// Draws the batches of a plan with the sampler that its accountant assumes.

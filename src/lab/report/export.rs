@@ -18,7 +18,7 @@ const FORMAT: u32 = 1;
 
 /// One data set of the export.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct DataSet {
+pub(in crate::lab) struct DataSet {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     runs: Vec<Run>,
@@ -58,7 +58,7 @@ struct Run {
 
 impl DataSet {
     /// The account of one data set, for export.
-    pub(super) fn from_account(account: &Account) -> Self {
+    pub(in crate::lab) fn from_account(account: &Account) -> Self {
         let delta = account.budget().map_or(Delta::DEFAULT, |budget| budget.delta);
         let total = account.total(delta);
         let private = account.private_total(delta);
@@ -87,18 +87,18 @@ impl DataSet {
     }
 
     /// The neighbouring relation of the epsilons.
-    pub(super) fn neighbouring(&self) -> Neighbouring {
+    pub(in crate::lab) fn neighbouring(&self) -> Neighbouring {
         self.neighbouring
     }
 
     /// The delta at which the epsilons are computed.
-    pub(super) fn delta(&self) -> Delta {
+    pub(in crate::lab) fn delta(&self) -> Delta {
         self.delta
     }
 }
 
 /// The JSON document of these data sets.
-pub(super) fn to_json(data_sets: &[&DataSet]) -> Result<String> {
+pub(in crate::lab) fn to_json(data_sets: &[&DataSet]) -> Result<String> {
     let document: Value =
         json!({"format": FORMAT, "exported_at": utc_now(), "data_sets": data_sets});
     serde_json::to_string_pretty(&document).map_err(|e| {

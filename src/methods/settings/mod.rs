@@ -1,8 +1,18 @@
 //! The settings that all methods share, and their builder methods.
 
+mod batches;
+mod checkpoints;
+pub(super) mod private;
+pub(super) mod sampling;
+
+pub use batches::Batches;
+pub use checkpoints::{CheckpointEvery, Checkpoints};
+pub use private::PrivateSettings;
+pub use sampling::Sampling;
+
 use crate::data::Augment;
 use crate::mask::{Freezing, Sparsity};
-use crate::methods::{Checkpoints, Optimizer, Sampling};
+use crate::methods::Optimizer;
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
 use crate::privacy::Length;
