@@ -40,9 +40,10 @@ fn main() -> Result<()> {
     println!("{images} JPEG images written in {:.1} s", clock.elapsed().as_secs_f64());
 
     let (clock, options) = (Instant::now(), ImageOptions::size(32));
-    let data = match shards {
-        true => data::tar_shards(folder.path(), &options)?,
-        false => data::image_folder(folder.path(), &options)?,
+    let data = if shards {
+        data::tar_shards(folder.path(), &options)?
+    } else {
+        data::image_folder(folder.path(), &options)?
     };
     println!("{data}, checked in {:.1} s", clock.elapsed().as_secs_f64());
 

@@ -93,10 +93,8 @@ impl Error {
 
     /// The same error with one more piece of advice.
     pub(crate) fn also(self, more: impl fmt::Display) -> Self {
-        let fix = match self.fix.is_empty() {
-            true => more.to_string(),
-            false => format!("{}; {more}", self.fix),
-        };
+        let fix =
+            if self.fix.is_empty() { more.to_string() } else { format!("{}; {more}", self.fix) };
         Self { fix, ..self }
     }
 

@@ -31,9 +31,10 @@ pub fn command(arguments: &str) -> String {
 /// How to get an installed program, as a sentence with a space behind it. Empty for the program of
 /// a clone, which cargo builds where it is called.
 pub fn how_to_get() -> String {
-    match name() == INSTALLED {
-        true => format!("In a clone of Epsilab, {INSTALL} installs the program {INSTALLED}. "),
-        false => String::new(),
+    if name() == INSTALLED {
+        format!("In a clone of Epsilab, {INSTALL} installs the program {INSTALLED}. ")
+    } else {
+        String::new()
     }
 }
 

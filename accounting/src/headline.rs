@@ -43,9 +43,10 @@ impl Headline {
                 _ => false,
             }
         }
-        match events.iter().any(is_disjoint) {
-            true => Self::with_neighbouring(Neighbouring::ZeroOutOne),
-            false => Self::new(),
+        if events.iter().any(is_disjoint) {
+            Self::with_neighbouring(Neighbouring::ZeroOutOne)
+        } else {
+            Self::new()
         }
     }
 

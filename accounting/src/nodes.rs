@@ -130,9 +130,10 @@ impl Nodes {
             let below = self.list[node].noise_multiplier();
             match own.get(above) {
                 Some(above) if below < sigma => {
-                    let share = match self.interpolates(&single) {
-                        true => share(below, sigma, above.noise_multiplier()),
-                        false => 1.0,
+                    let share = if self.interpolates(&single) {
+                        share(below, sigma, above.noise_multiplier())
+                    } else {
+                        1.0
                     };
                     components[node].between.push((share, count as f64));
                 }
@@ -162,9 +163,12 @@ fn sampler(single: &Single) -> Sampler {
 /// nodes.
 fn share(below: f64, sigma: f64, above: f64) -> f64 {
     // The difference of two distances, from the function that is precise for them.
-    let gap = |more: f64, less: f64| match less < 1.0 {
-        true => centred_cdf(0.5 * more) - centred_cdf(0.5 * less),
-        false => upper_tail(0.5 * less) - upper_tail(0.5 * more),
+    let gap = |more: f64, less: f64| {
+        if less < 1.0 {
+            centred_cdf(0.5 * more) - centred_cdf(0.5 * less)
+        } else {
+            upper_tail(0.5 * less) - upper_tail(0.5 * more)
+        }
     };
     let least = 1.0 / above;
     let share = gap(1.0 / sigma, least) / gap(1.0 / below, least) + MARGIN;

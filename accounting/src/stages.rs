@@ -288,9 +288,10 @@ fn unusable(
     step: u64,
 ) -> Error {
     if stage.check().is_ok() {
-        let (name, text) = match noise.is_constant() {
-            true => ("clip schedule", clip.to_string()),
-            false => ("noise schedule", noise.to_string()),
+        let (name, text) = if noise.is_constant() {
+            ("clip schedule", clip.to_string())
+        } else {
+            ("noise schedule", noise.to_string())
         };
         let why = format!("it changes more than {MAX_CHANGES} times, and every change is recorded");
         return Error::setting(name, text, why)

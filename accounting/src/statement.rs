@@ -243,9 +243,12 @@ fn how(facts: &GuaranteeFacts) -> String {
     }
     let sigmas = || releases.iter().map(|(single, _)| single.noise_multiplier());
     let (least, most) = (sigmas().fold(f64::INFINITY, f64::min), sigmas().fold(0.0, f64::max));
-    let range = |least: f64, most: f64| match least < most {
-        true => format!("between {} and {}", RoundedDown(least), RoundedDown(most)),
-        false => RoundedDown(least).to_string(),
+    let range = |least: f64, most: f64| {
+        if least < most {
+            format!("between {} and {}", RoundedDown(least), RoundedDown(most))
+        } else {
+            RoundedDown(least).to_string()
+        }
     };
     let of_sum = |sigma: f64| match facts.count_noise {
         Some(noise) => NoiseMultiplier(sigma).beside_count(noise).map_or(sigma, |sum| sum.0),

@@ -105,10 +105,7 @@ impl Trials {
         let (mut low, mut high) = (f64::MIN_POSITIVE.ln(), 0.0);
         while high - low > 1e-13 * (1.0 - low) {
             let middle = 0.5 * (low + high);
-            match mean_at(middle, shape) > mean {
-                true => low = middle,
-                false => high = middle,
-            }
+            if mean_at(middle, shape) > mean { low = middle } else { high = middle }
         }
         low.exp()
     }
@@ -133,10 +130,10 @@ impl Trials {
         let (mut k, mut ln_probability): (u64, f64) = match *self {
             Self::NegativeBinomial { mean, shape } => {
                 let gamma = Self::gamma(mean, shape);
-                let ln_first = match shape == 0.0 {
-                    true => -(-gamma.ln()).ln(),
-                    // η / (γ^-η - 1)
-                    false => shape.ln() - ln_exp_m1(-shape * gamma.ln()),
+                let ln_first = if shape == 0.0 {
+                    -(-gamma.ln()).ln()
+                } else {
+                    shape.ln() - ln_exp_m1(-shape * gamma.ln())
                 };
                 (1, (-gamma).ln_1p() + ln_first)
             }
@@ -146,9 +143,12 @@ impl Trials {
             Self::NegativeBinomial { mean, shape } => (1.0 - Self::gamma(mean, shape), shape),
             Self::Poisson { mean } => (mean, f64::NAN),
         };
-        let ratio = |k: u64| match shape.is_nan() {
-            true => factor / (k as f64 + 1.0),
-            false => factor * (k as f64 + shape) / (k as f64 + 1.0),
+        let ratio = |k: u64| {
+            if shape.is_nan() {
+                factor / (k as f64 + 1.0)
+            } else {
+                factor * (k as f64 + shape) / (k as f64 + 1.0)
+            }
         };
         let mut rest = uniform;
         loop {
@@ -174,10 +174,7 @@ fn ln_exp_m1(x: f64) -> f64 {
 fn mean_at(ln_gamma: f64, shape: f64) -> f64 {
     // (1 - γ) / γ
     let odds = (-ln_gamma).exp_m1();
-    match shape == 0.0 {
-        true => odds / -ln_gamma,
-        false => shape * odds / -(shape * ln_gamma).exp_m1(),
-    }
+    if shape == 0.0 { odds / -ln_gamma } else { shape * odds / -(shape * ln_gamma).exp_m1() }
 }
 
 impl FromStr for Trials {

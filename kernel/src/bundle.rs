@@ -127,9 +127,10 @@ fn runs(program: &Path) -> Result<String> {
     };
     let done =
         Command::new(program).arg("--version").output().map_err(|e| failed(e.to_string()))?;
-    match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
-        false => Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned())),
+    if done.status.success() {
+        Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+    } else {
+        Err(failed(String::from_utf8_lossy(&done.stderr).trim().to_owned()))
     }
 }
 
@@ -137,12 +138,11 @@ fn runs(program: &Path) -> Result<String> {
 fn about(version: &str, cuda: bool, needed: Option<Glibc>) -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     let glibc = needed.map_or_else(String::new, |needed| format!(", glibc {needed} or later"));
-    let cuda = match cuda {
-        true => {
-            "\nNVIDIA GPUs: needs the driver, NVRTC and the CUDA headers; `./epsilab doctor` says \
-                 what is missing.\n"
-        }
-        false => "",
+    let cuda = if cuda {
+        "\nNVIDIA GPUs: needs the driver, NVRTC and the CUDA headers; `./epsilab doctor` says \
+             what is missing.\n"
+    } else {
+        ""
     };
     format!(
         "{version}, without notebooks, for {system}{glibc}.\n{cuda}\n\

@@ -70,12 +70,11 @@ pub fn install(args: &InstallArgs) -> Result<()> {
     let name = args.name()?;
     let kernels = args.kernels()?;
     let lab = prebuilt::ensure(&mut prebuilt::to_terminal())?;
-    let kind = match args.stock {
-        true => {
-            prebuilt::stock_program(true, &mut prebuilt::to_terminal())?;
-            Kind::Stock
-        }
-        false => Kind::Lab,
+    let kind = if args.stock {
+        prebuilt::stock_program(true, &mut prebuilt::to_terminal())?;
+        Kind::Stock
+    } else {
+        Kind::Lab
     };
     let dir = kernelspec::write(&kernels, &name, kind, &lab.env)?;
     eprintln!("installed the kernel \"{name}\" in {}", dir.display());
@@ -106,10 +105,8 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
         .fix("remove it with `jupyter kernelspec remove`"));
     }
     // Of a link, only the link is removed.
-    let removed = match dir.is_symlink() {
-        true => std::fs::remove_file(&dir),
-        false => std::fs::remove_dir_all(&dir),
-    };
+    let removed =
+        if dir.is_symlink() { std::fs::remove_file(&dir) } else { std::fs::remove_dir_all(&dir) };
     removed.map_err(|e| Error::io(format!("removing {}", dir.display()), &e))?;
     eprintln!("removed the kernel \"{name}\" from {}", dir.display());
     Ok(())
@@ -130,9 +127,10 @@ pub fn list(args: &ListArgs) -> Result<()> {
     } else {
         let width = found.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
         for spec in &found {
-            let note = match spec.works() {
-                true => String::new(),
-                false => format!("  (broken: no program {})", spec.binary.display()),
+            let note = if spec.works() {
+                String::new()
+            } else {
+                format!("  (broken: no program {})", spec.binary.display())
             };
             stdout::print(&format!("{:<width$}  {}{note}", spec.name, spec.dir.display()))?;
         }

@@ -167,9 +167,10 @@ fn ended(status: ExitStatus) -> String {
 }
 
 fn program_in(venv: &Path, name: &str) -> PathBuf {
-    match cfg!(windows) {
-        true => venv.join("Scripts").join(format!("{name}.exe")),
-        false => venv.join("bin").join(name),
+    if cfg!(windows) {
+        venv.join("Scripts").join(format!("{name}.exe"))
+    } else {
+        venv.join("bin").join(name)
     }
 }
 

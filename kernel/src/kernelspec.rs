@@ -71,10 +71,7 @@ impl Kind {
             Self::Lab => ("Epsilab (Rust", KERNEL),
             Self::Stock => ("evcxr with Epsilab (Rust", STOCK),
         };
-        match name == usual {
-            true => format!("{title})"),
-            false => format!("{title}, {name})"),
-        }
+        if name == usual { format!("{title})") } else { format!("{title}, {name})") }
     }
 }
 

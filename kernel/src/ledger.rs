@@ -20,16 +20,16 @@ pub struct LedgerArgs {
 /// Kind `Ledger` if a ledger is damaged or missing; errors of reading and printing.
 pub fn ledger(args: &LedgerArgs) -> Result<ExitCode> {
     let ledger = lab::ledger()?;
-    stdout::print(&match args.json {
-        true => ledger.to_json()?,
-        false if ledger.data_sets() == 0 => ledger.to_string(),
-        false => {
-            let verified = match ledger.data_sets() {
-                1 => "1 ledger was read and its chain verified".to_owned(),
-                n => format!("{n} ledgers were read and their chains verified"),
-            };
-            format!("{ledger}\n\n{}\n{verified}", ledger.charges().text())
-        }
+    let verified = match ledger.data_sets() {
+        1 => "1 ledger was read and its chain verified".to_owned(),
+        n => format!("{n} ledgers were read and their chains verified"),
+    };
+    stdout::print(&if args.json {
+        ledger.to_json()?
+    } else if ledger.data_sets() == 0 {
+        ledger.to_string()
+    } else {
+        format!("{ledger}\n\n{}\n{verified}", ledger.charges().text())
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -149,9 +149,10 @@ mod tests {
     /// `b/c` for `a/../b/c`.
     fn without_steps_up(path: &Path) -> PathBuf {
         path.components().fold(PathBuf::new(), |mut path, part| {
-            match part.as_os_str() == ".." {
-                true => drop(path.pop()),
-                false => path.push(part),
+            if part.as_os_str() == ".." {
+                path.pop();
+            } else {
+                path.push(part);
             }
             path
         })

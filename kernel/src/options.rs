@@ -253,9 +253,10 @@ pub fn model((name, make): (&str, Make), data: &Dataset, with: With) -> Result<M
     let texts = data.vocabulary().is_some();
     if texts != (name == OF_TEXTS) {
         let what = format!("the model {name} on {}", data.name());
-        let (why, fix) = match texts {
-            true => ("the data are texts", "use --model bilstm"),
-            false => ("it reads texts", "use --data sentences or ag_news"),
+        let (why, fix) = if texts {
+            ("the data are texts", "use --model bilstm")
+        } else {
+            ("it reads texts", "use --data sentences or ag_news")
         };
         return Err(Error::new(ErrorKind::Model, what, why).fix(fix));
     }

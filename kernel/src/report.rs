@@ -62,9 +62,10 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
                 if error.kind() != ErrorKind::MissingData {
                     return error;
                 }
-                let why = match of.contains(['/', '.']) {
-                    true => "there is no such file or folder",
-                    false => "it is not the beginning of exactly one stored run's name",
+                let why = if of.contains(['/', '.']) {
+                    "there is no such file or folder"
+                } else {
+                    "it is not the beginning of exactly one stored run's name"
                 };
                 Error::new(ErrorKind::MissingData, of, why).fix(format!(
                     "`{}` lists the names; a grid is named by the folder of `grid --out`, or by \

@@ -18,10 +18,7 @@ pub fn check(args: &JupyterArgs, prefixes: &[PathBuf]) -> Result<()> {
     }
     let variables: Vec<String> =
         std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
-    match is_allowed(&args.rest, &variables, &folders(prefixes)) {
-        true => Ok(()),
-        false => Err(refusal(args)),
-    }
+    if is_allowed(&args.rest, &variables, &folders(prefixes)) { Ok(()) } else { Err(refusal(args)) }
 }
 
 fn refusal(args: &JupyterArgs) -> Error {

@@ -53,10 +53,11 @@ pub fn runs(args: &RunsArgs) -> Result<Next> {
     match &args.action {
         None => {
             let runs = lab::runs()?;
-            stdout::print(&match args.json {
-                true => serde_json::to_string(runs.all())
-                    .map_err(|e| Error::new(ErrorKind::Io, "the runs as JSON", e.to_string()))?,
-                false => runs.to_string(),
+            stdout::print(&if args.json {
+                serde_json::to_string(runs.all())
+                    .map_err(|e| Error::new(ErrorKind::Io, "the runs as JSON", e.to_string()))?
+            } else {
+                runs.to_string()
             })?;
             done
         }
@@ -78,9 +79,10 @@ pub fn runs(args: &RunsArgs) -> Result<Next> {
             Ok(Next::Resume { id: checkpoint.id, command })
         }
         Some(Action::Remove { id, stored }) => {
-            let (what, id) = match stored {
-                true => ("the stored run", lab::remove_run(id)?),
-                false => ("the checkpoint of", lab::remove_checkpoint(id)?),
+            let (what, id) = if *stored {
+                ("the stored run", lab::remove_run(id)?)
+            } else {
+                ("the checkpoint of", lab::remove_checkpoint(id)?)
             };
             eprintln!("removed {what} {id}; what the ledger charges for it stays");
             done

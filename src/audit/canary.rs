@@ -207,9 +207,12 @@ fn layers_of(plan: &Plan, bound: &dyn Bound) -> Result<usize> {
 fn network(features: usize, layers: usize) -> Result<Network> {
     let linear = |inputs| LayerSpec::Linear(LinearSpec { inputs, outputs: 2, bias: false });
     let specs: Vec<LayerSpec> = [features, 2].into_iter().take(layers).map(linear).collect();
-    Network::build(&[features], &specs, |path, shape, _| match path.starts_with("0.") {
-        true => vec![1.0; shape.iter().product()],
-        false => vec![1.0, 0.0, 0.0, 1.0],
+    Network::build(&[features], &specs, |path, shape, _| {
+        if path.starts_with("0.") {
+            vec![1.0; shape.iter().product()]
+        } else {
+            vec![1.0, 0.0, 0.0, 1.0]
+        }
     })
 }
 

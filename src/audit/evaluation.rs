@@ -53,10 +53,8 @@ impl Evaluation {
         let refuting = found.iter().filter(|found| excess(found) > 0.0);
         let mut refuted_by: Vec<Statistic> = refuting.map(|found| found.statistic).collect();
         refuted_by.dedup();
-        let key = |found: &Found| match refuted_by.is_empty() {
-            true => epsilon(found),
-            false => excess(found),
-        };
+        let key =
+            |found: &Found| if refuted_by.is_empty() { epsilon(found) } else { excess(found) };
         let lower_bound = found.iter().map(epsilon).fold(0.0, f64::max);
         let verdict = claim.verdict(&measured);
         let mu = measured.iter().map(Rates::mu).fold(0.0, f64::max);

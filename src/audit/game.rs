@@ -136,10 +136,12 @@ fn is_selected(release: &Gradients, canary: &Canary) -> bool {
 /// for a step of a Poisson-subsampled Gaussian mechanism.
 pub(super) fn log_likelihood_ratio(x: f64, sigma: f64, rate: f64) -> f64 {
     let exponent = (2.0 * x - 1.0) / (2.0 * sigma * sigma);
-    match rate < 1.0 {
-        false => exponent,
-        true if exponent > 700.0 => exponent + rate.ln(),
-        true => (rate * exponent.exp_m1()).ln_1p(),
+    if rate >= 1.0 {
+        exponent
+    } else if exponent > 700.0 {
+        exponent + rate.ln()
+    } else {
+        (rate * exponent.exp_m1()).ln_1p()
     }
 }
 

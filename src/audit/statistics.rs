@@ -29,10 +29,7 @@ pub(super) fn bisect(below: impl Fn(f64) -> bool) -> (f64, f64) {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
-        match below(middle) {
-            true => low = middle,
-            false => high = middle,
-        }
+        if below(middle) { low = middle } else { high = middle }
     }
     (low, high)
 }
@@ -97,9 +94,8 @@ impl Rates {
     /// Lower bound on epsilon at `delta`, from both kinds of errors; at least 0.
     pub(super) fn epsilon(&self, delta: f64) -> f64 {
         let (fpr, tpr) = (self.false_positive_upper, self.true_positive_lower);
-        let ratio = |numerator: f64, denominator: f64| match numerator > delta {
-            true => ((numerator - delta) / denominator).ln(),
-            false => 0.0,
+        let ratio = |numerator: f64, denominator: f64| {
+            if numerator > delta { ((numerator - delta) / denominator).ln() } else { 0.0 }
         };
         ratio(tpr, fpr).max(ratio(1.0 - fpr, 1.0 - tpr)).max(0.0)
     }
@@ -179,9 +175,10 @@ impl Worlds<'_> {
             best.map_or(Attack { sign: 1.0, threshold: 0.0 }, |(attack, _)| *attack)
         };
         let refuting = all.iter().any(|(_, rates)| rates.excess(claim) > 0.0);
-        let first = match refuting {
-            true => by(&|rates| rates.excess(claim)),
-            false => by(&|rates| rates.advantage()),
+        let first = if refuting {
+            by(&|rates| rates.excess(claim))
+        } else {
+            by(&|rates| rates.advantage())
         };
         [first, by(&|rates| rates.epsilon(delta))]
     }

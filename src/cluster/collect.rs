@@ -60,16 +60,16 @@ impl Site<'_> {
         for ticket in tickets().filter(|ticket| seen.insert(ticket.attempt.as_str())) {
             let Some(charged) = self.store.charged(&ticket.id)? else { continue };
             done.insert(&ticket.id);
-            match charged.run == ticket.attempt {
-                true => entries.extend(closing_entry(
+            if charged.run == ticket.attempt {
+                entries.extend(closing_entry(
                     books.account(),
                     &ticket.attempt,
                     &ticket.plan,
                     self.data,
                     ticket.plan.steps(),
-                )),
-                // The run was trained under another entry meanwhile.
-                false => others.push(ticket),
+                ))
+            } else {
+                others.push(ticket)
             }
         }
         entries.extend(self.set_aside(folder.all_aside()?, &books, tickets())?);

@@ -257,9 +257,10 @@ impl Outage {
             eprintln!("{what}; the jobs go on, and Slurm is asked again");
         }
         let since = *self.since.get_or_insert(now);
-        match now.duration_since(since) < PATIENCE {
-            true => Ok(None),
-            false => Err(error.fix("the jobs go on: the same command watches them")),
+        if now.duration_since(since) < PATIENCE {
+            Ok(None)
+        } else {
+            Err(error.fix("the jobs go on: the same command watches them"))
         }
     }
 }

@@ -126,9 +126,10 @@ impl Site<'_> {
         let runs = self.runs()?;
         let folder = &runs.folder;
         let mut state = folder.state()?;
-        let queue = match state.rounds.is_empty() {
-            true => HashMap::new(),
-            false => adopt(self.batch, folder, &mut state)?,
+        let queue = if state.rounds.is_empty() {
+            HashMap::new()
+        } else {
+            adopt(self.batch, folder, &mut state)?
         };
         let tickets = folder.all_tickets(&state)?;
         let live = live(&state, &queue, &tickets);

@@ -68,9 +68,8 @@ impl DeviceArray {
             return arrays.iter().map(|array| array.to_vec()).collect();
         }
         let mut copied = host::values_of(tensors).into_iter();
-        let mut next = |array: &Self| match only_on_device(&array) {
-            true => copied.next().unwrap_or_default(),
-            false => array.to_vec(),
+        let mut next = |array: &Self| {
+            if only_on_device(&array) { copied.next().unwrap_or_default() } else { array.to_vec() }
         };
         arrays.iter().map(&mut next).collect()
     }

@@ -77,20 +77,20 @@ impl Drop for DeviceGuard {
 pub(crate) fn device_error(device: &impl std::fmt::Display, message: &str) -> Error {
     let out_of_memory = is_out_of_memory(message);
     let what = format!("{device} failed: {}", summary(message));
-    let why = match out_of_memory {
-        true => "the GPU ran out of memory",
-        false => "the computation in progress is lost; earlier results are kept",
+    let why = if out_of_memory {
+        "the GPU ran out of memory"
+    } else {
+        "the computation in progress is lost; earlier results are kept"
     };
-    Error::new(ErrorKind::Device, what, why).fix(match out_of_memory {
-        true => {
-            "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs \
-                 on the GPU (`nvidia-smi` lists them), or use a smaller model"
-                .to_owned()
-        }
-        false => format!(
+    Error::new(ErrorKind::Device, what, why).fix(if out_of_memory {
+        "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs \
+             on the GPU (`nvidia-smi` lists them), or use a smaller model"
+            .to_owned()
+    } else {
+        format!(
             "check the GPU (`{}`, `nvidia-smi`), or use the device \"cpu\"",
             program::command("doctor")
-        ),
+        )
     })
 }
 
@@ -137,9 +137,10 @@ fn summary(message: &str) -> String {
         lines.filter(|line| !LAYERS.iter().any(|layer| line.starts_with(layer))).collect();
     lines.dedup();
     let roots = &lines[lines.len().saturating_sub(LINES)..];
-    match roots.is_empty() {
-        true => message.trim().chars().take(CHARACTERS).collect(),
-        false => roots.join("; ").chars().take(CHARACTERS).collect(),
+    if roots.is_empty() {
+        message.trim().chars().take(CHARACTERS).collect()
+    } else {
+        roots.join("; ").chars().take(CHARACTERS).collect()
     }
 }
 

@@ -37,8 +37,5 @@ pub(super) fn use_stand_in() {
 
 /// A name as outputs show it: with [`REHEARSAL_MARK`] in a rehearsal.
 pub fn marked(name: &str) -> String {
-    match rehearsal() {
-        true => format!("{name} ({REHEARSAL_MARK})"),
-        false => name.to_owned(),
-    }
+    if rehearsal() { format!("{name} ({REHEARSAL_MARK})") } else { name.to_owned() }
 }

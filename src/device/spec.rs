@@ -91,14 +91,13 @@ impl DeviceSpec {
             return Ok(());
         }
         memory_budget(&self.device())?;
-        match bf16 && !self.device().supports_dtype(FloatDType::BF16) {
-            false => Ok(()),
-            true => {
-                let what = format!("{self} has no bf16, which .precision(…) asks for");
-                let why = "its matrix products do not support this type";
-                Err(Error::new(ErrorKind::Device, what, why)
-                    .fix("remove .precision(…) to train in f32"))
-            }
+        if bf16 && !self.device().supports_dtype(FloatDType::BF16) {
+            let what = format!("{self} has no bf16, which .precision(…) asks for");
+            let why = "its matrix products do not support this type";
+            Err(Error::new(ErrorKind::Device, what, why)
+                .fix("remove .precision(…) to train in f32"))
+        } else {
+            Ok(())
         }
     }
 

@@ -140,9 +140,12 @@ impl Groups {
         }
         let groups = is_trained.iter().filter(|&&trained| trained).count() as f64;
         let sensitivities = self.sensitivities(Neighbouring::AddOrRemoveOne);
-        let std = |&group: &usize| match is_trained[group] {
-            true => noise_multiplier * groups.sqrt() * sensitivities[group],
-            false => 0.0,
+        let std = |&group: &usize| {
+            if is_trained[group] {
+                noise_multiplier * groups.sqrt() * sensitivities[group]
+            } else {
+                0.0
+            }
         };
         self.of.iter().map(std).collect()
     }

@@ -191,9 +191,10 @@ fn check_bound(max_grad_norm: f64) -> Result<()> {
     if max_grad_norm >= MIN_MAX_GRAD_NORM {
         return Ok(());
     }
-    let why = match max_grad_norm > 0.0 {
-        true => "below 1e-30, the rounding of f32 gradients can exceed the bound",
-        false => "gradients are scaled down to this norm, so it must be positive",
+    let why = if max_grad_norm > 0.0 {
+        "below 1e-30, the rounding of f32 gradients can exceed the bound"
+    } else {
+        "gradients are scaled down to this norm, so it must be positive"
     };
     Err(Error::setting("max_grad_norm", max_grad_norm, why).fix("try 1.0, or 0.1"))
 }

@@ -140,12 +140,13 @@ impl Weights {
                 continue;
             }
             let (values, weights) = (&mut entry.values[..], &weights.values[..]);
-            match values.len() > PARALLEL_CHUNK {
-                true => values
+            if values.len() > PARALLEL_CHUNK {
+                values
                     .par_chunks_mut(PARALLEL_CHUNK)
                     .zip(weights.par_chunks(PARALLEL_CHUNK))
-                    .for_each(select),
-                false => select((values, weights)),
+                    .for_each(select)
+            } else {
+                select((values, weights))
             }
         }
     }

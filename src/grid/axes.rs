@@ -191,9 +191,10 @@ impl Grid {
                 }
                 _ => vec![None],
             };
-            let (pruned, dropped) = match which.is_sparse() {
-                true => (self.pre_prune.as_slice(), self.drop.as_slice()),
-                false => (&[0.0][..], &[0.0][..]),
+            let (pruned, dropped) = if which.is_sparse() {
+                (self.pre_prune.as_slice(), self.drop.as_slice())
+            } else {
+                (&[0.0][..], &[0.0][..])
             };
             for &epsilon in &epsilons {
                 for &pre_prune in pruned {

@@ -73,9 +73,8 @@ impl GridProgress<'_> {
             _ => String::new(),
         };
         let (done, all) = (count(self.done), counted(self.all, "run"));
-        let number = |n: usize, least: usize, what: &str| match n >= least {
-            true => format!(", {} {what}", count(n)),
-            false => String::new(),
+        let number = |n: usize, least: usize, what: &str| {
+            if n >= least { format!(", {} {what}", count(n)) } else { String::new() }
         };
         let now = number(self.running, 2, "at once") + &number(self.failed, 1, "failed");
         format!("{done} of {all}{now}, {}{left}", format::seconds(self.seconds))

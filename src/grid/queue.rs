@@ -95,9 +95,10 @@ impl<'a> Queue<'a> {
         for (at, (point, planned)) in self.points.iter().zip(self.plans).enumerate() {
             let Ok(planned) = planned else { continue };
             let order = seed as usize * self.points.len() + at;
-            let plan = match self.grid.masks.is_made_before() && point.pre_prune > 0.0 && seed > 0 {
-                true => plan_of(self.grid, point, &model, self.data, None),
-                false => Ok(planned.clone()),
+            let plan = if self.grid.masks.is_made_before() && point.pre_prune > 0.0 && seed > 0 {
+                plan_of(self.grid, point, &model, self.data, None)
+            } else {
+                Ok(planned.clone())
             };
             let work = plan.and_then(|plan| {
                 let plan = plan.with_seed(seed);

@@ -119,9 +119,10 @@ pub(crate) fn plan_of(
     data: &Dataset,
     best_of: Option<Trials>,
 ) -> Result<Plan> {
-    let mask = match point.pre_prune > 0.0 {
-        true => Some(grid.masks.recipe(point.pre_prune, model, data)?),
-        false => None,
+    let mask = if point.pre_prune > 0.0 {
+        Some(grid.masks.recipe(point.pre_prune, model, data)?)
+    } else {
+        None
     };
     let method = &grid.methods[point.method];
     method.plan(grid.target(point), best_of, mask, grid.dropping(point), data)

@@ -47,9 +47,10 @@ impl Run {
                 table.row([name.clone(), values.0, values.1])
             });
         let table = table.coverage(run_coverage(self.record()).max(run_coverage(other.record())));
-        match table.is_empty() {
-            true => table.caption("The settings and results of these runs are equal."),
-            false => table,
+        if table.is_empty() {
+            table.caption("The settings and results of these runs are equal.")
+        } else {
+            table
         }
     }
 }
@@ -115,9 +116,10 @@ fn short(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match text.chars().count() > LONGEST {
-        true => text.chars().take(LONGEST - 1).chain(['…']).collect(),
-        false => text,
+    if text.chars().count() > LONGEST {
+        text.chars().take(LONGEST - 1).chain(['…']).collect()
+    } else {
+        text
     }
 }
 

@@ -39,19 +39,20 @@ impl Preview {
         let mut rows = vec![
             ("method".into(), plan.method().into()),
             ("training examples (public)".into(), format::count(plan.examples())),
-            match plan.sampling().is_poisson() {
-                true => (
+            if plan.sampling().is_poisson() {
+                (
                     "batch, expected".into(),
                     format!(
                         "{} (sampling rate {})",
                         format::count(plan.expected_batch_size()),
                         Short(plan.sampling_rate())
                     ),
-                ),
-                false => (
+                )
+            } else {
+                (
                     "batch".into(),
                     format!("{}, {}", format::count(plan.expected_batch_size()), plan.sampling()),
-                ),
+                )
             },
             (
                 "steps".into(),
@@ -106,17 +107,14 @@ impl Preview {
                 // As events and statements write it: never more noise than there is.
                 RoundedDown(privacy.noise_multiplier).to_string(),
             ));
-            let in_words = match noise.is_finite() {
-                _ if matches!(privacy.clip, ClipRule::Backprop(_)) => {
-                    "on each layer's sum, times its bound and the root of the number of layers"
-                        .to_owned()
-                }
-                true => format!(
-                    "{:.3} on the sum, {:.2e} on the mean",
-                    noise,
-                    noise / plan.expected_batch_size() as f64
-                ),
-                false => "in proportion to the batch's mean threshold".to_owned(),
+            let in_words = if matches!(privacy.clip, ClipRule::Backprop(_)) {
+                "on each layer's sum, times its bound and the root of the number of layers"
+                    .to_owned()
+            } else if noise.is_finite() {
+                let on_mean = noise / plan.expected_batch_size() as f64;
+                format!("{noise:.3} on the sum, {on_mean:.2e} on the mean")
+            } else {
+                "in proportion to the batch's mean threshold".to_owned()
             };
             rows.push(("noise per coordinate".into(), in_words));
             if let Some(stages) = plan.stages()?.filter(|stages| !stages.is_constant()) {

@@ -222,10 +222,7 @@ impl Runs {
 
     /// The list for a notebook.
     pub fn bundle(&self) -> Bundle {
-        match self.0.is_empty() {
-            true => Bundle::prose(NONE),
-            false => self.table().bundle(),
-        }
+        if self.0.is_empty() { Bundle::prose(NONE) } else { self.table().bundle() }
     }
 
     /// Shows the list in a notebook.
@@ -304,10 +301,7 @@ fn cells(run: &RunSummary) -> [String; 8] {
 
 impl fmt::Display for Runs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.is_empty() {
-            true => f.write_str(NONE),
-            false => f.write_str(&self.table().text()),
-        }
+        if self.0.is_empty() { f.write_str(NONE) } else { f.write_str(&self.table().text()) }
     }
 }
 

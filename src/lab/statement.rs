@@ -135,12 +135,13 @@ fn bound_in_words(privacy: &Privacy) -> String {
         }
         _ => format!("clipped to L2 norm {norm}"),
     };
-    match privacy.clip_schedule.is_constant() {
-        true => bound,
-        false => format!(
+    if privacy.clip_schedule.is_constant() {
+        bound
+    } else {
+        format!(
             "{bound} (times a public factor that changes with the steps, {})",
             privacy.clip_schedule
-        ),
+        )
     }
 }
 

@@ -108,9 +108,10 @@ impl fmt::Display for Freezing {
         if !self.freeze.is_empty() {
             parts.push(self.freeze.join(", "));
         }
-        match parts.is_empty() {
-            true => f.write_str("nothing is frozen"),
-            false => write!(f, "frozen: {}", parts.join(", and ")),
+        if parts.is_empty() {
+            f.write_str("nothing is frozen")
+        } else {
+            write!(f, "frozen: {}", parts.join(", and "))
         }
     }
 }

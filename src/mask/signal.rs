@@ -135,9 +135,8 @@ impl SignalNoise {
 impl fmt::Display for SignalNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (selected, all) = self.ratios();
-        let text = |ratio: f64| match ratio.is_finite() {
-            true => format!("{ratio:.4}"),
-            false => "unknown".to_owned(),
+        let text = |ratio: f64| {
+            if ratio.is_finite() { format!("{ratio:.4}") } else { "unknown".to_owned() }
         };
         let (selected, all) = (text(selected), text(all));
         write!(

@@ -34,9 +34,10 @@ pub(super) fn random_subset(n: usize, drop: usize, key: [u8; 32]) -> Vec<f32> {
         }
         count
     };
-    let mut count: usize = match n > CHUNK {
-        true => kept.par_chunks_mut(CHUNK).enumerate().map(sample).sum(),
-        false => kept.chunks_mut(CHUNK).enumerate().map(sample).sum(),
+    let mut count: usize = if n > CHUNK {
+        kept.par_chunks_mut(CHUNK).enumerate().map(sample).sum()
+    } else {
+        kept.chunks_mut(CHUNK).enumerate().map(sample).sum()
     };
     let mut rng = ChaCha20Rng::from_seed(key);
     while count != n - drop {

@@ -107,13 +107,17 @@ impl PrivateSelection {
         if let Some(private) = method.private_mut() {
             private.set_best_of(self.trials);
         }
-        let clipped: Vec<Box<dyn Method>> = match self.clips.is_empty() {
-            true => vec![method],
-            false => self.clips.iter().map(|&clip| with_clip(&*method, clip)).collect(),
+        let clipped: Vec<Box<dyn Method>> = if self.clips.is_empty() {
+            vec![method]
+        } else {
+            self.clips.iter().map(|&clip| with_clip(&*method, clip)).collect()
         };
-        let each = clipped.iter().flat_map(|method| match self.learning_rates.is_empty() {
-            true => vec![method.boxed_clone()],
-            false => self.learning_rates.iter().map(|&rate| with_rate(&**method, rate)).collect(),
+        let each = clipped.iter().flat_map(|method| {
+            if self.learning_rates.is_empty() {
+                vec![method.boxed_clone()]
+            } else {
+                self.learning_rates.iter().map(|&rate| with_rate(&**method, rate)).collect()
+            }
         });
         each.collect()
     }

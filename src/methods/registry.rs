@@ -131,9 +131,10 @@ impl Recipe {
     pub(super) fn unknown_setting(&self, name: &str, value: &str) -> Error {
         let known: Vec<&str> = self.own_settings.iter().map(|(name, _)| *name).collect();
         let why = format!("{} has no setting of this name", self.title);
-        Error::setting(name, value, why).fix(match known.is_empty() {
-            true => "leave it out: the method has no settings of its own".to_owned(),
-            false => format!("choose from {}", known.join(", ")),
+        Error::setting(name, value, why).fix(if known.is_empty() {
+            "leave it out: the method has no settings of its own".to_owned()
+        } else {
+            format!("choose from {}", known.join(", "))
         })
     }
 }

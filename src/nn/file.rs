@@ -136,11 +136,8 @@ impl Model {
         }
         check_finite(path, &values)?;
         let network = self.network().with_values(|path| values.get(path).cloned());
-        let provenance = match self.is_user_module() {
-            // The file says nothing about the constants of the module.
-            true => Provenance::UNKNOWN,
-            false => file.description.provenance(),
-        };
+        let provenance =
+            if self.is_user_module() { Provenance::UNKNOWN } else { file.description.provenance() };
         Ok(self.with_network(network).with_provenance(provenance))
     }
 }
@@ -204,9 +201,10 @@ fn check_finite(path: &Path, values: &HashMap<String, Vec<f32>>) -> Result<()> {
 /// # Errors
 /// If the file can't be read, or is not a regular file: reading a pipe or a device may never end.
 pub(crate) fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
-    match fs::metadata(path)?.is_file() {
-        true => fs::read(path),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    if fs::metadata(path)?.is_file() {
+        fs::read(path)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
     }
 }
 

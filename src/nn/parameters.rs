@@ -117,9 +117,10 @@ pub(crate) fn tracked<M: Module>(module: M, is_tracked: impl Fn(usize) -> bool) 
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
             let (id, tensor, _) = param.consume();
             self.1 += 1;
-            match (self.0)(self.1 - 1) {
-                true => Param::initialized(id, tensor.inner().autodiff().require_grad()),
-                false => Param::initialized(id, tensor.inner()),
+            if (self.0)(self.1 - 1) {
+                Param::initialized(id, tensor.inner().autodiff().require_grad())
+            } else {
+                Param::initialized(id, tensor.inner())
             }
         }
     }

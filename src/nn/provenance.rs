@@ -35,10 +35,7 @@ impl Provenance {
 
     /// Public data; unknown if there are none.
     pub(crate) fn of_public(all: Vec<PublicData>) -> Self {
-        match all.is_empty() {
-            true => Self::UNKNOWN,
-            false => Self::Public(all),
-        }
+        if all.is_empty() { Self::UNKNOWN } else { Self::Public(all) }
     }
 
     /// The provenance after training without privacy on `data` alone.

@@ -146,9 +146,10 @@ impl fmt::Display for Optimizer {
             Self::DpAdamBc(moments) => ("DP-AdamBC", moments, Moments::DP_ADAM_BC),
         };
         let Moments { beta1, beta2, epsilon } = moments;
-        match moments == usual {
-            true => write!(f, "{name}"),
-            false => write!(f, "{name}, beta ({beta1}, {beta2}), epsilon {epsilon:e}"),
+        if moments == usual {
+            write!(f, "{name}")
+        } else {
+            write!(f, "{name}, beta ({beta1}, {beta2}), epsilon {epsilon:e}")
         }
     }
 }

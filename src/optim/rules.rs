@@ -49,9 +49,10 @@ impl Descent {
     /// The parameter after a step along `change`.
     #[inline(always)]
     fn step<N: Number>(self, parameter: N, change: N) -> N {
-        match self.decay == 0.0 {
-            true => parameter - change * self.rate,
-            false => parameter.clone() - (change + parameter * self.decay) * self.rate,
+        if self.decay == 0.0 {
+            parameter - change * self.rate
+        } else {
+            parameter.clone() - (change + parameter * self.decay) * self.rate
         }
     }
 }
@@ -88,9 +89,10 @@ impl Formula<2, INPUTS> for Momentum {
         [gradient, _]: [N; INPUTS],
     ) -> [N; 2] {
         let velocity = velocity * self.momentum + gradient.clone();
-        let change = match self.nesterov {
-            true => gradient + velocity.clone() * self.momentum,
-            false => velocity.clone(),
+        let change = if self.nesterov {
+            gradient + velocity.clone() * self.momentum
+        } else {
+            velocity.clone()
         };
         [self.descent.step(parameter, change), velocity]
     }
@@ -135,9 +137,10 @@ impl Formula<5, INPUTS> for Adam {
         let second_weight = second_weight * beta2 + (1.0 - beta2);
         let mean = first.clone() / first_weight.clone();
         let spread = second.clone() / second_weight.clone();
-        let spread = match self.unbiased {
-            true => spread.at_least(epsilon * epsilon).sqrt(),
-            false => spread.sqrt() + epsilon,
+        let spread = if self.unbiased {
+            spread.at_least(epsilon * epsilon).sqrt()
+        } else {
+            spread.sqrt() + epsilon
         };
         let parameter = self.descent.step(parameter, mean / spread);
         [parameter, first, second, first_weight, second_weight]

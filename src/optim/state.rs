@@ -143,9 +143,10 @@ impl OptimizerState {
         let on_device = network.device() != Device::flex()
             || gradient.entries.iter().any(|entry| entry.values.device().is_some())
             || self.tensors.iter().any(|state| state.arrays.iter().any(|(_, v)| v.is_on_device()));
-        let parameters = match on_device {
-            true => self.step_on_device(rule, parameters, gradient, step),
-            false => self.step_on_host(rule, parameters, gradient, step),
+        let parameters = if on_device {
+            self.step_on_device(rule, parameters, gradient, step)
+        } else {
+            self.step_on_host(rule, parameters, gradient, step)
         };
         Ok(network.with_tensors(parameters))
     }
@@ -173,9 +174,10 @@ impl OptimizerState {
                 && state.arrays.iter().all(|(_, values)| values.fits(entry.values.len()))
         };
         let same_count = self.tensors.len() == gradient.entries.len();
-        match same_count && self.tensors.iter().zip(&gradient.entries).all(fits) {
-            true => Ok(()),
-            false => Err(other_parameters("the state of an optimizer")),
+        if same_count && self.tensors.iter().zip(&gradient.entries).all(fits) {
+            Ok(())
+        } else {
+            Err(other_parameters("the state of an optimizer"))
         }
     }
 

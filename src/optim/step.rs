@@ -56,17 +56,19 @@ impl Step<'_> {
 }
 
 pub(super) fn check_momentum(momentum: f64) -> Result<()> {
-    match (0.0..1.0).contains(&momentum) {
-        true => Ok(()),
-        false => Err(Error::setting("momentum", momentum, "the velocity would grow without bound")
-            .fix("choose a momentum in [0, 1), usually 0.9")),
+    if (0.0..1.0).contains(&momentum) {
+        Ok(())
+    } else {
+        Err(Error::setting("momentum", momentum, "the velocity would grow without bound")
+            .fix("choose a momentum in [0, 1), usually 0.9"))
     }
 }
 
 pub(super) fn check_not_negative(name: &str, value: f64) -> Result<()> {
-    match value >= 0.0 && value.is_finite() {
-        true => Ok(()),
-        false => Err(Error::setting(name, value, "it must be finite and at least 0")
-            .fix("use 0 to leave it out")),
+    if value >= 0.0 && value.is_finite() {
+        Ok(())
+    } else {
+        Err(Error::setting(name, value, "it must be finite and at least 0")
+            .fix("use 0 to leave it out"))
     }
 }

@@ -80,9 +80,10 @@ fn parameters(run: &Run) -> Vec<Vec<f32>> {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
-        match entry.path().is_dir() {
-            true => copy(&entry.path(), &to.join(entry.file_name())),
-            false => fs::copy(entry.path(), to.join(entry.file_name())).map(drop).unwrap(),
+        if entry.path().is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()))
+        } else {
+            fs::copy(entry.path(), to.join(entry.file_name())).map(drop).unwrap()
         }
     }
 }

@@ -189,9 +189,10 @@ pub(crate) fn train_granted(
 fn goes_on(checkpoint: &CheckpointHeader) -> String {
     let CheckpointHeader { step, steps, at, stopped, .. } = checkpoint;
     let (step, steps) = (count(*step as usize), counted(*steps as usize, "step"));
-    let charge = match stopped {
-        true => "It is charged under its own entry in the ledger.",
-        false => "It is charged already, and steps that are taken again have the same noise.",
+    let charge = if *stopped {
+        "It is charged under its own entry in the ledger."
+    } else {
+        "It is charged already, and steps that are taken again have the same noise."
     };
     format!("The run goes on after {step} of {steps}, from its checkpoint of {at}. {charge}")
 }

@@ -41,12 +41,11 @@ impl Bitmap {
     /// The picture as a PNG file.
     pub(super) fn png(&self) -> Vec<u8> {
         let is_grey = self.pixels.iter().all(|&(r, g, b)| r == g && g == b);
-        let (kind, bytes): (_, Vec<u8>) = match is_grey {
-            true => (png::ColorType::Grayscale, self.pixels.iter().map(|pixel| pixel.0).collect()),
-            false => {
-                let bytes = self.pixels.iter().flat_map(|&(r, g, b)| [r, g, b]).collect();
-                (png::ColorType::Rgb, bytes)
-            }
+        let (kind, bytes): (_, Vec<u8>) = if is_grey {
+            (png::ColorType::Grayscale, self.pixels.iter().map(|pixel| pixel.0).collect())
+        } else {
+            let bytes = self.pixels.iter().flat_map(|&(r, g, b)| [r, g, b]).collect();
+            (png::ColorType::Rgb, bytes)
         };
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, self.width as u32, self.height as u32);

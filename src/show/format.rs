@@ -58,9 +58,10 @@ pub fn pace(steps: f64, seconds: f64) -> String {
     if !rate.is_finite() || rate <= 0.0 {
         return odd(rate);
     }
-    match rate >= 1.0 {
-        true => format!("{} steps/s", significant(rate, if rate < 100.0 { 2 } else { 3 })),
-        false => format!("{} s/step", significant(1.0 / rate, 2)),
+    if rate >= 1.0 {
+        format!("{} steps/s", significant(rate, if rate < 100.0 { 2 } else { 3 }))
+    } else {
+        format!("{} s/step", significant(1.0 / rate, 2))
     }
 }
 
@@ -116,10 +117,12 @@ pub(super) fn struck(text: &str, (begin, end): (&str, &str)) -> String {
     let parts: Vec<&str> = text.split("~~").collect();
     let (last, mut all) = (parts.len() - 1, String::new());
     for (i, part) in parts.into_iter().enumerate() {
-        match i % 2 == 1 {
-            true if i < last => all += &format!("{begin}{part}{end}"),
-            true => all += &format!("~~{part}"),
-            false => all += part,
+        if i % 2 == 0 {
+            all += part;
+        } else if i < last {
+            all += &format!("{begin}{part}{end}");
+        } else {
+            all += &format!("~~{part}");
         }
     }
     all

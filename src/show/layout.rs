@@ -165,9 +165,12 @@ fn x_range(chart: &Chart) -> (f64, f64) {
 
 /// An x axis with as many ticks as fit without crowding their labels.
 pub(super) fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
-    let axis = |count| match log {
-        true => Axis::log_within(low, high, count),
-        false => Axis::linear(low, high, count, Unit::Plain),
+    let axis = |count| {
+        if log {
+            Axis::log_within(low, high, count)
+        } else {
+            Axis::linear(low, high, count, Unit::Plain)
+        }
     };
     let most = if log { 12 } else { 8 };
     // A short axis with integer ends probably counts something: its ticks are integers.

@@ -59,9 +59,10 @@ impl RunCurve {
     /// `step 120 of 879`.
     fn steps_text(&self) -> String {
         let whole = |steps: f64| format::fixed(steps, 0);
-        match self.total_steps > 0.0 {
-            true => format!("step {} of {}", whole(self.step()), whole(self.total_steps)),
-            false => format!("step {}", whole(self.step())),
+        if self.total_steps > 0.0 {
+            format!("step {} of {}", whole(self.step()), whole(self.total_steps))
+        } else {
+            format!("step {}", whole(self.step()))
         }
     }
 
@@ -74,13 +75,12 @@ impl RunCurve {
         }
         // The first step also compiles kernels and allocates memory: it predicts nothing.
         let (taken, left) = (self.step(), self.total_steps - self.step());
-        match taken >= 2.0 && left > 0.0 {
-            true => {
-                let left = format::seconds(seconds / taken * left);
-                let pace = format::pace(taken, seconds);
-                format!("{elapsed} elapsed, {pace}, about {left} left")
-            }
-            false => format!("{elapsed} elapsed"),
+        if taken >= 2.0 && left > 0.0 {
+            let left = format::seconds(seconds / taken * left);
+            let pace = format::pace(taken, seconds);
+            format!("{elapsed} elapsed, {pace}, about {left} left")
+        } else {
+            format!("{elapsed} elapsed")
         }
     }
 
@@ -115,11 +115,13 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     let mut loss = Panel::new("training loss")
         .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
-    loss = match curve.private {
+    loss = if !curve.private {
+        loss.coverage(curve.coverage)
+    } else if curve.coverage == Coverage::Public {
         // The badge says what holds for private data.
-        true if curve.coverage == Coverage::Public => loss.not_covered().coverage(Coverage::Public),
-        true => loss.not_covered(),
-        false => loss.coverage(curve.coverage),
+        loss.not_covered().coverage(Coverage::Public)
+    } else {
+        loss.not_covered()
     };
     let accuracy = Panel::new("test accuracy")
         .coverage(curve.coverage)

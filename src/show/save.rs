@@ -98,9 +98,10 @@ pub(super) fn figure(
 /// The ending of a file's name in lower case, without the dot: `svg`, `vl.json`.
 fn ending(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    match name.ends_with(".vl.json") {
-        true => "vl.json".into(),
-        false => name.rsplit_once('.').map_or(String::new(), |(_, ending)| ending.to_owned()),
+    if name.ends_with(".vl.json") {
+        "vl.json".into()
+    } else {
+        name.rsplit_once('.').map_or(String::new(), |(_, ending)| ending.to_owned())
     }
 }
 

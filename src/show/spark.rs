@@ -110,9 +110,10 @@ fn x_line(chart: &Chart) -> Option<String> {
             return super::format::fixed(x, 0);
         }
         let text = super::format::significant(x, 6);
-        match text.contains('.') && !text.contains('e') {
-            true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-            false => text,
+        if text.contains('.') && !text.contains('e') {
+            text.trim_end_matches('0').trim_end_matches('.').to_string()
+        } else {
+            text
         }
     };
     Some(format!("  {} {} to {}", one_line(&chart.x_label), number(first), number(last)))

@@ -171,10 +171,12 @@ impl Table {
         }
         let value = |row: &[String], c: usize| {
             let text = cell(row, c);
-            match self.is_numeric(c) {
-                true if matches!(text.as_str(), "-" | "–") => String::new(),
-                true => text.trim_end_matches(" %").replace(',', "").replace('∞', "inf"),
-                false => text,
+            if !self.is_numeric(c) {
+                text
+            } else if matches!(text.as_str(), "-" | "–") {
+                String::new()
+            } else {
+                text.trim_end_matches(" %").replace(',', "").replace('∞', "inf")
             }
         };
         let rows =

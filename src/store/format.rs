@@ -71,10 +71,7 @@ pub(super) fn check(home: &Path) -> Result<()> {
 /// `Io` if it can't be written.
 pub(super) fn write(home: &Path) -> Result<()> {
     let path = home.join(FILE);
-    match path.exists() {
-        true => Ok(()),
-        false => file::write(&path, format!("{{\"format\":{FORMAT}}}\n")),
-    }
+    if path.exists() { Ok(()) } else { file::write(&path, format!("{{\"format\":{FORMAT}}}\n")) }
 }
 
 /// Whether a folder exists and is not empty.

@@ -199,10 +199,8 @@ impl Store {
             return Ok(None);
         }
         let path = files.needed(MODEL)?;
-        let model = match model.is_user_module() {
-            true => model.load_parameters(path)?,
-            false => models::load(path)?,
-        };
+        let model =
+            if model.is_user_module() { model.load_parameters(path)? } else { models::load(path)? };
         // Without its mask the run would look like one that trained all coordinates.
         let pruned = record.plan.sparsity().is_some_and(|sparsity| sparsity.pre_prune.is_some());
         let mask = if pruned { Some(files.needed(MASK)?) } else { files.path(MASK)? };

@@ -33,10 +33,8 @@ impl Store {
         (record.public_data, record.public_start) = (false, None);
         let warnings = Vec::from_iter(claim::settle(&mut record));
         let mask = files.path(MASK)?.map(Mask::load).transpose()?;
-        let model = match record.own_module {
-            true => None,
-            false => Some(models::load(files.needed(MODEL)?)?),
-        };
+        let model =
+            if record.own_module { None } else { Some(models::load(files.needed(MODEL)?)?) };
         if let Some(account) = self.account_of(&record)? {
             evidence::released_as_charged(&folder, &record, &account)?;
         }

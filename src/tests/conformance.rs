@@ -260,22 +260,17 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
         assert_eq!(released(&again), released(&run), "{about}");
         assert_eq!(again.record().plan, plan, "{about}");
         let statement = run.statement().to_string();
-        match plan.is_private() {
-            true => {
-                let epsilon = plan.epsilon_after(plan.steps())?.unwrap();
-                assert!((run.epsilon() - epsilon).abs() < 1e-9, "{about}");
-                let Badge::Assumption(why) = run.badge() else {
-                    panic!("{about}: {}", run.badge())
-                };
-                assert!(why.contains("knows the seed"), "{about}: {why}");
-                assert!(why.contains("on another kind of processor"), "{about}: {why}");
-                assert!(statement.contains("differentially private"), "{about}: {statement}");
-                assert!(statement.contains("Study mode"), "{about}: {statement}");
-            }
-            false => {
-                assert!(run.epsilon().is_infinite() && matches!(run.badge(), Badge::None(_)));
-                assert!(statement.contains("Nothing is guaranteed"), "{about}: {statement}");
-            }
+        if plan.is_private() {
+            let epsilon = plan.epsilon_after(plan.steps())?.unwrap();
+            assert!((run.epsilon() - epsilon).abs() < 1e-9, "{about}");
+            let Badge::Assumption(why) = run.badge() else { panic!("{about}: {}", run.badge()) };
+            assert!(why.contains("knows the seed"), "{about}: {why}");
+            assert!(why.contains("on another kind of processor"), "{about}: {why}");
+            assert!(statement.contains("differentially private"), "{about}: {statement}");
+            assert!(statement.contains("Study mode"), "{about}: {statement}");
+        } else {
+            assert!(run.epsilon().is_infinite() && matches!(run.badge(), Badge::None(_)));
+            assert!(statement.contains("Nothing is guaranteed"), "{about}: {statement}");
         }
         // One seed repeats a run bit for bit; another one does not.
         let repeat = |plan: &Plan| -> Result<Vec<Vec<f32>>> {

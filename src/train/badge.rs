@@ -56,9 +56,10 @@ impl RunRecord {
                 "nobody who sees the results knows the seed of this run (study mode)".to_owned(),
             );
             // On one processor, a repetition gives the same bits.
-            let other = match self.device.starts_with("cpu") {
-                true => "no run of the same settings and seed on another kind of processor",
-                false => "no other run of the same settings and seed",
+            let other = if self.device.starts_with("cpu") {
+                "no run of the same settings and seed on another kind of processor"
+            } else {
+                "no other run of the same settings and seed"
             };
             assumptions.push(format!(
                 "{other} is published: its noise is the same, but its sums are rounded differently"
@@ -72,9 +73,10 @@ impl RunRecord {
                 Rounded(self.planned_epsilon.unwrap_or(f64::INFINITY))
             ));
         }
-        match assumptions.is_empty() {
-            true => Badge::Proved,
-            false => Badge::Assumption(assumptions.join("; ")),
+        if assumptions.is_empty() {
+            Badge::Proved
+        } else {
+            Badge::Assumption(assumptions.join("; "))
         }
     }
 }

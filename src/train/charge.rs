@@ -202,8 +202,9 @@ fn note(plan: &Plan, data: &Dataset) -> String {
     let best = best.unwrap_or_default();
     let note = format!("{} on {}{best}{study}", plan.method(), marked(data.name()));
     let released = plan.released_after(plan.steps());
-    match released.charged() == released.training {
-        true => note,
-        false => format!("{note}; {}", released.roles()),
+    if released.charged() == released.training {
+        note
+    } else {
+        format!("{note}; {}", released.roles())
     }
 }

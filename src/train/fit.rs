@@ -217,10 +217,8 @@ fn fit_charged(
         trained.map_err(|error| still_charged(error, charged, plan))?;
     let released = plan.released_after(charged);
     let planned_epsilon = plan.epsilon_after(plan.steps())?;
-    let epsilon = match charged == plan.steps() {
-        true => planned_epsilon,
-        false => plan.epsilon_after(charged)?,
-    };
+    let epsilon =
+        if charged == plan.steps() { planned_epsilon } else { plan.epsilon_after(charged)? };
     let network = guard
         .run(|| {
             meter.at_end(&mut course, &network)?;
@@ -246,10 +244,7 @@ fn fit_charged(
         public_data: data.public().is_some(),
         own_module: model.is_user_module(),
         charged: Charged::under(entry.run(), data),
-        ending: match steps == plan.steps() {
-            true => Ending::Finished,
-            false => Ending::Interrupted,
-        },
+        ending: if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted },
         steps,
         released,
         epsilon,
@@ -297,8 +292,9 @@ fn still_charged(error: Error, steps: u64, plan: &Plan) -> Error {
 /// The name that study seeds are derived with: the id of the run and, for initial parameters
 /// without a seed, their values. Runs from different parameters must not share their noise.
 pub(super) fn stream(id: &str, model: &Model) -> String {
-    match model.is_unseeded() {
-        true => format!("{id} {}", model.with_network(model.network().clone()).fingerprint()),
-        false => id.to_owned(),
+    if model.is_unseeded() {
+        format!("{id} {}", model.with_network(model.network().clone()).fingerprint())
+    } else {
+        id.to_owned()
     }
 }

@@ -39,9 +39,10 @@ pub(crate) fn provenance_after(
 ) -> Provenance {
     let is_free = |status: &PrivacyStatus| *status == PrivacyStatus::DataFree;
     let other = mask.is_some_and(|mask| !mask.origin().privacy.iter().all(is_free));
-    match plan.privacy().is_some() || other {
-        true => start.after_other_training(),
-        false => start.after_raw_training(data),
+    if plan.privacy().is_some() || other {
+        start.after_other_training()
+    } else {
+        start.after_raw_training(data)
     }
 }
 
@@ -71,9 +72,10 @@ pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
 pub(crate) fn in_words(record: &RunRecord) -> Option<String> {
     let public = record.public_start.as_ref()?;
     let names: Vec<String> = public.iter().map(PublicData::to_string).collect();
-    let cost = match public.iter().all(|data| data.drawn_by_code) {
-        true => "They depend on nobody's data and cost nothing.",
-        false => "Nothing is counted for that.",
+    let cost = if public.iter().all(|data| data.drawn_by_code) {
+        "They depend on nobody's data and cost nothing."
+    } else {
+        "Nothing is counted for that."
     };
     let names = names.join(", then on ");
     Some(format!("Start: training started from parameters that were trained on {names}. {cost}"))

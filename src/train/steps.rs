@@ -113,9 +113,10 @@ impl Begin<'_> {
 /// Does some work; in the first step, hears of every kernel that fails. The counts behind a
 /// selection do not show it.
 fn heard<T>(first: bool, network: &Network, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    match first {
-        true => watched(&network.device(), work)
-            .unwrap_or_else(|message| Err(device_error(&"the device", &message))),
-        false => work(),
+    if first {
+        watched(&network.device(), work)
+            .unwrap_or_else(|message| Err(device_error(&"the device", &message)))
+    } else {
+        work()
     }
 }

@@ -98,9 +98,10 @@ impl<'a> Writer<'a> {
         meter: &mut Meter<'_>,
     ) -> Result<()> {
         let is_last = course.steps == course.plan.steps();
-        match self.keeper.is_due(course.steps) && !is_last {
-            true => unless_full(self.save(state, course, meter, false), course),
-            false => Ok(()),
+        if self.keeper.is_due(course.steps) && !is_last {
+            unless_full(self.save(state, course, meter, false), course)
+        } else {
+            Ok(())
         }
     }
 
@@ -114,9 +115,10 @@ impl<'a> Writer<'a> {
         course: &mut Course<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<()> {
-        match course.steps < course.plan.steps() && course.steps > 0 {
-            true => unless_full(self.save(state, course, meter, true), course),
-            false => Ok(()),
+        if course.steps < course.plan.steps() && course.steps > 0 {
+            unless_full(self.save(state, course, meter, true), course)
+        } else {
+            Ok(())
         }
     }
 

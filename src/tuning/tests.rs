@@ -99,9 +99,10 @@ fn the_steps_choose_as_the_procedure_says() -> Result<()> {
     let harmless = |trial: &&Trial| accuracy(trial) >= best(&first.trials) - 0.01;
     let smallest = second.trials.iter().filter(harmless).filter_map(|trial| trial.clip);
     let smallest = smallest.fold(f64::INFINITY, f64::min);
-    match smallest.is_finite() {
-        true => assert_eq!(clip, smallest),
-        false => assert!(tuned.warnings().iter().any(|w| w.contains("no clip norm")), "{tuned}"),
+    if smallest.is_finite() {
+        assert_eq!(clip, smallest)
+    } else {
+        assert!(tuned.warnings().iter().any(|w| w.contains("no clip norm")), "{tuned}")
     }
     let all: Vec<Trial> = third.trials.iter().chain(&fourth.trials).cloned().collect();
     let found = all.iter().find(|trial| {

@@ -36,10 +36,10 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let to = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to),
-            // Not `fs::copy`, which makes a read-only file of a read-only file.
-            false => fs::write(to, fs::read(entry.path()).unwrap()).unwrap(),
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to)
+        } else {
+            fs::write(to, fs::read(entry.path()).unwrap()).unwrap()
         }
     }
 }

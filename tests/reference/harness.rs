@@ -78,12 +78,15 @@ impl Test {
         }
         let missing = format!("{} is missing", files::path(self.needs).display());
         let required = files::are_required();
-        let outcome = move || match required {
-            true => Err(Failed::from(format!(
-                "{missing}, and EPSILAB_REQUIRE_SHARED is set: let EPSILAB_SHARED name the folder \
-                 with goldens/ and datasets/"
-            ))),
-            false => Ok(Completion::ignored_with(missing)),
+        let outcome = move || {
+            if required {
+                Err(Failed::from(format!(
+                    "{missing}, and EPSILAB_REQUIRE_SHARED is set: let EPSILAB_SHARED name the folder \
+             with goldens/ and datasets/"
+                )))
+            } else {
+                Ok(Completion::ignored_with(missing))
+            }
         };
         Trial::ignorable_test(self.name, outcome)
             .with_kind(format!("needs {}", self.needs))

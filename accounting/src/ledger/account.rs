@@ -173,12 +173,10 @@ impl Account {
                             larger.unwrap_or(&charge.event).clone()
                         }
                     };
-                    charge.closing_note = match spent == reported {
-                        true => entry.note.clone(),
-                        // The note of the entry is about fewer steps.
-                        false => {
-                            format!("no less than before the run was resumed, if {STOPPING}")
-                        }
+                    charge.closing_note = if spent == reported {
+                        entry.note.clone()
+                    } else {
+                        format!("no less than before the run was resumed, if {STOPPING}")
                     };
                     charge.stopped_early = spent != charge.event;
                     charge.event = spent;

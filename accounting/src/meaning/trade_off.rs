@@ -135,10 +135,7 @@ impl TradeOff {
         if prior == 0.0 {
             return Ok(0.0);
         }
-        let fpr_per_tpr = match fpr > 0.0 {
-            true => fpr / self.max_tpr(fpr),
-            false => self.min_fpr_per_tpr(),
-        };
+        let fpr_per_tpr = if fpr > 0.0 { fpr / self.max_tpr(fpr) } else { self.min_fpr_per_tpr() };
         Ok(prior / (prior + (1.0 - prior) * fpr_per_tpr))
     }
 
@@ -175,9 +172,10 @@ impl fmt::Display for TradeOff {
 
 /// Returns a probability if it is in [0, 1].
 fn check_probability(name: &str, value: f64) -> Result<f64> {
-    match (0.0..=1.0).contains(&value) {
-        true => Ok(value),
-        false => Err(Error::setting(name, value, "a probability must be between 0 and 1")
-            .fix("write 1 % as 0.01")),
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err(Error::setting(name, value, "a probability must be between 0 and 1")
+            .fix("write 1 % as 0.01"))
     }
 }

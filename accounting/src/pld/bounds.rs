@@ -32,12 +32,13 @@ impl CompositionBounds {
         let task = BoundsBuilder::new(case, delta, refinement);
         let Composed { upper, lower, .. } = task.compose(Direction::Remove)?;
         let Crossing::At(epsilon) = upper.epsilon(delta, Bound::Upper) else { return None };
-        let add = match case.is_symmetric() {
-            true => Add::Same,
-            false => match task.bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
+        let add = if case.is_symmetric() {
+            Add::Same
+        } else {
+            match task.bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
                 Some(bound) => Add::Bounded(bound),
                 None => Add::Composed(task.compose(Direction::Add)?.upper),
-            },
+            }
         };
         let can_be_refined = upper.points() <= 1 << 17 && !case.merged;
         Some(Self { upper, lower, can_be_refined, add })

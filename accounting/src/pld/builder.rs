@@ -125,9 +125,10 @@ impl<'a> BoundsBuilder<'a> {
                     if !good {
                         ln_outside -= (outside / MAX_ERROR_FRACTION).ln().max(0.0) + 3.0;
                         // A wider window, or a larger tilt.
-                        let theta = match inside && rounding < 0.5 * MAX_ERROR_FRACTION {
-                            true => range.theta,
-                            false => coarse.tilt_towards(epsilon),
+                        let theta = if inside && rounding < 0.5 * MAX_ERROR_FRACTION {
+                            range.theta
+                        } else {
+                            coarse.tilt_towards(epsilon)
                         };
                         range = window(theta, ln_outside, epsilon);
                     }
@@ -250,11 +251,12 @@ impl<'a> BoundsBuilder<'a> {
         if used.iter().filter(|used| **used).count() > MAX_BOUNDED_NODES {
             return None;
         }
-        let coarse = |(mixture, used): (&Mixture, bool)| match used {
-            false => LossDistribution::default(),
-            true => {
+        let coarse = |(mixture, used): (&Mixture, bool)| {
+            if used {
                 let range = pairs(mixture).map(|pair| pair.range(self.tail)).fold(0.0, f64::max);
                 discretised(mixture, range / 2000.0, self.tail, Direction::Add).0
+            } else {
+                LossDistribution::default()
             }
         };
         let nodes: Vec<_> = self.case.nodes.par_iter().zip(used).map(coarse).collect();

@@ -106,10 +106,8 @@ fn integrate_lower_tail(pair: &DominatingPair, loss: f64, t: f64) -> (f64, f64) 
 /// Q - P of an interval of a one-sided pair, without cancellation where it holds nearly all mass.
 fn balance_deficit(pair: &DominatingPair, from: f64, to: f64) -> f64 {
     let d = pair.shift();
-    let between = |from: f64, to: f64| match from == f64::NEG_INFINITY {
-        true => phi(to),
-        false => phi(to) - phi(from),
-    };
+    let between =
+        |from: f64, to: f64| if from == f64::NEG_INFINITY { phi(to) } else { phi(to) - phi(from) };
     pair.q * (between(from, to) - between(from - d, to - d))
 }
 

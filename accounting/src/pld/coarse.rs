@@ -53,12 +53,11 @@ impl CoarseLosses {
     pub fn ln_moment(&self, theta: f64) -> f64 {
         let of_component = |(count, points): &(f64, Vec<(f64, f64)>)| {
             let most = points.iter().map(|p| theta * p.1).fold(f64::NEG_INFINITY, f64::max);
-            let ln = match most < LARGE {
-                true => points.iter().map(|(m, l)| m * (theta * l).exp_m1()).sum::<f64>().ln_1p(),
-                false => {
-                    let sum: f64 = points.iter().map(|(m, l)| m * (theta * l - most).exp()).sum();
-                    most + sum.ln()
-                }
+            let ln = if most < LARGE {
+                points.iter().map(|(m, l)| m * (theta * l).exp_m1()).sum::<f64>().ln_1p()
+            } else {
+                let sum: f64 = points.iter().map(|(m, l)| m * (theta * l - most).exp()).sum();
+                most + sum.ln()
             };
             count * ln
         };

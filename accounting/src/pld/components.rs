@@ -113,9 +113,10 @@ pub(super) fn cases_of_lists(
     let nodes = Nodes::new(&all.sampled, neighbouring, FEW);
     let truncated = |single: &Single| matches!(single, Single::Truncated { .. });
     let truncated = all.sampled.iter().any(|(single, _)| truncated(single));
-    let others: &[OtherExamples] = match truncated && neighbouring == Neighbouring::AddOrRemoveOne {
-        true => &[OtherExamples::AllButOne, OtherExamples::All],
-        false => &[OtherExamples::AllButOne],
+    let others: &[OtherExamples] = if truncated && neighbouring == Neighbouring::AddOrRemoveOne {
+        &[OtherExamples::AllButOne, OtherExamples::All]
+    } else {
+        &[OtherExamples::AllButOne]
     };
     let case = |&others: &OtherExamples| {
         let mixture = |node: &Single| mixture(node, neighbouring, others);

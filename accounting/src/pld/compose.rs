@@ -87,12 +87,11 @@ impl Transform {
             let index = losses.first + 64 * block as i64;
             let mut factor = (theta * (losses.offset + index as f64 * step) - ln_moment).exp();
             for (index, &mass) in (index..).zip(masses) {
-                match bulk.is_some() && index.abs() <= NEAR {
-                    true => near[(index + NEAR) as usize] = mass * factor,
-                    false => {
-                        tilted[at] += mass * factor;
-                        far += mass * factor;
-                    }
+                if bulk.is_some() && index.abs() <= NEAR {
+                    near[(index + NEAR) as usize] = mass * factor
+                } else {
+                    tilted[at] += mass * factor;
+                    far += mass * factor;
                 }
                 factor *= ratio;
                 at = if at + 1 == len { 0 } else { at + 1 };
@@ -372,10 +371,7 @@ fn power(ln: Complex<f64>, count: f64) -> Complex<f64> {
 fn ln_1p(z: Complex<f64>) -> Complex<f64> {
     let (x, y) = (z.re, z.im);
     let squared = x * (2.0 + x) + y * y;
-    let re = match squared > -0.5 {
-        true => 0.5 * squared.ln_1p(),
-        false => (1.0 + x).hypot(y).ln(),
-    };
+    let re = if squared > -0.5 { 0.5 * squared.ln_1p() } else { (1.0 + x).hypot(y).ln() };
     Complex::new(re, y.atan2(1.0 + x))
 }
 

@@ -47,9 +47,10 @@ impl Growth {
         let by_chernoff = |moments: &Moments| {
             ChernoffBound::new(moments, &case.components).epsilon(self.delta) <= remove
         };
-        let upper = match case.is_symmetric() || self.moments.as_ref().is_some_and(by_chernoff) {
-            true => remove,
-            false => remove.max(in_direction(&task, &mut self.add, Direction::Add)?.1),
+        let upper = if case.is_symmetric() || self.moments.as_ref().is_some_and(by_chernoff) {
+            remove
+        } else {
+            remove.max(in_direction(&task, &mut self.add, Direction::Add)?.1)
         };
         let Some(lower) = lower.filter(|_| !has_one_grid(case)) else { return Some(upper) };
         let lower = lower.max(threshold::epsilon(case, self.delta, upper));

@@ -78,9 +78,10 @@ fn ln_sum(mass: &[f64], first: i64, tilt: f64) -> f64 {
     // Horner's rule, starting with the small terms.
     let ratio = (-tilt.abs()).exp();
     let add = |sum: f64, mass: &f64| sum * ratio + mass;
-    let (end, sum) = match tilt >= 0.0 {
-        true => (first + mass.len() as i64 - 1, mass.iter().fold(0.0, add)),
-        false => (first, mass.iter().rev().fold(0.0, add)),
+    let (end, sum) = if tilt >= 0.0 {
+        (first + mass.len() as i64 - 1, mass.iter().fold(0.0, add))
+    } else {
+        (first, mass.iter().rev().fold(0.0, add))
     };
     tilt * end as f64 + sum.ln()
 }

@@ -148,9 +148,10 @@ impl Rdp {
         // only starts the search.
         let slope = releases.divergence(list, 2.0) / 2.0;
         let guess = orders.partition_point(|order| (order - 1.0).powi(2) * slope < -delta.ln());
-        let (best, epsilon) = match releases.has_selections(list) {
-            true => search::scan(orders.len(), epsilon_at),
-            false => search::argmin(orders.len(), guess, epsilon_at),
+        let (best, epsilon) = if releases.has_selections(list) {
+            search::scan(orders.len(), epsilon_at)
+        } else {
+            search::argmin(orders.len(), guess, epsilon_at)
         };
         epsilon.is_finite().then(|| Spent {
             order: orders[best],

@@ -43,12 +43,11 @@ impl fmt::Display for Stages {
             let stages = counted(self.stages.len(), "stage");
             write!(f, " in {stages}, noise multiplier from {from} to {to}")?;
         }
-        match self.stages.iter().all(|stage| is_unscaled(&stage.clip_scale)) {
-            true => Ok(()),
-            false => {
-                let (from, to) = (Short(first.clip_scale), Short(last.clip_scale));
-                write!(f, ", clip scale from {from} to {to}")
-            }
+        if self.stages.iter().all(|stage| is_unscaled(&stage.clip_scale)) {
+            Ok(())
+        } else {
+            let (from, to) = (Short(first.clip_scale), Short(last.clip_scale));
+            write!(f, ", clip scale from {from} to {to}")
         }
     }
 }

@@ -68,9 +68,10 @@ fn epsilon_of(args: &EpsilonArgs) -> Result<String> {
     let asked = Asked::of(&args.asked, neighbouring)?;
     let answered = Answered::to(&asked, &events, delta)?;
     let curve = args.curve.then(|| curve::curve(&asked, &events)).transpose()?;
-    match args.json {
-        true => Ok(answered.json(curve.as_deref())),
-        false => answered.words(&description, curve.as_deref()),
+    if args.json {
+        Ok(answered.json(curve.as_deref()))
+    } else {
+        answered.words(&description, curve.as_deref())
     }
 }
 

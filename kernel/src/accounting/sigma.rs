@@ -40,9 +40,10 @@ pub(super) fn sigma_of(args: &SigmaArgs) -> Result<String> {
     let asked = Asked::of(&args.asked, None)?;
     let run = Run::of(&args.run)?;
     let found = find(args, &asked, &run)?;
-    match args.json {
-        true => Ok(as_json(args, &asked, &run, &found)),
-        false => words(args, &asked, &run, &found),
+    if args.json {
+        Ok(as_json(args, &asked, &run, &found))
+    } else {
+        words(args, &asked, &run, &found)
     }
 }
 

@@ -188,10 +188,8 @@ pub fn legend(cases: &[Case<'_>]) -> String {
             100.0 * rate
         )
     });
-    let variants = match case.variants.is_empty() {
-        true => "",
-        false => "Variants: ratios to the private step.\n",
-    };
+    let variants =
+        if case.variants.is_empty() { "" } else { "Variants: ratios to the private step.\n" };
     format!(
         "{masked}{variants}Medians of {} steps in turn after {} to warm up; examples/s and MiB are those of private steps, \
          MiB the peak over\ndata and parameters. Data are made up. How it is measured: \

@@ -62,9 +62,10 @@ pub fn bench(args: &KernelArgs) -> Result<()> {
         .build()
         .map_err(|e| Error::io("starting the benchmark", &e))?;
     let measured = runtime.block_on(measure(argv.as_deref(), args))?;
-    match args.json {
-        true => stdout::print(&format!("{}\n", measured.json())),
-        false => stdout::print(&measured.table()),
+    if args.json {
+        stdout::print(&format!("{}\n", measured.json()))
+    } else {
+        stdout::print(&measured.table())
     }
 }
 

@@ -151,9 +151,10 @@ fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
         }
         all.push(figures);
     }
-    match args.json {
-        true => stdout::print(&figures::json(&all)),
-        false => stdout::print(&figures::legend(cases)),
+    if args.json {
+        stdout::print(&figures::json(&all))
+    } else {
+        stdout::print(&figures::legend(cases))
     }
 }
 

@@ -95,9 +95,10 @@ impl Layer {
     fn cells(&self) -> [String; 8] {
         let ms = |time: f64| format!("{time:.2}");
         let share = if self.total() > 0.0 { 100.0 * self.limit_ms / self.total() } else { 0.0 };
-        let name = match self.path.is_empty() {
-            true => self.what.clone(),
-            false => format!("{}: {}", self.path, self.what),
+        let name = if self.path.is_empty() {
+            self.what.clone()
+        } else {
+            format!("{}: {}", self.path, self.what)
         };
         let times = [self.forward_ms, self.backward_ms, self.norms_ms, self.sums_ms];
         let [forward, backward, norms, sums] = times.map(ms);

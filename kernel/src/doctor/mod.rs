@@ -121,9 +121,10 @@ fn shared(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
         ),
         Err(error) => Check::new("shared", State::Action, error.to_string()),
     };
-    match args.json {
-        true => stdout::print(&json!({"shared": check.to_json()}).to_string())?,
-        false => stdout::print(table(&[check]).trim_end())?,
+    if args.json {
+        stdout::print(&json!({"shared": check.to_json()}).to_string())?
+    } else {
+        stdout::print(table(&[check]).trim_end())?
     }
     Ok(if tested.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -164,9 +165,10 @@ fn data() -> Check {
             format!("{}; not found: {}; {glyphs}", names(&here), names(&missing)),
         ),
     };
-    let check = match missing.is_empty() {
-        true => check,
-        false => check.todo("optional: datasets/README.md says where the files go"),
+    let check = if missing.is_empty() {
+        check
+    } else {
+        check.todo("optional: datasets/README.md says where the files go")
     };
     check.facts(json!({"found": facts}))
 }

@@ -114,15 +114,16 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     'all: for data in &data {
         for &named in &models {
             let build = |seed| options::model(named, data, (activation, Some(seed)));
-            let result = match on_cluster {
-                false => one(&grid, named.0, data, &build)?,
-                true => match args.cluster.run(&grid, data, &build)? {
+            let result = if on_cluster {
+                match args.cluster.run(&grid, data, &build)? {
                     Ok(result) => result,
                     Err(code) => {
                         ended = Some(code);
                         continue;
                     }
-                },
+                }
+            } else {
+                one(&grid, named.0, data, &build)?
             };
             let interrupted = result.is_interrupted();
             results.push(result);

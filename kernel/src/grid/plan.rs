@@ -317,9 +317,10 @@ impl Plan {
             if !known.contains(&name) {
                 let why = "no method of the grid has a setting of this name";
                 return Err(Error::setting("--set", format!("{name}={value}"), why).fix(
-                    match known.is_empty() {
-                        true => "leave it out: these methods have no settings of their own".into(),
-                        false => format!("choose from {}", known.join(", ")),
+                    if known.is_empty() {
+                        "leave it out: these methods have no settings of their own".into()
+                    } else {
+                        format!("choose from {}", known.join(", "))
                     },
                 ));
             }

@@ -120,9 +120,10 @@ fn code(
         .enumerate()
         .map(|(i, o)| output::render(o, &format!("c{number}o{}", i + 1), place, interactive))
         .collect();
-    let shown = match shown.is_empty() {
-        true => String::new(),
-        false => format!("<div class=\"outputs\">\n{shown}</div>\n"),
+    let shown = if shown.is_empty() {
+        String::new()
+    } else {
+        format!("<div class=\"outputs\">\n{shown}</div>\n")
     };
     format!(
         "<section class=\"cell\">\n<pre class=\"code\" data-count=\"{count}\"><code>{}</code></pre>\

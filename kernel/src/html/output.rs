@@ -58,11 +58,10 @@ fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
     else {
         let kinds: Vec<&str> =
             data.as_object().into_iter().flatten().map(|(kind, _)| kind.as_str()).collect();
-        return match kinds.is_empty() {
-            true => String::new(),
-            false => {
-                format!("<p class=\"aside\">[output of type {}]</p>\n", escape(&kinds.join(", ")))
-            }
+        return if kinds.is_empty() {
+            String::new()
+        } else {
+            format!("<p class=\"aside\">[output of type {}]</p>\n", escape(&kinds.join(", ")))
         };
     };
     let words = data.get("text/plain").map(text_of).unwrap_or_default();

@@ -54,9 +54,10 @@ pub fn highlight(code: &str) -> String {
             .map(str::len)
             .sum();
         let (part, after) = rest.split_at(length);
-        match is_rust {
-            true => tokens(part).iter().for_each(|(kind, text)| push(&mut out, *kind, text)),
-            false => push(&mut out, Kind::Attribute, part),
+        if is_rust {
+            tokens(part).iter().for_each(|(kind, text)| push(&mut out, *kind, text))
+        } else {
+            push(&mut out, Kind::Attribute, part)
         }
         rest = after;
     }

@@ -115,15 +115,17 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
     }
     // evcxr reads no command after the first code, so the code follows the last command.
     if let Some(last) = last.filter(|_| !expanded.is_empty()) {
-        match lines[last].is_empty() {
-            true => lines[last] = expanded,
-            false => lines.insert(last + 1, expanded),
+        if lines[last].is_empty() {
+            lines[last] = expanded
+        } else {
+            lines.insert(last + 1, expanded)
         }
     }
     let asked = Asked { code: lines.join("\n"), help, time };
-    match time && asked.is_answered() {
-        true => Err(Failure::new("CompileError", TIME_ALONE)),
-        false => Ok(asked),
+    if time && asked.is_answered() {
+        Err(Failure::new("CompileError", TIME_ALONE))
+    } else {
+        Ok(asked)
     }
 }
 

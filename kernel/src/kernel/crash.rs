@@ -27,13 +27,14 @@ pub fn is_of_runtime(line: &str) -> bool {
 pub fn failure(how: &str, end: &CellEnd) -> Failure {
     let status = how.lines().find_map(|line| line.strip_prefix(STATUS)).unwrap_or(how);
     let cause = cause(status, &end.last_lines);
-    let text = match end.began {
-        true => format!("{cause}: all variables are lost"),
-        false => format!(
+    let text = if end.began {
+        format!("{cause}: all variables are lost")
+    } else {
+        format!(
             "after an earlier cell had ended, a thread that it started ended the process ({}): all \
-             variables are lost\nThis cell did not run: run it again.",
+         variables are lost\nThis cell did not run: run it again.",
             cause.replacen("the cell ", "it ", 1)
-        ),
+        )
     };
     let mut failure = Failure::new("Crash", &text);
     let own = end.text.iter().filter(|line| !is_of_runtime(line) && !line.trim().is_empty());

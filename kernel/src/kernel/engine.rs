@@ -400,9 +400,12 @@ fn times(outputs: &EvalOutputs) -> String {
 
 /// The result of a cell: the output of evcxr's commands and what its value displayed.
 fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<String, Value> {
-    let parse = |kind: &str, text: String| match kind.contains("json") {
-        true => serde_json::from_str(&text).unwrap_or(text.into()),
-        false => text.into(),
+    let parse = |kind: &str, text: String| {
+        if kind.contains("json") {
+            serde_json::from_str(&text).unwrap_or(text.into())
+        } else {
+            text.into()
+        }
     };
     // A cell that ends in `println!(…)` has the value `()`, which is no result to show.
     let is_unit = |kind: &str, text: &str| kind == "text/plain" && text == "()";

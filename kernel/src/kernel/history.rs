@@ -78,9 +78,12 @@ impl History {
             Access::Tail => last(cells.iter().collect(), query.n),
             Access::Search => last(search(&cells, query), query.n),
         };
-        let entry = |cell: &Cell| match query.output {
-            true => json!([SESSION, cell.line, [cell.input, cell.output]]),
-            false => json!([SESSION, cell.line, cell.input]),
+        let entry = |cell: &Cell| {
+            if query.output {
+                json!([SESSION, cell.line, [cell.input, cell.output]])
+            } else {
+                json!([SESSION, cell.line, cell.input])
+            }
         };
         found.into_iter().map(entry).collect()
     }

@@ -36,9 +36,10 @@ fn of_move(name: &str, labels: &[&str], notes: &[&str]) -> String {
     if is_said(notes, "implemented `Clone`") {
         return format!("a value without `Clone` moves: lend it by `&{name}`, or make it again");
     }
-    match moves {
-        true => format!("the closure moves `{name}`: give it a clone, `{name}.clone()`"),
-        false => format!("the value moves: `{name}.clone()` there keeps it, and so does `&{name}`"),
+    if moves {
+        format!("the closure moves `{name}`: give it a clone, `{name}.clone()`")
+    } else {
+        format!("the value moves: `{name}.clone()` there keeps it, and so does `&{name}`")
     }
 }
 

@@ -124,9 +124,10 @@ impl Printed {
             self.push(Stream::Stderr, &text);
         }
         let is_panic = |piece: &Piece| start_of_panic(piece).is_some();
-        let first = match panicked {
-            true => self.pieces.iter().rposition(is_panic).unwrap_or(self.pieces.len()),
-            false => 0,
+        let first = if panicked {
+            self.pieces.iter().rposition(is_panic).unwrap_or(self.pieces.len())
+        } else {
+            0
         };
         let mut lines = Vec::new();
         for (index, piece) in self.pieces.iter_mut().enumerate().skip(first) {

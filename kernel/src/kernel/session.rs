@@ -20,9 +20,10 @@ use crate::temp::TempFolder;
 fn temporary_folder() -> PathBuf {
     let folder = std::env::temp_dir();
     let bytes = folder.as_os_str().as_encoded_bytes();
-    match bytes.len() > 60 || bytes.iter().any(u8::is_ascii_whitespace) {
-        true => "/tmp".into(),
-        false => folder,
+    if bytes.len() > 60 || bytes.iter().any(u8::is_ascii_whitespace) {
+        "/tmp".into()
+    } else {
+        folder
     }
 }
 
@@ -32,14 +33,15 @@ fn temporary_folder() -> PathBuf {
 /// `Io` if its file system does not allow programs.
 pub fn check_temporary_folder() -> Result<()> {
     let folder = temporary_folder();
-    match forbids_programs(&folder) {
-        false => Ok(()),
-        true => Err(Error::new(
+    if forbids_programs(&folder) {
+        Err(Error::new(
             ErrorKind::Io,
             format!("the folder for temporary files, {}", folder.display()),
             "its file system does not allow programs (noexec), and cells are compiled to programs",
         )
-        .fix("set TMPDIR to a folder on another file system, for instance one in your home")),
+        .fix("set TMPDIR to a folder on another file system, for instance one in your home"))
+    } else {
+        Ok(())
     }
 }
 

@@ -37,9 +37,10 @@ pub enum Origin {
 impl Origin {
     /// That of this binary.
     pub fn of_this_binary() -> Self {
-        match Path::new(KERNEL).parent() == Some(Path::new(epsilab::SOURCE_DIR)) {
-            true => Self::Clone,
-            false => Self::Packages,
+        if Path::new(KERNEL).parent() == Some(Path::new(epsilab::SOURCE_DIR)) {
+            Self::Clone
+        } else {
+            Self::Packages
         }
     }
 

@@ -96,10 +96,7 @@ fn stamp_time(dir: &Path) -> Option<SystemTime> {
 fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
-        match path.is_dir() {
-            true => collect(&path, into)?,
-            false => into.push(path),
-        }
+        if path.is_dir() { collect(&path, into)? } else { into.push(path) }
     }
     Ok(())
 }

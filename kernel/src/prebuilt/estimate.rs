@@ -21,9 +21,10 @@ pub fn seconds(env: &BuildEnv) -> f64 {
     let compiled = env.artifacts().iter().filter_map(|folder| Compiled::newest(folder)).next();
     let Some(library) = compiled else { return UNKNOWN };
     let linking = (LINKING * library.seconds).max(5.0);
-    match newest_source(&env.library).is_some_and(|changed| changed > library.start) {
-        true => library.seconds + linking,
-        false => linking,
+    if newest_source(&env.library).is_some_and(|changed| changed > library.start) {
+        library.seconds + linking
+    } else {
+        linking
     }
 }
 

@@ -123,12 +123,10 @@ impl Toolchain {
 
     /// How to install the sources of the standard library.
     pub fn rust_src_advice(&self) -> String {
-        match self.is_rustups() {
-            true => format!(
-                "run `rustup component add rust-src --toolchain {}` while online",
-                self.name()
-            ),
-            false => "install your distribution's rust-src (such as `apt install rust-src`)".into(),
+        if self.is_rustups() {
+            format!("run `rustup component add rust-src --toolchain {}` while online", self.name())
+        } else {
+            "install your distribution's rust-src (such as `apt install rust-src`)".into()
         }
     }
 

@@ -90,9 +90,10 @@ fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result
 fn report(path: &Path, copy: &Copy, verb: &str) -> String {
     let mut lines: Vec<String> =
         copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}")).collect();
-    let total = match copy.is_changed() {
-        false => format!("{}: nothing {verb}", path.display()),
-        true => format!("{}: {verb}: {}", path.display(), copy.total()),
+    let total = if copy.is_changed() {
+        format!("{}: {verb}: {}", path.display(), copy.total())
+    } else {
+        format!("{}: nothing {verb}", path.display())
     };
     lines.insert(0, total);
     if copy.is_unmarked {

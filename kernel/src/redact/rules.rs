@@ -69,9 +69,10 @@ impl Rules {
     }
 
     fn text(&self, left: Value, removed: Removed) -> Redacted {
-        match self.keep_text {
-            true => Redacted::whole(left, Coverage::Unmarked),
-            false => Redacted::nothing(removed),
+        if self.keep_text {
+            Redacted::whole(left, Coverage::Unmarked)
+        } else {
+            Redacted::nothing(removed)
         }
     }
 

@@ -70,9 +70,10 @@ impl Target {
         let bytes = std::fs::read(&there)
             .map_err(|e| Error::io(format!("reading {}", self.notebook.display()), &e))?;
         let json: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        match json["metadata"]["epsilab"]["redacted"].is_object() {
-            true => Ok(()),
-            false => Err(in_the_way(&self.notebook, "it is not a redacted copy")),
+        if json["metadata"]["epsilab"]["redacted"].is_object() {
+            Ok(())
+        } else {
+            Err(in_the_way(&self.notebook, "it is not a redacted copy"))
         }
     }
 }

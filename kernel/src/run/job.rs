@@ -117,12 +117,13 @@ impl<'a> Job<'a> {
         if !found.is_empty() {
             return Some(Halt::Differs(found));
         }
-        match same {
-            true => eprintln!("the outputs are the saved ones"),
-            false => eprintln!(
+        if same {
+            eprintln!("the outputs are the saved ones")
+        } else {
+            eprintln!(
                 "the outputs are of the same kinds as the saved ones, which are of the profile {}",
                 small::profile(saved).unwrap_or_default()
-            ),
+            )
         }
         None
     }

@@ -52,9 +52,10 @@ impl Halt {
         match self {
             Halt::Failed { number, of, source, failure } => {
                 let traceback = failure.traceback.join("\n");
-                let text = match traceback.trim().is_empty() {
-                    true => format!("{}: {}", failure.name, failure.value),
-                    false => traceback,
+                let text = if traceback.trim().is_empty() {
+                    format!("{}: {}", failure.name, failure.value)
+                } else {
+                    traceback
                 };
                 let text = if colours { text } else { without_colours(&text) };
                 format!(

@@ -459,9 +459,10 @@ fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Erro
     let log = std::fs::read_to_string(log_of(private)).unwrap_or_default();
     let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = lines[lines.len().saturating_sub(8)..].join("\n    ");
-    let said = match last.is_empty() {
-        true => String::new(),
-        false => format!("; the last lines of its log:\n    {last}"),
+    let said = if last.is_empty() {
+        String::new()
+    } else {
+        format!("; the last lines of its log:\n    {last}")
     };
     Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{said}")).fix(
         format!(

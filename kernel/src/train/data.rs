@@ -65,9 +65,10 @@ impl DataArgs {
             None if is_images => {
                 let side = options::count("--image-size", self.image_size)?.unwrap_or(32);
                 let options = ImageOptions::size(side);
-                match has_shards(Path::new(name)) {
-                    true => data::tar_shards(name, &options)?,
-                    false => data::image_folder(name, &options)?,
+                if has_shards(Path::new(name)) {
+                    data::tar_shards(name, &options)?
+                } else {
+                    data::image_folder(name, &options)?
                 }
             }
             None => {

@@ -121,10 +121,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     if let Some(out) = &args.out {
         out::write(out, &run)?;
     }
-    stdout::print(&match args.json {
-        true => report::json(&run)?,
-        false => report::words(&run)?,
-    })?;
+    stdout::print(&if args.json { report::json(&run)? } else { report::words(&run)? })?;
     Ok(ExitCode::SUCCESS)
 }
 

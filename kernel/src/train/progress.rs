@@ -63,11 +63,10 @@ impl Observer for ToStderr {
         let left = progress.seconds * (steps - step) as f64 / step.max(1) as f64;
         let pace = format::pace(step as f64, progress.seconds);
         let line = format!("step {step} of {steps}; {pace}, {left:.0} s left");
-        match self.is_terminal {
-            true => {
-                let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
-            }
-            false => self.say(&line),
+        if self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+        } else {
+            self.say(&line)
         }
     }
 

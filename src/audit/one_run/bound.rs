@@ -82,10 +82,7 @@ impl Guesses {
         let (mut low, mut high) = (0.0, MAX_EPSILON);
         for _ in 0..50 {
             let middle = 0.5 * (low + high);
-            match rejected(middle) {
-                true => low = middle,
-                false => high = middle,
-            }
+            if rejected(middle) { low = middle } else { high = middle }
         }
         Ok(low)
     }

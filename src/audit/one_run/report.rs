@@ -80,12 +80,13 @@ impl fmt::Display for OneRunReport {
                     "That is less than a tenth of the compared epsilon: too weak to test it.",
             },
         )?;
-        match self.public_data {
-            true => Ok(()),
-            false => f.write_str(
+        if self.public_data {
+            Ok(())
+        } else {
+            f.write_str(
                 "\nThis report is not covered by an epsilon: the run was not charged, and its seed \
-                 is known.",
-            ),
+             is known.",
+            )
         }
     }
 }

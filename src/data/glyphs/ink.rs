@@ -88,9 +88,10 @@ pub(super) fn centred(pixels: &[u8; PIXELS]) -> [u8; PIXELS] {
     let (right, down) = (shift(x), shift(y));
     std::array::from_fn(|i| {
         let (column, row) = (i as i64 % side - right, i as i64 / side - down);
-        match (0..side).contains(&column) && (0..side).contains(&row) {
-            true => pixels[(row * side + column) as usize],
-            false => 0,
+        if (0..side).contains(&column) && (0..side).contains(&row) {
+            pixels[(row * side + column) as usize]
+        } else {
+            0
         }
     })
 }

@@ -48,9 +48,10 @@ impl Set<'_> {
         let [train, test] = Files::open(places, form)?.split_at(all);
         let origin = train.origin();
         let train = Examples::in_files(train, train_labels);
-        let test = match test_labels.is_empty() {
-            true => Examples::new(&form.shape(), Vec::new(), Vec::new()),
-            false => Examples::in_files(test, test_labels),
+        let test = if test_labels.is_empty() {
+            Examples::new(&form.shape(), Vec::new(), Vec::new())
+        } else {
+            Examples::in_files(test, test_labels)
         };
         let data = Dataset::new(stem(self.path), source, self.class_names, train, test);
         Ok(data.with_origin(origin))

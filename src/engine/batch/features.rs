@@ -218,9 +218,10 @@ impl Batch {
         if let Some(len) = self.chunk_len {
             return len;
         }
-        match self.is_in_place() {
-            true => usize::MAX,
-            false => (CHUNK_BYTES / (self.example_len() * size_of::<f32>()).max(1)).max(1),
+        if self.is_in_place() {
+            usize::MAX
+        } else {
+            (CHUNK_BYTES / (self.example_len() * size_of::<f32>()).max(1)).max(1)
         }
     }
 

@@ -46,9 +46,10 @@ fn by_hand(loss_scale: f64, clips_later: bool) -> [[f64; 2]; 2] {
         let back = last.map(|row| row[0] * arriving[0] + row[1] * arriving[1]);
         // The derivative of the clip of the hidden features.
         let (size, along) = (norm(hidden), hidden[0] * back[0] + hidden[1] * back[1]);
-        let upstream_first = match size > CLIPS[0] {
-            true => [0, 1].map(|i| (back[i] - hidden[i] * along / size.powi(2)) * CLIPS[0] / size),
-            false => back,
+        let upstream_first = if size > CLIPS[0] {
+            [0, 1].map(|i| (back[i] - hidden[i] * along / size.powi(2)) * CLIPS[0] / size)
+        } else {
+            back
         };
         let norms = [[x, upstream_first], [hidden, upstream_last]];
         for (counts, norms) in counts.iter_mut().zip(norms) {

@@ -147,9 +147,10 @@ impl Op for Dense {
             );
             let found = columns.iter().sum::<f64>();
             let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
-            match mid_range && outer::is_reliable(found, aligned.iter().sum()) {
-                true => *square += found,
-                false => recomputed.push(i),
+            if mid_range && outer::is_reliable(found, aligned.iter().sum()) {
+                *square += found
+            } else {
+                recomputed.push(i)
             }
         }
     }
@@ -217,12 +218,10 @@ impl Dense {
             let g_squared = outer::squared_norm_f64(g);
             let underflow = self.inputs as f64 * outer::UNDERFLOW_ERROR * g_squared;
             let x = ctx.example(i).x;
-            match outer::is_mid_range(x)
-                && found.is_finite()
-                && outer::is_reliable(found, underflow)
-            {
-                true => *square += found,
-                false => recomputed.push(i),
+            if outer::is_mid_range(x) && found.is_finite() && outer::is_reliable(found, underflow) {
+                *square += found
+            } else {
+                recomputed.push(i)
             }
         }
     }

@@ -261,8 +261,9 @@ pub(super) fn for_each_node<T: Send>(
     handle: impl Fn(T) + Sync + Send,
 ) {
     const MIN_PARALLEL_ELEMENTS: usize = 1 << 17;
-    match parameter_count > MIN_PARALLEL_ELEMENTS {
-        true => items.into_par_iter().for_each(handle),
-        false => items.into_iter().for_each(handle),
+    if parameter_count > MIN_PARALLEL_ELEMENTS {
+        items.into_par_iter().for_each(handle)
+    } else {
+        items.into_iter().for_each(handle)
     }
 }

@@ -17,9 +17,10 @@ pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> No
         0x10000..0x80000 => 25,
         _ => 60,
     };
-    match positions * positions * (inputs + outputs) < multiplications_per_element * elements {
-        true => NormMethod::Ghost,
-        false => NormMethod::Instance,
+    if positions * positions * (inputs + outputs) < multiplications_per_element * elements {
+        NormMethod::Ghost
+    } else {
+        NormMethod::Instance
     }
 }
 

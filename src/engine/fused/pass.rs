@@ -211,9 +211,10 @@ impl Workspace {
             }
             if let Some(addend) = node.addend.filter(|&addend| plan.needs_gradient[addend]) {
                 let to = resize_buffer(&mut before[addend], len);
-                match written[addend] {
-                    true => outer::add(to, g),
-                    false => to.copy_from_slice(g),
+                if written[addend] {
+                    outer::add(to, g)
+                } else {
+                    to.copy_from_slice(g)
                 }
                 written[addend] = true;
             }
@@ -333,9 +334,10 @@ impl Workspace {
                 let ctx = self.context(graph, n, rows).example(i);
                 let weights =
                     PackedWeights::of(weights, n).map(|weights| weights.values.as_slice());
-                let square = match plan.transformed[n] {
-                    true => node.op.transformed_instance(ctx, out, &mut scratch),
-                    false => Some(node.op.instance_gradient(ctx, weights, out, &mut scratch)),
+                let square = if plan.transformed[n] {
+                    node.op.transformed_instance(ctx, out, &mut scratch)
+                } else {
+                    Some(node.op.instance_gradient(ctx, weights, out, &mut scratch))
                 };
                 match square {
                     Some(square) => own[plan.group[n]] += square,

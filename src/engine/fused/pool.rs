@@ -49,9 +49,10 @@ impl Op for Pool {
     fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
         let (corners, offsets) = (self.corners(), self.offsets());
         for (x, y) in x.chunks_exact(self.image_len()).zip(y.chunks_exact_mut(self.len())) {
-            match self.is_max {
-                true => max_forward(x, &corners, &offsets, self.channels, y),
-                false => mean_forward(x, &corners, &offsets, self.channels, y),
+            if self.is_max {
+                max_forward(x, &corners, &offsets, self.channels, y)
+            } else {
+                mean_forward(x, &corners, &offsets, self.channels, y)
             }
         }
     }
@@ -73,9 +74,10 @@ impl Op for Pool {
             gx.chunks_exact_mut(self.image_len()).zip(ctx.x.chunks_exact(self.image_len()));
         let outputs = ctx.y.chunks_exact(self.len()).zip(ctx.g.chunks_exact(self.len()));
         for ((gx, x), (y, g)) in images.zip(outputs) {
-            match self.is_max {
-                true => max_backward(x, y, g, &corners, &offsets, remaining, gx),
-                false => mean_backward(g, &corners, &offsets, self.channels, gx),
+            if self.is_max {
+                max_backward(x, y, g, &corners, &offsets, remaining, gx)
+            } else {
+                mean_backward(g, &corners, &offsets, self.channels, gx)
             }
         }
     }

@@ -81,9 +81,10 @@ pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> Layer
     // The forward pass reads the input and writes the output and what it saves; the backward pass
     // reads all of them and the output gradient, and writes the input gradient.
     let mut values = 2 * input + 3 * output + 2 * saved;
-    match plan.needs_gradient[node.input] {
-        true => values += input,
-        false => backward = 0,
+    if plan.needs_gradient[node.input] {
+        values += input
+    } else {
+        backward = 0
     }
     // Tables of which few rows are used count nothing.
     let parameters = if forward > 0 { node.op.large_len() } else { 0 };

@@ -49,9 +49,10 @@ pub(super) fn product<S: Simd>(
     b: Right<'_>,
     (out, step, store): (&mut [f32], usize, Store),
 ) {
-    match size.width == S::F32_LANES {
-        true => all_rows::<S, 1>(simd, size, a, b, (out, step, store)),
-        false => all_rows::<S, 2>(simd, size, a, b, (out, step, store)),
+    if size.width == S::F32_LANES {
+        all_rows::<S, 1>(simd, size, a, b, (out, step, store))
+    } else {
+        all_rows::<S, 2>(simd, size, a, b, (out, step, store))
     }
 }
 

@@ -281,9 +281,8 @@ impl State {
                     return_spare(&self.workspaces, workspace);
                     sums
                 },
-                |i, sums| match window.is_last {
-                    true => add(sums),
-                    false => *lock(&unfinished[i]) = Some(sums),
+                |i, sums| {
+                    if window.is_last { add(sums) } else { *lock(&unfinished[i]) = Some(sums) }
                 },
             )
         })?;
@@ -330,9 +329,10 @@ impl State {
             let mut large = Cow::Owned(table);
             if plan.norm_methods[i].is_some() && !node.op.is_sparse() {
                 let sum = &sums.dense[plan.sum_ranges[i].clone()];
-                large = match plan.transformed[i] {
-                    true => Cow::Owned(node.op.gradient_of_transformed(sum)),
-                    false => Cow::Borrowed(sum),
+                large = if plan.transformed[i] {
+                    Cow::Owned(node.op.gradient_of_transformed(sum))
+                } else {
+                    Cow::Borrowed(sum)
                 };
                 if !sums.recomputed[i].is_empty() {
                     add_scaled(large.to_mut(), 1.0, &sums.recomputed[i]);
@@ -340,11 +340,10 @@ impl State {
             }
             let small = &sums.dense[node.small..node.small + node.op.small_len()];
             for (slot, entry) in node.op.layout().iter().zip(entries) {
-                match slot.small {
-                    true => slot.unpack(small, &mut entry.values),
-                    // Not computed, because all its weights are zero.
-                    false if large.is_empty() => {}
-                    false => slot.unpack(&large, &mut entry.values),
+                let packed = if slot.small { small } else { &large[..] };
+                // Not computed if all its weights are zero.
+                if !packed.is_empty() {
+                    slot.unpack(packed, &mut entry.values);
                 }
             }
         });

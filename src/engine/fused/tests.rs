@@ -29,9 +29,8 @@ fn network(shape: &[usize], layers: &[LayerSpec], seed: u64) -> Network {
 fn batch(network: &Network, n: usize, copies: usize, tokens: bool) -> Batch {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let size: usize = network.input_shape().iter().product();
-    let value = |rng: &mut ChaCha8Rng| match tokens {
-        true => ((unit(rng) + 0.5) * 6.99).floor(),
-        false => 2.0 * unit(rng),
+    let value = |rng: &mut ChaCha8Rng| {
+        if tokens { ((unit(rng) + 0.5) * 6.99).floor() } else { 2.0 * unit(rng) }
     };
     let features = (0..n * copies * size).map(|_| value(&mut rng)).collect();
     let labels = (0..n).map(|i| (i % network.outputs()) as u32).collect();

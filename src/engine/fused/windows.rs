@@ -35,12 +35,11 @@ pub(super) fn windows(
     workers: usize,
 ) -> Vec<Window> {
     let count = n.div_ceil(segment);
-    let (together, piece) = match n <= capacity {
-        true => (count.max(1), segment),
-        false => {
-            let together = workers.clamp(1, count);
-            (together, (capacity / together / chunk * chunk).max(chunk))
-        }
+    let (together, piece) = if n <= capacity {
+        (count.max(1), segment)
+    } else {
+        let together = workers.clamp(1, count);
+        (together, (capacity / together / chunk * chunk).max(chunk))
     };
     let mut windows = Vec::new();
     for first in (0..count).step_by(together) {

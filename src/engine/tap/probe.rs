@@ -69,9 +69,10 @@ impl Probe {
     /// If the memory of the device can't be queried.
     pub(super) fn chunk(&self, copies: usize, device: &Device) -> Result<usize> {
         // Not counted on the CPU: patches exist for one row at a time, and chunks are small.
-        let temporary = match *device == Device::flex() {
-            true => 0,
-            false => self.patches.max(self.token_pairs.saturating_mul(copies)),
+        let temporary = if *device == Device::flex() {
+            0
+        } else {
+            self.patches.max(self.token_pairs.saturating_mul(copies))
         };
         chunk_size((self.activations + self.instances).saturating_add(temporary), copies, device)
     }

@@ -128,10 +128,7 @@ fn repeat(plan: &Plan) -> Vec<Block> {
         Some(_) => (
             "The plan has a seed, so on the CPU the result is the same bit for bit, from the same \
              initial parameters.",
-            match plan.is_private() {
-                true => Coverage::NotCovered,
-                false => Coverage::Public,
-            },
+            if plan.is_private() { Coverage::NotCovered } else { Coverage::Public },
         ),
         None => (
             "The plan has no seed, so a repetition draws other batches and other noise, is charged \

@@ -75,9 +75,10 @@ impl BackpropClippedSum {
         let groups = rule.groups(network)?;
         // Elsewhere, Burn's products may round their factors or the sum itself, and a plain sum is
         // made of them. Weighted sums add f32 products of the clipped inputs and gradients.
-        let all = match network.device() == Device::flex() {
-            true => self.executor.plain_sum(network, batch, selected)?,
-            false => self.executor.weighted_sum(network, batch, &rule, selected)?,
+        let all = if network.device() == Device::flex() {
+            self.executor.plain_sum(network, batch, selected)?
+        } else {
+            self.executor.weighted_sum(network, batch, &rule, selected)?
         };
         let mut sum = all.sum;
         let trained: Vec<bool> = match selected {

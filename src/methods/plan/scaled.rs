@@ -35,9 +35,10 @@ impl<T> Scaled<T> {
 
 impl<T> fmt::Display for Scaled<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.changes.is_empty() {
-            true => f.write_str("nothing was changed"),
-            false => f.write_str(&self.changes.join("\n")),
+        if self.changes.is_empty() {
+            f.write_str("nothing was changed")
+        } else {
+            f.write_str(&self.changes.join("\n"))
         }
     }
 }

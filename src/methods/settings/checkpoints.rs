@@ -30,14 +30,12 @@ impl CheckpointEvery {
             Self::Steps(steps) => steps > 0,
             Self::Minutes(minutes) => minutes > 0.0 && minutes <= LONGEST,
         };
-        match sound {
-            true => Ok(()),
-            false => {
-                let why = "a checkpoint is written after one step or more, or after a time that \
-                           is above zero and at most a year";
-                Err(Error::setting("checkpoint_every", self, why)
-                    .fix("use for example 500 or 10min"))
-            }
+        if sound {
+            Ok(())
+        } else {
+            let why = "a checkpoint is written after one step or more, or after a time that \
+                       is above zero and at most a year";
+            Err(Error::setting("checkpoint_every", self, why).fix("use for example 500 or 10min"))
         }
     }
 }

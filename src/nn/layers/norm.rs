@@ -159,10 +159,8 @@ impl LayerNorm {
         if let Some(beta) = &self.inner.beta {
             y = y + per_feature(beta);
         }
-        let value = |x: Tensor<3>| match flat {
-            true => Value::Flat(x.squeeze_dim(1)),
-            false => Value::Sequence(x),
-        };
+        let value =
+            |x: Tensor<3>| if flat { Value::Flat(x.squeeze_dim(1)) } else { Value::Sequence(x) };
         let beta = self.inner.beta.as_ref().map(|beta| beta.id);
         tape.layer(Site::Affine { gamma: self.inner.gamma.id, beta }, &value(x), value(y))
     }

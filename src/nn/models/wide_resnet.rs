@@ -145,13 +145,14 @@ impl WideResnet {
         let first_layer = self.published_layer([from, to], stride, size, act);
         let size = size.map(|side| side.div_ceil(stride));
         let body = [first_layer, self.published_layer([to, to], 1, size, act)].concat();
-        let shortcut = match first {
-            true => layers![
+        let shortcut = if first {
+            layers![
                 act.clone(),
                 GroupNormSpec::new(NORM_GROUPS, from),
                 self.conv(from, to, 1, stride)
-            ],
-            false => Vec::new(),
+            ]
+        } else {
+            Vec::new()
         };
         layers![ResidualSpec::new(body).shortcut(shortcut)]
     }
@@ -176,9 +177,10 @@ impl Family for WideResnet {
             let mut blocks = Vec::new();
             for block in 0..(self.depth - 4) / 6 {
                 let stride = if group > 0 && block == 0 { 2 } else { 1 };
-                blocks.extend(match self.published {
-                    true => self.published_block([from, to], stride, size, &act, block == 0),
-                    false => self.block(from, to, stride, &act),
+                blocks.extend(if self.published {
+                    self.published_block([from, to], stride, size, &act, block == 0)
+                } else {
+                    self.block(from, to, stride, &act)
                 });
                 (from, size) = (to, size.map(|side| side.div_ceil(stride)));
             }

@@ -135,13 +135,12 @@ fn no_sequence_and_no_gradient_exceed_the_sensitivity_of_an_lstm() {
         let bound = [0.01, 1.0, 7.0][tried / 3 % 3];
         let x: Vec<f64> = (0..time * inputs).map(|_| value(&mut rng)).collect();
         // One long step, or all.
-        let x = match rng.next_u32().is_multiple_of(2) {
-            true => scaled(&x, bound),
-            false => {
-                let mut one = vec![0.0; x.len()];
-                one[..inputs].copy_from_slice(&scaled(&x[..inputs], bound));
-                one
-            }
+        let x = if rng.next_u32().is_multiple_of(2) {
+            scaled(&x, bound)
+        } else {
+            let mut one = vec![0.0; x.len()];
+            one[..inputs].copy_from_slice(&scaled(&x[..inputs], bound));
+            one
         };
         for (norm, tightest) in norms.into_iter().zip(&mut tightest) {
             let clip = LayerClips { norm, ..LayerClips::new(bound, 0.3) };

@@ -35,9 +35,10 @@ impl<'a> Assignment<'a> {
         for (index, place) in places.into_iter().enumerate() {
             let name = layout.name_of(&place);
             let entry = name.as_ref().and_then(|name| source.entries.get(name));
-            let why = match index >= head && layout.new_head {
-                true => Some(NEW_HEAD),
-                false => is_named(&layout.kept, &place.path).then_some(CHOSEN),
+            let why = if index >= head && layout.new_head {
+                Some(NEW_HEAD)
+            } else {
+                is_named(&layout.kept, &place.path).then_some(CHOSEN)
             };
             match (why, entry) {
                 (Some(why), _) => {
@@ -70,21 +71,20 @@ impl<'a> Assignment<'a> {
         }
         let mut superfluous = Vec::new();
         for name in source.entries.keys().filter(|name| !owners.contains_key(name.as_str())) {
-            let why = match name.starts_with(&layout.prefix) {
-                _ if self.left.contains_key(name.as_str()) => continue,
-                false => OUTSIDE,
-                true if is_named(&layout.left, name) => CHOSEN,
-                true => {
-                    superfluous.push(name);
-                    continue;
-                }
+            if self.left.contains_key(name.as_str()) {
+                continue;
+            }
+            let why = if !name.starts_with(&layout.prefix) {
+                OUTSIDE
+            } else if is_named(&layout.left, name) {
+                CHOSEN
+            } else {
+                superfluous.push(name);
+                continue;
             };
             self.left.insert(name, why);
         }
-        match superfluous.is_empty() {
-            true => Ok(()),
-            false => Err(attempt.superfluous(&superfluous)),
-        }
+        if superfluous.is_empty() { Ok(()) } else { Err(attempt.superfluous(&superfluous)) }
     }
 
     /// Reads the tensors: the values of the parameters by path, in the model's order of axes.
@@ -129,9 +129,10 @@ fn check_tensor(attempt: Attempt, place: &Place, entry: &Entry, in_head: bool) -
     if let Number::Other(_) = entry.number {
         return Err(attempt.no_floats(place, entry));
     }
-    match attempt.layout.axes.fits(place, &entry.shape) {
-        true => Ok(()),
-        false => Err(attempt.shape(place, entry, in_head)),
+    if attempt.layout.axes.fits(place, &entry.shape) {
+        Ok(())
+    } else {
+        Err(attempt.shape(place, entry, in_head))
     }
 }
 

@@ -127,9 +127,10 @@ impl Attempt<'_> {
             self.layout.axes.shape_in_file(place)
         );
         self.error(format_args!("the tensor {} of shape {:?}", entry.shown(), entry.shape), why)
-            .fix(match in_head {
-                true => "add .new_head() to the layout if the file is for other classes".to_owned(),
-                false => self.use_model(),
+            .fix(if in_head {
+                "add .new_head() to the layout if the file is for other classes".to_owned()
+            } else {
+                self.use_model()
             })
     }
 

@@ -167,9 +167,10 @@ impl<R: BufRead> Scanner<'_, R> {
     }
 
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        match io::copy(&mut self.reader.by_ref().take(bytes), &mut io::sink())? == bytes {
-            true => Ok(()),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        if io::copy(&mut self.reader.by_ref().take(bytes), &mut io::sink())? == bytes {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::UnexpectedEof.into())
         }
     }
 

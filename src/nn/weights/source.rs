@@ -101,9 +101,10 @@ impl Source {
         let mut beginning = Vec::new();
         let file = File::open(path).map_err(|e| failed(&e))?;
         file.take(BEGINNING).read_to_end(&mut beginning).map_err(|e| failed(&e))?;
-        let (format, entries) = match safetensors_file::begins(&beginning) {
-            true => ("safetensors", safetensors_file::entries(path)),
-            false => ("PyTorch", pytorch::entries(path, &beginning)),
+        let (format, entries) = if safetensors_file::begins(&beginning) {
+            ("safetensors", safetensors_file::entries(path))
+        } else {
+            ("PyTorch", pytorch::entries(path, &beginning))
         };
         let refused = |Refusal { why, fix }| {
             let what = format!("the file {} is refused", path.display());
@@ -138,10 +139,7 @@ impl Entry {
             Number::Bf16 => each(&bytes, |b| bf16::from_le_bytes(b).to_f32()).collect(),
             Number::Other(_) => Vec::new(),
         };
-        match values.len() == count {
-            true => Ok(values),
-            false => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+        if values.len() == count { Ok(values) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
 

@@ -250,10 +250,11 @@ impl CycledMomentum {
     fn check(self) -> Result<()> {
         let ordered = 0.0 <= self.low && self.low <= self.high && self.high < 1.0;
         let given = format!("{}-{}", self.low, self.high);
-        match ordered {
-            true => Ok(()),
-            false => Err(Error::setting("momentum", given, "both ends are in [0, 1), low first")
-                .fix("use for example momentum=0.85-0.95")),
+        if ordered {
+            Ok(())
+        } else {
+            Err(Error::setting("momentum", given, "both ends are in [0, 1), low first")
+                .fix("use for example momentum=0.85-0.95"))
         }
     }
 }
@@ -267,11 +268,10 @@ fn at_least(bound: f64, name: &str, value: f64) -> Result<()> {
 }
 
 fn within(name: &str, value: f64, is_within: bool, range: &str) -> Result<()> {
-    match is_within {
-        true => Ok(()),
-        false => {
-            let why = format!("this parameter of a learning-rate schedule is in {range}");
-            Err(Error::setting(name, value, why).fix("use for example cosine or step:30:0.1"))
-        }
+    if is_within {
+        Ok(())
+    } else {
+        let why = format!("this parameter of a learning-rate schedule is in {range}");
+        Err(Error::setting(name, value, why).fix("use for example cosine or step:30:0.1"))
     }
 }

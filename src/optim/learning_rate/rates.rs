@@ -89,12 +89,13 @@ impl Rates {
     pub fn observe(&mut self, loss: f64) {
         let LearningRate::Plateau { patience, threshold, .. } = self.schedule else { return };
         let Plateau { best, evaluations, reductions } = self.plateau.unwrap_or_default();
-        let next = match loss < best.map_or(f64::INFINITY, |best| best * (1.0 - threshold)) {
-            true => Plateau { best: Some(loss), evaluations: 0, reductions },
-            false if evaluations < patience => {
-                Plateau { best, evaluations: evaluations + 1, reductions }
-            }
-            false => Plateau { best, evaluations: 0, reductions: reductions + 1 },
+        let improves = loss < best.map_or(f64::INFINITY, |best| best * (1.0 - threshold));
+        let next = if improves {
+            Plateau { best: Some(loss), evaluations: 0, reductions }
+        } else if evaluations < patience {
+            Plateau { best, evaluations: evaluations + 1, reductions }
+        } else {
+            Plateau { best, evaluations: 0, reductions: reductions + 1 }
         };
         self.plateau = Some(next);
     }
@@ -204,9 +205,10 @@ impl WarmUp {
             }
             Self::Fraction(_) => return refuse("a fraction of the run is in [0, 1)"),
         };
-        match warm_up < steps {
-            true => Ok(warm_up),
-            false => refuse(&format!("no step of {steps} is left after it")),
+        if warm_up < steps {
+            Ok(warm_up)
+        } else {
+            refuse(&format!("no step of {steps} is left after it"))
         }
     }
 }

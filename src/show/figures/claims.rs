@@ -188,10 +188,10 @@ fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
     let drawn = values.filter(|value| *value > 0.0 && value.is_finite());
     let (low, high) =
         drawn.fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
-    match high > 0.0 {
-        // Bars that are shorter than a hundredth of the longest are cut.
-        true => Axis::log_within((low / 1.5).max(high / 200.0), high, 7),
-        false => Axis::log_within(0.1, 10.0, 7),
+    if high > 0.0 {
+        Axis::log_within((low / 1.5).max(high / 200.0), high, 7)
+    } else {
+        Axis::log_within(0.1, 10.0, 7)
     }
 }
 

@@ -106,9 +106,10 @@ fn clips(shares: &ClipShares) -> String {
 }
 
 fn left_out(shown: usize, all: usize) -> String {
-    match shown == all {
-        true => String::new(),
-        false => format!("The first {shown} of {all} layers are drawn; the text form lists all."),
+    if shown == all {
+        String::new()
+    } else {
+        format!("The first {shown} of {all} layers are drawn; the text form lists all.")
     }
 }
 

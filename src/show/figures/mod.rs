@@ -70,10 +70,11 @@ use crate::{Error, Result};
 
 /// Refuses an empty list of events.
 fn not_empty(events: &[Event]) -> Result<()> {
-    match events.is_empty() {
-        true => Err(Error::setting("events", "an empty list", "it releases nothing to draw")
-            .fix("pass the events of a plan or a run, e.g. &[plan.event()]")),
-        false => Ok(()),
+    if events.is_empty() {
+        Err(Error::setting("events", "an empty list", "it releases nothing to draw")
+            .fix("pass the events of a plan or a run, e.g. &[plan.event()]"))
+    } else {
+        Ok(())
     }
 }
 

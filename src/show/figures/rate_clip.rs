@@ -56,9 +56,10 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
                 continue;
             };
             let ridge = on_ridge(cell);
-            let said = match cell.accuracy.is_finite() {
-                true => format::percent(cell.accuracy),
-                false => "diverged".into(),
+            let said = if cell.accuracy.is_finite() {
+                format::percent(cell.accuracy)
+            } else {
+                "diverged".into()
             };
             table = table.row([
                 number(clip),
@@ -99,9 +100,10 @@ fn product(cell: &RateClipCell) -> f64 {
 
 fn number(value: f64) -> String {
     let text = format::significant(value, 3);
-    match text.contains('.') && !text.contains('e') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
     }
 }
 

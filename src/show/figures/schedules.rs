@@ -33,10 +33,7 @@ pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {
     let constant = |(_, stages): &(&str, &Stages)| {
         stages.as_slice().iter().all(|stage| stage.clip_scale.to_bits() == 1.0f64.to_bits())
     };
-    Ok(match runs.iter().all(constant) {
-        true => chart,
-        false => chart.panel(clip),
-    })
+    Ok(if runs.iter().all(constant) { chart } else { chart.panel(clip) })
 }
 
 /// About ten times as many evenly spaced steps as there are points in other figures, with both

@@ -127,10 +127,11 @@ fn checked_rate(batch_size: u64, examples: u64) -> Result<f64> {
 }
 
 fn check_epochs(epochs: f64) -> Result<()> {
-    match epochs > 0.0 && epochs <= 1e6 {
-        true => Ok(()),
-        false => Err(Error::setting("epochs", epochs, "a run has above 0 and at most 1e6 epochs")
-            .fix("choose a positive number of epochs")),
+    if epochs > 0.0 && epochs <= 1e6 {
+        Ok(())
+    } else {
+        Err(Error::setting("epochs", epochs, "a run has above 0 and at most 1e6 epochs")
+            .fix("choose a positive number of epochs"))
     }
 }
 

@@ -46,21 +46,21 @@ pub(super) fn epsilon_panel(
     let all = points(xs, &reported).into_iter();
     let all: Vec<_> = all.map(|(x, y)| (x, if y.is_nan() { f64::INFINITY } else { y })).collect();
     let panel = Panel::new(label).epsilon().series(Series::line(name, all).colour(colour::PLD));
-    Ok(match alone {
-        true => panel,
-        false => panel.series(Series::line("RDP", points(xs, &rdp)).colour(colour::RDP)),
+    Ok(if alone {
+        panel
+    } else {
+        panel.series(Series::line("RDP", points(xs, &rdp)).colour(colour::RDP))
     })
 }
 
 /// Why RDP's curve jumps at 0, for the note of a figure that begins there; empty where RDP is not
 /// drawn.
 pub(super) fn jump_at_zero(panel: &Panel) -> &'static str {
-    match panel.lines().iter().any(|series| series.name() == "RDP") {
-        true => {
-            ". RDP jumps at the first step: its conversion to epsilon adds about \
-             ln(1/delta) / (order - 1), however little was released"
-        }
-        false => "",
+    if panel.lines().iter().any(|series| series.name() == "RDP") {
+        ". RDP jumps at the first step: its conversion to epsilon adds about \
+         ln(1/delta) / (order - 1), however little was released"
+    } else {
+        ""
     }
 }
 

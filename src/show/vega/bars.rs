@@ -41,9 +41,10 @@ pub(in crate::show) fn body(bars: &[Bar<'_>], measure: &Measure<'_>) -> Value {
     let finite = || bars.iter().filter_map(|bar| bar.value).filter(|v| v.is_finite() && *v > 0.0);
     let (least, most) = (finite().fold(1.0, f64::min), finite().fold(0.0, f64::max));
     // Bars on a logarithmic axis begin below the smallest value.
-    let (start, end) = match measure.percent {
-        true => (0.0, 1.0),
-        false => (10f64.powf((least / 2.0).log10().floor()), (most * 1.1).max(least)),
+    let (start, end) = if measure.percent {
+        (0.0, 1.0)
+    } else {
+        (10f64.powf((least / 2.0).log10().floor()), (most * 1.1).max(least))
     };
     let values: Vec<Value> = bars
         .iter()
@@ -55,9 +56,10 @@ pub(in crate::show) fn body(bars: &[Bar<'_>], measure: &Measure<'_>) -> Value {
         .collect();
     let kinds: Vec<&str> = measure.kinds.iter().map(|(kind, _)| *kind).collect();
     let colours: Vec<String> = measure.kinds.iter().map(|(_, colour)| hex(*colour)).collect();
-    let scale = match measure.percent {
-        true => json!({ "domain": [start, end] }),
-        false => json!({ "type": "log", "domain": [start, end], "nice": false }),
+    let scale = if measure.percent {
+        json!({ "domain": [start, end] })
+    } else {
+        json!({ "type": "log", "domain": [start, end], "nice": false })
     };
     let mut axis = json!({ "title": one_line(measure.name), "grid": true, "tickCount": 5,
         "format": if measure.percent { "~%" } else { "~g" } });

@@ -98,10 +98,11 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     let colours: Vec<String> = (0..names.len()).map(|i| hex(colour(panel, i))).collect();
     let several = names.len() > 1;
     let scale = json!({ "domain": names, "range": colours });
-    let legend = match several {
-        true => json!({ "title": null, "orient": "bottom", "direction": "vertical",
-            "columns": if names.len() > 4 { 2 } else { 1 } }),
-        false => Value::Null,
+    let legend = if several {
+        json!({ "title": null, "orient": "bottom", "direction": "vertical",
+    "columns": if names.len() > 4 { 2 } else { 1 } })
+    } else {
+        Value::Null
     };
     let shapes: Vec<&str> =
         (0..names.len()).map(|i| SHAPES[shape(panel, i) % SHAPES.len()]).collect();
@@ -203,9 +204,10 @@ fn dash(series: &Series) -> Value {
 }
 
 fn x_encoding(chart: &Chart) -> Value {
-    let mut scale = match chart.x_log {
-        true => json!({ "type": "log", "nice": false }),
-        false => json!({ "zero": false, "nice": false }),
+    let mut scale = if chart.x_log {
+        json!({ "type": "log", "nice": false })
+    } else {
+        json!({ "zero": false, "nice": false })
     };
     // Markers at the ends are drawn whole.
     if chart.panels.iter().flat_map(|panel| &panel.series).any(|series| series.marked) {

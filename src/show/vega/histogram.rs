@@ -119,8 +119,8 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
     });
     let view = json!({ "width": match panels.len() { 1 => 520, 2 | 4 => 280, _ => 215 }, "height": if several { 90 } else { 150 },
         "layer": [bars, rule, shares] });
-    match several {
-        true => super::merge(
+    if several {
+        super::merge(
             &mut body,
             json!({
                 "facet": { "field": "panel", "type": "nominal", "sort": order, "title": null,
@@ -130,8 +130,9 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
             "spec": view,
             "resolve": { "scale": { "y": "independent" }, "axis": { "x": "independent" } },
             }),
-        ),
-        false => super::merge(&mut body, view),
+        )
+    } else {
+        super::merge(&mut body, view)
     }
     body
 }

@@ -139,9 +139,12 @@ impl LedgerFile {
         check: impl FnOnce(&[Entry]) -> privacy::Result<()>,
     ) -> Result<()> {
         let now = utc_now();
-        let dated = |entry: &Entry| match entry.at.is_empty() {
-            true => Entry { at: now.clone(), ..entry.clone() },
-            false => entry.clone(),
+        let dated = |entry: &Entry| {
+            if entry.at.is_empty() {
+                Entry { at: now.clone(), ..entry.clone() }
+            } else {
+                entry.clone()
+            }
         };
         let entries: Vec<Entry> = entries.iter().map(dated).collect();
         let Some((first, others)) = entries.split_first() else { return Ok(()) };

@@ -42,10 +42,8 @@ impl Keeper {
         let lock = locked(&folder, id)?;
         // The run of another process may have been finished just now.
         make(&folder)?;
-        let found = match file::is_there(&path) && !plan.is_fresh() {
-            true => Some(file::read(&path)?),
-            false => None,
-        };
+        let found =
+            if file::is_there(&path) && !plan.is_fresh() { Some(file::read(&path)?) } else { None };
         if let Some(found) = &found {
             check(&path, &found.header, id)?;
         }

@@ -85,9 +85,8 @@ fn unit(rng: &mut TestRng) -> f32 {
 fn batch(shape: &[usize], n: usize, copies: usize, tokens: bool, size: f32) -> Batch {
     let mut rng = random(5);
     let len = shape.iter().product::<usize>() * n * copies;
-    let value = |rng: &mut TestRng| match tokens {
-        true => (3.5 * (unit(rng) + 1.0)).floor().min(6.0),
-        false => size * unit(rng),
+    let value = |rng: &mut TestRng| {
+        if tokens { (3.5 * (unit(rng) + 1.0)).floor().min(6.0) } else { size * unit(rng) }
     };
     let x = (0..len).map(|_| value(&mut rng)).collect();
     Batch::with_copies(x, shape, (0..n).map(|i| i as u32 % 3).collect(), copies).unwrap()

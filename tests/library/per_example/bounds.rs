@@ -17,9 +17,10 @@ fn bounds(network: &Network, batch: &Batch, weights: Option<&Weights>) -> Vec<Cl
     let layers = sum(&ClipRule::per_layer(1.0)).unwrap();
     let typical = median(&layers.norms).max(1e-12);
     let each = |norms: &[f32]| median(norms).max(1e-12);
-    let given: Vec<f64> = match layers.group_norms.is_empty() {
-        true => vec![typical],
-        false => layers.group_norms.iter().map(|norms| each(norms)).collect(),
+    let given: Vec<f64> = if layers.group_norms.is_empty() {
+        vec![typical]
+    } else {
+        layers.group_norms.iter().map(|norms| each(norms)).collect()
     };
     vec![
         ClipRule::auto_s(0.5),

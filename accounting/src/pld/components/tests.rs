@@ -38,9 +38,10 @@ fn few_multipliers_are_kept_and_many_are_bounded_on_both_sides() {
         let mu = |node: usize| 1.0 / pairs(&many.nodes[node]).next().unwrap().sigma;
         let above = |part: &Component| {
             let (count, share) = part.mean_share();
-            let mixtures = match count > 0.0 {
-                true => count * (share * mu(part.node) + (1.0 - share) * mu(part.node + 1)),
-                false => 0.0,
+            let mixtures = if count > 0.0 {
+                count * (share * mu(part.node) + (1.0 - share) * mu(part.node + 1))
+            } else {
+                0.0
             };
             part.exact * mu(part.node) + mixtures
         };

@@ -22,9 +22,10 @@ fn sum_mixtures(others: u64, q: f64, cap: u64) -> (Mixture, Mixture) {
     for (m, p) in binomial(others, q).into_iter().enumerate() {
         let (drawn, used) = (m as f64, (m as u64).min(cap) as f64);
         without.push((p, -used));
-        let (kept, beside) = match (m as u64) < cap {
-            true => (q, drawn),
-            false => (q * cap as f64 / (drawn + 1.0), cap as f64 - 1.0),
+        let (kept, beside) = if (m as u64) < cap {
+            (q, drawn)
+        } else {
+            (q * cap as f64 / (drawn + 1.0), cap as f64 - 1.0)
         };
         with.extend([(p * (1.0 - kept), -used), (p * kept, 1.0 - beside)]);
     }

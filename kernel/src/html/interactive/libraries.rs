@@ -189,9 +189,8 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join(&place);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            let write = |content: &[u8]| match place.ends_with(".tgz") {
-                false => std::fs::write(&path, content).expect("written"),
-                true => {
+            let write = |content: &[u8]| {
+                if place.ends_with(".tgz") {
                     let file = std::fs::File::create(&path).expect("a file");
                     let zip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
                     let mut archive = tar::Builder::new(zip);
@@ -201,6 +200,8 @@ mod tests {
                         archive.append_data(&mut header, name, content).expect("written");
                     }
                     archive.into_inner().and_then(|zip| zip.finish()).expect("written");
+                } else {
+                    std::fs::write(&path, content).expect("written")
                 }
             };
             write(b"x");

@@ -143,9 +143,10 @@ fn loader_error() -> String {
     // SAFETY: the text stays valid until the next loader call of this thread.
     unsafe {
         let text = libc::dlerror();
-        match text.is_null() {
-            true => "no reason given".into(),
-            false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+        if text.is_null() {
+            "no reason given".into()
+        } else {
+            CStr::from_ptr(text).to_string_lossy().into_owned()
         }
     }
 }

@@ -149,9 +149,10 @@ fn check_plain(path: &Path, file: &mut File) -> Result<()> {
     file.seek(SeekFrom::Start(0)).map_err(|e| cannot_read(path, &e))?;
     let packed: [&[u8]; 4] =
         [&[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd], b"BZh", &[0xfd, b'7', b'z']];
-    match packed.iter().any(|magic| start.starts_with(magic)) {
-        true => Err(packed_archive(path)),
-        false => Ok(()),
+    if packed.iter().any(|magic| start.starts_with(magic)) {
+        Err(packed_archive(path))
+    } else {
+        Ok(())
     }
 }
 

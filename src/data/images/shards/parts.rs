@@ -114,8 +114,9 @@ fn shards_in(folder: &Path) -> Result<Vec<PathBuf>> {
 fn check_name(path: &Path) -> Result<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let packed = [".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz"];
-    match packed.iter().any(|ending| name.ends_with(ending)) {
-        true => Err(packed_archive(path)),
-        false => Ok(name.ends_with(".tar")),
+    if packed.iter().any(|ending| name.ends_with(ending)) {
+        Err(packed_archive(path))
+    } else {
+        Ok(name.ends_with(".tar"))
     }
 }

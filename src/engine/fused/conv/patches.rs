@@ -184,10 +184,10 @@ impl Patches {
         scratch: &mut Scratch,
     ) {
         let copies = ctx.rows.copies;
-        let images = match sum.len() < outer::LARGE_SUM {
-            true => self.images_per_block(),
-            // Each block reads and writes the whole sum.
-            false => 4 * self.images_per_block(),
+        let images = if sum.len() < outer::LARGE_SUM {
+            self.images_per_block()
+        } else {
+            4 * self.images_per_block()
         };
         // Blocks hold whole examples, so that each block has its own clipping factors.
         let block = images.div_ceil(copies);

@@ -248,9 +248,10 @@ impl WithSimd for WeightGradient<'_> {
                     let rows = GRADIENT_ROWS.min(input - row);
                     let products = &mut products[..POINTS * rows * width];
                     // Where point 0 begins, what is between the points, and between the tiles.
-                    let (left, point, step) = match together {
-                        true => (&blocks[POINTS * count * row..], count * rows, rows),
-                        false => (&transformed[row..], count * input, input),
+                    let (left, point, step) = if together {
+                        (&blocks[POINTS * count * row..], count * rows, rows)
+                    } else {
+                        (&transformed[row..], count * input, input)
                     };
                     let each = slopes
                         .chunks_exact(count * width)

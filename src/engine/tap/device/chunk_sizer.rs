@@ -30,9 +30,10 @@ impl From<Error> for ChunkError {
 impl ChunkError {
     /// Classifies an error message of the device.
     pub(super) fn from_message(message: String) -> Self {
-        match is_out_of_memory(&message) {
-            true => Self::OutOfMemory(message),
-            false => Self::Other(device_error(&"the GPU", &message)),
+        if is_out_of_memory(&message) {
+            Self::OutOfMemory(message)
+        } else {
+            Self::Other(device_error(&"the GPU", &message))
         }
     }
 }

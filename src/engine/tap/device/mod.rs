@@ -182,9 +182,8 @@ impl Job<'_> {
             let norms = site_gradient.norms_device(&self.norm_weights[entry]);
             each[self.groups.of_parameters()[entry]].push(norms);
         }
-        let norms = each.into_iter().map(|norms| match norms.is_empty() {
-            true => Tensor::zeros([n], &self.device),
-            false => norms_over(norms),
+        let norms = each.into_iter().map(|norms| {
+            if norms.is_empty() { Tensor::zeros([n], &self.device) } else { norms_over(norms) }
         });
         norms.collect()
     }

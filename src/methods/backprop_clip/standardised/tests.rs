@@ -184,9 +184,10 @@ fn frozen_tensors_get_nothing_and_the_others_what_they_get_without_them() -> Res
     for frozen in [&[0][..], &[1], &[2], &[0, 1], &[1, 2]] {
         let some = release(frozen)?.gradient;
         for (i, (a, b)) in some.entries.iter().zip(&everything.entries).enumerate() {
-            match frozen.contains(&i) {
-                true => assert!(a.values.iter().all(|&v| v == 0.0), "{frozen:?}: {}", a.path),
-                false => assert_eq!(a.values, b.values, "{frozen:?}: {}", a.path),
+            if frozen.contains(&i) {
+                assert!(a.values.iter().all(|&v| v == 0.0), "{frozen:?}: {}", a.path)
+            } else {
+                assert_eq!(a.values, b.values, "{frozen:?}: {}", a.path)
             }
         }
     }

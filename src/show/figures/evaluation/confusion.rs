@@ -227,9 +227,10 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
             format::count(matrix.of_class(truth))
         )
     });
-    let left_out = match all > MOST {
-        true => format!("The {MOST} of {all} classes with the lowest accuracy."),
-        false => String::new(),
+    let left_out = if all > MOST {
+        format!("The {MOST} of {all} classes with the lowest accuracy.")
+    } else {
+        String::new()
     };
     let head = Head::new(matrix.title())
         .note(error)

@@ -218,16 +218,15 @@ pub fn predictions(predictions: &Predictions) -> Result<Figure> {
     let wrong = shown.rows.iter().filter(|row| !row.is_correct()).count();
     let (drawn, all) = (format::count(shown.len()), format::count(shown.data.test().len()));
     let head = Head::new(shown.title())
-        .note(match shown.wrong_only {
-            true => format!("{drawn} of {all} test examples."),
-            false => {
-                let wrong = match wrong {
-                    0 => "none of them".into(),
-                    all if all == shown.len() => "all of them".into(),
-                    some => format!("{} of them", format::count(some)),
-                };
-                format!("{drawn} of {all} test examples, {wrong} misclassified.")
-            }
+        .note(if shown.wrong_only {
+            format!("{drawn} of {all} test examples.")
+        } else {
+            let wrong = match wrong {
+                0 => "none of them".into(),
+                all if all == shown.len() => "all of them".into(),
+                some => format!("{} of them", format::count(some)),
+            };
+            format!("{drawn} of {all} test examples, {wrong} misclassified.")
         })
         .coverage(coverage);
     match Form::of(&shown.data) {

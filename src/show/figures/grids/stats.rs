@@ -68,12 +68,14 @@ pub(super) fn above(cell: &Seeds, base: &Seeds, all: &[Seeds]) -> Option<f64> {
     let variance = pooled(all)?.variance.max(own);
     let error = (variance * (1.0 / cell.count as f64 + 1.0 / base.count as f64)).sqrt();
     let difference = cell.mean - base.mean;
-    match error > 0.0 {
-        true => Some(difference / error),
+    Some(if error > 0.0 {
+        difference / error
+    } else if difference == 0.0 {
+        0.0
+    } else {
         // Without variation every difference is significant.
-        false if difference == 0.0 => Some(0.0),
-        false => Some(difference.signum() * f64::INFINITY),
-    }
+        difference.signum() * f64::INFINITY
+    })
 }
 
 #[cfg(test)]

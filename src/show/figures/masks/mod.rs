@@ -106,9 +106,10 @@ fn kept_summary(mask: &Mask) -> String {
 
 /// A fraction as percent; small ones keep one significant digit: `0.006 %`.
 fn percent(share: f64) -> String {
-    match share > 0.0 && share < 0.001 {
-        true => format!("{} %", format::significant(100.0 * share, 1)),
-        false => format::percent(share),
+    if share > 0.0 && share < 0.001 {
+        format!("{} %", format::significant(100.0 * share, 1))
+    } else {
+        format::percent(share)
     }
 }
 

@@ -150,9 +150,10 @@ impl<'a> Part<'a> {
         let ends = at(0.01).zip(at(1.0));
         let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let middle = finite.len() / 2;
-        let median = match finite.is_empty() {
-            true => f64::NAN,
-            false => *finite.select_nth_unstable_by(middle, f64::total_cmp).1,
+        let median = if finite.is_empty() {
+            f64::NAN
+        } else {
+            *finite.select_nth_unstable_by(middle, f64::total_cmp).1
         };
         let kept = kept.filter(|kept| kept.kept.len() == values.len());
         Self { scores, name, kept, zeros, odd, ends, median }
@@ -188,10 +189,10 @@ fn threshold(parts: &[Part<'_>]) -> Option<f64> {
         let kept = part.kept?;
         let last = kept.count() == 1;
         for (&score, &kept) in part.scores.values.iter().zip(&kept.kept) {
-            match kept {
-                false => dropped = dropped.max(score),
-                true if !last => least_kept = least_kept.min(score),
-                true => {}
+            if !kept {
+                dropped = dropped.max(score);
+            } else if !last {
+                least_kept = least_kept.min(score);
             }
         }
     }

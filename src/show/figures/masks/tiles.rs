@@ -194,9 +194,10 @@ impl TileLayout {
         let (inner_row, inner_column) = (row % high, column % wide);
         let (group_down, group_across) = (row / high, column / wide);
         let [across, down] = self.groups;
-        let group = match self.transposed {
-            true => group_across * down + group_down,
-            false => group_down * across + group_across,
+        let group = if self.transposed {
+            group_across * down + group_down
+        } else {
+            group_down * across + group_across
         };
         (group * high + inner_row) * wide + inner_column
     }
@@ -276,9 +277,10 @@ fn table<'a>(mask: &Mask, values: impl Fn(&MaskTensor) -> Option<&'a [f32]>) -> 
         let Some(values) = values(tensor) else { return "-".into() };
         let picked = values.iter().zip(&tensor.kept).filter(|(_, kept)| **kept == wanted);
         let picked: Vec<f64> = picked.map(|(v, _)| f64::from(v.abs())).collect();
-        match picked.is_empty() {
-            true => "-".into(),
-            false => format::significant(picked.iter().sum::<f64>() / picked.len() as f64, 3),
+        if picked.is_empty() {
+            "-".into()
+        } else {
+            format::significant(picked.iter().sum::<f64>() / picked.len() as f64, 3)
         }
     };
     let names = ["tensor", "layer", "shape", "kept", "mean |kept weight|", "mean |dropped weight|"];

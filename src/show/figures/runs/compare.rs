@@ -40,11 +40,13 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
     let is_private = runs.iter().any(|(_, run)| run.plan().privacy().is_some());
     let accuracy = covered(Panel::new("test accuracy").percent(), coverage);
     let loss = Panel::new("training loss").from_zero();
-    let loss = match is_private {
+    let loss = if !is_private {
+        covered(loss, coverage)
+    } else if coverage == Coverage::Public {
         // As in the figure of a run: the badge says what holds for private data.
-        true if coverage == Coverage::Public => loss.not_covered().coverage(coverage),
-        true => loss.not_covered(),
-        false => covered(loss, coverage),
+        loss.not_covered().coverage(coverage)
+    } else {
+        loss.not_covered()
     };
     let (mut accuracies, mut losses) = (Vec::new(), Vec::new());
     for (slot, (name, run)) in runs.iter().enumerate() {

@@ -104,9 +104,10 @@ pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
         lines.push(Series::line(name, means).band(deviations));
     }
     let panel = as_methods(lines, &names).into_iter().fold(base(points), Panel::series);
-    let bands = match repeated {
-        true => "Means over runs with the same target; bands: ± one standard deviation. ",
-        false => "",
+    let bands = if repeated {
+        "Means over runs with the same target; bands: ± one standard deviation. "
+    } else {
+        ""
     };
     let title = "Test accuracy over epsilon";
     Ok(chart(title.into(), points, panel).note(format!("{bands}{CHOOSING}")).details(table.text()))
@@ -164,9 +165,10 @@ fn chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     let (low, high) = (epsilons().fold(f64::INFINITY, f64::min), epsilons().fold(0.0, f64::max));
     // Room for markers at the ends.
     let room = 0.03 * (high - low).max(0.1 * high);
-    match high > 10.0 * low {
-        true => chart.x_range(low / 1.1, high * 1.1).x_log(),
-        false => chart.x_range((low - room).max(0.0), high + room),
+    if high > 10.0 * low {
+        chart.x_range(low / 1.1, high * 1.1).x_log()
+    } else {
+        chart.x_range((low - room).max(0.0), high + room)
     }
 }
 

@@ -72,9 +72,10 @@ fn the_mask_has_the_scores_of_the_last_round() {
     for (tensor, scores) in mask.tensors().iter().zip(saliency.tensors()) {
         assert_eq!(tensor.path, scores.path);
         for (&kept, &score) in tensor.kept.iter().zip(&scores.values) {
-            match kept {
-                true => smallest_kept = smallest_kept.min(score),
-                false => largest_dropped = largest_dropped.max(score),
+            if kept {
+                smallest_kept = smallest_kept.min(score)
+            } else {
+                largest_dropped = largest_dropped.max(score)
             }
             zeros += usize::from(score == 0.0);
         }
