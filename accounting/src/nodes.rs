@@ -189,7 +189,8 @@ fn interpolation_nodes((smallest, largest): (f64, f64)) -> Vec<f64> {
         2.0 / (0.5 * (4.0 * position).ln_1p()).exp_m1()
     };
     let mut nodes: Vec<f64> = (0..=count).map(sigma).collect();
-    (nodes[0], nodes[count]) = (smallest, nodes[count].max(largest));
+    nodes[0] = smallest;
+    nodes[count] = nodes[count].max(largest);
     nodes
 }
 

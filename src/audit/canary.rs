@@ -82,7 +82,8 @@ impl Setup {
     /// The features of the other examples: in the last two coordinates, with the sum 0.
     fn other_features(&self, row: &mut [f32]) {
         let each = (self.others_norm / self.gain / SQRT_2) as f32;
-        (row[self.features - 1], row[self.features - 2]) = (each, -each);
+        row[self.features - 1] = each;
+        row[self.features - 2] = -each;
     }
 
     /// Others with these ids, whose gradients have alternating signs, and the canary if there is

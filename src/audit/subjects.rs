@@ -190,7 +190,8 @@ impl Settings {
         let (batch_size, examples) = sizes(self.options.sampling_rate)?;
         let mut method = method.boxed_clone();
         let settings = method.settings_mut();
-        (settings.expected_batch_size, settings.steps) = (batch_size, Some(self.steps));
+        settings.expected_batch_size = batch_size;
+        settings.steps = Some(self.steps);
         let name = method.recipe().name;
         let Some(private) = method.private_mut() else {
             return Err(Error::new(

@@ -40,7 +40,8 @@ fn methods_are_consistent_and_controls_refuted() {
 fn auto_dp_sgd_is_refuted_by_its_direction_and_by_the_scale_of_its_noise() {
     for canary_norm in [2.0, 10.0] {
         let report = audited("auto-dp-sgd", |options| {
-            (options.canary_norm, options.trials) = (canary_norm, 20_000);
+            options.canary_norm = canary_norm;
+            options.trials = 20_000;
             options.dimension = if canary_norm > 2.0 { 1024 } else { 64 };
         });
         assert_eq!(report.verdict, Verdict::Refuted, "{report}");
@@ -93,20 +94,23 @@ fn noise_a_fifth_too_small_is_refuted_although_the_bound_on_epsilon_is_below_the
 #[test]
 fn rare_sampling_is_inconclusive_and_frequent_sampling_is_not() {
     let rare = audited("dp-sgd", |options| {
-        (options.sampling_rate, options.steps) = (0.02, Some(5));
+        options.sampling_rate = 0.02;
+        options.steps = Some(5);
         options.trials = 1000;
         options.dimension = 8;
     });
     assert_eq!(rare.verdict, Verdict::Inconclusive, "{rare}");
     assert!(rare.lower_bound < 0.1 * rare.compared_epsilon);
     let frequent = audited("dp-sgd", |options| {
-        (options.sampling_rate, options.steps) = (0.5, Some(20));
+        options.sampling_rate = 0.5;
+        options.steps = Some(20);
         options.dimension = 8;
     });
     assert_eq!(frequent.verdict, Verdict::Consistent, "{frequent}");
     assert!(frequent.lower_bound > 1.0, "{frequent}");
     let wrong = audited("half-noise", |options| {
-        (options.sampling_rate, options.steps) = (0.5, Some(20));
+        options.sampling_rate = 0.5;
+        options.steps = Some(20);
         options.dimension = 8;
     });
     assert_eq!(wrong.verdict, Verdict::Refuted, "{wrong}");

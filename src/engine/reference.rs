@@ -113,7 +113,8 @@ impl Executor for ReferenceExecutor {
             if !norm.is_finite() || !loss.is_finite() {
                 return;
             }
-            (norms[i], losses[i]) = (norm, loss);
+            norms[i] = norm;
+            losses[i] = loss;
             let each: Vec<f32> = squares.iter().map(|square| square.sqrt() as f32).collect();
             for (all, &norm) in group_norms.iter_mut().zip(&each) {
                 all[i] = norm;

@@ -104,11 +104,13 @@ fn at_once(
                         break;
                     }
                     Ok(Then::Stop) => {
-                        (is_over, interrupted) = (true, true);
+                        is_over = true;
+                        interrupted = true;
                         break;
                     }
                     Err(error) => {
-                        (is_over, outcome) = (true, Err(error));
+                        is_over = true;
+                        outcome = Err(error);
                         break;
                     }
                 };

@@ -139,7 +139,8 @@ fn timed(most: usize, threads: usize, plan: &Plan, model: &Model, data: &Dataset
     for candidate in candidates(most) {
         let each = trial.seconds(candidate, threads / candidate, steps)? / candidate as f64;
         if each < best {
-            (best, jobs) = (each, candidate);
+            best = each;
+            jobs = candidate;
         }
     }
     let of_threads = |n: usize| if n == 1 { "1 thread".to_owned() } else { format!("{n} threads") };

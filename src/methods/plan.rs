@@ -315,7 +315,9 @@ impl Plan {
     /// long a step takes.
     pub(crate) fn for_timing(&self, steps: u64) -> Self {
         let (mut settings, examples) = (self.settings.clone(), self.expected_batch_size());
-        (settings.seed, settings.steps, settings.checkpoints) = (Some(0), Some(steps), None);
+        settings.seed = Some(0);
+        settings.steps = Some(steps);
+        settings.checkpoints = None;
         Self { steps, examples, settings, before: Vec::new(), ..self.clone() }
     }
     /// Whether a stored run with these settings is ignored.

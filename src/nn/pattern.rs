@@ -16,10 +16,12 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
             star = Some((p + 1, t));
             p += 1;
         } else if pattern.get(p) == Some(&text[t]) {
-            (p, t) = (p + 1, t + 1);
+            p += 1;
+            t += 1;
         } else if let Some((after, consumed)) = star {
             star = Some((after, consumed + 1));
-            (p, t) = (after, consumed + 1);
+            p = after;
+            t = consumed + 1;
         } else {
             return false;
         }

@@ -48,7 +48,8 @@ impl Axis {
 
     /// The same axis restricted to the interval from `low` to `high`.
     pub(super) fn within(mut self, low: f64, high: f64) -> Self {
-        (self.low, self.high) = (self.low.max(low), self.high.min(high));
+        self.low = self.low.max(low);
+        self.high = self.high.min(high);
         self.ticks.retain(|(t, _)| (self.low - 1e-9..=self.high + 1e-9).contains(t));
         self
     }

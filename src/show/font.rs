@@ -146,7 +146,9 @@ mod tests {
             let (mut left, mut right, mut low, mut ink) = (i32::MAX, i32::MIN, i32::MIN, 0.0);
             paint("HHHH", 100.0, bold, (10.0, 200.0), |x, y, covered| {
                 if covered > 0.5 {
-                    (left, right, low) = (left.min(x), right.max(x), low.max(y));
+                    left = left.min(x);
+                    right = right.max(x);
+                    low = low.max(y);
                     ink += covered;
                 }
             });

@@ -154,7 +154,8 @@ fn x_range(chart: &Chart) -> (f64, f64) {
     let mut low = f64::INFINITY;
     let mut high = f64::NEG_INFINITY;
     for (x, _) in chart.points() {
-        (low, high) = (low.min(x), high.max(x));
+        low = low.min(x);
+        high = high.max(x);
     }
     match chart.x_range.filter(|(from, _)| !chart.x_log || *from > 0.0) {
         Some(range) => range,
@@ -205,7 +206,8 @@ fn y_axis(panel: &Panel) -> Axis {
     }
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for (_, y) in panel.points() {
-        (low, high) = (low.min(y), high.max(y));
+        low = low.min(y);
+        high = high.max(y);
     }
     for ((_, y), error) in panel.series.iter().flat_map(Series::bars) {
         let bottom = y - error;
@@ -214,7 +216,8 @@ fn y_axis(panel: &Panel) -> Axis {
     }
     for level in panel.references.iter().map(|r| r.level).filter(|level| !panel.log || *level > 0.0)
     {
-        (low, high) = (low.min(level), high.max(level));
+        low = low.min(level);
+        high = high.max(level);
     }
     if low > high {
         (low, high) = if panel.log { (0.1, 1.0) } else { (0.0, 1.0) };

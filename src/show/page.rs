@@ -99,7 +99,8 @@ impl Page {
         for (i, (colour, meaning)) in self.head.key.iter().enumerate() {
             let wide = SWATCH + 6.0 + font::width(meaning, SMALL, false);
             if i > 0 && x + wide > MARGIN + room {
-                (x, self.top) = (MARGIN, self.top + LINE);
+                x = MARGIN;
+                self.top += LINE;
             }
             let (top, y) = ((self.top - SWATCH / 2.0).round(), self.top);
             let area = Area { left: x, top, right: x + SWATCH, bottom: top + SWATCH };

@@ -28,7 +28,8 @@ pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     let recomputed = match headline(record.plan.neighbouring(), &record.events(), delta) {
         Ok(epsilon) => epsilon,
         Err(error) => {
-            (record.epsilon, record.planned_epsilon) = (None, None);
+            record.epsilon = None;
+            record.planned_epsilon = None;
             return Some(format!(
                 "The stored epsilon of this run, {}, is not claimed: no accountant covers what \
                  it released ({error}).",

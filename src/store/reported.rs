@@ -30,7 +30,8 @@ impl Store {
         let mut record = self.record_named(name)?;
         let folder = self.folder(&record.id);
         let Some((_, files)) = record::read(&folder)? else { return Err(no_record(&record.id)) };
-        (record.public_data, record.public_start) = (false, None);
+        record.public_data = false;
+        record.public_start = None;
         let warnings = Vec::from_iter(claim::settle(&mut record));
         let mask = files.path(MASK)?.map(Mask::load).transpose()?;
         let model =

@@ -269,7 +269,8 @@ fn each_input_of_a_run_is_in_its_id() -> Result<()> {
     let examples = |feature: f32, label: u32, classes: usize| {
         let mut x: Vec<f32> = (0..60).map(|i| i as f32 / 60.0).collect();
         let mut y: Vec<u32> = (0..30).map(|i| i % 2).collect();
-        (x[59], y[29]) = (feature, label);
+        x[59] = feature;
+        y[29] = label;
         data::from_vecs(x, &[2], y, classes)
     };
     let method = || DpSgd::new().noise_multiplier(2.0).batch_size(10).steps(3);

@@ -29,7 +29,8 @@ fn enrolled() -> Vec<Box<dyn Method>> {
     let with_settings = |mut method: Box<dyn Method>, scheduled: bool| {
         let takes_clip = method.recipe().takes_clip;
         let settings = method.settings_mut();
-        (settings.expected_batch_size, settings.epochs) = (BATCH, STEPS as f64 * 0.25);
+        settings.expected_batch_size = BATCH;
+        settings.epochs = STEPS as f64 * 0.25;
         if let Some(private) = method.private_mut() {
             private.set_noise_multiplier(1.5);
             if takes_clip {

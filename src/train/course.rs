@@ -40,9 +40,11 @@ impl<'a> Course<'a> {
         (seconds, waited): (f64, Option<f64>),
         (curve, thresholds): (Curve, Vec<f64>),
     ) {
-        (self.steps, self.before) = (steps, seconds);
+        self.steps = steps;
+        self.before = seconds;
         self.waited = waited.map(Duration::from_secs_f64);
-        (self.curve, self.thresholds) = (curve, thresholds);
+        self.curve = curve;
+        self.thresholds = thresholds;
     }
 
     /// How long the steps waited in all, if those of this process waited that long.

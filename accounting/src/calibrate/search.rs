@@ -70,7 +70,8 @@ impl Search<'_> {
             if let Ok(rdp) = cheap_rdp(accountant.neighbouring())
                 && let Ok(Outcome::Found { value, .. }) = guess.close(&coarse, &rdp)
             {
-                (parameter.initial, parameter.elasticity) = (value, guess.local_elasticity());
+                parameter.initial = value;
+                parameter.elasticity = guess.local_elasticity();
             }
         }
         let exact = Search { parameter, ..*self };

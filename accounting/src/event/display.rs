@@ -95,7 +95,8 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, events: &[Event]) -> fmt::Result {
     let (mut total, mut rate, mut noises) = (0u64, 0.0, Vec::new());
     for event in events {
         if let Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } = *event {
-            (total, rate) = (total.saturating_add(steps), sampling_rate);
+            total = total.saturating_add(steps);
+            rate = sampling_rate;
             noises.push(noise_multiplier);
         }
     }

@@ -195,7 +195,8 @@ impl Account {
                     // What was released must be a part of what is charged now.
                     event.reduced_to(&charge.event)?;
                     charge.released = Some(std::mem::replace(&mut charge.event, event.clone()));
-                    (charge.closed, charge.stopped_early) = (false, false);
+                    charge.closed = false;
+                    charge.stopped_early = false;
                     charge.closing_note = String::new();
                 }
             },

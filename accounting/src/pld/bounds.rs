@@ -92,7 +92,8 @@ mod tests {
     /// A loss of `loss` with a given probability, otherwise 0.
     fn rare(loss: i64, probability: f64) -> LossDistribution {
         let mut mass = vec![0.0; loss as usize * 10 + 1];
-        (mass[0], mass[loss as usize * 10]) = (1.0 - probability, probability);
+        mass[0] = 1.0 - probability;
+        mass[loss as usize * 10] = probability;
         LossDistribution { step: 0.1, mass, ..LossDistribution::default() }
     }
 

@@ -78,11 +78,15 @@ impl CoarseLosses {
         while high - low > 0.05 {
             // NaN or infinite: the tilt is too large.
             if at_a <= at_b || !at_b.is_finite() {
-                (high, b, at_b) = (b, a, at_a);
+                high = b;
+                b = a;
+                at_b = at_a;
                 a = high - golden * (high - low);
                 at_a = epsilon(a);
             } else {
-                (low, a, at_a) = (a, b, at_b);
+                low = a;
+                a = b;
+                at_a = at_b;
                 b = low + golden * (high - low);
                 at_b = epsilon(b);
             }
@@ -142,11 +146,13 @@ impl CoarseLosses {
             let s = least * (most / least).powf(f64::from(i) / 36.0);
             let high = (ln_moment(theta + s) - at - ln_outside) / s;
             if high < range.high {
-                (range.high, range.theta_up) = (high, theta + s);
+                range.high = high;
+                range.theta_up = theta + s;
             }
             let low = -(ln_moment(theta - s) - at - ln_outside) / s;
             if low > range.low {
-                (range.low, range.theta_down) = (low, theta - s);
+                range.low = low;
+                range.theta_down = theta - s;
             }
         }
         range

@@ -40,7 +40,8 @@ pub(super) fn epsilon(case: &Case, delta: f64, upper: f64) -> f64 {
         }
         best = found.0.max(best);
         let middle = at(found.1);
-        (low, high) = (middle - width, middle + width);
+        low = middle - width;
+        high = middle + width;
     }
     best
 }

@@ -230,7 +230,8 @@ impl Roofline {
         }
         let outside = |what: &str, time: f64| {
             let mut cells = [const { String::new() }; 8];
-            (cells[0], cells[5]) = (what.to_owned(), format!("{time:.2}"));
+            cells[0] = what.to_owned();
+            cells[5] = format!("{time:.2}");
             cells
         };
         table

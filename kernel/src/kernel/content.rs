@@ -54,7 +54,8 @@ impl Content {
             let rest = &self.held[start..];
             let next = start + rest.find(BEGIN).unwrap_or(rest.len() - incomplete_start(rest));
             free.extend(self.held.drain(..next));
-            (self.complete, self.searched) = (0, 0);
+            self.complete = 0;
+            self.searched = 0;
         }
         free
     }
@@ -94,7 +95,8 @@ impl Content {
     }
 
     fn release(&mut self) -> String {
-        (self.complete, self.searched) = (0, 0);
+        self.complete = 0;
+        self.searched = 0;
         let mut text = std::mem::take(&mut self.held);
         text.push_str(&self.value.take().unwrap_or_default());
         text

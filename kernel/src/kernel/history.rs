@@ -140,7 +140,8 @@ fn matches(pattern: &[char], text: &[char]) -> bool {
             _ => {
                 let Some((at, from)) = star else { return false };
                 star = Some((at, from + 1));
-                (p, t) = (at + 1, from + 1);
+                p = at + 1;
+                t = from + 1;
             }
         }
     }

@@ -78,7 +78,8 @@ impl Interrupts {
         state.cell += 1;
         state.done = Interrupted::default();
         state.process_id();
-        (state.working, state.runs) = (true, false);
+        state.working = true;
+        state.runs = false;
     }
 
     /// The cell process reports that the cell runs, or that it has ended.
@@ -95,7 +96,8 @@ impl Interrupts {
     /// The cell has ended.
     pub fn end(&self) -> Interrupted {
         let mut state = self.state();
-        (state.working, state.runs) = (false, false);
+        state.working = false;
+        state.runs = false;
         state.done
     }
 

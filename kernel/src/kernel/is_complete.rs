@@ -49,7 +49,8 @@ pub fn answer(code: &str) -> Answer {
             Token::Unfinished => return Answer::Incomplete,
         };
         // Only the last characters of tokens matter below.
-        (before_last, last) = (last, chars[at + length - 1]);
+        before_last = last;
+        last = chars[at + length - 1];
         if length > 1 && !(last.is_alphanumeric() || last == '_') {
             before_last = ' ';
         }

@@ -68,7 +68,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("temp");
         let (target, source) = (folder.path().join("target"), folder.path().join("clone"));
         let mut env = BuildEnv::find().expect("this build");
-        (env.target, env.library, env.triple) = (target.clone(), source.clone(), None);
+        env.target = target.clone();
+        env.library = source.clone();
+        env.triple = None;
         env.profile = "dev".into();
         assert_eq!(seconds(&env), FROM_NOTHING);
 

@@ -231,7 +231,8 @@ impl PlanArgs {
         let (mut method, dropping) = (self.method()?, self.dropping()?);
         if mask.is_some() || dropping.is_some() {
             let sparsity = method.settings_mut().sparsity.get_or_insert_default();
-            (sparsity.pre_prune, sparsity.dropping) = (mask, dropping);
+            sparsity.pre_prune = mask;
+            sparsity.dropping = dropping;
         }
         Ok(method)
     }

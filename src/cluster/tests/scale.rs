@@ -43,7 +43,8 @@ fn played(runs: u64) -> (f64, f64, f64) {
     let trained = other.finished(&first.id, &model, &lab.data).unwrap().unwrap();
     for ticket in &tickets {
         let mut record = trained.record().clone();
-        (record.id, record.plan) = (ticket.id.clone(), ticket.plan.clone());
+        record.id = ticket.id.clone();
+        record.plan = ticket.plan.clone();
         record.charged.run = ticket.attempt.clone();
         let run = crate::train::Run::new(record, trained.model(), None, trained.selection_log());
         store.publish(&run, &[], &aside).unwrap();

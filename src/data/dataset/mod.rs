@@ -147,8 +147,10 @@ impl Dataset {
             inner.vocabulary = vocabulary;
             inner.column_names = of.column_names.map(Arc::from);
             inner.prepared_from_private = of.prepared_from_private;
-            (inner.public, inner.test_split_off) = (of.public, of.test_split_off);
-            (inner.hash, inner.cuts) = (OnceLock::from(of.hash), of.cuts);
+            inner.public = of.public;
+            inner.test_split_off = of.test_split_off;
+            inner.hash = OnceLock::from(of.hash);
+            inner.cuts = of.cuts;
             inner.test_hash = OnceLock::from(of.test_hash);
             inner.origin = Origin::Given(of.origin);
         })
@@ -177,7 +179,8 @@ impl Dataset {
     /// The same data set with the hashes that it had before its features were moved.
     fn with_hashes(self, hash: String, test_hash: String) -> Self {
         self.changed(|inner| {
-            (inner.hash, inner.test_hash) = (OnceLock::from(hash), OnceLock::from(test_hash));
+            inner.hash = OnceLock::from(hash);
+            inner.test_hash = OnceLock::from(test_hash);
         })
     }
 
@@ -310,7 +313,9 @@ impl Dataset {
     fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
         let origin = self.origin().to_owned();
         self.clone().changed(|inner| {
-            (inner.source, inner.train, inner.test) = (source, train, test);
+            inner.source = source;
+            inner.train = train;
+            inner.test = test;
             (inner.hash, inner.test_hash) = Default::default();
             inner.origin = Origin::Given(origin);
         })

@@ -78,7 +78,9 @@ pub(super) fn centred(pixels: &[u8; PIXELS]) -> [u8; PIXELS] {
     let (mut mass, mut x, mut y) = (0, 0, 0);
     for (i, &pixel) in (0..).zip(pixels) {
         let pixel = i64::from(pixel);
-        (mass, x, y) = (mass + pixel, x + pixel * (i % side), y + pixel * (i / side));
+        mass += pixel;
+        x += pixel * (i % side);
+        y += pixel * (i / side);
     }
     // The middle is at (side - 1) / 2; rounded to the nearest pixel.
     let shift = |sum: i64| match mass {

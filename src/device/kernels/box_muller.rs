@@ -38,7 +38,8 @@ pub(super) fn normals(bytes: &[u8], out: &mut [f64], extension: impl Fn(u64) -> 
             if is_in_tail(bits) {
                 let radius = tail_radius(bits, &extension(block * LANES as u64 + lane as u64));
                 let (sine, cosine) = sine_cosine(u32::from_le_bytes(angles.as_chunks().0[lane]));
-                (out[lane], out[LANES + lane]) = (radius * sine, radius * cosine);
+                out[lane] = radius * sine;
+                out[LANES + lane] = radius * cosine;
             }
         }
     }
@@ -78,7 +79,9 @@ fn tail_radius(bits: u64, extension: &[u64; TAIL_WORDS]) -> f64 {
     let mut second = words.next().unwrap_or(0);
     while first == 0 {
         // After the last word u counts as its smallest possible value.
-        (first, second, zeros) = (second, words.next().unwrap_or(1 << 63), zeros + 64);
+        first = second;
+        second = words.next().unwrap_or(1 << 63);
+        zeros += 64;
     }
     let shift = first.leading_zeros();
     let digits = u128::from(first) << 64 | u128::from(second);
@@ -277,7 +280,9 @@ mod tests {
     #[test]
     fn only_pairs_in_the_tail_are_extended_and_each_by_its_own_words() {
         let mut radii = [u64::MAX / 3; 2 * LANES];
-        (radii[5], radii[16], radii[31]) = (0, 7, u64::MAX >> TAIL_BITS);
+        radii[5] = 0;
+        radii[16] = 7;
+        radii[31] = u64::MAX >> TAIL_BITS;
         let angles = std::array::from_fn(|lane| (lane as u32).wrapping_mul(0x1234_5678));
         let halves = radii.as_chunks::<LANES>().0.iter();
         let bytes: Vec<u8> = halves.flat_map(|&half| block_bytes(half, angles)).collect();

@@ -30,7 +30,8 @@ impl DropoutMasks {
         key[16..24].copy_from_slice(&self.layer.to_le_bytes());
         let bytes = key.as_chunks::<4>().0;
         let mut key: [u32; 8] = std::array::from_fn(|i| u32::from_le_bytes(bytes[i]));
-        (key[2], key[3]) = (example, copy);
+        key[2] = example;
+        key[3] = copy;
         key
     }
 

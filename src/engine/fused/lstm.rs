@@ -329,7 +329,10 @@ vectorised! {
             let f = sigmoid(z[n + j] + bias[n + j]);
             let g = tanh(z[2 * n + j] + bias[2 * n + j]);
             let o = sigmoid(z[3 * n + j] + bias[3 * n + j]);
-            (z[j], z[n + j], z[2 * n + j], z[3 * n + j]) = (i, f, g, o);
+            z[j] = i;
+            z[n + j] = f;
+            z[2 * n + j] = g;
+            z[3 * n + j] = o;
             c[j] = f * h[j] + i * g;
             h[j] = o * tanh(c[j]);
         }

@@ -78,7 +78,8 @@ impl PackedWeights {
                 let (small, others) =
                     std::mem::take(&mut small_rest).split_at_mut(node.op.small_len());
                 let (own, rest) = entries.split_at(node.op.layout().len());
-                (small_rest, entries) = (others, rest);
+                small_rest = others;
+                entries = rest;
                 (node, small, large, own)
             })
             .collect();

@@ -304,7 +304,8 @@ impl Workspace {
         let op = &graph.nodes[node].op;
         let weights = PackedWeights::of(weights, node).map(|weights| weights.values.as_slice());
         let square = op.instance_gradient(ctx, weights, out, &mut scratch);
-        (self.scratch, self.recomputed) = (scratch, gradient);
+        self.scratch = scratch;
+        self.recomputed = gradient;
         square
     }
 
@@ -349,7 +350,8 @@ impl Workspace {
                 self.times.stop(n, Phase::Norms, begin);
             }
         }
-        (self.scratch, self.instance) = (scratch, instance);
+        self.scratch = scratch;
+        self.instance = instance;
         squares.iter_mut().zip(own).for_each(|(squares, own)| squares[i] += own);
         unreliable
     }

@@ -214,7 +214,8 @@ mod tests {
     fn every_method_is_scaled_and_every_release_of_a_step_with_it() -> Result<()> {
         for mut method in methods() {
             let settings = method.settings_mut();
-            (settings.expected_batch_size, settings.epochs) = (600, 2.0);
+            settings.expected_batch_size = 600;
+            settings.epochs = 2.0;
             settings.learning_rate_schedule = LearningRate::Constant;
             if let Some(private) = method.private_mut() {
                 private.set_noise_multiplier(1.5);

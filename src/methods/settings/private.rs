@@ -47,7 +47,8 @@ impl PrivateSettings {
 
     /// Sets the clip norm.
     pub fn set_clip(&mut self, max_grad_norm: f64) {
-        (self.clip, self.clip_rule) = (Some(max_grad_norm), None);
+        self.clip = Some(max_grad_norm);
+        self.clip_rule = None;
     }
 
     /// Sets the clip rule.

@@ -72,7 +72,9 @@ impl GroupNormSpec {
     pub(super) fn build(&self, source: &mut ParameterSource) -> GroupNorm {
         let config = GroupNormConfig::new(self.groups, self.channels).with_epsilon(self.epsilon);
         let mut inner = config.with_affine(false).init(source.device());
-        (inner.gamma, inner.beta, inner.affine) = (Some(source.next()), Some(source.next()), true);
+        inner.gamma = Some(source.next());
+        inner.beta = Some(source.next());
+        inner.affine = true;
         GroupNorm { inner }
     }
 }
@@ -103,7 +105,8 @@ impl LayerNormSpec {
     pub(super) fn build(&self, source: &mut ParameterSource) -> LayerNorm {
         let config = LayerNormConfig::new(self.features).with_epsilon(self.epsilon);
         let mut inner = config.init(source.device());
-        (inner.gamma, inner.beta) = (source.next(), Some(source.next()));
+        inner.gamma = source.next();
+        inner.beta = Some(source.next());
         LayerNorm { inner, epsilon: self.epsilon }
     }
 }

@@ -166,7 +166,8 @@ fn worst_ratio(
             let gradient = patches.gradient(&x, &g);
             worst = worst.max(norm(&gradient) / spec.sensitivity());
             let (next_g, next_x) = patches.aligned(&x, &g, &gradient);
-            (g, x) = (next_g, scaled(&next_x, bound));
+            g = next_g;
+            x = scaled(&next_x, bound);
         }
     }
     worst

@@ -53,7 +53,8 @@ fn scattered_param(n: usize) -> Param<Tensor<1>> {
 #[test]
 fn group_norm_matches_burn() {
     let mut inner = burn_nn::GroupNormConfig::new(2, 6).with_epsilon(1e-3).init(&Device::flex());
-    (inner.gamma, inner.beta) = (Some(scattered_param(6)), Some(scattered_param(6)));
+    inner.gamma = Some(scattered_param(6));
+    inner.beta = Some(scattered_param(6));
     let layer = GroupNorm::try_from(inner.clone()).unwrap();
     let shape = [3, 6, 4, 5];
     assert_outputs_near(
@@ -65,7 +66,8 @@ fn group_norm_matches_burn() {
 #[test]
 fn layer_norm_matches_burn_on_features_and_sequences() {
     let mut inner = burn_nn::LayerNormConfig::new(7).with_epsilon(1e-3).init(&Device::flex());
-    (inner.gamma, inner.beta) = (scattered_param(7), Some(scattered_param(7)));
+    inner.gamma = scattered_param(7);
+    inner.beta = Some(scattered_param(7));
     let layer = LayerNorm::from_burn(inner.clone(), 1e-3).unwrap();
     assert_outputs_near(
         output_and_gradient([3, 7], |x| layer.forward(Value::Flat(x), &mut NoTape).flat()),

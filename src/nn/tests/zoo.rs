@@ -167,7 +167,8 @@ fn a_wide_resnet_matches_its_definition_in_burn_operations() {
         let param = |name: &str| {
             Some(burn::module::Param::from_tensor(get::<1>(&values, &format!("{path}.{name}"))))
         };
-        (norm.gamma, norm.beta) = (param("gamma"), param("beta"));
+        norm.gamma = param("gamma");
+        norm.beta = param("beta");
         relu(norm.forward(x))
     };
     let features = data.train().features_flat().to_vec();

@@ -65,7 +65,8 @@ impl Walk {
             match spec {
                 LayerSpec::Group(group) => {
                     if prefix.is_empty() {
-                        (self.group, self.block) = (group.name.clone(), 0);
+                        self.group = group.name.clone();
+                        self.block = 0;
                         self.kinds.clear();
                     }
                     self.list(&group.layers, &format!("{path}."));

@@ -134,7 +134,8 @@ pub fn noise_over_epochs(
     let plan = |epochs: &f64| -> Result<(f64, Plan)> {
         let mut method = method.boxed_clone();
         let settings = method.settings_mut();
-        (settings.epochs, settings.steps) = (*epochs, None);
+        settings.epochs = *epochs;
+        settings.steps = None;
         Ok((*epochs, method.plan_for(population)?))
     };
     let all = geometric(low, high, EPOCHS_POINTS);

@@ -294,7 +294,8 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
             let at = series.points.iter().position(|p| p.0 == x && p.1 == y);
             if series.band {
                 value["band"] = true.into();
-                (value["low"], value["high"]) = (rounded(y).into(), rounded(y).into());
+                value["low"] = rounded(y).into();
+                value["high"] = rounded(y).into();
             }
             if let Some(error) = at.and_then(|at| series.errors.get(at)).filter(|e| **e > 0.0) {
                 value["low"] = rounded(y - error).into();
