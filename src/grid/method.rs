@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 /// A private method has one cell per epsilon, another one is for all epsilons together. A method
 /// that takes masks has one cell per pruning rate and dropping rate. Where both rates are 0,
 /// DP-SSGD is DP-SGD and shares its runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GridMethod(Box<dyn Method>);
 
 impl<M: Method + 'static> From<M> for GridMethod {
@@ -28,16 +28,9 @@ impl From<Box<dyn Method>> for GridMethod {
     }
 }
 
-impl Clone for GridMethod {
-    fn clone(&self) -> Self {
-        Self(self.0.boxed_clone())
-    }
-}
-
 impl PartialEq for GridMethod {
-    /// Whether method and settings are equal.
     fn eq(&self, other: &Self) -> bool {
-        format!("{self:?}") == format!("{other:?}")
+        *self.0 == *other.0
     }
 }
 
@@ -90,7 +83,7 @@ impl GridMethod {
         data: &Dataset,
     ) -> Result<Plan> {
         let is_dense = mask.is_none() && dropping.is_none();
-        let mut method = if is_dense { self.0.dense() } else { self.0.boxed_clone() };
+        let mut method = if is_dense { self.0.dense() } else { self.0.clone() };
         if let (Some((epsilon, delta)), Some(private)) = (target, method.private_mut()) {
             private.target(epsilon, delta);
         }

@@ -34,20 +34,12 @@ use crate::{Error, ErrorKind, Result};
 /// # Guarantee
 /// That of [`Plan::best_of`]. The number of trials must stay secret, and with it the time that they
 /// take. The test part, on which trials are compared, is treated as public.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PrivateSelection {
     method: Box<dyn Method>,
     trials: Trials,
     learning_rates: Vec<f64>,
     clips: Vec<f64>,
-}
-
-impl Clone for PrivateSelection {
-    fn clone(&self) -> Self {
-        let Self { method, trials, learning_rates, clips } = self;
-        let (learning_rates, clips) = (learning_rates.clone(), clips.clone());
-        Self { method: method.boxed_clone(), trials: *trials, learning_rates, clips }
-    }
 }
 
 impl PrivateSelection {
@@ -86,7 +78,7 @@ impl PrivateSelection {
     /// As [`Method::plan_for`] for any candidate, and as [`Plan::best_of`]; `Setting` for clip
     /// norms of a method with another clip rule than flat clipping.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let mut method = self.method.boxed_clone();
+        let mut method = self.method.clone();
         let rule = method.private_mut().and_then(|private| private.clip_rule.clone());
         if let Some(rule) = rule.filter(|rule| !matches!(rule, ClipRule::Flat { .. }))
             && !self.clips.is_empty()
@@ -103,7 +95,7 @@ impl PrivateSelection {
 
     /// The methods with the settings of each candidate.
     fn candidates(&self) -> Vec<Box<dyn Method>> {
-        let mut method = self.method.boxed_clone();
+        let mut method = self.method.clone();
         if let Some(private) = method.private_mut() {
             private.set_best_of(self.trials);
         }
@@ -114,7 +106,7 @@ impl PrivateSelection {
         };
         let each = clipped.iter().flat_map(|method| {
             if self.learning_rates.is_empty() {
-                vec![method.boxed_clone()]
+                vec![method.clone()]
             } else {
                 self.learning_rates.iter().map(|&rate| with_rate(&**method, rate)).collect()
             }

@@ -1,5 +1,6 @@
 //! The registry of training methods. Grids, commands, cells and tests read it.
 
+use std::any::Any;
 use std::fmt;
 
 use super::PrivateSettings;
@@ -156,7 +157,7 @@ impl fmt::Debug for Recipe {
 }
 
 /// The settings of a method before they are checked against data.
-pub trait Method: fmt::Debug + Send + Sync {
+pub trait Method: Any + fmt::Debug + Send + Sync {
     /// What the method is.
     fn recipe(&self) -> &'static Recipe;
 
@@ -198,8 +199,23 @@ pub trait Method: fmt::Debug + Send + Sync {
         dense
     }
 
-    /// A copy.
+    /// Returns a copy.
     fn boxed_clone(&self) -> Box<dyn Method>;
+
+    /// Returns whether `other` is the same method with the same settings.
+    fn equals(&self, other: &dyn Method) -> bool;
+}
+
+impl Clone for Box<dyn Method> {
+    fn clone(&self) -> Self {
+        (**self).boxed_clone()
+    }
+}
+
+impl PartialEq for dyn Method {
+    fn eq(&self, other: &Self) -> bool {
+        self.equals(other)
+    }
 }
 
 /// Implements [`Method`] for a type with a field `settings` and an inherent `plan_for`, given its
@@ -229,6 +245,9 @@ macro_rules! method {
             }
             fn boxed_clone(&self) -> Box<dyn $crate::methods::Method> {
                 Box::new(self.clone())
+            }
+            fn equals(&self, other: &dyn $crate::methods::Method) -> bool {
+                (other as &dyn std::any::Any).downcast_ref() == Some(self)
             }
             $($($own)*)?
         }

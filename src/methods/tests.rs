@@ -197,3 +197,12 @@ fn augmentation_costs_no_epsilon_and_is_part_of_the_settings() -> Result<()> {
     assert_eq!(augmented.augment().map(|a| a.multiplicity()), Some(4));
     Ok(())
 }
+
+#[test]
+fn methods_are_equal_if_type_and_settings_are() {
+    let boxed = |clip| Box::new(DpSgd::new().clip(clip)) as Box<dyn Method>;
+    assert!(*boxed(0.5) == *boxed(0.5).clone());
+    assert!(*boxed(0.5) != *boxed(0.6));
+    let other: Box<dyn Method> = Box::new(crate::methods::DpSsgd::new().clip(0.5));
+    assert!(*boxed(0.5) != *other && *other != *boxed(0.5));
+}
