@@ -9,6 +9,7 @@ mod support;
 
 mod accounting;
 mod audit;
+#[path = "../benches/commands/mod.rs"]
 mod bench;
 mod cli;
 mod doctor;

@@ -37,5 +37,4 @@ pub use builder::{Audit, OnTrial};
 pub use membership::{Finished, Membership, Shadow, lira, membership};
 pub use one_run::{Guesses, OneRun, OneRunReport};
 pub use report::{AuditReport, Statistic, Verdict};
-pub use statistics::{proportion_lower, proportion_upper};
 pub use subjects::{Options, Subject, method_named, subjects};

@@ -11,7 +11,7 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// Lower confidence bound of a proportion with `successes` of `trials`, at one-sided error `alpha`
 /// (Clopper and Pearson, 1934): the p with P[Bin(trials, p) >= successes] = alpha.
-pub fn proportion_lower(successes: usize, trials: usize, alpha: f64) -> f64 {
+pub(crate) fn proportion_lower(successes: usize, trials: usize, alpha: f64) -> f64 {
     if successes == 0 {
         return 0.0;
     }
@@ -20,7 +20,7 @@ pub fn proportion_lower(successes: usize, trials: usize, alpha: f64) -> f64 {
 }
 
 /// Upper confidence bound of a proportion, as [`proportion_lower`].
-pub fn proportion_upper(successes: usize, trials: usize, alpha: f64) -> f64 {
+pub(crate) fn proportion_upper(successes: usize, trials: usize, alpha: f64) -> f64 {
     1.0 - proportion_lower(trials - successes, trials, alpha)
 }
 

@@ -170,7 +170,7 @@ impl GridResult {
     }
 
     /// Number of runs of the grid, finished or not.
-    pub fn planned_runs(&self) -> usize {
+    pub(crate) fn planned_runs(&self) -> usize {
         self.0.all
     }
 

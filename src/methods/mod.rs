@@ -101,7 +101,7 @@ impl Release {
     }
 
     /// With the norms of the examples' gradients.
-    pub fn with_norms(self, norms: DeviceArray) -> Self {
+    pub(crate) fn with_norms(self, norms: DeviceArray) -> Self {
         Self { norms: Some(norms), ..self }
     }
 

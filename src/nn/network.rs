@@ -113,7 +113,7 @@ impl Network {
     ///
     /// # Errors
     /// If a finite feature is not an integer between 0 and the size of the vocabulary - 1.
-    pub fn check_tokens(&self, features: &[f32]) -> Result<()> {
+    pub(crate) fn check_tokens(&self, features: &[f32]) -> Result<()> {
         let Some(vocabulary) = self.vocabulary() else { return Ok(()) };
         let is_invalid = |id: f32| {
             id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)
@@ -163,7 +163,7 @@ impl Network {
     }
 
     /// Burn's ids of the trainable tensors, in the order of [`parameters`](Self::parameters).
-    pub fn trainable_ids(&self) -> Vec<ParamId> {
+    pub(crate) fn trainable_ids(&self) -> Vec<ParamId> {
         self.parameters().into_iter().map(|parameter| parameter.id).collect()
     }
 

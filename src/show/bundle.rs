@@ -52,7 +52,7 @@ impl Bundle {
     }
 
     /// Adds the HTML format.
-    pub fn with_html(mut self, html: impl Into<String>) -> Self {
+    pub(crate) fn with_html(mut self, html: impl Into<String>) -> Self {
         self.html = Some(html.into());
         self
     }
@@ -64,13 +64,13 @@ impl Bundle {
     }
 
     /// Adds the PNG format: the bytes of a PNG file.
-    pub fn with_png(mut self, png: Vec<u8>) -> Self {
+    pub(crate) fn with_png(mut self, png: Vec<u8>) -> Self {
         self.png = Some(png);
         self
     }
 
     /// Adds the interactive format: a Vega-Lite 5 specification.
-    pub fn with_vega_lite(mut self, specification: Value) -> Self {
+    pub(crate) fn with_vega_lite(mut self, specification: Value) -> Self {
         self.vega_lite = Some(specification);
         self
     }

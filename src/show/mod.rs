@@ -58,8 +58,9 @@ pub use figure::Figure;
 pub use live::LiveDisplay;
 pub(crate) use observed::record_figure;
 pub(crate) use observed::run_coverage;
-pub use observed::{LiveRun, replay, run_figure, run_files};
-pub use run::{RunCurve, run_bundle, run_chart, run_line};
+pub use observed::{LiveRun, run_figure};
+pub(crate) use observed::{replay, run_files};
+pub use run::{RunCurve, run_bundle, run_chart};
 pub use series::Series;
 pub(crate) use sink::CELL_VARIABLES;
 #[doc(hidden)]

@@ -50,7 +50,7 @@ impl Observer for LiveRun {
 
 /// Shows a stored run: where figures can be replaced, its curves grow for about a second; then its
 /// figure stays, with the day of training.
-pub fn replay(run: &Run) {
+pub(crate) fn replay(run: &Run) {
     let live = LiveDisplay::new();
     if sink::replaces_frames() {
         for frame in replay_frames(run) {
@@ -83,7 +83,7 @@ pub(crate) fn record_figure(record: &RunRecord) -> Bundle {
 }
 
 /// The figure of a run as files: name and bytes.
-pub fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
     let chart = run_chart(&run_title(run.record()), &finished_curve(run));
     vec![("run.svg", chart.svg().into_bytes())]
 }

@@ -13,25 +13,25 @@
 pub type Rgb = (u8, u8, u8);
 
 /// Background of every figure.
-pub const CARD: Rgb = (0xff, 0xff, 0xff);
+pub(crate) const CARD: Rgb = (0xff, 0xff, 0xff);
 /// Border of the card.
-pub const BORDER: Rgb = (0xd0, 0xd7, 0xde);
+pub(crate) const BORDER: Rgb = (0xd0, 0xd7, 0xde);
 /// Titles, values, names.
-pub const INK: Rgb = (0x1f, 0x23, 0x28);
+pub(crate) const INK: Rgb = (0x1f, 0x23, 0x28);
 /// Tick labels, axis names, remarks.
-pub const MUTED: Rgb = (0x59, 0x63, 0x6e);
+pub(crate) const MUTED: Rgb = (0x59, 0x63, 0x6e);
 /// Grid lines.
 pub const GRID: Rgb = (0xe4, 0xe8, 0xec);
 /// Axis lines.
-pub const AXIS: Rgb = (0x81, 0x8b, 0x98);
+pub(crate) const AXIS: Rgb = (0x81, 0x8b, 0x98);
 /// Reference lines.
-pub const REFERENCE: Rgb = (0x59, 0x63, 0x6e);
+pub(crate) const REFERENCE: Rgb = (0x59, 0x63, 0x6e);
 /// Text of a badge.
-pub const BADGE_INK: Rgb = (0x7a, 0x3e, 0x00);
+pub(crate) const BADGE_INK: Rgb = (0x7a, 0x3e, 0x00);
 /// Background of a badge.
-pub const BADGE: Rgb = (0xff, 0xf3, 0xe0);
+pub(crate) const BADGE: Rgb = (0xff, 0xf3, 0xe0);
 /// Edge of a badge.
-pub const BADGE_EDGE: Rgb = (0xe0, 0xb0, 0x72);
+pub(crate) const BADGE_EDGE: Rgb = (0xe0, 0xb0, 0x72);
 
 /// MaskTensor coordinates, in figures of masks.
 pub const KEPT: Rgb = SERIES[0];
@@ -39,7 +39,7 @@ pub const KEPT: Rgb = SERIES[0];
 pub const DROPPED: Rgb = AXIS;
 
 /// Series colours: Okabe and Ito's blue, vermillion, bluish green, reddish purple, black.
-pub const SERIES: [Rgb; 5] = [
+pub(crate) const SERIES: [Rgb; 5] = [
     (0x00, 0x72, 0xb2),
     (0xd5, 0x5e, 0x00),
     (0x00, 0x9e, 0x73),

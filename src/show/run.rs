@@ -153,7 +153,7 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
 
 /// The run in one line: `step 120 of 879  12 s elapsed, 10 steps/s, about 1 min 16 s left
 /// loss 0.41  accuracy 93.1 %  epsilon 1.92 of 3`. Values that are not known yet are left out.
-pub fn run_line(curve: &RunCurve) -> String {
+pub(crate) fn run_line(curve: &RunCurve) -> String {
     let last = |points: &[(f64, f64)]| points.iter().rev().map(|p| p.1).find(|y| y.is_finite());
     let mut parts = vec![curve.steps_text()];
     parts.extend(Some(curve.time_text()).filter(|time| !time.is_empty()));

@@ -76,12 +76,6 @@ impl Series {
         self
     }
 
-    /// Draws the line broad and pale, so that a coinciding line on top of it leaves both visible.
-    pub fn broad(mut self) -> Self {
-        self.broad = true;
-        self
-    }
-
     /// Value shown beside the name in place of the last one, such as the mean. The panel says what
     /// it is, see [`Panel::values_are`](super::Panel::values_are).
     pub fn summary(mut self, value: f64) -> Self {
@@ -99,7 +93,7 @@ impl Series {
 
     /// Adds a band along the line: half its height at each point, in the order of the points, for
     /// measurements at few values of x with several seeds each. Every point gets a marker.
-    pub fn band(mut self, errors: impl Into<Vec<f64>>) -> Self {
+    pub(crate) fn band(mut self, errors: impl Into<Vec<f64>>) -> Self {
         self.band = true;
         self.errors(errors).in_place()
     }

@@ -14,7 +14,7 @@ pub fn density(x: f64) -> f64 {
 }
 
 /// Phi(x) - 1/2, with full relative precision near 0.
-pub fn centred_cdf(x: f64) -> f64 {
+pub(crate) fn centred_cdf(x: f64) -> f64 {
     if x.abs() < SPLIT {
         density(x) * central_series(x)
     } else {
@@ -34,7 +34,7 @@ pub fn upper_tail(x: f64) -> f64 {
 }
 
 /// The Mills ratio R(x) = Phi(-x) / phi(x): positive, decreasing.
-pub fn mills_ratio(x: f64) -> f64 {
+pub(crate) fn mills_ratio(x: f64) -> f64 {
     if x >= SPLIT {
         1.0 / (x + mills_fraction(x))
     } else if x > -SPLIT {
@@ -45,7 +45,7 @@ pub fn mills_ratio(x: f64) -> f64 {
 }
 
 /// -R'(x) = 1 - x R(x): positive, decreasing.
-pub fn mills_slope(x: f64) -> f64 {
+pub(crate) fn mills_slope(x: f64) -> f64 {
     if x >= SPLIT {
         let rest = mills_fraction(x);
         rest / (x + rest)

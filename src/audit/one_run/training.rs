@@ -6,7 +6,6 @@ use std::time::Instant;
 use super::bound::Guesses;
 use super::crowd::{Attacker, Crowd};
 use super::report::OneRunReport;
-use crate::audit::OnTrial;
 use crate::audit::claim::{Claim, poisson_only};
 use crate::audit::game::MakeMechanism;
 use crate::audit::statistics::CONFIDENCE;
@@ -45,7 +44,6 @@ pub struct OneRun {
     canaries: Option<usize>,
     guesses: Option<usize>,
     seed: u64,
-    on_step: Option<Arc<OnTrial>>,
 }
 
 impl OneRun {
@@ -53,8 +51,7 @@ impl OneRun {
     pub fn of(plan: &Plan) -> Self {
         let own = plan.clone();
         let mechanism: MakeMechanism = Arc::new(move |seed| own.mechanism(seed));
-        let (canaries, guesses, on_step) = (None, None, None);
-        Self { plan: plan.clone(), mechanism, canaries, guesses, seed: 0, on_step }
+        Self { plan: plan.clone(), mechanism, canaries: None, guesses: None, seed: 0 }
     }
 
     /// Plays another mechanism against the claim of the plan.
@@ -78,11 +75,6 @@ impl OneRun {
     /// Seed of canaries, batches and noise, 0 by default.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
-    }
-
-    /// Calls `hear` with the number of finished steps and of all steps.
-    pub fn on_step(self, hear: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
-        Self { on_step: Some(Arc::new(hear)), ..self }
     }
 
     /// Trains once and evaluates the guesses.
@@ -226,9 +218,6 @@ impl OneRun {
                 ..Step::new(rate.learning_rate)
             };
             network = optimizer.step(&network, &release.gradient, &settings)?;
-            if let Some(hear) = &self.on_step {
-                hear(step as usize + 1, plan.steps() as usize);
-            }
         }
         Ok(scores)
     }

@@ -280,7 +280,7 @@ impl Dataset {
 
     /// The [`hash`](Self::hash) of the test part. An evaluation of a stored run is shown only for
     /// the test part that it was made on.
-    pub fn test_hash(&self) -> &str {
+    pub(crate) fn test_hash(&self) -> &str {
         self.inner.test_hash.get_or_init(|| hash::of(self.classes(), self.test()))
     }
 

@@ -44,7 +44,7 @@ pub use clip_shares::clip_shares;
 pub use compare::{Releases, epsilon_vs_delta, why_they_differ};
 pub use evaluation::{
     ClassAccuracy, ClassCount, ConfusionMatrix, Prediction, Predictions, class_accuracy,
-    confusion_matrix, predictions, wilson_interval,
+    confusion_matrix, predictions,
 };
 pub use grids::{
     GridCell, GridFigure, GridSlices, accuracy_heat_map, accuracy_heat_maps, accuracy_lines,

@@ -21,7 +21,7 @@ const MOST: usize = 32;
 /// let (low, high) = epsilab::show::figures::wilson_interval(9, 10).unwrap();
 /// assert!((low - 0.5958).abs() < 1e-4 && (high - 0.9821).abs() < 1e-4);
 /// ```
-pub fn wilson_interval(correct: u64, count: u64) -> Option<(f64, f64)> {
+pub(crate) fn wilson_interval(correct: u64, count: u64) -> Option<(f64, f64)> {
     if count == 0 {
         return None;
     }

@@ -7,7 +7,7 @@ mod class_accuracy;
 mod confusion;
 mod predictions;
 
-pub use class_accuracy::{ClassAccuracy, ClassCount, class_accuracy, wilson_interval};
+pub use class_accuracy::{ClassAccuracy, ClassCount, class_accuracy};
 pub use confusion::{ConfusionMatrix, confusion_matrix};
 pub use predictions::{Prediction, Predictions, predictions};
 
