@@ -317,7 +317,7 @@ fn can_write(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Changed with the layout of the folder, so that older labs are not used.
-const LAYOUT: &str = "layout 4";
+const LAYOUT: &str = "layout 5";
 
 /// Lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {

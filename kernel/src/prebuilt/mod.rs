@@ -3,12 +3,12 @@
 
 mod build_env;
 mod bundle;
-mod burn_tree;
 mod contents;
 mod derives;
 mod dylib;
 pub mod environment;
 mod estimate;
+mod packages;
 mod progress;
 mod shim;
 mod signatures;

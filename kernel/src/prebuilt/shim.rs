@@ -1,7 +1,8 @@
 //! The shim: the package `epsilab` that cells depend on.
 //!
 //! For rustc it re-exports the prebuilt dylib, so that nothing is compiled. For rust-analyzer,
-//! which infers the types of variables, it contains the sources of the library and of Burn.
+//! which infers the types of variables, it contains the sources of the library, of accounting and
+//! of Burn.
 
 use std::path::Path;
 
@@ -37,9 +38,9 @@ pub fn write(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
     let root = std::fs::read_to_string(from.join("lib.rs")).map_err(io)?;
     std::fs::write(shim.join("src/lib.rs"), crate_root(&root)).map_err(io)?;
     std::fs::write(shim.join("build.rs"), BUILD_SCRIPT).map_err(io)?;
-    let burn = super::burn_tree::write(metadata, &dir.join("shim/ra"))?;
+    let others = super::packages::write(metadata, &dir.join("shim/ra"))?;
     let dependencies: String =
-        burn.iter().map(|name| format!("{name} = {{ path = \"ra/{name}\" }}\n")).collect();
+        others.iter().map(|name| format!("{name} = {{ path = \"ra/{name}\" }}\n")).collect();
     let manifest = format!(
         "[package]\nname = \"epsilab\"\nversion = \"{}\"\nedition = \"2024\"\nbuild = \"build.rs\"\n\
          \n[workspace]\nexclude = [\"ra\"]\n\n[lints.rust]\nunexpected_cfgs = {{ level = \"allow\" }}\n\

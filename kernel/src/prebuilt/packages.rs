@@ -1,4 +1,4 @@
-//! Burn's sources for rust-analyzer: the packages whose types appear in cells, without their
+//! Sources of other packages for rust-analyzer: those whose types appear in cells, without their
 //! dependencies. The full graph would cost seconds and gigabytes per session.
 
 use std::collections::HashMap;
@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::signatures;
 
-/// Packages with the types of tensors, modules and optimisers. Those not in the lock file are
-/// skipped.
-const KEPT: [&str; 13] = [
+/// Packages with the types of tensors, modules and optimisers, and of accounting. Those not in the
+/// lock file are skipped.
+const KEPT: [&str; 14] = [
+    "epsilab-accounting",
     "burn",
     "burn-core",
     "burn-tensor",
@@ -51,7 +52,7 @@ pub fn write(metadata: &Value, dir: &Path) -> Result<Vec<String>> {
         let id = node["id"].as_str().unwrap_or_default();
         if let Some(package) = packages.get(id) {
             one(package, &node, &kept, dir)
-                .map_err(|e| Error::io("copying Burn's sources for rust-analyzer", &e))?;
+                .map_err(|e| Error::io("copying sources for rust-analyzer", &e))?;
         } else if is_the_lab(metadata, id) {
             direct = kept.into_iter().map(|(_, package)| package).collect();
         }
