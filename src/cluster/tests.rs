@@ -23,7 +23,7 @@ use crate::privacy::Event;
 use crate::privacy::ledger::Charge;
 use crate::runs::{Grant, Granted, train_granted};
 use crate::store::Store;
-use crate::train::Silent;
+use crate::train::{Claim, Fit, Silent};
 use crate::{Error, ErrorKind, Result, program};
 
 mod executors;

@@ -11,7 +11,7 @@ use crate::nn::models;
 use crate::runs::{self, Granted};
 use crate::store::{Store, run_id};
 use crate::train::checkpoint::processor;
-use crate::train::{Listening, Silent, interrupt};
+use crate::train::{Claim, Fit, Listening, Silent, interrupt};
 use crate::{Error, ErrorKind, Result, program};
 
 /// What a worker did.
@@ -141,8 +141,10 @@ fn one(
     let differs = |note: &String| !place.is_cpu() || *note != here;
     let other_bits = others.iter().any(differs);
     let aside = folder.aside(attempt)?;
-    let grant = runs::Grant { attempt, other_bits, aside: &aside };
-    runs::train_granted(store, &grant, id, &plan, &model, data, &mut Silent)
+    let grant = runs::Grant { other_bits, aside: &aside };
+    let claim = Claim::Granted(attempt);
+    let fit = Fit { id, plan: &plan, model: &model, data, claim };
+    runs::train_granted(store, &grant, fit, &mut Silent)
 }
 
 /// The plan on the device that the tickets ask for, with checkpoints if they do.

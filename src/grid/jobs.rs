@@ -11,7 +11,7 @@ use super::split::{Share, Split};
 use crate::data::Dataset;
 use crate::privacy::Ledger;
 use crate::store::Store;
-use crate::train::{Observer, Progress, Run};
+use crate::train::{Claim, Fit, Observer, Progress, Run};
 use crate::{Error, Result, runs};
 
 /// Trains all runs, as many at once as `split` says, which is asked before the first of them.
@@ -184,7 +184,8 @@ impl Site<'_> {
     fn train(&self, work: &Work, say: &mut dyn FnMut(Said)) -> Result<Run> {
         let Self { store, ledger, data } = self;
         let Work { id, plan, model, .. } = work;
-        let run = runs::train_charged(store, ledger, id, plan, model, data, &mut Relay(say))?;
+        let fit = Fit { id, plan, model, data, claim: Claim::Charge(ledger) };
+        let run = runs::train(store, ledger, fit, &mut Relay(say))?;
         let run = run.if_stored()?;
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.

@@ -34,7 +34,7 @@ impl Grid {
     ) -> Result<Run> {
         let model = model.clone().seed(0).build()?;
         let plan = self.selection(trials, &model, data)?;
-        runs::known_or_trained(&Store::open(home())?, &plan, &model, data, &mut LiveRun::new())
+        runs::load_or_train(&Store::open(home())?, &plan, &model, data, &mut LiveRun::new())
     }
 
     /// The plan of [`select`](Self::select).

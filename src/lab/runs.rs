@@ -311,7 +311,7 @@ mod tests {
     use crate::data;
     use crate::methods::NonPrivate;
     use crate::nn::models;
-    use crate::runs::train;
+    use crate::runs::train_as;
     use crate::train::Silent;
 
     fn summary(id: &str, epsilon: Option<f64>, accuracy: Option<f64>) -> RunSummary {
@@ -371,7 +371,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_path_buf()).unwrap();
         let plan = NonPrivate::new().batch_size(10).steps(2).seed(1).plan(&data)?;
-        let run = train(&store, "opened", &plan, &model, &data, &mut Silent)?;
+        let run = train_as(&store, "opened", &plan, &model, &data, &mut Silent)?;
         let runs = Runs(store.overview()?);
         let opened = open_in(&store, runs.get("ope")?, &model, &data)?;
         assert!(opened.is_restored() && opened.accuracy() == run.accuracy());

@@ -92,7 +92,7 @@ impl Plan {
         data: &Dataset,
         observer: &mut dyn Observer,
     ) -> Result<Run> {
-        runs::known_or_trained(&Store::open(home())?, self, model, data, observer)
+        runs::load_or_train(&Store::open(home())?, self, model, data, observer)
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_path_buf()).unwrap();
         let plan = NonPrivate::new().batch_size(10).steps(1).plan(&data)?;
-        let run = runs::train(&store, "last", &plan, &model, &data, &mut Silent)?;
+        let run = runs::train_as(&store, "last", &plan, &model, &data, &mut Silent)?;
         remember(&run);
         assert_eq!(last_run().map(|run| run.record().id.clone()).as_deref(), Some("last"));
         Ok(())

@@ -8,7 +8,7 @@ use crate::data::{self, Dataset};
 use crate::methods::{CheckpointEvery, DpSgd, Plan};
 use crate::nn::{Model, models};
 use crate::privacy::Badge;
-use crate::runs::train;
+use crate::runs::train_as;
 use crate::store::{Store, run_id};
 use crate::train::{Observer, Progress, Run, Silent};
 use crate::{ErrorKind, Result};
@@ -64,7 +64,7 @@ impl Project {
     }
 
     fn train(&self, observer: &mut dyn Observer) -> Result<Run> {
-        train(&self.store(), &self.id(), &self.plan, &self.model, &self.data, observer)
+        train_as(&self.store(), &self.id(), &self.plan, &self.model, &self.data, observer)
     }
 
     fn kill(&self, kill_after: u64) {

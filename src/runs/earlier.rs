@@ -73,7 +73,7 @@ mod tests {
         let id = run_id(&plan, &model, &data)?;
         let train = || -> Result<Vec<String>> {
             let mut noted = Noted::default();
-            crate::runs::train(&store, &id, &plan, &model, &data, &mut noted)?;
+            crate::runs::train_as(&store, &id, &plan, &model, &data, &mut noted)?;
             Ok(noted.0)
         };
         store.ledger(&data)?.begin(&format!("{id}-0a1b2c3d"), &plan.event())?;

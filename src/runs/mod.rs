@@ -21,26 +21,30 @@ use crate::privacy::digits::{count, counted};
 use crate::show;
 use crate::store::{Published, Store, run_id};
 use crate::train::checkpoint::Keeper;
-use crate::train::{self, CheckpointHeader, Listening, Observer, Run};
+use crate::train::{self, CheckpointHeader, Claim, Fit, Listening, Observer, Run};
 use crate::{Error, ErrorKind, Result};
 
-/// The stored run of a plan, if it was finished and the plan is not
-/// [`fresh`](Plan::is_fresh); otherwise the run is trained.
+/// Returns the stored run of a plan, if it was finished and the plan is not
+/// [`fresh`](Plan::is_fresh); otherwise trains it.
 ///
 /// # Errors
 /// As [`Store::known_run`] and [`train`].
-pub(crate) fn known_or_trained(
+pub(crate) fn load_or_train(
     store: &Store,
     plan: &Plan,
     model: &Model,
     data: &Dataset,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
-    let id = run_id(plan, model, data)?;
-    let known = if plan.is_fresh() { None } else { store.known_run(&id, model, data)? };
+    let id = &run_id(plan, model, data)?;
+    let known = if plan.is_fresh() { None } else { store.known_run(id, model, data)? };
     match known {
         Some(run) => Ok(run),
-        None => train(store, &id, plan, model, data, observer),
+        None => {
+            let ledger = store.ledger(data)?;
+            let fit = Fit { id, plan, model, data, claim: Claim::Charge(&ledger) };
+            train(store, &ledger, fit, observer)
+        }
     }
 }
 
@@ -55,29 +59,11 @@ pub(crate) fn known_or_trained(
 /// As [`train::fit`].
 pub(crate) fn train(
     store: &Store,
-    id: &str,
-    plan: &Plan,
-    model: &Model,
-    data: &Dataset,
-    observer: &mut dyn Observer,
-) -> Result<Run> {
-    train_charged(store, &store.ledger(data)?, id, plan, model, data, observer)
-}
-
-/// As [`train`], charged to a ledger that the caller took from the store: the runs of a grid share
-/// one, because opening it reads the record of every stored run.
-///
-/// # Errors
-/// As [`train::fit`].
-pub(crate) fn train_charged(
-    store: &Store,
     ledger: &Ledger,
-    id: &str,
-    plan: &Plan,
-    model: &Model,
-    data: &Dataset,
+    fit: Fit<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
+    let Fit { id, plan, model, .. } = fit;
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = Listening::start();
     store.check_room(plan, model)?;
@@ -91,10 +77,8 @@ pub(crate) fn train_charged(
         }
     }
     let trained = match plan.selection() {
-        Some(selection) => train::fit_best_of(id, plan, selection, model, data, ledger, observer),
-        None => {
-            train::fit_with_checkpoints(id, plan, model, data, ledger, keeper.as_mut(), observer)
-        }
+        Some(selection) => train::fit_best_of(fit, ledger, selection, observer),
+        None => fit.run(keeper.as_mut(), observer),
     };
     let trained = trained.map(|run| match store.save(&run, &show::run_files(&run)) {
         Ok(_) => run,
@@ -117,6 +101,21 @@ pub(crate) fn train_charged(
     trained
 }
 
+/// Trains a run under a name, charged to the ledger of its data.
+#[cfg(test)]
+pub(crate) fn train_as(
+    store: &Store,
+    id: &str,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
+    let ledger = store.ledger(data)?;
+    let fit = Fit { id, plan, model, data, claim: Claim::Charge(&ledger) };
+    train(store, &ledger, fit, observer)
+}
+
 /// The error of storing a run that was trained and charged.
 fn not_stored(error: Error) -> Error {
     let fix = "free space in the project's folder, or set EPSILAB_HOME to a folder on another file \
@@ -127,10 +126,8 @@ fn not_stored(error: Error) -> Error {
     )
 }
 
-/// The charge of a run by another process.
+/// How a run is kept that another process has charged.
 pub(crate) struct Grant<'a> {
-    /// The entry in the ledger.
-    pub(crate) attempt: &'a str,
     /// Another process may have taken steps under the same entry that were rounded differently.
     pub(crate) other_bits: bool,
     /// Where the run is kept if one with other results is stored.
@@ -151,23 +148,20 @@ pub(crate) enum Granted {
     Interrupted { taken: u64 },
 }
 
-/// Trains a run that another process has charged, and stores it. Nothing is written to a ledger.
+/// Trains a [granted](Claim::Granted) run, and stores it. Nothing is written to a ledger.
 ///
 /// # Errors
-/// As [`train::fit_granted`] and [`Store::publish`].
+/// As [`Fit::run`] and [`Store::publish`].
 pub(crate) fn train_granted(
     store: &Store,
     grant: &Grant<'_>,
-    id: &str,
-    plan: &Plan,
-    model: &Model,
-    data: &Dataset,
+    fit: Fit<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Granted> {
     let _listening = Listening::start();
-    let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
+    let mut keeper = Keeper::open(store.checkpoint(fit.id), fit.id, fit.plan)?;
     let first = keeper.as_ref().and_then(Keeper::found).map_or(0, |found| found.step);
-    let run = train::fit_granted(id, grant.attempt, plan, model, data, keeper.as_mut(), observer)?;
+    let run = fit.run(keeper.as_mut(), observer)?;
     if !run.is_finished() {
         return Ok(Granted::Interrupted { taken: run.record().steps.saturating_sub(first) });
     }

@@ -7,7 +7,7 @@ use crate::data::{Dataset, from_vecs};
 use crate::methods::DpSgd;
 use crate::nn::{Model, models};
 use crate::program::NUMERICS;
-use crate::runs::known_or_trained;
+use crate::runs::load_or_train;
 use crate::store::Store;
 use crate::train::{Silent, checkpoint};
 
@@ -35,7 +35,7 @@ fn digest() -> Result<String> {
         [models::mlp(&data, &[32]).seed(1).build()?, models::papernot_cnn(&data).seed(1).build()?];
     let mut sha = Sha256::new();
     for model in &networks {
-        let run = known_or_trained(&store, &plan, model, &data, &mut Silent)?;
+        let run = load_or_train(&store, &plan, model, &data, &mut Silent)?;
         for (_, values) in run.model().network().values() {
             values.iter().for_each(|value| sha.update(value.to_bits().to_le_bytes()));
         }

@@ -25,7 +25,7 @@ fn an_interrupt_between_the_last_step_and_the_store_loses_nothing() {
     let data = data::glyphs_with(60, 10, 19).unwrap();
     let model = models::linear(&data).seed(1).build().unwrap();
     let plan = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(2).plan(&data).unwrap();
-    let run = train(&store, "a-run", &plan, &model, &data, &mut StopsAtTheEnd).unwrap();
+    let run = train_as(&store, "a-run", &plan, &model, &data, &mut StopsAtTheEnd).unwrap();
     assert!(run.is_finished());
     assert!(folder.path().join("runs/a-run/result.json").is_file());
 }
@@ -41,7 +41,7 @@ fn a_seeded_plan_draws_the_initial_parameters_that_nobody_chose_a_seed_for() {
         let model = models::linear(&data);
         let model = seed.map_or(model.clone(), |seed| model.seed(seed)).build().unwrap();
         let id = run_id(plan, &model, &data).unwrap();
-        let run = train(&store, &id, plan, &model, &data, &mut crate::train::Silent).unwrap();
+        let run = train_as(&store, &id, plan, &model, &data, &mut crate::train::Silent).unwrap();
         let values: Vec<u32> = run
             .model()
             .network()

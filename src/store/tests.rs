@@ -41,7 +41,7 @@ impl Project {
 
     fn train(&self) -> Result<Run> {
         let Self { store, data, model, plan, id, .. } = self;
-        crate::runs::train(store, id, plan, model, data, &mut Silent)
+        crate::runs::train_as(store, id, plan, model, data, &mut Silent)
     }
 
     /// What is shown of it, the second time.
@@ -238,7 +238,7 @@ fn a_stored_run_is_shown_with_the_accuracy_on_the_test_part_of_the_present_call(
             (data.hash(), project.id.clone())
         );
         assert_ne!(changed.test_hash(), data.test_hash());
-        let run = crate::runs::known_or_trained(store, plan, model, &changed, &mut Silent)?;
+        let run = crate::runs::load_or_train(store, plan, model, &changed, &mut Silent)?;
         assert!(run.is_restored(), "nothing is trained or charged again");
         assert_eq!(run.record().test_accuracy, Some(accuracy));
         assert_eq!(run.curve().series(|point| point.test_accuracy).len(), 1);

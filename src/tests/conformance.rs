@@ -237,7 +237,7 @@ fn stored(event: &Event) -> Event {
 fn trained(plan: &Plan, data: &Dataset, store: &Store) -> Result<Run> {
     let model = model(data);
     let id = run_id(plan, &model, data)?;
-    runs::train(store, &id, plan, &model, data, &mut Silent)
+    runs::train_as(store, &id, plan, &model, data, &mut Silent)
 }
 
 fn parameters(run: &Run) -> Vec<Vec<f32>> {

@@ -3,21 +3,19 @@
 use crate::clock::utc_now;
 use crate::data::Dataset;
 use crate::device::{DeviceGuard, DeviceSpec, marked, probe_now};
-use crate::mask::Coordinates;
+use crate::mask::{Coordinates, Mask};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::Ledger;
 use crate::privacy::digits::{count, counted};
 use crate::train::charge::Charge;
-use crate::train::checkpoint::Keeper;
+use crate::train::checkpoint::{Checkpoint, Keeper};
 use crate::train::course::Course;
 use crate::train::interrupt::Listening;
 use crate::train::meter::{Meter, mean};
 use crate::train::steps::{Begin, Trained};
 use crate::train::writer::Writer;
-use crate::train::{
-    Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, Silent, check, start,
-};
+use crate::train::{Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, check, start};
 use crate::{Error, ErrorKind, Result, program};
 
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
@@ -52,222 +50,265 @@ pub fn fit(
     ledger: &Ledger,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
-    fit_with_checkpoints(id, plan, model, data, ledger, None, observer)
+    Fit { id, plan, model, data, claim: Claim::Charge(ledger) }.run(None, observer)
 }
 
-/// Trains a trial of a private selection, as [`fit`], without an entry of its own: the caller has
-/// charged the whole selection as `selection`, and shows nothing of the trial unless it is the
-/// best.
-///
-/// # Errors
-/// As [`fit`].
-pub(crate) fn fit_trial(
-    id: &str,
-    plan: &Plan,
-    model: &Model,
-    data: &Dataset,
-    ledger: &Ledger,
-    selection: &str,
-) -> Result<Run> {
-    fit_charged(id, plan, model, data, ledger, Some(selection), None, &mut Silent)
+/// The training of one run.
+#[derive(Clone, Copy)]
+pub(crate) struct Fit<'a> {
+    /// The id of the run.
+    pub(crate) id: &'a str,
+    pub(crate) plan: &'a Plan,
+    /// The start; a copy of it is trained.
+    pub(crate) model: &'a Model,
+    pub(crate) data: &'a Dataset,
+    pub(crate) claim: Claim<'a>,
 }
 
-/// As [`fit`], with checkpoints: the run goes on from the one that `keeper` found, if any, and
-/// writes others. The caller removes them when the run has been stored.
-///
-/// # Guarantee
-/// A run that goes on is charged under the entry that its checkpoint names, once, with the whole
-/// plan until it ends. If its process was killed, nobody knows how many steps were taken, so the
-/// whole plan stays charged if it ends early. A checkpoint with fewer steps than were charged
-/// counts as that of a run that was killed. However the run ends, it is charged for no less than
-/// before it went on.
-///
-/// # Errors
-/// As [`fit`]; `Setting` if the checkpoint was written on another kind of device; `Ledger` if the
-/// ledger does not know the run; `CorruptData` if the checkpoint is not that of this run.
-pub(crate) fn fit_with_checkpoints(
-    id: &str,
-    plan: &Plan,
-    model: &Model,
-    data: &Dataset,
-    ledger: &Ledger,
-    keeper: Option<&mut Keeper>,
-    observer: &mut dyn Observer,
-) -> Result<Run> {
-    fit_charged(id, plan, model, data, ledger, None, keeper, observer)
+/// Who charges a run to the ledger of its data.
+#[derive(Clone, Copy)]
+pub(crate) enum Claim<'a> {
+    /// The run itself, in this ledger.
+    Charge(&'a Ledger),
+    /// Another process has charged it under this entry, and closes the entry. The run must be in
+    /// study mode, so that every process that trains it draws the same noise.
+    Granted(&'a str),
+    /// The private selection that it is a trial of, under this entry. The caller shows nothing of
+    /// the trial unless it is the best.
+    Trial(&'a str),
 }
 
-/// Trains a run that another process has charged as `attempt`, and closes no entry: that process
-/// does. Checkpoints are as in [`fit_with_checkpoints`].
-///
-/// The run must be in study mode, so that every process that trains it draws the same noise.
-///
-/// # Errors
-/// As [`fit`]; `Ledger` for a plan without a seed, and for a checkpoint of another attempt.
-pub(crate) fn fit_granted(
-    id: &str,
-    attempt: &str,
-    plan: &Plan,
-    model: &Model,
-    data: &Dataset,
-    keeper: Option<&mut Keeper>,
-    observer: &mut dyn Observer,
-) -> Result<Run> {
-    let refused = |what: String, why: &str, fix: &str| {
-        Err(Error::new(ErrorKind::Ledger, what, why.to_owned()).fix(fix))
-    };
-    if plan.seed().is_none() {
-        let why = "each process that trains it would release other noise, under one charge";
-        return refused(format!("the run {id} without a seed"), why, "give the run a seed");
+/// What a run begins with, or goes on with.
+struct Start<'a> {
+    seeds: Seeds,
+    /// The mask, unless the run releases it.
+    mask: Option<Mask>,
+    charge: Charge<'a>,
+    /// The checkpoint that it goes on from.
+    found: Option<Checkpoint>,
+}
+
+/// What the steps of a run left: on the CPU, with what stays charged.
+struct Outcome {
+    trained: Trained,
+    charged: u64,
+    /// Why the charge could not be reduced.
+    not_closed: Option<Error>,
+}
+
+impl<'a> Fit<'a> {
+    /// Trains the run, as [`fit`]. With a keeper, it goes on from the checkpoint that `keeper`
+    /// found, if any, and writes others. The caller removes them when the run has been stored.
+    ///
+    /// # Guarantee
+    /// A run that goes on is charged under the entry that its checkpoint names, once, with the
+    /// whole plan until it ends. If its process was killed, nobody knows how many steps were taken,
+    /// so the whole plan stays charged if it ends early. A checkpoint with fewer steps than were
+    /// charged counts as that of a run that was killed. However the run ends, it is charged for no
+    /// less than before it went on.
+    ///
+    /// # Errors
+    /// As [`fit`]; `Setting` if the checkpoint was written on another kind of device; `Ledger` if
+    /// the ledger does not know the run, for a granted run without a seed, and for a checkpoint of
+    /// another attempt; `CorruptData` if the checkpoint is not that of this run.
+    pub(crate) fn run(
+        self,
+        mut keeper: Option<&mut Keeper>,
+        observer: &mut dyn Observer,
+    ) -> Result<Run> {
+        self.check_grant(keeper.as_deref())?;
+        let Self { id, plan, data, .. } = self;
+        let nowhere = Ledger::in_memory();
+        let ledger = self.claim.ledger().unwrap_or(&nowhere);
+        let model = &plan.prepared(&plan.initial_model(self.model)?)?;
+        check::belong_together(plan, model, data, ledger)?;
+        let place = plan.place()?;
+        let found = keeper.as_mut().map(|keeper| keeper.take(place)).transpose()?.flatten();
+        let Start { seeds, mask, charge, found } = self.start(model, ledger, found)?;
+        let resumed = found.as_ref().map(|found| found.numbers.resumed.clone());
+        let checkpoints =
+            keeper.is_some().then(|| Checkpointed { resumed: resumed.unwrap_or_default() });
+        let guard = DeviceGuard::new(place);
+        let there = guard.run(|| {
+            place.check_run(!plan.precision().is_default())?;
+            Ok(match &found {
+                Some(found) => found.model(model)?.on(&place.device()),
+                None => model.on(&place.device()),
+            })
+        })?;
+        let names = (id, charge.run());
+        let writer = keeper.map(|keeper| {
+            let seeds = (&seeds, mask.as_ref());
+            Writer::begin(keeper, names, (plan, &there, data), place, seeds, found)
+        });
+        let writer = writer.transpose()?;
+        charge.begin(data)?;
+
+        let listening = Listening::start();
+        let mut course = Course::start(plan);
+        let mut meter = Meter::new(plan, &there, data);
+        let begin = Begin { model: &there, data, mask, seeds, run: charge.run() };
+        let trained = guard
+            .run(|| begin.steps(&mut course, &mut meter, &listening, writer, observer))
+            .map_err(|error| device_first(place, error));
+        let outcome = settled(trained, &charge, &course)?;
+        let network = guard
+            .run(|| {
+                meter.at_end(&mut course, &outcome.trained.network)?;
+                let network = outcome.trained.network.on(&DeviceSpec::Cpu.device());
+                if place != DeviceSpec::Cpu {
+                    // A copy is made when it is read first, and the device may fail then.
+                    network.values();
+                }
+                Ok(network)
+            })
+            .map_err(|error| still_charged(error, outcome.charged, plan))?;
+        drop(listening);
+
+        let Outcome { trained: Trained { mask, touched, .. }, charged, not_closed } = outcome;
+        let trouble = course.trouble.take();
+        let record = self.record(model, place, charge.run(), charged, checkpoints, course)?;
+        let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
+        let trained = model.with_network(network).with_provenance(provenance);
+        let run = Run::new(record.started_from(model.provenance()), trained, mask, touched);
+        observer.finished(&run);
+        for error in not_closed.iter().chain(&trouble) {
+            observer.trouble(error);
+        }
+        Ok(run)
     }
-    if let Some(found) = keeper.as_ref().and_then(|keeper| keeper.found())
-        && found.attempt != attempt
+
+    /// Checks that every process which trains a granted run releases the same.
+    fn check_grant(&self, keeper: Option<&Keeper>) -> Result<()> {
+        let Claim::Granted(attempt) = self.claim else { return Ok(()) };
+        let id = self.id;
+        if self.plan.seed().is_none() {
+            let what = format!("the run {id} without a seed");
+            let why = "each process that trains it would release other noise, under one charge";
+            return Err(Error::new(ErrorKind::Ledger, what, why).fix("give the run a seed"));
+        }
+        if let Some(found) = keeper.and_then(Keeper::found)
+            && found.attempt != attempt
+        {
+            let what = format!("the checkpoint of the run {id}");
+            let why = format!("it is charged as {}, and this run as {attempt}", found.attempt);
+            return Err(Error::new(ErrorKind::Ledger, what, why)
+                .fix("submit the grid again, which goes on under that entry"));
+        }
+        Ok(())
+    }
+
+    /// Returns seeds, mask and charge: those of the checkpoint, or new ones.
+    fn start<'l>(
+        &self,
+        model: &Model,
+        ledger: &'l Ledger,
+        mut found: Option<Checkpoint>,
+    ) -> Result<Start<'l>>
+    where
+        'a: 'l,
     {
-        let what = format!("the checkpoint of the run {id}");
-        let why = format!("it is charged as {}, and this run as {attempt}", found.attempt);
-        return refused(what, &why, "submit the grid again, which goes on under that entry");
+        let Self { id, plan, data, claim, .. } = *self;
+        // A stored run may be trained again under the same id; the ledger has an entry per attempt.
+        let charge = match (claim, &found) {
+            (Claim::Granted(run) | Claim::Trial(run), _) => Charge::elsewhere(ledger, plan, run),
+            (Claim::Charge(_), Some(found)) => Charge::of(ledger, plan, &found.header)?,
+            (Claim::Charge(_), None) => Charge::new(ledger, plan, id)?,
+        };
+        let (seeds, mask) = match &mut found {
+            Some(found) => {
+                if let Some(last) = found.numbers.resumed.last_mut() {
+                    last.repeated |= charge.is_behind();
+                }
+                (found.numbers.seeds.clone(), found.mask()?)
+            }
+            None => {
+                let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
+                let for_mask = seeds.of_coordinates().mask;
+                let mask = Coordinates::before_release(plan.sparsity(), model, data, for_mask)?;
+                (seeds, mask)
+            }
+        };
+        Ok(Start { seeds, mask, charge, found })
     }
-    let nowhere = Ledger::in_memory();
-    fit_charged(id, plan, model, data, &nowhere, Some(attempt), keeper, observer)
+
+    /// Returns the record of the run.
+    fn record(
+        &self,
+        model: &Model,
+        place: DeviceSpec,
+        entry: &str,
+        charged: u64,
+        checkpoints: Option<Checkpointed>,
+        course: Course<'_>,
+    ) -> Result<RunRecord> {
+        let Self { id, plan, data, .. } = *self;
+        let planned_epsilon = plan.epsilon_after(plan.steps())?;
+        let epsilon =
+            if charged == plan.steps() { planned_epsilon } else { plan.epsilon_after(charged)? };
+        let is_finished = course.steps == plan.steps();
+        Ok(RunRecord {
+            id: id.to_owned(),
+            plan: plan.clone(),
+            data: marked(data.name()),
+            device: place.describe(),
+            data_hash: data.hash().to_owned(),
+            warm_start: false,
+            public_start: None,
+            public_test: data.has_public_test(),
+            public_data: data.public().is_some(),
+            own_module: model.is_user_module(),
+            charged: Charged::under(entry, data),
+            ending: if is_finished { Ending::Finished } else { Ending::Interrupted },
+            steps: course.steps,
+            released: plan.released_after(charged),
+            epsilon,
+            planned_epsilon,
+            // The accuracy of the final model only: `None` where it could not be measured.
+            test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
+            test_hash: data.test_hash().to_owned(),
+            seconds: course.seconds(),
+            waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
+            mean_threshold: mean(&course.thresholds),
+            trained_at: Some(utc_now()),
+            software: program::software(),
+            checkpoints,
+            curve: course.curve,
+        })
+    }
 }
 
-/// As [`fit_with_checkpoints`], or under the entry `elsewhere`, which the caller has charged and
-/// closes.
-#[allow(clippy::too_many_arguments)]
-fn fit_charged(
-    id: &str,
-    plan: &Plan,
-    model: &Model,
-    data: &Dataset,
-    ledger: &Ledger,
-    elsewhere: Option<&str>,
-    mut keeper: Option<&mut Keeper>,
-    observer: &mut dyn Observer,
-) -> Result<Run> {
-    let model = &plan.prepared(&plan.initial_model(model)?)?;
-    check::belong_together(plan, model, data, ledger)?;
-    let place = plan.place()?;
-    let mut found = match &mut keeper {
-        Some(keeper) => keeper.take(place)?,
-        None => None,
-    };
-    let (seeds, mask, entry) = match &mut found {
-        Some(found) => {
-            let charge = match elsewhere {
-                Some(run) => Charge::elsewhere(ledger, plan, run),
-                None => Charge::of(ledger, plan, &found.header)?,
-            };
-            if let Some(last) = found.numbers.resumed.last_mut() {
-                last.repeated |= charge.is_behind();
-            }
-            (found.numbers.seeds.clone(), found.mask()?, charge)
+impl<'a> Claim<'a> {
+    /// Returns the ledger that the run is charged in; `None` if somebody else charges it.
+    fn ledger(self) -> Option<&'a Ledger> {
+        match self {
+            Self::Charge(ledger) => Some(ledger),
+            Self::Granted(_) | Self::Trial(_) => None,
         }
-        None => {
-            let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
-            let for_mask = seeds.of_coordinates().mask;
-            let mask = Coordinates::before_release(plan.sparsity(), model, data, for_mask)?;
-            // A stored run may be trained again under the same id; the ledger has an entry per
-            // attempt.
-            let charge = match elsewhere {
-                Some(run) => Charge::elsewhere(ledger, plan, run),
-                None => Charge::new(ledger, plan, id)?,
-            };
-            (seeds, mask, charge)
-        }
-    };
-    let checkpoints = found.as_ref().map(|found| found.numbers.resumed.clone());
-    let checkpoints = keeper.is_some().then(|| checkpoints.unwrap_or_default());
-    let guard = DeviceGuard::new(place);
-    let there = guard.run(|| {
-        place.check_run(!plan.precision().is_default())?;
-        Ok(match &found {
-            Some(found) => found.model(model)?.on(&place.device()),
-            None => model.on(&place.device()),
-        })
-    })?;
-    let names = (id, entry.run());
-    let writer = keeper.map(|keeper| {
-        Writer::begin(keeper, names, (plan, &there, data), place, (&seeds, mask.as_ref()), found)
-    });
-    let writer = writer.transpose()?;
-    entry.begin(data)?;
+    }
+}
 
-    let listening = Listening::start();
-    let mut course = Course::start(plan);
-    let mut meter = Meter::new(plan, &there, data);
-    let begin = Begin { model: &there, data, mask, seeds, run: entry.run() };
-    let trained = guard
-        .run(|| begin.steps(&mut course, &mut meter, &listening, writer, observer))
-        .map_err(|error| device_first(place, error));
-    let steps = course.steps;
+/// Reduces the charge to what the steps released, however they ended.
+///
+/// # Errors
+/// That of the steps, with what stays charged.
+fn settled(trained: Result<Trained>, charge: &Charge<'_>, course: &Course<'_>) -> Result<Outcome> {
+    let (plan, steps) = (course.plan, course.steps);
     let spent = match &trained {
-        Ok(_) => entry.spent(steps),
+        Ok(_) => charge.spent(steps),
         // Nothing was copied from the device before it failed.
         Err(error) if error.kind() == ErrorKind::Device && course.curve.points.is_empty() => {
-            entry.spent(0)
+            charge.spent(0)
         }
         // Nothing was released before the first step, which is charged in case it was.
-        Err(_) if steps == 0 => entry.spent(1),
+        Err(_) if steps == 0 => charge.spent(1),
         // Released parameters decided when the run failed, so the whole plan stays charged.
         Err(_) => plan.steps(),
     };
-    let closed = entry.close(spent);
-    let charged = if closed.is_ok() { spent } else { plan.steps() };
-    let Trained { network, mask, touched } =
-        trained.map_err(|error| still_charged(error, charged, plan))?;
-    let released = plan.released_after(charged);
-    let planned_epsilon = plan.epsilon_after(plan.steps())?;
-    let epsilon =
-        if charged == plan.steps() { planned_epsilon } else { plan.epsilon_after(charged)? };
-    let network = guard
-        .run(|| {
-            meter.at_end(&mut course, &network)?;
-            let network = network.on(&DeviceSpec::Cpu.device());
-            if place != DeviceSpec::Cpu {
-                // A copy is made when it is read first, and the device may fail then.
-                network.values();
-            }
-            Ok(network)
-        })
-        .map_err(|error| still_charged(error, charged, plan))?;
-    drop(listening);
-
-    let record = RunRecord {
-        id: id.to_owned(),
-        plan: plan.clone(),
-        data: marked(data.name()),
-        device: place.describe(),
-        data_hash: data.hash().to_owned(),
-        warm_start: false,
-        public_start: None,
-        public_test: data.has_public_test(),
-        public_data: data.public().is_some(),
-        own_module: model.is_user_module(),
-        charged: Charged::under(entry.run(), data),
-        ending: if steps == plan.steps() { Ending::Finished } else { Ending::Interrupted },
-        steps,
-        released,
-        epsilon,
-        planned_epsilon,
-        // The accuracy of the final model only: `None` where it could not be measured.
-        test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
-        test_hash: data.test_hash().to_owned(),
-        seconds: course.seconds(),
-        waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
-        mean_threshold: mean(&course.thresholds),
-        trained_at: Some(utc_now()),
-        software: program::software(),
-        checkpoints: checkpoints.map(|resumed| Checkpointed { resumed }),
-        curve: course.curve,
-    };
-    let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
-    let trained = model.with_network(network).with_provenance(provenance);
-    let run = Run::new(record.started_from(model.provenance()), trained, mask, touched);
-    observer.finished(&run);
-    for error in closed.err().iter().chain(&course.trouble) {
-        observer.trouble(error);
-    }
-    Ok(run)
+    let not_closed = charge.close(spent).err();
+    let charged = if not_closed.is_none() { spent } else { plan.steps() };
+    let trained = trained.map_err(|error| still_charged(error, charged, plan))?;
+    Ok(Outcome { trained, charged, not_closed })
 }
 
 /// The cause of a failed training. The device is tested again: one that has stopped computing makes

@@ -31,7 +31,7 @@ pub use checkpoint::{CheckpointHeader, Checkpointed, Resumption};
 pub use curve::{Curve, Point};
 pub use divergence::Divergence;
 pub use fit::fit;
-pub(crate) use fit::{fit_granted, fit_with_checkpoints};
+pub(crate) use fit::{Claim, Fit};
 pub(crate) use interrupt::Listening;
 pub use observe::{Observer, Progress, Silent};
 pub(crate) use run::InWords;

@@ -5,13 +5,12 @@ use rand_chacha::ChaCha20Rng;
 
 use crate::data::Dataset;
 use crate::methods::{Plan, Selection};
-use crate::nn::Model;
 use crate::privacy::Ledger;
 use crate::privacy::digits::{Rounded, Short, count};
 use crate::train::charge::Charge;
-use crate::train::fit::{fit_trial, stream};
+use crate::train::fit::{Claim, Fit, stream};
 use crate::train::interrupt::Listening;
-use crate::train::{Charged, Observer, Run, RunRecord, Seeds, check};
+use crate::train::{Charged, Observer, Run, RunRecord, Seeds, Silent, check};
 use crate::{Error, ErrorKind, Result, program};
 
 /// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that
@@ -34,14 +33,12 @@ use crate::{Error, ErrorKind, Result, program};
 /// `Setting` without a test part, or if it was interrupted: nothing is released then; `Model` if no
 /// trial is left, because all diverged or because a Poisson law has drawn 0.
 pub(crate) fn fit_best_of(
-    id: &str,
-    plan: &Plan,
-    selection: &Selection,
-    model: &Model,
-    data: &Dataset,
+    fit: Fit<'_>,
     ledger: &Ledger,
+    selection: &Selection,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
+    let Fit { id, plan, model, data, .. } = fit;
     if data.test().is_empty() {
         let what = format!("private selection on {}", data.name());
         return Err(Error::new(ErrorKind::Setting, what, "it compares trials on the test part")
@@ -68,8 +65,14 @@ pub(crate) fn fit_best_of(
     let mut best: Option<(usize, Run)> = None;
     for trial in 0..trials {
         let chosen = draws.random_range(0..candidates.len());
-        let name = format!("{id} trial {trial}");
-        let run = fit_trial(&name, &candidates[chosen], model, data, ledger, charge.run());
+        let trial = Fit {
+            id: &format!("{id} trial {trial}"),
+            plan: &candidates[chosen],
+            model,
+            data,
+            claim: Claim::Trial(charge.run()),
+        };
+        let run = trial.run(None, &mut Silent);
         if listening.stop() {
             let epsilon = Rounded(plan.epsilon_after(plan.steps())?.unwrap_or(f64::INFINITY));
             return Err(stopped(data, format!("epsilon {epsilon} stays charged in the ledger")));

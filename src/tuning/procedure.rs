@@ -208,7 +208,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             self.live.begins(title, i + 1, pairs.len(), &trial);
             let plan = plan(self, learning_rate, clip)?;
             let Place { store, model, on } = self.place;
-            match runs::known_or_trained(store, &plan, model, on, &mut self.live) {
+            match runs::load_or_train(store, &plan, model, on, &mut self.live) {
                 Ok(run) if run.interrupted() => return Err(stopped(title)),
                 Ok(run) => trial.accuracy = run.record().test_accuracy,
                 // Parameters that are not finite.

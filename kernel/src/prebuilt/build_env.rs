@@ -455,6 +455,40 @@ mod tests {
     }
 
     #[test]
+    fn a_change_in_any_source_of_the_lab_makes_another_one() {
+        let dir = tempfile::tempdir().expect("temp");
+        let mut env = BuildEnv::at(dir.path().join("target"), "dev", None);
+        env.library = dir.path().into();
+        env.kernel = dir.path().join("kernel");
+        let files = [
+            "Cargo.toml",
+            "Cargo.lock",
+            "build.rs",
+            "src/lib.rs",
+            "accounting/Cargo.toml",
+            "accounting/src/pld/mod.rs",
+            "kernel/Cargo.toml",
+            "kernel/src/lab.rs",
+        ];
+        let write = |file: &str, text: &str| {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        files.iter().for_each(|file| write(file, "before"));
+        let hash = || {
+            let mut hash = Sha256::new();
+            env.hash_sources(&mut hash).expect("readable");
+            hash.finalize()
+        };
+        for file in files {
+            let before = hash();
+            write(file, "after");
+            assert_ne!(hash(), before, "{file}");
+        }
+    }
+
+    #[test]
     fn only_rust_sources_are_read() {
         let dir = tempfile::tempdir().expect("temp");
         std::fs::create_dir_all(dir.path().join(".cache")).expect("folder");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::grid::Quiet;
 use crate::privacy::Badge;
-use crate::runs::known_or_trained;
+use crate::runs::load_or_train;
 
 /// The bytes of a run's model, its charged event, whether the charge is closed, and its badge.
 type Outcome = (Vec<u8>, Event, bool, Badge);
@@ -35,7 +35,7 @@ const EXECUTORS: [(&str, Executor); 5] = [
         for ticket in lab.tickets() {
             let model = models::mlp(&lab.data, &[8]).seed(ticket.seed).build().unwrap();
             let store = Store::open(lab.folder.path().join("own")).unwrap();
-            known_or_trained(&store, &ticket.plan, &model, &lab.data, &mut Silent).unwrap();
+            load_or_train(&store, &ticket.plan, &model, &lab.data, &mut Silent).unwrap();
         }
     }),
 ];

@@ -37,9 +37,11 @@ fn played(runs: u64) -> (f64, f64, f64) {
     let model = build(0).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let first = &tickets[0];
-    let grant = Grant { attempt: &first.attempt, other_bits: false, aside: &aside };
+    let grant = Grant { other_bits: false, aside: &aside };
+    let claim = Claim::Granted(&first.attempt);
+    let fit = Fit { id: &first.id, plan: &first.plan, model: &model, data: &lab.data, claim };
     let other = Store::open(elsewhere.path().to_owned()).unwrap();
-    train_granted(&other, &grant, &first.id, &first.plan, &model, &lab.data, &mut Silent).unwrap();
+    train_granted(&other, &grant, fit, &mut Silent).unwrap();
     let trained = other.finished(&first.id, &model, &lab.data).unwrap().unwrap();
     for ticket in &tickets {
         let mut record = trained.record().clone();

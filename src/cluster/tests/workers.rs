@@ -88,9 +88,11 @@ fn a_second_worker_replaces_nothing_and_other_bits_are_charged() {
     let second = || {
         let aside =
             lab.grid_folder().join("aside").join(format!("{}.1-h-0badcafe", ticket.attempt));
-        let grant = Grant { attempt: &ticket.attempt, other_bits: false, aside: &aside };
+        let grant = Grant { other_bits: false, aside: &aside };
+        let claim = Claim::Granted(&ticket.attempt);
         let (id, plan) = (&ticket.id, &ticket.plan);
-        train_granted(&lab.store(), &grant, id, plan, &model, &lab.data, &mut Silent)
+        let fit = Fit { id, plan, model: &model, data: &lab.data, claim };
+        train_granted(&lab.store(), &grant, fit, &mut Silent)
     };
     assert_eq!(second().unwrap(), Granted::Known, "bit for bit the same");
     assert_eq!(lab.charges().len(), 12);

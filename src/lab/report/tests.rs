@@ -8,7 +8,7 @@ use crate::mask;
 use crate::methods::{DpSgd, DpSsgd, NonPrivate, Plan};
 use crate::nn::{Model, models};
 use crate::privacy::{Delta, Epsilon};
-use crate::runs::train;
+use crate::runs::train_as;
 use crate::show::NOT_COVERED;
 use crate::train::Silent;
 
@@ -21,7 +21,7 @@ fn start() -> (Dataset, Model) {
 /// A report of a stored run and its record.
 fn stored(plan: &Plan, store: &Store) -> Report {
     let (data, model) = start();
-    train(store, "a-hash-of-a-run", plan, &model, &data, &mut Silent).unwrap();
+    train_as(store, "a-hash-of-a-run", plan, &model, &data, &mut Silent).unwrap();
     run::stored(store, "a-hash").unwrap()
 }
 
@@ -125,7 +125,7 @@ fn a_report_of_a_masked_run_draws_its_mask() -> Result<()> {
         .steps(3)
         .pre_prune(mask::RandomMask::prune(0.5))
         .plan(&data)?;
-    train(&store, "masked", &plan, &model, &data, &mut Silent)?;
+    train_as(&store, "masked", &plan, &model, &data, &mut Silent)?;
     let report = run::stored(&store, "masked")?;
     assert!(report.sections.iter().any(|section| section.heading == "Mask"));
     assert_eq!(report.figures().count(), 2);

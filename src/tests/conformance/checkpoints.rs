@@ -22,11 +22,11 @@ fn killed_after(steps: &[u64], plan: &Plan, data: &Dataset, store: &Store) -> Re
     let model = model(data);
     let id = run_id(plan, &model, data)?;
     for &after in steps {
-        let run = || runs::train(store, &id, plan, &model, data, &mut Killed { after });
+        let run = || runs::train_as(store, &id, plan, &model, data, &mut Killed { after });
         let outcome = catch_unwind(AssertUnwindSafe(run));
         assert!(outcome.is_err(), "{} was not killed after step {after}", plan.method());
     }
-    runs::train(store, &id, plan, &model, data, &mut Silent)
+    runs::train_as(store, &id, plan, &model, data, &mut Silent)
 }
 
 /// Plans of every method: with plain settings, and with everything that has a state.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::data;
 use crate::methods::{DpSgd, PrivateSelection};
+use crate::nn::Model;
 use crate::nn::models;
 use crate::privacy::{Badge, Delta, Trials};
 use crate::train::{Silent, fit};
@@ -22,7 +23,9 @@ fn plan(data: &Dataset, trials: Trials, rates: &[f64], seed: u64) -> Plan {
 
 fn best_of(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<Run> {
     let selection = plan.selection().unwrap();
-    fit_best_of("it", plan, selection, &linear(data), data, ledger, &mut Silent)
+    let model = linear(data);
+    let fit = Fit { id: "it", plan, model: &model, data, claim: Claim::Charge(ledger) };
+    fit_best_of(fit, ledger, selection, &mut Silent)
 }
 
 /// The number of trials and their candidates, drawn as the selection draws them.
@@ -48,17 +51,18 @@ fn the_best_trial_is_released_and_all_are_charged_once() -> Result<()> {
     let record = run.record();
     assert_eq!((record.seconds, record.waiting_seconds, &record.trained_at), (0.0, None, &None));
 
-    let other = Ledger::in_memory();
     let trials: Vec<Run> = expected(&plan, &model)
         .iter()
         .enumerate()
         .map(|(trial, &at)| {
             let candidate = &plan.selection().unwrap().candidates()[at];
             let name = format!("it trial {trial}");
-            fit_trial(&name, candidate, &model, &data, &other, "a selection").unwrap()
+            let claim = Claim::Trial("a selection");
+            let trial = Fit { id: &name, plan: candidate, model: &model, data: &data, claim };
+            trial.run(None, &mut Silent).unwrap()
         })
         .collect();
-    assert!(other.runs()?.is_empty(), "trials have no entries of their own");
+    assert_eq!(ledger.runs()?.len(), 1, "trials have no entries of their own");
     let best = trials.iter().map(Run::accuracy).fold(0.0, f64::max);
     let first = trials.iter().position(|trial| trial.accuracy() == best).unwrap();
     assert_eq!(run.accuracy(), best);
