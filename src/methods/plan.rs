@@ -440,7 +440,7 @@ impl Plan {
     /// All releases that the result of the first `steps` steps depends on, by role: those of a
     /// given mask about the same data, which have been charged already, and those of
     /// [`event_after`](Self::event_after).
-    pub(crate) fn released_after(&self, steps: u64) -> Released {
+    pub fn released_after(&self, steps: u64) -> Released {
         let unaccountable = |why| Event::Unaccountable { why };
         let training = match (self.recipe(), &self.selection) {
             (Ok(recipe), None) => (recipe.event)(self, steps),

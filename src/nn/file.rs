@@ -112,7 +112,7 @@ impl Model {
     /// # Errors
     /// If the file can't be read or was not written by [`Model::save`], if the paths or shapes of
     /// its parameters differ from this model's, or if a value is NaN or infinite.
-    pub(crate) fn load_parameters(&self, path: impl AsRef<Path>) -> Result<Self> {
+    pub fn load_parameters(&self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let file = ModelFile::read(path)?;
         let expected = self.network().parameters().into_iter().map(|p| (p.path, p.shape));

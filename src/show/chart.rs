@@ -317,14 +317,14 @@ impl Panel {
 
     /// Marks a value of x by a dashed vertical line with a label. The values beside the names of
     /// the series are then those of the points nearest to it instead of the last ones.
-    pub(crate) fn values_at(mut self, x: f64, label: impl Into<String>) -> Self {
+    pub fn values_at(mut self, x: f64, label: impl Into<String>) -> Self {
         self.mark = is_drawable(x).then(|| XMark { x, label: label.into() });
         self
     }
 
     /// Says what the values beside the names are where series have a
     /// [`summary`](Series::summary): `means of 8 batches`.
-    pub(crate) fn values_are(mut self, text: impl Into<String>) -> Self {
+    pub fn values_are(mut self, text: impl Into<String>) -> Self {
         self.values_are = Some(text.into());
         self
     }

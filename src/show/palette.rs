@@ -39,7 +39,7 @@ pub const KEPT: Rgb = SERIES[0];
 pub const DROPPED: Rgb = AXIS;
 
 /// Series colours: Okabe and Ito's blue, vermillion, bluish green, reddish purple, black.
-pub(crate) const SERIES: [Rgb; 5] = [
+pub const SERIES: [Rgb; 5] = [
     (0x00, 0x72, 0xb2),
     (0xd5, 0x5e, 0x00),
     (0x00, 0x9e, 0x73),

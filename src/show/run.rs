@@ -171,7 +171,7 @@ pub(crate) fn run_line(curve: &RunCurve) -> String {
     parts.join("  ")
 }
 
-/// The run as a bundle whose text starts with [`run_line`]. A frame of a live display
+/// The run as a bundle whose text starts with its line of numbers. A frame of a live display
 /// (`is_last` false) goes without PNG.
 pub fn run_bundle(title: &str, curve: &RunCurve, is_last: bool) -> Bundle {
     let chart = run_chart(title, curve);

@@ -47,7 +47,7 @@ impl Guesses {
     /// # Guarantee
     /// Neighbours: one example added or removed. The number of guesses must not depend on whether
     /// they are correct.
-    pub(crate) fn p_value(&self, epsilon: f64, delta: f64) -> f64 {
+    pub fn p_value(&self, epsilon: f64, delta: f64) -> f64 {
         let Self { canaries, guesses, correct } = *self;
         let p = 1.0 / (1.0 + (-epsilon).exp());
         let (r, v) = (guesses, correct);

@@ -140,7 +140,7 @@ impl GaussianNoise {
     /// # Errors
     /// As [`add_to_selected`](Self::add_to_selected), and unless there is one standard deviation
     /// per parameter tensor.
-    pub(crate) fn add_to_each(
+    pub fn add_to_each(
         &mut self,
         gradients: &mut Gradients,
         stds: &[f64],

@@ -64,7 +64,7 @@ impl Standardisation {
 
     /// The form of Qiao et al. (2019), as in BiT networks: without a gain and without the fan-in,
     /// with 1e-8 added to the variance.
-    pub(crate) fn unscaled() -> Self {
+    pub fn unscaled() -> Self {
         Self { gain: false, guard: Guard::Unscaled(1e-8) }
     }
 

@@ -52,7 +52,7 @@ impl Model {
     /// # Errors
     /// If the shape of the examples differs from the model's, or if an example has a class or a
     /// token id that the model does not know.
-    pub(crate) fn predict_examples(&self, examples: &Examples) -> Result<Vec<u32>> {
+    pub fn predict_examples(&self, examples: &Examples) -> Result<Vec<u32>> {
         if let Some(examples) = self.copy_to_device(examples)? {
             return self.predict_on(&examples);
         }

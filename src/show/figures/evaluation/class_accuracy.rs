@@ -50,7 +50,7 @@ impl ClassCount {
         (self.examples > 0).then(|| self.correct as f64 / self.examples as f64)
     }
 
-    /// Its [Wilson interval](wilson_interval) of 95 %.
+    /// Its Wilson interval of 95 %.
     pub fn interval(&self) -> Option<(f64, f64)> {
         wilson_interval(self.correct, self.examples)
     }
