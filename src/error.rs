@@ -143,7 +143,9 @@ impl std::error::Error for Error {
 impl From<privacy::Error> for Error {
     fn from(error: privacy::Error) -> Self {
         let source = std::error::Error::source(&error);
-        if let Some(own) = source.and_then(|source| source.downcast_ref::<Self>()) {
+        if let Some(own) = source.and_then(|source| source.downcast_ref::<Self>())
+            && own.to_string() == error.to_string()
+        {
             return own.clone();
         }
         let kind = match error.kind() {
@@ -152,7 +154,9 @@ impl From<privacy::Error> for Error {
             privacy::ErrorKind::Book => ErrorKind::Io,
             _ => ErrorKind::Accounting,
         };
-        Self::new(kind, error.what(), error.why()).fix(error.advice())
+        let same = Self::new(kind, error.what(), error.why()).fix(error.advice());
+        let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+        Self { source: source.map(|source| Arc::new(copy(source))), ..same }
     }
 }
 

@@ -66,6 +66,7 @@ pub fn group_epsilon(
 /// ln(1 + e^x + ... + e^((n - 1) x)) for x >= 0.
 fn ln_geometric_sum(x: f64, n: f64) -> f64 {
     if x < 1e-9 {
+        // Each term is at most e^((n - 1) x).
         n.ln() + (n - 1.0) * x
     } else {
         (n - 1.0) * x + ((-n * x).exp_m1() / (-x).exp_m1()).ln()

@@ -201,9 +201,9 @@ impl Accountant for Headline {
 /// As [`Headline`].
 ///
 /// ```
-/// use epsilab_accounting::{self, Delta, Event};
+/// use epsilab_accounting::{Delta, Event, epsilon};
 /// let run = Event::poisson(0.01, 1.0, 1000);
-/// let spent = privacy::epsilon(&[run], Delta(1e-5))?;
+/// let spent = epsilon(&[run], Delta(1e-5))?;
 /// assert!((spent.epsilon - 1.8283).abs() < 2e-3);
 /// # Ok::<(), epsilab_accounting::Error>(())
 /// ```

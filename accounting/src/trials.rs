@@ -133,6 +133,7 @@ impl Trials {
                 let ln_first = if shape == 0.0 {
                     -(-gamma.ln()).ln()
                 } else {
+                    // η / (γ^-η - 1)
                     shape.ln() - ln_exp_m1(-shape * gamma.ln())
                 };
                 (1, (-gamma).ln_1p() + ln_first)

@@ -244,8 +244,9 @@ pub mod cell_process {
                 [T] ::std::collections::HashSet<T>);
             impl<T: ::std::fmt::Debug, const N: usize> EpsilabPlain for [T; N] {}
             $crate::plain_values!(results $crate::Error, $crate::privacy::Error);
-            $crate::plain_values!(privacy Event, Spent, Meaning, TradeOff, Budget, Calibrated,
-                CalibratedBatchSize, CalibratedDelta, CalibratedSteps, Stages);
+            // For the values of accounting, which have no methods of the lab.
+            #[allow(unused_imports)]
+            use $crate::lab::Show as _;
         };
         (results $($error:ty),+) => {$(
             impl<T: ::std::fmt::Debug + $crate::lab::Show> EpsilabPlain
@@ -253,14 +254,6 @@ pub mod cell_process {
             {
                 fn evcxr_display(&self) {
                     $crate::lab::display_result(self);
-                }
-            }
-        )+};
-        // Of another crate, so that they have no method of their own.
-        (privacy $($name:ident),+) => {$(
-            impl EpsilabPlain for $crate::privacy::$name {
-                fn evcxr_display(&self) {
-                    $crate::lab::Show::show_last(self);
                 }
             }
         )+};

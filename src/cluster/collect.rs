@@ -69,6 +69,7 @@ impl Site<'_> {
                     ticket.plan.steps(),
                 ))
             } else {
+                // The run was trained under another entry meanwhile.
                 others.push(ticket)
             }
         }

@@ -20,7 +20,7 @@ const MEMORY_VARIABLE: &str = "EPSILAB_DEVICE_MEMORY";
 ///
 /// # Errors
 /// `Setting` if the variable is not a positive integer.
-pub fn memory_budget(device: &Device) -> Result<usize> {
+pub(crate) fn memory_budget(device: &Device) -> Result<usize> {
     if *device == Device::flex() {
         return Ok(CPU_BUDGET);
     }

@@ -25,7 +25,7 @@ pub use failure::DeviceGuard;
 pub(crate) use failure::{device_error, is_out_of_memory};
 pub use host_syncs::host_syncs;
 pub use installation::{CudaInstallation, Gpu};
-pub use memory::memory_budget;
+pub(crate) use memory::memory_budget;
 pub(crate) use memory::synchronize;
 pub(crate) use probe::probe_now;
 pub use rehearsal::{REHEARSAL_MARK, marked, on_a_stand_in, rehearsal};

@@ -266,6 +266,7 @@ mod tests {
                     if long.is_finite() && bound / long > 1e-37 {
                         assert!((norm - long.min(bound)).abs() <= 1e-5 * long.min(bound));
                     } else {
+                        // Not finite, or so long that the factor is no normal number.
                         assert_eq!(found, [0.0, 0.0], "{row:?}")
                     }
                 }

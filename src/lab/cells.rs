@@ -54,6 +54,12 @@ pub trait Show {
     fn show_last(&self) {
         self.show();
     }
+
+    /// What evcxr calls.
+    #[doc(hidden)]
+    fn evcxr_display(&self) {
+        self.show_last();
+    }
 }
 
 /// Shows a result at the end of a cell, where `?` was forgotten: its value as with `?`, or the

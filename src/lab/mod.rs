@@ -32,8 +32,9 @@ mod statement;
 mod verbs;
 
 pub use budget::{BudgetView, budget, remaining};
+pub use cells::Show;
 #[doc(hidden)]
-pub use cells::{Show, display_result};
+pub use cells::display_result;
 pub use course::{
     Checked, Guide, Scaffold, check, examples, exercise, exercise_names, help, scaffold,
 };

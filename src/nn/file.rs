@@ -136,6 +136,7 @@ impl Model {
         }
         check_finite(path, &values)?;
         let network = self.network().with_values(|path| values.get(path).cloned());
+        // The file says nothing about the constants of a user's module.
         let provenance =
             if self.is_user_module() { Provenance::UNKNOWN } else { file.description.provenance() };
         Ok(self.with_network(network).with_provenance(provenance))

@@ -41,7 +41,7 @@ pub(crate) fn belong_together(
         )
         .fix("make the plan from the same data"));
     }
-    if !ledger.is_in_memory() && ledger.data_hash() != data.origin() {
+    if !ledger.is_for_any_data() && ledger.data_hash() != data.origin() {
         return Err(Error::new(
             ErrorKind::Setting,
             format!("the ledger of the data set {}", ledger.data_hash()),
@@ -53,7 +53,7 @@ pub(crate) fn belong_together(
         )
         .fix("open the ledger named by data.origin()"));
     }
-    if !ledger.is_in_memory() {
+    if !ledger.is_for_any_data() {
         mask_is_charged(plan, data, ledger)?;
     }
     plan.check_releases_before(data)?;

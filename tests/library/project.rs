@@ -39,6 +39,7 @@ fn copy(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             copy(&entry.path(), &to)
         } else {
+            // Not `fs::copy`, which makes a read-only file of a read-only file.
             fs::write(to, fs::read(entry.path()).unwrap()).unwrap()
         }
     }

@@ -176,6 +176,7 @@ impl Account {
                     charge.closing_note = if spent == reported {
                         entry.note.clone()
                     } else {
+                        // The note of the entry is about fewer steps.
                         format!("no less than before the run was resumed, if {STOPPING}")
                     };
                     charge.stopped_early = spent != charge.event;

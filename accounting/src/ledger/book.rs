@@ -15,6 +15,12 @@ pub trait Book: Send + Sync {
     /// Returns the content hash of the data set.
     fn data_hash(&self) -> &str;
 
+    /// Returns whether runs on any data set may be charged, as in a book in memory that nobody
+    /// reads later. A book that is kept is that of one data set.
+    fn is_for_any_data(&self) -> bool {
+        false
+    }
+
     /// Returns all entries, oldest first.
     ///
     /// # Errors
@@ -34,14 +40,13 @@ pub trait Book: Send + Sync {
 #[derive(Debug, Default)]
 pub struct MemoryBook(Mutex<Vec<Entry>>);
 
-impl MemoryBook {
-    /// What a book in memory has in place of the content hash of a data set.
-    pub const DATA_HASH: &str = "in-memory";
-}
-
 impl Book for MemoryBook {
     fn data_hash(&self) -> &str {
-        Self::DATA_HASH
+        "in-memory"
+    }
+
+    fn is_for_any_data(&self) -> bool {
+        true
     }
 
     fn entries(&self) -> Result<Vec<Entry>> {

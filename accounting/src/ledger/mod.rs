@@ -67,9 +67,9 @@ impl Ledger {
         Self::new(MemoryBook::default())
     }
 
-    /// Returns whether this is a ledger [in memory](Self::in_memory).
-    pub fn is_in_memory(&self) -> bool {
-        self.data_hash() == MemoryBook::DATA_HASH
+    /// Returns whether runs on any data set may be charged: a ledger [in memory](Self::in_memory).
+    pub fn is_for_any_data(&self) -> bool {
+        self.book.is_for_any_data()
     }
 
     /// Returns the content hash of the data set.

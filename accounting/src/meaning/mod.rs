@@ -35,10 +35,10 @@ pub struct Meaning {
 /// The interpretation of the releases in `events` for one example that is added or removed.
 ///
 /// ```
-/// use epsilab_accounting::{self, Delta, Event};
+/// use epsilab_accounting::{Delta, Event, meaning};
 /// let training =
 ///     Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
-/// let meaning = privacy::meaning(&[training], Delta(1e-5))?;
+/// let meaning = meaning(&[training], Delta(1e-5))?;
 /// assert!(meaning.max_attack_accuracy() < 0.7);
 /// println!("{meaning}");
 /// # Ok::<(), epsilab_accounting::Error>(())

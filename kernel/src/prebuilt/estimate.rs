@@ -52,8 +52,10 @@ impl Compiled {
 }
 
 fn newest_source(library: &Path) -> Option<SystemTime> {
-    let mut files = vec![library.join("Cargo.toml")];
+    let mut files = vec![library.join("Cargo.toml"), library.join("accounting/Cargo.toml")];
     sources(&library.join("src"), &mut files).ok()?;
+    // Packages that cargo unpacked have no such folder.
+    let _ = sources(&library.join("accounting/src"), &mut files);
     files.iter().filter_map(|file| file.metadata().ok()?.modified().ok()).max()
 }
 
@@ -98,5 +100,7 @@ mod tests {
         assert_eq!(seconds(&env), 100.0 + 15.0);
         write(&source.join("src/lib.rs"), of(999));
         assert_eq!(seconds(&env), 15.0);
+        write(&source.join("accounting/src/lib.rs"), of(1050));
+        assert_eq!(seconds(&env), 100.0 + 15.0);
     }
 }

@@ -41,12 +41,11 @@ use site::{ComputePath, RequestedGrads};
 /// Chunks are summed in order, so the result does not depend on the number of threads.
 ///
 /// On a GPU nothing is copied to the host: the sum, the norms and the losses stay on the device.
-/// Chunks run one after the other and are as large as memory allows
-/// ([`device::memory_budget`](crate::device::memory_budget)); convolutions and layers on sequences
-/// keep chunk x parameters values there. If memory runs out all the same, the batch is computed
-/// again in chunks of half the size. Only for a new network or a clearly larger batch does the host
-/// wait to detect this. Use one executor for a whole training run, so that the chunk size is
-/// remembered.
+/// Chunks run one after the other and are as large as memory allows; convolutions and layers on
+/// sequences keep chunk x parameters values there. If memory runs out all the same, the batch is
+/// computed again in chunks of half the size. Only for a new network or a clearly larger batch does
+/// the host wait to detect this. Use one executor for a whole training run, so that the chunk size
+/// is remembered.
 ///
 /// # Guarantee
 /// As [`Executor`], with these differences:

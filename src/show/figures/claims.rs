@@ -189,6 +189,7 @@ fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
     let (low, high) =
         drawn.fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
     if high > 0.0 {
+        // Bars that are shorter than a hundredth of the longest are cut.
         Axis::log_within((low / 1.5).max(high / 200.0), high, 7)
     } else {
         Axis::log_within(0.1, 10.0, 7)

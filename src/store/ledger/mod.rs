@@ -84,6 +84,8 @@ struct LedgerFile {
 /// The verified contents of a file.
 struct Contents {
     entries: Vec<Entry>,
+    /// Number of lines: one for each entry, also those that were written since.
+    lines: usize,
     chain: Chain,
     /// Length of the text in bytes.
     length: u64,
@@ -146,20 +148,24 @@ impl LedgerFile {
                 entry.clone()
             }
         };
-        let entries: Vec<Entry> = entries.iter().map(dated).collect();
-        let Some((first, others)) = entries.split_first() else { return Ok(()) };
+        if entries.is_empty() {
+            return Ok(());
+        }
         let mut locked = self.lock_for_append()?;
         check(&locked.contents.entries)?;
+        let texts: Vec<String> =
+            entries.iter().map(|entry| self.serialise(&dated(entry))).collect::<Result<_>>()?;
+        let Some((first, others)) = texts.split_first() else { return Ok(()) };
         // The head of an empty ledger has no entry from which it could announce others.
         self.write(&mut locked, first)?;
         if others.is_empty() {
             return Ok(());
         }
         let LockedFile { file, contents } = &mut locked;
-        let (known, begin) = (contents.entries.len(), contents.chain.last().to_owned());
+        let (known, begin) = (contents.lines, contents.chain.last().to_owned());
         let mut text = String::new();
         for entry in others {
-            let line = contents.chain.with_link(&self.serialise(entry)?);
+            let line = contents.chain.with_link(entry);
             contents.chain.advance(&line);
             text.push_str(&line);
             text.push('\n');
@@ -187,11 +193,11 @@ impl LedgerFile {
     }
 
     /// Appends an entry that the account has accepted. Returns when it is on disk.
-    fn write(&self, locked: &mut LockedFile, entry: &Entry) -> Result<()> {
+    fn write(&self, locked: &mut LockedFile, entry: &str) -> Result<()> {
         let LockedFile { file, contents } = locked;
         let chain = &mut contents.chain;
-        let line = chain.with_link(&self.serialise(entry)?);
-        let mut head = Head::at(contents.entries.len(), chain.last().to_owned());
+        let line = chain.with_link(entry);
+        let mut head = Head::at(contents.lines, chain.last().to_owned());
         if contents.head_is_behind {
             // Before the new line: a second crash would leave the file two entries ahead of its
             // head.
@@ -209,7 +215,7 @@ impl LedgerFile {
         head = Head::at(head.entries + 1, chain.last().to_owned());
         head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
         contents.length += line.len() as u64 + 1;
-        contents.entries.push(entry.clone());
+        contents.lines += 1;
         Ok(())
     }
 
@@ -246,7 +252,8 @@ impl LedgerFile {
             links.push(chain.last().to_owned());
         }
         let head_is_behind = self.compare_with_head(&links)?;
-        Ok(Contents { entries, chain, length: text.len() as u64, head_is_behind })
+        let (lines, length) = (links.len(), text.len() as u64);
+        Ok(Contents { entries, lines, chain, length, head_is_behind })
     }
 
     /// Parses and verifies one line, including its line end, and advances the chain.

@@ -256,6 +256,19 @@ fn a_budget_holds_in_a_file_and_the_part_that_a_run_did_not_use_is_free_again() 
 }
 
 #[test]
+fn an_entry_that_can_not_be_written_refuses_those_before_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = open_ledger(&file_in(&folder)).unwrap();
+    let nest = |event, _| Event::Repeated { event: Box::new(event), count: 1 };
+    let too_deep = (0..300).fold(training(1), nest);
+    let entries = [("good", &training(1)), ("deep", &too_deep)]
+        .map(|(run, event)| Entry::planned(run, "abc123", event));
+    let refused = ledger.record_all(&entries).unwrap_err();
+    assert_eq!(refused.kind(), privacy::ErrorKind::Ledger);
+    assert!(ledger.entries().unwrap().is_empty());
+}
+
+#[test]
 fn entries_in_a_file_have_the_time() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = open_ledger(&file_in(&folder)).unwrap();

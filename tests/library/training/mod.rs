@@ -172,10 +172,13 @@ fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()>
     assert_eq!(error.kind(), ErrorKind::Ledger);
     assert!(error.to_string().contains("damaged"), "{error}");
 
-    let other = open_ledger(&home().join("other/0123.jsonl"))?;
-    let error = fit("x", &plan, &model, &data, &other, &mut Silent).expect_err("another ledger");
-    assert!(error.to_string().contains("0123"), "{error}");
-    assert!(other.entries()?.is_empty());
+    // The name of a ledger in memory opens no file to other data.
+    for name in ["0123", "in-memory"] {
+        let other = open_ledger(&home().join(format!("other/{name}.jsonl")))?;
+        let error = fit("x", &plan, &model, &data, &other, &mut Silent).expect_err("another's");
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(other.entries()?.is_empty());
+    }
 
     let half = data.limit(1000, 100);
     let ledger = Ledger::in_memory();

@@ -219,6 +219,8 @@ fn module_of(path: &Path) -> String {
     };
     match stem(path).as_str() {
         "mod" => path.parent().map(stem).unwrap_or_default(),
+        // The crate of accounting is a module of the lab.
+        "lib" if path.iter().any(|part| part == "epsilab-accounting") => "privacy".into(),
         "lib" => "epsilab".into(),
         name => name.into(),
     }

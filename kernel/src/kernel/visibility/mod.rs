@@ -62,7 +62,8 @@ impl Visibility {
 
     /// False if a cell can't use the item `name` of a module or type.
     pub fn is_usable_in(&self, parent: &str, name: &str) -> bool {
-        self.indices.iter().find_map(|index| index.item(parent, name)).unwrap_or(true)
+        let mut found = self.indices.iter().filter_map(|index| index.item(parent, name)).peekable();
+        found.peek().is_none() || found.any(|is_public| is_public)
     }
 }
 

@@ -187,6 +187,7 @@ impl Patches {
         let images = if sum.len() < outer::LARGE_SUM {
             self.images_per_block()
         } else {
+            // Each block reads and writes the whole sum.
             4 * self.images_per_block()
         };
         // Blocks hold whole examples, so that each block has its own clipping factors.

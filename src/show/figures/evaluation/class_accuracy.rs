@@ -16,11 +16,6 @@ const MOST: usize = 32;
 
 /// The Wilson interval of 95 % for the probability of which `correct` of `count` trials succeeded
 /// (Wilson, 1927): its ends lie in [0, 1]. `None` without trials.
-///
-/// ```
-/// let (low, high) = epsilab::show::figures::wilson_interval(9, 10).unwrap();
-/// assert!((low - 0.5958).abs() < 1e-4 && (high - 0.9821).abs() < 1e-4);
-/// ```
 pub(crate) fn wilson_interval(correct: u64, count: u64) -> Option<(f64, f64)> {
     if count == 0 {
         return None;
