@@ -128,7 +128,9 @@ mod tests {
         let error = error.fix("use 1e-5");
         assert_eq!(format!("{error:?}").lines().last(), Some("  what to do: use 1e-5"));
         let caused = error.clone().caused_by(std::io::Error::other("no disk"));
-        assert_eq!(caused, error, "the text decides");
+        assert_eq!(caused, error, "the text decides, and the kind");
+        let new = |kind| Error::new(kind, "what", "why");
+        assert_ne!(new(ErrorKind::Ledger), new(ErrorKind::Setting));
         assert_eq!(std::error::Error::source(&caused).unwrap().to_string(), "no disk");
     }
 }
