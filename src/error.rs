@@ -202,4 +202,18 @@ mod tests {
         );
         assert!(Error::setting("a", 1, "b").source().is_none());
     }
+
+    #[test]
+    fn the_error_of_a_book_comes_back_as_it_was() {
+        let full = Error::io("writing a", &std::io::Error::from_raw_os_error(28));
+        let there = full.clone().into_book_error();
+        assert_eq!(there.kind(), privacy::ErrorKind::Book);
+        let back = Error::from(there.clone());
+        assert_eq!(back, full);
+        assert!(back.source().is_some(), "with that of the operating system");
+        // Advice that was given on the way is kept.
+        assert_eq!(Error::from(there.fix("another disk")).advice(), "another disk");
+        let ledger = Error::new(ErrorKind::Ledger, "line 3", "changed").into_book_error();
+        assert_eq!(Error::from(ledger).kind(), ErrorKind::Ledger);
+    }
 }

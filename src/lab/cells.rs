@@ -55,7 +55,7 @@ pub trait Show {
         self.show();
     }
 
-    /// What evcxr calls.
+    /// The method that evcxr calls on the value of a cell.
     #[doc(hidden)]
     fn evcxr_display(&self) {
         self.show_last();

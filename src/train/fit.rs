@@ -65,7 +65,7 @@ pub(crate) struct Fit<'a> {
     pub(crate) claim: Claim<'a>,
 }
 
-/// Who charges a run to the ledger of its data.
+/// The entry in the ledger that a run is charged under, and who closes it.
 #[derive(Clone, Copy)]
 pub(crate) enum Claim<'a> {
     /// The run itself, in this ledger.
@@ -78,7 +78,7 @@ pub(crate) enum Claim<'a> {
     Trial(&'a str),
 }
 
-/// What a run begins with, or goes on with.
+/// The seeds, mask and charge of a run that starts, or goes on from a checkpoint.
 struct Start<'a> {
     seeds: Seeds,
     /// The mask, unless the run releases it.
@@ -88,7 +88,7 @@ struct Start<'a> {
     found: Option<Checkpoint>,
 }
 
-/// What the steps of a run left: on the CPU, with what stays charged.
+/// The result of the steps of a run, and the number of steps that stay charged.
 struct Outcome {
     trained: Trained,
     charged: u64,
