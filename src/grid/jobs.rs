@@ -185,7 +185,7 @@ impl Site<'_> {
         let Self { store, ledger, data } = self;
         let Work { id, plan, model, .. } = work;
         let fit = Fit { id, plan, model, data, claim: Claim::Charge(ledger) };
-        let run = runs::train(store, ledger, fit, &mut Relay(say))?;
+        let run = runs::train(store, fit, &mut Relay(say))?;
         let run = run.if_stored()?;
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.

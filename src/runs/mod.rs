@@ -16,7 +16,6 @@ use std::path::Path;
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::Ledger;
 use crate::privacy::digits::{count, counted};
 use crate::show;
 use crate::store::{Published, Store, run_id};
@@ -43,7 +42,7 @@ pub(crate) fn load_or_train(
         None => {
             let ledger = store.ledger(data)?;
             let fit = Fit { id, plan, model, data, claim: Claim::Charge(&ledger) };
-            train(store, &ledger, fit, observer)
+            train(store, fit, observer)
         }
     }
 }
@@ -57,27 +56,21 @@ pub(crate) fn load_or_train(
 ///
 /// # Errors
 /// As [`train::fit`].
-pub(crate) fn train(
-    store: &Store,
-    ledger: &Ledger,
-    fit: Fit<'_>,
-    observer: &mut dyn Observer,
-) -> Result<Run> {
+pub(crate) fn train(store: &Store, fit: Fit<'_>, observer: &mut dyn Observer) -> Result<Run> {
     let Fit { id, plan, model, .. } = fit;
     // An interrupt while the finished run is stored must not lose what was paid for.
     let _listening = Listening::start();
     store.check_room(plan, model)?;
     let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
-    match keeper.as_ref().and_then(Keeper::found) {
-        Some(checkpoint) => observer.noted(&goes_on(checkpoint)),
-        None => {
-            if let Some(words) = earlier::attempts(ledger, id, plan)? {
-                observer.noted(&words);
-            }
-        }
+    if let Some(checkpoint) = keeper.as_ref().and_then(Keeper::found) {
+        observer.noted(&goes_on(checkpoint));
+    } else if let Some(ledger) = fit.claim.ledger()
+        && let Some(words) = earlier::attempts(ledger, id, plan)?
+    {
+        observer.noted(&words);
     }
     let trained = match plan.selection() {
-        Some(selection) => train::fit_best_of(fit, ledger, selection, observer),
+        Some(selection) => train::fit_best_of(fit, selection, observer),
         None => fit.run(keeper.as_mut(), observer),
     };
     let trained = trained.map(|run| match store.save(&run, &show::run_files(&run)) {
@@ -113,7 +106,7 @@ pub(crate) fn train_as(
 ) -> Result<Run> {
     let ledger = store.ledger(data)?;
     let fit = Fit { id, plan, model, data, claim: Claim::Charge(&ledger) };
-    train(store, &ledger, fit, observer)
+    train(store, fit, observer)
 }
 
 /// The error of storing a run that was trained and charged.

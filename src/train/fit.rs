@@ -280,7 +280,7 @@ impl<'a> Fit<'a> {
 
 impl<'a> Claim<'a> {
     /// Returns the ledger that the run is charged in; `None` if somebody else charges it.
-    fn ledger(self) -> Option<&'a Ledger> {
+    pub(crate) fn ledger(self) -> Option<&'a Ledger> {
         match self {
             Self::Charge(ledger) => Some(ledger),
             Self::Granted(_) | Self::Trial(_) => None,

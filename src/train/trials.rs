@@ -5,7 +5,6 @@ use rand_chacha::ChaCha20Rng;
 
 use crate::data::Dataset;
 use crate::methods::{Plan, Selection};
-use crate::privacy::Ledger;
 use crate::privacy::digits::{Rounded, Short, count};
 use crate::train::charge::Charge;
 use crate::train::fit::{Claim, Fit, stream};
@@ -34,11 +33,14 @@ use crate::{Error, ErrorKind, Result, program};
 /// trial is left, because all diverged or because a Poisson law has drawn 0.
 pub(crate) fn fit_best_of(
     fit: Fit<'_>,
-    ledger: &Ledger,
     selection: &Selection,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
-    let Fit { id, plan, model, data, .. } = fit;
+    let Fit { id, plan, model, data, claim } = fit;
+    let Some(ledger) = claim.ledger() else {
+        let why = "its trials share one charge, which it makes itself before the first";
+        return Err(Error::new(ErrorKind::Ledger, format!("the private selection {id}"), why));
+    };
     if data.test().is_empty() {
         let what = format!("private selection on {}", data.name());
         return Err(Error::new(ErrorKind::Setting, what, "it compares trials on the test part")

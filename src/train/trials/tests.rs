@@ -1,9 +1,8 @@
 use super::*;
 use crate::data;
 use crate::methods::{DpSgd, PrivateSelection};
-use crate::nn::Model;
-use crate::nn::models;
-use crate::privacy::{Badge, Delta, Trials};
+use crate::nn::{Model, models};
+use crate::privacy::{Badge, Delta, Ledger, Trials};
 use crate::train::{Silent, fit};
 
 fn glyphs() -> Dataset {
@@ -25,7 +24,7 @@ fn best_of(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<Run> {
     let selection = plan.selection().unwrap();
     let model = linear(data);
     let fit = Fit { id: "it", plan, model: &model, data, claim: Claim::Charge(ledger) };
-    fit_best_of(fit, ledger, selection, &mut Silent)
+    fit_best_of(fit, selection, &mut Silent)
 }
 
 /// The number of trials and their candidates, drawn as the selection draws them.
@@ -197,4 +196,16 @@ fn trials_compared_on_private_examples_are_an_assumption() -> Result<()> {
     let Badge::Assumption(said) = badge(&glyphs().split(0.8, 7)?)? else { panic!("it is proved") };
     assert!(said.contains("best trial was chosen"), "{said}");
     Ok(())
+}
+
+#[test]
+fn a_selection_charges_itself_and_nobody_else_can() {
+    let data = glyphs();
+    let plan = plan(&data, Trials::geometric(1.5), &[0.5], 3);
+    let (selection, model) = (plan.selection().unwrap(), linear(&data));
+    for claim in [Claim::Granted("elsewhere"), Claim::Trial("of another")] {
+        let fit = Fit { id: "it", plan: &plan, model: &model, data: &data, claim };
+        let refused = fit_best_of(fit, selection, &mut Silent).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Ledger, "{refused}");
+    }
 }
