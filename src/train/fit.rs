@@ -339,3 +339,29 @@ pub(super) fn stream(id: &str, model: &Model) -> String {
         id.to_owned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data;
+    use crate::methods::DpSgd;
+    use crate::nn::models;
+    use crate::train::Silent;
+
+    #[test]
+    fn a_granted_run_needs_a_seed_and_writes_no_ledger() {
+        let data = data::glyphs_with(60, 10, 77).unwrap();
+        let model = models::linear(&data).seed(1).build().unwrap();
+        let method = DpSgd::new().noise_multiplier(1.0).clip(0.5).batch_size(10).steps(2);
+        let run = |plan: &Plan| {
+            let claim = Claim::Granted("an entry of another process");
+            let fit = Fit { id: "a run", plan, model: &model, data: &data, claim };
+            fit.run(None, &mut Silent)
+        };
+        let refused = run(&method.plan(&data).unwrap()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Ledger, "{refused}");
+        assert!(refused.to_string().contains("without a seed"), "{refused}");
+        let run = run(&method.seed(5).plan(&data).unwrap()).unwrap();
+        assert_eq!(run.record().charged.run, "an entry of another process");
+    }
+}

@@ -112,6 +112,24 @@ mod tests {
     }
 
     #[test]
+    fn what_one_file_imports_privately_another_may_make_public() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |file: &str, code: &str| {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, code).unwrap();
+        };
+        write("shim/src/ledger.rs", "use crate::privacy::Entry; use crate::clock::now;");
+        let accounting = "shim/ra/epsilab-accounting/src";
+        write(&format!("{accounting}/ledger/mod.rs"), "pub struct Entry;");
+        write(&format!("{accounting}/lib.rs"), "pub mod ledger; mod nodes;");
+        let index = Visibility::of_lab(dir.path());
+        assert!(index.is_usable_in("ledger", "Entry") && !index.is_usable_in("ledger", "now"));
+        // The crate of accounting is the module `privacy` of the lab.
+        assert!(index.is_usable_in("privacy", "ledger") && !index.is_usable_in("privacy", "nodes"));
+    }
+
+    #[test]
     fn unstable_and_private_members_of_the_standard_library_are_not_usable() {
         let mut std = Index::new(true);
         let code = r#"
