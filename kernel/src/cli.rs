@@ -12,8 +12,9 @@ use crate::accounting::{self, EpsilonArgs, SigmaArgs};
 use crate::audit::{self, AuditArgs};
 use crate::bench::{self, BenchArgs};
 use crate::doctor::{self, DoctorArgs};
-use crate::grid::worker::{self, WorkerArgs};
-use crate::grid::{self, GridArgs};
+use crate::experiment::grid::{self, GridArgs};
+use crate::experiment::sweep::{self, SweepArgs};
+use crate::experiment::worker::{self, WorkerArgs};
 use crate::help::Help;
 use crate::ledger::{self, LedgerArgs};
 #[cfg(feature = "notebook")]
@@ -21,7 +22,6 @@ use crate::notebook::{self, JupyterArgs};
 use crate::options;
 use crate::report::{self, ReportArgs};
 use crate::runs::{self, Next, RunsArgs};
-use crate::sweep::{self, SweepArgs};
 use crate::train::{self, TrainArgs};
 
 #[cfg(feature = "notebook")]
@@ -325,7 +325,7 @@ enum Command {
     #[command(after_help = TRAIN.text())]
     Train(Box<TrainArgs>),
     #[command(after_help = SWEEP.text())]
-    Sweep(SweepArgs),
+    Sweep(Box<SweepArgs>),
     #[command(after_help = RUNS.text())]
     Runs(RunsArgs),
     #[command(after_help = LEDGER.text())]

@@ -13,14 +13,13 @@ mod audit;
 mod bench;
 mod cli;
 mod doctor;
-mod grid;
+mod experiment;
 mod help;
 mod ledger;
 mod options;
 mod report;
 mod runs;
 mod stdout;
-mod sweep;
 mod train;
 
 #[cfg(feature = "notebook")]

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use epsilab::data::{self, Dataset, TextOptions};
-use epsilab::engine::ClipRule;
 use epsilab::methods::{self, Method};
-use epsilab::nn::{Activation, Family, Model, ModelBuilder, Precision, models};
+use epsilab::nn::{Activation, Family, Model, ModelBuilder, models};
 use epsilab::{Error, ErrorKind, Result, file};
 
 /// Activation and seed of a model, where they are given.
@@ -56,50 +55,12 @@ fn de_wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<mo
     models::wide_resnet(data, depth, width).as_published()
 }
 
-/// Makes a clip rule from its bound.
-type Rule = fn(f64) -> ClipRule;
-
-/// The clip rules by name.
-const CLIP_RULES: [(&str, Rule); 4] = [
-    ("flat", ClipRule::flat),
-    ("auto-s", ClipRule::auto_s),
-    ("normalised", ClipRule::normalised),
-    ("per-layer", ClipRule::per_layer),
-];
-
-/// The clip rule with this name and bound.
-///
-/// # Errors
-/// As [`choose`].
-pub fn clip_rule(name: &str, bound: f64) -> Result<ClipRule> {
-    choose("--clip-rule", name, &CLIP_RULES).map(|rule| rule(bound))
-}
-
 /// The value with this name.
 ///
 /// # Errors
 /// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn choose<T: Copy>(option: &str, name: &str, table: &[(&'static str, T)]) -> Result<T> {
     found(option, name, table).map(|(_, value)| value)
-}
-
-/// The entries with these names.
-///
-/// # Errors
-/// As [`choose`]; kind `Setting` also for an empty list or a repeated name.
-pub fn choose_all<T: Copy>(
-    option: &str,
-    names: &[String],
-    table: &[(&'static str, T)],
-) -> Result<Vec<(&'static str, T)>> {
-    if names.is_empty() {
-        return Err(Error::setting(option, "[]", "a grid without values has no runs")
-            .fix("name at least one, or leave the option out"));
-    }
-    if let Some((_, name)) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-        return Err(Error::setting(option, name, "it is named twice").fix("name each once"));
-    }
-    names.iter().map(|name| found(option, name, table)).collect()
 }
 
 fn found<T: Copy>(
@@ -159,10 +120,12 @@ pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
 /// # Errors
 /// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn method(name: &str) -> Result<Box<dyn Method>> {
-    methods::methods().into_iter().find(|method| method.recipe().name == name).ok_or_else(|| {
-        Error::setting("--method", name, "there is no method of this name")
-            .fix(choose_from(name, &method_names()))
-    })
+    methods::methods().into_iter().find(|method| method.descriptor().name == name).ok_or_else(
+        || {
+            Error::setting("--method", name, "there is no method of this name")
+                .fix(choose_from(name, &method_names()))
+        },
+    )
 }
 
 /// The names of all methods, with commas.
@@ -171,19 +134,7 @@ pub fn methods() -> String {
 }
 
 fn method_names() -> Vec<&'static str> {
-    methods::methods().into_iter().map(|method| method.recipe().name).collect()
-}
-
-/// The settings that only one method has, in words.
-pub fn own_settings() -> String {
-    let of = |method: Box<dyn Method>| {
-        let recipe = method.recipe();
-        let each = recipe.own_settings.iter().map(|(name, meaning)| format!("{name}: {meaning}"));
-        let each = each.collect::<Vec<_>>().join("; ");
-        (!each.is_empty()).then(|| format!("{}: {each}", recipe.name))
-    };
-    let all: Vec<String> = methods::methods().into_iter().filter_map(of).collect();
-    format!("A setting of the method; may be given several times. Of {}", all.join(". Of "))
+    methods::methods().into_iter().map(|method| method.descriptor().name).collect()
 }
 
 /// The activation of this name, if one is given.
@@ -194,15 +145,6 @@ pub fn activation(name: Option<&str>) -> Result<Option<Activation>> {
     let known =
         [("tanh", Activation::Tanh), ("relu", Activation::Relu), ("selu", Activation::Selu)];
     name.map(|name| choose("--activation", name, &known)).transpose()
-}
-
-/// The precision of this name, f32 by default.
-///
-/// # Errors
-/// As [`choose`].
-pub fn precision(name: Option<&str>) -> Result<Precision> {
-    let known = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
-    choose("--precision", name.unwrap_or("f32"), &known)
 }
 
 /// A count, which the command line reads as a signed number so that a negative one is refused with
@@ -274,14 +216,6 @@ fn built<F: Family>(builder: ModelBuilder<F>, (activation, seed): With) -> Resul
     }
 }
 
-/// Name and value of a setting of a method, `NAME=VALUE`.
-pub fn assignment(setting: &str) -> Result<(&str, &str)> {
-    setting.split_once('=').ok_or_else(|| {
-        Error::setting("--set", setting, "it has no `=`")
-            .fix("write --set NAME=VALUE, such as --set scale=0.5")
-    })
-}
-
 /// Bytes of the files in a folder of results.
 const RESULTS: u64 = 1 << 20;
 
@@ -329,16 +263,10 @@ mod tests {
 
     #[test]
     fn names_nobody_knows_are_refused_with_those_there_are() {
-        let refused = |names: &[&str]| {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            choose_all("--model", &names, &MODELS).map(|_| ()).unwrap_err().advice().to_owned()
-        };
-        assert!(
-            choose("--data", "glyph", &DATA).unwrap_err().advice().contains("glyphs, patterns")
-        );
-        assert!(refused(&["mlp", ""]).contains("papernot_cnn"));
-        assert!(refused(&["mlp", "mlp"]).contains("once") && refused(&[]).contains("at least one"));
-        assert_eq!(choose_all("--model", &["mlp".to_owned()], &MODELS).unwrap()[0].0, "mlp");
+        let refused = |name: &str| choose("--data", name, &DATA).unwrap_err().advice().to_owned();
+        assert!(refused("glyph").contains("glyphs, patterns"));
+        assert!(model_named("").unwrap_err().advice().contains("papernot_cnn"));
+        assert_eq!(model_named("mlp").unwrap().0, "mlp");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use epsilab::lab::{self, Report};
 use epsilab::program;
 use epsilab::{Error, ErrorKind, Result};
 
-use crate::grid;
+use crate::experiment::{file_name, grid};
 
 /// Write a report of a stored run or of a grid.
 #[derive(clap::Args, Clone, Debug)]
@@ -92,7 +92,7 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
         .iter()
         .map(|result| {
             let report = result.report()?.repeated_by(&words, command.clone(), plan.to_file()?);
-            let name = grid::file_name(&format!("_{}_{}", result.data(), result.model()));
+            let name = file_name(&format!("_{}_{}", result.data(), result.model()));
             Ok((if several { name } else { String::new() }, report))
         })
         .collect()

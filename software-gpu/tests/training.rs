@@ -84,7 +84,7 @@ fn every_method_of_the_registry_trains_the_same_model_on_gpu_and_cpu() -> Result
     let data = glyphs_with(300, 300, 9)?;
     let model = models::mlp(&data, &[32]).seed(3).build()?;
     for mut method in methods() {
-        let title = method.recipe().title;
+        let title = method.descriptor().title;
         let settings = method.settings_mut();
         (settings.expected_batch_size, settings.steps) = (60, Some(8));
         settings.seed = Some(5);

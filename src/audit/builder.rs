@@ -237,7 +237,7 @@ impl Audit {
             Played::Steps => {
                 let rate = SamplingRate(plan.sampling_rate());
                 let event = plan.released_after(plan.steps()).training;
-                let refused = (plan.recipe()?.not_covered)(plan);
+                let refused = (plan.descriptor()?.not_covered)(plan);
                 let claim = Claim::new(&event, refused, &stages, rate, delta)?;
                 let noise_multiplier = stages.at(0).noise_multiplier;
                 let releases =

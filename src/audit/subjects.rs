@@ -5,10 +5,7 @@ use super::controls::{MaskFromGradients, OfPlan};
 use crate::data;
 use crate::engine::ClipRule;
 use crate::mask::{DpSnip, Dropping, RandomMask};
-use crate::methods::{
-    AdaptiveDpSgd, AutoDpSgd, BackpropClip, DpSgd, DpSsgd, DynamicDpSgd, Method, Plan,
-    QuantileDpSgd,
-};
+use crate::methods::{self, BackpropClip, DpSgd, DpSsgd, Method, MethodDescriptor, Plan};
 use crate::privacy::{ClipSchedule, Delta, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
@@ -60,7 +57,16 @@ pub struct Subject {
     pub is_control: bool,
     /// Steps of one trial.
     steps: u64,
-    make: fn(&Settings) -> Result<Audit>,
+    make: Make,
+}
+
+/// How the audit of a subject is made.
+#[derive(Clone, Copy)]
+enum Make {
+    /// By a function.
+    Variant(fn(&Settings) -> Result<Audit>),
+    /// Of a method with its defaults.
+    Method(&'static MethodDescriptor),
 }
 
 /// Options with the number of steps.
@@ -69,9 +75,8 @@ struct Settings {
     steps: u64,
 }
 
-/// All methods and controls. A new one is one more entry.
-static SUBJECTS: [Subject; 17] = [
-    method("dp-sgd", "DP-SGD with flat clipping", |s| s.audit(DpSgd::new())),
+/// What is audited beside the methods with their defaults: their variants, and controls.
+static VARIANTS: [Subject; 11] = [
     method("dp-ssgd", "DP-SGD on the half of the coordinates that each step selects", |s| {
         let half = Dropping::random(0.5);
         s.audit(DpSsgd::new().pre_prune(RandomMask::prune(0.3)).drop_gradients(half))
@@ -88,32 +93,13 @@ static SUBJECTS: [Subject; 17] = [
         s.audit(DpSgd::new().clip_rule(ClipRule::normalised(1.0)))
     }),
     Subject {
-        steps: 4,
+        steps: SCHEDULED_STEPS,
         ..method("decaying-clip", "DP-SGD with a public schedule of the clip bound", |s| {
             s.audit(DpSgd::new().clip_schedule(ClipSchedule::decay(0.5)))
         })
     },
-    Subject {
-        steps: 4,
-        ..method("adaptive-dp-sgd", "DP-SGD whose noise decays", |s| s.audit(AdaptiveDpSgd::new()))
-    },
-    Subject {
-        steps: 4,
-        ..method("dynamic-dp-sgd", "DP-SGD whose clip norm and noise decay", |s| {
-            s.audit(DynamicDpSgd::new())
-        })
-    },
     method("per-layer", "DP-SGD with clipping per layer", |s| {
         s.audit(DpSgd::new().clip_rule(ClipRule::per_layer(1.0)))
-    }),
-    method("quantile", "DP-SGD whose clip norm follows a private quantile", |s| {
-        s.audit(QuantileDpSgd::new())
-    }),
-    method("auto-dp-sgd", "Auto DP-SGD as published, which has no guarantee", |s| {
-        s.audit(AutoDpSgd::new())
-    }),
-    method("backprop-clipping", "backpropagation clipping of inputs and upstream gradients", |s| {
-        s.audit(BackpropClip::new())
     }),
     control("backprop-clipping-original", "the same with the noise of the published code", |s| {
         let published = s.plan(BackpropClip::new().as_published())?;
@@ -147,7 +133,7 @@ const fn method(
     summary: &'static str,
     make: fn(&Settings) -> Result<Audit>,
 ) -> Subject {
-    Subject { name, summary, is_control: false, steps: 1, make }
+    Subject { name, summary, is_control: false, steps: 1, make: Make::Variant(make) }
 }
 
 const fn control(
@@ -155,12 +141,32 @@ const fn control(
     summary: &'static str,
     make: fn(&Settings) -> Result<Audit>,
 ) -> Subject {
-    Subject { name, summary, is_control: true, steps: 1, make }
+    Subject { name, summary, is_control: true, steps: 1, make: Make::Variant(make) }
 }
 
-/// All methods and controls that can be audited by name.
-pub fn subjects() -> &'static [Subject] {
-    &SUBJECTS
+/// Steps of a trial whose noise or clip bound changes.
+const SCHEDULED_STEPS: u64 = 4;
+
+impl Subject {
+    /// Returns the audit of a method with its defaults.
+    fn of_method(mut method: Box<dyn Method>) -> Self {
+        let descriptor = method.descriptor();
+        let is_scheduled = method.private_mut().is_some_and(|private| private.is_scheduled());
+        let steps = if is_scheduled { SCHEDULED_STEPS } else { 1 };
+        let (name, summary) = (descriptor.name, descriptor.summary);
+        Self { name, summary, is_control: false, steps, make: Make::Method(descriptor) }
+    }
+}
+
+/// Returns all that can be audited by name: every private method of the registry, variants of
+/// methods, and controls.
+pub fn subjects() -> Vec<Subject> {
+    let is_variant = |name: &str| VARIANTS.iter().any(|variant| variant.name == name);
+    let private = methods::methods().into_iter().filter(|method| {
+        let descriptor = method.descriptor();
+        descriptor.is_private && !is_variant(descriptor.name)
+    });
+    private.map(Subject::of_method).chain(VARIANTS).collect()
 }
 
 /// The audit of a method or a control by its name.
@@ -168,13 +174,18 @@ pub fn subjects() -> &'static [Subject] {
 /// # Errors
 /// `Setting` for an unknown name or numbers out of range.
 pub fn method_named(name: &str, options: &Options) -> Result<Audit> {
-    let Some(subject) = SUBJECTS.iter().find(|subject| subject.name == name) else {
-        let names: Vec<&str> = SUBJECTS.iter().map(|subject| subject.name).collect();
+    let subjects = subjects();
+    let Some(subject) = subjects.iter().find(|subject| subject.name == name) else {
+        let names: Vec<&str> = subjects.iter().map(|subject| subject.name).collect();
         return Err(Error::setting("method", name, "there is none of this name")
             .fix(format!("choose from {}", names.join(", "))));
     };
     let steps = options.steps.unwrap_or(subject.steps);
-    let audit = (subject.make)(&Settings { options: options.clone(), steps })?;
+    let settings = Settings { options: options.clone(), steps };
+    let audit = match subject.make {
+        Make::Variant(make) => make(&settings)?,
+        Make::Method(descriptor) => settings.audit_boxed((descriptor.method)())?,
+    };
     Ok(audit
         .name(name)
         .trials(options.trials)
@@ -187,12 +198,15 @@ pub fn method_named(name: &str, options: &Options) -> Result<Audit> {
 impl Settings {
     /// The plan of a method with clip bound 1 and these settings.
     fn plan(&self, method: impl Method) -> Result<Plan> {
+        self.plan_boxed(Box::new(method))
+    }
+
+    fn plan_boxed(&self, mut method: Box<dyn Method>) -> Result<Plan> {
         let (batch_size, examples) = sizes(self.options.sampling_rate)?;
-        let mut method = method.boxed_clone();
         let settings = method.settings_mut();
         settings.expected_batch_size = batch_size;
         settings.steps = Some(self.steps);
-        let name = method.recipe().name;
+        let name = method.descriptor().name;
         let Some(private) = method.private_mut() else {
             return Err(Error::new(
                 ErrorKind::Setting,
@@ -207,7 +221,11 @@ impl Settings {
     }
 
     fn audit(&self, method: impl Method) -> Result<Audit> {
-        Ok(Audit::of(&self.plan(method)?))
+        self.audit_boxed(Box::new(method))
+    }
+
+    fn audit_boxed(&self, method: Box<dyn Method>) -> Result<Audit> {
+        Ok(Audit::of(&self.plan_boxed(method)?))
     }
 
     /// The claim of DP-SGD, played by DP-SGD with another noise multiplier and clip bound.
@@ -255,11 +273,16 @@ mod tests {
 
     #[test]
     fn every_method_that_adds_noise_can_be_audited() {
-        for method in crate::methods::methods() {
-            let recipe = method.recipe();
-            let known = subjects().iter().any(|subject| subject.name == recipe.name);
-            assert!(known || !recipe.is_private || recipe.name == "soft-clip", "{}", recipe.name);
+        let subjects = subjects();
+        let steps = |name: &str| subjects.iter().find(|s| s.name == name).map(|s| s.steps);
+        for method in methods::methods() {
+            let descriptor = method.descriptor();
+            assert_eq!(steps(descriptor.name).is_some(), descriptor.is_private, "{descriptor:?}");
         }
+        assert_eq!(
+            ["dp-sgd", "adaptive-dp-sgd", "dynamic-dp-sgd", "decaying-clip"].map(steps),
+            [1, 4, 4, 4].map(Some)
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Site<'_> {
             };
             Error::new(ErrorKind::Io, format!("the run {id} is not finished"), why)
         };
-        from_store(self.grid, self.build, self.data, self.store, &missing)
+        from_store(self.experiment, self.build, self.data, self.store, &missing)
     }
 
     /// Closes the open entries of stored runs, and charges runs that were set aside.

@@ -7,7 +7,7 @@ use super::slurm::Slurm;
 use super::status::GridStatus;
 use super::submit::{Site, Submitted};
 use crate::data::Dataset;
-use crate::grid::{Grid, GridResult};
+use crate::grid::{Experiment, Grid, GridResult};
 use crate::nn::{Family, Model, ModelBuilder};
 use crate::show::{Bundle, Coverage, LiveDisplay};
 use crate::store::{Store, home, shared};
@@ -26,8 +26,15 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// As [`Grid`]: each run is charged once, with its whole plan, before it is submitted.
 #[derive(Clone, Debug)]
 pub struct OnSlurm {
-    grid: Grid,
+    experiment: Result<Experiment>,
     slurm: Slurm,
+}
+
+impl Experiment {
+    /// This experiment, with its runs trained by Slurm, as [`Grid::on`].
+    pub fn on(&self, slurm: Slurm) -> OnSlurm {
+        OnSlurm { experiment: Ok(self.clone()), slurm }
+    }
 }
 
 impl Grid {
@@ -43,7 +50,7 @@ impl Grid {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn on(&self, slurm: Slurm) -> OnSlurm {
-        OnSlurm { grid: self.clone(), slurm }
+        OnSlurm { experiment: self.experiment(), slurm }
     }
 }
 
@@ -215,8 +222,8 @@ impl OnSlurm {
         // The scripts name the folder, and are run elsewhere.
         let home = std::path::absolute(home()).unwrap_or_else(|_| home());
         let store = Store::open(home)?;
-        let (grid, slurm) = (&self.grid, &self.slurm);
-        what(&Site { grid, slurm, batch: &Commands, build, data, store: &store })
+        let (experiment, slurm) = (self.experiment.as_ref().map_err(Error::clone)?, &self.slurm);
+        what(&Site { experiment, slurm, batch: &Commands, build, data, store: &store })
     }
 }
 

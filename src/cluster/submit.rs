@@ -10,9 +10,8 @@ use super::slurm::Slurm;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
-use crate::grid::Grid;
+use crate::grid::Experiment;
 use crate::grid::queue::{self, Next};
-use crate::grid::run::plans;
 use crate::grid::split::seconds_per_run;
 use crate::methods::Plan;
 use crate::nn::Model;
@@ -42,7 +41,7 @@ pub struct Submitted {
 
 /// A grid, its data and its store.
 pub(super) struct Site<'a> {
-    pub(super) grid: &'a Grid,
+    pub(super) experiment: &'a Experiment,
     pub(super) slurm: &'a Slurm,
     pub(super) batch: &'a dyn Batch,
     pub(super) build: &'a dyn Fn(u64) -> Result<Model>,
@@ -72,10 +71,12 @@ impl Site<'_> {
     /// `Setting` for what a worker on another machine can't have: masks that are made from examples
     /// before the run, modules of the user, devices by name.
     pub(super) fn runs(&self) -> Result<Runs> {
-        self.grid.check()?;
-        let pruned = self.grid.pre_prune.iter().any(|&rate| rate > 0.0);
-        if self.grid.masks.is_made_before() && pruned {
-            let what = format!("a grid with masks by {} on a cluster", self.grid.masks);
+        self.experiment.check()?;
+        let mut cases = self.experiment.cases.iter();
+        if let Some(case) = cases.find(|case| case.is_made_before())
+            && let Some(kind) = case.mask_kind()
+        {
+            let what = format!("a grid with masks by {kind} on a cluster");
             let why = "they are made from the examples before the run, and tickets hold no masks";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
                 "use masks that a run makes itself, such as synflow or dp-snip; or train here",
@@ -88,15 +89,21 @@ impl Site<'_> {
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("build the model of layers; or train here, with .jobs(n)"));
         }
-        let points = self.grid.points();
-        let plans = plans(self.grid, &points, &first, self.data)?;
+        let plans = self.experiment.plans(&first, self.data)?;
         if plans.iter().flatten().any(Plan::names_device) {
             let what = "a grid of a method with .device(…) on a cluster";
             let why = "the nodes train on CPUs, or on the GPUs that are asked for";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("leave the device out; ask for GPUs with .gpus(…), --gpus"));
         }
-        let mut queue = queue::Queue::new(self.grid, self.build, self.data, &points, &plans);
+        if plans.iter().flatten().any(|plan| plan.selection().is_some()) {
+            let what = "a private selection on a cluster";
+            let why = "it is one run in one process: its trials must stay secret, and with them \
+                       their number and times";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("train it here: leave out --engine slurm, in a notebook .on(slurm)"));
+        }
+        let mut queue = queue::Queue::new(self.experiment, self.build, self.data, &plans);
         let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
         loop {
             match queue.next(&HashSet::new())? {

@@ -15,7 +15,7 @@ use super::submit::{Site, Submitted};
 use super::ticket::{self, Ticket};
 use super::{work, worker};
 use crate::data::{self, Dataset};
-use crate::grid::{Grid, GridResult, MaskKind};
+use crate::grid::{Case, Experiment, Grid, GridResult, MaskKind};
 use crate::mask::DroppingRule;
 use crate::methods::{DpSgd, DpSsgd};
 use crate::nn::{Model, models};
@@ -116,7 +116,7 @@ fn refusal() -> Error {
 struct Lab {
     folder: tempfile::TempDir,
     data: Dataset,
-    grid: Grid,
+    experiment: Experiment,
     slurm: Slurm,
     batch: Played,
 }
@@ -124,17 +124,19 @@ struct Lab {
 impl Lab {
     fn new(seed: u64) -> Self {
         let method = DpSsgd::new().clip(0.5).batch_size(50).steps(3);
-        let grid = Grid::new(method)
+        let experiment = Grid::new(method)
             .beside(DpSgd::new().clip(0.5).batch_size(50).steps(3))
             .masks(MaskKind::Random)
             .pre_prune([0.0, 0.5])
             .drop_gradients(DroppingRule::Random, [0.0, 0.5])
             .epsilon([2.0])
-            .seeds(3);
+            .seeds(3)
+            .experiment()
+            .unwrap();
         Self {
             folder: tempfile::tempdir().unwrap(),
             data: data::glyphs_with(300, 60, seed).unwrap(),
-            grid,
+            experiment,
             slurm: Slurm::new().runs_per_task(2).program("/shared/epsilab"),
             batch: Played {
                 fails: RefCell::new(Fails::Never),
@@ -151,9 +153,9 @@ impl Lab {
 
     fn on<T>(&self, what: impl FnOnce(&Site<'_>) -> Result<T>) -> Result<T> {
         let build = |seed| -> Result<Model> { models::mlp(&self.data, &[8]).seed(seed).build() };
-        let (grid, slurm, store) = (&self.grid, &self.slurm, self.store());
+        let (experiment, slurm, store) = (&self.experiment, &self.slurm, self.store());
         what(&Site {
-            grid,
+            experiment,
             slurm,
             batch: &self.batch,
             build: &build,
@@ -232,7 +234,7 @@ impl Lab {
         let alone = tempfile::tempdir().unwrap();
         let build = |seed| models::mlp(&self.data, &[8]).seed(seed).build();
         let local = crate::grid::run::run(
-            &self.grid,
+            &self.experiment,
             &build,
             &self.data,
             &Store::open(alone.path().to_owned()).unwrap(),
@@ -388,12 +390,12 @@ fn a_grid_of_which_nothing_is_finished_is_an_error() {
 fn what_no_worker_can_have_is_refused_before_anything_is_charged() {
     let lab = Lab::new(109);
     let method = || DpSsgd::new().clip(0.5).batch_size(50).steps(3);
-    for (grid, words) in [
-        (Grid::new(method()).masks(MaskKind::Snip).pre_prune([0.5]).epsilon([2.0]), "snip"),
-        (Grid::new(method().device("cuda")).epsilon([2.0]), ".device"),
-        (Grid::new(method()).epsilon([2.0]).seeds(0), "seeds"),
+    for (experiment, words) in [
+        (Experiment::new([Case::from(method().epsilon(2.0)).mask(MaskKind::Snip, 0.5)]), "snip"),
+        (Experiment::new([method().epsilon(2.0).device("cuda")]), ".device"),
+        (Experiment::new([method().epsilon(2.0)]).seeds(0), "seeds"),
     ] {
-        let lab = Lab { grid, ..Lab::new(109) };
+        let lab = Lab { experiment, ..Lab::new(109) };
         let error = lab.submit().unwrap_err();
         assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
         assert!(lab.charges().is_empty());

@@ -101,6 +101,23 @@ impl ClipRule {
         Self::Unbounded { scale: 1.0 }
     }
 
+    /// Returns the rule with this name and bound: `flat`, `auto-s`, `normalised`, `per-layer`.
+    ///
+    /// # Errors
+    /// `Setting` for an unknown name.
+    pub fn named(name: &str, max_grad_norm: f64) -> Result<Self> {
+        Ok(match name {
+            "flat" => Self::flat(max_grad_norm),
+            "auto-s" => Self::auto_s(max_grad_norm),
+            "normalised" => Self::normalised(max_grad_norm),
+            "per-layer" => Self::per_layer(max_grad_norm),
+            _ => {
+                return Err(Error::setting("clip_rule", name, "there is none of this name")
+                    .fix("choose from flat, auto-s, normalised, per-layer"));
+            }
+        })
+    }
+
     /// The same rule with all bounds multiplied by `scale`.
     pub fn scaled(mut self, scale: f64) -> Self {
         match &mut self {

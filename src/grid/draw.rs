@@ -9,7 +9,8 @@ use crate::show::{Bundle, Coverage, NOT_COVERED, format};
 /// epsilons, and for each epsilon a line chart.
 pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
     let mut all = Vec::new();
-    for method in result.cells().chunk_by(|a, b| a.method == b.method) {
+    let alike = |a: &CellResult, b: &CellResult| (a.method, &a.labels) == (b.method, &b.labels);
+    for method in result.cells().chunk_by(alike) {
         let drawn = groups(method).map(|cells| Slice::new(result, cells));
         let slices: Vec<Slice<'_>> = drawn.filter(|slice| slice.cells.len() > 1).collect();
         let of_epsilons: Vec<&Slice<'_>> =
@@ -25,9 +26,10 @@ pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
     all
 }
 
-/// The cells grouped by method and epsilon.
+/// The cells grouped by all but their rates.
 pub(super) fn groups(cells: &[CellResult]) -> impl Iterator<Item = &[CellResult]> {
-    cells.chunk_by(|a, b| (a.method, a.epsilon) == (b.method, b.epsilon))
+    let settings = |cell: &CellResult| (cell.method, cell.labels.clone(), cell.epsilon);
+    cells.chunk_by(move |a, b| settings(a) == settings(b))
 }
 
 /// The finished cells of one method and epsilon.
@@ -52,12 +54,13 @@ impl<'a> Slice<'a> {
     /// A heat map of its own if asked for, and a line chart.
     fn drawn(&self, result: &GridResult, own_map: bool) -> Vec<(String, Bundle)> {
         let [first, ..] = self.cells[..] else { return Vec::new() };
+        let method = named(first);
         let name = |kind: &str| match first.epsilon {
             Some(epsilon) if !covered(self.cells.iter().copied()) => {
-                format!("{kind}_{}_eps_{epsilon}_snip_not_private", first.method)
+                format!("{kind}_{method}_eps_{epsilon}_snip_not_private")
             }
-            Some(epsilon) => format!("{kind}_{}_eps_{epsilon}", first.method),
-            None => format!("{kind}_{}", first.method),
+            Some(epsilon) => format!("{kind}_{method}_eps_{epsilon}"),
+            None => format!("{kind}_{method}"),
         };
         let reveals = coverage(result);
         let mut drawn = Vec::new();
@@ -74,7 +77,8 @@ impl<'a> Slice<'a> {
 
 /// The heat maps of one method at several epsilons.
 fn heat_maps(result: &GridResult, slices: &[&Slice<'_>]) -> Option<(String, Bundle)> {
-    let method = slices.first()?.cells.first()?.method;
+    let first = slices.first()?.cells.first()?;
+    let method = format!("{}{}", first.method, first.labels_in_words());
     let is_covered = slices.iter().all(|slice| covered(slice.cells.iter().copied()));
     let snip = if is_covered { String::new() } else { format!("; SNIP masks: {NOT_COVERED}") };
     let of_epsilon = |slice: &&Slice<'_>| {
@@ -89,7 +93,13 @@ fn heat_maps(result: &GridResult, slices: &[&Slice<'_>]) -> Option<(String, Bund
     };
     let maps = figures::accuracy_heat_maps(&grids).ok()?;
     let end = if is_covered { "" } else { "_snip_not_private" };
-    Some((format!("heat_maps_{method}{end}"), maps.coverage(coverage(result)).bundle()))
+    Some((format!("heat_maps_{}{end}", named(first)), maps.coverage(coverage(result)).bundle()))
+}
+
+/// The method of a cell and its further settings, as a part of names of files.
+fn named(cell: &CellResult) -> String {
+    let labels = cell.labels.iter().map(|(name, value)| format!("_{name}_{value}"));
+    format!("{}{}", cell.method, labels.collect::<String>())
 }
 
 fn note(result: &GridResult) -> String {
@@ -107,14 +117,16 @@ pub(super) fn coverage(result: &GridResult) -> Coverage {
     Coverage::without_noise(!result.0.public_data)
 }
 
-/// The part of a heading about epsilon.
+/// The part of a heading about further settings and epsilon.
 pub(super) fn at_epsilon<'a>(mut cells: impl Iterator<Item = &'a CellResult> + Clone) -> String {
     let covered = covered(cells.clone());
-    match cells.next().and_then(|cell| cell.epsilon).map(format::eps) {
-        None => String::new(),
-        Some(epsilon) if covered => format!(", epsilon {epsilon}"),
+    let first = cells.next();
+    let labels = first.map_or_else(String::new, CellResult::labels_in_words);
+    match first.and_then(|cell| cell.epsilon).map(format::eps) {
+        None => labels,
+        Some(epsilon) if covered => format!("{labels}, epsilon {epsilon}"),
         Some(epsilon) => {
-            format!(", noise as for epsilon {epsilon}; SNIP masks: {NOT_COVERED}")
+            format!("{labels}, noise as for epsilon {epsilon}; SNIP masks: {NOT_COVERED}")
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Accuracy grids: the same training over pruning rates, dropping rates, epsilons and seeds.
 //!
-//! A [`Grid`] has the axes, [`Grid::run`] trains the runs, and a [`GridResult`] has mean and
+//! An [`Experiment`] is a list of [`Case`]s, each of which is trained with every seed; a [`Grid`]
+//! makes one from axes. [`Experiment::run`] trains the runs, and a [`GridResult`] has mean and
 //! standard deviation of the accuracy per cell, the cost of all runs together, and the differences
 //! that are within the noise of the seeds. [`Grid::select`] chooses one cell privately.
 //!
@@ -9,12 +10,13 @@
 //! randomness comes from the seeds, and results are read from the store even right after training.
 
 mod axes;
+pub(crate) mod case;
 mod draw;
+mod experiment;
 mod footer;
 mod jobs;
 mod live;
 mod mask_kind;
-mod method;
 mod noise;
 mod observe;
 mod public;
@@ -29,8 +31,9 @@ mod tests;
 mod write;
 
 pub use axes::Grid;
+pub use case::Case;
+pub use experiment::Experiment;
 pub use mask_kind::MaskKind;
-pub use method::GridMethod;
 pub use observe::{GridObserver, GridProgress, Quiet};
 pub use result::{CellResult, CellRun, GridResult, Row};
 pub use write::{csv, markdown, rows};

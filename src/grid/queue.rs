@@ -3,9 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use super::Grid;
-use super::axes::Point;
-use super::run::plan_of;
+use super::Experiment;
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
@@ -39,13 +37,12 @@ pub(crate) enum Next {
     Done,
 }
 
-/// The runs of a grid, seed by seed, so that all cells have a first result early and the models of
+/// The runs of an experiment, seed by seed, so that all cells have a first result early and the models of
 /// one seed are in memory at a time.
 pub(crate) struct Queue<'a> {
-    grid: &'a Grid,
+    experiment: &'a Experiment,
     build: &'a dyn Fn(u64) -> Result<Model>,
     data: &'a Dataset,
-    points: &'a [Point],
     plans: &'a [Result<Plan>],
     seed: u64,
     ready: VecDeque<Result<Work, (usize, usize, u64, Error)>>,
@@ -54,13 +51,12 @@ pub(crate) struct Queue<'a> {
 impl<'a> Queue<'a> {
     /// The runs of the cells that have a plan.
     pub(crate) fn new(
-        grid: &'a Grid,
+        experiment: &'a Experiment,
         build: &'a dyn Fn(u64) -> Result<Model>,
         data: &'a Dataset,
-        points: &'a [Point],
         plans: &'a [Result<Plan>],
     ) -> Self {
-        Self { grid, build, data, points, plans, seed: 0, ready: VecDeque::new() }
+        Self { experiment, build, data, plans, seed: 0, ready: VecDeque::new() }
     }
 
     /// The next run that is not one of those with the ids `running`.
@@ -80,7 +76,7 @@ impl<'a> Queue<'a> {
                     None => Next::Wait,
                 });
             }
-            if self.seed == self.grid.seeds {
+            if self.seed == self.experiment.seeds {
                 return Ok(if self.ready.is_empty() { Next::Done } else { Next::Wait });
             }
             self.load()?;
@@ -92,11 +88,12 @@ impl<'a> Queue<'a> {
         let seed = self.seed;
         self.seed += 1;
         let model = Arc::new((self.build)(seed)?);
-        for (at, (point, planned)) in self.points.iter().zip(self.plans).enumerate() {
+        let cases = &self.experiment.cases;
+        for (at, (case, planned)) in cases.iter().zip(self.plans).enumerate() {
             let Ok(planned) = planned else { continue };
-            let order = seed as usize * self.points.len() + at;
-            let plan = if self.grid.masks.is_made_before() && point.pre_prune > 0.0 && seed > 0 {
-                plan_of(self.grid, point, &model, self.data, None)
+            let order = seed as usize * cases.len() + at;
+            let plan = if case.is_made_before() && seed > 0 {
+                case.plan(&model, self.data, None)
             } else {
                 Ok(planned.clone())
             };

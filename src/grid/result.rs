@@ -1,5 +1,6 @@
 //! The result of a grid.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use super::footer::Together;
 use super::public::{Numbers, without_names};
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
+use crate::privacy::Badge;
 use crate::show::figures::RunPoint;
 use crate::show::{self, Bundle, Coverage, Table};
 use crate::train::Charged;
@@ -27,6 +29,14 @@ pub struct CellRun {
     pub accuracy: Option<f64>,
     /// Epsilon spent; `None` if no epsilon covers the run.
     pub epsilon: Option<f64>,
+    /// How well its guarantee is founded.
+    pub badge: Badge,
+    /// The epsilon that the paper of its method claims without a valid proof.
+    pub claimed_epsilon: Option<f64>,
+    /// The mean clip threshold of its steps, of a method that adapts it.
+    pub mean_threshold: Option<f64>,
+    /// Wall-clock seconds of its training, per expected pass over the data.
+    pub seconds_per_epoch: f64,
     /// Wall-clock seconds of its training.
     pub seconds: f64,
     /// Whether it was found in the store.
@@ -48,6 +58,8 @@ pub struct CellResult {
     pub pre_prune: f64,
     /// Dropping rate: fraction of each tensor's coordinates that each step dropped.
     pub drop: f64,
+    /// The settings that tell it from other cells, beside method, epsilon and rates.
+    pub labels: Vec<(String, String)>,
     /// The target epsilon; `None` without privacy or without a target.
     pub epsilon: Option<f64>,
     /// The delta of its epsilons.
@@ -74,6 +86,17 @@ impl CellResult {
         draw::cell_of(self).deviation()
     }
 
+    /// Returns the value of a setting that tells it from other cells.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let found = self.labels.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns these settings as the part of a heading: `, clip 0.1`.
+    pub(super) fn labels_in_words(&self) -> String {
+        self.labels.iter().map(|(name, value)| format!(", {name} {value}")).collect()
+    }
+
     /// Its settings in words: method, epsilon and rates.
     pub(crate) fn in_words(&self) -> String {
         table::point(self)
@@ -96,6 +119,9 @@ pub struct Row {
     pub model: String,
     /// The method.
     pub method: &'static str,
+    /// The settings that tell the cell from others, beside method, epsilon and rates.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// How the mask was made; null without a mask.
     pub mask: Option<MaskKind>,
     /// How dropped coordinates were chosen; null without dropping.
@@ -222,6 +248,7 @@ impl GridResult {
             data: self.data().to_owned(),
             model: self.model().to_owned(),
             method: cell.method,
+            settings: cell.labels.iter().cloned().collect(),
             mask: cell.mask,
             drop_rule: cell.drop_rule,
             pre_prune: cell.pre_prune,

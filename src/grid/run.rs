@@ -4,54 +4,51 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::axes::Point;
 use super::footer::{Together, Tried};
 use super::queue::{Next, Queue, Work};
 use super::result::{CellResult, CellRun, GridResult, Inner};
 use super::split::{self, Split};
 use super::table::point;
-use super::{Grid, GridObserver, GridProgress, Quiet, jobs};
+use super::{Experiment, GridObserver, GridProgress, Quiet, jobs};
 use crate::data::Dataset;
 use crate::device::marked;
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::{Delta, Trials};
+use crate::privacy::Delta;
 use crate::store::{Books, Store};
 use crate::train::{Listening, Run};
 use crate::{Error, ErrorKind, Result};
 
 /// Trains every run that is not in the store.
 pub(crate) fn run(
-    grid: &Grid,
+    experiment: &Experiment,
     build: &dyn Fn(u64) -> Result<Model>,
     data: &Dataset,
     store: &Store,
     observer: &mut dyn GridObserver,
 ) -> Result<GridResult> {
-    run_split(grid, build, data, store, observer, split::find)
+    run_split(experiment, build, data, store, observer, split::find)
 }
 
 /// As [`run`], with as many runs at once as `split` finds for the grid, its plans, the first model
 /// and the data.
 pub(super) fn run_split(
-    grid: &Grid,
+    experiment: &Experiment,
     build: &dyn Fn(u64) -> Result<Model>,
     data: &Dataset,
     store: &Store,
     observer: &mut dyn GridObserver,
-    split: impl FnOnce(&Grid, &[Result<Plan>], &Model, &Dataset) -> Result<Split>,
+    split: impl FnOnce(&Experiment, &[Result<Plan>], &Model, &Dataset) -> Result<Split>,
 ) -> Result<GridResult> {
-    grid.check()?;
     let listening = Listening::start();
     let first = build(0)?;
-    let points = grid.points();
-    let plans = plans(grid, &points, &first, data)?;
+    let plans = experiment.plans(&first, data)?;
     let books = Books::open(store, data)?;
     observer.noted(&format!("ledger {}", books.in_words()));
-    let queue = Queue::new(grid, build, data, &points, &plans);
-    let mut going = Going::new(grid, &points, &plans, queue, books, data, observer, &listening);
-    let interrupted = jobs::run(&mut going, store, || split(grid, &plans, &first, data))?;
-    going.result(store, grid, first.name(), points.len(), interrupted)
+    let queue = Queue::new(experiment, build, data, &plans);
+    let mut going = Going::new(experiment, &plans, queue, books, data, observer, &listening);
+    let interrupted = jobs::run(&mut going, store, || split(experiment, &plans, &first, data))?;
+    going.result(store, experiment, first.name(), interrupted)
 }
 
 /// The result of the runs that are stored. The others are errors, in the words of `missing` for
@@ -60,7 +57,7 @@ pub(super) fn run_split(
 /// # Errors
 /// As [`run`].
 pub(crate) fn from_store(
-    grid: &Grid,
+    experiment: &Experiment,
     build: &dyn Fn(u64) -> Result<Model>,
     data: &Dataset,
     store: &Store,
@@ -68,13 +65,11 @@ pub(crate) fn from_store(
 ) -> Result<GridResult> {
     let listening = Listening::start();
     let first = build(0)?;
-    let points = grid.points();
-    let plans = plans(grid, &points, &first, data)?;
+    let plans = experiment.plans(&first, data)?;
     let books = Books::open(store, data)?;
     let mut observer = Quiet;
-    let queue = Queue::new(grid, build, data, &points, &plans);
-    let mut going =
-        Going::new(grid, &points, &plans, queue, books, data, &mut observer, &listening);
+    let queue = Queue::new(experiment, build, data, &plans);
+    let mut going = Going::new(experiment, &plans, queue, books, data, &mut observer, &listening);
     let interrupted = loop {
         match going.next()? {
             Then::Train(work) => {
@@ -85,64 +80,12 @@ pub(crate) fn from_store(
             Then::Stop => break true,
         }
     };
-    going.result(store, grid, first.name(), points.len(), interrupted)
-}
-
-/// The plans of all cells, without their seeds.
-///
-/// # Errors
-/// That of the first cell if no cell can be planned.
-pub(crate) fn plans(
-    grid: &Grid,
-    points: &[Point],
-    first: &Model,
-    data: &Dataset,
-) -> Result<Vec<Result<Plan>>> {
-    let plans: Vec<Result<Plan>> =
-        points.iter().map(|point| plan_of(grid, point, first, data, None)).collect();
-    match plans.first() {
-        Some(Err(error)) if plans.iter().all(Result::is_err) => Err(error.clone()),
-        _ => Ok(plans),
-    }
+    going.result(store, experiment, first.name(), interrupted)
 }
 
 /// The delta of the total cost: that of the first private cell.
 pub(super) fn delta(cells: &[CellResult]) -> Option<Delta> {
     cells.iter().find_map(|cell| cell.delta).map(Delta)
-}
-
-/// The plan of a cell; with `best_of`, its target is that of so many trials together.
-pub(crate) fn plan_of(
-    grid: &Grid,
-    point: &Point,
-    model: &Model,
-    data: &Dataset,
-    best_of: Option<Trials>,
-) -> Result<Plan> {
-    let mask = if point.pre_prune > 0.0 {
-        Some(grid.masks.recipe(point.pre_prune, model, data)?)
-    } else {
-        None
-    };
-    let method = &grid.methods[point.method];
-    method.plan(grid.target(point), best_of, mask, grid.dropping(point), data)
-}
-
-/// A cell without runs.
-pub(super) fn cell(grid: &Grid, point: &Point, plan: &Result<Plan>) -> CellResult {
-    let privacy = plan.as_ref().ok().and_then(Plan::privacy);
-    let target = grid.target(point);
-    CellResult {
-        method: grid.methods[point.method].name(),
-        mask: (point.pre_prune > 0.0).then_some(grid.masks),
-        drop_rule: (point.drop > 0.0).then_some(grid.rule),
-        pre_prune: point.pre_prune,
-        drop: point.drop,
-        epsilon: point.epsilon.or_else(|| privacy.and_then(|p| p.target).map(|e| e.0)),
-        delta: target.map(|(_, delta)| delta.0).or_else(|| privacy.map(|p| p.delta.0)),
-        runs: Vec::new(),
-        errors: plan.as_ref().err().map(ToString::to_string).into_iter().collect(),
-    }
 }
 
 /// A finished run of a cell.
@@ -155,6 +98,10 @@ pub(super) fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
         id: record.id.clone(),
         accuracy: record.test_accuracy.map(exact),
         epsilon: record.epsilon,
+        badge: run.badge().clone(),
+        claimed_epsilon: record.claim().map(|claim| claim.epsilon),
+        mean_threshold: record.mean_threshold,
+        seconds_per_epoch: record.seconds / (record.steps as f64 * run.plan().sampling_rate()),
         seconds: record.seconds,
         restored: run.is_restored(),
         charged: record.charged.clone(),
@@ -213,8 +160,7 @@ pub(super) enum Said {
 impl<'a> Going<'a> {
     #[allow(clippy::too_many_arguments)]
     fn new(
-        grid: &Grid,
-        points: &[Point],
+        experiment: &Experiment,
         plans: &[Result<Plan>],
         queue: Queue<'a>,
         books: Books<'a>,
@@ -223,7 +169,7 @@ impl<'a> Going<'a> {
         listening: &'a Listening,
     ) -> Self {
         let possible = plans.iter().filter(|plan| plan.is_ok()).count();
-        let cells = points.iter().zip(plans).map(|(point, plan)| cell(grid, point, plan));
+        let cells = experiment.cases.iter().zip(plans).map(|(case, plan)| case.cell(plan));
         Self {
             queue,
             books,
@@ -233,7 +179,7 @@ impl<'a> Going<'a> {
             cells: cells.collect(),
             errors: BTreeMap::new(),
             done: 0,
-            all: possible * grid.seeds as usize,
+            all: possible * experiment.seeds as usize,
             jobs: 1,
             running: HashSet::new(),
             began: Instant::now(),
@@ -248,9 +194,8 @@ impl<'a> Going<'a> {
     fn result(
         self,
         store: &Store,
-        grid: &Grid,
+        experiment: &Experiment,
         model: &str,
-        points: usize,
         interrupted: bool,
     ) -> Result<GridResult> {
         let Self { mut cells, errors, tried, data, .. } = self;
@@ -263,8 +208,8 @@ impl<'a> Going<'a> {
             test_examples: data.test().len(),
             public_data: data.public().is_some(),
             cells,
-            seeds: grid.seeds,
-            all: points * grid.seeds as usize,
+            seeds: experiment.seeds,
+            all: experiment.len(),
             interrupted,
             together,
         })))

@@ -1,7 +1,6 @@
-//! Private selection of one cell of a grid.
+//! Private selection of one case of an experiment.
 
-use super::Grid;
-use super::run::plan_of;
+use super::Experiment;
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::{Family, Model, ModelBuilder};
@@ -11,20 +10,20 @@ use crate::store::{Store, home};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result, runs};
 
-impl Grid {
-    /// Chooses one cell privately, instead of training all of them and looking: a random number of
-    /// trials, each of a cell drawn at random, of which only the best is released. The grid's
-    /// epsilon is that of all trials together.
+impl Experiment {
+    /// Chooses one case privately, instead of training all of them and looking: a random number of
+    /// trials, each of a case drawn at random, of which only the best is released. The epsilon of
+    /// the cases, which is the same for all, is that of all trials together.
     ///
-    /// The model is that of seed 0. A finished selection of the same cells is returned again and
+    /// The model is that of seed 0. A finished selection of the same cases is returned again and
     /// costs nothing.
     ///
     /// # Guarantee
     /// That of [`Plan::best_of`].
     ///
     /// # Errors
-    /// As [`check`](Self::check) and [`Plan::best_of`]; `Setting` for several epsilons or seeds, a
-    /// method without privacy, and for data without a test part; as making the plan of any cell and
+    /// As [`check`](Self::check) and [`Plan::best_of`]; `Setting` for several seeds, a
+    /// method without privacy, and for data without a test part; as making the plan of any case and
     /// as training one.
     pub fn select<F: Family>(
         &self,
@@ -47,17 +46,12 @@ impl Grid {
             let why = "a selection trains each trial with randomness of its own";
             return Err(Error::setting("seeds", self.seeds, why).fix("leave the seeds out"));
         }
-        if let Some(method) = self.methods.iter().find(|method| !method.is_private()) {
-            let what = format!("private selection among cells of {method}");
+        if let Some(case) = self.cases.iter().find(|case| !case.is_private()) {
+            let what = format!("private selection among cells of {case}");
             let why = "it has no guarantee, so the selection would have none";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("leave the method out"));
         }
-        if let Some([_, second, ..]) = self.epsilon.as_deref() {
-            let why = "all trials share one epsilon";
-            return Err(Error::setting("epsilon", second, why).fix("give a single epsilon"));
-        }
-        let candidates = self.points();
-        let plans = candidates.iter().map(|at| plan_of(self, at, model, data, Some(trials)));
+        let plans = self.cases.iter().map(|case| case.plan(model, data, Some(trials)));
         Plan::best_of(trials, plans.collect::<Result<_>>()?)
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::Grid;
+use super::Experiment;
 use crate::data::{self, Dataset};
 use crate::device::{CudaInstallation, DeviceSpec};
 use crate::methods::Plan;
@@ -70,7 +70,7 @@ impl Split {
     }
 }
 
-/// The best split for the runs of a grid, of which at most [`Grid::jobs`] are trained at once.
+/// The best split for the runs of a grid, of which at most [`Experiment::jobs`] are trained at once.
 ///
 /// # Guarantee
 /// Steps are timed on random numbers, never on the data, and charged nowhere.
@@ -78,12 +78,12 @@ impl Split {
 /// # Errors
 /// `Device` if the device of the plans can't be used, `Io` if threads can't be started.
 pub(super) fn find(
-    grid: &Grid,
+    experiment: &Experiment,
     plans: &[Result<Plan>],
     model: &Model,
     data: &Dataset,
 ) -> Result<Split> {
-    let most = grid.jobs.unwrap_or(1).min(grid.len());
+    let most = experiment.jobs.unwrap_or(1).min(experiment.len());
     let dense = |plan: &&Plan| plan.sparsity().is_none();
     let plans = || plans.iter().flatten();
     let Some(plan) = plans().find(dense).or_else(|| plans().next()) else {

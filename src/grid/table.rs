@@ -7,11 +7,13 @@ use crate::show::{Coverage, Table, format};
 
 /// The table of cells: settings, accuracy and cost.
 pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
-    let heads = ["method", "epsilon", "pre-pruned", "dropped", "accuracy", "± sd", "spent", "runs"];
+    let labels = labels(cells);
+    let rest = ["epsilon", "pre-pruned", "dropped", "accuracy", "± sd", "spent", "runs"];
+    let heads = ["method"].into_iter().chain(labels.iter().copied()).chain(rest);
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| value.to_string());
     cells.iter().fold(Table::new(heads), |table, cell| {
-        table.row([
-            cell.method.to_owned(),
+        let labels = labels.iter().map(|name| cell.label(name).unwrap_or("-").to_owned());
+        let rest = [
             number(cell.epsilon),
             cell.pre_prune.to_string(),
             cell.drop.to_string(),
@@ -19,8 +21,20 @@ pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
             cell.std().map_or("-".into(), points),
             cell.epsilon_spent().map_or("-".into(), format::eps),
             format!("{} of {seeds}", cell.runs.len()),
-        ])
+        ];
+        table.row([cell.method.to_owned()].into_iter().chain(labels).chain(rest))
     })
+}
+
+/// Returns the names of the settings that tell cells from others, each once.
+pub(super) fn labels(cells: &[CellResult]) -> Vec<&str> {
+    let mut names = Vec::new();
+    for (name, _) in cells.iter().flat_map(|cell| &cell.labels) {
+        if !names.contains(&name.as_str()) {
+            names.push(name.as_str());
+        }
+    }
+    names
 }
 
 /// How mask and dropping were chosen, as the heading of the rates.
@@ -40,7 +54,8 @@ pub(super) fn axes(cells: &[CellResult]) -> String {
 /// Accuracy and epsilon of every run, which reveal what `coverage` says.
 pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoint> {
     let of_cell = |cell: &CellResult| {
-        let (series, about) = (sparsity(cell, cell.method.to_owned()), point(cell));
+        let series = sparsity(cell, format!("{}{}", cell.method, cell.labels_in_words()));
+        let about = point(cell);
         let target = cell.epsilon;
         let runs = cell.runs.iter().filter_map(move |run| {
             Some(RunPoint {
@@ -59,7 +74,7 @@ pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoi
 
 /// A cell in words.
 pub(super) fn point(cell: &CellResult) -> String {
-    let mut text = cell.method.to_owned();
+    let mut text = format!("{}{}", cell.method, cell.labels_in_words());
     if let Some(epsilon) = cell.epsilon {
         text.push_str(&format!(", epsilon {epsilon}"));
     }

@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::footer::Together;
 use super::result::{CellResult, CellRun, GridResult, Inner};
-use super::{Grid, MaskKind, csv, markdown};
+use super::{Experiment, Grid, MaskKind, csv, markdown};
 use crate::data;
 use crate::mask::DroppingRule;
 use crate::methods::{DpSsgd, NonPrivate};
 use crate::nn::models;
-use crate::privacy::{Accountant, Delta, Event, Headline, Spent, Trials, ledger::Account};
+use crate::privacy::{Accountant, Badge, Delta, Event, Headline, Spent, Trials, ledger::Account};
 use crate::show::format;
 use crate::train::Charged;
 use crate::{Error, privacy};
@@ -20,6 +20,10 @@ fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
         id: format!("run{seed}"),
         accuracy: Some(accuracy),
         epsilon,
+        badge: Badge::Proved,
+        claimed_epsilon: None,
+        mean_threshold: None,
+        seconds_per_epoch: 0.5,
         seconds: 1.5,
         restored: false,
         charged: Charged { origin: "data".into(), run: format!("run{seed}") },
@@ -34,6 +38,7 @@ fn cell(drop: f64, epsilon: Option<f64>, accuracies: &[f64]) -> CellResult {
         drop_rule: (drop > 0.0).then_some(DroppingRule::Random),
         pre_prune: 0.0,
         drop,
+        labels: Vec::new(),
         epsilon: epsilon.map(|_| 3.0),
         delta: epsilon.map(|_| 1e-5),
         runs: runs.collect(),
@@ -250,12 +255,14 @@ fn a_selection_of_cells_has_one_epsilon_for_all_trials() {
     let grid = Grid::new(method).epsilon([2.0]).delta(1e-4);
     let cells = grid.clone().masks(MaskKind::Random).pre_prune([0.0, 0.5]);
     let cells = cells.drop_gradients(DroppingRule::Random, [0.0, 0.5]);
-    let plan = cells.selection(Trials::geometric(4.0), &model, &data).unwrap();
+    let plan =
+        cells.experiment().unwrap().selection(Trials::geometric(4.0), &model, &data).unwrap();
     assert_eq!(plan.selection().unwrap().candidates().len(), 4);
     let epsilon = plan.epsilon_after(3).unwrap().unwrap();
     assert!((1.99..=2.0).contains(&epsilon), "{epsilon}");
     let refused = |grid: Grid, words: &str| {
-        let error = grid.selection(Trials::geometric(4.0), &model, &data).unwrap_err();
+        let experiment = grid.experiment().unwrap();
+        let error = experiment.selection(Trials::geometric(4.0), &model, &data).unwrap_err();
         assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
     };
     refused(grid.clone().seeds(3), "seeds");
@@ -276,7 +283,7 @@ mod at_once {
     use crate::nn::Model;
     use crate::store::Store;
 
-    fn grid() -> Grid {
+    fn grid() -> Experiment {
         let method = DpSsgd::new().clip(0.5).batch_size(50).steps(3);
         Grid::new(method)
             .beside(DpSgd::new().clip(0.5).batch_size(50).steps(3))
@@ -286,6 +293,8 @@ mod at_once {
             .drop_gradients(DroppingRule::Random, [0.0, 0.5])
             .epsilon([2.0])
             .seeds(3)
+            .experiment()
+            .unwrap()
     }
 
     /// The seconds of a run differ from one training to the next.
@@ -310,7 +319,7 @@ mod at_once {
         for jobs in [1, 2, 5] {
             let folder = tempfile::tempdir().unwrap();
             let store = Store::open(folder.path().to_path_buf()).unwrap();
-            let split = |_: &Grid, _: &[crate::Result<_>], _: &Model, _: &_| {
+            let split = |_: &Experiment, _: &[crate::Result<_>], _: &Model, _: &_| {
                 Ok(Split::even(jobs, 1, "as the test says".into()))
             };
             let result = run_split(&grid(), &build, &data, &store, &mut Quiet, split)?;
@@ -355,12 +364,13 @@ mod at_once {
         let diverging = NonPrivate::new().batch_size(50).steps(12).learning_rate(1e300);
         let grid = Grid::new(DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0))
             .beside(diverging)
-            .seeds(4);
+            .seeds(4)
+            .experiment()?;
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_path_buf()).unwrap();
         for _ in 0..2 {
             let mut most = Most::default();
-            let split = |_: &Grid, _: &[crate::Result<_>], _: &Model, _: &_| {
+            let split = |_: &Experiment, _: &[crate::Result<_>], _: &Model, _: &_| {
                 Ok(Split::even(3, 1, "three at once".into()))
             };
             let result = run_split(&grid, &build, &data, &store, &mut most, split)?;
@@ -378,7 +388,8 @@ mod at_once {
     fn the_split_is_timed_and_charged_nowhere() -> crate::Result<()> {
         let data = data::glyphs_with(300, 60, 93)?;
         let build = |seed| models::mlp(&data, &[16]).seed(seed).build();
-        let grid = Grid::new(DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0));
+        let method = DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0);
+        let grid = Experiment::new([method]);
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_path_buf()).unwrap();
         let mut most = Most::default();

@@ -3,7 +3,7 @@
 use super::draw::{at_epsilon, groups};
 use super::public::Numbers;
 use super::result::{CellResult, GridResult, Row};
-use super::table::{axes, percent, points, rule_name};
+use super::table::{axes, labels, percent, points, rule_name};
 use crate::{Error, ErrorKind, Result};
 
 const COLUMNS: [&str; 13] = [
@@ -32,7 +32,8 @@ pub fn rows(results: &[GridResult]) -> Vec<Row> {
 }
 
 /// The finished runs of several results as CSV, one line each below one header. Fields that a run
-/// does not have (a mask, an epsilon) are empty. Runs are numbered from 1, with one number for a
+/// does not have (a mask, an epsilon) are empty. Settings beside method, mask, rates and epsilon
+/// that differ are further columns. Runs are numbered from 1, with one number for a
 /// run of several cells; their ids, which are hashes of the data, are left out.
 ///
 /// # Errors
@@ -42,7 +43,10 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
         Error::new(ErrorKind::Io, "the runs of a grid, as CSV", e.to_string())
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(COLUMNS).map_err(|e| failed(&e))?;
+    let cells: Vec<CellResult> = results.iter().flat_map(GridResult::cells).cloned().collect();
+    let labels = labels(&cells);
+    let heads = COLUMNS.into_iter().chain(labels.iter().copied());
+    writer.write_record(heads).map_err(|e| failed(&e))?;
     let numbers = Numbers::of(results);
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for result in results {
@@ -63,7 +67,8 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
                     run.seconds.to_string(),
                     numbers.get(&run.id).to_string(),
                 ];
-                writer.write_record(line).map_err(|e| failed(&e))?;
+                let further = labels.iter().map(|name| cell.label(name).unwrap_or("").to_owned());
+                writer.write_record(line.into_iter().chain(further)).map_err(|e| failed(&e))?;
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::data::Dataset;
 use crate::lab::preview::Preview;
-use crate::methods::{Plan, PrivateSelection, for_each_method};
+use crate::methods::{Builder, MethodSettings, Plan, PrivateSelection};
 use crate::nn::Model;
 use crate::runs;
 use crate::show::{self, Bundle, LiveRun};
@@ -11,36 +11,28 @@ use crate::store::{Store, home};
 use crate::train::{Observer, Run};
 use std::sync::{Mutex, PoisonError};
 
-/// Defines `preview` and `train` of methods.
-macro_rules! verbs {
-    ($($(#[$attribute:meta])* $method:path),* $(,)?) => {
-        $($(#[$attribute])* impl $method {
-            /// The plan before anything is trained: noise, steps, epsilon, the ledger that is
-            /// charged, what is spent of the budget, warnings. Costs nothing.
-            ///
-            /// # Errors
-            /// As making the plan: settings out of range, a target that can't be reached; and
-            /// if the data's ledger can't be trusted. A plan over budget is a warning.
-            pub fn preview(&self, data: &Dataset) -> Result<Preview> {
-                preview(&self.plan(data)?, data)
-            }
+impl<S: MethodSettings> Builder<S> {
+    /// Returns the plan before anything is trained: noise, steps, epsilon, the ledger that is
+    /// charged, what is spent of the budget, warnings. Costs nothing.
+    ///
+    /// # Errors
+    /// As making the plan: settings out of range, a target that can't be reached; and if the data's
+    /// ledger can't be trusted. A plan over budget is a warning.
+    pub fn preview(&self, data: &Dataset) -> Result<Preview> {
+        preview(&self.plan(data)?, data)
+    }
 
-            /// Trains a copy of `model` with a live display. A finished run of the same settings is
-            /// shown instead and costs nothing, unless `.fresh()` is set.
-            ///
-            /// # Errors
-            /// As making the plan, and if model and data do not fit, the data's budget does not
-            /// allow it or the project's folder can't be written: nothing is trained then. Kind
-            /// `Ledger` if a stored run on this data is missing in the ledger: nothing is trained
-            /// and nothing shown then.
-            pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
-                train(&self.plan(data)?, model, data)
-            }
-        })*
-    };
+    /// Trains a copy of `model` with a live display. A finished run of the same settings is shown
+    /// instead and costs nothing, unless `.fresh()` is set.
+    ///
+    /// # Errors
+    /// As making the plan, and if model and data do not fit, the data's budget does not allow it or
+    /// the project's folder can't be written: nothing is trained then. Kind `Ledger` if a stored run
+    /// on this data is missing in the ledger: nothing is trained and nothing shown then.
+    pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
+        train(&self.plan(data)?, model, data)
+    }
 }
-
-for_each_method!(verbs);
 
 impl PrivateSelection {
     /// The plan before any trial: noise, steps, the epsilon of all trials together, the ledger that

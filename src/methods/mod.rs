@@ -3,9 +3,9 @@
 //! `config.rs` has the settings. `mechanism.rs`, of methods that do not use that of another, has
 //! the release of one step and its sensitivity. A method checks its settings into a [`Plan`], which
 //! fixes sampler, clip rule, noise and number of steps together. Training loop, ledger and preview
-//! all read that plan, so the accounting always assumes the sampler that is used. Its [`Recipe`]
-//! makes the mechanism of a plan and says what it releases. [`methods`] lists all methods: grids,
-//! commands and tests read it.
+//! all read that plan, so the accounting always assumes the sampler that is used. Its
+//! [`MethodDescriptor`] makes the mechanism of a plan and says what it releases. [`methods`] lists
+//! all methods: grids, commands and tests read it.
 //!
 //! | settings | method | guarantee |
 //! |---|---|---|
@@ -27,6 +27,7 @@
 //! # Ok::<(), epsilab::Error>(())
 //! ```
 
+pub mod builder;
 mod plan;
 mod private_selection;
 mod registry;
@@ -48,6 +49,7 @@ pub use crate::optim::Optimizer;
 pub use adaptive_dp_sgd::AdaptiveDpSgd;
 pub use auto_dp_sgd::AutoDpSgd;
 pub use backprop_clip::BackpropClip;
+pub use builder::{Builder, MethodSettings};
 pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
 pub use dynamic_dp_sgd::DynamicDpSgd;
@@ -55,9 +57,11 @@ pub use non_private::NonPrivate;
 pub use plan::{Plan, Privacy, Scaled, Selection};
 pub use private_selection::PrivateSelection;
 pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
-pub(crate) use registry::for_each_method;
-pub use registry::{Claim, Method, Recipe, methods};
-pub use settings::{Batches, CheckpointEvery, Checkpoints, PrivateSettings, Sampling, Settings};
+pub use registry::{Claim, FigureStyle, Method, MethodDescriptor, methods, register};
+pub use settings::{
+    Affects, Batches, CheckpointEvery, Checkpoints, PrivateSettings, Sampling, Scope, SetFromText,
+    SettingSpec, Settings, shared,
+};
 
 use crate::device::DeviceArray;
 use crate::engine::{Batch, Gradients, Weights, mean};

@@ -4,7 +4,7 @@ use crate::data::{Augment, Dataset, Population};
 use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
 use crate::mask::{Freezing, Sparsity};
-use crate::methods::registry::{self, Recipe};
+use crate::methods::registry::{self, MethodDescriptor};
 use crate::methods::settings::private::check_clip;
 use crate::methods::settings::steps_of;
 use crate::methods::{
@@ -17,6 +17,7 @@ use crate::privacy::{
     NoiseSchedule, Released, SamplingRate, Spent, Stages,
 };
 use crate::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -115,6 +116,9 @@ pub struct Plan {
     /// The trials of which only the best is released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     selection: Option<Selection>,
+    /// Settings that only the method knows, if it keeps some here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own: Option<serde_json::Value>,
 }
 
 impl Plan {
@@ -126,7 +130,7 @@ impl Plan {
     /// a learning rate that is not positive, a momentum outside [0, 1), an augmentation that the
     /// data's shape does not allow; `Device` for a device that does not exist by this name.
     pub(crate) fn new(
-        recipe: &Recipe,
+        descriptor: &MethodDescriptor,
         settings: &Settings,
         population: &Population,
         learning_rate: f64,
@@ -145,7 +149,7 @@ impl Plan {
         let before = sparsity.map(|sparsity| sparsity.released_before(population)).transpose()?;
         let before = before.into_iter().flatten().map(|(_, event)| event).collect();
         let plan = Self {
-            method: recipe.title.to_owned(),
+            method: descriptor.title.to_owned(),
             examples,
             steps,
             learning_rate,
@@ -154,6 +158,7 @@ impl Plan {
             before,
             data_not_covered: population.data().and_then(Dataset::not_covered).map(str::to_owned),
             selection: None,
+            own: None,
         };
         plan.check()?;
         Ok(plan)
@@ -187,7 +192,31 @@ impl Plan {
         Ok(())
     }
 
-    /// Name of the method.
+    /// Keeps settings that only the method knows, for its mechanism and its event. They are part of
+    /// the plan's file and of the identity of its runs.
+    ///
+    /// # Errors
+    /// `Setting` for settings that can't be written as JSON.
+    pub fn with_own(self, own: &impl Serialize) -> Result<Self> {
+        let own = serde_json::to_value(own).map_err(|error| self.own_refused(&error))?;
+        Ok(Self { own: Some(own), ..self })
+    }
+
+    /// Returns the settings of [`with_own`](Self::with_own).
+    ///
+    /// # Errors
+    /// `Setting` if the plan has none, or those of another type.
+    pub fn own<T: DeserializeOwned>(&self) -> Result<T> {
+        let own = self.own.clone().unwrap_or_default();
+        serde_json::from_value(own).map_err(|error| self.own_refused(&error))
+    }
+
+    fn own_refused(&self, error: &serde_json::Error) -> Error {
+        let what = format!("the settings that only {} has, in a plan", self.method);
+        Error::new(ErrorKind::Setting, what, error.to_string()).fix("make the plan anew")
+    }
+
+    /// Returns the name of the method.
     pub fn method(&self) -> &str {
         &self.method
     }
@@ -195,8 +224,8 @@ impl Plan {
     ///
     /// # Errors
     /// `Setting` if this version does not know the method of a stored plan.
-    pub fn recipe(&self) -> Result<&'static Recipe> {
-        registry::recipe(&self.method).ok_or_else(|| {
+    pub fn descriptor(&self) -> Result<&'static MethodDescriptor> {
+        registry::descriptor_by_title(&self.method).ok_or_else(|| {
             let what = format!("a plan of the method {}", self.method);
             Error::new(ErrorKind::Setting, what, "this version has no method of this name")
                 .fix("make the plan anew, or use the version that made it")
@@ -205,9 +234,9 @@ impl Plan {
     /// The mechanism of the plan's steps, whose noise has this seed.
     ///
     /// # Errors
-    /// As [`recipe`](Self::recipe).
+    /// As [`descriptor`](Self::descriptor).
     pub fn mechanism(&self, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-        (self.recipe()?.mechanism)(self, noise_seed)
+        (self.descriptor()?.mechanism)(self, noise_seed)
     }
     /// Size of the training part, treated as public.
     pub fn examples(&self) -> usize {
@@ -342,7 +371,7 @@ impl Plan {
     /// such as the clips of backpropagation clipping.
     ///
     /// # Errors
-    /// As [`recipe`](Self::recipe); `Setting` or `Model` if the method can't train the model.
+    /// As [`descriptor`](Self::descriptor); `Setting` or `Model` if the method can't train the model.
     pub fn prepared(&self, model: &Model) -> Result<Model> {
         self.prepared_network(model.network()).map(|network| model.with_layers(network))
     }
@@ -351,16 +380,16 @@ impl Plan {
     /// # Errors
     /// As [`prepared`](Self::prepared).
     pub(crate) fn prepared_network(&self, network: &Network) -> Result<Network> {
-        let prepared = (self.recipe()?.network)(self, network)?;
+        let prepared = (self.descriptor()?.network)(self, network)?;
         Ok(prepared.unwrap_or_else(|| network.clone()))
     }
     /// What bounds one example's influence on the sum of a step, counted from 0, on the network of
     /// [`prepared`](Self::prepared); `None` without privacy.
     ///
     /// # Errors
-    /// As [`recipe`](Self::recipe).
+    /// As [`descriptor`](Self::descriptor).
     pub fn bound(&self, step: u64) -> Result<Option<Box<dyn Bound>>> {
-        (self.recipe()?.bound)(self, step)
+        (self.descriptor()?.bound)(self, step)
     }
     /// The stages of the run, which noise and ledger read; `None` for a method without privacy.
     ///
@@ -411,8 +440,8 @@ impl Plan {
     pub fn not_covered(&self) -> Option<String> {
         let mask = self.sparsity().and_then(Sparsity::not_private);
         let mask = mask.map(|why| format!("the mask: {why}"));
-        let method = || match self.recipe() {
-            Ok(recipe) => (recipe.not_covered)(self),
+        let method = || match self.descriptor() {
+            Ok(descriptor) => (descriptor.not_covered)(self),
             Err(_) => Some(format!("this version does not know the method {}", self.method)),
         };
         mask.or_else(|| self.data_not_covered.clone())
@@ -429,7 +458,7 @@ impl Plan {
     ///
     /// # Guarantee
     /// Neighbours: one example added or removed. The event of the steps is that of the method
-    /// ([`Recipe::event`]): of DP-SGD, a Poisson-subsampled Gaussian whose noise multiplier is the
+    /// ([`MethodDescriptor::event`]): of DP-SGD, a Poisson-subsampled Gaussian whose noise multiplier is the
     /// standard deviation of the noise over the sensitivity of the clip rule, on all or on selected
     /// coordinates. Without privacy, or where [`not_covered`](Self::not_covered) says why there is
     /// no guarantee, every accountant refuses the event.
@@ -442,10 +471,10 @@ impl Plan {
     /// [`event_after`](Self::event_after).
     pub fn released_after(&self, steps: u64) -> Released {
         let unaccountable = |why| Event::Unaccountable { why };
-        let training = match (self.recipe(), &self.selection) {
-            (Ok(recipe), None) => (recipe.event)(self, steps),
-            (Ok(recipe), Some(selection)) => {
-                selection.event(steps, &(recipe.event)(self, self.steps))
+        let training = match (self.descriptor(), &self.selection) {
+            (Ok(descriptor), None) => (descriptor.event)(self, steps),
+            (Ok(descriptor), Some(selection)) => {
+                selection.event(steps, &(descriptor.event)(self, self.steps))
             }
             (Err(error), _) => unaccountable(error.to_string()),
         };

@@ -42,6 +42,13 @@ pub struct PrivateSelection {
     clips: Vec<f64>,
 }
 
+impl PartialEq for PrivateSelection {
+    fn eq(&self, other: &Self) -> bool {
+        let rest = |s: &Self| (s.trials, s.learning_rates.clone(), s.clips.clone());
+        *self.method == *other.method && rest(self) == rest(other)
+    }
+}
+
 impl PrivateSelection {
     /// Trials of this method, whose own learning rate and clip norm are the only candidate so far.
     pub fn new(method: impl Method + 'static, trials: Trials) -> Self {
@@ -51,6 +58,11 @@ impl PrivateSelection {
     /// As [`new`](Self::new), of a method that is known at run time only.
     pub fn of(method: Box<dyn Method>, trials: Trials) -> Self {
         Self { method, trials, learning_rates: Vec::new(), clips: Vec::new() }
+    }
+
+    /// Replaces the method.
+    pub fn with_method(self, method: Box<dyn Method>) -> Self {
+        Self { method, ..self }
     }
 
     /// Sets the learning rates to choose from.
@@ -132,7 +144,7 @@ fn with_rate(method: &dyn Method, rate: f64) -> Box<dyn Method> {
 impl fmt::Display for PrivateSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let candidates = counted(self.candidates().len(), "candidate");
-        let name = self.method.recipe().title;
+        let name = self.method.descriptor().title;
         write!(f, "the best of a random number of trials ({}) of {name}: {candidates}", self.trials)
     }
 }

@@ -2,52 +2,80 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::{PoisonError, RwLock};
 
-use super::PrivateSettings;
 use super::dp_sgd;
-use super::{Mechanism, Plan, Settings};
+use super::{DpSgd, Mechanism, Plan, PrivateSettings, SettingSpec, Settings};
 use crate::data::{Dataset, Population};
 use crate::engine::Bound;
 use crate::nn::Network;
 use crate::privacy::digits::Rounded;
 use crate::privacy::{Delta, Event};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
-/// Calls a macro with the settings types of all methods. A new method is one more line here.
-macro_rules! for_each_method {
-    ($callback:ident) => {
-        $callback! {
-            $crate::methods::DpSgd,
-            $crate::methods::DpSsgd,
-            $crate::methods::AdaptiveDpSgd,
-            $crate::methods::DynamicDpSgd,
-            $crate::methods::QuantileDpSgd,
-            $crate::methods::AutoDpSgd,
-            $crate::methods::BackpropClip,
-            $crate::methods::NonPrivate,
-            #[cfg(test)]
-            #[allow(dead_code)]
-            $crate::methods::tests::soft_clip::SoftClipSgd,
-        }
-    };
+/// The methods of the library. A new one is one more line here.
+const BUILT_IN: &[fn() -> Box<dyn Method>] = &[
+    || Box::new(super::DpSgd::new()),
+    || Box::new(super::DpSsgd::new()),
+    || Box::new(super::AdaptiveDpSgd::new()),
+    || Box::new(super::DynamicDpSgd::new()),
+    || Box::new(super::QuantileDpSgd::new()),
+    || Box::new(super::AutoDpSgd::new()),
+    || Box::new(super::BackpropClip::new()),
+    || Box::new(super::NonPrivate::new()),
+    #[cfg(test)]
+    || Box::new(super::tests::soft_clip::SoftClipSgd::new()),
+];
+
+/// The methods of other crates.
+static REGISTERED: RwLock<Vec<&'static MethodDescriptor>> = RwLock::new(Vec::new());
+
+/// Returns all methods with their default settings: those of the library, then the
+/// [registered](register) ones.
+pub fn methods() -> Vec<Box<dyn Method>> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+    let registered = registered.iter().map(|descriptor| (descriptor.method)());
+    BUILT_IN.iter().map(|method| method()).chain(registered).collect()
 }
-pub(crate) use for_each_method;
 
-macro_rules! all {
-    ($($(#[$attribute:meta])* $method:path),* $(,)?) => {
-        /// All methods with their default settings.
-        pub fn methods() -> Vec<Box<dyn Method>> {
-            let all: &[fn() -> Box<dyn Method>] =
-                &[$($(#[$attribute])* || Box::<$method>::default()),*];
-            all.iter().map(|method| method()).collect()
-        }
+/// Makes a method of another crate known to commands, grids, audits and stored runs. Registering it
+/// again changes nothing.
+///
+/// # Errors
+/// `Setting` if another method has its name or title, or if one of its own settings has the name of
+/// a setting that methods share.
+pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
+    let refused = |what: String, why: &str| {
+        let what = format!("the method {} with {what}", descriptor.name);
+        Err(Error::new(ErrorKind::Setting, what, why).fix("choose another name"))
     };
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    if registered.iter().any(|known| std::ptr::eq(*known, descriptor)) {
+        return Ok(());
+    }
+    let built_in = BUILT_IN.iter().map(|method| method().descriptor());
+    for known in built_in.chain(registered.iter().copied()) {
+        if known.name == descriptor.name || known.title == descriptor.title {
+            return refused(
+                format!("the title {}", descriptor.title),
+                "commands and stored runs know a method by name and title, and another one has \
+                 these",
+            );
+        }
+    }
+    for own in descriptor.own {
+        if super::settings::shared().any(|shared| shared.is_named(own.id)) {
+            let why = "methods share a setting of this name";
+            return refused(format!("the setting {}", own.id), why);
+        }
+    }
+    registered.push(descriptor);
+    Ok(())
 }
-for_each_method!(all);
 
-/// The recipe of the method with this title.
-pub(super) fn recipe(title: &str) -> Option<&'static Recipe> {
-    methods().iter().map(|method| method.recipe()).find(|recipe| recipe.title == title)
+/// Returns the descriptor of the method with this title.
+pub(super) fn descriptor_by_title(title: &str) -> Option<&'static MethodDescriptor> {
+    methods().iter().map(|method| method.descriptor()).find(|known| known.title == title)
 }
 
 /// Makes the mechanism of a plan, given the seed of its noise.
@@ -57,13 +85,15 @@ pub type MakeMechanism = fn(&Plan, [u8; 32]) -> Result<Box<dyn Mechanism>>;
 pub type MakeBound = fn(&Plan, u64) -> Result<Option<Box<dyn Bound>>>;
 
 /// What a method is, and what it does with a plan.
-pub struct Recipe {
+pub struct MethodDescriptor {
     /// Name in commands and grids: `dp-sgd`.
     pub name: &'static str,
     /// Name in plans, figures and ledgers: `DP-SGD`.
     pub title: &'static str,
     /// One sentence on the method, with its source.
     pub summary: &'static str,
+    /// Makes the method with its default settings.
+    pub method: fn() -> Box<dyn Method>,
     /// Whether its releases have noise.
     pub is_private: bool,
     /// Whether it takes masks and gradient dropping.
@@ -85,11 +115,36 @@ pub struct Recipe {
     pub not_covered: fn(&Plan) -> Option<String>,
     /// Whether clip norm, clip rule and clip schedule can be set.
     pub takes_clip: bool,
-    /// Name and meaning of the settings that only this method has ([`Method::set`]).
-    pub own_settings: &'static [(&'static str, &'static str)],
+    /// How figures draw its results.
+    pub style: FigureStyle,
+    /// The settings that only this method has.
+    pub own: &'static [SettingSpec],
     /// The epsilon that the method's paper claims for a number of steps with this mean clip
     /// threshold, where no proof supports it.
     pub claim: fn(&Plan, steps: u64, mean_threshold: Option<f64>) -> Option<Claim>,
+}
+
+/// How figures draw the results of a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FigureStyle {
+    /// Number of the colour in the palette of series.
+    pub colour: usize,
+    /// Number of the marker: 0 circle, 1 square, 2 triangle, 3 diamond, 4 bar, 5 inverted triangle.
+    pub marker: usize,
+    /// Whether lines are dashed, which stands for a method without a guarantee.
+    pub dashed: bool,
+}
+
+impl FigureStyle {
+    /// Returns the style with this colour and marker, and solid lines.
+    pub const fn new(colour: usize, marker: usize) -> Self {
+        Self { colour, marker, dashed: false }
+    }
+
+    /// Dashes the lines.
+    pub const fn dashed(self) -> Self {
+        Self { dashed: true, ..self }
+    }
 }
 
 /// An epsilon that a paper claims without a valid proof.
@@ -110,12 +165,13 @@ impl fmt::Display for Claim {
     }
 }
 
-impl Recipe {
-    /// That of DP-SGD. The recipe of a method states where it differs.
-    pub(super) const DP_SGD: Self = Self {
+impl MethodDescriptor {
+    /// That of DP-SGD: the descriptor of another method states where it differs.
+    pub const DP_SGD: Self = Self {
         name: "dp-sgd",
         title: "DP-SGD",
         summary: "per-example clipping and Gaussian noise (Abadi et al., 2016)",
+        method: || Box::new(DpSgd::new()),
         is_private: true,
         is_sparse: false,
         mechanism: dp_sgd::of,
@@ -124,51 +180,40 @@ impl Recipe {
         network: |_, _| Ok(None),
         not_covered: |_| None,
         takes_clip: true,
-        own_settings: &[],
+        style: FigureStyle::new(0, 0),
+        own: &[],
         claim: |_, _, _| None,
     };
-
-    /// The error for a setting that the method does not have.
-    pub(super) fn unknown_setting(&self, name: &str, value: &str) -> Error {
-        let known: Vec<&str> = self.own_settings.iter().map(|(name, _)| *name).collect();
-        let why = format!("{} has no setting of this name", self.title);
-        Error::setting(name, value, why).fix(if known.is_empty() {
-            "leave it out: the method has no settings of its own".to_owned()
-        } else {
-            format!("choose from {}", known.join(", "))
-        })
-    }
 }
 
-/// The number of a setting.
-///
-/// # Errors
-/// `Setting` for text that is no number.
-pub(super) fn number(name: &str, value: &str) -> Result<f64> {
-    value.trim().parse().map_err(|_| {
-        Error::setting(name, value, "it is not a number").fix("write it like 0.5 or 1e-3")
-    })
-}
-
-impl fmt::Debug for Recipe {
+impl fmt::Debug for MethodDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-/// The settings of a method before they are checked against data.
+/// A training method with its settings, whatever it is: a [`Builder`](super::Builder).
 pub trait Method: Any + fmt::Debug + Send + Sync {
-    /// What the method is.
-    fn recipe(&self) -> &'static Recipe;
+    /// Returns what the method is.
+    fn descriptor(&self) -> &'static MethodDescriptor;
 
-    /// The settings that all methods share.
+    /// Returns the settings that all methods share.
     fn settings(&self) -> &Settings;
 
     /// As [`settings`](Self::settings), to change them.
     fn settings_mut(&mut self) -> &mut Settings;
 
-    /// The settings of private methods; `None` for a method without noise.
+    /// Returns the settings of private methods; `None` for a method without noise.
     fn private_mut(&mut self) -> Option<&mut PrivateSettings>;
+
+    /// Returns the settings that only this method has.
+    fn own_mut(&mut self) -> &mut dyn Any;
+
+    /// Sets a setting by name from text, as files and commands do.
+    ///
+    /// # Errors
+    /// As [`SettingSpec::set`]; `Setting` for an unknown name, with the names there are.
+    fn set(&mut self, name: &str, text: &str) -> Result<()>;
 
     /// Checks the settings against the size of the data and makes the plan.
     ///
@@ -176,7 +221,7 @@ pub trait Method: Any + fmt::Debug + Send + Sync {
     /// `Setting` for values out of range; `Accounting` if a target can't be reached.
     fn plan_for(&self, population: &Population) -> Result<Plan>;
 
-    /// The plan for the training part of these data.
+    /// Returns the plan for the training part of these data.
     ///
     /// # Errors
     /// As [`plan_for`](Self::plan_for).
@@ -184,20 +229,8 @@ pub trait Method: Any + fmt::Debug + Send + Sync {
         self.plan_for(&data.into())
     }
 
-    /// Sets one of the method's [own settings](Recipe::own_settings) from text.
-    ///
-    /// # Errors
-    /// `Setting` for an unknown name or a value that can't be read.
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        Err(self.recipe().unknown_setting(name, value))
-    }
-
-    /// The same method without mask and gradient dropping.
-    fn dense(&self) -> Box<dyn Method> {
-        let mut dense = self.boxed_clone();
-        dense.settings_mut().sparsity = None;
-        dense
-    }
+    /// Returns the same method without mask and gradient dropping.
+    fn dense(&self) -> Box<dyn Method>;
 
     /// Returns a copy.
     fn boxed_clone(&self) -> Box<dyn Method>;
@@ -217,40 +250,3 @@ impl PartialEq for dyn Method {
         self.equals(other)
     }
 }
-
-/// Implements [`Method`] for a type with a field `settings` and an inherent `plan_for`, given its
-/// recipe, a function to its private settings and the methods that differ from the defaults.
-macro_rules! method {
-    ($method:ty, $recipe:expr, $private:expr $(, $($own:tt)*)?) => {
-        impl $crate::methods::Method for $method {
-            fn recipe(&self) -> &'static $crate::methods::Recipe {
-                $recipe
-            }
-            fn settings(&self) -> &$crate::methods::Settings {
-                &self.settings
-            }
-            fn settings_mut(&mut self) -> &mut $crate::methods::Settings {
-                &mut self.settings
-            }
-            fn private_mut(&mut self) -> Option<&mut $crate::methods::PrivateSettings> {
-                let private: fn(&mut Self) -> Option<&mut $crate::methods::PrivateSettings> =
-                    $private;
-                private(self)
-            }
-            fn plan_for(
-                &self,
-                population: &$crate::data::Population,
-            ) -> $crate::Result<$crate::methods::Plan> {
-                self.plan_for(population)
-            }
-            fn boxed_clone(&self) -> Box<dyn $crate::methods::Method> {
-                Box::new(self.clone())
-            }
-            fn equals(&self, other: &dyn $crate::methods::Method) -> bool {
-                (other as &dyn std::any::Any).downcast_ref() == Some(self)
-            }
-            $($($own)*)?
-        }
-    };
-}
-pub(crate) use method;

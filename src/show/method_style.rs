@@ -1,53 +1,21 @@
 //! The colour, marker and line of each training method, the same in every figure.
 
 use super::Series;
+use crate::methods::{FigureStyle, methods};
 
-/// How a method is drawn. No two methods have the same colour and marker. A dashed line stands for
-/// a method without a guarantee.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct MethodStyle {
-    /// Name in commands and grids.
-    name: &'static str,
-    /// Name in plans and figures.
-    title: &'static str,
-    /// Number of a colour of [`palette::SERIES`](super::palette::SERIES).
-    colour: usize,
-    /// Number of a marker.
-    marker: usize,
-    dashed: bool,
-}
-
-const fn style(
-    name: &'static str,
-    title: &'static str,
-    (colour, marker): (usize, usize),
-    dashed: bool,
-) -> MethodStyle {
-    MethodStyle { name, title, colour, marker, dashed }
-}
-
-/// Markers: 0 circle, 1 square, 2 triangle, 3 diamond, 4 bar, 5 inverted triangle.
-const STYLES: [MethodStyle; 8] = [
-    style("dp-sgd", "DP-SGD", (0, 0), false),
-    style("dp-ssgd", "DP-SSGD", (1, 1), false),
-    style("adaptive-dp-sgd", "adaptive DP-SGD", (2, 2), false),
-    style("dynamic-dp-sgd", "dynamic DP-SGD", (3, 3), false),
-    style("quantile", "quantile DP-SGD", (2, 5), false),
-    style("auto-dp-sgd", "Auto DP-SGD", (1, 4), true),
-    style("backprop-clipping", "backpropagation clipping", (3, 5), false),
-    style("non-private", "non-private SGD", (4, 0), true),
-];
-
-fn of(method: &str) -> Option<&'static MethodStyle> {
-    STYLES.iter().find(|style| [style.name, style.title].contains(&method))
+/// Returns the style of the method with this name or title.
+fn style(method: &str) -> Option<FigureStyle> {
+    let known = methods().into_iter().map(|known| known.descriptor());
+    let mut named = known.filter(|known| [known.name, known.title].contains(&method));
+    named.next().map(|known| known.style)
 }
 
 /// The series of a panel, drawn as the `methods` that they stand for if these are known and all
 /// different; otherwise in the order of the palette.
 pub(super) fn as_methods(series: Vec<Series>, methods: &[&str]) -> Vec<Series> {
-    let styles: Option<Vec<&MethodStyle>> = methods.iter().map(|method| of(method)).collect();
+    let styles: Option<Vec<FigureStyle>> = methods.iter().map(|method| style(method)).collect();
     let distinct =
-        |styles: &Vec<&MethodStyle>| (1..styles.len()).all(|i| !styles[..i].contains(&styles[i]));
+        |styles: &Vec<FigureStyle>| (1..styles.len()).all(|i| !styles[..i].contains(&styles[i]));
     match styles.filter(distinct) {
         Some(styles) => series
             .into_iter()
@@ -67,24 +35,21 @@ pub(super) fn as_methods(series: Vec<Series>, methods: &[&str]) -> Vec<Series> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::methods;
+    use crate::methods::MethodDescriptor;
 
     #[test]
     fn every_method_has_a_style_of_its_own_and_a_dash_means_no_guarantee() {
-        let recipes: Vec<_> = methods().iter().map(|method| method.recipe()).collect();
+        let known: Vec<_> = methods().iter().map(|method| method.descriptor()).collect();
         // Without the method that only tests have.
-        let public = recipes.iter().filter(|recipe| recipe.name != "soft-clip");
-        for recipe in public.clone() {
-            let style = of(recipe.title).unwrap_or_else(|| panic!("{}", recipe.title));
-            assert_eq!(of(recipe.name), Some(style));
-            let claims = recipe.is_private && recipe.name != "auto-dp-sgd";
-            assert_eq!(style.dashed, !claims, "{}", recipe.name);
-        }
-        assert_eq!(public.count(), STYLES.len());
-        for (i, a) in STYLES.iter().enumerate() {
-            for b in &STYLES[..i] {
-                assert_ne!((a.colour, a.marker), (b.colour, b.marker), "{} {}", a.name, b.name);
-            }
+        let public: Vec<_> = known.iter().filter(|method| method.name != "soft-clip").collect();
+        for (i, method) in public.iter().enumerate() {
+            assert_eq!(style(method.name), Some(method.style));
+            assert_eq!(style(method.title), Some(method.style));
+            let claims = method.is_private && method.name != "auto-dp-sgd";
+            assert_eq!(method.style.dashed, !claims, "{}", method.name);
+            let mark = |method: &MethodDescriptor| (method.style.colour, method.style.marker);
+            let alike = public[..i].iter().find(|other| mark(other) == mark(method));
+            assert!(alike.is_none(), "{} {alike:?}", method.name);
         }
     }
 

@@ -27,7 +27,7 @@ fn model(data: &Dataset) -> Model {
 /// Every method: as it is, and with schedules of noise and clip bound.
 fn enrolled() -> Vec<Box<dyn Method>> {
     let with_settings = |mut method: Box<dyn Method>, scheduled: bool| {
-        let takes_clip = method.recipe().takes_clip;
+        let takes_clip = method.descriptor().takes_clip;
         let settings = method.settings_mut();
         settings.expected_batch_size = BATCH;
         settings.epochs = STEPS as f64 * 0.25;
@@ -330,7 +330,7 @@ fn a_learning_rate_that_follows_a_loss_is_refused_or_voids_the_guarantee() -> Re
     let data = small();
     for mut method in enrolled() {
         method.settings_mut().learning_rate_schedule = "plateau".parse()?;
-        if method.recipe().is_private {
+        if method.descriptor().is_private {
             let error = method.plan(&data).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Setting);
             assert!(error.advice().contains("accept_no_guarantee"), "{error}");
@@ -348,8 +348,8 @@ fn a_learning_rate_that_follows_a_loss_is_refused_or_voids_the_guarantee() -> Re
 
 #[test]
 fn names_in_the_registry_are_distinct() {
-    let names: Vec<_> = methods().iter().map(|method| method.recipe().name).collect();
-    let titles: Vec<_> = methods().iter().map(|method| method.recipe().title).collect();
+    let names: Vec<_> = methods().iter().map(|method| method.descriptor().name).collect();
+    let titles: Vec<_> = methods().iter().map(|method| method.descriptor().title).collect();
     for all in [names, titles] {
         assert!(all.iter().enumerate().all(|(i, name)| !all[..i].contains(name)), "{all:?}");
     }

@@ -107,7 +107,7 @@ pub struct RunRecord {
 impl RunRecord {
     /// The epsilon that the paper of the method claims for the steps taken, without a valid proof.
     pub fn claim(&self) -> Option<Claim> {
-        (self.plan.recipe().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
+        (self.plan.descriptor().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
     }
 
     /// The fraction of the training time in which the steps waited for examples to be read from

@@ -225,7 +225,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         let mut settings = self.tuning.method.settings().clone();
         settings.learning_rate = Some(learning_rate);
         settings.steps = Some(self.plan.steps());
-        let mut plain = NonPrivate { settings };
+        let mut plain = NonPrivate { settings, ..NonPrivate::new() };
         if let Some(clip) = clip {
             plain = plain.clip(clip);
         }

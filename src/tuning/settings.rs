@@ -111,9 +111,9 @@ impl<M: Method + Clone> Tuning<M> {
             let why = "it is a difference of accuracies, which are between 0 and 1";
             return Err(Error::setting("tolerance", self.tolerance, why).fix("use 0.01"));
         }
-        let recipe = self.method.recipe();
-        if !recipe.is_private || !recipe.takes_clip {
-            let what = format!("tuning the clip norm of {}", recipe.title);
+        let descriptor = self.method.descriptor();
+        if !descriptor.is_private || !descriptor.takes_clip {
+            let what = format!("tuning the clip norm of {}", descriptor.title);
             let why = "it does not clip gradients at one norm and add noise";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
                 "tune DpSgd or DpSsgd; for other private methods, PrivateSelection chooses the \

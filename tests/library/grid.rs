@@ -184,7 +184,7 @@ fn axes_that_no_run_can_be_made_of_are_refused_before_anything_is_trained() {
         ("drop_gradients = 1.5", grid().drop_gradients(random, [1.5])),
         ("drop_gradients = 0.3", grid().drop_gradients(random, [0.3, 0.5, 0.3])),
         ("epsilon = 0", grid().epsilon([0.0])),
-        ("epsilon = []", grid().epsilon([])),
+        ("epsilon = []", grid().epsilon([0.0; 0])),
         ("epsilon = 2", grid().epsilon([2.0, 2.0])),
         ("delta = 1", grid().delta(1.0)),
         ("seeds = 0", grid().seeds(0)),

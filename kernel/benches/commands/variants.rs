@@ -11,7 +11,6 @@ use epsilab::{Error, Result};
 
 use super::Case;
 use super::step::{CLIP, NOISE_MULTIPLIER, Selection};
-use crate::options;
 
 /// The method that has variants of its own.
 const BACKPROP_CLIPPING: &str = "backprop-clipping";
@@ -69,7 +68,7 @@ impl VariantArgs {
             let why = "there is no variant for it";
             return Err(Error::setting("--method", method, why).fix("use backprop-clipping"));
         }
-        self.clip_rule.iter().try_for_each(|rule| options::clip_rule(rule, CLIP).map(drop))
+        self.clip_rule.iter().try_for_each(|rule| ClipRule::named(rule, CLIP).map(drop))
     }
 
     /// Names of the variants, in the order of measurement.
@@ -106,7 +105,7 @@ impl VariantArgs {
             variants.push(selecting("drop_smallest", None, Some(Dropping::magnitude(rate)))?);
         }
         for name in &self.clip_rule {
-            let mechanism = private(options::clip_rule(name, CLIP)?)?;
+            let mechanism = private(ClipRule::named(name, CLIP)?)?;
             let (name, selection) = (name.replace('-', "_"), Box::new(|_: &_| Ok(None)));
             variants.push(Variant { name, network: network(), mechanism, selection });
         }

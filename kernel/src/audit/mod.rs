@@ -101,7 +101,8 @@ fn print(report: &AuditReport, json: bool) -> Result<()> {
 /// The help of METHOD.
 fn names() -> String {
     let names = |is_control: bool| {
-        let all = audit::subjects().iter().filter(move |subject| subject.is_control == is_control);
+        let all =
+            audit::subjects().into_iter().filter(move |subject| subject.is_control == is_control);
         all.map(|subject| subject.name).collect::<Vec<_>>().join(", ")
     };
     format!("{}; wrong on purpose: {}", names(false), names(true))

@@ -4,11 +4,13 @@
 //! same command trains nothing the second time.
 
 mod data;
+mod mask;
 mod out;
 mod plan;
 mod pretrained;
 mod progress;
 mod report;
+mod settings;
 mod start;
 
 use std::ops::ControlFlow;
@@ -16,8 +18,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use epsilab::data::{Dataset, Population};
+use epsilab::device::DeviceSpec;
+use epsilab::grid::Case;
 use epsilab::methods::{CheckpointEvery, Plan};
-use epsilab::nn::Model;
+use epsilab::nn::{Model, Precision};
 use epsilab::train::{Run, interrupt};
 use epsilab::{Error, Result, lab};
 
@@ -25,6 +29,7 @@ use crate::{options, stdout};
 pub use data::DataArgs;
 use plan::PlanArgs;
 use progress::ToStderr;
+pub use settings::specs;
 use start::StartArgs;
 
 /// Train one model, privately or not, and report its guarantee and accuracy.
@@ -42,17 +47,6 @@ pub struct TrainArgs {
     /// Write the plan to a JSON file
     #[arg(long, value_name = "FILE")]
     save_plan: Option<PathBuf>,
-    /// Device for training: cpu, cuda, cuda:1, wgpu [default: EPSILAB_DEVICE, else a CUDA GPU if
-    /// one works, else cpu]
-    #[arg(long, value_name = "DEVICE")]
-    device: Option<String>,
-    /// Train and spend again even if a finished run with these settings is stored
-    #[arg(long)]
-    fresh: bool,
-    /// Write a checkpoint every so many steps (500) or minutes (10min), from which the same command
-    /// goes on
-    #[arg(long, value_name = "STEPS")]
-    checkpoint_every: Option<String>,
     /// Print the plan, its cost and warnings; train nothing
     #[arg(long, conflicts_with = "json")]
     preview: bool,
@@ -84,6 +78,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     }
     if let Some(examples) = options::count("--population", args.population)? {
         let plan = args.plan_for(&Population::of(examples))?;
+        args.say_preset()?;
         args.save(&plan)?;
         stdout::print(&plan.to_string())?;
         return Ok(ExitCode::SUCCESS);
@@ -93,6 +88,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         let model = args.start.untrained(&data, args.seed()?)?;
         let plan = args.plan(&model, &data)?;
         fits(&plan, &model)?;
+        args.say_preset()?;
         if let Some(first) = args.start.first_in_words() {
             eprintln!("{first}");
         }
@@ -144,9 +140,55 @@ impl TrainArgs {
         self.start.check()
     }
 
+    /// Says which defaults of the commands decide the plan.
+    fn say_preset(&self) -> Result<()> {
+        if let (None, Some(words)) = (&self.file, self.plan.preset_in_words()?) {
+            eprintln!("{words}");
+        }
+        Ok(())
+    }
+
     /// How often checkpoints are written.
-    fn checkpoints(&self) -> Result<Option<CheckpointEvery>> {
-        self.checkpoint_every.as_deref().map(str::parse).transpose()
+    pub fn checkpoints(&self) -> Result<Option<CheckpointEvery>> {
+        self.plan.text("checkpoint_every").map(str::parse).transpose()
+    }
+
+    /// Returns whether another run has the same data and the same model at its start.
+    pub fn has_start_of(&self, other: &Self) -> bool {
+        let start = |args: &Self| {
+            let on = ["device", "precision"].map(|id| args.plan.text(id).map(str::to_owned));
+            (args.data.clone(), args.start.clone(), on)
+        };
+        start(self) == start(other)
+    }
+
+    /// Returns the case of an experiment with these options.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn case(&self) -> Result<Case> {
+        self.plan.case()
+    }
+
+    /// Returns whether there is a training on public data before that of the run.
+    pub fn trains_first(&self) -> bool {
+        self.start.trains_first()
+    }
+
+    /// Returns the model before any training, as [`StartArgs::untrained`].
+    pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
+        self.start.untrained(data, seed)
+    }
+
+    /// Returns the model at the start of the run, as [`StartArgs::model`].
+    pub fn model(&self, data: &Dataset, seed: Option<u64>) -> Result<ControlFlow<Run, Model>> {
+        let device = self.plan.text("device");
+        self.start.model(data, seed, device, self.precision()?)
+    }
+
+    /// Returns the device that is asked for, if one is.
+    pub fn device(&self) -> Result<Option<DeviceSpec>> {
+        self.plan.text("device").map(str::parse).transpose()
     }
 
     /// Trains; the heading of the progress is that of the model and the data by default. The run is
@@ -161,8 +203,7 @@ impl TrainArgs {
             fits(&plan, &untrained)?;
             plan.place()?;
         }
-        let (device, precision) = (self.device.as_deref(), self.plan.precision()?);
-        let model = match self.start.model(data, self.seed()?, device, precision)? {
+        let model = match self.model(data, self.seed()?)? {
             ControlFlow::Continue(model) => model,
             ControlFlow::Break(interrupted) => return Ok(interrupted),
         };
@@ -182,7 +223,18 @@ impl TrainArgs {
 
     /// The seed of the run and its model.
     fn seed(&self) -> Result<Option<u64>> {
-        Ok(self.loaded()?.map_or(self.plan.seed, |plan| plan.seed()))
+        match self.loaded()? {
+            Some(plan) => Ok(plan.seed()),
+            None => Ok(self.plan.method()?.settings().seed),
+        }
+    }
+
+    /// The precision of the options, for training on public data before the run.
+    fn precision(&self) -> Result<Precision> {
+        match &self.file {
+            Some(_) => Ok(Precision::default()),
+            None => Ok(self.plan.method()?.settings().precision),
+        }
     }
 
     /// The plan of the file, if there is one.
@@ -223,12 +275,12 @@ impl TrainArgs {
     fn read_or_make(&self, model: &Model, data: &Dataset) -> Result<Plan> {
         let mut plan = match self.loaded()? {
             Some(plan) => plan,
-            None => self.plan.plan(model, data).map_err(|error| self.plan.of_defaults(error))?,
+            None => self.plan.plan(model, data)?,
         };
-        if let Some(device) = &self.device {
+        if let Some(device) = self.plan.text("device") {
             plan = plan.on_device(device);
         }
-        if self.fresh {
+        if self.plan.text("fresh").is_some() {
             plan = plan.fresh();
         }
         if let Some(every) = self.checkpoints()? {

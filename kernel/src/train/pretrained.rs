@@ -8,7 +8,7 @@ use epsilab::{Error, ErrorKind, Result};
 use crate::options;
 
 /// Options of the file.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct PretrainedArgs {
     /// Start from the model of this file, with a new head for the data; --out and model.save(path)
     /// write such files. With --layout, from weights of another library

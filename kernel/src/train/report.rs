@@ -49,7 +49,7 @@ pub fn json(run: &Run) -> Result<String> {
         Badge::None(why) => ("none", Some(why), None),
     };
     let report = Report {
-        method: plan.recipe()?.name,
+        method: plan.descriptor()?.name,
         badge,
         why,
         epsilon,

@@ -4,7 +4,6 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::lab::recipes::{self, DrawnPrior};
-use epsilab::methods::Method;
 use epsilab::nn::{Model, Precision};
 use epsilab::train::Run;
 use epsilab::{Error, Result};
@@ -14,7 +13,7 @@ use super::progress::ToStderr;
 use crate::options::{self, Read};
 
 /// Options of the model.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, PartialEq)]
 pub struct StartArgs {
     /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
     /// resnet50, bit_resnet50, de_wide_resnet_16_4, de_wide_resnet_28_10, de_wide_resnet_40_4,

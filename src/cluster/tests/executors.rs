@@ -16,8 +16,8 @@ type Executor = fn(&Lab);
 
 fn here(lab: &Lab, jobs: usize) {
     let build = |seed| models::mlp(&lab.data, &[8]).seed(seed).build();
-    let grid = lab.grid.clone().jobs(jobs);
-    let result = crate::grid::run::run(&grid, &build, &lab.data, &lab.store(), &mut Quiet);
+    let experiment = lab.experiment.clone().jobs(jobs);
+    let result = crate::grid::run::run(&experiment, &build, &lab.data, &lab.store(), &mut Quiet);
     assert_eq!(result.unwrap().runs(), 15);
 }
 

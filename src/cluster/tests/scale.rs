@@ -6,13 +6,15 @@ use super::*;
 /// the largest memory of the process so far, in MiB.
 fn played(runs: u64) -> (f64, f64, f64) {
     let data = data::glyphs_with(40, 10, 107).unwrap();
-    let grid = Grid::new(DpSsgd::new().clip(0.5).batch_size(20).steps(1))
+    let experiment = Grid::new(DpSsgd::new().clip(0.5).batch_size(20).steps(1))
         .drop_gradients(DroppingRule::Random, [0.0, 0.3, 0.6, 0.9])
         .epsilon([2.0])
-        .seeds(runs / 4);
+        .seeds(runs / 4)
+        .experiment()
+        .unwrap();
     let mut lab = Lab {
         data,
-        grid,
+        experiment,
         slurm: Slurm::new().runs_per_task(5).program("/shared/epsilab"),
         ..Lab::new(108)
     };
@@ -20,7 +22,7 @@ fn played(runs: u64) -> (f64, f64, f64) {
     let build = |seed| models::linear(&lab.data).seed(seed).build();
     let store = lab.store();
     let site = Site {
-        grid: &lab.grid,
+        experiment: &lab.experiment,
         slurm: &lab.slurm,
         batch: &lab.batch,
         build: &build,

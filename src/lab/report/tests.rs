@@ -175,7 +175,7 @@ fn a_report_of_a_grid_names_the_best_cell_and_the_noise() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().to_path_buf()).unwrap();
     let (data, _) = start();
-    let grid = Grid::new(private()).seeds(2);
+    let grid = Grid::new(private()).seeds(2).experiment()?;
     let build = |seed| models::linear(&data).seed(seed).build();
     let mut quiet = crate::grid::Quiet;
     let result = crate::grid::run::run(&grid, &build, &data, &store, &mut quiet)?;

@@ -1,12 +1,11 @@
-//! Settings of Auto DP-SGD, checked into a plan.
+//! Settings of Auto DP-SGD.
 
 use super::{claim, mechanism};
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::registry::{method, number};
-use crate::methods::settings::private::{PrivateSettings, noise_settings};
-use crate::methods::settings::shared_settings;
-use crate::methods::{DpSgd, Plan, Privacy, Recipe, Settings};
+use crate::methods::builder::{Builder, MethodSettings, Noise};
+use crate::methods::settings::table::settings;
+use crate::methods::{DpSgd, FigureStyle, MethodDescriptor, Plan, Privacy, Scope, Settings};
 use crate::optim::{LearningRate, Optimizer};
 use crate::privacy::{Event, NoiseSchedule};
 use crate::{Error, ErrorKind, Result};
@@ -34,12 +33,25 @@ use crate::{Error, ErrorKind, Result};
 /// None. Nothing bounds one example's contribution, and the scale of the noise is computed from the
 /// same private batch. Where all other gradients are zero, the release is noise with the example
 /// and exactly zero without it, which is infinite epsilon. The epsilon that the paper claims
-/// ([`Recipe::claim`]) is not valid; accountants refuse the method, and a budget refuses its runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AutoDpSgd {
-    settings: Settings,
-    private: PrivateSettings,
+/// ([`MethodDescriptor::claim`]) is not valid; accountants refuse the method, and a budget refuses its runs.
+///
+/// # Defaults
+/// Scale 1, batches of 64, 100 epochs, step decay of the noise (0.99 every 10 epochs), AdamW with
+/// weight decay 0.01 and a one-cycle learning rate up to 0.01. The paper's learning rate and weight
+/// decay are not in its text; these are the usual ones here. It needs a
+/// [`noise_multiplier`](Builder::noise_multiplier).
+pub type AutoDpSgd = Builder<AutoDpSgdSettings>;
+
+/// The settings that only [`AutoDpSgd`] has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AutoDpSgdSettings {
     scale: f64,
+}
+
+impl Default for AutoDpSgdSettings {
+    fn default() -> Self {
+        Self { scale: 1.0 }
+    }
 }
 
 /// Why the method has no guarantee.
@@ -50,83 +62,40 @@ pub(super) const NOT_COVERED: &str = "Auto DP-SGD bounds no example's contributi
 const DEFAULT_LEARNING_RATE: f64 = 1e-3;
 
 /// Auto DP-SGD in the registry.
-static RECIPE: Recipe = Recipe {
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "auto-dp-sgd",
     title: "Auto DP-SGD",
     summary: "gradients scaled by their own norm, noise by the batch's mean norm: no guarantee",
+    method: || Box::new(AutoDpSgd::new()),
     mechanism: mechanism::of,
     bound: |_, _| Ok(None),
     event,
     not_covered: |_| Some(NOT_COVERED.to_owned()),
     takes_clip: false,
-    own_settings: &[("scale", "factor of algorithm AC on every gradient [default: 1]")],
+    own: OWN,
     claim: claim::of,
-    ..Recipe::DP_SGD
+    style: FigureStyle::new(1, 4).dashed(),
+    ..MethodDescriptor::DP_SGD
 };
-method!(
-    AutoDpSgd,
-    &RECIPE,
-    |method| Some(&mut method.private),
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match name {
-            "scale" => self.scale = number(name, value)?,
-            _ => return Err(RECIPE.unknown_setting(name, value)),
-        }
-        Ok(())
-    }
-);
-shared_settings!(AutoDpSgd);
-noise_settings!(AutoDpSgd);
 
-impl Default for AutoDpSgd {
-    fn default() -> Self {
-        Self::new()
+impl MethodSettings for AutoDpSgdSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
     }
-}
 
-impl AutoDpSgd {
-    /// Scale 1, batches of 64, 100 epochs, step decay of the noise (0.99 every 10 epochs), AdamW
-    /// with weight decay 0.01 and a one-cycle learning rate up to 0.01. The paper's learning rate
-    /// and weight decay are not in its text; these are the usual ones here. Needs a
-    /// [`noise_multiplier`](Self::noise_multiplier).
-    pub fn new() -> Self {
+    fn defaults(builder: AutoDpSgd) -> AutoDpSgd {
         let settings = Settings {
             expected_batch_size: 64,
             epochs: 100.0,
             optimizer: Optimizer::adamw(),
             learning_rate_schedule: LearningRate::one_cycle(),
-            ..Settings::default()
+            ..builder.settings
         };
-        let mut private = PrivateSettings::new();
-        private.set_noise_schedule(NoiseSchedule::step(0.99, 10));
-        Self { settings, private, scale: 1.0 }
+        AutoDpSgd { settings, ..builder }.noise_schedule(NoiseSchedule::step(0.99, 10))
     }
 
-    /// The paper's scale factor s. It multiplies signal and noise alike, so it changes nothing but
-    /// the unit of the release.
-    pub fn scale(mut self, scale: f64) -> Self {
-        self.scale = scale;
-        self
-    }
-
-    /// DP-SGD with the same settings and noise schedule, but a real bound: AUTO-S at clip norm 1.
-    /// Give it a target, or keep the noise multiplier.
-    ///
-    /// # Guarantee
-    /// That of [`DpSgd`].
-    pub fn sound(self) -> DpSgd {
-        let mut private = self.private;
-        private.set_clip_rule(ClipRule::auto_s(1.0));
-        DpSgd { settings: self.settings, private }
-    }
-
-    /// Checks the settings against the size of the data and makes the plan.
-    ///
-    /// # Errors
-    /// `Setting` for values out of range, without a noise multiplier, with a target or with a clip
-    /// rule.
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        if let Some(target) = self.private.target {
+    fn plan(builder: &AutoDpSgd, population: &Population) -> Result<Plan> {
+        if let Some(target) = builder.private.target {
             let what = format!("Auto DP-SGD with a target, epsilon {target}");
             let why = "it has no guarantee, and the paper computes its claim after training, from \
                        the mean threshold";
@@ -135,17 +104,38 @@ impl AutoDpSgd {
                       the sound variant, DP-SGD with the rule auto-s",
             ));
         }
-        if self.private.has_clip() {
+        if builder.private.has_clip() {
             let why = "its clip thresholds follow the gradients";
             return Err(Error::new(ErrorKind::Setting, "Auto DP-SGD with a clip bound", why)
                 .fix("leave the bound out and set `scale`, or use DP-SGD"));
         }
-        let clip = ClipRule::Unbounded { scale: self.scale };
+        let clip = ClipRule::Unbounded { scale: builder.own.scale };
         clip.check()?;
-        let privacy = self.private.settle("AutoDpSgd", &self.settings, population, &[])?;
-        let privacy = Privacy { clip, ..privacy };
-        let learning_rate = self.settings.learning_rate_or(DEFAULT_LEARNING_RATE);
-        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
+        let privacy = Privacy { clip, ..builder.privacy(population, &[])? };
+        builder.plan_with(population, DEFAULT_LEARNING_RATE, Some(privacy))
+    }
+}
+impl Noise for AutoDpSgdSettings {}
+
+settings! {
+    static OWN in Scope::Own, on |method| method.own_mut().downcast_mut::<AutoDpSgdSettings>();
+    impl [] AutoDpSgd, on |builder| &mut builder.own;
+
+    /// Sets the paper's scale factor s. It multiplies signal and noise alike, so it changes nothing
+    /// but the unit of the release.
+    #[setting("S", "1", Result, [], "Factor of algorithm AC on every gradient")]
+    fn scale(scale: f64) |own| own.scale = scale;
+}
+
+impl AutoDpSgd {
+    /// Returns DP-SGD with the same settings and noise schedule, but a real bound: AUTO-S at clip
+    /// norm 1. Give it a target, or keep the noise multiplier.
+    ///
+    /// # Guarantee
+    /// That of [`DpSgd`].
+    pub fn sound(self) -> DpSgd {
+        let Self { settings, private, .. } = self;
+        DpSgd { settings, private, own: Default::default() }.clip_rule(ClipRule::auto_s(1.0))
     }
 }
 

@@ -1,12 +1,11 @@
-//! Settings of backpropagation clipping, checked into a plan.
+//! Settings of backpropagation clipping.
 
 use super::mechanism;
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::registry::{method, number};
-use crate::methods::settings::private::{PrivateSettings, noise_settings};
-use crate::methods::settings::shared_settings;
-use crate::methods::{Plan, Privacy, Recipe, Settings};
+use crate::methods::builder::{Builder, MethodSettings, Noise};
+use crate::methods::settings::table::{SettingValue, choose, settings};
+use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, PrivateSettings, Scope};
 use crate::nn::{LayerClips, UpstreamNorm};
 use crate::optim::Optimizer;
 use crate::privacy::{Event, NoiseMultiplier};
@@ -44,134 +43,115 @@ use crate::{Error, ErrorKind, Result};
 /// multiplier of the plan, because all layers see the same sample; see [`BackpropClippedSum`].
 ///
 /// [`BackpropClippedSum`]: super::BackpropClippedSum
+///
+/// # Defaults
+/// Input clip 1, gradient clip 0.01 (the paper's for MNIST), either norm, Adam with learning rate
+/// 0.01, batches of 256 and 5 epochs.
+pub type BackpropClip = Builder<BackpropClipSettings>;
+
+/// The settings that only [`BackpropClip`] has.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BackpropClip {
-    settings: Settings,
-    private: PrivateSettings,
+pub struct BackpropClipSettings {
     clips: LayerClips,
     as_published: bool,
+}
+
+impl Default for BackpropClipSettings {
+    fn default() -> Self {
+        Self { clips: LayerClips::new(1.0, 0.01), as_published: false }
+    }
 }
 
 /// Default of the learning rate of SGD times a layer's sensitivity.
 const LEARNING_RATE_TIMES_SENSITIVITY: f64 = 0.4;
 
 /// Backpropagation clipping in the registry.
-static RECIPE: Recipe = Recipe {
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "backprop-clipping",
     title: "backpropagation clipping",
     summary: "clips the layers' inputs and upstream gradients (Stevens et al., 2022)",
+    method: || Box::new(BackpropClip::new()),
     mechanism: mechanism::of,
     bound: mechanism::bound,
     event,
     network: mechanism::network,
     takes_clip: false,
-    own_settings: &[
-        ("input-clip", "largest L2 norm of an example's input to a layer [default: 1]"),
-        ("gradient-clip", "largest norm of the gradient of a layer's output [default: 0.01]"),
-        ("norm", "norm of that gradient: l15, sqrt_m, or the smaller, either [default: either]"),
-    ],
-    ..Recipe::DP_SGD
+    own: OWN,
+    style: FigureStyle::new(3, 5),
+    ..MethodDescriptor::DP_SGD
 };
-method!(
-    BackpropClip,
-    &RECIPE,
-    |method| Some(&mut method.private),
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match name {
-            "input-clip" => self.clips.max_input_norm = number(name, value)?,
-            "gradient-clip" => self.clips.max_upstream_norm = number(name, value)?,
-            "norm" => {
-                self.clips.norm = UpstreamNorm::named(value).ok_or_else(|| {
-                    Error::setting(name, value, "there is no such norm")
-                        .fix("choose from l15, sqrt_m, either")
-                })?;
-            }
-            _ => return Err(RECIPE.unknown_setting(name, value)),
-        }
-        Ok(())
-    }
-);
-shared_settings!(BackpropClip);
-noise_settings!(BackpropClip);
 
-impl Default for BackpropClip {
-    fn default() -> Self {
-        Self::new()
+impl MethodSettings for BackpropClipSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn defaults(builder: BackpropClip) -> BackpropClip {
+        builder.optimizer(Optimizer::adam())
+    }
+
+    /// The layers' clips replace clip norm, clip rule and clip schedule, which are refused.
+    fn plan(builder: &BackpropClip, population: &Population) -> Result<Plan> {
+        if builder.private.has_clip() {
+            let why = "it clips inputs and upstream gradients instead of the gradient";
+            let what = "backpropagation clipping with a bound on the clipped gradient";
+            return Err(Error::new(ErrorKind::Setting, what, why)
+                .fix("leave it out and set the input clip and the gradient clip, or use DP-SGD"));
+        }
+        let (clips, private) = builder.effective()?;
+        clips.check()?;
+        let effective = Builder { private, ..builder.clone() };
+        let privacy = effective.privacy(population, &[])?;
+        let sensitivity = clips.max_input_norm * clips.max_upstream_norm;
+        let learning_rate = LEARNING_RATE_TIMES_SENSITIVITY / sensitivity;
+        let privacy = Privacy { clip: ClipRule::Backprop(clips), ..privacy };
+        builder.plan_with(population, learning_rate, Some(privacy))
+    }
+}
+impl Noise for BackpropClipSettings {}
+
+impl SettingValue for UpstreamNorm {
+    fn read(name: &str, text: &str) -> Result<Self> {
+        let norms = [("l15", Self::L15), ("sqrt_m", Self::SqrtM), ("either", Self::Either)];
+        choose(name, text, &norms)
     }
 }
 
-impl BackpropClip {
-    /// Input clip 1, gradient clip 0.01 (the paper's for MNIST), either norm, Adam with learning
-    /// rate 0.01, batches of 256 and 5 epochs. Needs a [`target`](Self::target) or a
-    /// [`noise_multiplier`](Self::noise_multiplier).
-    pub fn new() -> Self {
-        let settings = Settings { optimizer: Optimizer::adam(), ..Settings::default() };
-        let clips = LayerClips::new(1.0, 0.01);
-        Self { settings, private: PrivateSettings::new(), clips, as_published: false }
-    }
+settings! {
+    static OWN in Scope::Own, on |method| method.own_mut().downcast_mut::<BackpropClipSettings>();
+    impl [] BackpropClip, on |builder| &mut builder.own;
 
-    /// The largest L2 norm of an example's input to each layer, C_in.
-    pub fn input_clip(mut self, max_input_norm: f64) -> Self {
-        self.clips.max_input_norm = max_input_norm;
-        self
-    }
+    /// Sets the largest L2 norm of an example's input to each layer, C_in.
+    #[setting("C", "1", Result, [], "Largest L2 norm of an example's input to a layer")]
+    fn input_clip(max_input_norm: f64) |own| own.clips.max_input_norm = max_input_norm;
 
-    /// The largest norm of the gradient of an example's loss with respect to the output of each
+    /// Sets the largest norm of the gradient of an example's loss with respect to the output of each
     /// layer, C_g.
-    pub fn gradient_clip(mut self, max_upstream_norm: f64) -> Self {
-        self.clips.max_upstream_norm = max_upstream_norm;
-        self
-    }
+    #[setting("C", "0.01", Result, [], "Largest norm of the gradient of a layer's output")]
+    fn gradient_clip(max_upstream_norm: f64) |own| own.clips.max_upstream_norm = max_upstream_norm;
 
-    /// The norm of that gradient for layers on several positions. The paper's is
+    /// Sets the norm of that gradient for layers on several positions. The paper's is
     /// [`UpstreamNorm::L15`].
-    pub fn norm(mut self, norm: UpstreamNorm) -> Self {
-        self.clips.norm = norm;
-        self
-    }
+    #[setting("NORM", "either", Result, [], "Norm of that gradient: l15, sqrt_m, or the smaller, either")]
+    fn norm(norm: UpstreamNorm) |own| own.clips.norm = norm;
+}
 
-    /// The mechanism of the paper's published code, for study. It averages the loss over the batch
+impl BackpropClip {
+    /// Returns the mechanism of the paper's published code, for study. It averages the loss over the batch
     /// before the gradients are clipped, and then divides the sensitivity by the batch size B
     /// again. On batches of B examples, that is the method on the summed loss with a gradient clip
     /// of B C_g and a noise multiplier of σ / B. The plan is made of these, with the expected batch
     /// size for B, so its epsilon is proved: it is that of the noise that the code adds, far above
     /// the one that the paper claims for σ.
     pub fn as_published(mut self) -> Self {
-        self.as_published = true;
+        self.own.as_published = true;
         self
     }
 
-    /// Checks the settings against the size of the data and makes the plan, including its noise
-    /// multiplier.
-    ///
-    /// # Errors
-    /// `Setting` for values out of range, unless exactly one of target and noise multiplier is
-    /// given, and for a clip norm, clip rule or clip schedule, which the layers' clips replace;
-    /// `Accounting` if no noise multiplier reaches the target.
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        if self.private.has_clip() {
-            let why = "it clips inputs and upstream gradients instead of the gradient";
-            let what = "backpropagation clipping with a bound on the clipped gradient";
-            return Err(Error::new(ErrorKind::Setting, what, why)
-                .fix("leave it out and set the input clip and the gradient clip, or use DP-SGD"));
-        }
-        let (clips, private) = self.effective()?;
-        clips.check()?;
-        let clip = ClipRule::Backprop(clips);
-        let privacy = private.settle("BackpropClip", &self.settings, population, &[])?;
-        let sensitivity = clips.max_input_norm * clips.max_upstream_norm;
-        let learning_rate =
-            self.settings.learning_rate_or(LEARNING_RATE_TIMES_SENSITIVITY / sensitivity);
-        let privacy = Privacy { clip, ..privacy };
-        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
-    }
-}
-
-impl BackpropClip {
-    /// The clips and the noise of the method on the summed loss.
+    /// Returns the clips and the noise of the method on the summed loss.
     fn effective(&self) -> Result<(LayerClips, PrivateSettings)> {
-        let (mut clips, mut private) = (self.clips, self.private.clone());
-        if !self.as_published {
+        let (mut clips, mut private) = (self.own.clips, self.private.clone());
+        if !self.own.as_published {
             return Ok((clips, private));
         }
         let Some(NoiseMultiplier(multiplier)) = private.noise_multiplier else {

@@ -6,5 +6,5 @@ mod standardised;
 #[cfg(test)]
 mod tests;
 
-pub use config::BackpropClip;
+pub use config::{BackpropClip, BackpropClipSettings};
 pub use mechanism::BackpropClippedSum;

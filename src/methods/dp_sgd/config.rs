@@ -1,12 +1,8 @@
-//! Settings of DP-SGD, checked into a plan.
+//! Settings of DP-SGD.
 
-use crate::Result;
-use crate::data::Population;
 use crate::mask::{Dropping, PrePrune};
-use crate::methods::registry::method;
-use crate::methods::settings::private::{PrivateSettings, private_settings};
-use crate::methods::settings::shared_settings;
-use crate::methods::{DpSsgd, Plan, Recipe, Settings};
+use crate::methods::builder::{Builder, Clip, MethodSettings, Noise};
+use crate::methods::{DpSsgd, MethodDescriptor};
 
 /// Differentially private stochastic gradient descent (Abadi et al., 2016).
 ///
@@ -23,51 +19,34 @@ use crate::methods::{DpSsgd, Plan, Recipe, Settings};
 /// (epsilon, delta)-differential privacy of all releases of a run (the model after every step), for
 /// neighbours that differ by one added or removed training example. Each step has sensitivity
 /// `clip`. The size of the training part and all settings are assumed to be public.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DpSgd {
-    pub(crate) settings: Settings,
-    pub(in crate::methods) private: PrivateSettings,
-}
+///
+/// # Defaults
+/// Clip norm 1, batches of 256 and 5 epochs.
+pub type DpSgd = Builder<DpSgdSettings>;
 
-impl Default for DpSgd {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// The settings that only [`DpSgd`] has: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DpSgdSettings;
 
 /// DP-SGD in the registry.
-static RECIPE: Recipe = Recipe::DP_SGD;
-method!(DpSgd, &RECIPE, |method| Some(&mut method.private));
-shared_settings!(DpSgd);
-private_settings!(DpSgd);
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor::DP_SGD;
+
+impl MethodSettings for DpSgdSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
+    }
+}
+impl Noise for DpSgdSettings {}
+impl Clip for DpSgdSettings {}
 
 impl DpSgd {
-    /// DP-SGD with clip norm 1, batches of 256 and 5 epochs; give it a [`target`](Self::target)
-    /// or a [`noise_multiplier`](Self::noise_multiplier).
-    pub fn new() -> Self {
-        Self { settings: Settings::default(), private: PrivateSettings::new() }
-    }
-
-    /// DP-SSGD with these settings and a mask, as [`DpSsgd::pre_prune`].
+    /// Returns DP-SSGD with these settings and a mask, as [`DpSsgd::pre_prune`].
     pub fn pre_prune(self, mask: impl Into<PrePrune>) -> DpSsgd {
         DpSsgd::from(self).pre_prune(mask)
     }
 
-    /// DP-SSGD with these settings and gradient dropping, as [`DpSsgd::drop_gradients`].
+    /// Returns DP-SSGD with these settings and gradient dropping, as [`DpSsgd::drop_gradients`].
     pub fn drop_gradients(self, dropping: Dropping) -> DpSsgd {
         DpSsgd::from(self).drop_gradients(dropping)
-    }
-
-    /// Checks the settings against the size of the data and makes the plan, including its noise
-    /// multiplier.
-    ///
-    /// # Errors
-    /// `Setting` for values out of range, unless exactly one of target and noise multiplier is
-    /// given, or for an augmentation that does not apply to the data; `Accounting` if no noise
-    /// multiplier reaches the target.
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let privacy = self.private.settle("DpSgd", &self.settings, population, &[])?;
-        let learning_rate = self.private.learning_rate(&self.settings);
-        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
     }
 }

@@ -5,6 +5,6 @@ mod mechanism;
 #[cfg(test)]
 mod tests;
 
-pub use config::DpSgd;
+pub use config::{DpSgd, DpSgdSettings};
 pub use mechanism::GaussianSum;
 pub(crate) use mechanism::{bound, event, of};

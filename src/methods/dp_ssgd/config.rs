@@ -1,11 +1,9 @@
-//! Settings of DP-SSGD, checked into a plan.
+//! Settings of DP-SSGD.
 
 use crate::Result;
 use crate::data::Population;
-use crate::methods::registry::method;
-use crate::methods::settings::private::{PrivateSettings, private_settings};
-use crate::methods::settings::{shared_settings, sparse_settings};
-use crate::methods::{DpSgd, Method, Plan, Recipe, Settings};
+use crate::methods::builder::{Builder, Clip, MethodSettings, Noise, Sparse};
+use crate::methods::{DpSgd, FigureStyle, Method, MethodDescriptor, Plan};
 
 /// Differentially private sparse stochastic gradient descent ("Pre-Pruning and Gradient-Dropping
 /// Improve Differentially Private Image Classification", Algorithm 1 with the per-example clipping
@@ -29,74 +27,61 @@ use crate::methods::{DpSgd, Method, Plan, Recipe, Settings};
 /// by [`DpSnip`](crate::mask::DpSnip) is one more release, in the same ledger entry, and a target
 /// is for both together. A mask made from private data without noise voids the guarantee, and the
 /// badge says so.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DpSsgd {
-    pub(crate) settings: Settings,
-    pub(in crate::methods) private: PrivateSettings,
-}
+///
+/// # Defaults
+/// Those of [`DpSgd`], without mask and dropping.
+pub type DpSsgd = Builder<DpSsgdSettings>;
 
-impl Default for DpSsgd {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl From<DpSgd> for DpSsgd {
-    fn from(DpSgd { settings, private }: DpSgd) -> Self {
-        Self { settings, private }
-    }
-}
+/// The settings that only [`DpSsgd`] has: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DpSsgdSettings;
 
 /// DP-SSGD in the registry: the steps of DP-SGD, on selected coordinates.
-static RECIPE: Recipe = Recipe {
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "dp-ssgd",
     title: "DP-SSGD",
     summary: "DP-SGD with a pruning mask and gradient dropping",
+    method: || Box::new(DpSsgd::new()),
     is_sparse: true,
-    ..Recipe::DP_SGD
+    style: FigureStyle::new(1, 1),
+    ..MethodDescriptor::DP_SGD
 };
-method!(
-    DpSsgd,
-    &RECIPE,
-    |method| Some(&mut method.private),
-    fn dense(&self) -> Box<dyn Method> {
-        let DpSsgd { mut settings, private } = self.clone();
-        settings.sparsity = None;
-        Box::new(DpSgd { settings, private })
-    }
-);
-shared_settings!(DpSsgd);
-private_settings!(DpSsgd);
-sparse_settings!(DpSsgd);
 
-impl DpSsgd {
-    /// DP-SSGD with the defaults of [`DpSgd`], without mask and dropping.
-    pub fn new() -> Self {
-        DpSgd::new().into()
+impl MethodSettings for DpSsgdSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
     }
 
-    /// Checks the settings against the size of the data and makes the plan, including its noise
-    /// multiplier.
-    ///
-    /// # Errors
-    /// `Setting` for values out of range, or unless exactly one of target and noise multiplier is
-    /// given; `Accounting` if no noise multiplier reaches the target, for example because the mask
-    /// alone costs as much.
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let mut settings = self.settings.clone();
+    /// A mask that costs as much as the target is an error of kind `Accounting`.
+    fn plan(builder: &DpSsgd, population: &Population) -> Result<Plan> {
+        let mut builder = builder.clone();
         let mut beside = Vec::new();
-        if let Some(sparsity) = settings.sparsity.take() {
-            let sparsity = sparsity.calibrated(self.private.total()?)?;
+        if let Some(sparsity) = builder.settings.sparsity.take() {
+            let sparsity = sparsity.calibrated(builder.private.total()?)?;
             // No noise helps where a mask was made without any: only training is calibrated.
             if sparsity.not_private().is_none() {
                 let released = sparsity.released_before(population)?;
                 beside = released.into_iter().map(|(_, event)| event).collect();
                 beside.extend(sparsity.released_within()?);
             }
-            settings.sparsity = Some(sparsity);
+            builder.settings.sparsity = Some(sparsity);
         }
-        let privacy = self.private.settle("DpSsgd", &settings, population, &beside)?;
-        let learning_rate = self.private.learning_rate(&settings);
-        Plan::new(&RECIPE, &settings, population, learning_rate, Some(privacy))
+        let privacy = builder.privacy(population, &beside)?;
+        builder.plan_with(population, builder.clipped_learning_rate(), Some(privacy))
+    }
+
+    fn dense(builder: &DpSsgd) -> Box<dyn Method> {
+        let Builder { mut settings, private, .. } = builder.clone();
+        settings.sparsity = None;
+        Box::new(DpSgd { settings, private, own: Default::default() })
+    }
+}
+impl Noise for DpSsgdSettings {}
+impl Clip for DpSsgdSettings {}
+impl Sparse for DpSsgdSettings {}
+
+impl From<DpSgd> for DpSsgd {
+    fn from(Builder { settings, private, .. }: DpSgd) -> Self {
+        Self { settings, private, own: DpSsgdSettings }
     }
 }

@@ -1,11 +1,8 @@
-//! Settings of dynamic DP-SGD, checked into a plan.
+//! Settings of dynamic DP-SGD.
 
-use crate::Result;
-use crate::data::Population;
-use crate::methods::registry::{method, number};
-use crate::methods::settings::private::{PrivateSettings, private_settings};
-use crate::methods::settings::shared_settings;
-use crate::methods::{Plan, Recipe, Settings};
+use crate::methods::builder::{Builder, Clip, MethodSettings, Noise};
+use crate::methods::settings::table::settings;
+use crate::methods::{FigureStyle, MethodDescriptor, Scope};
 use crate::privacy::{ClipSchedule, NoiseSchedule};
 
 /// DP-SGD whose clip norm and noise multiplier decay exponentially in every step (Du, Li, Chen,
@@ -16,79 +13,53 @@ use crate::privacy::{ClipSchedule, NoiseSchedule};
 /// That of [`DpSgd`](crate::methods::DpSgd) with public schedules of noise and clip norm: every
 /// step is accounted with its own noise multiplier. The published epsilons are those of a central
 /// limit theorem, which are too small.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DynamicDpSgd {
-    settings: Settings,
-    private: PrivateSettings,
-}
+///
+/// # Defaults
+/// Clip norm 1 at first, batches of 256 and 5 epochs; noise and clip norm decay to 0.7 and 0.5 of
+/// their first values.
+pub type DynamicDpSgd = Builder<DynamicDpSgdSettings>;
+
+/// The settings that only [`DynamicDpSgd`] has: both ratios are kept as schedules.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DynamicDpSgdSettings;
 
 /// Last noise multiplier over the first one, our choice.
 const NOISE_RATIO: f64 = 0.7;
 /// Last clip norm over the first one, our choice.
 const CLIP_RATIO: f64 = 0.5;
 
-/// dynamic DP-SGD in the registry: the steps of DP-SGD.
-static RECIPE: Recipe = Recipe {
+/// Dynamic DP-SGD in the registry: the steps of DP-SGD.
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "dynamic-dp-sgd",
     title: "dynamic DP-SGD",
     summary: "DP-SGD whose clip norm and noise multiplier decay in every step (Du et al., 2021)",
-    own_settings: &[
-        ("noise-ratio", "last noise multiplier over the first one [default: 0.7]"),
-        ("clip-ratio", "last clip norm over the first one [default: 0.5]"),
-    ],
-    ..Recipe::DP_SGD
+    method: || Box::new(DynamicDpSgd::new()),
+    own: OWN,
+    style: FigureStyle::new(3, 3),
+    ..MethodDescriptor::DP_SGD
 };
-method!(
-    DynamicDpSgd,
-    &RECIPE,
-    |method| Some(&mut method.private),
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        *self = match name {
-            "noise-ratio" => self.clone().noise_ratio(number(name, value)?),
-            "clip-ratio" => self.clone().clip_ratio(number(name, value)?),
-            _ => return Err(RECIPE.unknown_setting(name, value)),
-        };
-        Ok(())
-    }
-);
-shared_settings!(DynamicDpSgd);
-private_settings!(DynamicDpSgd);
 
-impl Default for DynamicDpSgd {
-    fn default() -> Self {
-        Self::new()
+impl MethodSettings for DynamicDpSgdSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn defaults(builder: DynamicDpSgd) -> DynamicDpSgd {
+        builder.noise_ratio(NOISE_RATIO).clip_ratio(CLIP_RATIO)
     }
 }
+impl Noise for DynamicDpSgdSettings {}
+impl Clip for DynamicDpSgdSettings {}
 
-impl DynamicDpSgd {
-    /// Clip norm 1 at first, batches of 256 and 5 epochs; noise and clip norm decay to 0.7 and 0.5
-    /// of their first values. Needs a [`target`](Self::target) or a
-    /// [`noise_multiplier`](Self::noise_multiplier).
-    pub fn new() -> Self {
-        let private = PrivateSettings::new();
-        Self { settings: Settings::default(), private }
-            .noise_ratio(NOISE_RATIO)
-            .clip_ratio(CLIP_RATIO)
-    }
+settings! {
+    static OWN in Scope::Own, on |method| method.private_mut();
+    impl [] DynamicDpSgd, on |builder| &mut builder.private;
 
-    /// The last noise multiplier over the first one.
-    pub fn noise_ratio(self, ratio: f64) -> Self {
-        self.noise_schedule(NoiseSchedule::decay(ratio))
-    }
+    /// Sets the last noise multiplier over the first one.
+    #[setting("RATIO", "0.7", Cost, [], "Last noise multiplier over the first one")]
+    fn noise_ratio(ratio: f64) |private| private.set_noise_schedule(NoiseSchedule::decay(ratio));
 
-    /// The last clip norm over the first one.
-    pub fn clip_ratio(self, ratio: f64) -> Self {
-        self.clip_schedule(ClipSchedule::decay(ratio))
-    }
-
-    /// Checks the settings against the size of the data and makes the plan, including its noise
-    /// multiplier.
-    ///
-    /// # Errors
-    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for).
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let privacy = self.private.settle("DynamicDpSgd", &self.settings, population, &[])?;
-        let learning_rate = self.private.learning_rate(&self.settings);
-        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
-    }
+    /// Sets the last clip norm over the first one.
+    #[setting("RATIO", "0.5", Result, [], "Last clip norm over the first one")]
+    fn clip_ratio(ratio: f64) |private| private.set_clip_schedule(ClipSchedule::decay(ratio));
 }

@@ -1,68 +1,62 @@
-//! Settings of training without privacy, checked into a plan.
+//! Settings of training without privacy.
 
 use crate::Result;
 use crate::data::Population;
-use crate::methods::registry::method;
-use crate::methods::settings::{shared_settings, sparse_settings};
-use crate::methods::{Plan, Recipe, Settings};
+use crate::methods::builder::{Builder, MethodSettings, Sparse};
+use crate::methods::{FigureStyle, MethodDescriptor, Plan};
 
 /// Stochastic gradient descent with the sampler and optimizer of the private methods, so that a
 /// comparison shows the effect of clipping and noise alone.
 ///
 /// # Guarantee
 /// None. The model may reveal any training example.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NonPrivate {
-    pub(crate) settings: Settings,
-}
+///
+/// # Defaults
+/// Batches of 256, 5 epochs, SGD with momentum 0.9 and learning rate 0.1.
+pub type NonPrivate = Builder<NonPrivateSettings>;
+
+/// The settings that only [`NonPrivate`] has: its clip norm is kept with the shared ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NonPrivateSettings;
 
 /// Used when no learning rate is given.
 const DEFAULT_LEARNING_RATE: f64 = 0.1;
 
-impl Default for NonPrivate {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Training without privacy in the registry.
-static RECIPE: Recipe = Recipe {
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "non-private",
     title: "non-private SGD",
     summary: "the same sampler and optimizer without clipping and noise",
+    method: || Box::new(NonPrivate::new()),
     is_private: false,
     is_sparse: true,
     mechanism: super::mechanism::of,
     bound: |_, _| Ok(None),
     event: super::mechanism::event,
     takes_clip: false,
-    ..Recipe::DP_SGD
+    style: FigureStyle::new(4, 0).dashed(),
+    ..MethodDescriptor::DP_SGD
 };
-method!(NonPrivate, &RECIPE, |_| None);
-shared_settings!(NonPrivate);
-sparse_settings!(NonPrivate);
 
-impl NonPrivate {
-    /// Batches of 256, 5 epochs, SGD with momentum 0.9 and learning rate 0.1.
-    pub fn new() -> Self {
-        Self { settings: Settings::default() }
+impl MethodSettings for NonPrivateSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
     }
 
+    fn plan(builder: &NonPrivate, population: &Population) -> Result<Plan> {
+        let mut builder = builder.clone();
+        let sparsity = builder.settings.sparsity.take();
+        builder.settings.sparsity = sparsity.map(|s| s.calibrated(None)).transpose()?;
+        builder.plan_with(population, DEFAULT_LEARNING_RATE, None)
+    }
+}
+impl Sparse for NonPrivateSettings {}
+
+impl NonPrivate {
     /// Clips the gradient of each example to this L2 norm (`max_grad_norm`), to see what clipping
     /// alone does. Without noise there is no guarantee.
     pub fn clip(mut self, max_grad_norm: f64) -> Self {
         self.settings.clip_without_noise = Some(max_grad_norm);
         self
-    }
-
-    /// Checks the settings against the size of the data and makes the plan.
-    ///
-    /// # Errors
-    /// `Setting` for values out of range or an augmentation that does not apply to the data.
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let learning_rate = self.settings.learning_rate_or(DEFAULT_LEARNING_RATE);
-        let mut settings = self.settings.clone();
-        settings.sparsity = settings.sparsity.map(|s| s.calibrated(None)).transpose()?;
-        Plan::new(&RECIPE, &settings, population, learning_rate, None)
     }
 }

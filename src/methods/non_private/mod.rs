@@ -5,5 +5,5 @@ mod mechanism;
 #[cfg(test)]
 mod tests;
 
-pub use config::NonPrivate;
+pub use config::{NonPrivate, NonPrivateSettings};
 pub use mechanism::MeanGradient;

@@ -77,22 +77,22 @@ impl Plan {
 
     /// The checks of a new plan, and those of parts that a method would have made of each other.
     pub(super) fn check_file(&self) -> Result<()> {
-        let recipe = self.recipe()?;
-        if recipe.is_private != self.privacy.is_some() {
-            let value = if recipe.is_private { "null" } else { "given" };
-            let why = format!("this does not agree with the method, {}", recipe.title);
+        let descriptor = self.descriptor()?;
+        if descriptor.is_private != self.privacy.is_some() {
+            let value = if descriptor.is_private { "null" } else { "given" };
+            let why = format!("this does not agree with the method, {}", descriptor.title);
             return Err(Error::setting("privacy", value, why).fix(anew()));
         }
         if let Some(selection) = &self.selection {
             selection.agrees_with(self)?;
         }
-        if !recipe.is_sparse && self.settings.sparsity.is_some() {
-            let why = format!("{} takes no mask and no gradient dropping", recipe.title);
+        if !descriptor.is_sparse && self.settings.sparsity.is_some() {
+            let why = format!("{} takes no mask and no gradient dropping", descriptor.title);
             return Err(Error::setting("sparsity", "given", why)
                 .fix("use the method DP-SSGD, or leave it out"));
         }
-        if recipe.is_private && self.settings.clip_without_noise.is_some() {
-            let why = format!("{} has a clip rule with noise", recipe.title);
+        if descriptor.is_private && self.settings.clip_without_noise.is_some() {
+            let why = format!("{} has a clip rule with noise", descriptor.title);
             return Err(Error::setting("clip_without_noise", "given", why).fix("leave it out"));
         }
         self.mask_is_a_recipe()?;
@@ -108,7 +108,7 @@ impl Plan {
                 .fix("give both the same value"));
         }
         if let Some(privacy) = &self.privacy {
-            privacy.check((recipe.not_covered)(self).is_some())?;
+            privacy.check((descriptor.not_covered)(self).is_some())?;
             self.stages()?;
             // A method refuses the settings of another one.
             self.mechanism([0; 32])?;

@@ -222,7 +222,7 @@ mod tests {
                 private.set_noise_schedule(NoiseSchedule::constant());
                 private.set_clip_schedule(ClipSchedule::constant());
             }
-            if method.recipe().name == "soft-clip" {
+            if method.descriptor().name == "soft-clip" {
                 continue; // has a schedule of epochs
             }
             let plan = method.plan_for(&population())?;

@@ -1,4 +1,4 @@
-//! Settings of quantile clipping, checked into a plan.
+//! Settings of quantile clipping.
 
 use std::fmt;
 
@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::mechanism;
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::registry::{method, number};
-use crate::methods::settings::private::{PrivateSettings, private_settings};
-use crate::methods::settings::shared_settings;
-use crate::methods::{Plan, Privacy, Recipe, Settings};
+use crate::methods::builder::{Builder, Clip, MethodSettings, Noise};
+use crate::methods::settings::table::settings;
+use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, Scope};
 use crate::privacy::NoiseMultiplier;
 use crate::privacy::digits::Readable;
 use crate::{Error, ErrorKind, Result};
@@ -29,13 +28,23 @@ use crate::{Error, ErrorKind, Result};
 /// of zero counts as half, sensitivity 1/2 (both twice that for one example replaced). Both are
 /// noised; together they have exactly the noise multiplier of the plan: 1/sigma^2 = 1/sigma_sum^2 +
 /// 1/(2 sigma_count)^2. The clip norm of a step is a function of earlier releases.
-#[derive(Clone, Debug, PartialEq)]
-pub struct QuantileDpSgd {
-    settings: Settings,
-    private: PrivateSettings,
+///
+/// # Defaults
+/// The median, rate 0.2, clip norm 1 at first, batches of 256 and 5 epochs.
+pub type QuantileDpSgd = Builder<QuantileDpSgdSettings>;
+
+/// The settings that only [`QuantileDpSgd`] has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QuantileDpSgdSettings {
     quantile: f64,
     rate: f64,
     count_noise: Option<f64>,
+}
+
+impl Default for QuantileDpSgdSettings {
+    fn default() -> Self {
+        Self { quantile: 0.5, rate: 0.2, count_noise: None }
+    }
 }
 
 /// How the clip norm is adapted, in a plan.
@@ -94,82 +103,28 @@ impl fmt::Display for Quantile {
 }
 
 /// Quantile clipping in the registry.
-static RECIPE: Recipe = Recipe {
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "quantile",
     title: "quantile DP-SGD",
     summary: "DP-SGD whose clip norm follows a private quantile (Andrew et al., 2021)",
+    method: || Box::new(QuantileDpSgd::new()),
     mechanism: mechanism::of,
     bound: mechanism::bound,
     event: mechanism::event,
-    own_settings: &[
-        ("quantile", "fraction of gradients that shall not be clipped [default: 0.5]"),
-        ("rate", "rate at which the clip norm is adapted [default: 0.2]"),
-        (
-            "count-noise",
-            "standard deviation of the noise on the count of gradients that are not clipped \
-             [default: batch size / 20, at least twice the noise multiplier]",
-        ),
-    ],
-    ..Recipe::DP_SGD
+    own: OWN,
+    style: FigureStyle::new(2, 5),
+    ..MethodDescriptor::DP_SGD
 };
-method!(
-    QuantileDpSgd,
-    &RECIPE,
-    |method| Some(&mut method.private),
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match name {
-            "quantile" => self.quantile = number(name, value)?,
-            "rate" => self.rate = number(name, value)?,
-            "count-noise" => self.count_noise = Some(number(name, value)?),
-            _ => return Err(RECIPE.unknown_setting(name, value)),
-        }
-        Ok(())
-    }
-);
-shared_settings!(QuantileDpSgd);
-private_settings!(QuantileDpSgd);
 
-impl Default for QuantileDpSgd {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl QuantileDpSgd {
-    /// The median, rate 0.2, clip norm 1 at first, batches of 256 and 5 epochs. Needs a
-    /// [`target`](Self::target) or a [`noise_multiplier`](Self::noise_multiplier).
-    pub fn new() -> Self {
-        let private = PrivateSettings::new();
-        Self { settings: Settings::default(), private, quantile: 0.5, rate: 0.2, count_noise: None }
+impl MethodSettings for QuantileDpSgdSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
     }
 
-    /// The fraction of gradients that shall not be clipped.
-    pub fn quantile(mut self, quantile: f64) -> Self {
-        self.quantile = quantile;
-        self
-    }
-
-    /// The rate at which the clip norm is adapted.
-    pub fn rate(mut self, rate: f64) -> Self {
-        self.rate = rate;
-        self
-    }
-
-    /// Standard deviation of the noise on the count. By default a twentieth of the batch size, but
-    /// at least twice the noise multiplier, so that the sum loses little.
-    pub fn count_noise(mut self, std: f64) -> Self {
-        self.count_noise = Some(std);
-        self
-    }
-
-    /// Checks the settings against the size of the data and makes the plan, including its noise
-    /// multiplier.
-    ///
-    /// # Errors
-    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for); `Setting` for a clip rule that is
-    /// not flat and for a clip schedule, because the clip norm is adapted.
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let privacy = self.private.settle("QuantileDpSgd", &self.settings, population, &[])?;
+    /// A clip rule that is not flat and a clip schedule are refused, because the clip norm is
+    /// adapted.
+    fn plan(builder: &QuantileDpSgd, population: &Population) -> Result<Plan> {
+        let privacy = builder.privacy(population, &[])?;
         let flat = matches!(privacy.clip, ClipRule::Flat { .. });
         if !flat || !privacy.clip_schedule.is_constant() {
             let what = "quantile clipping with another clip rule or a clip schedule";
@@ -177,21 +132,40 @@ impl QuantileDpSgd {
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("give the first clip norm by .clip(1.0), and no rule or schedule"));
         }
-        let learning_rate = self.private.learning_rate(&self.settings);
-        let plan =
-            Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy.clone()))?;
+        let learning_rate = builder.clipped_learning_rate();
+        let plan = builder.plan_with(population, learning_rate, Some(privacy.clone()))?;
         let largest = plan.stages()?.map_or(0.0, |stages| {
             stages.as_slice().iter().map(|stage| stage.noise_multiplier).fold(0.0, f64::max)
         });
-        let usual = (self.settings.expected_batch_size as f64 / 20.0).max(2.0 * largest);
-        let quantile = Quantile {
-            quantile: self.quantile,
-            rate: self.rate,
-            count_noise: self.count_noise.unwrap_or(usual),
-        };
+        let usual = (builder.settings.expected_batch_size as f64 / 20.0).max(2.0 * largest);
+        let QuantileDpSgdSettings { quantile, rate, count_noise } = builder.own;
+        let quantile = Quantile { quantile, rate, count_noise: count_noise.unwrap_or(usual) };
         quantile.check()?;
         quantile.noise_multiplier_of_sum(largest)?;
         let privacy = Privacy { quantile: Some(quantile), ..privacy };
-        Plan::new(&RECIPE, &self.settings, population, learning_rate, Some(privacy))
+        builder.plan_with(population, learning_rate, Some(privacy))
     }
+}
+impl Noise for QuantileDpSgdSettings {}
+impl Clip for QuantileDpSgdSettings {}
+
+settings! {
+    static OWN in Scope::Own, on |method| method.own_mut().downcast_mut::<QuantileDpSgdSettings>();
+    impl [] QuantileDpSgd, on |builder| &mut builder.own;
+
+    /// Sets the fraction of gradients that shall not be clipped.
+    #[setting("FRACTION", "0.5", Result, [], "Fraction of gradients that shall not be clipped")]
+    fn quantile(quantile: f64) |own| own.quantile = quantile;
+
+    /// Sets the rate at which the clip norm is adapted.
+    #[setting("RATE", "0.2", Result, [], "Rate at which the clip norm is adapted")]
+    fn rate(rate: f64) |own| own.rate = rate;
+
+    /// Sets the standard deviation of the noise on the count. By default a twentieth of the batch
+    /// size, but at least twice the noise multiplier, so that the sum loses little.
+    #[setting(
+        "STD", "batch size / 20, at least twice the noise multiplier", Result, [],
+        "Standard deviation of the noise on the count of gradients that are not clipped"
+    )]
+    fn count_noise(std: f64) |own| own.count_noise = Some(std);
 }

@@ -4,11 +4,14 @@ mod batches;
 mod checkpoints;
 pub(super) mod private;
 pub(super) mod sampling;
+mod shared;
+pub(super) mod table;
 
 pub use batches::Batches;
 pub use checkpoints::{CheckpointEvery, Checkpoints};
 pub use private::PrivateSettings;
 pub use sampling::Sampling;
+pub use table::{Affects, Scope, SetFromText, SettingSpec};
 
 use crate::data::Augment;
 use crate::mask::{Freezing, Sparsity};
@@ -19,6 +22,13 @@ use crate::privacy::Length;
 use crate::privacy::digits::{count, counted};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+
+/// Returns the settings that several methods have, in the order in which they are applied.
+pub fn shared() -> impl Iterator<Item = &'static SettingSpec> + Clone {
+    [shared::RUN, private::NOISE, private::CLIP, shared::SPARSE, shared::EXECUTION]
+        .into_iter()
+        .flatten()
+}
 
 /// The settings that all methods share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -159,200 +169,6 @@ impl Default for Settings {
         }
     }
 }
-
-/// Defines the builder methods that all methods share.
-///
-/// They are inherent methods, so that notebooks complete them without importing a trait.
-macro_rules! shared_settings {
-    ($method:ty) => {
-        impl $method {
-            /// The plan for the training part of these data, including its noise multiplier.
-            ///
-            /// # Errors
-            /// As [`plan_for`](Self::plan_for).
-            pub fn plan(
-                &self,
-                data: &$crate::data::Dataset,
-            ) -> $crate::Result<$crate::methods::Plan> {
-                self.plan_for(&data.into())
-            }
-            /// Expected number of examples in a batch (the sampling rate is this over the size
-            /// of the training part).
-            pub fn batch_size(mut self, expected: usize) -> Self {
-                self.settings.expected_batch_size = expected;
-                self
-            }
-            /// Expected number of passes over the data: `ceil(epochs * examples / batch_size)`
-            /// steps.
-            pub fn epochs(mut self, epochs: impl Into<f64>) -> Self {
-                self.settings.epochs = epochs.into();
-                self.settings.steps = None;
-                self
-            }
-            /// Number of steps, instead of epochs.
-            pub fn steps(mut self, steps: u64) -> Self {
-                self.settings.steps = Some(steps);
-                self
-            }
-            /// Shuffles the data in every epoch and cuts them into disjoint batches, instead of
-            /// Poisson sampling. An epoch is then one release, without amplification by sampling,
-            /// and the guarantee is for neighbours with the same number of examples:
-            /// `Neighbouring::ZeroOutOne` or `Neighbouring::ReplaceOne`.
-            pub fn disjoint_batches(mut self, neighbouring: $crate::privacy::Neighbouring) -> Self {
-                self.settings.sampling =
-                    $crate::methods::Sampling::DisjointBatches { neighbouring };
-                self
-            }
-            /// Learning rate of the optimizer.
-            pub fn learning_rate(mut self, learning_rate: f64) -> Self {
-                self.settings.learning_rate = Some(learning_rate);
-                self
-            }
-            /// A schedule of the learning rate, which is then its largest value:
-            /// `LearningRate::Cosine { end_factor: 0.0 }`, or from text, `"one-cycle".parse()?`. A
-            /// public schedule is post-processing: epsilon is the same. In a private plan, one that
-            /// looks at a loss needs [`accept_no_guarantee`](Self::accept_no_guarantee).
-            pub fn learning_rate_schedule(mut self, schedule: $crate::optim::LearningRate) -> Self {
-                self.settings.learning_rate_schedule = schedule;
-                self
-            }
-            /// Linear warm-up of the learning rate, before its schedule begins:
-            /// `WarmUp::Steps(500)`, `WarmUp::Fraction(0.1)`.
-            pub fn warm_up(mut self, warm_up: $crate::optim::WarmUp) -> Self {
-                self.settings.warm_up = Some(warm_up);
-                self
-            }
-            /// Decoupled weight decay, beside the released gradient: each step also subtracts
-            /// learning rate x weight decay x value from tensors of two or more dimensions. By
-            /// default 0.01 for AdamW and 0 otherwise.
-            pub fn weight_decay(mut self, weight_decay: f64) -> Self {
-                self.settings.weight_decay = Some(weight_decay);
-                self
-            }
-            /// Evaluates and returns an average of the parameters: `Average::ema()`,
-            /// `Average::Uniform`, `Average::Last { steps: 100 }`. Epsilon is the same.
-            pub fn average(mut self, average: $crate::optim::Average) -> Self {
-                self.settings.average = Some(average);
-                self
-            }
-            /// Accepts settings that void the guarantee, such as a learning rate that follows a
-            /// loss of private examples. The badge says so, and every accountant refuses the run.
-            pub fn accept_no_guarantee(mut self) -> Self {
-                self.settings.accept_no_guarantee = true;
-                self
-            }
-            /// The update rule; SGD with momentum 0.9 by default.
-            pub fn optimizer(mut self, optimizer: $crate::methods::Optimizer) -> Self {
-                self.settings.optimizer = optimizer;
-                self
-            }
-            /// Augmentation multiplicity: each step uses several random copies of each image and
-            /// averages their gradients before clipping, `.augment(data::Augment::default())`.
-            /// Epsilon and noise stay the same; the time of a step is multiplied by the number of
-            /// copies.
-            pub fn augment(mut self, augment: $crate::data::Augment) -> Self {
-                self.settings.augment = Some(augment);
-                self
-            }
-            /// Freezes the parameters whose path matches, such as `"stem"`, `"group1.*"` or
-            /// `"*.bias"` ([`Freezing`](crate::mask::Freezing) says how paths are matched). Frozen
-            /// parameters keep their values and leave norm, noise and backward pass, so a step is
-            /// cheaper, and epsilon is the same. May be given several times.
-            pub fn freeze(mut self, pattern: impl ToString) -> Self {
-                self.settings.freezing.freeze.push(pattern.to_string());
-                self
-            }
-            /// Freezes all parameters except those whose path matches, such as `"head"`. May be
-            /// given several times.
-            pub fn train_only(mut self, pattern: impl ToString) -> Self {
-                self.settings.freezing.train_only.push(pattern.to_string());
-                self
-            }
-            /// Freezes the first stages of the network, counted from the input: of a residual
-            /// network its stem and the first groups, of another convolutional network what lies
-            /// before the first pooling layers. With all stages frozen, only the last linear layer
-            /// is trained (Kurakin et al., 2022, appendix G).
-            pub fn freeze_groups(mut self, groups: usize) -> Self {
-                self.settings.freezing.groups = groups;
-                self
-            }
-            /// Seeds all randomness of the run (study mode). A seeded run is reproducible: whoever
-            /// knows the seed knows its noise, and its statement says so.
-            pub fn seed(mut self, seed: u64) -> Self {
-                self.settings.seed = Some(seed);
-                self
-            }
-            /// The device to train on: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. By default the one
-            /// that the variable `EPSILAB_DEVICE` names, otherwise a CUDA GPU if one works,
-            /// otherwise the CPU.
-            pub fn device(mut self, name: impl ToString) -> Self {
-                self.settings.device = Some(name.to_string());
-                self
-            }
-            /// Lets a GPU round the factors of large products to 8 significant bits
-            /// (`Precision::Bf16`), which is several times as fast. Norms, sums and noise stay in
-            /// f32, so the guarantee is the same. The CPU always computes in f32.
-            pub fn precision(mut self, precision: $crate::nn::Precision) -> Self {
-                self.settings.precision = precision;
-                self
-            }
-            /// Writes a checkpoint every so many steps, or minutes
-            /// (`CheckpointEvery::Minutes(10.0)`). If the run is killed or stopped, the same call
-            /// goes on from the last one: it spends nothing twice, and on the CPU the result is
-            /// the same, bit for bit.
-            ///
-            /// # Guarantee
-            /// That of the run, if nobody else reads the file of the checkpoint. It holds the
-            /// seeds of sampling and noise, is readable by its owner only, and is removed when the
-            /// run is finished. The charge stays in the ledger, and the file has no part in it.
-            pub fn checkpoint_every(
-                mut self,
-                every: impl Into<$crate::methods::CheckpointEvery>,
-            ) -> Self {
-                let (every, command) = (every.into(), Vec::new());
-                self.settings.checkpoints = Some($crate::methods::Checkpoints { every, command });
-                self
-            }
-            /// Trains and spends again even if a finished run with these settings is stored.
-            pub fn fresh(mut self) -> Self {
-                self.settings.fresh = true;
-                self
-            }
-        }
-    };
-}
-pub(crate) use shared_settings;
-
-/// Defines the builder methods of a method that trains on selected coordinates.
-macro_rules! sparse_settings {
-    ($method:ty) => {
-        impl $method {
-            /// Trains only the weights that a mask keeps: a [`Mask`](crate::mask::Mask), or a
-            /// recipe that makes one from the model when the run begins (`Synflow::keep(0.3)`,
-            /// `RandomMask`, `MagnitudeMask`, `DpSnip`).
-            pub fn pre_prune(mut self, mask: impl Into<$crate::mask::PrePrune>) -> Self {
-                self.sparsity_mut().pre_prune = Some(mask.into());
-                self
-            }
-            /// Drops a part of the coordinates that the mask keeps in every step:
-            /// `Dropping::random(0.5)`, `Dropping::magnitude(0.5)`.
-            pub fn drop_gradients(mut self, dropping: $crate::mask::Dropping) -> Self {
-                self.sparsity_mut().dropping = Some(dropping);
-                self
-            }
-            /// How the optimizer treats coordinates that a step drops: it keeps their value and
-            /// momentum (`Lazy`, the default), or applies a gradient of zero (`Zeros`).
-            pub fn state_of_dropped(mut self, state: $crate::mask::StateOfDropped) -> Self {
-                self.sparsity_mut().state = state;
-                self
-            }
-            fn sparsity_mut(&mut self) -> &mut $crate::mask::Sparsity {
-                self.settings.sparsity.get_or_insert_default()
-            }
-        }
-    };
-}
-pub(crate) use sparse_settings;
 
 /// Number of steps of these settings on `examples` training examples.
 pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {

@@ -1,9 +1,11 @@
 //! The settings that private methods share: clip norm, noise multiplier or target, delta.
 
+use super::table::settings;
+use super::{Scope, steps_of};
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::settings::steps_of;
-use crate::methods::{Privacy, Settings};
+use crate::methods::builder::{Clip, Noise};
+use crate::methods::{Builder, Privacy, Settings};
 use crate::privacy::{
     ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier, NoiseSchedule,
     Stages, Trials, noise_multiplier_for_events,
@@ -174,14 +176,18 @@ impl PrivateSettings {
         })
     }
 
-    /// The given learning rate, or the default of the optimizer: where most examples are clipped,
-    /// SGD's steps are as long as the clip norm times the rate.
-    pub(in crate::methods) fn learning_rate(&self, settings: &Settings) -> f64 {
-        let clip = self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
-        settings.learning_rate_or(LEARNING_RATE_TIMES_CLIP / clip)
+    /// Returns the default learning rate of SGD: where most examples are clipped, a step is as long
+    /// as the clip norm times the rate.
+    pub(in crate::methods) fn learning_rate(&self) -> f64 {
+        LEARNING_RATE_TIMES_CLIP / self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne)
     }
 
-    /// Whether a clip norm, a clip rule or a schedule of either was given.
+    /// Returns whether noise or clip bound change over a run.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        !self.noise_schedule.is_constant() || !self.clip_schedule.is_constant()
+    }
+
+    /// Returns whether a clip norm, a clip rule or a schedule of either was given.
     pub(in crate::methods) fn has_clip(&self) -> bool {
         self.clip.is_some() || self.clip_rule.is_some() || !self.clip_schedule.is_constant()
     }
@@ -215,74 +221,86 @@ pub(in crate::methods) fn check_clip(clip: &ClipRule) -> Result<()> {
         .fix("choose a positive number, usually between 0.1 and 10"))
 }
 
-/// Writes the builder methods of a private method, which keeps [`PrivateSettings`] in `private`.
-macro_rules! private_settings {
-    ($method:ty) => {
-        $crate::methods::settings::private::noise_settings!($method);
+settings! {
+    pub(super) static NOISE in Scope::Private, on |method| method.private_mut();
+    impl [S: Noise] Builder<S>, on |builder| &mut builder.private;
 
-        impl $method {
-            /// Clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`), by flat
-            /// clipping.
-            pub fn clip(mut self, max_grad_norm: f64) -> Self {
-                self.private.set_clip(max_grad_norm);
-                self
-            }
+    /// Sets the epsilon to reach: the noise multiplier is the smallest that the accountant proves.
+    /// Giving a noise multiplier too is an error.
+    #[setting(
+        "E", "", Cost, ["target_epsilon"],
+        "Epsilon of the whole run, which decides the noise"
+    )]
+    fn epsilon(epsilon: impl Into<Epsilon> as Epsilon) |private| {
+        private.target = Some(epsilon)
+    };
 
-            /// How one example's influence is bounded, instead of flat clipping:
-            /// `ClipRule::auto_s(1.0)`, `ClipRule::normalised(1.0)`, `ClipRule::per_layer(1.0)`.
-            pub fn clip_rule(mut self, rule: $crate::engine::ClipRule) -> Self {
-                self.private.set_clip_rule(rule);
-                self
-            }
+    /// Sets the standard deviation of the noise on the sum, as a multiple of its sensitivity;
+    /// instead of a target. Epsilon is then reported at delta = 1e-5 unless [`delta`](Self::delta)
+    /// says otherwise.
+    #[setting(
+        "SIGMA", "", Cost, ["sigma"],
+        "Standard deviation of the noise over the clip norm, instead of epsilon"
+    )]
+    fn noise_multiplier(noise_multiplier: f64) |private| {
+        private.set_noise_multiplier(noise_multiplier)
+    };
 
-            /// A public schedule of the clip bound, `ClipSchedule::decay(0.5)`. The noise is scaled
-            /// with the bound, so epsilon does not change.
-            pub fn clip_schedule(mut self, schedule: $crate::privacy::ClipSchedule) -> Self {
-                self.private.set_clip_schedule(schedule);
-                self
-            }
-        }
+    /// Sets the delta that epsilon is reported at.
+    #[setting("D", "1e-5", Cost, ["target_delta"], "Delta of epsilon")]
+    fn delta(delta: Delta) |private| private.set_delta(delta);
+
+    /// Sets a public schedule of the noise multiplier, `NoiseSchedule::linear(0.99)`. A target
+    /// decides its initial value, and a given noise multiplier is its initial value.
+    #[setting(
+        "SCHEDULE", "constant", Cost, [],
+        "Schedule of the noise multiplier: linear:0.99, time:0.01, step:0.99:10, exp:0.1, \
+         decay:0.5, piecewise:10x1,5x0.8"
+    )]
+    fn noise_schedule(schedule: NoiseSchedule) |private| private.set_noise_schedule(schedule);
+}
+
+impl<S: Noise> Builder<S> {
+    /// Sets the guarantee to reach: [`epsilon`](Self::epsilon) and [`delta`](Self::delta).
+    pub fn target(self, epsilon: Epsilon, delta: Delta) -> Self {
+        self.epsilon(epsilon).delta(delta)
+    }
+}
+
+settings! {
+    pub(super) static CLIP in Scope::Clip, on |method| method.private_mut();
+    impl [S: Clip] Builder<S>, on |builder| &mut builder.private;
+
+    /// Sets the clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`), by flat
+    /// clipping.
+    #[setting(
+        "C", "1", Result, ["max_grad_norm", "clip_norm"],
+        "Clip norm: the bound on one example's contribution"
+    )]
+    fn clip(max_grad_norm: f64) |private| private.set_clip(max_grad_norm);
+
+    /// Sets a public schedule of the clip bound, `ClipSchedule::decay(0.5)`. The noise is scaled
+    /// with the bound, so epsilon does not change.
+    #[setting(
+        "SCHEDULE", "constant", Result, [],
+        "Schedule of the clip norm, as those of the noise multiplier"
+    )]
+    fn clip_schedule(schedule: ClipSchedule) |private| private.set_clip_schedule(schedule);
+
+    #[setting(
+        "RULE", "flat", Result, [],
+        "How each example is bounded by the clip norm: flat, auto-s, normalised, per-layer"
+    )]
+    text clip_rule(rule: String) |private| {
+        private.set_clip_rule(ClipRule::named(&rule, private.clip.unwrap_or(DEFAULT_CLIP))?)
     };
 }
-pub(crate) use private_settings;
 
-/// Writes the builder methods for the noise of a private method.
-macro_rules! noise_settings {
-    ($method:ty) => {
-        impl $method {
-            /// The guarantee to reach: the noise multiplier is the smallest that the accountant
-            /// proves. Giving a noise multiplier too is an error.
-            pub fn target(
-                mut self,
-                epsilon: $crate::privacy::Epsilon,
-                delta: $crate::privacy::Delta,
-            ) -> Self {
-                self.private.target(epsilon, delta);
-                self
-            }
-
-            /// Standard deviation of the noise on the sum, as a multiple of its sensitivity;
-            /// instead of a target. Epsilon is then reported at delta = 1e-5 unless
-            /// [`delta`](Self::delta) says otherwise.
-            pub fn noise_multiplier(mut self, noise_multiplier: f64) -> Self {
-                let multiplier = $crate::privacy::NoiseMultiplier(noise_multiplier);
-                self.private.noise_multiplier = Some(multiplier);
-                self
-            }
-
-            /// The delta that epsilon is reported at.
-            pub fn delta(mut self, delta: $crate::privacy::Delta) -> Self {
-                self.private.delta = Some(delta);
-                self
-            }
-
-            /// A public schedule of the noise multiplier, `NoiseSchedule::linear(0.99)`. A target
-            /// decides its initial value, and a given noise multiplier is its initial value.
-            pub fn noise_schedule(mut self, schedule: $crate::privacy::NoiseSchedule) -> Self {
-                self.private.set_noise_schedule(schedule);
-                self
-            }
-        }
-    };
+impl<S: Clip> Builder<S> {
+    /// Sets how one example's influence is bounded, instead of flat clipping:
+    /// `ClipRule::auto_s(1.0)`, `ClipRule::normalised(1.0)`, `ClipRule::per_layer(1.0)`.
+    pub fn clip_rule(mut self, rule: ClipRule) -> Self {
+        self.private.set_clip_rule(rule);
+        self
+    }
 }
-pub(crate) use noise_settings;

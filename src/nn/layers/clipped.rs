@@ -40,18 +40,6 @@ pub enum UpstreamNorm {
     Either,
 }
 
-impl UpstreamNorm {
-    /// The norm of this name: `l15`, `sqrt_m` or `either`.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "l15" => Some(Self::L15),
-            "sqrt_m" | "sqrt-m" => Some(Self::SqrtM),
-            "either" => Some(Self::Either),
-            _ => None,
-        }
-    }
-}
-
 /// Accepted bounds. Their squares are far from the limits of f32.
 const BOUNDS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 

@@ -127,7 +127,7 @@ pub fn noise_over_epochs(
     }
     let target = method.boxed_clone().private_mut().and_then(|private| private.target);
     let Some(target) = target else {
-        let what = format!("noise over epochs of {} without a target", method.recipe().title);
+        let what = format!("noise over epochs of {} without a target", method.descriptor().title);
         return Err(Error::new(ErrorKind::Setting, what, "the target decides the noise")
             .fix("add .target(Epsilon(3.0), Delta(1e-5))"));
     };

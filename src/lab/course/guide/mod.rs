@@ -103,7 +103,7 @@ impl Guide {
         let table = Table::new(["method", "what it is"]).caption("Methods");
         methods()
             .iter()
-            .map(|method| method.recipe())
+            .map(|method| method.descriptor())
             .fold(table, |table, recipe| table.row([recipe.name, recipe.summary]))
     }
 

@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn every_method_has_a_cell_that_names_it() {
     for method in methods() {
-        let name = method.recipe().name;
+        let name = method.descriptor().name;
         // A method of the tests only.
         if name == "soft-clip" {
             continue;

@@ -1,12 +1,10 @@
-//! Settings of the example, checked into a plan.
+//! Settings of the example.
 
 use crate::Result;
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::registry::method;
-use crate::methods::settings::private::{PrivateSettings, private_settings};
-use crate::methods::settings::shared_settings;
-use crate::methods::{Plan, Recipe, Settings};
+use crate::methods::builder::{Builder, Clip, MethodSettings, Noise};
+use crate::methods::{MethodDescriptor, Plan};
 use crate::privacy::{Neighbouring, NoiseSchedule};
 
 /// SGD with soft clipping: each gradient g becomes g · C/√(C² + ‖g‖²). The noise of the first half
@@ -15,44 +13,38 @@ use crate::privacy::{Neighbouring, NoiseSchedule};
 /// # Guarantee
 /// Neighbours: one example added or removed. Each step is a Gaussian mechanism of sensitivity
 /// `clip` on a Poisson sample.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SoftClipSgd {
-    settings: Settings,
-    private: PrivateSettings,
-}
+pub type SoftClipSgd = Builder<SoftClipSgdSettings>;
+
+/// The settings that only the example has: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SoftClipSgdSettings;
 
 /// The example in the registry.
-static RECIPE: Recipe = Recipe {
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "soft-clip",
     title: "soft-clip SGD",
     summary: "SGD with soft clipping, an example",
+    method: || Box::new(SoftClipSgd::new()),
     mechanism: super::mechanism::of,
     bound: super::mechanism::bound,
     event: super::mechanism::event,
-    ..Recipe::DP_SGD
+    ..MethodDescriptor::DP_SGD
 };
-method!(SoftClipSgd, &RECIPE, |method| Some(&mut method.private));
-shared_settings!(SoftClipSgd);
-private_settings!(SoftClipSgd);
 
-impl Default for SoftClipSgd {
-    fn default() -> Self {
-        Self { settings: Settings::default(), private: PrivateSettings::new() }
+impl MethodSettings for SoftClipSgdSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn plan(builder: &SoftClipSgd, population: &Population) -> Result<Plan> {
+        let clip = builder.private.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
+        let epochs = (builder.settings.epochs / 2.0).ceil().max(1.0) as u64;
+        let scheduled = builder
+            .clone()
+            .clip_rule(ClipRule::flat(clip))
+            .noise_schedule(NoiseSchedule::piecewise([(epochs, 2.0), (1, 1.0)]));
+        scheduled.plan_with(population, 0.1, Some(scheduled.privacy(population, &[])?))
     }
 }
-
-impl SoftClipSgd {
-    /// Checks the settings against the size of the data and makes the plan.
-    ///
-    /// # Errors
-    /// As [`DpSgd::plan_for`](crate::methods::DpSgd::plan_for).
-    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let mut private = self.private.clone();
-        let clip = private.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
-        private.set_clip_rule(ClipRule::flat(clip));
-        let epochs = (self.settings.epochs / 2.0).ceil().max(1.0) as u64;
-        private.set_noise_schedule(NoiseSchedule::piecewise([(epochs, 2.0), (1, 1.0)]));
-        let privacy = private.settle("SoftClipSgd", &self.settings, population, &[])?;
-        Plan::new(&RECIPE, &self.settings, population, 0.1, Some(privacy))
-    }
-}
+impl Noise for SoftClipSgdSettings {}
+impl Clip for SoftClipSgdSettings {}

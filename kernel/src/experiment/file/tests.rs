@@ -1,40 +1,56 @@
 //! Tests of files of experiments.
 
+use clap::{Args, Command, FromArgMatches};
+
+use super::super::options::CaseArgs;
+use super::super::out;
 use super::*;
 
 fn parse(text: &str) -> Experiments {
     Experiments::parse(text).expect(text)
 }
 
+/// The options of a command line.
+fn typed(words: &[&str]) -> std::result::Result<Options, clap::Error> {
+    let command = CaseArgs::augment_args(Command::new("sweep").no_binary_name(true));
+    CaseArgs::from_arg_matches(&command.try_get_matches_from(words)?).map(|args| args.0)
+}
+
+fn runs(experiments: &Experiments) -> usize {
+    experiments.0.iter().map(Experiment::runs).sum()
+}
+
 const TWO: &str = r#"{"about": "a test", "experiments": [
     {"name": "a", "seeds": 2, "options": {"data": "glyphs", "batch-size": 64}, "cases": [
         {"method": "dp-sgd", "epsilon": [1, 2], "clip": [0.1, 1]},
-        {"method": "auto-dp-sgd", "noise-multiplier": 1, "set": ["scale=1", "scale=0.5"]}]},
+        {"method": "auto-dp-sgd", "noise-multiplier": 1, "scale": [1, 0.5]}]},
     {"name": "b", "title": "the other"}]}"#;
 
 #[test]
 fn lists_vary_and_cases_are_named_by_what_differs() {
-    let both = parse(TWO);
-    both.check().expect("fine");
+    let both = parse(TWO).checked().expect("fine");
     let first = &both.0[0];
-    assert_eq!((first.cases.len(), first.seeds, both.runs()), (6, 2, 13));
+    assert_eq!((first.cases.len(), first.seeds, runs(&both)), (6, 2, 13));
     let varied = first.varied();
-    assert_eq!(varied, ["method", "set", "clip", "epsilon", "noise-multiplier"]);
+    assert_eq!(varied, ["method", "scale", "clip", "epsilon", "noise-multiplier"]);
     let labels: Vec<String> = first.cases.iter().map(|case| first.label(case)).collect();
     assert_eq!(labels[1], "method dp-sgd, clip 0.1, epsilon 2");
-    assert_eq!(labels[5], "method auto-dp-sgd, set scale=0.5, noise-multiplier 1");
-    let list = both.list();
+    assert_eq!(labels[5], "method auto-dp-sgd, scale 0.5, noise-multiplier 1");
+    let list = out::list(&both.0);
     assert!(list.contains("the other") && list.contains("13 runs"), "{list}");
     // Equal cases are one.
-    let words = ["--epsilon", "3", "--clip=1"].map(String::from);
-    let replaced = parse(TWO).with_options(&words).expect("fine");
+    let given = typed(&["--epsilon", "3", "--clip=1"]).expect("options");
+    let replaced = parse(TWO).with_options(&given).expect("fine");
     // The noise multiplier is replaced too, as epsilon excludes it.
     let labels: Vec<String> =
         replaced.0[0].cases.iter().map(|case| replaced.0[0].label(case)).collect();
     assert_eq!(labels[0], "method dp-sgd");
     assert_eq!(replaced.0[0].cases.len(), 3);
     let only = parse(TWO).only(&["b".into()]).expect("there").with_seeds(Some(5));
-    assert_eq!(only.expect("fine").runs(), 5);
+    assert_eq!(runs(&only.expect("fine")), 5);
+    // Lists of the command line make further cases.
+    let given = typed(&["--epochs", "1,2"]).expect("options");
+    assert_eq!(runs(&parse(TWO).with_options(&given).expect("fine")), 26);
 }
 
 #[test]
@@ -46,6 +62,9 @@ fn what_is_wrong_is_refused_with_its_place() {
         (r#"{"experiments": [{"name": "a"}, {"name": "a"}]}"#, "two experiments"),
         (r#"{"experiments": [{"name": "a", "options": {"clip": []}}]}"#, "`a`: `clip`"),
         (r#"{"experiments": [{"name": "a", "options": {"seed": 1}}]}"#, "`seeds`"),
+        (r#"{"experiments": [{"name": "a", "options": {"rounds": 3}}]}"#, "`rounds`"),
+        (r#"{"experiments": [{"name": "a", "cases": [{"epoch": 3}]}]}"#, "mean epochs"),
+        (r#"{"experiments": [{"name": "a", "options": {"lr": 1, "learning_rate": 2}}]}"#, "twice"),
         (r#"{"experiments": [{"name": "a", "options": {"epsilon": false}}]}"#, "`epsilon`"),
     ] {
         let why = Experiments::parse(text).err().expect(text);
@@ -54,27 +73,28 @@ fn what_is_wrong_is_refused_with_its_place() {
     for (options, words) in [
         (r#"{"epsilon": 1, "noise-multiplier": 1}"#, "--epsilon and --noise-multiplier"),
         (r#"{"clip": "much"}"#, "--clip"),
-        (r#"{"rounds": 3}"#, "--rounds"),
         (r#"{"model": "vgg"}"#, "papernot_cnn"),
     ] {
         let text = format!(r#"{{"experiments": [{{"name": "e1", "options": {options}}}]}}"#);
-        let error = parse(&text).check().expect_err(options);
+        let error = parse(&text).checked().map(drop).expect_err(options);
         let said = format!("{error} {}", error.advice());
         assert!(said.contains(words) && said.contains("e1"), "{options}: {said}");
     }
     assert!(parse(TWO).only(&["c".into()]).is_err_and(|e| e.advice().contains("a, b")));
     assert!(parse(TWO).with_seeds(Some(0)).is_err());
     assert!(parse(TWO).with_seeds(Some(u64::MAX)).is_err());
-    for wrong in [&["epochs"][..], &["--epochs"], &["--clip", "1", "--clip=2"], &["--seed=1"]] {
-        let words: Vec<String> = wrong.iter().map(|&word| word.to_owned()).collect();
-        assert!(parse(TWO).with_options(&words).is_err(), "{wrong:?}");
+    for wrong in [&["epochs"][..], &["--epochs"], &["--seed=1"], &["--rounds", "3"]] {
+        assert!(typed(wrong).is_err(), "{wrong:?}");
     }
-    // What may be given several times is collected.
-    let words = ["--set", "scale=1", "--set=x=2", "--augment"].map(String::from);
-    let with = parse(TWO).with_options(&words).expect("fine");
+    // What may be given several times to one run is collected; a schedule may have commas.
+    let words = ["--freeze", "stem", "--freeze=*.bias", "--augment", "--lr-schedule"];
+    let given = typed(&[&words[..], &["multi-step:30,60:0.1"]].concat()).expect("options");
+    let with = parse(TWO).with_options(&given).expect("fine");
     let case = &with.0[1].cases[0];
-    assert_eq!(case.get("set").as_deref(), Some("scale=1 x=2"));
+    assert_eq!(case.get("freeze").as_deref(), Some("stem *.bias"));
     assert_eq!(case.get("augment").as_deref(), Some("true"));
+    assert_eq!(case.get("learning-rate-schedule").as_deref(), Some("multi-step:30,60:0.1"));
+    assert_eq!(with.0[1].cases.len(), 1);
 }
 
 /// Epsilons and accuracies of a paper, in an experiment with two groups.
@@ -88,9 +108,8 @@ const OF_A_PAPER: &str = r#"{"experiments": [
 
 #[test]
 fn a_paper_is_compared_with_the_same_work_only() {
-    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let papers = |given: &[&str]| {
-        let with = parse(OF_A_PAPER).with_options(&words(given)).expect("fine");
+        let with = parse(OF_A_PAPER).with_options(&typed(given).expect("options")).expect("fine");
         with.0[0].cases.iter().map(|case| case.paper.clone()).collect::<Vec<_>>()
     };
     let all = papers(&[]);

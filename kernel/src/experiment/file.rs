@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
+use epsilab::device::marked;
 use epsilab::{Error, ErrorKind, Result, program};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::case::{self, Case, Options};
+use super::case::Case;
+use super::options::{self, Options};
 use super::paper::Paper;
 
 /// What to do about a file that does not hold experiments.
@@ -103,25 +105,31 @@ impl Experiments {
     /// `Setting` for 0 and for more than 10,000, also in the file.
     pub fn with_seeds(mut self, seeds: Option<u64>) -> Result<Self> {
         for experiment in &mut self.0 {
-            experiment.seeds = seeds.unwrap_or(experiment.seeds);
-            if !(1..=10_000).contains(&experiment.seeds) {
-                let why = "it is the number of runs of every case";
-                return Err(Error::setting("seeds", experiment.seeds, why).fix("use 1 to 10000"));
-            }
+            experiment.seeds = checked_seeds(seeds.unwrap_or(experiment.seeds))?;
         }
         Ok(self)
     }
 
-    /// With `train` options of the command line in place of those of the file.
+    /// With options of the command line in place of those of the file. Several values of one make
+    /// a case of each.
     ///
     /// # Errors
-    /// `Setting` for words that are not `--NAME VALUE`.
-    pub fn with_options(mut self, words: &[String]) -> Result<Self> {
-        let given = case::options_of(words)?;
+    /// `Setting` for values that make no cases.
+    pub fn with_options(mut self, given: &Options) -> Result<Self> {
+        let refused = |why: String| {
+            Error::new(ErrorKind::Setting, "the options of the command", why).fix(advice())
+        };
+        let given = options::combinations(given).map_err(refused)?;
         for experiment in &mut self.0 {
-            for case in &mut experiment.cases {
-                case.replace(&given);
-            }
+            let with = |case: &Case| {
+                let replaced = |given: &Options| {
+                    let mut case = case.clone();
+                    case.replace(given);
+                    case
+                };
+                given.iter().map(replaced).collect::<Vec<_>>()
+            };
+            experiment.cases = experiment.cases.iter().flat_map(with).collect();
             experiment.remove_equal_cases();
         }
         Ok(self)
@@ -131,10 +139,10 @@ impl Experiments {
     ///
     /// # Errors
     /// `Setting` for the first case that `train` refuses; the text names it.
-    pub fn check(&self) -> Result<()> {
+    pub fn checked(self) -> Result<Self> {
         for experiment in &self.0 {
             for case in &experiment.cases {
-                let checked = case.train_args(0).and_then(|args| args.check());
+                let checked = case.train_args().and_then(|args| args.check());
                 checked.map_err(|e| {
                     let what = experiment.place(case);
                     let why = e.to_string().lines().next().unwrap_or_default().to_owned();
@@ -142,24 +150,20 @@ impl Experiments {
                 })?;
             }
         }
-        Ok(())
+        Ok(self)
     }
+}
 
-    /// Number of runs.
-    pub fn runs(&self) -> usize {
-        self.0.iter().map(|e| e.cases.len() * e.seeds as usize).sum()
+/// Returns a number of seeds that experiments can have.
+///
+/// # Errors
+/// `Setting` for 0 and for more than 10,000.
+pub fn checked_seeds(seeds: u64) -> Result<u64> {
+    if (1..=10_000).contains(&seeds) {
+        return Ok(seeds);
     }
-
-    /// Names, numbers of runs and titles, a line for each experiment.
-    pub fn list(&self) -> String {
-        let width = self.0.iter().map(|e| e.name.len()).max().unwrap_or(0);
-        let line = |e: &Experiment| {
-            let runs = format!("{} x {}", e.cases.len(), e.seeds);
-            format!("{:width$}  {runs:>8}  {}", e.name, e.title)
-        };
-        let lines: Vec<String> = self.0.iter().map(line).collect();
-        format!("{}\n{} runs (cases x seeds)", lines.join("\n"), self.runs())
-    }
+    let why = "it is the number of runs of every case";
+    Err(Error::setting("seeds", seeds, why).fix("use 1 to 10000"))
 }
 
 impl Experiment {
@@ -172,15 +176,16 @@ impl Experiment {
         if cases.is_empty() {
             cases.push(Options::new());
         }
+        let in_it = |why: String| format!("`{name}`: {why}");
+        let options = options::renamed(options).map_err(in_it)?;
         let mut all = Vec::new();
         for mut group in cases {
             let paper = group.remove("paper").map_or(Ok(Paper::default()), Paper::of);
+            let paper = paper.map_err(in_it)?.or(&of_all);
             let mut base = options.clone();
-            case::replace(&mut base, &group);
-            let made = paper.and_then(|paper| Ok((paper, case::combinations(&base)?)));
-            let (paper, made) = made.map_err(|why| format!("`{name}`: {why}"))?;
-            let paper = paper.or(&of_all);
-            all.extend(made.into_iter().map(|case| Case { paper: paper.clone(), ..case }));
+            options::replace(&mut base, &options::renamed(group).map_err(in_it)?);
+            let made = options::combinations(&base).map_err(in_it)?;
+            all.extend(made.into_iter().map(|options| Case { options, paper: paper.clone() }));
         }
         let mut experiment = Self { name, title, seeds, cases: all };
         experiment.remove_equal_cases();
@@ -215,13 +220,32 @@ impl Experiment {
         for case in &self.cases {
             names.extend(case.options.keys().map(String::as_str));
         }
-        names.sort_by_key(|name| (case::rank(name), *name));
+        names.sort_by_key(|name| (options::rank(name), *name));
         names.dedup();
         let differs = |name: &str| {
             let first = self.cases.first().and_then(|case| case.options.get(name));
             self.cases.iter().any(|case| case.options.get(name) != first)
         };
         names.into_iter().filter(|name| differs(name)).collect()
+    }
+
+    /// Returns the number of runs.
+    pub fn runs(&self) -> usize {
+        self.cases.len() * self.seeds as usize
+    }
+
+    /// Returns the line that is printed before the experiment is trained.
+    pub fn heading(&self) -> String {
+        let (name, cases, seeds) = (marked(&self.name), self.cases.len(), self.seeds);
+        format!("{name}: {cases} x {seeds} runs (cases x seeds)")
+    }
+
+    /// Returns the options by which tables tell cases apart, beside those with a column of their
+    /// own.
+    pub fn labels(&self) -> Vec<String> {
+        const SHOWN: [&str; 6] = ["data", "model", "method", "epsilon", "pre-prune", "drop"];
+        let varied = self.varied().into_iter().filter(|name| !SHOWN.contains(name));
+        varied.map(str::to_owned).collect()
     }
 
     /// The experiment and what tells the case from the others, if there are any.

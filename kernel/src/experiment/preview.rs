@@ -1,17 +1,25 @@
 //! What the cases of experiments cost, without training: steps, noise and epsilon.
 
+use std::path::Path;
+use std::process::ExitCode;
+
 use epsilab::Result;
-use epsilab::data::Population;
+use epsilab::data::{Dataset, Population};
 use epsilab::device::marked;
 use epsilab::methods::Plan;
 use epsilab::privacy::{Epsilon, Event, OrderList, Rdp, SamplingRate, noise_multiplier_for};
 use epsilab::show::format;
 use serde::Serialize;
 
-use super::case::{Case, Options};
+use super::case::Case;
 use super::file::Experiment;
+use super::options::Options;
 use super::out::{self, Cells, Column};
 use super::paper::{Paper, printed};
+use super::rows;
+use super::sweep::in_a_line;
+use crate::stdout;
+use crate::train::DataArgs;
 
 /// The plan of one case, and what it costs.
 #[derive(Serialize)]
@@ -47,7 +55,7 @@ impl Preview {
     /// # Errors
     /// As making the plan and computing its epsilon.
     pub fn of(experiment: &Experiment, case: &Case, population: &Population) -> Result<Self> {
-        let plan = case.train_args(0)?.plan_for(population)?;
+        let plan = case.train_args()?.plan_for(population)?;
         let spent = plan.spent_after(plan.steps())?;
         let rdp = case.paper.orders.as_deref().map(str::parse::<OrderList>).transpose()?;
         let rdp = rdp.map(|orders| Rdp::default().with_orders(orders));
@@ -67,6 +75,56 @@ impl Preview {
             paper: case.paper.on(plan.examples()),
         })
     }
+}
+
+/// Shows what the cases cost. Where a case says the number of its examples, no data are read,
+/// unless they are named (`is_named`).
+///
+/// # Errors
+/// Errors of writing; those of cases are said in their rows.
+pub fn show(
+    experiments: &[Experiment],
+    is_named: bool,
+    is_json: bool,
+    folder: Option<&Path>,
+) -> Result<ExitCode> {
+    let costs: Vec<Experiment> = experiments.iter().map(Experiment::costs).collect();
+    let mut read: Option<(DataArgs, Dataset)> = None;
+    let mut population = |case: &Case| match case.paper.examples.filter(|_| !is_named) {
+        Some(examples) => Ok(Population::of(examples)),
+        None => {
+            let args = case.train_args()?.data;
+            if read.as_ref().is_none_or(|(known, _)| *known != args) {
+                read = Some((args.clone(), args.read()?));
+            }
+            read.as_ref().map_or_else(|| Ok(Population::of(0)), |(_, data)| Ok(data.into()))
+        }
+    };
+    let mut previews: Vec<(String, Vec<Previewed>)> = Vec::new();
+    for experiment in &costs {
+        let of = |case| population(case).and_then(|p| Preview::of(experiment, case, &p));
+        let of = experiment.cases.iter().map(of).map(|preview| preview.map_err(|e| in_a_line(&e)));
+        previews.push((experiment.name.clone(), of.collect()));
+    }
+    let cells = |e: &Experiment| {
+        let of_it = previews.iter().find(|(name, _)| *name == e.name);
+        cells(e, of_it.map_or(&[], |(_, previews)| previews))
+    };
+    let planned: Vec<&Preview> =
+        previews.iter().flat_map(|(_, all)| all.iter().flatten()).collect();
+    let json = rows::json(&planned)?;
+    if let Some(folder) = folder {
+        epsilab::file::write(folder.join("preview.json"), format!("{json}\n"))?;
+        epsilab::file::write(folder.join("preview.md"), out::markdown(&costs, cells))?;
+        eprintln!("wrote {}", folder.display());
+    }
+    stdout::print(&if is_json { json } else { out::text(&costs, cells) })?;
+    for (experiment, (_, all)) in costs.iter().zip(&previews) {
+        let cases = experiment.cases.iter().zip(all);
+        let refused = cases.filter_map(|(case, preview)| Some((case, preview.as_ref().err()?)));
+        refused.for_each(|(case, why)| eprintln!("not planned: {}, {why}", experiment.place(case)));
+    }
+    Ok(if planned.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Epsilon of a plan; none without privacy and where RDP does not support it.

@@ -3,26 +3,38 @@
 use epsilab::device::marked;
 use epsilab::show::{Table, format};
 
-use super::file::{Experiment, Experiments};
+use super::file::Experiment;
 use super::paper::printed;
 use super::rows::Row;
 
 /// Heads and rows of a table.
 pub type Cells = (Vec<String>, Vec<Vec<String>>);
 
+/// Names, numbers of runs and titles, a line for each experiment.
+pub fn list(experiments: &[Experiment]) -> String {
+    let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    let line = |e: &Experiment| {
+        let runs = format!("{} x {}", e.cases.len(), e.seeds);
+        format!("{:width$}  {runs:>8}  {}", e.name, e.title)
+    };
+    let lines: Vec<String> = experiments.iter().map(line).collect();
+    let runs: usize = experiments.iter().map(Experiment::runs).sum();
+    format!("{}\n{runs} runs (cases x seeds)", lines.join("\n"))
+}
+
 /// Aligned text, a table for each experiment.
-pub fn text(experiments: &Experiments, cells: impl Fn(&Experiment) -> Cells) -> String {
+pub fn text(experiments: &[Experiment], cells: impl Fn(&Experiment) -> Cells) -> String {
     let table = |e: &Experiment| {
         let (heads, lines) = cells(e);
         let name = marked(&e.name);
         let caption = if e.title.is_empty() { name } else { format!("{name}: {}", e.title) };
         lines.into_iter().fold(Table::new(heads).caption(caption), Table::row).text()
     };
-    experiments.0.iter().map(table).collect::<Vec<_>>().join("\n\n")
+    experiments.iter().map(table).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Markdown, a section for each experiment.
-pub fn markdown(experiments: &Experiments, cells: impl Fn(&Experiment) -> Cells) -> String {
+pub fn markdown(experiments: &[Experiment], cells: impl Fn(&Experiment) -> Cells) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ").replace('\n', " "));
     let section = |e: &Experiment| {
         let (heads, lines) = cells(e);
@@ -31,7 +43,7 @@ pub fn markdown(experiments: &Experiments, cells: impl Fn(&Experiment) -> Cells)
         let name = marked(&e.name);
         format!("## {name}\n\n{}\n\n{}{rule}|\n{body}", e.title, line(&heads))
     };
-    experiments.0.iter().map(section).collect::<Vec<_>>().join("\n")
+    experiments.iter().map(section).collect::<Vec<_>>().join("\n")
 }
 
 /// A column of results: its head, and its text for a row that has it.

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use epsilab::cluster::{GridStatus, OnSlurm, Slurm, Submitted};
 use epsilab::data::Dataset;
-use epsilab::grid::{Grid, GridResult};
+use epsilab::grid::{Experiment, GridResult};
+use epsilab::methods::CheckpointEvery;
 use epsilab::nn::Model;
 use epsilab::{Error, ErrorKind, Result};
 
@@ -46,8 +47,8 @@ pub struct SlurmArgs {
     #[arg(long, value_enum, default_value = "local")]
     pub engine: Engine,
     /// Do one part only [default: submit, watch until all tasks have ended, collect]
-    #[arg(long, value_enum)]
-    pub only: Option<Part>,
+    #[arg(long, value_enum, value_name = "PART")]
+    pub part: Option<Part>,
     /// Print the script of the job and do nothing else
     #[arg(long)]
     pub dry_run: bool,
@@ -78,9 +79,6 @@ pub struct SlurmArgs {
     /// Number of runs that a task trains, one after the other [default: about five minutes' worth]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub runs_per_task: Option<i64>,
-    /// How often runs write checkpoints, such as 500 (steps) or 10min [default: never]
-    #[arg(long, value_name = "EVERY")]
-    pub checkpoint_every: Option<String>,
     /// A line of the script before the command, such as "module load cuda"; may be given several
     /// times
     #[arg(long, value_name = "LINE")]
@@ -97,14 +95,13 @@ impl SlurmArgs {
     /// The settings.
     fn slurm(&self) -> Result<Slurm> {
         let mut slurm = Slurm::new();
-        let texts: [(&Option<String>, Setter<&str>); 7] = [
+        let texts: [(&Option<String>, Setter<&str>); 6] = [
             (&self.partition, Slurm::partition),
             (&self.account, Slurm::account),
             (&self.time, Slurm::time),
             (&self.memory, Slurm::memory),
             (&self.gpus, Slurm::gpus),
             (&self.constraint, Slurm::constraint),
-            (&self.checkpoint_every, Slurm::checkpoint_every),
         ];
         for (value, set) in texts {
             slurm = value.iter().fold(slurm, |slurm, value| set(slurm, value));
@@ -132,9 +129,9 @@ impl SlurmArgs {
         if self.engine == Engine::Slurm {
             return Ok(());
         }
-        let (what, why) = match self.only {
+        let (what, why) = match self.part {
             Some(part) => (
-                format!("--only {}", format!("{part:?}").to_lowercase()),
+                format!("--part {}", format!("{part:?}").to_lowercase()),
                 "it is a part of a grid on a cluster, and this grid is trained here",
             ),
             None if self.dry_run || self.slurm()? != Slurm::new() => (
@@ -152,11 +149,16 @@ impl SlurmArgs {
     /// As the parts.
     pub fn run(
         &self,
-        grid: &Grid,
+        experiment: &Experiment,
+        checkpoints: Option<CheckpointEvery>,
         data: &Dataset,
         build: &dyn Fn(u64) -> Result<Model>,
     ) -> Result<Result<GridResult, ExitCode>> {
-        let grid = grid.on(self.slurm()?);
+        let mut slurm = self.slurm()?;
+        if let Some(every) = checkpoints {
+            slurm = slurm.checkpoint_every(&every.to_string());
+        }
+        let grid = experiment.on(slurm);
         if self.dry_run {
             let submitted = grid.submit_with(build, data, true)?;
             if let Some(script) = &submitted.script {
@@ -165,7 +167,7 @@ impl SlurmArgs {
             eprintln!("{} would be submitted; nothing was charged", runs(submitted.runs));
             return Ok(Err(ExitCode::SUCCESS));
         }
-        match self.only {
+        match self.part {
             None => watched(&grid, data, build).map(Ok),
             Some(Part::Submit) => {
                 told(&grid.submit_with(build, data, false)?);

@@ -1,0 +1,64 @@
+//! A case: the options of runs that differ only in their seed.
+
+use clap::FromArgMatches;
+use epsilab::Result;
+
+use super::options::{self, Options, arguments, words};
+use super::paper::Paper;
+use crate::train::TrainArgs;
+
+/// Options of which the results of a paper do not depend: the name of its data, and the device.
+const AS_IN_THE_PAPER: [&str; 2] = ["data", "device"];
+/// Options that choose a part of the data.
+const PARTS: [&str; 2] = ["train", "split"];
+
+/// The options of the runs of one case, which differ only in their seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    pub options: Options,
+    /// What a paper says of it.
+    pub paper: Paper,
+}
+
+impl Case {
+    /// Replaces options. The results of the paper are then those of other work.
+    pub fn replace(&mut self, given: &Options) {
+        let before = self.options.clone();
+        options::replace(&mut self.options, given);
+        let names = before.keys().chain(self.options.keys());
+        let mut changed = names.filter(|&name| before.get(name) != self.options.get(name));
+        if changed.any(|name| !AS_IN_THE_PAPER.contains(&name.as_str())) {
+            self.paper = self.paper.without_results();
+        }
+        if PARTS.iter().any(|name| given.contains_key(*name)) {
+            self.paper.examples = None;
+        }
+    }
+
+    /// Returns the case with only those options that decide what a run costs, and without the
+    /// paper's other results.
+    pub fn cost(&self) -> Self {
+        let mut options = self.options.clone();
+        options.retain(|name, _| !options::is_free(name));
+        let paper = Paper { epsilon: self.paper.epsilon, ..self.paper.without_results() };
+        Self { options, paper }
+    }
+
+    /// Returns the value of an option in words.
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.options.get(name).map(|value| words(value).join(" "))
+    }
+
+    /// Returns the arguments of `train`, without a seed.
+    ///
+    /// # Errors
+    /// `Setting` for an option or a value that `train` does not know.
+    pub fn train_args(&self) -> Result<TrainArgs> {
+        let args = self.options.iter().flat_map(|(name, value)| arguments(name, value));
+        let args: Vec<String> = args.collect();
+        let matches = options::command().try_get_matches_from(&args);
+        matches
+            .and_then(|matches| TrainArgs::from_arg_matches(&matches))
+            .map_err(|error| options::refused(&args, &error))
+    }
+}

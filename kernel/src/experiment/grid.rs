@@ -1,0 +1,267 @@
+//! The command `grid`: accuracies over pruning rates, dropping rates, epsilons and other options.
+//!
+//! The library trains the runs and stores them in the project's run store, so the same command
+//! trains nothing the second time.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use epsilab::device::DeviceSpec;
+use epsilab::grid::{GridResult, Row};
+use epsilab::train::interrupt;
+use epsilab::{Error, ErrorKind, Result, file, program};
+use serde_json::Value;
+
+use super::case::Case;
+use super::file::{Experiment, checked_seeds};
+use super::grid_out as out;
+use super::options::{self, CaseArgs, OF_MASKS, Options};
+use super::paper::Paper;
+use super::run::{Ended, ExecutorArgs, Group, groups};
+use super::{preview, stop_words};
+use crate::options::{check_out, count};
+use crate::stdout;
+
+/// Seeds of each cell if none are given.
+const SEEDS: u64 = 3;
+
+/// Train over lists of options, such as pruning rates and epsilons, and tabulate the accuracies.
+#[derive(clap::Args, Clone, Debug)]
+pub struct GridArgs {
+    #[command(flatten)]
+    cases: CaseArgs,
+    /// Number of seeds per cell: 0, 1, … [default: 3]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    seeds: Option<i64>,
+    /// Read the plan from a JSON file; options on the command line replace its keys
+    #[arg(long = "plan", value_name = "FILE", id = "plan_file")]
+    file: Option<PathBuf>,
+    /// Show steps, noise and epsilon of every cell and train nothing
+    #[arg(long)]
+    preview: bool,
+    /// Write grid.json, grid.csv, grid.md, plan.json and the figures to this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print a JSON list with one object per cell on stdout and nothing else
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    executor: ExecutorArgs,
+}
+
+/// The file of `--out` from which `report` knows the grid.
+pub const PLAN: &str = "plan.json";
+
+/// The options of a grid, and its number of seeds.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    options: Options,
+    seeds: Option<u64>,
+}
+
+impl Plan {
+    /// Reads a plan from a file.
+    ///
+    /// # Errors
+    /// Kind `Io` if the file can't be read; kind `Setting` if it is not the JSON of a plan. The
+    /// text names an unknown key and the key of a wrong value.
+    pub fn read(path: &Path) -> Result<Self> {
+        let help = program::command("grid --help");
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            Error::io(format!("reading the plan {}", path.display()), &e)
+                .fix(format!("name a JSON file with `--plan FILE`; `{help}` has an example"))
+        })?;
+        Self::parse(&text).map_err(|why| {
+            let what = format!("the plan {}", path.display());
+            Error::new(ErrorKind::Setting, what, format!("the file is not a plan: {why}"))
+                .fix(format!("see the example in `{help}`: keys are the names of the options"))
+        })
+    }
+
+    /// Parses a plan, or says why the text is none.
+    fn parse(text: &str) -> std::result::Result<Self, String> {
+        let Value::Object(mut options) = serde_json::from_str(text).map_err(|e| e.to_string())?
+        else {
+            return Err("it is not an object, `{…}`".into());
+        };
+        let seeds = match options.remove("seeds") {
+            None => None,
+            Some(seeds) => Some(seeds.as_u64().ok_or(format!("`seeds` is {seeds}, not a count"))?),
+        };
+        let options = options::renamed(options)?;
+        options::combinations(&options)?;
+        Ok(Self { options, seeds })
+    }
+
+    /// Returns the plan as a file that [`read`](Self::read) accepts.
+    ///
+    /// # Errors
+    /// Kind `Io` if it is no JSON, which does not happen.
+    pub fn to_file(&self) -> Result<String> {
+        let mut all = self.options.clone();
+        all.extend(self.seeds.map(|seeds| ("seeds".to_owned(), seeds.into())));
+        let text = serde_json::to_string_pretty(&all);
+        let failed = |e: serde_json::Error| Error::new(ErrorKind::Io, "the plan", e.to_string());
+        text.map(|text| text + "\n").map_err(failed)
+    }
+
+    /// Returns the cells: all combinations of the options that the method of each has.
+    ///
+    /// # Errors
+    /// Kind `Setting` for lists that make no cells, a value that is named twice, and an option that
+    /// no method has.
+    fn experiment(&self) -> Result<Experiment> {
+        let refused = |why: String| Error::new(ErrorKind::Setting, "a grid", why);
+        let mut options = self.options.clone();
+        if !options.contains_key("method") {
+            let is_sparse = OF_MASKS.iter().any(|name| options.contains_key(*name));
+            let usual = if is_sparse { "dp-ssgd" } else { "dp-sgd" };
+            options.insert("method".into(), usual.into());
+        }
+        options.iter().try_for_each(|(name, value)| once(name, value))?;
+        let mut cases: Vec<Case> = Vec::new();
+        for mut case in options::combinations(&options).map_err(|why| {
+            refused(why).fix("give each option a value, or several with commas between them")
+        })? {
+            options::only_applicable(&mut case)?;
+            if !cases.iter().any(|known| known.options == case) {
+                cases.push(Case { options: case, paper: Paper::default() });
+            }
+        }
+        let has = |name: &str| cases.iter().any(|case| case.options.contains_key(name));
+        if let Some(name) = options.keys().find(|name| !has(name)) {
+            let why = format!("none of its methods has the option --{name}");
+            return Err(refused(why).fix(if OF_MASKS.contains(&name.as_str()) {
+                "use the method dp-ssgd: with both rates at 0 it is dp-sgd".to_owned()
+            } else {
+                format!("leave out --{name}, or add a --method that has it")
+            }));
+        }
+        let seeds = checked_seeds(self.seeds.unwrap_or(SEEDS))?;
+        Ok(Experiment { name: "grid".into(), title: String::new(), seeds, cases })
+    }
+}
+
+/// Refuses a value that is named twice.
+fn once(name: &str, value: &Value) -> Result<()> {
+    let Value::Array(values) = value else { return Ok(()) };
+    match values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
+        None => Ok(()),
+        Some((_, value)) => {
+            let value = options::words(value).join(" ");
+            let option = format!("--{name}");
+            Err(Error::setting(&option, value, "it is named twice").fix("name each value once"))
+        }
+    }
+}
+
+/// Returns the plan of a file and the stored runs of its grid, for each data set and model. Nothing
+/// is trained.
+///
+/// # Errors
+/// Kind `Setting` for a plan that can't be run; errors of reading data and store; `MissingData` if
+/// nothing is stored.
+pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
+    let plan = Plan::read(file)?;
+    let groups = checked(&plan.experiment()?, &ExecutorArgs::default())?;
+    let results = groups.iter().map(Group::stored).collect::<Result<_>>()?;
+    Ok((plan, results))
+}
+
+/// Returns the groups of a grid, all of which can be trained.
+fn checked(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Group>> {
+    experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
+    let groups = groups(experiment, executor)?.into_iter();
+    let groups =
+        groups.map(|group| group.map_err(|(_, error)| error)).collect::<Result<Vec<_>>>()?;
+    groups.iter().try_for_each(Group::check)?;
+    Ok(groups)
+}
+
+/// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 128 and the signal after a request to
+/// stop.
+///
+/// # Errors
+/// Kind `Setting` for a plan that can't be run, before anything is trained; errors of reading data
+/// and writing results.
+pub fn grid(args: &GridArgs) -> Result<ExitCode> {
+    let mut plan = args.file.as_deref().map(Plan::read).transpose()?.unwrap_or_default();
+    options::replace(&mut plan.options, &args.cases.0);
+    plan.seeds = count("--seeds", args.seeds)?.or(plan.seeds);
+    args.executor.check()?;
+    let experiment = plan.experiment()?;
+    if let Some(out) = &args.out {
+        check_out(out)?;
+    }
+    if args.preview {
+        return preview::show(&[experiment], true, args.json, args.out.as_deref());
+    }
+    let groups = checked(&experiment, &args.executor)?;
+    if !args.executor.is_cluster() {
+        // The device of the nodes need not be here.
+        experiment.cases.iter().try_for_each(check_device)?;
+    }
+    let (mut results, mut part) = (Vec::new(), None);
+    for group in &groups {
+        let (result, ended) = group.run(&args.executor)?;
+        results.extend(result);
+        match ended {
+            Ended::Finished => {}
+            Ended::Part(code) => part = Some(code),
+            Ended::Interrupted => return Ok(stopped(&results)),
+        }
+    }
+    match part {
+        Some(code) => Ok(code),
+        None => finish(args, &plan, &results),
+    }
+}
+
+/// Refuses a device that can't be used, since every run would fail with the same error.
+fn check_device(case: &Case) -> Result<()> {
+    match case.train_args()?.device()? {
+        Some(device) => device.check(),
+        None => DeviceSpec::auto().map(drop),
+    }
+}
+
+/// Says that the grid was interrupted. A script must not take an incomplete list for the whole.
+fn stopped(results: &[GridResult]) -> ExitCode {
+    eprintln!("{}", stop_words(results.iter().map(GridResult::runs).sum()));
+    ExitCode::from(interrupt::exit_code())
+}
+
+/// Prints and writes the results.
+fn finish(args: &GridArgs, plan: &Plan, results: &[GridResult]) -> Result<ExitCode> {
+    if results.iter().any(GridResult::is_interrupted) {
+        return Ok(stopped(results));
+    }
+    let rows: Vec<Row> = epsilab::grid::rows(results);
+    let json = super::rows::json(&rows)?;
+    if let Some(out) = &args.out {
+        out::write(out, &json, results)?;
+        file::write(out.join(PLAN), plan.to_file()?)?;
+    }
+    if args.json {
+        stdout::print(&json)?;
+    }
+    // Last, because the total privacy cost takes a while to compute.
+    if let Some(out) = &args.out {
+        out::write_notes(out, results)?;
+    }
+    if !args.json {
+        let words: Vec<String> = results.iter().map(ToString::to_string).collect();
+        stdout::print(&words.join("\n\n"))?;
+    }
+    if !args.json || args.out.is_some() {
+        // On stderr, because it changes with other runs; stdout stays the same.
+        results.iter().filter_map(GridResult::on_record).for_each(|line| eprintln!("{line}"));
+    }
+    // In full, since stderr is read by the owner of the data.
+    let cells = results.iter().flat_map(GridResult::cells);
+    for error in cells.flat_map(|cell| &cell.errors) {
+        eprintln!("not trained: {}", error.replace('\n', " "));
+    }
+    let any = rows.iter().any(|row| row.runs > 0);
+    Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,299 @@
+//! Options of runs by name, as files and commands give them: lists of values make cases.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use epsilab::methods::{Affects, SettingSpec};
+use epsilab::{Error, Result, program};
+use serde_json::{Map, Value};
+
+use crate::options::{self, choose_from};
+use crate::train::{TrainArgs, specs};
+
+/// Options of `train` by name, without the dashes.
+pub type Options = Map<String, Value>;
+
+/// Options that are not part of a run.
+const NOT_OF_A_RUN: [&str; 7] =
+    ["plan", "save-plan", "preview", "population", "out", "json", "fresh"];
+
+/// Options of data and model that change no cost.
+const FREE: [&str; 9] = [
+    "model",
+    "activation",
+    "pretrained",
+    "layout",
+    "public",
+    "pretrain-on",
+    "pretrain-epochs",
+    "image-size",
+    "test",
+];
+
+/// Options of which one value is a list with commas.
+const LISTS: [&str; 2] = ["learning-rates", "clips"];
+
+/// The most combinations of the lists of one group of cases.
+const MOST_CASES: usize = 10_000;
+
+/// Returns the options of `train`.
+pub fn command() -> Command {
+    TrainArgs::augment_args(Command::new("train").no_binary_name(true))
+}
+
+/// Returns the options that a case can have.
+fn of_a_run() -> Vec<Arg> {
+    let is_of_a_run = |arg: &&Arg| {
+        arg.get_long().is_some_and(|long| !NOT_OF_A_RUN.contains(&long) && long != "seed")
+    };
+    command().get_arguments().filter(is_of_a_run).cloned().collect()
+}
+
+/// Returns the setting of a method with this name, if it is one.
+fn spec(name: &str) -> Option<&'static SettingSpec> {
+    specs().find(|spec| spec.is_named(name))
+}
+
+/// Returns whether an option takes no value.
+fn is_flag(name: &str) -> bool {
+    let is_it = |arg: &Arg| arg.get_long() == Some(name);
+    of_a_run().iter().any(|arg| is_it(arg) && !arg.get_action().takes_values())
+}
+
+/// Returns whether a run may have an option several times. A list in a list is one value of it.
+fn repeats(name: &str) -> bool {
+    spec(name).is_some_and(|spec| spec.repeats)
+}
+
+/// Returns whether an option does not change what a run costs.
+pub fn is_free(name: &str) -> bool {
+    match spec(name) {
+        Some(spec) => spec.affects != Affects::Cost,
+        None => FREE.contains(&name),
+    }
+}
+
+/// Returns the name of an option that is written with dashes or underscores, or by another name of
+/// the field.
+///
+/// # Errors
+/// A text that names what an unknown one may have meant.
+pub fn canonical(name: &str) -> std::result::Result<String, String> {
+    let dashed = name.replace('_', "-");
+    if dashed == "seed" {
+        return Err("`seed` is counted from 0: say `seeds`".into());
+    }
+    if NOT_OF_A_RUN.contains(&dashed.as_str()) {
+        return Err(format!("`{name}` is not an option of a run"));
+    }
+    let known = of_a_run();
+    let is_it = |arg: &&Arg| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long() == Some(&*dashed) || aliases.contains(&&*dashed)
+    };
+    match known.iter().find(is_it).and_then(Arg::get_long) {
+        Some(long) => Ok(long.to_owned()),
+        None => {
+            let names: Vec<&str> = known.iter().filter_map(Arg::get_long).collect();
+            Err(format!("`{name}` is not an option: {}", choose_from(name, &names)))
+        }
+    }
+}
+
+/// Returns the options by their usual names.
+///
+/// # Errors
+/// A text for an unknown option, and for one that has two names here.
+pub fn renamed(options: Options) -> std::result::Result<Options, String> {
+    let mut renamed = Options::new();
+    for (name, value) in options {
+        if renamed.insert(canonical(&name)?, value).is_some() {
+            return Err(format!("`{name}` is given twice, by two names"));
+        }
+    }
+    Ok(renamed)
+}
+
+/// Replaces options, and removes those that the new ones exclude.
+pub fn replace(options: &mut Options, given: &Options) {
+    for (name, value) in given {
+        let excluded = spec(name).and_then(SettingSpec::excludes).map(|id| id.replace('_', "-"));
+        if let Some(excluded) = excluded.filter(|excluded| !given.contains_key(excluded)) {
+            options.remove(&excluded);
+        }
+        options.insert(name.clone(), value.clone());
+    }
+}
+
+/// Returns all combinations of the values of lists. The last option by [`rank`] changes fastest.
+///
+/// # Errors
+/// A text for an empty list and a value of a wrong type.
+pub fn combinations(options: &Options) -> std::result::Result<Vec<Options>, String> {
+    let mut names: Vec<&String> = options.keys().collect();
+    names.sort_by_key(|name| (rank(name), *name));
+    let mut cases = vec![Options::new()];
+    for name in names {
+        let value = &options[name];
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            value => std::slice::from_ref(value),
+        };
+        let is_value = |value: &Value| match value {
+            Value::Array(parts) => repeats(name) && parts.iter().all(Value::is_string),
+            // `false` would leave out an option that has a default.
+            Value::Bool(_) => is_flag(name),
+            value => value.is_string() || value.is_number(),
+        };
+        if cases.len() * values.len() > MOST_CASES {
+            return Err(format!("more than {MOST_CASES} combinations"));
+        }
+        if values.is_empty() || !values.iter().all(is_value) {
+            return Err(format!("`{name}` is {value}; it takes one value or a list of them"));
+        }
+        let with = |case: &Options, value: &Value| {
+            let mut case = case.clone();
+            case.insert(name.clone(), value.clone());
+            case
+        };
+        cases = cases.iter().flat_map(|case| values.iter().map(|v| with(case, v))).collect();
+    }
+    Ok(cases)
+}
+
+/// Returns the place of an option in tables: what is trained, then how, then the numbers of privacy,
+/// then the rates.
+pub fn rank(name: &str) -> usize {
+    const FIRST: [&str; 3] = ["data", "model", "method"];
+    const LAST: [&str; 5] = ["clip", "epsilon", "noise-multiplier", "pre-prune", "drop"];
+    match (FIRST.iter().position(|&n| n == name), LAST.iter().position(|&n| n == name)) {
+        (Some(place), _) => place,
+        (_, Some(place)) => FIRST.len() + 1 + place,
+        _ => FIRST.len(),
+    }
+}
+
+/// Returns the command line of an option, as words.
+pub fn arguments(name: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::Bool(true) => vec![format!("--{name}")],
+        Value::Bool(false) => Vec::new(),
+        value => words(value).iter().map(|word| format!("--{name}={word}")).collect(),
+    }
+}
+
+/// Returns a value as words of the command line.
+pub fn words(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(parts) => parts.iter().flat_map(words).collect(),
+        value => vec![value.to_string()],
+    }
+}
+
+/// The options of `train` in a command that trains several runs: several values of one, separated
+/// by commas or each with the option, make a case of each.
+#[derive(Clone, Debug, Default)]
+pub struct CaseArgs(pub Options);
+
+impl Args for CaseArgs {
+    fn augment_args(command: Command) -> Command {
+        let several = |arg: Arg| {
+            if !arg.get_action().takes_values() {
+                return arg;
+            }
+            arg.action(ArgAction::Append)
+                .value_parser(clap::value_parser!(String))
+                .value_delimiter(None)
+                .allow_hyphen_values(true)
+        };
+        command.args(of_a_run().into_iter().map(several))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for CaseArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let mut options = Options::new();
+        for arg in of_a_run() {
+            let (id, Some(name)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
+            if !arg.get_action().takes_values() {
+                if matches.get_flag(id) {
+                    options.insert(name.to_owned(), Value::Bool(true));
+                }
+            } else if let Some(given) = matches.get_many::<String>(id) {
+                options.insert(name.to_owned(), typed(name, given));
+            }
+        }
+        Ok(Self(options))
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Returns the value of an option that was typed once or several times.
+fn typed<'a>(name: &str, given: impl Iterator<Item = &'a String>) -> Value {
+    if repeats(name) {
+        // One run has all of them.
+        let parts = given.map(|text| Value::from(text.as_str()));
+        return Value::Array(vec![Value::Array(parts.collect())]);
+    }
+    let mut values: Vec<Value> =
+        given.flat_map(|text| split(name, text)).map(Value::from).collect();
+    if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
+}
+
+/// Returns the values of a text with commas, unless the whole is one value.
+fn split(name: &str, text: &str) -> Vec<String> {
+    let is_one = match spec(name) {
+        Some(spec) => is_value(spec, text),
+        None => LISTS.contains(&name) || std::path::Path::new(text).exists(),
+    };
+    if is_one {
+        return vec![text.to_owned()];
+    }
+    text.split(',').map(|part| part.trim().to_owned()).collect()
+}
+
+/// Returns whether a setting can be read from a text, of any method that has it.
+fn is_value(spec: &SettingSpec, text: &str) -> bool {
+    let methods = epsilab::methods::methods();
+    let mut having = methods.into_iter().filter(|m| spec.refusal(m.descriptor()).is_none());
+    having.next().is_some_and(|mut method| spec.set(&mut *method, text).is_ok())
+}
+
+/// Removes options that the method of a case does not have, where they are there for the cases of
+/// other methods.
+pub fn only_applicable(options: &mut Options) -> Result<()> {
+    let name = options.get("method").map(words).and_then(|words| words.into_iter().next());
+    let method = options::method(&name.unwrap_or_default())?;
+    let descriptor = method.descriptor();
+    options.retain(|name, _| match spec(name) {
+        Some(spec) => spec.refusal(descriptor).is_none(),
+        None => descriptor.is_sparse || !OF_MASKS.contains(&name.as_str()),
+    });
+    Ok(())
+}
+
+/// Options of masks and gradient dropping.
+pub const OF_MASKS: [&str; 4] = ["mask", "pre-prune", "drop", "drop-rule"];
+
+/// Returns an error about options as `train` says it, without the usage.
+pub fn refused(args: &[String], error: &clap::Error) -> Error {
+    let said = error.to_string();
+    let why = said.split("\n\nUsage:").next().unwrap_or_default();
+    let why = why.split("\n\nFor more").next().unwrap_or_default();
+    let why = why.trim_start_matches("error: ").split_whitespace();
+    let why = why.collect::<Vec<_>>().join(" ");
+    Error::setting("options", args.join(" "), why).fix(format!(
+        "use the options of `{}`, without the dashes",
+        program::command("train --help")
+    ))
+}

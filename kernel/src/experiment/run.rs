@@ -1,0 +1,181 @@
+//! Trains the cases of an experiment, here or on a cluster.
+
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+
+use epsilab::data::Dataset;
+use epsilab::grid::{self, GridResult};
+use epsilab::nn::Model;
+use epsilab::{Error, ErrorKind, Result};
+
+use super::case::Case;
+use super::file::Experiment;
+use super::progress::ToStderr;
+use super::slurm::{Engine, SlurmArgs};
+use crate::options;
+use crate::train::{DataArgs, TrainArgs};
+
+/// Who trains.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct ExecutorArgs {
+    /// Train up to N runs at once, each with its share of the threads, or on a GPU of its own;
+    /// fewer where that is faster
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    jobs: Option<i64>,
+    #[command(flatten)]
+    pub cluster: SlurmArgs,
+}
+
+impl ExecutorArgs {
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// Kind `Setting` for options of another executor than the one that is asked for.
+    pub fn check(&self) -> Result<()> {
+        self.cluster.check()?;
+        if let (true, Some(jobs)) = (self.is_cluster(), self.jobs) {
+            let why = "it is for runs on this machine, and the runs are trained by Slurm";
+            return Err(Error::setting("--jobs", jobs, why).fix("use --at-most for tasks at once"));
+        }
+        self.jobs().map(drop)
+    }
+
+    /// Returns whether the runs are trained elsewhere.
+    pub fn is_cluster(&self) -> bool {
+        self.cluster.engine == Engine::Slurm
+    }
+
+    fn jobs(&self) -> Result<Option<usize>> {
+        options::count("--jobs", self.jobs)
+    }
+}
+
+/// Cases of an experiment that share data and model, so that they are trained together.
+pub struct Group {
+    /// The places of the cases in the experiment.
+    pub places: Vec<usize>,
+    pub data: Dataset,
+    /// The options of the first case.
+    first: TrainArgs,
+    cases: grid::Experiment,
+}
+
+/// How the training of groups ended.
+pub enum Ended {
+    /// All runs have ended that can be trained.
+    Finished,
+    /// It was asked to stop.
+    Interrupted,
+    /// A part of what is done on a cluster has been done, and there is no result.
+    Part(ExitCode),
+}
+
+/// Returns the cases of an experiment in groups, in the order of their first cases, each with its
+/// data. A group whose data can't be read, or whose model does not fit them, is an error.
+///
+/// # Errors
+/// As [`Case::train_args`].
+pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<GroupOrError>> {
+    let mut shared: Vec<(TrainArgs, Vec<usize>)> = Vec::new();
+    for (place, case) in experiment.cases.iter().enumerate() {
+        let args = case.train_args()?;
+        match shared.iter_mut().find(|(first, _)| first.has_start_of(&args)) {
+            Some((_, places)) => places.push(place),
+            None => shared.push((args, vec![place])),
+        }
+    }
+    let mut read: Option<(DataArgs, Dataset)> = None;
+    let labels = experiment.labels();
+    let group = |(first, places): (TrainArgs, Vec<usize>)| {
+        let data = match &read {
+            Some((args, data)) if *args == first.data => Ok(data.clone()),
+            _ => first.data.read(),
+        };
+        let made = data.and_then(|data| {
+            read = Some((first.data.clone(), data.clone()));
+            first.untrained(&data, Some(0))?;
+            let case = |&place: &usize| labelled(&experiment.cases[place], &labels);
+            let cases = places.iter().map(case).collect::<Result<Vec<_>>>()?;
+            let cases = grid::Experiment::new(cases).seeds(experiment.seeds);
+            let cases = match executor.jobs()? {
+                Some(jobs) => cases.jobs(jobs),
+                None => cases,
+            };
+            cases.check()?;
+            Ok(Group { places: places.clone(), data, first: first.clone(), cases })
+        });
+        made.map_err(|error| (places, error))
+    };
+    Ok(shared.into_iter().map(group).collect())
+}
+
+/// A group, or the places of its cases and why there is none.
+pub type GroupOrError = std::result::Result<Group, (Vec<usize>, Error)>;
+
+/// Returns the case with the labels that tables show.
+fn labelled(case: &Case, labels: &[String]) -> Result<grid::Case> {
+    let made = case.train_args()?.case()?;
+    Ok(labels.iter().fold(made, |made, name| match case.get(name) {
+        Some(value) => made.label(name.clone(), value),
+        None => made,
+    }))
+}
+
+impl Group {
+    /// Trains the runs that are not stored. Returns their result, if there is one, and how it ended.
+    ///
+    /// # Errors
+    /// As [`grid::Experiment::run_watched`] and as the parts of a cluster.
+    pub fn run(&self, executor: &ExecutorArgs) -> Result<(Option<GridResult>, Ended)> {
+        if self.first.trains_first() {
+            // What the runs can't do is found before anything is trained.
+            self.cases.plans(&self.first.untrained(&self.data, Some(0))?, &self.data)?;
+            if let ControlFlow::Break(_) = self.first.model(&self.data, Some(0))? {
+                return Ok((None, Ended::Interrupted));
+            }
+        }
+        let build = |seed| self.build(seed);
+        if executor.is_cluster() {
+            let checkpoints = self.first.checkpoints()?;
+            let ended = executor.cluster.run(&self.cases, checkpoints, &self.data, &build)?;
+            return Ok(match ended {
+                Ok(result) => (Some(result), Ended::Finished),
+                Err(code) => (None, Ended::Part(code)),
+            });
+        }
+        let model = self.first.untrained(&self.data, Some(0))?;
+        let heading = format!("{}: {} on {}", self.cases, model.name(), self.data.name());
+        let mut progress = ToStderr::new(heading);
+        let result = self.cases.run_watched(&build, &self.data, &mut progress)?;
+        let ended = if result.is_interrupted() { Ended::Interrupted } else { Ended::Finished };
+        Ok((Some(result), ended))
+    }
+
+    /// Returns the result of the runs that are stored.
+    ///
+    /// # Errors
+    /// As [`grid::Experiment::stored_with`].
+    pub fn stored(&self) -> Result<GridResult> {
+        self.cases.stored_with(&|seed| self.build(seed), &self.data)
+    }
+
+    /// Refuses what every run of a case would refuse, and a private method that has no guarantee
+    /// whatever its noise is, where it aims at an epsilon.
+    ///
+    /// # Errors
+    /// Kind `Setting` for the first such case.
+    pub fn check(&self) -> Result<()> {
+        self.cases.cases().iter().try_for_each(|case| case.check_for(&self.data))
+    }
+
+    fn build(&self, seed: u64) -> Result<Model> {
+        match self.first.model(&self.data, Some(seed))? {
+            ControlFlow::Continue(model) => Ok(model),
+            ControlFlow::Break(_) => Err(Error::new(
+                ErrorKind::Model,
+                "the model",
+                "its training on public data was stopped",
+            )),
+        }
+    }
+}

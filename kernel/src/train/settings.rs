@@ -1,0 +1,217 @@
+//! Method and settings of a run: the options that the library's table of settings defines.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use epsilab::methods::{self, Method, MethodDescriptor, Scope, SettingSpec};
+use epsilab::{Error, ErrorKind, Result};
+
+use crate::options;
+
+/// The commands' defaults in place of the library's, as setting and value. They train papernot_cnn
+/// well on the built-in glyphs; with clip norm 0.1, the learning rate of SGD is 4.
+const PRESET: [(&str, &str); 4] =
+    [("batch_size", "1024"), ("epochs", "8"), ("clip", "0.1"), ("epsilon", "3")];
+
+/// Method and settings as they were typed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SettingArgs {
+    method: Option<String>,
+    /// The values by the name of the setting; several of one that may be repeated.
+    given: BTreeMap<&'static str, Vec<String>>,
+}
+
+/// Returns all settings, each once.
+pub fn specs() -> impl Iterator<Item = &'static SettingSpec> {
+    let own = methods::methods().into_iter().flat_map(|method| method.descriptor().own);
+    let mut seen = BTreeSet::new();
+    methods::shared().chain(own).filter(move |spec| seen.insert(spec.id))
+}
+
+/// Returns the commands' default of a setting.
+fn preset(spec: &SettingSpec) -> Option<&'static str> {
+    PRESET.iter().find(|(id, _)| *id == spec.id).map(|(_, value)| *value)
+}
+
+/// Returns the text for as long as the program runs, which options need.
+fn interned(text: String) -> &'static str {
+    static KNOWN: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(text) = known.get(text.as_str()) {
+        return text;
+    }
+    let text = text.leak();
+    known.insert(text);
+    text
+}
+
+/// Returns the help of a setting, with the methods that have it and its default.
+fn help(spec: &SettingSpec) -> String {
+    let default = preset(spec).unwrap_or(spec.default);
+    let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
+    let known = methods::methods().into_iter().map(|method| method.descriptor());
+    let having = known.filter(|method| method.own.iter().any(|own| own.id == spec.id));
+    let owners: Vec<&str> = having.map(|method| method.name).collect();
+    match &owners[..] {
+        [] => format!("{}{default}", spec.help),
+        owners => format!("Of {}: {}{default}", owners.join(", "), spec.help),
+    }
+}
+
+/// Returns the option of a setting.
+fn option(spec: &'static SettingSpec) -> Arg {
+    let arg = Arg::new(spec.id).long(interned(spec.option())).help(help(spec));
+    let aliases = spec.aliases.iter().map(|alias| interned(alias.replace('_', "-")));
+    let arg = arg.visible_aliases(aliases.collect::<Vec<&'static str>>());
+    if spec.value.is_empty() {
+        return arg.action(ArgAction::SetTrue);
+    }
+    let action = if spec.repeats { ArgAction::Append } else { ArgAction::Set };
+    arg.value_name(spec.value).allow_hyphen_values(true).action(action)
+}
+
+impl Args for SettingArgs {
+    fn augment_args(command: Command) -> Command {
+        let method = Arg::new("method").long("method").value_name("NAME").help(format!(
+            "{} [default: dp-sgd; with a mask or dropping dp-ssgd]",
+            options::methods()
+        ));
+        command.arg(method).args(specs().map(option))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for SettingArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let mut given = BTreeMap::new();
+        for spec in specs() {
+            if spec.value.is_empty() {
+                if matches.get_flag(spec.id) {
+                    given.insert(spec.id, vec!["true".to_owned()]);
+                }
+            } else if let Some(values) = matches.get_many::<String>(spec.id) {
+                given.insert(spec.id, values.cloned().collect());
+            }
+        }
+        Ok(Self { method: matches.get_one::<String>("method").cloned(), given })
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl SettingArgs {
+    /// Returns the text of a setting as it was typed, if it was given.
+    pub fn text(&self, id: &str) -> Option<&str> {
+        self.given.get(id).and_then(|values| values.last()).map(String::as_str)
+    }
+
+    /// Returns the options that are given and that a made plan says already.
+    pub fn given(&self) -> Vec<String> {
+        let settings = specs().filter(|spec| spec.scope != Scope::Execution);
+        let settings = settings.filter(|spec| self.given.contains_key(spec.id));
+        let method = self.method.iter().map(|_| "--method".to_owned());
+        method.chain(settings.map(dashed)).collect()
+    }
+
+    /// Returns the commands' defaults that decide a run of this method, in words.
+    pub fn preset_in_words(&self, descriptor: &MethodDescriptor) -> Option<String> {
+        let used = specs().filter(|spec| spec.refusal(descriptor).is_none());
+        let used = used.filter_map(|spec| Some((spec.option(), self.preset(spec)?)));
+        let used: Vec<String> = used.map(|(name, value)| format!("{name} {value}")).collect();
+        let used = used.join(", ");
+        (!used.is_empty()).then(|| format!("not given, so as in all commands: {used}"))
+    }
+
+    /// Returns the method with the settings of its plan; `usual` if none is named.
+    ///
+    /// # Errors
+    /// Kind `Setting` for an unknown method, values that can't be read, settings that the method
+    /// does not have, and settings of which one decides the other.
+    pub fn method(&self, usual: &str) -> Result<Box<dyn Method>> {
+        let mut method = options::method(self.method.as_deref().unwrap_or(usual))?;
+        let descriptor = method.descriptor();
+        for spec in specs().filter(|spec| spec.scope != Scope::Execution) {
+            let Some(values) = self.given.get(spec.id) else {
+                if let (Some(value), None) = (self.preset(spec), spec.refusal(descriptor)) {
+                    spec.set(&mut *method, value)?;
+                }
+                continue;
+            };
+            if let Some(why) = spec.refusal(descriptor) {
+                let option = dashed(spec);
+                let value =
+                    if spec.value.is_empty() { "given".to_owned() } else { values.join(",") };
+                return Err(Error::setting(&option, value, why)
+                    .fix(format!("leave out {option}, or choose another --method")));
+            }
+            self.check_exclusive(spec)?;
+            values.iter().try_for_each(|value| spec.set(&mut *method, value))?;
+        }
+        Ok(method)
+    }
+
+    /// Sets what says how the run of a method is executed.
+    ///
+    /// # Errors
+    /// Kind `Setting` for values that can't be read.
+    pub fn set_execution(&self, method: &mut dyn Method) -> Result<()> {
+        for spec in specs().filter(|spec| spec.scope == Scope::Execution) {
+            let values = self.given.get(spec.id).into_iter().flatten();
+            values.into_iter().try_for_each(|value| spec.set(method, value))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the error with the name of the option where a default of the commands is refused,
+    /// which nobody typed.
+    pub fn refused_preset(&self, error: Error) -> Error {
+        let names = |spec: &&SettingSpec| error.what().starts_with(&format!("{} = ", spec.id));
+        match specs().find(names).and_then(|spec| Some((spec, self.preset(spec)?))) {
+            Some((spec, value)) => {
+                let fix =
+                    format!("{value} is the default: choose another one with {}", dashed(spec));
+                error.fix(fix)
+            }
+            None => error,
+        }
+    }
+
+    /// Returns the commands' default of a setting that is not given, unless another one that is
+    /// given decides it.
+    fn preset(&self, spec: &SettingSpec) -> Option<&'static str> {
+        let is_given = |id: &str| self.given.contains_key(id);
+        let is_decided = is_given(spec.id) || spec.excludes().is_some_and(is_given);
+        preset(spec).filter(|_| !is_decided)
+    }
+
+    fn check_exclusive(&self, spec: &SettingSpec) -> Result<()> {
+        match spec.excludes().and_then(|other| specs().find(|spec| spec.id == other)) {
+            Some(other) if self.given.contains_key(other.id) => {
+                exclusive(&dashed(spec), &dashed(other))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the name of a setting as it is typed: `--batch-size`.
+fn dashed(spec: &SettingSpec) -> String {
+    format!("--{}", spec.option())
+}
+
+/// The error of two options of which one decides the other.
+pub fn exclusive(one: &str, other: &str) -> Result<()> {
+    let what = format!("{one} and {other}");
+    Err(Error::new(ErrorKind::Setting, what, "each of them decides the other")
+        .fix("leave out one of the two"))
+}

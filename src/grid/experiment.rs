@@ -1,0 +1,185 @@
+//! An experiment: cases, each of which is trained with every seed.
+
+use std::fmt;
+
+use super::case::Case;
+use super::live::LiveGrid;
+use super::{GridObserver, GridResult, run};
+use crate::data::Dataset;
+use crate::methods::Plan;
+use crate::nn::{Family, Model, ModelBuilder};
+use crate::privacy::digits::counted;
+use crate::store::{Store, home};
+use crate::{Error, ErrorKind, Result};
+
+/// Cases, each of which is trained with the seeds 0, 1, … on the same data and model.
+///
+/// [`Grid`](super::Grid) makes one from axes.
+///
+/// ```
+/// use epsilab::grid::{Case, Experiment};
+/// use epsilab::prelude::*;
+/// let rate = |rate: f64| {
+///     let method = DpSgd::new().noise_multiplier(1.0).learning_rate(rate);
+///     Case::from(method).label("learning rate", rate.to_string())
+/// };
+/// let experiment = Experiment::new([0.5, 1.0, 2.0].map(rate)).seeds(3);
+/// assert_eq!(experiment.len(), 9);
+/// ```
+///
+/// # Guarantee
+/// Each run has the guarantee of its method and is charged like any other run. Seeds are 0 to n-1
+/// (study mode): they are public, so the noise of these runs gives no privacy against those who
+/// know them. Looking at many runs costs their composition, which the result states.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experiment {
+    pub(crate) cases: Vec<Case>,
+    pub(crate) seeds: u64,
+    pub(super) jobs: Option<usize>,
+}
+
+impl Experiment {
+    /// Returns an experiment with one seed.
+    pub fn new(cases: impl IntoIterator<Item = impl Into<Case>>) -> Self {
+        Self { cases: cases.into_iter().map(Into::into).collect(), seeds: 1, jobs: None }
+    }
+
+    /// Sets the number of seeds per case, counted from 0; 1 by default. A seed decides the initial
+    /// model, batches, noise and random masks.
+    pub fn seeds(self, seeds: u64) -> Self {
+        Self { seeds, ..self }
+    }
+
+    /// Trains up to this many runs at once; one after the other by default. On the CPU, the runs
+    /// share its threads equally. Some steps are timed first, on random numbers of the shape of the
+    /// data, and as many runs are trained at once as take the most steps per second: fewer than
+    /// `jobs`, or one, where that is faster. With GPUs, each run has a GPU of its own.
+    ///
+    /// The results are those of one run after the other, bit for bit. So are the charges: each run
+    /// is charged once, by an entry of its own, before its first step.
+    pub fn jobs(self, jobs: usize) -> Self {
+        Self { jobs: Some(jobs), ..self }
+    }
+
+    /// Returns the cases.
+    pub fn cases(&self) -> &[Case] {
+        &self.cases
+    }
+
+    /// Returns the number of runs.
+    pub fn len(&self) -> usize {
+        self.cases.len().saturating_mul(usize::try_from(self.seeds).unwrap_or(usize::MAX))
+    }
+
+    /// Returns whether there are no runs.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Checks what needs no data.
+    ///
+    /// # Errors
+    /// Kind `Setting` without cases, seeds or jobs, and for a case with a seed, with `.fresh()` or
+    /// with a mask that its method can't have.
+    pub fn check(&self) -> Result<()> {
+        if self.cases.is_empty() {
+            let why = "an experiment without cases has no runs";
+            return Err(Error::setting("cases", "[]", why).fix("give at least one"));
+        }
+        if self.seeds == 0 {
+            return Err(Error::setting("seeds", 0, "without seeds there are no runs")
+                .fix("use at least 3 to tell effects from the noise of seeds"));
+        }
+        if self.seeds > 10_000 {
+            return Err(Error::setting("seeds", self.seeds, "a case has at most 10,000 runs")
+                .fix("use 3 to 10"));
+        }
+        if self.jobs == Some(0) {
+            return Err(Error::setting("jobs", 0, "no run would be trained")
+                .fix("use 1 for one run after the other, or the number of cores"));
+        }
+        self.cases.iter().try_for_each(Case::check)
+    }
+
+    /// Returns the plan of each case, without its seed. Nothing is trained or charged.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), and the error of the first case if none can be planned.
+    pub fn plans(&self, model: &Model, data: &Dataset) -> Result<Vec<Result<Plan>>> {
+        self.check()?;
+        let plans: Vec<Result<Plan>> =
+            self.cases.iter().map(|case| case.plan(model, data, None)).collect();
+        match plans.first() {
+            Some(Err(error)) if plans.iter().all(Result::is_err) => Err(error.clone()),
+            _ => Ok(plans),
+        }
+    }
+
+    /// Trains every run that is not stored yet, each seed from an initial model of its own, with a
+    /// live display of the progress. An interrupt stops after the current step. Finished runs are
+    /// kept, and running the experiment again continues from there.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); if the model can't be built for the data, or no case can be
+    /// planned (for example, if the batch is larger than the data): nothing is trained then. Errors
+    /// of some cases, such as a target that can't be reached, are in the result.
+    pub fn run<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridResult> {
+        let mut live = LiveGrid::default();
+        let build = |seed| model.clone().seed(seed).build();
+        let result = self.run_watched(&build, data, &mut live)?;
+        live.finish(&result);
+        Ok(result)
+    }
+
+    /// As [`run`](Self::run), with a function that builds the model of a seed and an observer
+    /// instead of a display. The model of a seed must be the same in every call.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_watched(
+        &self,
+        build: &dyn Fn(u64) -> Result<Model>,
+        data: &Dataset,
+        observer: &mut dyn GridObserver,
+    ) -> Result<GridResult> {
+        run::run(self, build, data, &Store::open(home())?, observer)
+    }
+
+    /// Returns the result of the runs that are stored; nothing is trained or charged. Missing runs
+    /// are in the errors of their cells. `build` is that of [`run_watched`](Self::run_watched).
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.
+    pub fn stored_with(
+        &self,
+        build: &dyn Fn(u64) -> Result<Model>,
+        data: &Dataset,
+    ) -> Result<GridResult> {
+        self.check()?;
+        let again = "run the grid again: what is stored is not trained again";
+        let missing = |id: &str| {
+            Error::new(ErrorKind::MissingData, format!("the run {id}"), "it is not stored")
+                .fix(again)
+        };
+        let result = run::from_store(self, build, data, &Store::open(home())?, &missing)?;
+        match result.runs() {
+            0 => {
+                let what = format!("a grid on {}", data.name());
+                let why = "none of its runs is stored in this project";
+                Err(Error::new(ErrorKind::MissingData, what, why).fix(again))
+            }
+            _ => Ok(result),
+        }
+    }
+}
+
+impl fmt::Display for Experiment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&str> = self.cases.iter().map(Case::name).collect();
+        names.dedup();
+        let cells = counted(self.cases.len(), "cell");
+        let seeds = counted(usize::try_from(self.seeds).unwrap_or(usize::MAX), "seed");
+        let runs = counted(self.len(), "run");
+        write!(f, "grid of {}: {cells}, {seeds}, {runs}", names.join(", "))
+    }
+}

@@ -1,0 +1,191 @@
+//! The builder of training methods.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use crate::Result;
+use crate::data::{Dataset, Population};
+use crate::methods::settings::table::set;
+use crate::methods::{Method, MethodDescriptor, Plan, Privacy, PrivateSettings, Settings};
+use crate::privacy::Event;
+
+/// A training method with its settings: those that all methods share, those of private methods, and
+/// `S`, those that only this method has.
+///
+/// Each method is a name for a builder: [`DpSgd`](super::DpSgd) is `Builder<DpSgdSettings>`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Builder<S> {
+    pub(crate) settings: Settings,
+    pub(crate) private: PrivateSettings,
+    pub(crate) own: S,
+}
+
+/// The settings that only one method has, and how they and the shared ones make a plan.
+///
+/// A type that implements this trait is a training method: [`Builder`] gives it the builder methods
+/// of the settings that it shares with others, and [`register`](super::register) makes it known to
+/// commands, grids and stored runs.
+pub trait MethodSettings: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
+    /// Returns what the method is.
+    fn descriptor() -> &'static MethodDescriptor;
+
+    /// Returns the builder with the method's own defaults of shared settings.
+    fn defaults(builder: Builder<Self>) -> Builder<Self> {
+        builder
+    }
+
+    /// Checks the settings against the size of the data and makes the plan.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range, unless exactly one of target and noise multiplier is
+    /// given, or for an augmentation that does not apply to the data; `Accounting` if no noise
+    /// multiplier reaches the target.
+    fn plan(builder: &Builder<Self>, population: &Population) -> Result<Plan> {
+        let privacy = builder.privacy(population, &[])?;
+        builder.plan_with(population, builder.clipped_learning_rate(), Some(privacy))
+    }
+
+    /// Returns the method without pruning mask and gradient dropping.
+    fn dense(builder: &Builder<Self>) -> Box<dyn Method> {
+        let mut dense = builder.clone();
+        dense.settings.sparsity = None;
+        Box::new(dense)
+    }
+}
+
+/// Methods that add noise.
+pub trait Noise: MethodSettings {}
+
+/// Private methods whose clip norm, clip rule and clip schedule can be set.
+pub trait Clip: Noise {}
+
+/// Methods that take pruning masks and gradient dropping.
+pub trait Sparse: MethodSettings {}
+
+impl<S: MethodSettings> Default for Builder<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: MethodSettings> From<S> for Builder<S> {
+    /// The method's defaults, with these settings of its own.
+    fn from(own: S) -> Self {
+        Self { own, ..Self::new() }
+    }
+}
+
+impl<S: MethodSettings> Builder<S> {
+    /// Returns the method with its default settings: batches of 256, 5 epochs and SGD with momentum
+    /// 0.9 where the method does not say otherwise. A private method needs a
+    /// [`target`](Self::target) or a [`noise_multiplier`](Self::noise_multiplier).
+    pub fn new() -> Self {
+        let (settings, private) = (Settings::default(), PrivateSettings::new());
+        S::defaults(Self { settings, private, own: S::default() })
+    }
+
+    /// Returns the settings that all methods share.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns the settings that only this method has.
+    pub fn own(&self) -> &S {
+        &self.own
+    }
+
+    /// Returns the plan for the training part of these data, including its noise multiplier.
+    ///
+    /// # Errors
+    /// As [`plan_for`](Self::plan_for).
+    pub fn plan(&self, data: &Dataset) -> Result<Plan> {
+        self.plan_for(&data.into())
+    }
+
+    /// Checks the settings against the size of the data and makes the plan, including its noise
+    /// multiplier.
+    ///
+    /// # Errors
+    /// `Setting` for values out of range, for settings that the method does not support, unless
+    /// exactly one of target and noise multiplier is given to a private method, or for an
+    /// augmentation that does not apply to the data; `Accounting` if no noise multiplier reaches the
+    /// target.
+    pub fn plan_for(&self, population: &Population) -> Result<Plan> {
+        S::plan(self, population)
+    }
+
+    /// Returns clip rule, noise and delta of these settings, for [`MethodSettings::plan`]. `beside`
+    /// are the other releases that the run's result depends on.
+    ///
+    /// # Guarantee
+    /// A target is for the steps and `beside` together.
+    ///
+    /// # Errors
+    /// As [`plan_for`](Self::plan_for).
+    pub fn privacy(&self, population: &Population, beside: &[Event]) -> Result<Privacy> {
+        self.private.settle(S::descriptor().title, &self.settings, population, beside)
+    }
+
+    /// Returns the plan of these settings, for [`MethodSettings::plan`]. `learning_rate` is the
+    /// default with SGD.
+    ///
+    /// # Errors
+    /// As [`plan_for`](Self::plan_for).
+    pub fn plan_with(
+        &self,
+        population: &Population,
+        learning_rate: f64,
+        privacy: Option<Privacy>,
+    ) -> Result<Plan> {
+        let learning_rate = self.settings.learning_rate_or(learning_rate);
+        Plan::new(S::descriptor(), &self.settings, population, learning_rate, privacy)
+    }
+
+    /// Returns the default learning rate of SGD where most examples are clipped, so that a step is
+    /// as long as the clip norm times the rate.
+    pub(super) fn clipped_learning_rate(&self) -> f64 {
+        self.private.learning_rate()
+    }
+}
+
+impl<S: MethodSettings> Method for Builder<S> {
+    fn descriptor(&self) -> &'static MethodDescriptor {
+        S::descriptor()
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    fn private_mut(&mut self) -> Option<&mut PrivateSettings> {
+        S::descriptor().is_private.then_some(&mut self.private)
+    }
+
+    fn own_mut(&mut self) -> &mut dyn Any {
+        &mut self.own
+    }
+
+    fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        set(self, name, text)
+    }
+
+    fn plan_for(&self, population: &Population) -> Result<Plan> {
+        S::plan(self, population)
+    }
+
+    fn dense(&self) -> Box<dyn Method> {
+        S::dense(self)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Method> {
+        Box::new(self.clone())
+    }
+
+    fn equals(&self, other: &dyn Method) -> bool {
+        (other as &dyn Any).downcast_ref() == Some(self)
+    }
+}

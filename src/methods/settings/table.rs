@@ -1,0 +1,395 @@
+//! The table of settings: each is declared once, and is a builder method, an option of commands and
+//! a key of files.
+
+use crate::data::Augment;
+use crate::mask::StateOfDropped;
+use crate::methods::{CheckpointEvery, Method, MethodDescriptor, Optimizer};
+use crate::nn::Precision;
+use crate::optim::{Average, LearningRate, WarmUp};
+use crate::privacy::{ClipSchedule, Delta, Epsilon, Neighbouring, NoiseSchedule};
+use crate::{Error, ErrorKind, Result};
+
+/// A setting of training methods.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingSpec {
+    /// Name of the builder method, and key in files.
+    pub id: &'static str,
+    /// Other names of the field for it.
+    pub aliases: &'static [&'static str],
+    /// Placeholder of its value in help texts; empty for a switch.
+    pub value: &'static str,
+    /// One sentence on it, with the unit of its value.
+    pub help: &'static str,
+    /// The library's default, in words; empty if there is none.
+    pub default: &'static str,
+    /// The methods that have it.
+    pub scope: Scope,
+    /// What depends on it.
+    pub affects: Affects,
+    /// Whether it may be given several times.
+    pub repeats: bool,
+    /// Sets it from text.
+    set: SetFromText,
+}
+
+/// Sets a setting of a method from text.
+pub type SetFromText = fn(&mut dyn Method, &str) -> Result<()>;
+
+/// The methods that have a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scope {
+    /// All methods.
+    Run,
+    /// Private methods.
+    Private,
+    /// Private methods whose clip norm can be set.
+    Clip,
+    /// Methods that take masks and gradient dropping.
+    Sparse,
+    /// One method.
+    Own,
+    /// All methods, and a plan that is made already: it says how the run is executed.
+    Execution,
+}
+
+/// What depends on a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Affects {
+    /// The privacy cost of the run, and its result.
+    Cost,
+    /// Its result.
+    Result,
+    /// Its speed and rounding.
+    Speed,
+}
+
+/// Settings of which one decides the other.
+const EXCLUSIVE: [(&str, &str); 2] = [("epochs", "steps"), ("epsilon", "noise_multiplier")];
+
+impl SettingSpec {
+    /// Returns a setting that only one method has, which [`MethodDescriptor::own`] lists. `help` is
+    /// one sentence on it.
+    pub const fn new(id: &'static str, help: &'static str, set: SetFromText) -> Self {
+        Self {
+            id,
+            aliases: &[],
+            value: "X",
+            help,
+            default: "",
+            scope: Scope::Own,
+            affects: Affects::Result,
+            repeats: false,
+            set,
+        }
+    }
+
+    /// Sets the placeholder of its value; empty for a switch.
+    pub const fn value(self, value: &'static str) -> Self {
+        Self { value, ..self }
+    }
+
+    /// Sets the default in words.
+    pub const fn default_value(self, default: &'static str) -> Self {
+        Self { default, ..self }
+    }
+
+    /// Sets its other names, with underscores.
+    pub const fn aliases(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    /// Sets what depends on it.
+    pub const fn affects(self, affects: Affects) -> Self {
+        Self { affects, ..self }
+    }
+
+    pub(in crate::methods) const fn scope(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    pub(in crate::methods) const fn repeats(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+
+    /// Returns the name as an option of commands, without dashes: `batch-size`.
+    pub fn option(&self) -> String {
+        self.id.replace('_', "-")
+    }
+
+    /// Returns whether the setting has this name, with dashes or underscores.
+    pub fn is_named(&self, name: &str) -> bool {
+        let name = name.replace('-', "_");
+        self.id == name || self.aliases.contains(&&*name)
+    }
+
+    /// Returns the setting that this one excludes, if there is one.
+    pub fn excludes(&self) -> Option<&'static str> {
+        let other = |&(one, other): &(&'static str, &'static str)| match self.id {
+            id if id == one => Some(other),
+            id if id == other => Some(one),
+            _ => None,
+        };
+        EXCLUSIVE.iter().find_map(other)
+    }
+
+    /// Sets the setting of a method from text.
+    ///
+    /// # Errors
+    /// `Setting` for a value that can't be read, and for a method that does not have the setting.
+    pub fn set(&self, method: &mut dyn Method, text: &str) -> Result<()> {
+        match self.refusal(method.descriptor()) {
+            Some(why) => Err(Error::setting(self.id, text, why).fix("leave it out")),
+            None => (self.set)(method, text),
+        }
+    }
+
+    /// Returns why a method does not have the setting, as a phrase; `None` if it has.
+    pub fn refusal(&self, method: &MethodDescriptor) -> Option<String> {
+        let why = match self.scope {
+            Scope::Private | Scope::Clip if !method.is_private => "neither clips nor adds noise",
+            Scope::Clip if !method.takes_clip => "has no clip bound that can be set",
+            Scope::Sparse if !method.is_sparse => "takes no mask and drops nothing",
+            Scope::Own if !method.own.iter().any(|own| own.id == self.id) => {
+                "has no setting of this name"
+            }
+            _ => return None,
+        };
+        Some(format!("the method {} {why}", method.name))
+    }
+}
+
+/// Sets a setting of a method by name: [`Method::set`].
+pub(in crate::methods) fn set(method: &mut dyn Method, name: &str, text: &str) -> Result<()> {
+    let descriptor = method.descriptor();
+    let known = super::shared().chain(descriptor.own);
+    match known.clone().find(|spec| spec.is_named(name)) {
+        Some(spec) => spec.set(method, text),
+        None => {
+            let names: Vec<&str> = known.map(|spec| spec.id).collect();
+            let why = format!("{} has no setting of this name", descriptor.title);
+            Err(Error::setting(name, text, why).fix(format!("choose from {}", names.join(", "))))
+        }
+    }
+}
+
+/// Values that settings read from text.
+pub(in crate::methods) trait SettingValue: Sized {
+    /// Reads the value of the setting `name`.
+    ///
+    /// # Errors
+    /// `Setting` for a text that is no such value.
+    fn read(name: &str, text: &str) -> Result<Self>;
+}
+
+/// Implements [`SettingValue`] for numbers, for types with a text form of their own, for those of
+/// accounting and for numbers with a name.
+macro_rules! read {
+    (
+        $($number:ty: $example:literal),* ;
+        $($type:ty),* ;
+        $($schedule:ty),* ;
+        $($wrapper:ident),*
+    ) => {
+        $(impl SettingValue for $number {
+            fn read(name: &str, text: &str) -> Result<Self> {
+                text.trim().parse().map_err(|_| {
+                    let why = concat!("it is not a number such as ", $example);
+                    Error::setting(name, text, why).fix(concat!("write it like ", $example))
+                })
+            }
+        })*
+        $(impl SettingValue for $type {
+            fn read(_: &str, text: &str) -> Result<Self> {
+                text.parse()
+            }
+        })*
+        $(impl SettingValue for $schedule {
+            fn read(_: &str, text: &str) -> Result<Self> {
+                Ok(text.parse::<Self>()?)
+            }
+        })*
+        $(impl SettingValue for $wrapper {
+            fn read(name: &str, text: &str) -> Result<Self> {
+                f64::read(name, text).map($wrapper)
+            }
+        })*
+    };
+}
+read!(
+    f64: "0.5 or 1e-3", usize: "256", u64: "256";
+    Optimizer, LearningRate, WarmUp, Average, CheckpointEvery;
+    NoiseSchedule, ClipSchedule;
+    Epsilon, Delta
+);
+
+impl SettingValue for String {
+    fn read(_: &str, text: &str) -> Result<Self> {
+        Ok(text.to_owned())
+    }
+}
+
+impl<T: SettingValue> SettingValue for Option<T> {
+    fn read(name: &str, text: &str) -> Result<Self> {
+        if text == "none" { Ok(None) } else { T::read(name, text).map(Some) }
+    }
+}
+
+/// A switch, which is given or not.
+impl SettingValue for bool {
+    fn read(name: &str, text: &str) -> Result<Self> {
+        choose(name, text, &[("true", true), ("false", false)])
+    }
+}
+
+/// The usual augmentation.
+impl SettingValue for Augment {
+    fn read(name: &str, text: &str) -> Result<Self> {
+        choose(name, text, &[("true", Self::default())])
+    }
+}
+
+impl SettingValue for Neighbouring {
+    fn read(name: &str, text: &str) -> Result<Self> {
+        choose(name, text, &[("zero-out", Self::ZeroOutOne), ("replace-one", Self::ReplaceOne)])
+    }
+}
+
+impl SettingValue for Precision {
+    fn read(name: &str, text: &str) -> Result<Self> {
+        choose(name, text, &[("f32", Self::F32), ("bf16", Self::Bf16)])
+    }
+}
+
+impl SettingValue for StateOfDropped {
+    fn read(name: &str, text: &str) -> Result<Self> {
+        choose(name, text, &[("lazy", Self::Lazy), ("zeros", Self::Zeros)])
+    }
+}
+
+/// The value of this name.
+///
+/// # Errors
+/// `Setting` for an unknown name, with those there are.
+pub(in crate::methods) fn choose<T: Clone>(
+    setting: &str,
+    name: &str,
+    known: &[(&str, T)],
+) -> Result<T> {
+    let found = known.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| value.clone()).ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        Error::setting(setting, name, "there is none of this name")
+            .fix(format!("choose from {}", names.join(", ")))
+    })
+}
+
+/// The error of a setting that a method does not have.
+pub(in crate::methods) fn absent(setting: &str, method: &MethodDescriptor) -> Error {
+    let what = format!("the setting {setting} of {}", method.title);
+    Error::new(ErrorKind::Setting, what, "the method does not have it").fix("leave it out")
+}
+
+/// Declares settings: a table of their rows, and for each a builder method.
+///
+/// ```text
+/// settings! {
+///     static SHARED in Scope::Run, on |method| Some(method.settings_mut());
+///     impl [S: MethodSettings] Builder<S>, on |builder| &mut builder.settings;
+///
+///     /// Documentation of the builder method.
+///     #[setting("W", "0", Result, [], "Help in one line")]
+///     fn weight_decay(weight_decay: f64) |settings| settings.weight_decay = Some(weight_decay);
+/// }
+/// ```
+///
+/// `value: T as U` reads a `U` from text; a setting without a value is a switch. `text` in place of
+/// `fn` declares one that has no builder method of its own. `[..]` are other names, and `repeats`
+/// behind them says that a method may be given it several times.
+macro_rules! settings {
+    (
+        $visibility:vis static $TABLE:ident in $scope:expr, on |$method:ident| $dynamic:expr;
+        impl [$($S:ident: $Bound:path)?] $Builder:ty, on |$builder:ident| $field:expr;
+        $(
+            $(#[doc = $doc:literal])*
+            #[setting(
+                $value:literal, $default:literal, $affects:ident, [$($alias:literal),*]
+                $($repeats:ident)?, $help:literal
+            )]
+            $kind:ident $name:ident($($argument:ident: $type:ty $(as $read:ty)?)?)
+                |$target:ident| $apply:expr;
+        )*
+    ) => {
+        $visibility static $TABLE: &[$crate::methods::SettingSpec] = &[$(
+            $crate::methods::SettingSpec::new(stringify!($name), $help, |$method, text| {
+                let descriptor = $method.descriptor();
+                let Some($target) = $dynamic else {
+                    return Err($crate::methods::settings::table::absent(
+                        stringify!($name),
+                        descriptor,
+                    ));
+                };
+                $crate::methods::settings::table::apply!(
+                    $name, text, ($($argument: $type $(as $read)?)?) $apply
+                )
+            })
+            .value($value)
+            .default_value($default)
+            .aliases(&[$($alias),*])
+            .scope($scope)
+            .affects($crate::methods::Affects::$affects)
+            $(.$repeats())?
+        ),*];
+
+        impl$(<$S: $Bound>)? $Builder {$(
+            $crate::methods::settings::table::builder_method! {
+                [$(#[doc = $doc])*] $kind $name($($argument: $type $(as $read)?)?),
+                ($builder, $field),
+                ($target, $apply)
+            }
+        )*}
+    };
+}
+pub(in crate::methods) use settings;
+
+/// Reads the value of a setting from text and sets it.
+macro_rules! apply {
+    ($name:ident, $text:ident, ($argument:ident: $type:ty as $read:ty) $apply:expr) => {{
+        let $argument =
+            <$read as $crate::methods::settings::table::SettingValue>::read(stringify!($name), $text)?;
+        $apply;
+        Ok(())
+    }};
+    ($name:ident, $text:ident, ($argument:ident: $type:ty) $apply:expr) => {
+        $crate::methods::settings::table::apply!($name, $text, ($argument: $type as $type) $apply)
+    };
+    ($name:ident, $text:ident, () $apply:expr) => {{
+        if <bool as $crate::methods::settings::table::SettingValue>::read(stringify!($name), $text)? {
+            $apply;
+        }
+        Ok(())
+    }};
+}
+pub(in crate::methods) use apply;
+
+/// The builder method of a setting, if it has one.
+macro_rules! builder_method {
+    (
+        [$(#[doc = $doc:literal])*] fn $name:ident($($argument:ident: $type:ty $(as $read:ty)?)?),
+        ($builder:ident, $field:expr), ($target:ident, $apply:expr)
+    ) => {
+        $(#[doc = $doc])*
+        pub fn $name(mut self, $($argument: $type)?) -> Self {
+            $($(let $argument: $read = $argument.into();)?)?
+            {
+                let $builder = &mut self;
+                let $target = $field;
+                $apply;
+            }
+            self
+        }
+    };
+    ([] text $($rest:tt)*) => {};
+}
+pub(in crate::methods) use builder_method;
