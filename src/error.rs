@@ -108,6 +108,11 @@ impl Error {
         &self.what
     }
 
+    /// Why it is a problem.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
     /// What to do about the error; may be empty.
     pub fn advice(&self) -> &str {
         &self.fix

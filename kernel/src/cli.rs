@@ -78,12 +78,14 @@ must be equal.",
 const GRID: Help = Help::new(
     "\
 grid --pre-prune 0,0.3,0.6,0.9 --drop 0,0.3,0.6,0.9 --epsilon 1,3 --seeds 3
-grid --method dp-sgd,non-private --data glyphs --epochs 2 --out results
+grid --method dp-sgd,non-private --learning-rate 0.1,1,4 --epochs 2 --out results
 grid --plan plan.json --json > grid.json",
     "\
-A plan file is JSON. Its keys are the names of the options above from --data to --device (with _ or
--); a value is a name, a number or a list. Every key is optional; unknown keys are refused. Options
-on the command line replace keys of the file.
+The options are those of `train`. Several values of one, with commas between them, make a cell of
+each; a method gets those that it has. --freeze and --train-only may be given several times to one
+cell. A plan file is JSON. Its keys are the names of these options (with _ or -); a value is a name,
+a number or a list. Every key is optional; unknown keys are refused. Options on the command line
+replace keys of the file.
 
   {
     \"data\": [\"glyphs\", \"mnist\"],
@@ -102,8 +104,10 @@ command trains nothing the second time, and a command that was stopped continues
 rates 0 is plain DP-SGD; dp-sgd has no rates, and non-private has no epsilon. If a cell can't be
 trained (a target out of reach, for example), `errors` says why, and the others are trained.
 
-With --json stdout is a list with one object per cell: data, model, method, mask, drop_rule,
-pre_prune, drop, epsilon, delta, epsilon_spent, accuracy_mean, accuracy_std, accuracies, runs,
+--preview trains nothing and shows steps, noise multiplier and epsilon of every cell.
+
+With --json stdout is a list with one object per cell: data, model, method, settings (others that
+differ), mask, drop_rule, pre_prune, drop, epsilon, delta, epsilon_spent, accuracy_mean, accuracy_std, accuracies, runs,
 run_numbers, errors. Rates and accuracies are fractions; accuracy_std is null for one seed. epsilon
 is the target, epsilon_spent the largest epsilon of a run of the cell; null means that no epsilon
 covers the runs (without privacy, or with masks by snip). Runs are numbered from 1, here and in
@@ -154,14 +158,15 @@ const SWEEP: Help = Help::new(
     "\
 sweep docs/reproduction/auto-dp-sgd.plan.json --list
 sweep docs/reproduction/auto-dp-sgd.plan.json --only table-10 --out results
-sweep experiments.json --seeds 1 -- --data glyphs --epochs 1
+sweep experiments.json --seeds 1 --data glyphs --epochs 1
 sweep docs/reproduction/imagenet/table-9.experiments.json --preview",
     "\
 A file of experiments is JSON. Its options are those of `train --help`, without the dashes. A list
 of values makes one case of each, several lists all combinations. `cases` are groups with further
-options. --set, --freeze and --train-only may be given several times to one run: a list inside the
-list is one such value. Unknown keys are refused, and the options of every case are checked before
-anything is trained; what depends on the data is checked when the case begins.
+options. --freeze and --train-only may be given several times to one run: a list inside the list is
+one such value. Unknown keys are refused, and the options of every case are checked before anything
+is trained; what depends on the data is checked when the case begins. Options on the command line
+replace those of the file in every case; several values of one, with commas, make a case of each.
 
   {
     \"experiments\": [
@@ -172,8 +177,7 @@ anything is trained; what depends on the data is checked when the case begins.
         \"options\": {\"data\": \"glyphs\", \"batch-size\": 256, \"epochs\": 2},
         \"cases\": [
           {\"method\": \"dp-sgd\", \"clip\": [0.1, 1, 10], \"epsilon\": 3},
-          {\"method\": \"auto-dp-sgd\", \"set\": [\"scale=1\", \"scale=0.5\"],
-           \"noise-multiplier\": 1.5}
+          {\"method\": \"auto-dp-sgd\", \"scale\": [1, 0.5], \"noise-multiplier\": 1.5}
         ]
       }
     ]
@@ -184,7 +188,7 @@ and a command that was stopped continues. If a case can't be trained, its errors
 others are trained.
 
 `paper` is what a paper says of an experiment or of a group of cases. Its results are shown beside
-ours where the work is the same: not if options after `--` change it (other than --data and
+ours where the work is the same: not if options of the command change it (other than --data and
 --device), and not on data of another size.
 
     \"paper\": {\"examples\": 1281167, \"orders\": \"tf_legacy\", \"accuracy %\": 57.2,
@@ -192,7 +196,7 @@ ours where the work is the same: not if options after `--` change it (other than
 
 --preview trains nothing and shows steps, noise multiplier and epsilon of every case, beside those
 by RDP with the `orders` of the paper. Its plans are for as many `examples`, so it reads no data;
-where the file does not say how many, or where --data is given after `--`, it reads them. Cases that
+where the file does not say how many, or where --data is given, it reads them. Cases that
 differ only in options that change no cost, such as learning-rate, are one row.
 
 With --json stdout is a list with one object per case: experiment, options, accuracy_mean,

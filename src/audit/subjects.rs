@@ -6,7 +6,7 @@ use crate::data;
 use crate::engine::ClipRule;
 use crate::mask::{DpSnip, Dropping, RandomMask};
 use crate::methods::{self, BackpropClip, DpSgd, DpSsgd, Method, MethodDescriptor, Plan};
-use crate::privacy::{ClipSchedule, Delta, NoiseMultiplier};
+use crate::privacy::{ClipSchedule, Delta, NoiseMultiplier, Stages};
 use crate::{Error, ErrorKind, Result};
 
 /// Settings of an audit by name.
@@ -149,10 +149,13 @@ const SCHEDULED_STEPS: u64 = 4;
 
 impl Subject {
     /// Returns the audit of a method with its defaults.
-    fn of_method(mut method: Box<dyn Method>) -> Self {
+    fn of_method(method: Box<dyn Method>) -> Self {
         let descriptor = method.descriptor();
-        let is_scheduled = method.private_mut().is_some_and(|private| private.is_scheduled());
-        let steps = if is_scheduled { SCHEDULED_STEPS } else { 1 };
+        let settings = Settings { options: Options::default(), steps: SCHEDULED_STEPS };
+        let stages = settings.plan_boxed(method).and_then(|plan| plan.stages());
+        let is_scheduled = |stages: &Stages| stages.as_slice().len() > 1;
+        let changes = matches!(&stages, Ok(Some(stages)) if is_scheduled(stages));
+        let steps = if changes { SCHEDULED_STEPS } else { 1 };
         let (name, summary) = (descriptor.name, descriptor.summary);
         Self { name, summary, is_control: false, steps, make: Make::Method(descriptor) }
     }

@@ -41,8 +41,8 @@ pub trait MethodSettings: Clone + Debug + Default + PartialEq + Send + Sync + 's
     /// given, or for an augmentation that does not apply to the data; `Accounting` if no noise
     /// multiplier reaches the target.
     fn plan(builder: &Builder<Self>, population: &Population) -> Result<Plan> {
-        let privacy = builder.privacy(population, &[])?;
-        builder.plan_with(population, builder.clipped_learning_rate(), Some(privacy))
+        let privacy = privacy(builder, population, &[])?;
+        plan(builder, population, builder.private.learning_rate(), Some(privacy))
     }
 
     /// Returns the method without pruning mask and gradient dropping.
@@ -84,16 +84,6 @@ impl<S: MethodSettings> Builder<S> {
         S::defaults(Self { settings, private, own: S::default() })
     }
 
-    /// Returns the settings that all methods share.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Returns the settings that only this method has.
-    pub fn own(&self) -> &S {
-        &self.own
-    }
-
     /// Returns the plan for the training part of these data, including its noise multiplier.
     ///
     /// # Errors
@@ -113,39 +103,42 @@ impl<S: MethodSettings> Builder<S> {
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         S::plan(self, population)
     }
+}
 
-    /// Returns clip rule, noise and delta of these settings, for [`MethodSettings::plan`]. `beside`
-    /// are the other releases that the run's result depends on.
-    ///
-    /// # Guarantee
-    /// A target is for the steps and `beside` together.
-    ///
-    /// # Errors
-    /// As [`plan_for`](Self::plan_for).
-    pub fn privacy(&self, population: &Population, beside: &[Event]) -> Result<Privacy> {
-        self.private.settle(S::descriptor().title, &self.settings, population, beside)
-    }
+/// Returns the settings that only the method of a builder has.
+pub fn own<S: MethodSettings>(builder: &Builder<S>) -> &S {
+    &builder.own
+}
 
-    /// Returns the plan of these settings, for [`MethodSettings::plan`]. `learning_rate` is the
-    /// default with SGD.
-    ///
-    /// # Errors
-    /// As [`plan_for`](Self::plan_for).
-    pub fn plan_with(
-        &self,
-        population: &Population,
-        learning_rate: f64,
-        privacy: Option<Privacy>,
-    ) -> Result<Plan> {
-        let learning_rate = self.settings.learning_rate_or(learning_rate);
-        Plan::new(S::descriptor(), &self.settings, population, learning_rate, privacy)
-    }
+/// Returns clip rule, noise and delta of a builder's settings, for [`MethodSettings::plan`]. `beside`
+/// are the other releases that the run's result depends on.
+///
+/// # Guarantee
+/// A target is for the steps and `beside` together.
+///
+/// # Errors
+/// As [`Builder::plan_for`].
+pub fn privacy<S: MethodSettings>(
+    builder: &Builder<S>,
+    population: &Population,
+    beside: &[Event],
+) -> Result<Privacy> {
+    builder.private.settle(S::descriptor().title, &builder.settings, population, beside)
+}
 
-    /// Returns the default learning rate of SGD where most examples are clipped, so that a step is
-    /// as long as the clip norm times the rate.
-    pub(super) fn clipped_learning_rate(&self) -> f64 {
-        self.private.learning_rate()
-    }
+/// Returns the plan of a builder's settings, for [`MethodSettings::plan`]. `learning_rate` is the
+/// default with SGD.
+///
+/// # Errors
+/// As [`Builder::plan_for`].
+pub fn plan<S: MethodSettings>(
+    builder: &Builder<S>,
+    population: &Population,
+    learning_rate: f64,
+    privacy: Option<Privacy>,
+) -> Result<Plan> {
+    let learning_rate = builder.settings.learning_rate_or(learning_rate);
+    Plan::new(S::descriptor(), &builder.settings, population, learning_rate, privacy)
 }
 
 impl<S: MethodSettings> Method for Builder<S> {

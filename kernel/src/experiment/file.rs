@@ -244,8 +244,13 @@ impl Experiment {
     /// own.
     pub fn labels(&self) -> Vec<String> {
         const SHOWN: [&str; 6] = ["data", "model", "method", "epsilon", "pre-prune", "drop"];
+        // Cases of a method that does not have an option lack it, which their method tells.
+        let differs = |name: &&str| {
+            let mut values = self.cases.iter().filter_map(|case| case.options.get(*name));
+            values.next().is_some_and(|first| values.any(|value| value != first))
+        };
         let varied = self.varied().into_iter().filter(|name| !SHOWN.contains(name));
-        varied.map(str::to_owned).collect()
+        varied.filter(differs).map(str::to_owned).collect()
     }
 
     /// The experiment and what tells the case from the others, if there are any.

@@ -57,6 +57,8 @@ pub const PLAN: &str = "plan.json";
 pub struct Plan {
     options: Options,
     seeds: Option<u64>,
+    /// Options of the file that need not apply, because the command names other methods.
+    optional: Vec<String>,
 }
 
 impl Plan {
@@ -90,7 +92,16 @@ impl Plan {
         };
         let options = options::renamed(options)?;
         options::combinations(&options)?;
-        Ok(Self { options, seeds })
+        Ok(Self { options, seeds, optional: Vec::new() })
+    }
+
+    /// Replaces options by those of the command line.
+    fn replace(&mut self, given: &Options) {
+        if given.contains_key("method") {
+            self.optional = self.options.keys().cloned().collect();
+            self.optional.retain(|name| !given.contains_key(name));
+        }
+        options::replace(&mut self.options, given);
     }
 
     /// Returns the plan as a file that [`read`](Self::read) accepts.
@@ -129,7 +140,8 @@ impl Plan {
             }
         }
         let has = |name: &str| cases.iter().any(|case| case.options.contains_key(name));
-        if let Some(name) = options.keys().find(|name| !has(name)) {
+        let mut needed = options.keys().filter(|name| !self.optional.contains(name));
+        if let Some(name) = needed.find(|name| !has(name)) {
             let why = format!("none of its methods has the option --{name}");
             return Err(refused(why).fix(if OF_MASKS.contains(&name.as_str()) {
                 "use the method dp-ssgd: with both rates at 0 it is dp-sgd".to_owned()
@@ -186,7 +198,7 @@ fn checked(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Group
 /// and writing results.
 pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     let mut plan = args.file.as_deref().map(Plan::read).transpose()?.unwrap_or_default();
-    options::replace(&mut plan.options, &args.cases.0);
+    plan.replace(&args.cases.0);
     plan.seeds = count("--seeds", args.seeds)?.or(plan.seeds);
     args.executor.check()?;
     let experiment = plan.experiment()?;

@@ -67,8 +67,8 @@ impl MaskArgs {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn kind(&self) -> Result<Option<(MaskKind, f64)>> {
-        needs(("--mask", self.mask.is_some()), "--pre-prune", self.pre_prune)?;
         let kind = self.mask.as_deref().unwrap_or("synflow").parse()?;
+        needs(("--mask", self.mask.is_some()), "--pre-prune", self.pre_prune)?;
         Ok(self.pre_prune.filter(|&rate| rate != 0.0).map(|rate| (kind, rate)))
     }
 
@@ -99,9 +99,9 @@ impl MaskArgs {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn dropping(&self) -> Result<Option<Dropping>> {
-        needs(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
         let rule = self.drop_rule.as_deref().unwrap_or("random");
         let rule = choose("--drop-rule", rule, &DROPPING_RULES)?;
+        needs(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
         Ok(self.drop.filter(|&rate| rate != 0.0).map(rule))
     }
 

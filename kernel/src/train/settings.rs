@@ -125,7 +125,10 @@ impl SettingArgs {
 
     /// Returns the commands' defaults that decide a run of this method, in words.
     pub fn preset_in_words(&self, descriptor: &MethodDescriptor) -> Option<String> {
-        let used = specs().filter(|spec| spec.refusal(descriptor).is_none());
+        let is_decided = |spec: &&SettingSpec| {
+            spec.excludes().is_some_and(|other| self.given.contains_key(other))
+        };
+        let used = specs().filter(|spec| spec.refusal(descriptor).is_none() && !is_decided(spec));
         let used = used.filter_map(|spec| Some((spec.option(), self.preset(spec)?)));
         let used: Vec<String> = used.map(|(name, value)| format!("{name} {value}")).collect();
         let used = used.join(", ");
@@ -155,7 +158,8 @@ impl SettingArgs {
                     .fix(format!("leave out {option}, or choose another --method")));
             }
             self.check_exclusive(spec)?;
-            values.iter().try_for_each(|value| spec.set(&mut *method, value))?;
+            let set = |value: &String| spec.set(&mut *method, value);
+            values.iter().try_for_each(set).map_err(|error| typed_name(spec, error))?;
         }
         Ok(method)
     }
@@ -187,11 +191,12 @@ impl SettingArgs {
     }
 
     /// Returns the commands' default of a setting that is not given, unless another one that is
-    /// given decides it.
+    /// given would contradict it. Epochs are set before steps, which replace them: runs are named by
+    /// both.
     fn preset(&self, spec: &SettingSpec) -> Option<&'static str> {
         let is_given = |id: &str| self.given.contains_key(id);
-        let is_decided = is_given(spec.id) || spec.excludes().is_some_and(is_given);
-        preset(spec).filter(|_| !is_decided)
+        let contradicts = spec.id != "epochs" && spec.excludes().is_some_and(is_given);
+        preset(spec).filter(|_| !is_given(spec.id) && !contradicts)
     }
 
     fn check_exclusive(&self, spec: &SettingSpec) -> Result<()> {
@@ -209,9 +214,94 @@ fn dashed(spec: &SettingSpec) -> String {
     format!("--{}", spec.option())
 }
 
+/// Returns the error about a setting with its name as it is typed.
+fn typed_name(spec: &SettingSpec, error: Error) -> Error {
+    match error.what().strip_prefix(&format!("{} = ", spec.id)) {
+        Some(value) => Error::setting(&dashed(spec), value, error.why()).fix(error.advice()),
+        None => error,
+    }
+}
+
 /// The error of two options of which one decides the other.
 pub fn exclusive(one: &str, other: &str) -> Result<()> {
     let what = format!("{one} and {other}");
     Err(Error::new(ErrorKind::Setting, what, "each of them decides the other")
         .fix("leave out one of the two"))
+}
+
+#[cfg(test)]
+mod tests {
+    use epsilab::data::Population;
+    use epsilab::methods::{Builder, MethodSettings, register};
+    use epsilab::privacy::Epsilon;
+
+    use super::*;
+
+    fn typed(words: &[&str]) -> SettingArgs {
+        let command = SettingArgs::augment_args(Command::new("train").no_binary_name(true));
+        let matches = command.try_get_matches_from(words).expect("options");
+        SettingArgs::from_arg_matches(&matches).expect("options")
+    }
+
+    /// A method of another crate, with a setting of its own.
+    #[derive(Clone, Copy, Debug, Default, PartialEq)]
+    struct Outside {
+        turns: u64,
+    }
+
+    static OUTSIDE: MethodDescriptor = MethodDescriptor {
+        name: "outside",
+        title: "a method from outside",
+        method: || Box::new(Builder::<Outside>::new()),
+        own: &[SettingSpec::new("turns", "Turns of a step", |method, text| {
+            let turns = text.parse().map_err(|_| Error::setting("turns", text, "no count"))?;
+            method.own_mut().downcast_mut::<Outside>().expect("its own").turns = turns;
+            Ok(())
+        })],
+        ..MethodDescriptor::DP_SGD
+    };
+
+    impl MethodSettings for Outside {
+        fn descriptor() -> &'static MethodDescriptor {
+            &OUTSIDE
+        }
+    }
+
+    #[test]
+    fn a_registered_method_and_its_settings_are_options_of_the_commands() {
+        register(&OUTSIDE).expect("names of its own");
+        let args = typed(&["--method", "outside", "--turns", "3", "--sigma", "1"]);
+        let method = args.method("dp-sgd").expect("a method");
+        let own = Builder::from(Outside { turns: 3 }).settings().clone();
+        assert_eq!(method.descriptor().name, "outside");
+        assert_eq!(method.settings().learning_rate, own.learning_rate);
+        let mut help = SettingArgs::augment_args(Command::new("train"));
+        assert!(help.render_long_help().to_string().contains("Of outside: Turns of a step"));
+        let other = typed(&["--turns", "3"]).method("dp-sgd").unwrap_err();
+        assert!(other.to_string().contains("--turns = 3"), "{other}");
+    }
+
+    #[test]
+    fn the_commands_defaults_give_way_to_what_is_given_or_decided() {
+        let preset = |words: &[&str]| {
+            let args = typed(words);
+            let method = args.method("dp-sgd").expect("a method");
+            args.preset_in_words(method.descriptor()).unwrap_or_default()
+        };
+        let all = "batch-size 1024, epochs 8, epsilon 3, clip 0.1";
+        assert!(preset(&[]).ends_with(all), "{}", preset(&[]));
+        let given = preset(&["--steps", "3", "--sigma", "1", "--batch=5", "--clip-norm", "1"]);
+        assert_eq!(given, "");
+        assert!(preset(&["--method", "non-private"]).ends_with("batch-size 1024, epochs 8"));
+        // They reach the method.
+        let method = typed(&[]).method("dp-sgd").expect("a method");
+        let plan = method.plan_for(&Population::of(60_000)).expect("a plan");
+        let target = plan.privacy().and_then(|privacy| privacy.target);
+        assert_eq!((plan.expected_batch_size(), target), (1024, Some(Epsilon(3.0))));
+        let both = typed(&["--epochs", "1", "--steps", "3"]).method("dp-sgd").unwrap_err();
+        assert!(both.to_string().contains("--epochs and --steps"), "{both}");
+        let error = Error::setting("batch_size", 1024, "too large");
+        let refused = typed(&[]).refused_preset(error).to_string();
+        assert!(refused.contains("--batch-size"), "{refused}");
+    }
 }

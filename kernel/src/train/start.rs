@@ -4,6 +4,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::lab::recipes::{self, DrawnPrior};
+use epsilab::methods::Method;
 use epsilab::nn::{Model, Precision};
 use epsilab::train::Run;
 use epsilab::{Error, Result};

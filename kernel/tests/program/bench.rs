@@ -138,7 +138,7 @@ fn invalid_settings_are_refused_at_once() {
         (&["--steps", "0"], "--steps = 0"),
         (&["--masked", "1"], "--masked = 1"),
         (&["--masked", "nan"], "--masked = NaN"),
-        (&["--clip-rule", "auto-s,none"], "--clip-rule = none"),
+        (&["--clip-rule", "auto-s,none"], "clip_rule = none"),
         (&["--device", "gpu"], "no device has this name"),
     ] {
         let output = bench(args);

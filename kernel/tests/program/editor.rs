@@ -126,7 +126,9 @@ fn completions_follow_closures_and_hide_what_is_private() {
         kernel.ask("inspect_request", hover)["data"]["text/plain"].as_str().map(str::to_owned)
     };
     let text = described("DpSgd").expect("documentation");
-    assert!(text.contains("private fields") && !text.contains("settings:"), "{text}");
+    assert!(text.contains("Abadi et al., 2016"), "{text}");
+    let text = described("Grid").expect("documentation");
+    assert!(text.contains("private fields") && !text.contains("rule:"), "{text}");
     let text = described("let d = data::glyphs()?").expect("documentation");
     assert!(text.contains("fn glyphs") && !text.contains("branch"), "{text}");
 }

@@ -299,7 +299,7 @@ fn completions_are_public_names_in_a_useful_order() {
     assert_eq!(matches("plan.epoc"), ["epochs"]);
     let members = matches("plan.");
     let at = |name: &str| members.iter().position(|m| m == name);
-    for private in ["settings", "private"] {
+    for private in ["settings", "private", "own", "privacy", "plan_with"] {
         assert_eq!(at(private), None, "{members:?}");
     }
     assert!(at("clip") < at("preview") && at("preview") < at("into"), "{members:?}");

@@ -211,7 +211,7 @@ fn wrong_options_are_refused_by_name_and_nothing_is_charged() {
         (&["--noise-multiplier", "0"], &["noise"]),
         (&["--method", "sgd"], &["--method", "choose from dp-sgd, dp-ssgd"]),
         (&["--method", "non-private", "--clip", "1"], &["--clip", "neither clips"]),
-        (&["--mask", "random", "--pre-prune", "0.5"], &["--mask", "dp-ssgd"]),
+        (&["--method", "dp-sgd", "--mask", "random", "--pre-prune", "0.5"], &["--mask", "dp-ssgd"]),
         (&["--method", "dp-ssgd", "--mask", "random"], &["--mask", "--pre-prune"]),
         (&["--method", "dp-ssgd", "--pre-prune", "1"], &["prune = 1"]),
         (&["--clip-rule", "round"], &["--clip-rule", "auto-s"]),
@@ -259,20 +259,20 @@ fn methods_with_settings_of_their_own_take_them_by_name() {
     let number = |value: &Value, key: &str| value[key].as_f64().unwrap_or_else(|| panic!("{key}"));
     assert!(number(&published, "claimed_epsilon") > 0.0 && number(&published, "steps") == 3.0);
     // The thresholds are in the unit of the gradients, and the claim falls with them.
-    let half = json(&[&auto[..], &["--set", "scale=0.5"]].concat());
+    let half = json(&[&auto[..], &["--scale", "0.5"]].concat());
     let ratio = |key: &str| number(&half, key) / number(&published, key);
     assert!((0.4..0.6).contains(&ratio("mean_threshold")), "{published} {half}");
     assert!(ratio("claimed_epsilon") < 0.6, "{published} {half}");
     let words = text(&train(home.path(), &auto).stdout);
     assert!(words.contains("no guarantee (the paper claims epsilon"), "{words}");
-    let quantile = json(&["--method", "quantile", "--set", "quantile=0.7", "--set", "rate=0.5"]);
+    let quantile = json(&["--method", "quantile", "--quantile", "0.7", "--rate", "0.5"]);
     assert_eq!(quantile["badge"], "proved");
     assert!(number(&quantile, "epsilon") <= 3.0 && number(&quantile, "mean_threshold") > 0.0);
     assert!(quantile.get("claimed_epsilon").is_none(), "{quantile}");
     let wrong = |args: &[&str], words: &[&str]| refused(&train(home.path(), args), words);
-    wrong(&["--method", "quantile", "--set", "scale=1"], &["scale = 1", "choose from quantile"]);
-    wrong(&["--set", "scale=1"], &["no settings of its own"]);
-    wrong(&["--method", "quantile", "--set", "rate"], &["--set = rate", "NAME=VALUE"]);
+    wrong(&["--method", "quantile", "--scale", "1"], &["--scale = 1", "no setting of this name"]);
+    wrong(&["--scale", "1"], &["--scale = 1", "the method dp-sgd has no setting of this name"]);
+    wrong(&["--method", "quantile", "--rate", "fast"], &["rate = fast", "not a number"]);
     wrong(&["--method", "auto-dp-sgd", "--epsilon", "1"], &["target", "noise multiplier"]);
     let clipped = [&auto[..], &["--clip-rule", "flat"]].concat();
     wrong(&clipped, &["--clip-rule", "no clip bound"]);

@@ -3,7 +3,7 @@
 use super::{claim, mechanism};
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::builder::{Builder, MethodSettings, Noise};
+use crate::methods::builder::{self, Builder, MethodSettings, Noise};
 use crate::methods::settings::table::settings;
 use crate::methods::{DpSgd, FigureStyle, MethodDescriptor, Plan, Privacy, Scope, Settings};
 use crate::optim::{LearningRate, Optimizer};
@@ -111,8 +111,8 @@ impl MethodSettings for AutoDpSgdSettings {
         }
         let clip = ClipRule::Unbounded { scale: builder.own.scale };
         clip.check()?;
-        let privacy = Privacy { clip, ..builder.privacy(population, &[])? };
-        builder.plan_with(population, DEFAULT_LEARNING_RATE, Some(privacy))
+        let privacy = Privacy { clip, ..builder::privacy(builder, population, &[])? };
+        builder::plan(builder, population, DEFAULT_LEARNING_RATE, Some(privacy))
     }
 }
 impl Noise for AutoDpSgdSettings {}
@@ -123,7 +123,7 @@ settings! {
 
     /// Sets the paper's scale factor s. It multiplies signal and noise alike, so it changes nothing
     /// but the unit of the release.
-    #[setting("S", "1", Result, [], "Factor of algorithm AC on every gradient")]
+    #[setting("S", "1", Outcome, [], "Factor of algorithm AC on every gradient")]
     fn scale(scale: f64) |own| own.scale = scale;
 }
 

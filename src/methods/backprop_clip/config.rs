@@ -3,7 +3,7 @@
 use super::mechanism;
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::builder::{Builder, MethodSettings, Noise};
+use crate::methods::builder::{self, Builder, MethodSettings, Noise};
 use crate::methods::settings::table::{SettingValue, choose, settings};
 use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, PrivateSettings, Scope};
 use crate::nn::{LayerClips, UpstreamNorm};
@@ -101,11 +101,11 @@ impl MethodSettings for BackpropClipSettings {
         let (clips, private) = builder.effective()?;
         clips.check()?;
         let effective = Builder { private, ..builder.clone() };
-        let privacy = effective.privacy(population, &[])?;
+        let privacy = builder::privacy(&effective, population, &[])?;
         let sensitivity = clips.max_input_norm * clips.max_upstream_norm;
         let learning_rate = LEARNING_RATE_TIMES_SENSITIVITY / sensitivity;
         let privacy = Privacy { clip: ClipRule::Backprop(clips), ..privacy };
-        builder.plan_with(population, learning_rate, Some(privacy))
+        builder::plan(builder, population, learning_rate, Some(privacy))
     }
 }
 impl Noise for BackpropClipSettings {}
@@ -122,17 +122,17 @@ settings! {
     impl [] BackpropClip, on |builder| &mut builder.own;
 
     /// Sets the largest L2 norm of an example's input to each layer, C_in.
-    #[setting("C", "1", Result, [], "Largest L2 norm of an example's input to a layer")]
+    #[setting("C", "1", Outcome, [], "Largest L2 norm of an example's input to a layer")]
     fn input_clip(max_input_norm: f64) |own| own.clips.max_input_norm = max_input_norm;
 
     /// Sets the largest norm of the gradient of an example's loss with respect to the output of each
     /// layer, C_g.
-    #[setting("C", "0.01", Result, [], "Largest norm of the gradient of a layer's output")]
+    #[setting("C", "0.01", Outcome, [], "Largest norm of the gradient of a layer's output")]
     fn gradient_clip(max_upstream_norm: f64) |own| own.clips.max_upstream_norm = max_upstream_norm;
 
     /// Sets the norm of that gradient for layers on several positions. The paper's is
     /// [`UpstreamNorm::L15`].
-    #[setting("NORM", "either", Result, [], "Norm of that gradient: l15, sqrt_m, or the smaller, either")]
+    #[setting("NORM", "either", Outcome, [], "Norm of that gradient: l15, sqrt_m, or the smaller, either")]
     fn norm(norm: UpstreamNorm) |own| own.clips.norm = norm;
 }
 

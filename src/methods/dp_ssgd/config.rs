@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::data::Population;
-use crate::methods::builder::{Builder, Clip, MethodSettings, Noise, Sparse};
+use crate::methods::builder::{self, Builder, Clip, MethodSettings, Noise, Sparse};
 use crate::methods::{DpSgd, FigureStyle, Method, MethodDescriptor, Plan};
 
 /// Differentially private sparse stochastic gradient descent ("Pre-Pruning and Gradient-Dropping
@@ -66,8 +66,8 @@ impl MethodSettings for DpSsgdSettings {
             }
             builder.settings.sparsity = Some(sparsity);
         }
-        let privacy = builder.privacy(population, &beside)?;
-        builder.plan_with(population, builder.clipped_learning_rate(), Some(privacy))
+        let privacy = builder::privacy(&builder, population, &beside)?;
+        builder::plan(&builder, population, builder.private.learning_rate(), Some(privacy))
     }
 
     fn dense(builder: &DpSsgd) -> Box<dyn Method> {

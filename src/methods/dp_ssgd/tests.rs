@@ -255,7 +255,7 @@ fn bad_settings_are_refused_with_advice() {
         assert!(!error.advice().is_empty(), "{error}");
     }
     let unset = DpSsgd::new().batch_size(10).plan(&data).unwrap_err();
-    assert!(unset.to_string().contains("DpSsgd") && unset.advice().contains(".target("));
+    assert!(unset.to_string().contains("DP-SSGD") && unset.advice().contains(".target("));
 }
 
 #[test]

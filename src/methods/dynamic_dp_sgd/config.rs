@@ -60,6 +60,6 @@ settings! {
     fn noise_ratio(ratio: f64) |private| private.set_noise_schedule(NoiseSchedule::decay(ratio));
 
     /// Sets the last clip norm over the first one.
-    #[setting("RATIO", "0.5", Result, [], "Last clip norm over the first one")]
+    #[setting("RATIO", "0.5", Outcome, [], "Last clip norm over the first one")]
     fn clip_ratio(ratio: f64) |private| private.set_clip_schedule(ClipSchedule::decay(ratio));
 }

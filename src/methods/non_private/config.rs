@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::data::Population;
-use crate::methods::builder::{Builder, MethodSettings, Sparse};
+use crate::methods::builder::{self, Builder, MethodSettings, Sparse};
 use crate::methods::{FigureStyle, MethodDescriptor, Plan};
 
 /// Stochastic gradient descent with the sampler and optimizer of the private methods, so that a
@@ -47,7 +47,7 @@ impl MethodSettings for NonPrivateSettings {
         let mut builder = builder.clone();
         let sparsity = builder.settings.sparsity.take();
         builder.settings.sparsity = sparsity.map(|s| s.calibrated(None)).transpose()?;
-        builder.plan_with(population, DEFAULT_LEARNING_RATE, None)
+        builder::plan(&builder, population, DEFAULT_LEARNING_RATE, None)
     }
 }
 impl Sparse for NonPrivateSettings {}

@@ -128,7 +128,8 @@ impl Plan {
             let why = "its bound holds for trials that all release the same";
             Err(Error::new(ErrorKind::Setting, what, why).fix(
                 "let the candidates differ in learning rate, clip norm, optimizer, dropping or a \
-                 mask that looks at no data, and give all the same noise, batch size and steps",
+                 mask that looks at no data, and give all the same epsilon or noise, batch size \
+                 and steps",
             ))
         };
         if self.examples != other.examples {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::mechanism;
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::builder::{Builder, Clip, MethodSettings, Noise};
+use crate::methods::builder::{self, Builder, Clip, MethodSettings, Noise};
 use crate::methods::settings::table::settings;
 use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, Scope};
 use crate::privacy::NoiseMultiplier;
@@ -124,7 +124,7 @@ impl MethodSettings for QuantileDpSgdSettings {
     /// A clip rule that is not flat and a clip schedule are refused, because the clip norm is
     /// adapted.
     fn plan(builder: &QuantileDpSgd, population: &Population) -> Result<Plan> {
-        let privacy = builder.privacy(population, &[])?;
+        let privacy = builder::privacy(builder, population, &[])?;
         let flat = matches!(privacy.clip, ClipRule::Flat { .. });
         if !flat || !privacy.clip_schedule.is_constant() {
             let what = "quantile clipping with another clip rule or a clip schedule";
@@ -132,8 +132,8 @@ impl MethodSettings for QuantileDpSgdSettings {
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("give the first clip norm by .clip(1.0), and no rule or schedule"));
         }
-        let learning_rate = builder.clipped_learning_rate();
-        let plan = builder.plan_with(population, learning_rate, Some(privacy.clone()))?;
+        let learning_rate = builder.private.learning_rate();
+        let plan = builder::plan(builder, population, learning_rate, Some(privacy.clone()))?;
         let largest = plan.stages()?.map_or(0.0, |stages| {
             stages.as_slice().iter().map(|stage| stage.noise_multiplier).fold(0.0, f64::max)
         });
@@ -143,7 +143,7 @@ impl MethodSettings for QuantileDpSgdSettings {
         quantile.check()?;
         quantile.noise_multiplier_of_sum(largest)?;
         let privacy = Privacy { quantile: Some(quantile), ..privacy };
-        builder.plan_with(population, learning_rate, Some(privacy))
+        builder::plan(builder, population, learning_rate, Some(privacy))
     }
 }
 impl Noise for QuantileDpSgdSettings {}
@@ -154,17 +154,17 @@ settings! {
     impl [] QuantileDpSgd, on |builder| &mut builder.own;
 
     /// Sets the fraction of gradients that shall not be clipped.
-    #[setting("FRACTION", "0.5", Result, [], "Fraction of gradients that shall not be clipped")]
+    #[setting("FRACTION", "0.5", Outcome, [], "Fraction of gradients that shall not be clipped")]
     fn quantile(quantile: f64) |own| own.quantile = quantile;
 
     /// Sets the rate at which the clip norm is adapted.
-    #[setting("RATE", "0.2", Result, [], "Rate at which the clip norm is adapted")]
+    #[setting("RATE", "0.2", Outcome, [], "Rate at which the clip norm is adapted")]
     fn rate(rate: f64) |own| own.rate = rate;
 
     /// Sets the standard deviation of the noise on the count. By default a twentieth of the batch
     /// size, but at least twice the noise multiplier, so that the sum loses little.
     #[setting(
-        "STD", "batch size / 20, at least twice the noise multiplier", Result, [],
+        "STD", "batch size / 20, at least twice the noise multiplier", Outcome, [],
         "Standard deviation of the noise on the count of gradients that are not clipped"
     )]
     fn count_noise(std: f64) |own| own.count_noise = Some(std);

@@ -182,11 +182,6 @@ impl PrivateSettings {
         LEARNING_RATE_TIMES_CLIP / self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne)
     }
 
-    /// Returns whether noise or clip bound change over a run.
-    pub(crate) fn is_scheduled(&self) -> bool {
-        !self.noise_schedule.is_constant() || !self.clip_schedule.is_constant()
-    }
-
     /// Returns whether a clip norm, a clip rule or a schedule of either was given.
     pub(in crate::methods) fn has_clip(&self) -> bool {
         self.clip.is_some() || self.clip_rule.is_some() || !self.clip_schedule.is_constant()
@@ -274,7 +269,7 @@ settings! {
     /// Sets the clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`), by flat
     /// clipping.
     #[setting(
-        "C", "1", Result, ["max_grad_norm", "clip_norm"],
+        "C", "1", Outcome, ["max_grad_norm", "clip_norm"],
         "Clip norm: the bound on one example's contribution"
     )]
     fn clip(max_grad_norm: f64) |private| private.set_clip(max_grad_norm);
@@ -282,13 +277,13 @@ settings! {
     /// Sets a public schedule of the clip bound, `ClipSchedule::decay(0.5)`. The noise is scaled
     /// with the bound, so epsilon does not change.
     #[setting(
-        "SCHEDULE", "constant", Result, [],
+        "SCHEDULE", "constant", Outcome, [],
         "Schedule of the clip norm, as those of the noise multiplier"
     )]
     fn clip_schedule(schedule: ClipSchedule) |private| private.set_clip_schedule(schedule);
 
     #[setting(
-        "RULE", "flat", Result, [],
+        "RULE", "flat", Outcome, [],
         "How each example is bounded by the clip norm: flat, auto-s, normalised, per-layer"
     )]
     text clip_rule(rule: String) |private| {

@@ -11,7 +11,7 @@ use crate::optim::{Average, LearningRate, WarmUp};
 use crate::privacy::Neighbouring;
 
 settings! {
-    pub(super) static RUN in Scope::Run, on |method| Some(method.settings_mut());
+    pub(super) static RUN in Scope::Shared, on |method| Some(method.settings_mut());
     impl [S: MethodSettings] Builder<S>, on |builder| &mut builder.settings;
 
     /// Sets the expected number of examples in a batch. The sampling rate is this over the size of
@@ -46,14 +46,14 @@ settings! {
 
     /// Sets the update rule; SGD with momentum 0.9 by default.
     #[setting(
-        "NAME", "sgd", Result, [],
+        "NAME", "sgd", Outcome, [],
         "Update rule: sgd (momentum 0.9), sgd:0, nesterov, adam, adamw, dp-adam-bc"
     )]
     fn optimizer(optimizer: Optimizer) |settings| settings.optimizer = optimizer;
 
     /// Sets the learning rate of the optimizer.
     #[setting(
-        "RATE", "with sgd 0.4 / clip, without privacy 0.1; with the Adam family 0.01", Result,
+        "RATE", "with sgd 0.4 / clip, without privacy 0.1; with the Adam family 0.01", Outcome,
         ["lr"], "Learning rate, the largest of its schedule"
     )]
     fn learning_rate(learning_rate: f64) |settings| settings.learning_rate = Some(learning_rate);
@@ -63,7 +63,7 @@ settings! {
     /// schedule is post-processing: epsilon is the same. In a private plan, one that looks at a loss
     /// needs [`accept_no_guarantee`](Self::accept_no_guarantee).
     #[setting(
-        "SCHEDULE", "constant", Result, ["lr_schedule"],
+        "SCHEDULE", "constant", Outcome, ["lr_schedule"],
         "Schedule of the learning rate: linear, exponential:0.95, polynomial:2, step:30:0.1, \
          multi-step:30,60:0.1, cosine, cosine-restarts:10:2, cyclic:0.1:50, one-cycle, \
          plateau:0.1:10"
@@ -75,7 +75,7 @@ settings! {
     /// Sets a linear warm-up of the learning rate, before its schedule begins:
     /// `WarmUp::Steps(500)`, `WarmUp::Fraction(0.1)`.
     #[setting(
-        "WARM-UP", "", Result, [],
+        "WARM-UP", "", Outcome, [],
         "Linear warm-up of the learning rate: a fraction of the run (0.1) or steps (500)"
     )]
     fn warm_up(warm_up: WarmUp) |settings| settings.warm_up = Some(warm_up);
@@ -83,13 +83,13 @@ settings! {
     /// Sets the decoupled weight decay, beside the released gradient: each step also subtracts
     /// learning rate x weight decay x value from tensors of two or more dimensions. By default 0.01
     /// for AdamW and 0 otherwise.
-    #[setting("W", "0; with adamw 0.01", Result, [], "Decoupled weight decay")]
+    #[setting("W", "0; with adamw 0.01", Outcome, [], "Decoupled weight decay")]
     fn weight_decay(weight_decay: f64) |settings| settings.weight_decay = Some(weight_decay);
 
     /// Evaluates and returns an average of the parameters: `Average::ema()`, `Average::Uniform`,
     /// `Average::Last { steps: 100 }`. Epsilon is the same.
     #[setting(
-        "AVERAGE", "none", Result, [],
+        "AVERAGE", "none", Outcome, [],
         "Average of the parameters that is tested and kept: none, ema, ema:0.999, uniform, last:100"
     )]
     fn average(average: Average as Option<Average>) |settings| settings.average = average;
@@ -99,7 +99,7 @@ settings! {
     /// their values and leave norm, noise and backward pass, so a step is cheaper, and epsilon is
     /// the same. May be given several times.
     #[setting(
-        "PATTERN", "", Result, [] repeats,
+        "PATTERN", "", Outcome, [] repeats,
         "Freeze the parameters of this path, layer or group, such as \"stem\", \"group1.*\", \
          \"*.bias\"; may be given several times"
     )]
@@ -110,7 +110,7 @@ settings! {
     /// Freezes all parameters except those whose path matches, such as `"head"`. May be given
     /// several times.
     #[setting(
-        "PATTERN", "", Result, [] repeats,
+        "PATTERN", "", Outcome, [] repeats,
         "Freeze all parameters but those of this path, layer or group; may be given several times"
     )]
     fn train_only(pattern: impl Into<String> as String) |settings| {
@@ -122,7 +122,7 @@ settings! {
     /// pooling layers. With all stages frozen, only the last linear layer is trained (Kurakin et
     /// al., 2022, appendix G).
     #[setting(
-        "K", "0", Result, [],
+        "K", "0", Outcome, [],
         "Freeze the first K stages: of a residual network the stem and K groups, of another one \
          the layers up to the K-th pooling layer, or up to the flattening; with all stages only \
          the last linear layer is trained"
@@ -133,7 +133,7 @@ settings! {
     /// their gradients before clipping, `.augment(data::Augment::default())`. Epsilon and noise stay
     /// the same; the time of a step is multiplied by the number of copies.
     #[setting(
-        "", "", Result, [],
+        "", "", Outcome, [],
         "Average each example's gradient over 16 random copies of the image, flipped and cropped"
     )]
     fn augment(augment: Augment) |settings| settings.augment = Some(augment);
@@ -155,7 +155,7 @@ settings! {
     /// Seeds all randomness of the run (study mode). A seeded run is reproducible: whoever knows the
     /// seed knows its noise, and its statement says so.
     #[setting(
-        "N", "", Result, [],
+        "N", "", Outcome, [],
         "Seed of parameters, batches and noise (study mode): whoever knows it knows the noise"
     )]
     fn seed(seed: u64) |settings| settings.seed = Some(seed);
@@ -205,7 +205,7 @@ settings! {
     /// Sets how the optimizer treats coordinates that a step drops: it keeps their value and
     /// momentum (`Lazy`, the default), or applies a gradient of zero (`Zeros`).
     #[setting(
-        "STATE", "lazy", Result, [],
+        "STATE", "lazy", Outcome, [],
         "What the optimizer does with dropped coordinates: keep value and momentum (lazy), or \
          apply a gradient of zero (zeros)"
     )]

@@ -40,7 +40,7 @@ pub type SetFromText = fn(&mut dyn Method, &str) -> Result<()>;
 #[non_exhaustive]
 pub enum Scope {
     /// All methods.
-    Run,
+    Shared,
     /// Private methods.
     Private,
     /// Private methods whose clip norm can be set.
@@ -60,7 +60,7 @@ pub enum Affects {
     /// The privacy cost of the run, and its result.
     Cost,
     /// Its result.
-    Result,
+    Outcome,
     /// Its speed and rounding.
     Speed,
 }
@@ -79,7 +79,7 @@ impl SettingSpec {
             help,
             default: "",
             scope: Scope::Own,
-            affects: Affects::Result,
+            affects: Affects::Outcome,
             repeats: false,
             set,
         }
@@ -295,11 +295,11 @@ pub(in crate::methods) fn absent(setting: &str, method: &MethodDescriptor) -> Er
 ///
 /// ```text
 /// settings! {
-///     static SHARED in Scope::Run, on |method| Some(method.settings_mut());
+///     static SHARED in Scope::Shared, on |method| Some(method.settings_mut());
 ///     impl [S: MethodSettings] Builder<S>, on |builder| &mut builder.settings;
 ///
 ///     /// Documentation of the builder method.
-///     #[setting("W", "0", Result, [], "Help in one line")]
+///     #[setting("W", "0", Outcome, [], "Help in one line")]
 ///     fn weight_decay(weight_decay: f64) |settings| settings.weight_decay = Some(weight_decay);
 /// }
 /// ```

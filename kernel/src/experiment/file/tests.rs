@@ -72,7 +72,7 @@ fn what_is_wrong_is_refused_with_its_place() {
     }
     for (options, words) in [
         (r#"{"epsilon": 1, "noise-multiplier": 1}"#, "--epsilon and --noise-multiplier"),
-        (r#"{"clip": "much"}"#, "--clip"),
+        (r#"{"clip": "much"}"#, "clip = much"),
         (r#"{"model": "vgg"}"#, "papernot_cnn"),
     ] {
         let text = format!(r#"{{"experiments": [{{"name": "e1", "options": {options}}}]}}"#);

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::data::Population;
 use crate::engine::ClipRule;
-use crate::methods::builder::{Builder, Clip, MethodSettings, Noise};
+use crate::methods::builder::{self, Builder, Clip, MethodSettings, Noise};
 use crate::methods::{MethodDescriptor, Plan};
 use crate::privacy::{Neighbouring, NoiseSchedule};
 
@@ -43,7 +43,12 @@ impl MethodSettings for SoftClipSgdSettings {
             .clone()
             .clip_rule(ClipRule::flat(clip))
             .noise_schedule(NoiseSchedule::piecewise([(epochs, 2.0), (1, 1.0)]));
-        scheduled.plan_with(population, 0.1, Some(scheduled.privacy(population, &[])?))
+        builder::plan(
+            &scheduled,
+            population,
+            0.1,
+            Some(builder::privacy(&scheduled, population, &[])?),
+        )
     }
 }
 impl Noise for SoftClipSgdSettings {}

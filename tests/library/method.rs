@@ -1,0 +1,204 @@
+//! A method of a crate of its own, which uses the public interface only.
+
+use std::sync::Arc;
+
+use burn::prelude::*;
+use epsilab::audit::{self, Options, Verdict};
+use epsilab::data::Population;
+use epsilab::engine::{
+    AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
+};
+use epsilab::grid::Quiet;
+use epsilab::methods::builder::{self, Clip, Noise};
+use epsilab::methods::{
+    Builder, FigureStyle, Mechanism, MethodDescriptor, MethodSettings, Plan, Release, SettingSpec,
+    methods, register,
+};
+use epsilab::nn::Network;
+use epsilab::prelude::*;
+use epsilab::privacy::{Neighbouring, Stages};
+use serde::{Deserialize, Serialize};
+
+use crate::support::environment::home;
+
+/// SGD whose gradients g of norm n become g · C/(Cᵖ + nᵖ)^(1/p).
+type PowerClip = Builder<PowerClipSettings>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct PowerClipSettings {
+    /// p: the larger, the nearer is it to flat clipping.
+    power: f64,
+}
+
+impl Default for PowerClipSettings {
+    fn default() -> Self {
+        Self { power: 4.0 }
+    }
+}
+
+static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
+    name: "power-clip",
+    title: "power-clip SGD",
+    summary: "clipping by a power mean",
+    method: || Box::new(PowerClip::new()),
+    mechanism: |plan, seed| {
+        let (clip, stages) = parts(plan)?;
+        Ok(Box::new(PowerClippedSum {
+            clip,
+            stages,
+            expected_batch_size: plan.expected_batch_size() as f64,
+            noise: GaussianNoise::new(seed),
+            executor: AutoExecutor::default(),
+        }))
+    },
+    bound: |plan, _| Ok(Some(Box::new(parts(plan)?.0))),
+    own: &[SettingSpec::new("power", "Power of the mean", |method, text| {
+        let value = text.parse().map_err(|_| Error::setting("power", text, "it is no number"))?;
+        match method.own_mut().downcast_mut::<PowerClipSettings>() {
+            Some(own) => own.power = value,
+            None => unreachable!("the table is that of this method"),
+        }
+        Ok(())
+    })
+    .default_value("4")
+    .value("P")],
+    style: FigureStyle::new(4, 3),
+    ..MethodDescriptor::DP_SGD
+};
+
+impl MethodSettings for PowerClipSettings {
+    fn descriptor() -> &'static MethodDescriptor {
+        &DESCRIPTOR
+    }
+
+    fn plan(builder: &PowerClip, population: &Population) -> Result<Plan> {
+        let privacy = builder::privacy(builder, population, &[])?;
+        builder::plan(builder, population, 0.1, Some(privacy))?.with_own(builder::own(builder))
+    }
+}
+impl Noise for PowerClipSettings {}
+impl Clip for PowerClipSettings {}
+
+#[derive(Clone, Copy, Debug)]
+struct Power {
+    norm: f64,
+    power: f64,
+}
+
+impl Rescale for Power {
+    fn factor(&self, norm: f32) -> f32 {
+        let Self { norm: c, power: p } = *self;
+        (c / (c.powf(p) + f64::from(norm).powf(p)).powf(1.0 / p)) as f32
+    }
+
+    fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
+        let (c, p) = (self.norm as f32, self.power as f32);
+        norms.full_like(c) / (norms.powf_scalar(p) + c.powf(p)).powf_scalar(1.0 / p)
+    }
+
+    fn sensitivity(&self) -> f64 {
+        self.norm
+    }
+}
+
+impl Bound for Power {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn groups(&self, network: &Network) -> Result<Groups> {
+        Ok(Groups::joint(network, Arc::new(*self)))
+    }
+}
+
+struct PowerClippedSum {
+    clip: Power,
+    stages: Stages,
+    expected_batch_size: f64,
+    noise: GaussianNoise,
+    executor: AutoExecutor,
+}
+
+impl Mechanism for PowerClippedSum {
+    fn release(
+        &mut self,
+        network: &Network,
+        batch: &Batch,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
+        let clipped = self.executor.weighted_sum(network, batch, &self.clip, selected)?;
+        let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
+        let stds = self.clip.groups(network)?.noise_stds(multiplier);
+        let mut gradient = clipped.sum;
+        self.noise.add_to_each(&mut gradient, &stds, selected)?;
+        gradient.scale(1.0 / self.expected_batch_size);
+        let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
+        Ok(Release::new(gradient, clipped.losses, noise_std))
+    }
+}
+
+fn parts(plan: &Plan) -> Result<(Power, Stages)> {
+    let power = plan.own::<PowerClipSettings>()?.power;
+    let privacy = plan.privacy().expect("a private method");
+    let norm = privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne);
+    Ok((Power { norm, power }, plan.stages()?.expect("stages")))
+}
+
+#[test]
+fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Result<()> {
+    home();
+    register(&DESCRIPTOR)?;
+    register(&DESCRIPTOR)?;
+    let all = methods();
+    assert_eq!(all.iter().filter(|method| method.descriptor().name == "power-clip").count(), 1);
+    // Its own setting and a shared one, by name.
+    let mut named = (DESCRIPTOR.method)();
+    named.set("power", "2")?;
+    named.set("max-grad-norm", "0.5")?;
+    let typed = PowerClip::from(PowerClipSettings { power: 2.0 }).clip(0.5);
+    assert_eq!(*named, *(Box::new(typed.clone()) as Box<dyn epsilab::methods::Method>));
+    assert!(named.set("quantile", "0.5").unwrap_err().advice().contains("power"));
+
+    // The plan has the setting, in its file too, and finds the method again.
+    let data = data::glyphs_with(300, 60, 140)?;
+    let method = typed.noise_multiplier(1.0).batch_size(50).steps(3);
+    let plan = method.plan(&data)?;
+    let other = PowerClip::from(PowerClipSettings { power: 3.0 }).clip(0.5);
+    let other = other.noise_multiplier(1.0).batch_size(50).steps(3).plan(&data)?;
+    assert_ne!(plan, other, "the setting is part of the plan");
+    let folder = tempfile::tempdir().expect("a folder");
+    plan.save(folder.path().join("plan.json"))?;
+    let read = Plan::load(folder.path().join("plan.json"))?;
+    assert_eq!((read.own::<PowerClipSettings>()?.power, read.method()), (2.0, "power-clip SGD"));
+    assert!(read.epsilon_after(3)?.is_some());
+
+    // A grid trains it beside another method, and figures know its style.
+    let grid = Grid::new(method).beside(DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(3));
+    let build = |seed| models::linear(&data).seed(seed).build();
+    let result = grid.seeds(2).run_watched(&build, &data, &mut Quiet)?;
+    assert_eq!((result.runs(), result.cells()[0].method), (4, "power-clip"), "{result}");
+    assert_eq!(all.last().map(|method| method.descriptor().style), Some(FigureStyle::new(4, 3)));
+
+    // The auditor attacks it.
+    let options = Options { trials: 2000, seed: 7, ..Options::default() };
+    let report = audit::method_named("power-clip", &options)?.run()?;
+    assert_eq!(report.verdict, Verdict::Consistent, "{report}");
+    assert!(audit::subjects().iter().any(|subject| subject.name == "power-clip"));
+    Ok(())
+}
+
+#[test]
+fn a_method_whose_names_are_taken_is_refused() {
+    static TITLE: MethodDescriptor = MethodDescriptor { name: "mine", ..MethodDescriptor::DP_SGD };
+    static SETTING: MethodDescriptor = MethodDescriptor {
+        name: "my-own",
+        title: "my own",
+        own: &[SettingSpec::new("lr", "a rate", |_, _| Ok(()))],
+        ..MethodDescriptor::DP_SGD
+    };
+    for (descriptor, words) in [(&TITLE, "DP-SGD"), (&SETTING, "the setting lr")] {
+        let error = register(descriptor).expect_err(words);
+        assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
+    }
+    assert!(!methods().iter().any(|method| method.descriptor().name == "my-own"));
+}
