@@ -115,9 +115,8 @@ grid.csv, because the names of their folders in the run store are derived from t
 with these names, and the cost of other recorded runs go to stderr.
 
 Exit codes: 0; 1 for a plan that can't be run (nothing is trained) or if no run succeeded; 2 for
-wrong usage (an unknown option, a value that is no number); 130 after Ctrl-C, 143 after a request to
-terminate, 129 at the end of the terminal (finished runs are kept, --json prints nothing). A second
-Ctrl-C ends the program at once.",
+an unknown option; 130 after Ctrl-C, 143 after a request to terminate, 129 at the end of the terminal
+(finished runs are kept and shown, --json prints nothing). A second Ctrl-C ends the program at once.",
 );
 
 const TRAIN: Help = Help::new(
@@ -148,8 +147,7 @@ without a test part. trained_parameters counts the coordinates that mask and fre
 examples are read from files, wait_share is the fraction of the seconds in which training waited for
 them. Progress and errors go to stderr.
 
-Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for wrong usage (an unknown
-option, a value that is no number); 130 after Ctrl-C, 143 after a request to terminate, 129 at the
+Exit codes: 0 for a finished run (and a preview); 1 for an error; 2 for an unknown option; 130 after Ctrl-C, 143 after a request to terminate, 129 at the
 end of the terminal (nothing is printed; the steps taken are charged). A second Ctrl-C ends the
 program at once; the whole plan stays charged then.",
 );

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use epsilab::grid::GridResult;
 use epsilab::lab::{self, Report};
 use epsilab::program;
 use epsilab::{Error, ErrorKind, Result};
@@ -87,15 +88,21 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
         program::how_to_get()
     );
     let command = program::command("grid --plan plan.json");
-    let several = results.len() > 1;
-    results
+    let names: Vec<String> = results
         .iter()
-        .map(|result| {
-            let report = result.report()?.repeated_by(&words, command.clone(), plan.to_file()?);
-            let name = file_name(&format!("_{}_{}", result.data(), result.model()));
-            Ok((if several { name } else { String::new() }, report))
-        })
-        .collect()
+        .map(|result| file_name(&format!("_{}_{}", result.data(), result.model())))
+        .collect();
+    let suffix = |at: usize| match names.iter().filter(|name| **name == names[at]).count() {
+        _ if names.len() == 1 => String::new(),
+        1 => names[at].clone(),
+        // Results that differ in their start have the same names.
+        _ => format!("{}_{}", names[at], at + 1),
+    };
+    let report = |(at, result): (usize, &GridResult)| {
+        let report = result.report()?.repeated_by(&words, command.clone(), plan.to_file()?);
+        Ok((suffix(at), report))
+    };
+    results.iter().enumerate().map(report).collect()
 }
 
 /// The files to write, one for each format.

@@ -148,7 +148,7 @@ const fn control(
 const SCHEDULED_STEPS: u64 = 4;
 
 impl Subject {
-    /// Returns the audit of a method with its defaults.
+    /// Returns the subject of a method with its defaults.
     fn of_method(method: Box<dyn Method>) -> Self {
         let descriptor = method.descriptor();
         let settings = Settings { options: Options::default(), steps: SCHEDULED_STEPS };

@@ -13,6 +13,7 @@ use crate::device::DeviceSpec;
 use crate::grid::Experiment;
 use crate::grid::queue::{self, Next};
 use crate::grid::split::seconds_per_run;
+use crate::mask::PrePrune;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::{Entry, Ledger};
@@ -72,16 +73,6 @@ impl Site<'_> {
     /// before the run, modules of the user, devices by name.
     pub(super) fn runs(&self) -> Result<Runs> {
         self.experiment.check()?;
-        let mut cases = self.experiment.cases.iter();
-        if let Some(case) = cases.find(|case| case.is_made_before())
-            && let Some(kind) = case.mask_kind()
-        {
-            let what = format!("a grid with masks by {kind} on a cluster");
-            let why = "they are made from the examples before the run, and tickets hold no masks";
-            return Err(Error::new(ErrorKind::Setting, what, why).fix(
-                "use masks that a run makes itself, such as synflow or dp-snip; or train here",
-            ));
-        }
         let first = (self.build)(0)?;
         if first.is_user_module() {
             let what = format!("the model {} on a cluster", first.name());
@@ -90,6 +81,16 @@ impl Site<'_> {
                 .fix("build the model of layers; or train here, with .jobs(n)"));
         }
         let plans = self.experiment.plans(&first, self.data)?;
+        let is_given = |plan: &Plan| {
+            let mask = plan.sparsity().and_then(|sparsity| sparsity.pre_prune.as_ref());
+            matches!(mask, Some(PrePrune::Fixed(_)))
+        };
+        if plans.iter().flatten().any(is_given) {
+            let what = "masks that are made before the run, as those by snip, on a cluster";
+            return Err(Error::new(ErrorKind::Setting, what, "tickets hold no masks").fix(
+                "use masks that a run makes itself, such as synflow or dp-snip; or train here",
+            ));
+        }
         if plans.iter().flatten().any(Plan::names_device) {
             let what = "a grid of a method with .device(…) on a cluster";
             let why = "the nodes train on CPUs, or on the GPUs that are asked for";

@@ -16,11 +16,11 @@ use super::ticket::{self, Ticket};
 use super::{work, worker};
 use crate::data::{self, Dataset};
 use crate::grid::{Case, Experiment, Grid, GridResult, MaskKind};
-use crate::mask::DroppingRule;
-use crate::methods::{DpSgd, DpSsgd};
+use crate::mask::{DroppingRule, RandomMask};
+use crate::methods::{DpSgd, DpSsgd, PrivateSelection};
 use crate::nn::{Model, models};
-use crate::privacy::Event;
 use crate::privacy::ledger::Charge;
+use crate::privacy::{Event, Trials};
 use crate::runs::{Grant, Granted, train_granted};
 use crate::store::Store;
 use crate::train::{Claim, Fit, Silent};
@@ -390,8 +390,15 @@ fn a_grid_of_which_nothing_is_finished_is_an_error() {
 fn what_no_worker_can_have_is_refused_before_anything_is_charged() {
     let lab = Lab::new(109);
     let method = || DpSsgd::new().clip(0.5).batch_size(50).steps(3);
+    let model = models::mlp(&lab.data, &[8]).seed(0).build().unwrap();
+    let given = RandomMask::prune(0.5).seed(1).mask(&model).unwrap();
+    let private = DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0);
+    let trials = PrivateSelection::new(private.clone(), Trials::geometric(2.0));
+    let selection = Case::from(private).best_of(trials.learning_rates([0.5, 1.0]));
     for (experiment, words) in [
         (Experiment::new([Case::from(method().epsilon(2.0)).mask(MaskKind::Snip, 0.5)]), "snip"),
+        (Experiment::new([method().epsilon(2.0).pre_prune(given)]), "before the run"),
+        (Experiment::new([selection]), "private selection"),
         (Experiment::new([method().epsilon(2.0).device("cuda")]), ".device"),
         (Experiment::new([method().epsilon(2.0)]).seeds(0), "seeds"),
     ] {

@@ -236,6 +236,7 @@ fn check_method(case: &Case) -> Result<()> {
     let said = [
         (".pre_prune(…)", sparsity.is_some_and(|sparsity| sparsity.pre_prune.is_some())),
         (".drop_gradients(…)", sparsity.is_some_and(|sparsity| sparsity.dropping.is_some())),
+        ("a mask", case.mask.is_some()),
     ];
     match said.iter().find(|(_, said)| *said) {
         None => Ok(()),

@@ -8,7 +8,7 @@ use crate::data::Dataset;
 use crate::mask::Dropping;
 use crate::methods::{Method, Plan, PrivateSelection};
 use crate::nn::Model;
-use crate::privacy::Trials;
+use crate::privacy::{Delta, Trials};
 use crate::{Error, ErrorKind, Result};
 
 /// What an experiment trains with every seed: a method with all its settings but the seed.
@@ -76,13 +76,18 @@ impl Case {
         self.method.descriptor().is_private
     }
 
+    /// Returns whether the case is a private selection.
+    pub(super) fn is_selection(&self) -> bool {
+        self.selection.is_some()
+    }
+
     /// Returns whether the mask is made from model and data before the plan.
     pub(crate) fn is_made_before(&self) -> bool {
         self.mask.is_some_and(|(kind, _)| kind.is_made_before())
     }
 
     /// Returns how the mask is made, if there is one.
-    pub(crate) fn mask_kind(&self) -> Option<MaskKind> {
+    fn mask_kind(&self) -> Option<MaskKind> {
         self.mask.map(|(kind, _)| kind)
     }
 
@@ -141,7 +146,8 @@ impl Case {
         }
     }
 
-    /// Returns the plan without a seed; with `best_of`, a target is that of so many trials together.
+    /// Returns the plan without a seed; with `best_of`, a target is that of so many trials
+    /// together.
     ///
     /// # Errors
     /// As [`Method::plan_for`], and as making a mask by SNIP.
@@ -183,7 +189,10 @@ impl Case {
             drop: dropping.map_or(0.0, |dropping| dropping.rate.at(0, 1)),
             labels: self.labels.clone(),
             epsilon: target.or(privacy.and_then(|p| p.target)).map(|epsilon| epsilon.0),
-            delta: target.and(delta).or(privacy.map(|p| p.delta)).map(|delta| delta.0),
+            delta: target
+                .map(|_| delta.unwrap_or(Delta::DEFAULT))
+                .or(privacy.map(|p| p.delta))
+                .map(|delta| delta.0),
             runs: Vec::new(),
             errors: plan.as_ref().err().map(ToString::to_string).into_iter().collect(),
         }

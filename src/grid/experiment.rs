@@ -79,8 +79,8 @@ impl Experiment {
     /// Checks what needs no data.
     ///
     /// # Errors
-    /// Kind `Setting` without cases, seeds or jobs, and for a case with a seed, with `.fresh()` or
-    /// with a mask that its method can't have.
+    /// Kind `Setting` without cases, seeds or jobs, for a case with a seed, with `.fresh()` or with
+    /// a mask that its method can't have, and for several seeds of a private selection.
     pub fn check(&self) -> Result<()> {
         if self.cases.is_empty() {
             let why = "an experiment without cases has no runs";
@@ -98,7 +98,17 @@ impl Experiment {
             return Err(Error::setting("jobs", 0, "no run would be trained")
                 .fix("use 1 for one run after the other, or the number of cores"));
         }
-        self.cases.iter().try_for_each(Case::check)
+        self.cases.iter().try_for_each(Case::check)?;
+        if self.seeds != 1 && self.has_selections() {
+            let why = "a private selection is one run, whose trials have randomness of their own";
+            return Err(Error::setting("seeds", self.seeds, why).fix("use one seed"));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a case is a private selection, so that no times may be shown.
+    pub(super) fn has_selections(&self) -> bool {
+        self.cases.iter().any(Case::is_selection)
     }
 
     /// Returns the plan of each case, without its seed. Nothing is trained or charged.

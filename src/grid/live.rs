@@ -77,7 +77,11 @@ impl GridProgress<'_> {
             if n >= least { format!(", {} {what}", count(n)) } else { String::new() }
         };
         let now = number(self.running, 2, "at once") + &number(self.failed, 1, "failed");
-        format!("{done} of {all}{now}, {}{left}", format::seconds(self.seconds))
+        let since = match self.seconds {
+            0.0 => String::new(),
+            seconds => format!(", {}", format::seconds(seconds)),
+        };
+        format!("{done} of {all}{now}{since}{left}")
     }
 
     /// A line about a run that has ended.
@@ -86,7 +90,12 @@ impl GridProgress<'_> {
             Ok(run) => {
                 let accuracy = run.accuracy.map_or("no test part".into(), super::table::percent);
                 let how = if run.restored { "shown again" } else { "trained" };
-                format!("{accuracy} ({how}, {})", format::seconds(run.seconds))
+                let time = match run.seconds {
+                    // Kept back, as that of a private selection.
+                    0.0 => String::new(),
+                    seconds => format!(", {}", format::seconds(seconds)),
+                };
+                format!("{accuracy} ({how}{time})")
             }
             Err(error) => format!("failed: {}", error.to_string().replace('\n', " ")),
         };

@@ -22,7 +22,7 @@ pub struct GridProgress<'a> {
     pub step: u64,
     /// Steps of its plan.
     pub steps: u64,
-    /// Seconds since the grid began.
+    /// Seconds since the grid began; 0 where a case is a private selection, whose time is secret.
     pub seconds: f64,
     /// Estimated seconds until the end, from the runs trained so far; `None` before the first of
     /// them.

@@ -37,8 +37,8 @@ pub(crate) enum Next {
     Done,
 }
 
-/// The runs of an experiment, seed by seed, so that all cells have a first result early and the models of
-/// one seed are in memory at a time.
+/// The runs of an experiment, seed by seed, so that all cells have a first result early and the
+/// models of one seed are in memory at a time.
 pub(crate) struct Queue<'a> {
     experiment: &'a Experiment,
     build: &'a dyn Fn(u64) -> Result<Model>,

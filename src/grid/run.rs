@@ -133,6 +133,8 @@ pub(super) struct Going<'a> {
     orders: HashMap<String, usize>,
     /// Warnings about stored runs that were shown already.
     told: HashSet<String>,
+    /// Whether times are kept back: those of a private selection tell the number of its trials.
+    is_timeless: bool,
 }
 
 /// What the loop does next.
@@ -187,6 +189,7 @@ impl<'a> Going<'a> {
             tried: BTreeMap::new(),
             orders: HashMap::new(),
             told: HashSet::new(),
+            is_timeless: experiment.has_selections(),
         }
     }
 
@@ -335,8 +338,9 @@ impl<'a> Going<'a> {
             seed,
             step,
             steps,
-            seconds: self.began.elapsed().as_secs_f64(),
-            seconds_left: (runs > 0).then(|| each * (self.all - self.done) as f64),
+            seconds: if self.is_timeless { 0.0 } else { self.began.elapsed().as_secs_f64() },
+            seconds_left: (runs > 0 && !self.is_timeless)
+                .then(|| each * (self.all - self.done) as f64),
             cells: &self.cells,
         };
         (progress, &mut *self.observer)

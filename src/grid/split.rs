@@ -70,7 +70,8 @@ impl Split {
     }
 }
 
-/// The best split for the runs of a grid, of which at most [`Experiment::jobs`] are trained at once.
+/// The best split for the runs of a grid, of which at most [`Experiment::jobs`] are trained at
+/// once.
 ///
 /// # Guarantee
 /// Steps are timed on random numbers, never on the data, and charged nowhere.

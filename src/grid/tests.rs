@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::footer::Together;
 use super::result::{CellResult, CellRun, GridResult, Inner};
-use super::{Experiment, Grid, MaskKind, csv, markdown};
+use super::{Case, Experiment, Grid, MaskKind, csv, markdown};
 use crate::data;
 use crate::mask::DroppingRule;
-use crate::methods::{DpSsgd, NonPrivate};
+use crate::methods::{DpSgd, DpSsgd, NonPrivate, PrivateSelection};
 use crate::nn::models;
 use crate::privacy::{Accountant, Badge, Delta, Event, Headline, Spent, Trials, ledger::Account};
 use crate::show::format;
@@ -266,6 +266,15 @@ fn a_selection_of_cells_has_one_epsilon_for_all_trials() {
         assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
     };
     refused(grid.clone().seeds(3), "seeds");
+    let case = Case::from(DpSsgd::new().batch_size(30).steps(3).noise_multiplier(1.0));
+    let masked = Grid::new(case.clone().mask(MaskKind::Random, 0.5)).experiment().unwrap_err();
+    assert!(masked.to_string().contains("a mask"), "{masked}");
+    // A selection as a case is one run.
+    let trials = PrivateSelection::new(DpSgd::new(), Trials::geometric(2.0));
+    let experiment = Experiment::new([case.best_of(trials.learning_rates([0.5, 1.0]))]);
+    assert!(experiment.check().is_ok());
+    let several = experiment.seeds(2).check().unwrap_err();
+    assert!(several.what().starts_with("seeds"), "{several}");
     refused(grid.clone().epsilon([1.0, 2.0]), "epsilon");
     refused(grid.beside(NonPrivate::new()), "no guarantee");
 }

@@ -44,7 +44,9 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
     let cells: Vec<CellResult> = results.iter().flat_map(GridResult::cells).cloned().collect();
-    let labels = labels(&cells);
+    let mut labels = labels(&cells);
+    // The kind of the mask has a column already.
+    labels.retain(|name| !COLUMNS.contains(&name.replace('-', "_").as_str()));
     let heads = COLUMNS.into_iter().chain(labels.iter().copied());
     writer.write_record(heads).map_err(|e| failed(&e))?;
     let numbers = Numbers::of(results);

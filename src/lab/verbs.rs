@@ -27,8 +27,8 @@ impl<S: MethodSettings> Builder<S> {
     ///
     /// # Errors
     /// As making the plan, and if model and data do not fit, the data's budget does not allow it or
-    /// the project's folder can't be written: nothing is trained then. Kind `Ledger` if a stored run
-    /// on this data is missing in the ledger: nothing is trained and nothing shown then.
+    /// the project's folder can't be written: nothing is trained then. Kind `Ledger` if a stored
+    /// run on this data is missing in the ledger: nothing is trained and nothing shown then.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
         train(&self.plan(data)?, model, data)
     }

@@ -98,8 +98,8 @@ impl<S: MethodSettings> Builder<S> {
     /// # Errors
     /// `Setting` for values out of range, for settings that the method does not support, unless
     /// exactly one of target and noise multiplier is given to a private method, or for an
-    /// augmentation that does not apply to the data; `Accounting` if no noise multiplier reaches the
-    /// target.
+    /// augmentation that does not apply to the data; `Accounting` if no noise multiplier reaches
+    /// the target.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         S::plan(self, population)
     }
@@ -110,8 +110,8 @@ pub fn own<S: MethodSettings>(builder: &Builder<S>) -> &S {
     &builder.own
 }
 
-/// Returns clip rule, noise and delta of a builder's settings, for [`MethodSettings::plan`]. `beside`
-/// are the other releases that the run's result depends on.
+/// Returns clip rule, noise and delta of a builder's settings, for [`MethodSettings::plan`].
+/// `beside` are the other releases that the run's result depends on.
 ///
 /// # Guarantee
 /// A target is for the steps and `beside` together.

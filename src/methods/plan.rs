@@ -371,7 +371,8 @@ impl Plan {
     /// such as the clips of backpropagation clipping.
     ///
     /// # Errors
-    /// As [`descriptor`](Self::descriptor); `Setting` or `Model` if the method can't train the model.
+    /// As [`descriptor`](Self::descriptor); `Setting` or `Model` if the method can't train the
+    /// model.
     pub fn prepared(&self, model: &Model) -> Result<Model> {
         self.prepared_network(model.network()).map(|network| model.with_layers(network))
     }
@@ -458,10 +459,10 @@ impl Plan {
     ///
     /// # Guarantee
     /// Neighbours: one example added or removed. The event of the steps is that of the method
-    /// ([`MethodDescriptor::event`]): of DP-SGD, a Poisson-subsampled Gaussian whose noise multiplier is the
-    /// standard deviation of the noise over the sensitivity of the clip rule, on all or on selected
-    /// coordinates. Without privacy, or where [`not_covered`](Self::not_covered) says why there is
-    /// no guarantee, every accountant refuses the event.
+    /// ([`MethodDescriptor::event`]): of DP-SGD, a Poisson-subsampled Gaussian whose noise
+    /// multiplier is the standard deviation of the noise over the sensitivity of the clip rule, on
+    /// all or on selected coordinates. Without privacy, or where [`not_covered`](Self::not_covered)
+    /// says why there is no guarantee, every accountant refuses the event.
     pub fn event_after(&self, steps: u64) -> Event {
         self.released_after(steps).charged()
     }

@@ -42,13 +42,17 @@ pub fn methods() -> Vec<Box<dyn Method>> {
 /// again changes nothing.
 ///
 /// # Errors
-/// `Setting` if another method has its name or title, or if one of its own settings has the name of
-/// a setting that methods share.
+/// `Setting` if another method has its name or title, if [`MethodDescriptor::method`] makes another
+/// method, or if one of its own settings has the name of a setting that methods share.
 pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
     let refused = |what: String, why: &str| {
         let what = format!("the method {} with {what}", descriptor.name);
         Err(Error::new(ErrorKind::Setting, what, why).fix("choose another name"))
     };
+    if !std::ptr::eq((descriptor.method)().descriptor(), descriptor) {
+        let why = "its function `method` makes another method";
+        return refused("no method of its own".to_owned(), why);
+    }
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     if registered.iter().any(|known| std::ptr::eq(*known, descriptor)) {
         return Ok(());
@@ -64,7 +68,8 @@ pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
         }
     }
     for own in descriptor.own {
-        if super::settings::shared().any(|shared| shared.is_named(own.id)) {
+        let names = || [own.id].into_iter().chain(own.aliases.iter().copied());
+        if super::settings::shared().any(|shared| names().any(|name| shared.is_named(name))) {
             let why = "methods share a setting of this name";
             return refused(format!("the setting {}", own.id), why);
         }

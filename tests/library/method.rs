@@ -53,7 +53,9 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     },
     bound: |plan, _| Ok(Some(Box::new(parts(plan)?.0))),
     own: &[SettingSpec::new("power", "Power of the mean", |method, text| {
-        let value = text.parse().map_err(|_| Error::setting("power", text, "it is no number"))?;
+        let value = text
+            .parse()
+            .map_err(|_| Error::setting("power", text, "it is no number").fix("try 4"))?;
         match method.own_mut().downcast_mut::<PowerClipSettings>() {
             Some(own) => own.power = value,
             None => unreachable!("the table is that of this method"),
@@ -187,18 +189,49 @@ fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Resu
     Ok(())
 }
 
+/// A method whose names are another's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Taken;
+
+static TAKEN: MethodDescriptor = MethodDescriptor {
+    name: "mine",
+    method: || Box::new(Builder::<Taken>::new()),
+    ..MethodDescriptor::DP_SGD
+};
+
+impl MethodSettings for Taken {
+    fn descriptor() -> &'static MethodDescriptor {
+        &TAKEN
+    }
+}
+
+/// A method with a setting that all methods have.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Rated;
+
+static RATED: MethodDescriptor = MethodDescriptor {
+    name: "rated",
+    title: "a rated method",
+    method: || Box::new(Builder::<Rated>::new()),
+    own: &[SettingSpec::new("speed", "a rate", |_, _| Ok(())).aliases(&["lr"])],
+    ..MethodDescriptor::DP_SGD
+};
+
+impl MethodSettings for Rated {
+    fn descriptor() -> &'static MethodDescriptor {
+        &RATED
+    }
+}
+
 #[test]
-fn a_method_whose_names_are_taken_is_refused() {
-    static TITLE: MethodDescriptor = MethodDescriptor { name: "mine", ..MethodDescriptor::DP_SGD };
-    static SETTING: MethodDescriptor = MethodDescriptor {
-        name: "my-own",
-        title: "my own",
-        own: &[SettingSpec::new("lr", "a rate", |_, _| Ok(()))],
-        ..MethodDescriptor::DP_SGD
-    };
-    for (descriptor, words) in [(&TITLE, "DP-SGD"), (&SETTING, "the setting lr")] {
+fn a_method_that_takes_the_names_of_others_is_refused() {
+    static NO_METHOD: MethodDescriptor =
+        MethodDescriptor { name: "none", title: "no method", ..MethodDescriptor::DP_SGD };
+    for (descriptor, words) in
+        [(&TAKEN, "DP-SGD"), (&RATED, "the setting speed"), (&NO_METHOD, "another method")]
+    {
         let error = register(descriptor).expect_err(words);
         assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
     }
-    assert!(!methods().iter().any(|method| method.descriptor().name == "my-own"));
+    assert!(!methods().iter().any(|method| method.descriptor().name == "rated"));
 }

@@ -9,7 +9,7 @@ use epsilab::prelude::*;
 /// A value of each setting that is not its default.
 fn other_value(spec: &SettingSpec) -> &'static str {
     match spec.id {
-        "optimizer" => "adamw",
+        "optimizer" => "nesterov",
         "learning_rate_schedule" => "cosine",
         "warm_up" => "0.25",
         "average" => "ema",

@@ -82,10 +82,7 @@ impl Plan {
 
     /// Parses a plan, or says why the text is none.
     fn parse(text: &str) -> std::result::Result<Self, String> {
-        let Value::Object(mut options) = serde_json::from_str(text).map_err(|e| e.to_string())?
-        else {
-            return Err("it is not an object, `{…}`".into());
-        };
+        let mut options = options::unique(text)?;
         let seeds = match options.remove("seeds") {
             None => None,
             Some(seeds) => Some(seeds.as_u64().ok_or(format!("`seeds` is {seeds}, not a count"))?),
@@ -107,9 +104,11 @@ impl Plan {
     /// Returns the plan as a file that [`read`](Self::read) accepts.
     ///
     /// # Errors
-    /// Kind `Io` if it is no JSON, which does not happen.
+    /// As [`experiment`](Self::experiment); kind `Io` if it is no JSON, which does not happen.
     pub fn to_file(&self) -> Result<String> {
+        let cases = self.experiment()?.cases;
         let mut all = self.options.clone();
+        all.retain(|name, _| cases.iter().any(|case| case.options.contains_key(name)));
         all.extend(self.seeds.map(|seeds| ("seeds".to_owned(), seeds.into())));
         let text = serde_json::to_string_pretty(&all);
         let failed = |e: serde_json::Error| Error::new(ErrorKind::Io, "the plan", e.to_string());
@@ -149,7 +148,9 @@ impl Plan {
                 format!("leave out --{name}, or add a --method that has it")
             }));
         }
-        let seeds = checked_seeds(self.seeds.unwrap_or(SEEDS))?;
+        // A private selection is one run.
+        let usual = if options.contains_key("best-of") { 1 } else { SEEDS };
+        let seeds = checked_seeds(self.seeds.unwrap_or(usual))?;
         Ok(Experiment { name: "grid".into(), title: String::new(), seeds, cases })
     }
 }
@@ -175,14 +176,15 @@ fn once(name: &str, value: &Value) -> Result<()> {
 /// nothing is stored.
 pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
     let plan = Plan::read(file)?;
-    let groups = checked(&plan.experiment()?, &ExecutorArgs::default())?;
+    let experiment = plan.experiment()?;
+    experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
+    let groups = checked(&experiment, &ExecutorArgs::default())?;
     let results = groups.iter().map(Group::stored).collect::<Result<_>>()?;
     Ok((plan, results))
 }
 
 /// Returns the groups of a grid, all of which can be trained.
 fn checked(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Group>> {
-    experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
     let groups = groups(experiment, executor)?.into_iter();
     let groups =
         groups.map(|group| group.map_err(|(_, error)| error)).collect::<Result<Vec<_>>>()?;
@@ -205,6 +207,7 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     if let Some(out) = &args.out {
         check_out(out)?;
     }
+    experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
     if args.preview {
         return preview::show(&[experiment], true, args.json, args.out.as_deref());
     }
@@ -220,7 +223,7 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
         match ended {
             Ended::Finished => {}
             Ended::Part(code) => part = Some(code),
-            Ended::Interrupted => return Ok(stopped(&results)),
+            Ended::Interrupted => return stopped(args, &results),
         }
     }
     match part {
@@ -237,17 +240,31 @@ fn check_device(case: &Case) -> Result<()> {
     }
 }
 
-/// Says that the grid was interrupted. A script must not take an incomplete list for the whole.
-fn stopped(results: &[GridResult]) -> ExitCode {
+/// Says that the grid was interrupted, and prints what there is. A script must not take an
+/// incomplete list for the whole.
+fn stopped(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
     eprintln!("{}", stop_words(results.iter().map(GridResult::runs).sum()));
-    ExitCode::from(interrupt::exit_code())
+    if !args.json {
+        print_words(results)?;
+    }
+    Ok(ExitCode::from(interrupt::exit_code()))
+}
+
+/// Prints tables and notes, and on stderr the cost of other recorded runs, which changes with them.
+fn print_words(results: &[GridResult]) -> Result<()> {
+    let words: Vec<String> = results.iter().map(ToString::to_string).collect();
+    stdout::print(&words.join("\n\n"))?;
+    print_costs(results);
+    Ok(())
+}
+
+/// Prints the cost of other recorded runs.
+fn print_costs(results: &[GridResult]) {
+    results.iter().filter_map(GridResult::on_record).for_each(|line| eprintln!("{line}"));
 }
 
 /// Prints and writes the results.
 fn finish(args: &GridArgs, plan: &Plan, results: &[GridResult]) -> Result<ExitCode> {
-    if results.iter().any(GridResult::is_interrupted) {
-        return Ok(stopped(results));
-    }
     let rows: Vec<Row> = epsilab::grid::rows(results);
     let json = super::rows::json(&rows)?;
     if let Some(out) = &args.out {
@@ -261,13 +278,10 @@ fn finish(args: &GridArgs, plan: &Plan, results: &[GridResult]) -> Result<ExitCo
     if let Some(out) = &args.out {
         out::write_notes(out, results)?;
     }
-    if !args.json {
-        let words: Vec<String> = results.iter().map(ToString::to_string).collect();
-        stdout::print(&words.join("\n\n"))?;
-    }
-    if !args.json || args.out.is_some() {
-        // On stderr, because it changes with other runs; stdout stays the same.
-        results.iter().filter_map(GridResult::on_record).for_each(|line| eprintln!("{line}"));
+    match (args.json, &args.out) {
+        (false, _) => print_words(results)?,
+        (true, Some(_)) => print_costs(results),
+        (true, None) => {}
     }
     // In full, since stderr is read by the owner of the data.
     let cells = results.iter().flat_map(GridResult::cells);

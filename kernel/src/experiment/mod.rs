@@ -1,5 +1,5 @@
-//! Several runs at once: the commands `grid` and `sweep`. Cases are combinations of lists of options
-//! of `train`, and each is trained with several seeds, here or on a cluster.
+//! Several runs at once: the commands `grid` and `sweep`. Cases are combinations of lists of
+//! options of `train`, and each is trained with several seeds, here or on a cluster.
 
 mod case;
 mod file;

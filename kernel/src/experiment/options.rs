@@ -1,8 +1,12 @@
 //! Options of runs by name, as files and commands give them: lists of values make cases.
 
+use std::fmt;
+
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use epsilab::methods::{Affects, SettingSpec};
 use epsilab::{Error, Result, program};
+use serde::Deserializer;
+use serde::de::{MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::options::{self, choose_from};
@@ -28,8 +32,8 @@ const FREE: [&str; 9] = [
     "test",
 ];
 
-/// Options of which one value is a list with commas.
-const LISTS: [&str; 2] = ["learning-rates", "clips"];
+/// Options of which one value may have commas.
+const WHOLE: [&str; 5] = ["learning-rates", "clips", "public", "label", "pretrained"];
 
 /// The most combinations of the lists of one group of cases.
 const MOST_CASES: usize = 10_000;
@@ -98,6 +102,39 @@ pub fn canonical(name: &str) -> std::result::Result<String, String> {
     }
 }
 
+/// Returns the options of a JSON object.
+///
+/// # Errors
+/// A text for other JSON, and for an option that is there twice.
+pub fn unique(text: &str) -> std::result::Result<Options, String> {
+    struct Unique;
+
+    impl<'de> Visitor<'de> for Unique {
+        type Value = Options;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("options: it is not an object, `{…}`")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(
+            self,
+            mut entries: A,
+        ) -> std::result::Result<Options, A::Error> {
+            let mut options = Options::new();
+            while let Some((name, value)) = entries.next_entry::<String, Value>()? {
+                if options.insert(name.clone(), value).is_some() {
+                    return Err(serde::de::Error::custom(format!("duplicate key `{name}`")));
+                }
+            }
+            Ok(options)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let options = reader.deserialize_any(Unique).map_err(|e| e.to_string())?;
+    reader.end().map_err(|e| e.to_string())?;
+    Ok(options)
+}
+
 /// Returns the options by their usual names.
 ///
 /// # Errors
@@ -159,8 +196,8 @@ pub fn combinations(options: &Options) -> std::result::Result<Vec<Options>, Stri
     Ok(cases)
 }
 
-/// Returns the place of an option in tables: what is trained, then how, then the numbers of privacy,
-/// then the rates.
+/// Returns the place of an option in tables: what is trained, then how, then the numbers of
+/// privacy, then the rates.
 pub fn rank(name: &str) -> usize {
     const FIRST: [&str; 3] = ["data", "model", "method"];
     const LAST: [&str; 5] = ["clip", "epsilon", "noise-multiplier", "pre-prune", "drop"];
@@ -203,7 +240,6 @@ impl Args for CaseArgs {
             arg.action(ArgAction::Append)
                 .value_parser(clap::value_parser!(String))
                 .value_delimiter(None)
-                .allow_hyphen_values(true)
         };
         command.args(of_a_run().into_iter().map(several))
     }
@@ -254,7 +290,7 @@ fn typed<'a>(name: &str, given: impl Iterator<Item = &'a String>) -> Value {
 fn split(name: &str, text: &str) -> Vec<String> {
     let is_one = match spec(name) {
         Some(spec) => is_value(spec, text),
-        None => LISTS.contains(&name) || std::path::Path::new(text).exists(),
+        None => WHOLE.contains(&name) || std::path::Path::new(text).exists(),
     };
     if is_one {
         return vec![text.to_owned()];

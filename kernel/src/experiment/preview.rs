@@ -94,10 +94,12 @@ pub fn show(
         Some(examples) => Ok(Population::of(examples)),
         None => {
             let args = case.train_args()?.data;
-            if read.as_ref().is_none_or(|(known, _)| *known != args) {
-                read = Some((args.clone(), args.read()?));
-            }
-            read.as_ref().map_or_else(|| Ok(Population::of(0)), |(_, data)| Ok(data.into()))
+            let data = match &read {
+                Some((known, data)) if *known == args => data.clone(),
+                _ => args.read()?,
+            };
+            read = Some((args, data.clone()));
+            Ok((&data).into())
         }
     };
     let mut previews: Vec<(String, Vec<Previewed>)> = Vec::new();

@@ -13,7 +13,7 @@ use super::file::Experiment;
 use super::progress::ToStderr;
 use super::slurm::{Engine, SlurmArgs};
 use crate::options;
-use crate::train::{DataArgs, TrainArgs};
+use crate::train::{DataArgs, TrainArgs, fits};
 
 /// Who trains.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -37,7 +37,11 @@ impl ExecutorArgs {
             let why = "it is for runs on this machine, and the runs are trained by Slurm";
             return Err(Error::setting("--jobs", jobs, why).fix("use --at-most for tasks at once"));
         }
-        self.jobs().map(drop)
+        match self.jobs()? {
+            Some(0) => Err(Error::setting("--jobs", 0, "no run would be trained")
+                .fix("use 1 for one run after the other, or the number of cores")),
+            _ => Ok(()),
+        }
     }
 
     /// Returns whether the runs are trained elsewhere.
@@ -122,14 +126,22 @@ fn labelled(case: &Case, labels: &[String]) -> Result<grid::Case> {
 }
 
 impl Group {
-    /// Trains the runs that are not stored. Returns their result, if there is one, and how it ended.
+    /// Trains the runs that are not stored. Returns their result, if there is one, and how it
+    /// ended.
     ///
     /// # Errors
     /// As [`grid::Experiment::run_watched`] and as the parts of a cluster.
     pub fn run(&self, executor: &ExecutorArgs) -> Result<(Option<GridResult>, Ended)> {
         if self.first.trains_first() {
+            if executor.is_cluster() {
+                return Err(self.needs_start("--engine slurm"));
+            }
             // What the runs can't do is found before anything is trained.
-            self.cases.plans(&self.first.untrained(&self.data, Some(0))?, &self.data)?;
+            let untrained = self.first.untrained(&self.data, Some(0))?;
+            for plan in self.cases.plans(&untrained, &self.data)?.iter().flatten() {
+                fits(plan, &untrained)?;
+                plan.place()?;
+            }
             if let ControlFlow::Break(_) = self.first.model(&self.data, Some(0))? {
                 return Ok((None, Ended::Interrupted));
             }
@@ -139,7 +151,7 @@ impl Group {
             let checkpoints = self.first.checkpoints()?;
             let ended = executor.cluster.run(&self.cases, checkpoints, &self.data, &build)?;
             return Ok(match ended {
-                Ok(result) => (Some(result), Ended::Finished),
+                Ok(result) => Self::ended(result),
                 Err(code) => (None, Ended::Part(code)),
             });
         }
@@ -147,8 +159,12 @@ impl Group {
         let heading = format!("{}: {} on {}", self.cases, model.name(), self.data.name());
         let mut progress = ToStderr::new(heading);
         let result = self.cases.run_watched(&build, &self.data, &mut progress)?;
+        Ok(Self::ended(result))
+    }
+
+    fn ended(result: GridResult) -> (Option<GridResult>, Ended) {
         let ended = if result.is_interrupted() { Ended::Interrupted } else { Ended::Finished };
-        Ok((Some(result), ended))
+        (Some(result), ended)
     }
 
     /// Returns the result of the runs that are stored.
@@ -156,7 +172,17 @@ impl Group {
     /// # Errors
     /// As [`grid::Experiment::stored_with`].
     pub fn stored(&self) -> Result<GridResult> {
+        if self.first.trains_first() {
+            return Err(self.needs_start("a report"));
+        }
         self.cases.stored_with(&|seed| self.build(seed), &self.data)
+    }
+
+    /// Returns why the case at this place of the group can't be trained; `error` if it is not
+    /// known.
+    pub fn error(&self, place: usize, error: &Error) -> Error {
+        let found = self.cases.cases().get(place).map(|case| case.check_for(&self.data));
+        found.and_then(Result::err).unwrap_or_else(|| error.clone())
     }
 
     /// Refuses what every run of a case would refuse, and a private method that has no guarantee
@@ -166,6 +192,13 @@ impl Group {
     /// Kind `Setting` for the first such case.
     pub fn check(&self) -> Result<()> {
         self.cases.cases().iter().try_for_each(|case| case.check_for(&self.data))
+    }
+
+    /// Returns why a start that is trained first can't be used by what trains nothing here.
+    fn needs_start(&self, by: &str) -> Error {
+        let what = format!("{by} with a model that is trained on public data first");
+        Error::new(ErrorKind::Setting, what, "nothing may be trained here")
+            .fix("train the start by `train --out DIR` and name its file with --pretrained")
     }
 
     fn build(&self, seed: u64) -> Result<Model> {

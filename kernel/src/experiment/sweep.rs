@@ -135,7 +135,18 @@ fn train(experiment: &Experiment, executor: &ExecutorArgs) -> Result<(Vec<Row>, 
                 ended = how;
             }
             Err(error) if executor.is_cluster() => return Err(error),
-            Err(error) => group.places.iter().for_each(|&place| rows[place].failed(&error)),
+            Err(error) => {
+                // Runs that were finished before the error are kept.
+                let stored = group.stored().ok();
+                for (at, &place) in group.places.iter().enumerate() {
+                    let paper = experiment.cases[place].paper.on(group.data.train().len());
+                    let cell = stored.as_ref().and_then(|result| result.cells().get(at));
+                    cell.iter().for_each(|cell| rows[place].fill(cell, paper.clone()));
+                    if cell.is_none_or(|cell| cell.runs.is_empty()) {
+                        rows[place].errors = vec![in_a_line(&group.error(at, &error))];
+                    }
+                }
+            }
         }
         if let Ended::Interrupted = ended {
             break;

@@ -156,7 +156,8 @@ impl TrainArgs {
     /// Returns whether another run has the same data and the same model at its start.
     pub fn has_start_of(&self, other: &Self) -> bool {
         let start = |args: &Self| {
-            let on = ["device", "precision"].map(|id| args.plan.text(id).map(str::to_owned));
+            let on = ["device", "precision", "checkpoint_every"]
+                .map(|id| args.plan.text(id).map(str::to_owned));
             (args.data.clone(), args.start.clone(), on)
         };
         start(self) == start(other)
@@ -311,7 +312,10 @@ fn say_if_untested(data: &Dataset) {
 }
 
 /// Refuses a plan that freezes what the model does not have.
-fn fits(plan: &Plan, model: &Model) -> Result<()> {
+///
+/// # Errors
+/// As [`Freezing::of`](epsilab::mask::Freezing::of).
+pub fn fits(plan: &Plan, model: &Model) -> Result<()> {
     match plan.freezing() {
         freezing if freezing.is_none() => Ok(()),
         freezing => freezing.of(model.network()).map(drop),

@@ -114,7 +114,10 @@ impl PlanArgs {
     /// As [`plan`](Self::plan).
     pub fn case(&self) -> Result<Case> {
         self.check()?;
-        let mut method = self.method_with(None)?;
+        let mut method = self.method()?;
+        if let Some(dropping) = self.mask.dropping()? {
+            method.settings_mut().sparsity.get_or_insert_default().dropping = Some(dropping);
+        }
         self.settings.set_execution(&mut *method)?;
         let selection = self.selection.of(&*method, &self.settings)?;
         let case = Case::from(method);
@@ -136,11 +139,13 @@ impl PlanArgs {
     fn method_with(&self, mask: Option<PrePrune>) -> Result<Box<dyn Method>> {
         let mut method = self.method()?;
         let dropping = self.mask.dropping()?;
-        if mask.is_some() || dropping.is_some() {
-            let sparsity = method.settings_mut().sparsity.get_or_insert_default();
-            sparsity.pre_prune = mask;
-            sparsity.dropping = dropping;
+        if mask.is_none() && dropping.is_none() {
+            // As in an experiment: without rates, DP-SSGD is DP-SGD and shares its runs.
+            return Ok(method.dense());
         }
+        let sparsity = method.settings_mut().sparsity.get_or_insert_default();
+        sparsity.pre_prune = mask;
+        sparsity.dropping = dropping;
         Ok(method)
     }
 }

@@ -68,7 +68,9 @@ fn option(spec: &'static SettingSpec) -> Arg {
         return arg.action(ArgAction::SetTrue);
     }
     let action = if spec.repeats { ArgAction::Append } else { ArgAction::Set };
-    arg.value_name(spec.value).allow_hyphen_values(true).action(action)
+    // Negative numbers are refused by name; other words with hyphens are options.
+    let is_number = ["C", "D", "E", "K", "N", "R", "RATE", "SIGMA", "W"].contains(&spec.value);
+    arg.value_name(spec.value).allow_hyphen_values(is_number).action(action)
 }
 
 impl Args for SettingArgs {
@@ -144,6 +146,8 @@ impl SettingArgs {
         let mut method = options::method(self.method.as_deref().unwrap_or(usual))?;
         let descriptor = method.descriptor();
         for spec in specs().filter(|spec| spec.scope != Scope::Execution) {
+            // Methods may have settings of one name.
+            let spec = descriptor.own.iter().find(|own| own.id == spec.id).unwrap_or(spec);
             let Some(values) = self.given.get(spec.id) else {
                 if let (Some(value), None) = (self.preset(spec), spec.refusal(descriptor)) {
                     spec.set(&mut *method, value)?;
@@ -191,8 +195,8 @@ impl SettingArgs {
     }
 
     /// Returns the commands' default of a setting that is not given, unless another one that is
-    /// given would contradict it. Epochs are set before steps, which replace them: runs are named by
-    /// both.
+    /// given would contradict it. Epochs are set before steps, which replace them: runs are named
+    /// by both.
     fn preset(&self, spec: &SettingSpec) -> Option<&'static str> {
         let is_given = |id: &str| self.given.contains_key(id);
         let contradicts = spec.id != "epochs" && spec.excludes().is_some_and(is_given);

@@ -225,15 +225,15 @@ fn an_invalid_plan_is_refused_before_training() {
         (&["--model", "alexnet"], "papernot_cnn"),
         (&["--model", "mlp,mlp"], "twice"),
         (&["--model", "bilstm"], "sentences"),
-        (&["--data", "sentences"], "bilstm"),
+        (&["--data", "sentences", "--model", "mlp"], "bilstm"),
         (&["--seeds", "0"], "seeds = 0"),
-        (&["--batch", "-5"], "--batch = -5"),
+        (&["--batch", "-5"], "--batch-size = -5"),
         (&["--steps", "-1"], "--steps = -1"),
         (&["--seeds", "-1"], "--seeds = -1"),
         (&["--train", "-400"], "--train = -400"),
         (&["--test", "-1"], "--test = -1"),
         (&["--train", "50"], "batch_size = 1024"),
-        (&["--data", "glyphs,sentences"], "bilstm"),
+        (&["--data", "glyphs,sentences", "--model", "mlp"], "bilstm"),
     ] {
         let output = lab(home.path(), args).output().expect("it starts");
         let err = text(&output.stderr);

@@ -302,7 +302,7 @@ fn completions_are_public_names_in_a_useful_order() {
     for private in ["settings", "private", "own", "privacy", "plan_with"] {
         assert_eq!(at(private), None, "{members:?}");
     }
-    assert!(at("clip") < at("preview") && at("preview") < at("into"), "{members:?}");
+    assert!(at("clip") < at("into") && at("preview") < at("into"), "{members:?}");
     assert!(at("clip").is_some() && at("to_owned") > at("clone"), "{members:?}");
     assert!(members.iter().all(|name| !name.contains('(')), "{members:?}");
     let figures = matches("figures::");

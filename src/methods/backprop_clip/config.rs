@@ -112,7 +112,12 @@ impl Noise for BackpropClipSettings {}
 
 impl SettingValue for UpstreamNorm {
     fn read(name: &str, text: &str) -> Result<Self> {
-        let norms = [("l15", Self::L15), ("sqrt_m", Self::SqrtM), ("either", Self::Either)];
+        let norms = [
+            ("l15", Self::L15),
+            ("sqrt_m", Self::SqrtM),
+            ("sqrt-m", Self::SqrtM),
+            ("either", Self::Either),
+        ];
         choose(name, text, &norms)
     }
 }
@@ -125,8 +130,8 @@ settings! {
     #[setting("C", "1", Outcome, [], "Largest L2 norm of an example's input to a layer")]
     fn input_clip(max_input_norm: f64) |own| own.clips.max_input_norm = max_input_norm;
 
-    /// Sets the largest norm of the gradient of an example's loss with respect to the output of each
-    /// layer, C_g.
+    /// Sets the largest norm of the gradient of an example's loss with respect to the output of
+    /// each layer, C_g.
     #[setting("C", "0.01", Outcome, [], "Largest norm of the gradient of a layer's output")]
     fn gradient_clip(max_upstream_norm: f64) |own| own.clips.max_upstream_norm = max_upstream_norm;
 
@@ -137,12 +142,12 @@ settings! {
 }
 
 impl BackpropClip {
-    /// Returns the mechanism of the paper's published code, for study. It averages the loss over the batch
-    /// before the gradients are clipped, and then divides the sensitivity by the batch size B
-    /// again. On batches of B examples, that is the method on the summed loss with a gradient clip
-    /// of B C_g and a noise multiplier of σ / B. The plan is made of these, with the expected batch
-    /// size for B, so its epsilon is proved: it is that of the noise that the code adds, far above
-    /// the one that the paper claims for σ.
+    /// Returns the mechanism of the paper's published code, for study. It averages the loss over
+    /// the batch before the gradients are clipped, and then divides the sensitivity by the batch
+    /// size B again. On batches of B examples, that is the method on the summed loss with a
+    /// gradient clip of B C_g and a noise multiplier of σ / B. The plan is made of these, with the
+    /// expected batch size for B, so its epsilon is proved: it is that of the noise that the code
+    /// adds, far above the one that the paper claims for σ.
     pub fn as_published(mut self) -> Self {
         self.own.as_published = true;
         self

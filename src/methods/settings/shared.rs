@@ -58,14 +58,14 @@ settings! {
     )]
     fn learning_rate(learning_rate: f64) |settings| settings.learning_rate = Some(learning_rate);
 
-    /// Sets a schedule of the learning rate, which is then its largest value:
-    /// `LearningRate::Cosine { end_factor: 0.0 }`, or from text, `"one-cycle".parse()?`. A public
-    /// schedule is post-processing: epsilon is the same. In a private plan, one that looks at a loss
-    /// needs [`accept_no_guarantee`](Self::accept_no_guarantee).
+    /// Sets a schedule of the learning rate, which is then its largest value: `LearningRate::Cosine
+    /// { end_factor: 0.0 }`, or from text, `"one-cycle".parse()?`. A public schedule is
+    /// post-processing: epsilon is the same. In a private plan, one that looks at a loss needs
+    /// [`accept_no_guarantee`](Self::accept_no_guarantee).
     #[setting(
-        "SCHEDULE", "constant", Outcome, ["lr_schedule"],
+        "SCHEDULE", "constant", Cost, ["lr_schedule"],
         "Schedule of the learning rate: linear, exponential:0.95, polynomial:2, step:30:0.1, \
-         multi-step:30,60:0.1, cosine, cosine-restarts:10:2, cyclic:0.1:50, one-cycle, \
+         multi-step:30,60:0.1, piecewise:10x1,5x0.8, cosine, cosine-restarts:10:2, cyclic:0.1:50, one-cycle, \
          plateau:0.1:10"
     )]
     fn learning_rate_schedule(schedule: LearningRate) |settings| {
@@ -130,8 +130,8 @@ settings! {
     fn freeze_groups(groups: usize) |settings| settings.freezing.groups = groups;
 
     /// Augmentation multiplicity: each step uses several random copies of each image and averages
-    /// their gradients before clipping, `.augment(data::Augment::default())`. Epsilon and noise stay
-    /// the same; the time of a step is multiplied by the number of copies.
+    /// their gradients before clipping, `.augment(data::Augment::default())`. Epsilon and noise
+    /// stay the same; the time of a step is multiplied by the number of copies.
     #[setting(
         "", "", Outcome, [],
         "Average each example's gradient over 16 random copies of the image, flipped and cropped"
@@ -152,8 +152,8 @@ settings! {
     #[setting("NAME", "f32", Speed, [], "Precision of large matrix products on a GPU: f32, bf16")]
     fn precision(precision: Precision) |settings| settings.precision = precision;
 
-    /// Seeds all randomness of the run (study mode). A seeded run is reproducible: whoever knows the
-    /// seed knows its noise, and its statement says so.
+    /// Seeds all randomness of the run (study mode). A seeded run is reproducible: whoever knows
+    /// the seed knows its noise, and its statement says so.
     #[setting(
         "N", "", Outcome, [],
         "Seed of parameters, batches and noise (study mode): whoever knows it knows the noise"
@@ -165,8 +165,9 @@ settings! {
     pub(super) static EXECUTION in Scope::Execution, on |method| Some(method.settings_mut());
     impl [S: MethodSettings] Builder<S>, on |builder| &mut builder.settings;
 
-    /// Sets the device to train on: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. By default the one that
-    /// the variable `EPSILAB_DEVICE` names, otherwise a CUDA GPU if one works, otherwise the CPU.
+    /// Sets the device to train on: `"cpu"`, `"cuda"`, `"cuda:1"`, `"wgpu"`. By default the one
+    /// that the variable `EPSILAB_DEVICE` names, otherwise a CUDA GPU if one works, otherwise the
+    /// CPU.
     #[setting(
         "DEVICE", "EPSILAB_DEVICE, else a CUDA GPU if one works, else cpu", Speed, [],
         "Device for training: cpu, cuda, cuda:1, wgpu"

@@ -187,7 +187,7 @@ pub(in crate::methods) trait SettingValue: Sized {
 /// accounting and for numbers with a name.
 macro_rules! read {
     (
-        $($number:ty: $example:literal),* ;
+        [$($number:ty: $kind:literal, $example:literal),*] ;
         $($type:ty),* ;
         $($schedule:ty),* ;
         $($wrapper:ident),*
@@ -195,7 +195,7 @@ macro_rules! read {
         $(impl SettingValue for $number {
             fn read(name: &str, text: &str) -> Result<Self> {
                 text.trim().parse().map_err(|_| {
-                    let why = concat!("it is not a number such as ", $example);
+                    let why = concat!("it is not ", $kind);
                     Error::setting(name, text, why).fix(concat!("write it like ", $example))
                 })
             }
@@ -218,7 +218,11 @@ macro_rules! read {
     };
 }
 read!(
-    f64: "0.5 or 1e-3", usize: "256", u64: "256";
+    [
+        f64: "a number", "0.5 or 1e-3",
+        usize: "a whole number, 0 or more", "256",
+        u64: "a whole number, 0 or more", "256"
+    ];
     Optimizer, LearningRate, WarmUp, Average, CheckpointEvery;
     NoiseSchedule, ClipSchedule;
     Epsilon, Delta

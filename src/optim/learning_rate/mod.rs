@@ -63,6 +63,11 @@ pub enum LearningRate {
         /// Factor of each change, above 0.
         gamma: f64,
     },
+    /// A given factor in each phase, per epoch. The last factor applies to all later epochs.
+    Piecewise {
+        /// Epochs of each phase, at least 1, and its factor, above 0.
+        phases: Vec<(u64, f64)>,
+    },
     /// Half a cosine wave from 1 down to `end_factor`: end + (1 - end)(1 + cos(π t/T))/2, per step
     /// (`CosineAnnealingLR` with `T_max` = T).
     Cosine {
@@ -180,6 +185,7 @@ impl LearningRate {
             Self::Exponential { .. }
             | Self::Step { .. }
             | Self::MultiStep { .. }
+            | Self::Piecewise { .. }
             | Self::CosineRestarts { .. }
             | Self::Plateau { .. } => true,
             Self::Constant
@@ -215,6 +221,16 @@ impl LearningRate {
                     let why = "a schedule of steps needs epochs in ascending order";
                     return Err(Error::setting("milestones", given, why)
                         .fix("use for example multi-step:30,60"));
+                }
+            }
+            Self::Piecewise { ref phases } => {
+                for (_, factor) in phases {
+                    above_zero("factor", *factor)?;
+                }
+                if phases.is_empty() || phases.iter().any(|(epochs, _)| *epochs == 0) {
+                    let why = "each phase has one epoch or more, and there is at least one";
+                    return Err(Error::setting("phases", format!("{phases:?}"), why)
+                        .fix("use for example piecewise:10x1,5x0.8"));
                 }
             }
             Self::CosineRestarts { period, growth, end_factor } => {

@@ -115,6 +115,14 @@ impl Rates {
                     milestones.iter().filter(|&&milestone| whole(epoch / milestone) >= 1.0);
                 gamma.powi(reached.count() as i32)
             }
+            LearningRate::Piecewise { ref phases } => {
+                let mut ends = phases.iter().scan(0.0, |end, &(epochs, factor)| {
+                    *end += epochs as f64;
+                    Some((*end, factor))
+                });
+                let last = phases.last().map_or(1.0, |(_, factor)| *factor);
+                ends.find(|(end, _)| whole(epoch) < *end).map_or(last, |(_, factor)| factor)
+            }
             LearningRate::Cosine { end_factor } => cosine(1.0, end_factor, t / total),
             LearningRate::CosineRestarts { period, growth, end_factor } => {
                 cosine(1.0, end_factor, position_in_wave(epoch, period, growth))

@@ -18,6 +18,11 @@ impl fmt::Display for LearningRate {
                 let milestones: Vec<_> = milestones.iter().map(f64::to_string).collect();
                 write!(f, "multi-step:{}:{gamma}", milestones.join(","))
             }
+            Self::Piecewise { phases } => {
+                let phases: Vec<String> =
+                    phases.iter().map(|(epochs, factor)| format!("{epochs}x{factor}")).collect();
+                write!(f, "piecewise:{}", phases.join(","))
+            }
             Self::Cosine { end_factor } => write!(f, "cosine{}", Unless(0.0, *end_factor)),
             Self::CosineRestarts { period, growth, end_factor } => {
                 write!(f, "cosine-restarts:{period}:{growth}{}", Unless(0.0, *end_factor))
@@ -77,7 +82,8 @@ impl FromStr for LearningRate {
             Error::setting("learning-rate schedule", text, "this is not a learning-rate schedule")
                 .fix(
                     "use constant, linear, exponential:0.95, polynomial:2, step:30:0.1, \
-                     multi-step:30,60:0.1, cosine, cosine-restarts:10:2, cyclic:0.1:50, one-cycle, \
+                     multi-step:30,60:0.1, piecewise:10x1,5x0.8, cosine, \
+                     cosine-restarts:10:2, cyclic:0.1:50, one-cycle, \
                      one-cycle:momentum=0.85-0.95 or plateau:0.1:10",
                 )
         };
@@ -100,6 +106,13 @@ fn parse(text: &str) -> Option<LearningRate> {
                 milestones: milestones.collect::<Option<_>>()?,
                 gamma: parts.number_or(0.1)?,
             }
+        }
+        "piecewise" => {
+            let phases = parts.next()?.split(',').map(|phase| {
+                let (epochs, factor) = phase.trim().split_once('x')?;
+                Some((epochs.parse().ok()?, factor.parse().ok()?))
+            });
+            LearningRate::Piecewise { phases: phases.collect::<Option<_>>()? }
         }
         "cosine" => LearningRate::Cosine { end_factor: parts.number_or(0.0)? },
         "cosine-restarts" => LearningRate::CosineRestarts {

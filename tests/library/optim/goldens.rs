@@ -132,6 +132,15 @@ fn every_schedule_gives_pytorchs_rates_and_momenta() {
 }
 
 #[test]
+fn a_piecewise_schedule_has_the_factor_of_each_phase_and_then_the_last() {
+    let schedule: LearningRate = "piecewise:2x1,1x0.5,3x0.1".parse().unwrap();
+    let rates = Rates::new(&schedule, None, 2.0, 20, 2.0).unwrap();
+    let found: Vec<f64> = (0..20).map(|step| rates.at(step).learning_rate).collect();
+    let expected = [vec![2.0; 4], vec![1.0; 2], vec![0.2; 14]].concat();
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn short_runs_have_rates_between_zero_and_the_peak() {
     let names = goldens()["schedules"].as_object().unwrap().keys();
     let schedules = names.map(|name| name.split(", ").next().unwrap());

@@ -184,6 +184,8 @@ fn settings_out_of_range_are_refused_by_name() {
     refused("warm_up", rates("cosine", Some("10"), 1.0, 10, 2.5));
     refused("warm_up", rates("cosine", Some("1.5"), 1.0, 10, 2.5));
     refused("milestones", rates("multi-step:60,30", None, 1.0, 10, 2.5));
+    refused("phases", rates("piecewise:0x1,5x2", None, 1.0, 10, 2.5));
+    refused("factor", rates("piecewise:3x-1", None, 1.0, 10, 2.5));
     refused("gamma", rates("exponential:-1", None, 1.0, 10, 2.5));
     refused("every", rates("step:0", None, 1.0, 10, 2.5));
     refused("rise", rates("one-cycle:1.1", None, 1.0, 10, 2.5));

@@ -74,6 +74,7 @@ fn texts_of_schedules_are_short_and_read_back() {
             "multi-step:2.5,5:0.1",
             LearningRate::MultiStep { milestones: vec![2.5, 5.0], gamma: 0.1 },
         ),
+        ("piecewise:10x1,5x0.8", LearningRate::Piecewise { phases: vec![(10, 1.0), (5, 0.8)] }),
         ("cosine", LearningRate::Cosine { end_factor: 0.0 }),
         (
             "cosine-restarts:10:2",
