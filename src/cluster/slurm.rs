@@ -22,7 +22,7 @@ pub struct Slurm {
     pub(super) cpus: Option<usize>,
     gpus: Option<String>,
     pub(super) runs_per_task: Option<usize>,
-    program: Option<PathBuf>,
+    pub(super) program: Option<PathBuf>,
     pub(super) checkpoint_every: Option<String>,
 }
 

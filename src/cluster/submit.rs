@@ -14,7 +14,7 @@ use crate::grid::Experiment;
 use crate::grid::queue::{self, Next};
 use crate::grid::split::seconds_per_run;
 use crate::mask::PrePrune;
-use crate::methods::Plan;
+use crate::methods::{Plan, is_built_in};
 use crate::nn::Model;
 use crate::privacy::{Entry, Ledger};
 use crate::store::{Books, Store};
@@ -96,6 +96,15 @@ impl Site<'_> {
             let why = "the nodes train on CPUs, or on the GPUs that are asked for";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("leave the device out; ask for GPUs with .gpus(…), --gpus"));
+        }
+        let outside = plans.iter().flatten().find(|plan| !is_built_in(plan.method()));
+        if let Some(plan) = outside.filter(|_| self.slurm.program.is_none()) {
+            let what = format!("the method {} on a cluster", plan.method());
+            let why = "it is of another crate, and the program of the nodes does not have it";
+            return Err(Error::new(ErrorKind::Setting, what, why).fix(
+                "name a program that registers it and calls epsilab::cluster::work: \
+                 .program(…), --program",
+            ));
         }
         if plans.iter().flatten().any(|plan| plan.selection().is_some()) {
             let what = "a private selection on a cluster";

@@ -133,6 +133,8 @@ fn one(
         let why = "plan, model and data are not those of the run that was charged";
         return Err(Error::new(ErrorKind::CorruptData, what, why).fix("submit the grid again"));
     }
+    // Before it is begun, so that the charge of a run that can't be trained here can be taken back.
+    plan.descriptor()?;
     let place = plan.place()?;
     let here = format!("{place} {}", processor());
     let others = folder.begin(attempt, &here)?;

@@ -11,8 +11,8 @@
 //! executor otherwise. [`Model::prove`](crate::nn::Model::prove) compares it with the reference on
 //! a given model and data set.
 //!
-//! A private step is `clipped_sum` → `GaussianNoise::add_to` →
-//! `Gradients::scale(1 / expected batch size)` → a step of the lab's
+//! A private step is [`Executor::weighted_sum`] → [`GaussianNoise::add_to_each`] →
+//! [`Gradients::scale`] by 1 / expected batch size → a step of the lab's
 //! [optimizers](crate::optim), or [`step`] of any Burn optimizer.
 //!
 //! Throughout this module, "examples" are indices into a batch, and "rows" are the augmented copies

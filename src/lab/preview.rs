@@ -98,7 +98,8 @@ impl Preview {
                 None => sigma,
             };
             let noise = privacy.clip.noise_std(of_sum);
-            rows.push(("clip".into(), format!("{}", privacy.clip)));
+            let own = plan.descriptor()?.bound_in_words;
+            rows.push(("clip".into(), own(plan).unwrap_or_else(|| privacy.clip.to_string())));
             if let Some(quantile) = &privacy.quantile {
                 rows.push(("clip norm".into(), quantile.to_string()));
             }

@@ -100,7 +100,12 @@ fn reaches_bound(clip: &ClipRule) -> bool {
     !matches!(clip, ClipRule::AutoS { .. } | ClipRule::Backprop(_) | ClipRule::Unbounded { .. })
 }
 
-/// How each example's gradient is bounded.
+/// Returns how each example's gradient is bounded, if the method has words of its own.
+fn own_bound(plan: &Plan) -> Option<String> {
+    plan.descriptor().ok().and_then(|descriptor| (descriptor.bound_in_words)(plan))
+}
+
+/// Returns how each example's gradient is bounded by the clip rule.
 fn bound_in_words(privacy: &Privacy) -> String {
     let norm = Readable(privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne));
     let bound = match &privacy.clip {
@@ -173,9 +178,10 @@ impl Statement {
             Event::PrivateSelection { event, .. } => event,
             other => other,
         };
+        let own = own_bound(plan);
         let said = statement(&GuaranteeFacts {
             epsilon,
-            lower: spent.lower.filter(|_| reaches_bound(&privacy.clip)),
+            lower: spent.lower.filter(|_| own.is_none() && reaches_bound(&privacy.clip)),
             delta: privacy.delta,
             accountant: spent.accountant,
             neighbouring: relation,
@@ -187,7 +193,7 @@ impl Statement {
                 checkpoint::in_words(record),
             ]),
             coordinates: coordinates_in_words(record, mask, &of_mask),
-            bound: bound_in_words(privacy),
+            bound: own.unwrap_or_else(|| bound_in_words(privacy)),
             count_noise: privacy.quantile.map(|quantile| quantile.count_noise),
             examples: plan.examples(),
             public_test: record.public_test,

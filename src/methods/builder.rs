@@ -130,7 +130,7 @@ pub fn privacy<S: MethodSettings>(
 /// default with SGD.
 ///
 /// # Errors
-/// As [`Builder::plan_for`].
+/// As [`Builder::plan_for`]; `Accounting` if the method's own event costs more than the target.
 pub fn plan<S: MethodSettings>(
     builder: &Builder<S>,
     population: &Population,
@@ -138,7 +138,9 @@ pub fn plan<S: MethodSettings>(
     privacy: Option<Privacy>,
 ) -> Result<Plan> {
     let learning_rate = builder.settings.learning_rate_or(learning_rate);
-    Plan::new(S::descriptor(), &builder.settings, population, learning_rate, privacy)
+    let plan = Plan::new(S::descriptor(), &builder.settings, population, learning_rate, privacy)?;
+    plan.check_target(S::descriptor())?;
+    Ok(plan)
 }
 
 impl<S: MethodSettings> Method for Builder<S> {

@@ -57,6 +57,7 @@ pub use non_private::NonPrivate;
 pub use plan::{Plan, Privacy, Scaled, Selection};
 pub use private_selection::PrivateSelection;
 pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
+pub(crate) use registry::is_built_in;
 pub use registry::{Claim, FigureStyle, Method, MethodDescriptor, methods, register};
 pub use settings::{
     Affects, Batches, CheckpointEvery, Checkpoints, PrivateSettings, Sampling, Scope, SetFromText,
@@ -154,8 +155,11 @@ pub trait Mechanism {
     }
 }
 
-/// Refuses the state of another mechanism, which has another number of values.
-fn check_state(state: &[f64], expected: usize) -> Result<()> {
+/// Refuses the [state](Mechanism::state) of another mechanism, which has another number of values.
+///
+/// # Errors
+/// `CorruptData` if it has, and for values that are not finite.
+pub fn check_state(state: &[f64], expected: usize) -> Result<()> {
     if state.len() == expected && state.iter().all(|value| value.is_finite()) {
         return Ok(());
     }

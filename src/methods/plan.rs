@@ -34,7 +34,8 @@ pub use selection::Selection;
 pub struct Privacy {
     /// The clip rule, which determines the sensitivity.
     pub clip: ClipRule,
-    /// Standard deviation of the noise on the sum, divided by the sensitivity.
+    /// Noise multiplier of a step: the standard deviation of the noise on the sum, divided by its
+    /// sensitivity; with noisy counts, that of sum and counts together.
     pub noise_multiplier: f64,
     /// The delta of the reported epsilon.
     pub delta: Delta,
@@ -192,6 +193,31 @@ impl Plan {
         Ok(())
     }
 
+    /// Refuses a plan whose releases cost more than its target, because the method has an event of
+    /// its own.
+    ///
+    /// # Errors
+    /// `Accounting` for such a plan.
+    pub(super) fn check_target(&self, descriptor: &MethodDescriptor) -> Result<()> {
+        let target = self.privacy.as_ref().and_then(|privacy| privacy.target);
+        let (Some(target), Ok(Some(stages))) = (target, self.stages()) else { return Ok(()) };
+        let event = (descriptor.event)(self, self.steps);
+        if event == self.training_event(&stages, self.steps) {
+            return Ok(());
+        }
+        let delta = self.privacy.as_ref().map_or(Delta::DEFAULT, |privacy| privacy.delta);
+        let headline = Headline::with_neighbouring(self.neighbouring());
+        match headline.epsilon(&[event], delta) {
+            Ok(spent) if spent.epsilon > target.0 * (1.0 + 1e-9) => {
+                let what = format!("a plan of {} for epsilon {target}", self.method);
+                let why = format!("its releases cost epsilon {}", spent.epsilon);
+                Err(Error::new(ErrorKind::Accounting, what, why)
+                    .fix("calibrate the noise by the events of the method"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Keeps settings that only the method knows, for its mechanism and its event. They are part of
     /// the plan's file and of the identity of its runs.
     ///
@@ -262,7 +288,7 @@ impl Plan {
     ///
     /// # Guarantee
     /// As [`Stages::event`] on Poisson samples, and [`Stages::shuffled_event`] on disjoint batches.
-    pub(crate) fn training_event(&self, stages: &Stages, steps: u64) -> Event {
+    pub fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
     /// Probability with which each example is in a batch. In Poisson samples it is independent of

@@ -38,8 +38,9 @@ pub fn methods() -> Vec<Box<dyn Method>> {
     BUILT_IN.iter().map(|method| method()).chain(registered).collect()
 }
 
-/// Makes a method of another crate known to commands, grids, audits and stored runs. Registering it
-/// again changes nothing.
+/// Makes a method of another crate known to the grids, audits, figures, commands and stored runs of
+/// this process. Registering it again changes nothing. Every process that reads its plans or runs
+/// registers it first.
 ///
 /// # Errors
 /// `Setting` if another method has its name or title, if [`MethodDescriptor::method`] makes another
@@ -78,6 +79,11 @@ pub fn register(descriptor: &'static MethodDescriptor) -> Result<()> {
     Ok(())
 }
 
+/// Returns whether the method with this title is one of the library.
+pub(crate) fn is_built_in(title: &str) -> bool {
+    BUILT_IN.iter().any(|method| method().descriptor().title == title)
+}
+
 /// Returns the descriptor of the method with this title.
 pub(super) fn descriptor_by_title(title: &str) -> Option<&'static MethodDescriptor> {
     methods().iter().map(|method| method.descriptor()).find(|known| known.title == title)
@@ -107,7 +113,8 @@ pub struct MethodDescriptor {
     pub mechanism: MakeMechanism,
     /// What bounds one example's influence on the sum of a step; `None` without privacy.
     pub bound: MakeBound,
-    /// What the first steps of a plan release.
+    /// What the first steps of a plan release. The event of fewer steps is one that
+    /// [`Event::reduced_to`] accepts.
     ///
     /// # Guarantee
     /// The event describes the releases of the mechanism: every step of it, with the noise that the
@@ -118,6 +125,9 @@ pub struct MethodDescriptor {
     pub network: fn(&Plan, &Network) -> Result<Option<Network>>,
     /// Why the method has no guarantee with this plan although it adds noise, as a phrase.
     pub not_covered: fn(&Plan) -> Option<String>,
+    /// How the method bounds an example's gradient, as `clipped to L2 norm 1`, where that is not
+    /// the plan's clip rule.
+    pub bound_in_words: fn(&Plan) -> Option<String>,
     /// Whether clip norm, clip rule and clip schedule can be set.
     pub takes_clip: bool,
     /// How figures draw its results.
@@ -184,6 +194,7 @@ impl MethodDescriptor {
         event: dp_sgd::event,
         network: |_, _| Ok(None),
         not_covered: |_| None,
+        bound_in_words: |_| None,
         takes_clip: true,
         style: FigureStyle::new(0, 0),
         own: &[],

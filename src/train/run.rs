@@ -70,9 +70,10 @@ pub struct RunRecord {
     pub ending: Ending,
     /// Steps taken.
     pub steps: u64,
-    /// What the run released.
+    /// What the run is charged for.
     pub released: Released,
-    /// Epsilon of the steps taken, at the plan's delta; `None` without a guarantee.
+    /// Epsilon of the steps that stay charged, at least those taken, at the plan's delta; `None`
+    /// without a guarantee.
     pub epsilon: Option<f64>,
     /// Epsilon of the whole plan, at its delta; `None` without a guarantee.
     pub planned_epsilon: Option<f64>,

@@ -12,7 +12,7 @@ use epsilab::grid::Quiet;
 use epsilab::methods::builder::{self, Clip, Noise};
 use epsilab::methods::{
     Builder, FigureStyle, Mechanism, MethodDescriptor, MethodSettings, Plan, Release, SettingSpec,
-    methods, register,
+    check_state, methods, register,
 };
 use epsilab::nn::Network;
 use epsilab::prelude::*;
@@ -52,6 +52,10 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
         }))
     },
     bound: |plan, _| Ok(Some(Box::new(parts(plan)?.0))),
+    bound_in_words: |plan| {
+        let Power { norm, power } = parts(plan).ok()?.0;
+        Some(format!("rescaled to an L2 norm below {norm} (power mean {power})"))
+    },
     own: &[SettingSpec::new("power", "Power of the mean", |method, text| {
         let value = text
             .parse()
@@ -137,6 +141,12 @@ impl Mechanism for PowerClippedSum {
         let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
         Ok(Release::new(gradient, clipped.losses, noise_std))
     }
+
+    fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
+        check_state(state, 0)?;
+        self.noise = self.noise.clone().at_step(steps);
+        Ok(())
+    }
 }
 
 fn parts(plan: &Plan) -> Result<(Power, Stages)> {
@@ -174,9 +184,17 @@ fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Resu
     assert_eq!((read.own::<PowerClipSettings>()?.power, read.method()), (2.0, "power-clip SGD"));
     assert!(read.epsilon_after(3)?.is_some());
 
+    // Its statement and preview say how it bounds an example.
+    let preview = plan.preview(&data)?.to_string();
+    assert!(preview.contains("below 0.5 (power mean 2)"), "{preview}");
+    // The nodes of a cluster do not have it.
+    let slurm = Slurm::new();
+    let build = |seed| models::linear(&data).seed(seed).build();
+    let refused = Grid::new(method.clone()).on(slurm).submit_with(&build, &data, true);
+    assert!(refused.unwrap_err().to_string().contains("power-clip SGD on a cluster"));
+
     // A grid trains it beside another method, and figures know its style.
     let grid = Grid::new(method).beside(DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(3));
-    let build = |seed| models::linear(&data).seed(seed).build();
     let result = grid.seeds(2).run_watched(&build, &data, &mut Quiet)?;
     assert_eq!((result.runs(), result.cells()[0].method), (4, "power-clip"), "{result}");
     assert_eq!(all.last().map(|method| method.descriptor().style), Some(FigureStyle::new(4, 3)));

@@ -16,8 +16,7 @@ use super::file::Experiment;
 use super::options::Options;
 use super::out::{self, Cells, Column};
 use super::paper::{Paper, printed};
-use super::rows;
-use super::sweep::in_a_line;
+use super::rows::{self, in_a_line};
 use crate::stdout;
 use crate::train::DataArgs;
 

@@ -10,7 +10,6 @@ use super::case::Case;
 use super::file::Experiment;
 use super::options::Options;
 use super::paper::Paper;
-use super::sweep::in_a_line;
 
 /// One case with the results of its seeds. It has no names of runs, which are derived from the
 /// data.
@@ -102,6 +101,11 @@ fn badge_name(badge: &Badge) -> &'static str {
         Badge::Assumption(_) => "assumption",
         Badge::None(_) => "none",
     }
+}
+
+/// Returns an error as one line.
+pub fn in_a_line(error: &Error) -> String {
+    error.to_string().replace('\n', " ")
 }
 
 /// The rows as a JSON list.

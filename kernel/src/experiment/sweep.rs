@@ -7,12 +7,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use epsilab::Result;
 use epsilab::train::interrupt;
-use epsilab::{Error, Result};
 
 use super::file::{Experiment, Experiments};
 use super::options::CaseArgs;
-use super::rows::Row;
+use super::rows::{Row, in_a_line};
 use super::run::{Ended, ExecutorArgs, groups};
 use super::{out, preview, rows, stop_words};
 use crate::options::{check_out, count};
@@ -153,9 +153,4 @@ fn train(experiment: &Experiment, executor: &ExecutorArgs) -> Result<(Vec<Row>, 
         }
     }
     Ok((rows, ended))
-}
-
-/// An error as one line.
-pub fn in_a_line(error: &Error) -> String {
-    error.to_string().replace('\n', " ")
 }

@@ -176,7 +176,7 @@ settings! {
 
     /// Trains and spends again even if a finished run with these settings is stored.
     #[setting(
-        "", "", Speed, [],
+        "", "", Cost, [],
         "Train and spend again even if a finished run with these settings is stored"
     )]
     fn fresh() |settings| settings.fresh = true;

@@ -28,6 +28,10 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     mechanism: super::mechanism::of,
     bound: super::mechanism::bound,
     event: super::mechanism::event,
+    bound_in_words: |plan| {
+        let norm = plan.privacy()?.clip.sensitivity(Neighbouring::AddOrRemoveOne);
+        Some(format!("rescaled to an L2 norm below {norm} (soft clipping)"))
+    },
     ..MethodDescriptor::DP_SGD
 };
 
