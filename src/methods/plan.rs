@@ -338,10 +338,12 @@ impl Plan {
     pub fn seed(&self) -> Option<u64> {
         self.settings.seed
     }
-    /// The same plan in study mode, with this seed.
+    /// Returns the same plan in study mode, with this seed; of a private selection, all candidates
+    /// have it.
     pub(crate) fn with_seed(&self, seed: u64) -> Self {
         let mut plan = self.clone();
         plan.settings.seed = Some(seed);
+        plan.selection = self.selection.as_ref().map(|selection| selection.with_seed(seed));
         plan
     }
     /// The same plan without a seed.

@@ -134,6 +134,7 @@ impl Plan {
             refused(why).fix("give each option a value, or several with commas between them")
         })? {
             options::only_applicable(&mut case)?;
+            without_idle(&mut case, &options);
             if !cases.iter().any(|known| known.options == case) {
                 cases.push(Case { options: case, paper: Paper::default() });
             }
@@ -152,6 +153,19 @@ impl Plan {
         let usual = if options.contains_key("best-of") { 1 } else { SEEDS };
         let seeds = checked_seeds(self.seeds.unwrap_or(usual))?;
         Ok(Experiment { name: "grid".into(), title: String::new(), seeds, cases })
+    }
+}
+
+/// Removes the kinds of mask and dropping of a case whose rate is 0, where other cases have a rate:
+/// they would be the same runs in several cells.
+fn without_idle(case: &mut Options, all: &Options) {
+    for (kind, rate) in [("mask", "pre-prune"), ("drop-rule", "drop")] {
+        let is_zero = |value: &Value| options::words(value) == ["0"];
+        let others = all.get(rate).and_then(Value::as_array);
+        let have_rate = others.is_some_and(|values| values.iter().any(|value| !is_zero(value)));
+        if have_rate && case.get(rate).is_some_and(is_zero) {
+            case.remove(kind);
+        }
     }
 }
 

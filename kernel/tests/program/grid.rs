@@ -190,6 +190,38 @@ fn continued_after<const N: usize>(stops: [(i32, &str); N]) {
 }
 
 #[test]
+fn a_private_selection_in_a_grid_is_the_run_of_train_and_shows_no_time() {
+    let home = folder();
+    let selection = ["--best-of", "3", "--learning-rates", "0.5,1", "--epsilon", "2"];
+    // The last two are the number of seeds: a selection is one run.
+    let args = [&SMALL[..12], &selection[..], &["--json"]].concat();
+    let output = lab(home.path(), &args).output().expect("it starts");
+    let cells = list(&output);
+    assert_eq!((cells.len(), &cells[0]["runs"], finished(home.path()).len()), (1, &json!(1), 1));
+    let err = text(&output.stderr);
+    assert!(err.contains("1 of 1 run;") && err.contains("(trained);"), "{err}");
+    let before = ledgers(home.path());
+    let mut train = program(home.path());
+    let words = [&["train"], &SMALL[..12], &selection[..], &["--seed", "0", "--json"]].concat();
+    let run = train.args(words).output().expect("it starts");
+    assert_eq!(common::json(&run)["accuracy"], cells[0]["accuracy_mean"], "{run:?}");
+    assert_eq!(ledgers(home.path()), before, "nothing is charged twice");
+    let several = [&args[..], &["--seeds", "2"]].concat();
+    let refused = text(&lab(home.path(), &several).output().expect("it starts").stderr);
+    assert!(refused.contains("seeds = 2"), "{refused}");
+}
+
+#[test]
+fn a_rate_of_zero_is_one_cell_whatever_the_kind_of_mask() {
+    let home = folder();
+    let args = ["--mask", "random,synflow", "--pre-prune", "0,0.5", "--json"];
+    let cells = list(&grid(home.path(), &args));
+    let masks: Vec<&Value> = cells.iter().map(|cell| &cell["mask"]).collect();
+    assert_eq!(masks.len(), 3, "{cells:?}");
+    assert_eq!(masks.iter().filter(|mask| mask.is_null()).count(), 1, "{cells:?}");
+}
+
+#[test]
 fn an_invalid_plan_is_refused_before_training() {
     let home = folder();
     for (args, words) in [

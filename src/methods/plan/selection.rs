@@ -26,6 +26,12 @@ impl Selection {
         &self.candidates
     }
 
+    /// Returns the selection whose candidates have this seed.
+    pub(super) fn with_seed(&self, seed: u64) -> Self {
+        let candidates = self.candidates.iter().map(|candidate| candidate.with_seed(seed));
+        Self { trials: self.trials, candidates: candidates.collect() }
+    }
+
     /// What the selection has released after `steps` steps of its released trial: nothing or
     /// everything, because trials are only charged together.
     pub(super) fn event(&self, steps: u64, trial: &Event) -> Event {
