@@ -16,7 +16,7 @@ const PARTS: [&str; 2] = ["train", "split"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     pub options: Options,
-    /// What a paper says of it.
+    /// Results that a paper prints for it.
     pub paper: Paper,
 }
 

@@ -17,7 +17,7 @@ use super::file::{Experiment, checked_seeds};
 use super::grid_out as out;
 use super::options::{self, CaseArgs, OF_MASKS, Options};
 use super::paper::Paper;
-use super::run::{Ended, ExecutorArgs, Group, groups};
+use super::run::{ExecutorArgs, Group, Outcome, groups};
 use super::{preview, stop_words};
 use crate::options::{check_out, count};
 use crate::stdout;
@@ -235,9 +235,9 @@ pub fn grid(args: &GridArgs) -> Result<ExitCode> {
         let (result, ended) = group.run(&args.executor)?;
         results.extend(result);
         match ended {
-            Ended::Finished => {}
-            Ended::Part(code) => part = Some(code),
-            Ended::Interrupted => return stopped(args, &results),
+            Outcome::Finished => {}
+            Outcome::Part(code) => part = Some(code),
+            Outcome::Interrupted => return report_interruption(args, &results),
         }
     }
     match part {
@@ -254,9 +254,9 @@ fn check_device(case: &Case) -> Result<()> {
     }
 }
 
-/// Says that the grid was interrupted, and prints what there is. A script must not take an
-/// incomplete list for the whole.
-fn stopped(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
+/// Prints what there is of an interrupted grid, and returns its exit code. A script must not take
+/// an incomplete list for the whole.
+fn report_interruption(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
     eprintln!("{}", stop_words(results.iter().map(GridResult::runs).sum()));
     if !args.json {
         print_words(results)?;

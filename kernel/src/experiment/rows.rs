@@ -34,7 +34,7 @@ pub struct Row {
     pub mean_threshold: Option<f64>,
     /// Mean over seeds of the seconds of training per epoch.
     pub seconds_per_epoch: Option<f64>,
-    /// What a paper says of the same work.
+    /// Results that a paper prints for the same work.
     #[serde(skip_serializing_if = "is_silent")]
     pub paper: Paper,
     /// Number of finished runs.

@@ -15,7 +15,7 @@ use super::slurm::{Engine, SlurmArgs};
 use crate::options;
 use crate::train::{DataArgs, TrainArgs, fits};
 
-/// Who trains.
+/// Options of the executor that trains the runs.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ExecutorArgs {
     /// Train up to N runs at once, each with its share of the threads, or on a GPU of its own;
@@ -64,8 +64,8 @@ pub struct Group {
     cases: grid::Experiment,
 }
 
-/// How the training of groups ended.
-pub enum Ended {
+/// The end of the training of a group.
+pub enum Outcome {
     /// All runs have ended that can be trained.
     Finished,
     /// It was asked to stop.
@@ -131,7 +131,7 @@ impl Group {
     ///
     /// # Errors
     /// As [`grid::Experiment::run_watched`] and as the parts of a cluster.
-    pub fn run(&self, executor: &ExecutorArgs) -> Result<(Option<GridResult>, Ended)> {
+    pub fn run(&self, executor: &ExecutorArgs) -> Result<(Option<GridResult>, Outcome)> {
         if self.first.trains_first() {
             if executor.is_cluster() {
                 return Err(self.needs_start("--engine slurm"));
@@ -143,7 +143,7 @@ impl Group {
                 plan.place()?;
             }
             if let ControlFlow::Break(_) = self.first.model(&self.data, Some(0))? {
-                return Ok((None, Ended::Interrupted));
+                return Ok((None, Outcome::Interrupted));
             }
         }
         let build = |seed| self.build(seed);
@@ -152,7 +152,7 @@ impl Group {
             let ended = executor.cluster.run(&self.cases, checkpoints, &self.data, &build)?;
             return Ok(match ended {
                 Ok(result) => Self::ended(result),
-                Err(code) => (None, Ended::Part(code)),
+                Err(code) => (None, Outcome::Part(code)),
             });
         }
         let model = self.first.untrained(&self.data, Some(0))?;
@@ -162,8 +162,8 @@ impl Group {
         Ok(Self::ended(result))
     }
 
-    fn ended(result: GridResult) -> (Option<GridResult>, Ended) {
-        let ended = if result.is_interrupted() { Ended::Interrupted } else { Ended::Finished };
+    fn ended(result: GridResult) -> (Option<GridResult>, Outcome) {
+        let ended = if result.is_interrupted() { Outcome::Interrupted } else { Outcome::Finished };
         (Some(result), ended)
     }
 

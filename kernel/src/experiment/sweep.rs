@@ -13,7 +13,7 @@ use epsilab::train::interrupt;
 use super::file::{Experiment, Experiments};
 use super::options::CaseArgs;
 use super::rows::{Row, in_a_line};
-use super::run::{Ended, ExecutorArgs, groups};
+use super::run::{ExecutorArgs, Outcome, groups};
 use super::{out, preview, rows, stop_words};
 use crate::options::{check_out, count};
 use crate::stdout;
@@ -76,9 +76,9 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         let (of_it, ended) = train(experiment, &args.executor)?;
         rows.extend(of_it);
         match ended {
-            Ended::Finished => {}
-            Ended::Part(code) => part = Some(code),
-            Ended::Interrupted => {
+            Outcome::Finished => {}
+            Outcome::Part(code) => part = Some(code),
+            Outcome::Interrupted => {
                 eprintln!("{}", stop_words(rows.iter().map(|row: &Row| row.runs).sum()));
                 return Ok(ExitCode::from(interrupt::exit_code()));
             }
@@ -113,10 +113,10 @@ fn finish(args: &SweepArgs, experiments: &[Experiment], rows: &[Row]) -> Result<
 ///
 /// # Errors
 /// As [`groups`], and as a cluster.
-fn train(experiment: &Experiment, executor: &ExecutorArgs) -> Result<(Vec<Row>, Ended)> {
+fn train(experiment: &Experiment, executor: &ExecutorArgs) -> Result<(Vec<Row>, Outcome)> {
     eprintln!("{}", experiment.heading());
     let mut rows: Vec<Row> = experiment.cases.iter().map(|c| Row::new(experiment, c)).collect();
-    let mut ended = Ended::Finished;
+    let mut ended = Outcome::Finished;
     for group in groups(experiment, executor)? {
         let group = match group {
             Ok(group) => group,
@@ -148,7 +148,7 @@ fn train(experiment: &Experiment, executor: &ExecutorArgs) -> Result<(Vec<Row>, 
                 }
             }
         }
-        if let Ended::Interrupted = ended {
+        if let Outcome::Interrupted = ended {
             break;
         }
     }

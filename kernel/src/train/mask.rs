@@ -16,7 +16,7 @@ type DroppingRule = fn(f64) -> Dropping;
 const DROPPING_RULES: [(&str, DroppingRule); 2] =
     [("random", Dropping::random), ("magnitude", Dropping::magnitude)];
 
-/// What a run trains only a part of.
+/// Options of pruning masks and gradient dropping.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct MaskArgs {
     /// How the mask is made: random, synflow, dp-snip, snip (not private), magnitude

@@ -78,7 +78,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     }
     if let Some(examples) = options::count("--population", args.population)? {
         let plan = args.plan_for(&Population::of(examples))?;
-        args.say_preset()?;
+        args.print_preset()?;
         args.save(&plan)?;
         stdout::print(&plan.to_string())?;
         return Ok(ExitCode::SUCCESS);
@@ -88,7 +88,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         let model = args.start.untrained(&data, args.seed()?)?;
         let plan = args.plan(&model, &data)?;
         fits(&plan, &model)?;
-        args.say_preset()?;
+        args.print_preset()?;
         if let Some(first) = args.start.first_in_words() {
             eprintln!("{first}");
         }
@@ -140,8 +140,8 @@ impl TrainArgs {
         self.start.check()
     }
 
-    /// Says which defaults of the commands decide the plan.
-    fn say_preset(&self) -> Result<()> {
+    /// Prints the commands' defaults that decide the plan.
+    fn print_preset(&self) -> Result<()> {
         if let (None, Some(words)) = (&self.file, self.plan.preset_in_words()?) {
             eprintln!("{words}");
         }

@@ -24,7 +24,7 @@ pub struct PlanArgs {
     selection: SelectionArgs,
 }
 
-/// What a private selection chooses from.
+/// Options of a private selection.
 #[derive(clap::Args, Clone, Debug, Default)]
 struct SelectionArgs {
     /// Private selection: run a random number of trials, MEAN on average, and release only the
