@@ -78,7 +78,7 @@ impl<'a> Slice<'a> {
 /// The heat maps of one method at several epsilons.
 fn heat_maps(result: &GridResult, slices: &[&Slice<'_>]) -> Option<(String, Bundle)> {
     let first = slices.first()?.cells.first()?;
-    let method = format!("{}{}", first.method, first.labels_in_words());
+    let (method, labels) = (first.method, first.labels_in_words());
     let is_covered = slices.iter().all(|slice| covered(slice.cells.iter().copied()));
     let snip = if is_covered { String::new() } else { format!("; SNIP masks: {NOT_COVERED}") };
     let of_epsilon = |slice: &&Slice<'_>| {
@@ -86,7 +86,11 @@ fn heat_maps(result: &GridResult, slices: &[&Slice<'_>]) -> Option<(String, Bund
         (epsilon, slice.figure.cells.clone())
     };
     let grids = GridSlices {
-        title: format!("{method} of {} on {} by epsilon{snip}", result.model(), result.data()),
+        title: format!(
+            "{method} of {} on {}{labels} by epsilon{snip}",
+            result.model(),
+            result.data()
+        ),
         note: note(result),
         setting: "epsilon".into(),
         slices: slices.iter().map(of_epsilon).collect(),
