@@ -107,12 +107,13 @@ trained (a target out of reach, for example), `errors` says why, and the others 
 --preview trains nothing and shows steps, noise multiplier and epsilon of every cell.
 
 With --json stdout is a list with one object per cell: data, model, method, settings (others that
-differ), mask, drop_rule, pre_prune, drop, epsilon, delta, epsilon_spent, accuracy_mean, accuracy_std, accuracies, runs,
-run_numbers, errors. Rates and accuracies are fractions; accuracy_std is null for one seed. epsilon
-is the target, epsilon_spent the largest epsilon of a run of the cell; null means that no epsilon
-covers the runs (without privacy, or with masks by snip). Runs are numbered from 1, here and in
-grid.csv, because the names of their folders in the run store are derived from the data. Progress,
-with these names, and the cost of other recorded runs go to stderr.
+differ), mask, drop_rule, pre_prune, drop, epsilon, delta, epsilon_spent, badge (proved, assumption,
+none), accuracy_mean, accuracy_std, accuracies, runs, run_labels, errors; claimed_epsilon and
+mean_threshold where a method has them. Rates and accuracies are fractions; accuracy_std is null for
+one seed. epsilon is the target, epsilon_spent the largest epsilon of a run of the cell; null means
+that no epsilon covers the runs (without privacy, or with masks by snip). Labels of runs, here and in
+grid.csv, are random, because the names of their folders in the run store are derived from the data;
+`runs --json` has both. Progress, with these names, and the cost of other recorded runs go to stderr.
 
 Exit codes: 0; 1 for a plan that can't be run (nothing is trained) or if no run succeeded; 2 for
 an unknown option; 130 after Ctrl-C, 143 after a request to terminate, 129 at the end of the terminal
@@ -141,8 +142,8 @@ A plan file holds all settings but data, model and device; give these as options
 edited: epsilon and everything else is computed from what it says.
 
 With --json stdout is one line: method, badge (proved, assumption, none), epsilon, delta,
-noise_multiplier (the initial one), steps, accuracy, trained_parameters, seconds, run. epsilon is
-null if no epsilon covers the run; delta and noise_multiplier are null without privacy, accuracy
+noise_multiplier (the initial one), steps, accuracy, trained_parameters, seconds, run (its random
+label, by which `report` finds it). epsilon is null if no epsilon covers the run; delta and noise_multiplier are null without privacy, accuracy
 without a test part. trained_parameters counts the coordinates that mask and freezing leave. Where
 examples are read from files, wait_share is the fraction of the seconds in which training waited for
 them. Progress and errors go to stderr.
@@ -183,7 +184,12 @@ replace those of the file in every case; several values of one, with commas, mak
 
 Runs are stored and charged as those of `train`, so the same command trains nothing the second time,
 and a command that was stopped continues. If a case can't be trained, its errors say why, and the
-others are trained.
+others are trained. Below each table are the cost of all its runs together and the differences that
+are within the noise of the seeds.
+
+With --json each object has the keys of `grid --json`, and experiment, options and paper.
+seconds_per_epoch is the mean over seeds. --out writes sweep.json, sweep.md, and a CSV file and
+figures of each experiment.
 
 `paper` is what a paper says of an experiment or of a group of cases. Its results are shown beside
 ours where the work is the same: not if options of the command change it (other than --data and

@@ -7,7 +7,7 @@ use epsilab::lab::{self, Report};
 use epsilab::program;
 use epsilab::{Error, ErrorKind, Result};
 
-use crate::experiment::{file_name, grid};
+use crate::experiment::{PLAN, file_name, grid};
 
 /// Write a report of a stored run or of a grid.
 #[derive(clap::Args, Clone, Debug)]
@@ -55,7 +55,7 @@ pub fn report(args: &ReportArgs) -> Result<()> {
 fn reports(of: &str) -> Result<Vec<(String, Report)>> {
     let path = Path::new(of);
     let plan = match (path.is_dir(), path.is_file()) {
-        (true, _) => path.join(grid::PLAN),
+        (true, _) => path.join(PLAN),
         (_, true) => path.to_owned(),
         _ => {
             let runs = lab::runs()?;
@@ -77,7 +77,7 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
         }
     };
     if path.is_dir() && !plan.is_file() {
-        let why = format!("it has no {}, from which a grid is known", grid::PLAN);
+        let why = format!("it has no {}, from which a grid is known", PLAN);
         return Err(Error::new(ErrorKind::MissingData, format!("the folder {of}"), why)
             .fix("name the folder of `grid --out`, or the name of a run"));
     }

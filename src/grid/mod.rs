@@ -36,4 +36,4 @@ pub use experiment::Experiment;
 pub use mask_kind::MaskKind;
 pub use observe::{GridObserver, GridProgress, Quiet};
 pub use result::{CellResult, CellRun, GridResult, Row};
-pub use write::{csv, markdown, rows};
+pub use write::{csv, markdown};

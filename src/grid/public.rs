@@ -1,33 +1,7 @@
 //! Removes hashes of the data from what a grid writes for others.
 //!
 //! The id of a run is a hash of its settings and of the data's hash, so someone who has all other
-//! examples could use it to test for one. In files for others, runs are numbered, as in the export
-//! of a ledger. The owner of the data finds a run by [`CellRun::id`](super::CellRun::id).
-
-use std::collections::HashMap;
-
-use super::result::GridResult;
-
-/// Numbers of runs, from 1 in their order; a run of several cells has one number.
-pub(super) struct Numbers<'a>(HashMap<&'a str, usize>);
-
-impl<'a> Numbers<'a> {
-    /// The numbers of all runs in these results.
-    pub(super) fn of(results: &'a [GridResult]) -> Self {
-        let mut numbers = HashMap::new();
-        let cells = results.iter().flat_map(GridResult::cells);
-        for run in cells.flat_map(|cell| &cell.runs) {
-            let next = numbers.len() + 1;
-            numbers.entry(run.id.as_str()).or_insert(next);
-        }
-        Self(numbers)
-    }
-
-    /// The number of the run with this id; 0 if there is none.
-    pub(super) fn get(&self, id: &str) -> usize {
-        self.0.get(id).copied().unwrap_or(0)
-    }
-}
+//! examples could use it to test for one. In files for others, runs have their random labels.
 
 /// A message without ids of runs and hashes of data: words of 16 or more hexadecimal digits are
 /// removed.

@@ -40,10 +40,10 @@ pub(crate) enum Next {
 /// The runs of an experiment, seed by seed, so that all cells have a first result early and the
 /// models of one seed are in memory at a time.
 pub(crate) struct Queue<'a> {
-    experiment: &'a Experiment,
+    pub(super) experiment: &'a Experiment,
     build: &'a dyn Fn(u64) -> Result<Model>,
-    data: &'a Dataset,
-    plans: &'a [Result<Plan>],
+    pub(super) data: &'a Dataset,
+    pub(super) plans: &'a [Result<Plan>],
     seed: u64,
     ready: VecDeque<Result<Work, (usize, usize, u64, Error)>>,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::footer::Together;
-use super::public::{Numbers, without_names};
+use super::public::without_names;
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
 use crate::privacy::Badge;
@@ -22,9 +22,10 @@ use crate::{Result, file};
 pub struct CellRun {
     /// The seed it was trained with.
     pub seed: u64,
-    /// Its id in the run store, a hash of settings and data. It is for the owner of the data only;
-    /// in files for others, runs are numbered.
+    /// Its id in the run store, a hash of settings and data. It is for the owner of the data only.
     pub id: String,
+    /// Its random name, which files for others have: `lab::runs()?.get(label)` finds the run.
+    pub label: String,
     /// Accuracy on the test part, in [0, 1]; `None` if the data has none.
     pub accuracy: Option<f64>,
     /// Epsilon spent; `None` if no epsilon covers the run.
@@ -106,12 +107,43 @@ impl CellResult {
     /// epsilon covers.
     pub fn epsilon_spent(&self) -> Option<f64> {
         let spent: Option<Vec<f64>> = self.runs.iter().map(|run| run.epsilon).collect();
-        spent?.into_iter().reduce(f64::max)
+        spent?.into_iter().reduce(f64::max).filter(|_| self.badge() != Some("none"))
+    }
+
+    /// Returns the weakest badge of its runs: `proved`, `assumption` or `none`.
+    pub fn badge(&self) -> Option<&'static str> {
+        let of_run = |badge: &Badge| match badge {
+            Badge::Proved => "proved",
+            Badge::Assumption(_) => "assumption",
+            Badge::None(_) => "none",
+        };
+        let has = |badge: &&str| self.runs.iter().any(|run| of_run(&run.badge) == *badge);
+        ["none", "assumption", "proved"].into_iter().find(has)
+    }
+
+    /// Returns the mean of what the paper of its method claims for its runs without a valid proof.
+    pub fn claimed_epsilon(&self) -> Option<f64> {
+        self.mean_over_runs(|run| run.claimed_epsilon)
+    }
+
+    /// Returns the mean clip threshold of its runs, of a method that adapts it.
+    pub fn mean_threshold(&self) -> Option<f64> {
+        self.mean_over_runs(|run| run.mean_threshold)
+    }
+
+    /// Returns the mean of its runs' seconds of training per expected pass over the data.
+    pub fn seconds_per_epoch(&self) -> Option<f64> {
+        self.mean_over_runs(|run| Some(run.seconds_per_epoch))
+    }
+
+    fn mean_over_runs(&self, value: fn(&CellRun) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.runs.iter().filter_map(value).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 }
 
 /// A cell as an entry of a JSON list. Accuracies and rates are fractions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the data.
     pub data: String,
@@ -134,8 +166,16 @@ pub struct Row {
     pub epsilon: Option<f64>,
     /// The delta.
     pub delta: Option<f64>,
-    /// The largest epsilon spent by one run.
+    /// The largest epsilon spent by one run; null if no epsilon covers one of them.
     pub epsilon_spent: Option<f64>,
+    /// The weakest badge of the runs: `proved`, `assumption` or `none`; null without runs.
+    pub badge: Option<&'static str>,
+    /// Mean of what the method's paper claims without a valid proof.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed_epsilon: Option<f64>,
+    /// Mean clip threshold, of a method that adapts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_threshold: Option<f64>,
     /// Mean accuracy.
     pub accuracy_mean: Option<f64>,
     /// Sample standard deviation of the accuracies; null for fewer than two.
@@ -144,8 +184,8 @@ pub struct Row {
     pub accuracies: Vec<f64>,
     /// Number of finished runs.
     pub runs: usize,
-    /// Their numbers, from 1; a run has the same number in every cell.
-    pub run_numbers: Vec<usize>,
+    /// Their [labels](CellRun::label), in the order of the seeds.
+    pub run_labels: Vec<String>,
     /// Errors of missing runs.
     pub errors: Vec<String>,
 }
@@ -167,6 +207,8 @@ pub(super) struct Inner {
     pub(super) all: usize,
     pub(super) interrupted: bool,
     pub(super) together: Together,
+    /// Further columns of the table, with a text for each cell.
+    pub(super) columns: Vec<(String, Vec<String>)>,
 }
 
 impl GridResult {
@@ -232,18 +274,31 @@ impl GridResult {
         footer::on_record(&self.0)
     }
 
+    /// Returns the result with a further column in its table, such as published values. It has a
+    /// text for each cell, and cells without one get a dash.
+    pub fn with_column(mut self, name: impl Into<String>, texts: Vec<String>) -> Self {
+        Arc::make_mut(&mut self.0).columns.push((name.into(), texts));
+        self
+    }
+
     /// The cells as a table.
     pub fn table(&self) -> Table {
         let caption = format!("{} on {}: {}", self.model(), self.data(), table::axes(self.cells()));
-        table::table(self.cells(), self.0.seeds).caption(caption)
+        self.cell_table().caption(caption)
     }
 
-    /// The cells as plain data, for JSON, as [`rows`](super::rows) of this result.
+    /// The table without a caption.
+    pub(super) fn cell_table(&self) -> Table {
+        let table = table::table(self.cells(), self.0.seeds);
+        self.0.columns.iter().fold(table, |table, (name, texts)| table.column(name, texts))
+    }
+
+    /// The cells as plain data, for JSON.
     pub fn rows(&self) -> Vec<Row> {
-        write::rows(std::slice::from_ref(self))
+        self.cells().iter().map(|cell| self.row(cell)).collect()
     }
 
-    pub(super) fn row(&self, cell: &CellResult, numbers: &Numbers<'_>) -> Row {
+    fn row(&self, cell: &CellResult) -> Row {
         Row {
             data: self.data().to_owned(),
             model: self.model().to_owned(),
@@ -256,11 +311,14 @@ impl GridResult {
             epsilon: cell.epsilon,
             delta: cell.delta,
             epsilon_spent: cell.epsilon_spent(),
+            badge: cell.badge(),
+            claimed_epsilon: cell.claimed_epsilon(),
+            mean_threshold: cell.mean_threshold(),
             accuracy_mean: cell.mean(),
             accuracy_std: cell.std(),
             accuracies: cell.accuracies(),
             runs: cell.runs.len(),
-            run_numbers: cell.runs.iter().map(|run| numbers.get(&run.id)).collect(),
+            run_labels: cell.runs.iter().map(|run| run.label.clone()).collect(),
             errors: cell.errors.iter().map(|error| without_names(error)).collect(),
         }
     }

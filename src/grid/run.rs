@@ -43,12 +43,11 @@ pub(super) fn run_split(
     let listening = Listening::start();
     let first = build(0)?;
     let plans = experiment.plans(&first, data)?;
-    let books = Books::open(store, data)?;
-    observer.noted(&format!("ledger {}", books.in_words()));
     let queue = Queue::new(experiment, build, data, &plans);
-    let mut going = Going::new(experiment, &plans, queue, books, data, observer, &listening);
+    let mut going = Going::new(queue, store, observer, &listening)?;
+    going.noted(&format!("ledger {}", going.books.in_words()));
     let interrupted = jobs::run(&mut going, store, || split(experiment, &plans, &first, data))?;
-    going.result(store, experiment, first.name(), interrupted)
+    going.result(store, first.name(), interrupted)
 }
 
 /// The result of the runs that are stored. The others are errors, in the words of `missing` for
@@ -66,10 +65,9 @@ pub(crate) fn from_store(
     let listening = Listening::start();
     let first = build(0)?;
     let plans = experiment.plans(&first, data)?;
-    let books = Books::open(store, data)?;
     let mut observer = Quiet;
     let queue = Queue::new(experiment, build, data, &plans);
-    let mut going = Going::new(experiment, &plans, queue, books, data, &mut observer, &listening);
+    let mut going = Going::new(queue, store, &mut observer, &listening)?;
     let interrupted = loop {
         match going.next()? {
             Then::Train(work) => {
@@ -80,7 +78,7 @@ pub(crate) fn from_store(
             Then::Stop => break true,
         }
     };
-    going.result(store, experiment, first.name(), interrupted)
+    going.result(store, first.name(), interrupted)
 }
 
 /// The delta of the total cost: that of the first private cell.
@@ -96,6 +94,7 @@ pub(super) fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
     CellRun {
         seed,
         id: record.id.clone(),
+        label: record.label().to_owned(),
         accuracy: record.test_accuracy.map(exact),
         epsilon: record.epsilon,
         badge: run.badge().clone(),
@@ -160,25 +159,22 @@ pub(super) enum Said {
 }
 
 impl<'a> Going<'a> {
-    #[allow(clippy::too_many_arguments)]
     fn new(
-        experiment: &Experiment,
-        plans: &[Result<Plan>],
         queue: Queue<'a>,
-        books: Books<'a>,
-        data: &'a Dataset,
+        store: &'a Store,
         observer: &'a mut dyn GridObserver,
         listening: &'a Listening,
-    ) -> Self {
+    ) -> Result<Self> {
+        let Queue { experiment, data, plans, .. } = queue;
         let possible = plans.iter().filter(|plan| plan.is_ok()).count();
         let cells = experiment.cases.iter().zip(plans).map(|(case, plan)| case.cell(plan));
-        Self {
+        Ok(Self {
+            cells: cells.collect(),
+            books: Books::open(store, data)?,
             queue,
-            books,
             data,
             observer,
             listening,
-            cells: cells.collect(),
             errors: BTreeMap::new(),
             done: 0,
             all: possible * experiment.seeds as usize,
@@ -190,18 +186,13 @@ impl<'a> Going<'a> {
             orders: HashMap::new(),
             told: HashSet::new(),
             is_timeless: experiment.has_selections(),
-        }
+        })
     }
 
     /// The result, when all runs have ended that are to be trained.
-    fn result(
-        self,
-        store: &Store,
-        experiment: &Experiment,
-        model: &str,
-        interrupted: bool,
-    ) -> Result<GridResult> {
-        let Self { mut cells, errors, tried, data, .. } = self;
+    fn result(self, store: &Store, model: &str, interrupted: bool) -> Result<GridResult> {
+        let Self { queue, mut cells, errors, tried, data, .. } = self;
+        let experiment = queue.experiment;
         errors.into_values().for_each(|(at, error)| cells[at].errors.push(error));
         let tried: Vec<Tried> = tried.into_values().collect();
         let together = Together::of(store, data, &tried, delta(&cells))?;
@@ -215,6 +206,7 @@ impl<'a> Going<'a> {
             all: experiment.len(),
             interrupted,
             together,
+            columns: Vec::new(),
         })))
     }
 

@@ -5,24 +5,39 @@ use crate::mask::DroppingRule;
 use crate::show::figures::RunPoint;
 use crate::show::{Coverage, Table, format};
 
-/// The table of cells: settings, accuracy and cost.
+/// A column: its head, and its text for a cell that has it.
+type Column<'a> = (&'a str, &'a dyn Fn(&CellResult) -> Option<String>);
+
+/// Returns the table of cells: settings, accuracy and cost. Columns that no cell has are left out.
 pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
+    let rate = |has: fn(&CellResult) -> f64| {
+        let any = cells.iter().any(|cell| has(cell) > 0.0);
+        move |cell: &CellResult| any.then(|| has(cell).to_string())
+    };
+    let (pre_prune, drop) = (rate(|cell| cell.pre_prune), rate(|cell| cell.drop));
+    let has_claim = cells.iter().any(|cell| cell.claimed_epsilon().is_some());
+    let columns: [Column<'_>; 10] = [
+        ("epsilon", &|cell| cell.epsilon.map(|epsilon| epsilon.to_string())),
+        ("pre-pruned", &pre_prune),
+        ("dropped", &drop),
+        ("accuracy", &|cell| cell.mean().map(percent)),
+        ("± sd", &|cell| cell.std().map(points)),
+        ("spent", &|cell| cell.epsilon_spent().map(format::eps)),
+        ("guarantee", &|cell| cell.badge().filter(|_| has_claim).map(str::to_owned)),
+        ("claimed epsilon", &|cell| cell.claimed_epsilon().map(format::eps)),
+        ("mean threshold", &|cell| cell.mean_threshold().map(|c| format::significant(c, 4))),
+        ("runs", &|cell| Some(format!("{} of {seeds}", cell.runs.len()))),
+    ];
+    let has = |(_, text): &&Column<'_>| cells.iter().any(|cell| text(cell).is_some());
+    let shown: Vec<_> = columns.iter().filter(has).collect();
     let labels = labels(cells);
-    let rest = ["epsilon", "pre-pruned", "dropped", "accuracy", "± sd", "spent", "runs"];
-    let heads = ["method"].into_iter().chain(labels.iter().copied()).chain(rest);
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| value.to_string());
-    cells.iter().fold(Table::new(heads), |table, cell| {
-        let labels = labels.iter().map(|name| cell.label(name).unwrap_or("-").to_owned());
-        let rest = [
-            number(cell.epsilon),
-            cell.pre_prune.to_string(),
-            cell.drop.to_string(),
-            cell.mean().map_or("-".into(), percent),
-            cell.std().map_or("-".into(), points),
-            cell.epsilon_spent().map_or("-".into(), format::eps),
-            format!("{} of {seeds}", cell.runs.len()),
-        ];
-        table.row([cell.method.to_owned()].into_iter().chain(labels).chain(rest))
+    let heads = ["method"].into_iter().chain(labels.iter().copied());
+    let table = Table::new(heads.chain(shown.iter().map(|(head, _)| *head)));
+    cells.iter().fold(table, |table, cell| {
+        let labels = labels.iter().map(|name| cell.label(name).map(str::to_owned));
+        let texts = labels.chain(shown.iter().map(|(_, text)| text(cell)));
+        let texts = texts.map(|text| text.unwrap_or_else(|| "-".into()));
+        table.row([cell.method.to_owned()].into_iter().chain(texts))
     })
 }
 

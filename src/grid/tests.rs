@@ -18,6 +18,7 @@ fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
     CellRun {
         seed,
         id: format!("run{seed}"),
+        label: format!("label{seed}"),
         accuracy: Some(accuracy),
         epsilon,
         badge: Badge::Proved,
@@ -72,6 +73,7 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
             account: Account::default(),
             all: OnceLock::from(Ok(spent(7.5))),
         },
+        columns: Vec::new(),
     }
 }
 
@@ -216,16 +218,17 @@ fn files_hold_every_run_and_every_cell() {
     let lines: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(lines.len(), 5);
     assert_eq!(&lines[2][4], "random");
-    // Cells that share a run share its number; its name is nowhere.
-    assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "2"));
-    let json = serde_json::to_string(&super::rows(&results)).unwrap();
-    assert!(json.contains(r#""run_numbers":[1,2]"#), "{json}");
+    // Cells that share a run share its label; its name is nowhere.
+    assert_eq!((&lines[3][8], &lines[3][9], &lines[3][12]), ("1", "0.8", "label1"));
+    let json = serde_json::to_string(&results[0].rows()).unwrap();
+    assert!(json.contains(r#""run_labels":["label0","label1"]"#), "{json}");
     assert!(!text.contains("run0") && !json.contains("run0"), "{text} {json}");
     assert_eq!((&lines[4][2], &lines[4][7], &lines[4][10]), ("non-private", "", ""));
     let text = markdown(&results);
     assert!(text.contains("| pre-pruned | dropped 0 | dropped 0.5 |"), "{text}");
     assert!(text.contains("| 0 | 91.00 ± 1.41 | 80.00 ± 0.00 |"), "{text}");
-    assert!(text.contains("## non-private\n"), "{text}");
+    // One cell is no map.
+    assert!(text.contains("| non-private | 25.00 % | 1 of 1 |"), "{text}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Results as files for others: CSV, one line per run; Markdown, one table per method and epsilon.
 
 use super::draw::{at_epsilon, groups};
-use super::public::Numbers;
-use super::result::{CellResult, GridResult, Row};
+use super::result::{CellResult, GridResult};
 use super::table::{axes, labels, percent, points, rule_name};
+use crate::show::Table;
 use crate::{Error, ErrorKind, Result};
 
 const COLUMNS: [&str; 13] = [
@@ -22,19 +22,10 @@ const COLUMNS: [&str; 13] = [
     "run",
 ];
 
-/// The cells of several results as plain data, for JSON. Runs are numbered as in [`csv`](fn@csv).
-pub fn rows(results: &[GridResult]) -> Vec<Row> {
-    let numbers = Numbers::of(results);
-    let rows = |result: &GridResult| -> Vec<Row> {
-        result.cells().iter().map(|cell| result.row(cell, &numbers)).collect()
-    };
-    results.iter().flat_map(rows).collect()
-}
-
 /// The finished runs of several results as CSV, one line each below one header. Fields that a run
 /// does not have (a mask, an epsilon) are empty. Settings beside method, mask, rates and epsilon
-/// that differ are further columns. Runs are numbered from 1, with one number for a
-/// run of several cells; their ids, which are hashes of the data, are left out.
+/// that differ are further columns. Runs have their labels; their ids, which are hashes of the
+/// data, are left out.
 ///
 /// # Errors
 /// If the CSV text can't be made, for which no case is known.
@@ -49,7 +40,6 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
     labels.retain(|name| !COLUMNS.contains(&name.replace('-', "_").as_str()));
     let heads = COLUMNS.into_iter().chain(labels.iter().copied());
     writer.write_record(heads).map_err(|e| failed(&e))?;
-    let numbers = Numbers::of(results);
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for result in results {
         for cell in result.cells() {
@@ -67,7 +57,7 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
                     number(run.accuracy),
                     number(run.epsilon),
                     run.seconds.to_string(),
-                    numbers.get(&run.id).to_string(),
+                    run.label.clone(),
                 ];
                 let further = labels.iter().map(|name| cell.label(name).unwrap_or("").to_owned());
                 writer.write_record(line.into_iter().chain(further)).map_err(|e| failed(&e))?;
@@ -79,28 +69,35 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
 }
 
 /// Several results as Markdown: for each method and epsilon a table of mean ± standard deviation in
-/// percent, with pruning rates as rows and dropping rates as columns, then the notes.
+/// percent, with pruning rates as rows and dropping rates as columns, then the notes. Results
+/// without several rates are one table.
 pub fn markdown(results: &[GridResult]) -> String {
     results.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 fn one(result: &GridResult) -> String {
     let mut text = format!("# {} on {}\n", result.model(), result.data());
-    for group in groups(result.cells()) {
+    let maps: Vec<&[CellResult]> = groups(result.cells()).collect();
+    if maps.iter().all(|group| group.len() == 1) || !result.0.columns.is_empty() {
+        return text + "\n" + &result.cell_table().markdown() + &notes(result);
+    }
+    for group in maps {
         let first = &group[0];
         text.push_str(&format!("\n## {}{}\n\n", first.method, at_epsilon(group.iter())));
         text.push_str(&format!("Mean ± standard deviation in percent: {}.\n\n", axes(group)));
-        text.push_str(&map(group, result.0.seeds));
+        text.push_str(&map(group, result.0.seeds).markdown());
     }
-    text.push('\n');
-    for note in result.notes() {
-        text.push_str(&format!("- {}\n", note.replace('|', "\\|")));
-    }
-    text
+    text + &notes(result)
+}
+
+fn notes(result: &GridResult) -> String {
+    let notes = result.notes();
+    let notes = notes.iter().map(|note| format!("- {}\n", note.replace('|', "\\|")));
+    format!("\n{}", notes.collect::<String>())
 }
 
 /// A table with pruning rates as rows and dropping rates as columns.
-fn map(cells: &[CellResult], seeds: u64) -> String {
+fn map(cells: &[CellResult], seeds: u64) -> Table {
     let values = |of: fn(&CellResult) -> f64| {
         let mut values = Vec::new();
         cells.iter().map(of).for_each(|value| {
@@ -111,19 +108,14 @@ fn map(cells: &[CellResult], seeds: u64) -> String {
         values
     };
     let (rows, columns) = (values(|cell| cell.pre_prune), values(|cell| cell.drop));
-    let heads: String = columns.iter().map(|drop| format!(" dropped {drop} |")).collect();
-    let mut text = format!("| pre-pruned |{heads}\n|---:|{}\n", "---:|".repeat(columns.len()));
-    for row in rows {
-        let line: String = columns
-            .iter()
-            .map(|&drop| {
-                let found = cells.iter().find(|cell| (cell.pre_prune, cell.drop) == (row, drop));
-                format!(" {} |", found.map_or("-".to_owned(), |cell| entry(cell, seeds)))
-            })
-            .collect();
-        text.push_str(&format!("| {row} |{line}\n"));
-    }
-    text
+    let heads = columns.iter().map(|drop| format!("dropped {drop}"));
+    let table = Table::new(["pre-pruned".to_owned()].into_iter().chain(heads));
+    rows.into_iter().fold(table, |table, row| {
+        let cell = |&drop| cells.iter().find(|cell| (cell.pre_prune, cell.drop) == (row, drop));
+        let cells = columns.iter().map(cell);
+        let texts = cells.map(|cell| cell.map_or("-".to_owned(), |cell| entry(cell, seeds)));
+        table.row([row.to_string()].into_iter().chain(texts))
+    })
 }
 
 fn entry(cell: &CellResult, seeds: u64) -> String {

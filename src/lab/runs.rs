@@ -79,12 +79,12 @@ pub fn remove_run(name: &str) -> Result<String> {
     Store::open(home())?.remove_run(name)
 }
 
-/// A row of the list of runs, from 0, or the beginning of a run's name.
+/// A row of the list of runs, from 0; or the beginning of a run's name, or its label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunName {
     /// The row, from 0.
     Row(usize),
-    /// The beginning of the name.
+    /// The beginning of the name, or the label.
     Name(String),
 }
 
@@ -164,7 +164,8 @@ impl Runs {
         Ok(Self(all))
     }
 
-    /// The run in a row of this list, from 0, or the one whose name begins like this.
+    /// The run in a row of this list, from 0, or the one with this label or whose name begins like
+    /// this.
     ///
     /// # Errors
     /// `MissingData` if there is none, or more than one.
@@ -172,8 +173,9 @@ impl Runs {
         let (what, mut found) = match run.into() {
             RunName::Row(row) => (format!("row {row}"), Vec::from_iter(self.0.get(row))),
             RunName::Name(name) => {
-                let starts = |run: &&RunSummary| !name.is_empty() && run.id.starts_with(&name);
-                let mut found: Vec<_> = self.0.iter().filter(starts).collect();
+                let starts = |run: &&RunSummary| run.id.starts_with(&name) || run.label == name;
+                let mut found: Vec<_> =
+                    self.0.iter().filter(|run| !name.is_empty() && starts(run)).collect();
                 if let Some(exact) = found.iter().position(|run| run.id == name) {
                     found = vec![found[exact]];
                 }
@@ -317,6 +319,7 @@ mod tests {
     fn summary(id: &str, epsilon: Option<f64>, accuracy: Option<f64>) -> RunSummary {
         RunSummary {
             id: id.into(),
+            label: format!("label-of-{id}"),
             state: RunState::Finished,
             method: "DP-SGD".into(),
             data: "glyphs".into(),
@@ -358,6 +361,8 @@ mod tests {
         assert_eq!((id("b").unwrap(), id("abc").unwrap()), ("b".into(), "abc".into()));
         assert_eq!(id("ab").unwrap(), "ab", "the whole name");
         assert_eq!(runs.get(1).unwrap().id, "abc");
+        assert_eq!(runs.get("label-of-abc").unwrap().id, "abc");
+        assert!(runs.get("label-of").is_err(), "a label has no abbreviation");
         for error in [id("a").unwrap_err(), id("").unwrap_err(), id("x").unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::MissingData);
         }

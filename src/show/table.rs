@@ -27,6 +27,19 @@ impl Table {
         self
     }
 
+    /// Adds a column behind the others. Rows without a text in it get a dash.
+    pub fn column(mut self, name: impl Into<String>, texts: &[String]) -> Self {
+        let columns = self.columns();
+        self.headers.resize(columns, String::new());
+        self.headers.push(name.into());
+        for (at, row) in self.rows.iter_mut().enumerate() {
+            let text = texts.get(at).filter(|text| !text.is_empty());
+            row.resize(columns, String::new());
+            row.push(text.map_or("-", String::as_str).to_owned());
+        }
+        self
+    }
+
     /// A line above the table.
     pub fn caption(mut self, caption: impl Into<String>) -> Self {
         self.caption = Some(caption.into());

@@ -31,6 +31,8 @@ pub enum RunState {
 pub struct RunSummary {
     /// The name of the run: that of its folder.
     pub id: String,
+    /// The random name by which exports know the run; empty until it is stored.
+    pub label: String,
     /// How far it has come.
     pub state: RunState,
     /// The method; empty if it can't be read, as all other texts.
@@ -63,6 +65,7 @@ impl RunSummary {
         };
         Self {
             id,
+            label: record.label().to_owned(),
             state,
             method: record.plan.method().to_owned(),
             data: record.data.clone(),
@@ -79,6 +82,7 @@ impl RunSummary {
     fn checkpoint(header: CheckpointHeader) -> Self {
         Self {
             id: header.id,
+            label: String::new(),
             state: RunState::Checkpoint,
             method: header.method,
             data: header.data,
@@ -93,11 +97,20 @@ impl RunSummary {
     }
 
     fn damaged(id: String, error: &Error) -> Self {
-        let (method, data, command) = Default::default();
-        let (epsilon, accuracy, at) = (None, None, None);
-        let (state, why) = (RunState::Damaged, Some(error.to_string()));
-        let (steps, planned_steps) = (0, 0);
-        Self { id, state, method, data, steps, planned_steps, epsilon, accuracy, at, command, why }
+        Self {
+            id,
+            label: String::new(),
+            state: RunState::Damaged,
+            method: String::new(),
+            data: String::new(),
+            steps: 0,
+            planned_steps: 0,
+            epsilon: None,
+            accuracy: None,
+            at: None,
+            command: Vec::new(),
+            why: Some(error.to_string()),
+        }
     }
 }
 

@@ -19,6 +19,12 @@ pub(crate) fn attempted(name: &str) -> &str {
     name.split_once('-').map_or(name, |(id, _)| id)
 }
 
+/// Returns the random part of `name`, the ledger name of an attempt. It is no hash of data, so it
+/// may name the run elsewhere.
+pub(crate) fn label(name: &str) -> &str {
+    name.split_once('-').map_or(name, |(_, nonce)| nonce)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +38,7 @@ mod tests {
             (attempted(&one), attempted("00ff-1-2"), attempted("00ff")),
             ("00ff", "00ff", "00ff")
         );
+        assert_eq!((label("00ff-a1b2c3d4"), label(&one).len()), ("a1b2c3d4", 8));
         assert!(!is_attempt_at(&one, "00f") && !is_attempt_at(&one, "00ff0"));
     }
 }

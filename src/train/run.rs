@@ -6,7 +6,7 @@ use crate::methods::{Claim, Plan};
 use crate::nn::{Model, Provenance};
 use crate::privacy::digits::{Rounded, count, counted};
 use crate::privacy::{Badge, Event, Released};
-use crate::train::{Checkpointed, Curve, Resumption, start};
+use crate::train::{Checkpointed, Curve, Resumption, attempt, start};
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -109,6 +109,12 @@ impl RunRecord {
     /// The epsilon that the paper of the method claims for the steps taken, without a valid proof.
     pub fn claim(&self) -> Option<Claim> {
         (self.plan.descriptor().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
+    }
+
+    /// Returns the random name of the run, by which exports know it. Unlike [`id`](Self::id) it is
+    /// no hash of settings and data.
+    pub fn label(&self) -> &str {
+        attempt::label(&self.charged.run)
     }
 
     /// The fraction of the training time in which the steps waited for examples to be read from

@@ -78,8 +78,10 @@ fn every_cell_and_seed_is_one_run_and_the_same_again_trains_nothing() -> Result<
     assert_eq!(epsilab::grid::csv(&[again])?, epsilab::grid::csv(std::slice::from_ref(&first))?);
 
     // Each cell is what it says: other rates, other seeds, other epsilons are other runs.
-    let numbers: Vec<usize> = first.rows().into_iter().flat_map(|row| row.run_numbers).collect();
-    assert_eq!(numbers, (1..=16).collect::<Vec<_>>());
+    let mut labels: Vec<String> = first.rows().into_iter().flat_map(|row| row.run_labels).collect();
+    labels.sort();
+    labels.dedup();
+    assert_eq!(labels.len(), 16);
     for row in first.rows() {
         let spent = row.epsilon_spent.expect("private");
         let target = row.epsilon.expect("a target");
@@ -113,8 +115,8 @@ fn a_cell_without_rates_is_plain_dp_sgd_and_shares_its_runs() -> Result<()> {
         ["dp-ssgd", "dp-ssgd", "dp-sgd"]
     );
     assert_eq!(result.cells()[0].runs[0].id, by_hand.record().id);
-    assert_eq!(rows[0].run_numbers, rows[2].run_numbers);
-    assert_ne!(rows[0].run_numbers, rows[1].run_numbers);
+    assert_eq!(rows[0].run_labels, rows[2].run_labels);
+    assert_ne!(rows[0].run_labels, rows[1].run_labels);
     assert_eq!(rows[0].accuracies, [by_hand.accuracy()]);
     // Three cells, two private runs: the shared one costs once.
     let notes = result.notes().join("\n");
@@ -329,9 +331,11 @@ fn what_others_are_given_names_neither_runs_nor_data() -> Result<()> {
     result.save_csv(folder.path().join("grid.csv"))?;
     result.save_markdown(folder.path().join("grid.md"))?;
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect(name);
-    let rows =
-        serde_json::to_string(&epsilab::grid::rows(std::slice::from_ref(&result))).expect("JSON");
-    assert!(rows.contains("\"run_numbers\":[1]"), "{rows}");
+    let rows = serde_json::to_string(&result.rows()).expect("JSON");
+    let label = &result.cells()[0].runs[0].label;
+    assert!(rows.contains(&format!("\"run_labels\":[\"{label}\"]")), "{rows}");
+    assert!(read("grid.csv").contains(label), "files with one run have one name of it");
+    assert_eq!(lab::runs()?.get(label)?.id, ids[0], "its owner finds it by the label");
     assert!(rows.contains("can't be read") && read("grid.md").contains("can't be read"), "{rows}");
     let mut given = vec![rows, read("grid.csv"), read("grid.md"), result.to_string()];
     given.extend(result.figures().into_iter().map(|(name, figure)| name + &figure.text));

@@ -152,6 +152,18 @@ impl Experiments {
         }
         Ok(self)
     }
+
+    /// Returns names, numbers of runs and titles, a line for each experiment.
+    pub fn list(&self) -> String {
+        let width = self.0.iter().map(|e| e.name.len()).max().unwrap_or(0);
+        let line = |e: &Experiment| {
+            let runs = format!("{} x {}", e.cases.len(), e.seeds);
+            format!("{:width$}  {runs:>8}  {}", e.name, e.title)
+        };
+        let lines: Vec<String> = self.0.iter().map(line).collect();
+        let runs: usize = self.0.iter().map(Experiment::runs).sum();
+        format!("{}\n{runs} runs (cases x seeds)", lines.join("\n"))
+    }
 }
 
 /// Returns a number of seeds that experiments can have.
@@ -238,6 +250,12 @@ impl Experiment {
     pub fn heading(&self) -> String {
         let (name, cases, seeds) = (marked(&self.name), self.cases.len(), self.seeds);
         format!("{name}: {cases} x {seeds} runs (cases x seeds)")
+    }
+
+    /// Returns its name and what it shows.
+    pub fn caption(&self) -> String {
+        let name = marked(&self.name);
+        if self.title.is_empty() { name } else { format!("{name}: {}", self.title) }
     }
 
     /// Returns the options by which tables tell cases apart, beside those with a column of their

@@ -6,21 +6,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use epsilab::device::DeviceSpec;
-use epsilab::grid::{GridResult, Row};
-use epsilab::train::interrupt;
-use epsilab::{Error, ErrorKind, Result, file, program};
+use epsilab::grid::GridResult;
+use epsilab::{Error, ErrorKind, Result, program};
 use serde_json::Value;
 
 use super::case::Case;
 use super::file::{Experiment, checked_seeds};
-use super::grid_out as out;
-use super::options::{self, CaseArgs, OF_MASKS, Options};
+use super::options::{self, OF_MASKS, Options};
 use super::paper::Paper;
-use super::run::{ExecutorArgs, Group, Outcome, groups};
-use super::{preview, stop_words};
-use crate::options::{check_out, count};
-use crate::stdout;
+use super::results::{ExperimentArgs, Source, checked};
+use super::run::{ExecutorArgs, Group, groups};
 
 /// Seeds of each cell if none are given.
 const SEEDS: u64 = 3;
@@ -28,29 +23,12 @@ const SEEDS: u64 = 3;
 /// Train over lists of options, such as pruning rates and epsilons, and tabulate the accuracies.
 #[derive(clap::Args, Clone, Debug)]
 pub struct GridArgs {
-    #[command(flatten)]
-    cases: CaseArgs,
-    /// Number of seeds per cell: 0, 1, … [default: 3]
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    seeds: Option<i64>,
     /// Read the plan from a JSON file; options on the command line replace its keys
     #[arg(long = "plan", value_name = "FILE", id = "plan_file")]
     file: Option<PathBuf>,
-    /// Show steps, noise and epsilon of every cell and train nothing
-    #[arg(long)]
-    preview: bool,
-    /// Write grid.json, grid.csv, grid.md, plan.json and the figures to this folder
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print a JSON list with one object per cell on stdout and nothing else
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    executor: ExecutorArgs,
+    experiment: ExperimentArgs,
 }
-
-/// The file of `--out` from which `report` knows the grid.
-pub const PLAN: &str = "plan.json";
 
 /// The options of a grid, and its number of seeds.
 #[derive(Clone, Debug, Default)]
@@ -192,18 +170,9 @@ pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
     let plan = Plan::read(file)?;
     let experiment = plan.experiment()?;
     experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
-    let groups = checked(&experiment, &ExecutorArgs::default())?;
+    let groups = checked(groups(&experiment, &ExecutorArgs::default())?)?;
     let results = groups.iter().map(Group::stored).collect::<Result<_>>()?;
     Ok((plan, results))
-}
-
-/// Returns the groups of a grid, all of which can be trained.
-fn checked(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Group>> {
-    let groups = groups(experiment, executor)?.into_iter();
-    let groups =
-        groups.map(|group| group.map_err(|(_, error)| error)).collect::<Result<Vec<_>>>()?;
-    groups.iter().try_for_each(Group::check)?;
-    Ok(groups)
 }
 
 /// Runs `grid`. Exit codes: 0, 1 if no run succeeded, 128 and the signal after a request to
@@ -214,94 +183,10 @@ fn checked(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Group
 /// and writing results.
 pub fn grid(args: &GridArgs) -> Result<ExitCode> {
     let mut plan = args.file.as_deref().map(Plan::read).transpose()?.unwrap_or_default();
-    plan.replace(&args.cases.0);
-    plan.seeds = count("--seeds", args.seeds)?.or(plan.seeds);
-    args.executor.check()?;
+    plan.replace(&args.experiment.cases.0);
+    plan.seeds = args.experiment.seeds()?.or(plan.seeds);
     let experiment = plan.experiment()?;
-    if let Some(out) = &args.out {
-        check_out(out)?;
-    }
     experiment.cases.iter().try_for_each(|case| case.train_args()?.check())?;
-    if args.preview {
-        return preview::show(&[experiment], true, args.json, args.out.as_deref());
-    }
-    let groups = checked(&experiment, &args.executor)?;
-    if !args.executor.is_cluster() {
-        // The device of the nodes need not be here.
-        experiment.cases.iter().try_for_each(check_device)?;
-    }
-    let (mut results, mut part) = (Vec::new(), None);
-    for group in &groups {
-        let (result, ended) = group.run(&args.executor)?;
-        results.extend(result);
-        match ended {
-            Outcome::Finished => {}
-            Outcome::Part(code) => part = Some(code),
-            Outcome::Interrupted => return report_interruption(args, &results),
-        }
-    }
-    match part {
-        Some(code) => Ok(code),
-        None => finish(args, &plan, &results),
-    }
-}
-
-/// Refuses a device that can't be used, since every run would fail with the same error.
-fn check_device(case: &Case) -> Result<()> {
-    match case.train_args()?.device()? {
-        Some(device) => device.check(),
-        None => DeviceSpec::auto().map(drop),
-    }
-}
-
-/// Prints what there is of an interrupted grid, and returns its exit code. A script must not take
-/// an incomplete list for the whole.
-fn report_interruption(args: &GridArgs, results: &[GridResult]) -> Result<ExitCode> {
-    eprintln!("{}", stop_words(results.iter().map(GridResult::runs).sum()));
-    if !args.json {
-        print_words(results)?;
-    }
-    Ok(ExitCode::from(interrupt::exit_code()))
-}
-
-/// Prints tables and notes, and on stderr the cost of other recorded runs, which changes with them.
-fn print_words(results: &[GridResult]) -> Result<()> {
-    let words: Vec<String> = results.iter().map(ToString::to_string).collect();
-    stdout::print(&words.join("\n\n"))?;
-    print_costs(results);
-    Ok(())
-}
-
-/// Prints the cost of other recorded runs.
-fn print_costs(results: &[GridResult]) {
-    results.iter().filter_map(GridResult::on_record).for_each(|line| eprintln!("{line}"));
-}
-
-/// Prints and writes the results.
-fn finish(args: &GridArgs, plan: &Plan, results: &[GridResult]) -> Result<ExitCode> {
-    let rows: Vec<Row> = epsilab::grid::rows(results);
-    let json = super::rows::json(&rows)?;
-    if let Some(out) = &args.out {
-        out::write(out, &json, results)?;
-        file::write(out.join(PLAN), plan.to_file()?)?;
-    }
-    if args.json {
-        stdout::print(&json)?;
-    }
-    // Last, because the total privacy cost takes a while to compute.
-    if let Some(out) = &args.out {
-        out::write_notes(out, results)?;
-    }
-    match (args.json, &args.out) {
-        (false, _) => print_words(results)?,
-        (true, Some(_)) => print_costs(results),
-        (true, None) => {}
-    }
-    // In full, since stderr is read by the owner of the data.
-    let cells = results.iter().flat_map(GridResult::cells);
-    for error in cells.flat_map(|cell| &cell.errors) {
-        eprintln!("not trained: {}", error.replace('\n', " "));
-    }
-    let any = rows.iter().any(|row| row.runs > 0);
-    Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let plan = plan.to_file()?;
+    args.experiment.run(&[experiment], Source::Options { plan: &plan })
 }

@@ -8,15 +8,14 @@ use epsilab::data::{Dataset, Population};
 use epsilab::device::marked;
 use epsilab::methods::Plan;
 use epsilab::privacy::{Epsilon, Event, OrderList, Rdp, SamplingRate, noise_multiplier_for};
-use epsilab::show::format;
+use epsilab::show::{Table, format};
 use serde::Serialize;
 
 use super::case::Case;
 use super::file::Experiment;
 use super::options::Options;
-use super::out::{self, Cells, Column};
 use super::paper::{Paper, printed};
-use super::rows::{self, in_a_line};
+use super::results::{in_a_line, json};
 use crate::stdout;
 use crate::train::DataArgs;
 
@@ -101,26 +100,25 @@ pub fn show(
             Ok((&data).into())
         }
     };
-    let mut previews: Vec<(String, Vec<Previewed>)> = Vec::new();
+    let mut previews: Vec<Vec<Previewed>> = Vec::new();
     for experiment in &costs {
         let of = |case| population(case).and_then(|p| Preview::of(experiment, case, &p));
         let of = experiment.cases.iter().map(of).map(|preview| preview.map_err(|e| in_a_line(&e)));
-        previews.push((experiment.name.clone(), of.collect()));
+        previews.push(of.collect());
     }
-    let cells = |e: &Experiment| {
-        let of_it = previews.iter().find(|(name, _)| *name == e.name);
-        cells(e, of_it.map_or(&[], |(_, previews)| previews))
-    };
-    let planned: Vec<&Preview> =
-        previews.iter().flat_map(|(_, all)| all.iter().flatten()).collect();
-    let json = rows::json(&planned)?;
+    let tables = costs.iter().zip(&previews);
+    let tables: Vec<Table> = tables.map(|(experiment, all)| table(experiment, all)).collect();
+    let planned: Vec<&Preview> = previews.iter().flatten().flatten().collect();
+    let json = json(&planned)?;
     if let Some(folder) = folder {
+        let markdown = tables.iter().map(Table::markdown).collect::<Vec<_>>().join("\n");
         epsilab::file::write(folder.join("preview.json"), format!("{json}\n"))?;
-        epsilab::file::write(folder.join("preview.md"), out::markdown(&costs, cells))?;
+        epsilab::file::write(folder.join("preview.md"), markdown)?;
         eprintln!("wrote {}", folder.display());
     }
-    stdout::print(&if is_json { json } else { out::text(&costs, cells) })?;
-    for (experiment, (_, all)) in costs.iter().zip(&previews) {
+    let text = || tables.iter().map(Table::text).collect::<Vec<_>>().join("\n\n");
+    stdout::print(&if is_json { json } else { text() })?;
+    for (experiment, all) in costs.iter().zip(&previews) {
         let cases = experiment.cases.iter().zip(all);
         let refused = cases.filter_map(|(case, preview)| Some((case, preview.as_ref().err()?)));
         refused.for_each(|(case, why)| eprintln!("not planned: {}, {why}", experiment.place(case)));
@@ -151,10 +149,14 @@ fn noise_for_target(plan: &Plan, rdp: &Rdp) -> Option<f64> {
 /// Options that a column of results shows.
 const SHOWN: [&str; 4] = ["noise-multiplier", "epsilon", "delta", "steps"];
 
-/// The previews of an experiment as a table.
-pub fn cells(experiment: &Experiment, previews: &[Previewed]) -> Cells {
+/// A column: its head, and its text for a preview that has it.
+type Column<'a> = (&'a str, &'a dyn Fn(&Previewed) -> Option<String>);
+
+/// Returns the previews of an experiment as a table: the options that differ, then steps, noise and
+/// epsilon. Columns that no case has are left out.
+fn table(experiment: &Experiment, previews: &[Previewed]) -> Table {
     let noise = |value: f64| format::significant(value, 4);
-    let columns: [Column<'_, Previewed>; 11] = [
+    let columns: [Column<'_>; 11] = [
         ("steps", &|row| Some(format::count(row.as_ref().ok()?.steps))),
         ("passes", &|row| Some(format::significant(row.as_ref().ok()?.epochs, 4))),
         ("noise", &|row| row.as_ref().ok()?.noise_multiplier.map(noise)),
@@ -167,5 +169,15 @@ pub fn cells(experiment: &Experiment, previews: &[Previewed]) -> Cells {
         ("paper's epsilon", &|row| row.as_ref().ok()?.paper.epsilon.map(printed)),
         ("not planned", &|row| row.as_ref().err().cloned()),
     ];
-    out::table(experiment, &SHOWN, previews, &columns)
+    let mut varied = experiment.varied();
+    varied.retain(|name| !SHOWN.contains(name));
+    let has = |(_, text): &&Column<'_>| previews.iter().any(|preview| text(preview).is_some());
+    let shown: Vec<_> = columns.iter().filter(has).collect();
+    let table = Table::new(varied.iter().copied().chain(shown.iter().map(|(head, _)| *head)));
+    let table = table.caption(experiment.caption());
+    experiment.cases.iter().zip(previews).fold(table, |table, (case, preview)| {
+        let options = varied.iter().map(|name| case.get(name));
+        let texts = options.chain(shown.iter().map(|(_, text)| text(preview)));
+        table.row(texts.map(|text| text.unwrap_or_else(|| "-".into())))
+    })
 }

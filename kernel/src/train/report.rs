@@ -28,6 +28,7 @@ struct Report<'a> {
     /// The fraction of the seconds in which training waited for files, where it reads any.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_share: Option<f64>,
+    /// Its random name: its id is a hash that private data enter.
     run: &'a str,
     /// The epsilon that the paper of the method claims without a valid proof.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +63,7 @@ pub fn json(run: &Run) -> Result<String> {
         trained_parameters: trained_parameters(run)?,
         seconds: record.seconds,
         wait_share: record.wait_share(),
-        run: &record.id,
+        run: record.label(),
         claimed_epsilon: record.claim().map(|claim| claim.epsilon),
         mean_threshold: record.mean_threshold,
     };

@@ -49,8 +49,8 @@ fn every_case_is_trained_with_every_seed_once() {
         (&rows[0]["badge"], &rows[0]["options"]["clip"]),
         (&"assumption".into(), &0.1.into())
     );
-    assert!(rows[0]["epsilon"].as_f64() > Some(0.0) && rows[0]["claimed_epsilon"].is_null());
-    assert_eq!((&rows[2]["badge"], &rows[2]["epsilon"]), (&"none".into(), &Value::Null));
+    assert!(rows[0]["epsilon_spent"].as_f64() > Some(0.0) && rows[0]["claimed_epsilon"].is_null());
+    assert_eq!((&rows[2]["badge"], &rows[2]["epsilon_spent"]), (&"none".into(), &Value::Null));
     assert!(rows[2]["claimed_epsilon"].as_f64() > rows[3]["claimed_epsilon"].as_f64());
 
     let ledgers = || -> Vec<u64> {
@@ -64,7 +64,10 @@ fn every_case_is_trained_with_every_seed_once() {
         words.contains("clips: Accuracy over clip norm") && words.contains("auto-dp-sgd    0.5"),
         "{words}"
     );
-    assert!(!words.contains("steps"), "equal options are no column: {words}");
+    let head = words.lines().find(|line| line.starts_with("method")).expect("a table");
+    assert!(!head.contains("steps"), "equal options are no column: {words}");
+    // As below a grid: what the four private runs cost together, and the noise of the seeds.
+    assert!(words.contains("Private runs: 4 on") && words.contains("within seed noise"), "{words}");
     let markdown = std::fs::read_to_string(Path::new(&out).join("sweep.md")).expect("written");
     assert!(
         markdown.contains("| method | scale | clip |")
@@ -74,6 +77,8 @@ fn every_case_is_trained_with_every_seed_once() {
     );
     let stored = std::fs::read(Path::new(&out).join("sweep.json")).expect("written");
     assert_eq!(stored, first.stdout);
+    let csv = std::fs::read_to_string(Path::new(&out).join("clips.csv")).expect("written");
+    assert_eq!(csv.lines().count(), 9, "{csv}");
     // Names of runs are derived from the data.
     assert!(!markdown.contains("runs/") && !text(&first.stdout).contains("\"run\""));
 }

@@ -3,7 +3,6 @@
 use clap::{Args, Command, FromArgMatches};
 
 use super::super::options::CaseArgs;
-use super::super::out;
 use super::*;
 
 fn parse(text: &str) -> Experiments {
@@ -36,7 +35,7 @@ fn lists_vary_and_cases_are_named_by_what_differs() {
     let labels: Vec<String> = first.cases.iter().map(|case| first.label(case)).collect();
     assert_eq!(labels[1], "method dp-sgd, clip 0.1, epsilon 2");
     assert_eq!(labels[5], "method auto-dp-sgd, scale 0.5, noise-multiplier 1");
-    let list = out::list(&both.0);
+    let list = both.list();
     assert!(list.contains("the other") && list.contains("13 runs"), "{list}");
     // Equal cases are one.
     let given = typed(&["--epsilon", "3", "--clip=1"]).expect("options");
