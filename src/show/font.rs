@@ -5,83 +5,80 @@
 //! `LICENSES-fonts.md` beside this file and must go along with every binary that embeds the
 //! fonts. The crate that wraps them is MIT or Apache-2.0.
 
-use ab_glyph::{Font, FontRef, PxScale, ScaleFont, point};
-use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
-use std::sync::{LazyLock, Once};
+use ab_glyph::{Font, FontRef, GlyphId, OutlineCurve, PxScale, ScaleFont};
+use std::sync::LazyLock;
+use tiny_skia::{Path, PathBuilder};
 
 /// Font family of SVG documents. A viewer without DejaVu Sans uses Verdana, whose advance widths
 /// differ by a few percent.
 pub(super) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
-/// Line height of DejaVu Sans (ascender - descender) in ems. Plotters sizes bitmap text by the line
-/// height; SVG and our own metrics use the em.
-pub(super) const LINE_PER_EM: f64 = (1901.0 + 483.0) / 2048.0;
+/// Line height of DejaVu Sans (ascender - descender) in ems. `ab_glyph` scales by the line height;
+/// SVG and our own metrics use the em.
+const LINE_PER_EM: f64 = (1901.0 + 483.0) / 2048.0;
 
-/// x-height in ems. Text is centred on it, as in the SVG backend.
+/// x-height in ems. Text is centred on it, as in the SVG.
 pub(super) const X_HEIGHT: f64 = 0.547;
 
-/// Mean advance width in ems, used where a text can't be measured.
-const MEAN_ADVANCE: f64 = 0.6;
+/// Ems in which text is measured and its outlines are placed.
+const EM: f64 = 1000.0;
 
-/// A plotters font; `size` is the line height. The first call registers the fonts.
-pub(super) fn font(size: f64, bold: bool) -> FontDesc<'static> {
-    static REGISTER: Once = Once::new();
-    REGISTER.call_once(|| {
-        let faces =
-            [(FontStyle::Normal, dejavu::sans::regular()), (FontStyle::Bold, dejavu::sans::bold())];
-        for (style, bytes) in faces {
-            // Without a registered font widths are estimated, so the error is ignored. A test
-            // checks that both faces parse.
-            let _ = register_font(FAMILY, style, bytes);
-        }
-    });
-    let style = if bold { FontStyle::Bold } else { FontStyle::Normal };
-    FontDesc::new(FontFamily::Name(FAMILY), size, style)
+/// Returns the face; `None` if it does not parse, which a test excludes.
+fn face(bold: bool) -> Option<&'static FontRef<'static>> {
+    type Face = LazyLock<Option<FontRef<'static>>>;
+    static REGULAR: Face = LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).ok());
+    static BOLD: Face = LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::bold()).ok());
+    if bold { BOLD.as_ref() } else { REGULAR.as_ref() }
 }
 
-/// Width of `text` set with an em of `size`.
-pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
-    // Plotters returns whole pixels, so the text is measured at a large size.
-    const EM: f64 = 1000.0;
-    match font(EM * LINE_PER_EM, bold).layout_box(text) {
-        Ok((_, (right, _))) => f64::from(right) / EM * size,
-        Err(_) => text.chars().count() as f64 * MEAN_ADVANCE * size,
-    }
-}
-
-/// Rasterises `text`: calls `dab` with each covered pixel and its coverage. `em` is in pixels,
-/// `start` is the left end of the base line.
-///
-/// Plotters' bitmap text ignores the left side bearing of glyphs, which spaces letters unevenly.
-pub(super) fn paint(
-    text: &str,
-    em: f64,
-    bold: bool,
-    start: (f64, f64),
-    mut dab: impl FnMut(i32, i32, f32),
-) {
-    type Face = Option<FontRef<'static>>;
-    static REGULAR: LazyLock<Face> =
-        LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).ok());
-    static BOLD: LazyLock<Face> =
-        LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::bold()).ok());
-    let Some(face) = (if bold { &*BOLD } else { &*REGULAR }) else { return };
-    let scale = PxScale::from((em * LINE_PER_EM) as f32);
-    let scaled = face.as_scaled(scale);
-    let (mut x, y) = (start.0 as f32, start.1 as f32);
-    let mut before = None;
+/// Returns the glyphs of `text` with their left ends, and the right end of the last, all in
+/// thousandths of an em.
+fn placed(text: &str, face: &FontRef<'_>) -> (Vec<(GlyphId, f32)>, f32) {
+    let scaled = face.as_scaled(PxScale::from((EM * LINE_PER_EM) as f32));
+    let (mut glyphs, mut x) = (Vec::new(), 0.0);
     for letter in text.chars() {
-        let id = face.glyph_id(letter);
-        x += before.map_or(0.0, |before| scaled.kern(before, id));
-        if let Some(outline) = face.outline_glyph(id.with_scale_and_position(scale, point(x, y))) {
-            let corner = outline.px_bounds().min;
-            outline.draw(|column, row, covered| {
-                dab(corner.x as i32 + column as i32, corner.y as i32 + row as i32, covered);
-            });
+        let id = scaled.glyph_id(letter);
+        if let Some((before, _)) = glyphs.last() {
+            x += scaled.kern(*before, id);
         }
+        glyphs.push((id, x));
         x += scaled.h_advance(id);
-        before = Some(id);
     }
+    (glyphs, x)
+}
+
+/// Returns the width of `text` set with an em of `size`.
+pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
+    face(bold).map_or(0.0, |face| f64::from(placed(text, face).1.trunc()) / EM * size)
+}
+
+/// Returns the outlines of `text` set with an em of `size`, whose base line starts at `start`.
+pub(super) fn outline(text: &str, size: f64, bold: bool, start: (f64, f64)) -> Option<Path> {
+    let face = face(bold)?;
+    let unit = size as f32 / face.units_per_em()?;
+    let mut path = PathBuilder::new();
+    for (glyph, left) in placed(text, face).0 {
+        let left = start.0 as f32 + left * (size / EM) as f32;
+        let at = |p: ab_glyph::Point| (left + p.x * unit, start.1 as f32 - p.y * unit);
+        let mut end = None;
+        for curve in face.outline(glyph).into_iter().flat_map(|outline| outline.curves) {
+            let (OutlineCurve::Line(from, to)
+            | OutlineCurve::Quad(from, _, to)
+            | OutlineCurve::Cubic(from, _, _, to)) = curve;
+            if end.replace(to) != Some(from) {
+                path.move_to(at(from).0, at(from).1);
+            }
+            let (x, y) = at(to);
+            match curve {
+                OutlineCurve::Line(..) => path.line_to(x, y),
+                OutlineCurve::Quad(_, a, _) => path.quad_to(at(a).0, at(a).1, x, y),
+                OutlineCurve::Cubic(_, a, b, _) => {
+                    path.cubic_to(at(a).0, at(a).1, at(b).0, at(b).1, x, y);
+                }
+            }
+        }
+    }
+    path.finish()
 }
 
 /// `text`, truncated with an ellipsis where it is wider than `room`.
@@ -132,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn both_faces_are_registered_and_measured() {
-        assert!(font(10.0, false).layout_box("m").is_ok());
+    fn both_faces_parse_and_are_measured() {
+        assert!(face(false).is_some() && face(true).is_some());
         // Advances of DejaVu Sans: "m" 1995 / 2048 em, bold 2134 / 2048.
         assert!((width("m", 1.0, false) - 0.974).abs() < 0.002);
         assert!((width("m", 1.0, true) - 1.042).abs() < 0.002);
@@ -141,24 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn painted_letters_fill_the_measured_width_and_stand_on_the_base_line() {
+    fn outlines_fill_the_measured_width_and_stand_on_the_base_line() {
         for bold in [false, true] {
-            let (mut left, mut right, mut low, mut ink) = (i32::MAX, i32::MIN, i32::MIN, 0.0);
-            paint("HHHH", 100.0, bold, (10.0, 200.0), |x, y, covered| {
-                if covered > 0.5 {
-                    left = left.min(x);
-                    right = right.max(x);
-                    low = low.max(y);
-                    ink += covered;
-                }
-            });
+            let bounds = outline("HHHH", 100.0, bold, (10.0, 200.0)).unwrap().bounds();
             let end = 10.0 + width("HHHH", 100.0, bold);
             // The side bearings of "H" are about a tenth of an em.
-            assert!(
-                (15..30).contains(&left) && f64::from(right) < end && f64::from(right) > end - 15.0
-            );
-            assert_eq!(low, 199);
-            assert!(ink > 4.0 * 1500.0, "{ink}");
+            let (left, right) = (f64::from(bounds.left()), f64::from(bounds.right()));
+            assert!((15.0..30.0).contains(&left) && right < end && right > end - 15.0);
+            assert!((bounds.bottom() - 200.0).abs() < 1e-3 && bounds.top() < 130.0, "{bounds:?}");
         }
     }
 

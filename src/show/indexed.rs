@@ -16,92 +16,39 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    /// The palette of a picture (red, green and blue for each pixel); `None` if it needs more than
-    /// 256 colours, as photographs do.
+    /// Returns the palette of a picture (red, green and blue for each pixel); `None` if it needs
+    /// more than 256 colours, as photographs do.
     pub(super) fn of(rgb: &[u8]) -> Option<Self> {
-        let colours = || rgb.chunks_exact(3).map(|pixel| (pixel[0], pixel[1], pixel[2]));
-        let mut counts: HashMap<Rgb, usize> = HashMap::new();
-        let mut last: Option<(Rgb, usize)> = None;
         // Neighbours are mostly equal, so most pixels need no look-up.
-        for colour in colours() {
-            match &mut last {
-                Some((same, count)) if *same == colour => *count += 1,
-                _ => {
-                    if let Some((before, count)) = last.replace((colour, 1)) {
-                        *counts.entry(before).or_default() += count;
-                    }
+        let runs = || rgb.as_chunks::<3>().0.chunk_by(|a, b| a == b);
+        let mut counts: HashMap<[u8; 3], usize> = HashMap::new();
+        for run in runs() {
+            *counts.entry(run[0]).or_default() += run.len();
+        }
+        let mut index: HashMap<[u8; 3], u8> = HashMap::new();
+        let (mut palette, mut pixels) = (Vec::new(), Vec::with_capacity(rgb.len() / 3));
+        for run in runs() {
+            let is_frequent = counts[&run[0]] >= FREQUENT;
+            let colour = if is_frequent { run[0] } else { run[0].map(rounded) };
+            let at = match index.get(&colour) {
+                Some(at) => *at,
+                None => {
+                    let at = u8::try_from(palette.len()).ok()?;
+                    palette.push((colour[0], colour[1], colour[2]));
+                    index.insert(colour, at);
+                    at
                 }
-            }
-        }
-        if let Some((colour, count)) = last {
-            *counts.entry(colour).or_default() += count;
-        }
-        let mut order: Vec<(Rgb, usize)> = counts.into_iter().collect();
-        order.sort_unstable_by_key(|&(colour, count)| (std::cmp::Reverse(count), colour));
-        let mut palette = Palette::default();
-        let mut index: HashMap<Rgb, u8> = HashMap::with_capacity(order.len());
-        for (colour, count) in order {
-            let at = match palette.nearest(colour) {
-                Some(at) if count < FREQUENT => at,
-                _ if palette.len < 256 => palette.push(colour),
-                Some(at) => at,
-                None => return None,
             };
-            index.insert(colour, u8::try_from(at).ok()?);
+            pixels.extend(std::iter::repeat_n(at, run.len()));
         }
-        let mut last = None;
-        let pixels = colours().map(|colour| match last {
-            Some((same, at)) if same == colour => at,
-            _ => {
-                let at = index[&colour];
-                last = Some((colour, at));
-                at
-            }
-        });
-        Some(Self { pixels: pixels.collect(), palette: palette.colours() })
+        Some(Self { palette, pixels })
     }
 }
 
-/// Up to 256 colours, stored by channel so that a search compares many of them at once.
-struct Palette {
-    channels: [[u8; 256]; 3],
-    len: usize,
-}
-
-impl Default for Palette {
-    fn default() -> Self {
-        Self { channels: [[0; 256]; 3], len: 0 }
-    }
-}
-
-impl Palette {
-    /// Adds a colour and returns its index. There must be fewer than 256.
-    fn push(&mut self, colour: Rgb) -> usize {
-        for (channel, value) in self.channels.iter_mut().zip([colour.0, colour.1, colour.2]) {
-            channel[self.len] = value;
-        }
-        self.len += 1;
-        self.len - 1
-    }
-
-    /// Returns the index of the nearest colour that differs by at most [`TOLERANCE`] in each
-    /// channel; of equally near ones, the first.
-    fn nearest(&self, colour: Rgb) -> Option<usize> {
-        let mut apart = [0; 256];
-        for (channel, value) in self.channels.iter().zip([colour.0, colour.1, colour.2]) {
-            for (apart, other) in apart.iter_mut().zip(channel) {
-                *apart = value.abs_diff(*other).max(*apart);
-            }
-        }
-        let apart = &apart[..self.len];
-        let least = apart.iter().copied().min().filter(|least| *least <= TOLERANCE)?;
-        apart.iter().position(|apart| *apart == least)
-    }
-
-    fn colours(&self) -> Vec<Rgb> {
-        let [red, green, blue] = &self.channels;
-        (0..self.len).map(|at| (red[at], green[at], blue[at])).collect()
-    }
+/// Returns the nearest multiple of twice the tolerance, or the largest value.
+fn rounded(channel: u8) -> u8 {
+    let step = 2 * u16::from(TOLERANCE);
+    ((u16::from(channel) + u16::from(TOLERANCE)) / step * step).min(255) as u8
 }
 
 #[cfg(test)]

@@ -256,7 +256,8 @@ pub(super) mod tests {
     fn texts(scene: &Scene) -> Vec<(String, Area)> {
         let mut boxes = Vec::new();
         for mark in &scene.marks {
-            if let Mark::Text { at: (x, y), text, size, bold, align, .. } = mark {
+            if let Mark::Text { at: (x, y), text, style } = mark {
+                let TextStyle { size, bold, align, .. } = style;
                 let width = font::width(text, *size, *bold);
                 let left = match align {
                     Align::Left => *x,

@@ -122,7 +122,7 @@ impl Page {
         lines.extend(self.head.notes.iter().flat_map(|note| vega::lines(note, room)));
         let mut title = vega::title(&self.head.title, &lines);
         if self.head.is_not_covered() {
-            title["subtitleColor"] = vega::hex(palette::BADGE_INK).into();
+            title["subtitleColor"] = palette::hex(palette::BADGE_INK).into();
         }
         let specification = vega::page(title, body);
         self.finish(bottom, table).with_vega_lite(specification)

@@ -12,6 +12,11 @@
 /// An sRGB colour: red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
+/// Returns the colour as `#0072b2`.
+pub(super) fn hex((red, green, blue): Rgb) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
 /// Background of every figure.
 pub(crate) const CARD: Rgb = (0xff, 0xff, 0xff);
 /// Border of the card.

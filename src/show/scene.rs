@@ -79,6 +79,8 @@ pub(super) enum Mark {
         points: Vec<Point>,
         colour: Rgb,
         width: f64,
+        /// Lengths of dashes and gaps; `None` for a solid line.
+        dash: Option<(f64, f64)>,
     },
     Polygon {
         points: Vec<Point>,
@@ -97,10 +99,7 @@ pub(super) enum Mark {
     Text {
         at: Point,
         text: String,
-        size: f64,
-        bold: bool,
-        colour: Rgb,
-        align: Align,
+        style: TextStyle,
     },
 }
 
@@ -149,21 +148,23 @@ impl Scene {
     }
 
     pub(super) fn stroke(&mut self, points: Vec<Point>, colour: Rgb, width: f64) {
-        if points.len() > 1 {
-            self.marks.push(Mark::Stroke { points, colour, width });
-        }
+        self.polyline(points, colour, width, None);
     }
 
-    /// Draws a dashed polyline of dashes of length `dash` and gaps of length `gap`.
+    /// Draws a polyline of dashes and gaps of these lengths.
     pub(super) fn dashed(
         &mut self,
         points: &[Point],
         colour: Rgb,
         width: f64,
-        (dash, gap): (f64, f64),
+        dash_and_gap: (f64, f64),
     ) {
-        for piece in dashes(points, dash, gap) {
-            self.stroke(piece, colour, width);
+        self.polyline(points.to_vec(), colour, width, Some(dash_and_gap));
+    }
+
+    fn polyline(&mut self, points: Vec<Point>, colour: Rgb, width: f64, dash: Option<(f64, f64)>) {
+        if points.len() > 1 {
+            self.marks.push(Mark::Stroke { points, colour, width, dash });
         }
     }
 
@@ -181,63 +182,16 @@ impl Scene {
 
     /// Draws text whose x-height is centred at `at.1`.
     pub(super) fn text(&mut self, at: Point, text: impl Into<String>, style: TextStyle) {
-        let TextStyle { size, bold, colour, align } = style;
         let text = text.into();
         if !text.is_empty() {
-            self.marks.push(Mark::Text { at, text, size, bold, colour, align });
+            self.marks.push(Mark::Text { at, text, style });
         }
     }
-}
-
-/// Splits a polyline into dashes. The SVG backend of plotters has no dash pattern.
-fn dashes(points: &[Point], dash: f64, gap: f64) -> Vec<Vec<Point>> {
-    let mut pieces = Vec::new();
-    let mut piece: Vec<Point> = points.first().copied().into_iter().collect();
-    let (mut drawing, mut left) = (true, dash);
-    for ends in points.windows(2) {
-        let (mut from, to) = (ends[0], ends[1]);
-        loop {
-            let rest = (to.0 - from.0).hypot(to.1 - from.1);
-            if rest < left {
-                left -= rest;
-                // No dash begins at the end of the line.
-                if drawing && rest > 1e-9 {
-                    piece.push(to);
-                }
-                break;
-            }
-            let t = left / rest;
-            from = (from.0 + t * (to.0 - from.0), from.1 + t * (to.1 - from.1));
-            if drawing {
-                piece.push(from);
-                pieces.push(std::mem::take(&mut piece));
-            } else {
-                piece = vec![from];
-            }
-            drawing = !drawing;
-            left = if drawing { dash } else { gap };
-        }
-    }
-    if drawing && piece.len() > 1 {
-        pieces.push(piece);
-    }
-    pieces
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dashes_cover_their_share_of_the_line_around_corners() {
-        let line = [(0.0, 0.0), (50.0, 0.0), (50.0, 50.0)];
-        let pieces = dashes(&line, 6.0, 4.0);
-        let length = |p: &Vec<Point>| -> f64 {
-            p.windows(2).map(|w| (w[1].0 - w[0].0).hypot(w[1].1 - w[0].1)).sum()
-        };
-        assert_eq!(pieces.len(), 10);
-        assert!((pieces.iter().map(length).sum::<f64>() - 60.0).abs() < 1e-9);
-    }
 
     #[test]
     fn clipping_keeps_what_is_inside() {

@@ -1,8 +1,8 @@
 //! Horizontal bars as Vega-Lite specifications.
 
-use super::{hex, round_values};
+use super::round_values;
 use crate::show::format::one_line;
-use crate::show::palette::Rgb;
+use crate::show::palette::{Rgb, hex};
 use serde_json::{Value, json};
 
 /// One bar.

@@ -1,10 +1,10 @@
 //! Line charts as Vega-Lite specifications.
 
-use super::{hex, lines, merge, page, round_values, title};
+use super::{lines, merge, page, round_values, title};
 use crate::show::axis::Unit;
 use crate::show::chart::{Chart, NOT_COVERED, Panel};
 use crate::show::format::{one_line, significant};
-use crate::show::palette;
+use crate::show::palette::{self, hex};
 use crate::show::plot::shape;
 use crate::show::series::{Series, running_mean, thin};
 use serde_json::{Value, json};

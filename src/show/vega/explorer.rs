@@ -1,9 +1,9 @@
 //! A slider that reads all curves of a panel at one x, such as epsilon at a chosen delta.
 
-use super::{hex, merge};
+use super::merge;
 use crate::show::chart::{Chart, Panel};
 use crate::show::format::one_line;
-use crate::show::palette;
+use crate::show::palette::{self, hex};
 use serde_json::{Value, json};
 
 /// The parameter and the layers of the slider. It moves over powers of ten in quarters, on a

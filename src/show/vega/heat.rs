@@ -1,9 +1,8 @@
 //! Heat maps as Vega-Lite specifications.
 
-use super::hex;
 use crate::show::format::one_line;
 use crate::show::heat::{Heat, Sign, Slices};
-use crate::show::palette;
+use crate::show::palette::{self, hex};
 use serde_json::{Value, json};
 
 /// Cells with their values, framed where they are marked. A tooltip names row and column.

@@ -1,9 +1,9 @@
 //! Histograms with a threshold as Vega-Lite specifications.
 
-use super::{hex, round_values};
+use super::round_values;
 use crate::show::format::one_line;
 use crate::show::histogram::{BINS, Histogram};
-use crate::show::palette;
+use crate::show::palette::{self, hex};
 use serde_json::{Value, json};
 
 /// The histogram of one panel.

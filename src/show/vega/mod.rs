@@ -16,16 +16,11 @@ pub(super) mod tiles;
 pub(super) use chart::chart;
 
 use super::axis::Axis;
-use super::palette::{self, Rgb};
+use super::palette::{self, hex};
 use serde_json::{Value, json};
 
 /// Font of the interactive figures: that of the page.
 const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
-
-/// `#0072b2`.
-pub(super) fn hex((r, g, b): Rgb) -> String {
-    format!("#{r:02x}{g:02x}{b:02x}")
-}
 
 /// The members that all specifications share: schema, card, fonts, axes; `body` adds the rest.
 pub(super) fn page(title: Value, body: Value) -> Value {

@@ -1,7 +1,6 @@
 //! Matrices of small tiles as Vega-Lite specifications.
 
-use super::hex;
-use crate::show::palette::{self, Rgb};
+use crate::show::palette::{self, Rgb, hex};
 use crate::show::tiles::Interval;
 use serde_json::{Value, json};
 
