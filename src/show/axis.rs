@@ -128,6 +128,16 @@ impl Axis {
         })
     }
 
+    /// Returns the ends of the axis.
+    pub(super) fn range(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
+    /// Whether the axis is logarithmic.
+    pub(super) fn is_log(&self) -> bool {
+        self.log
+    }
+
     /// Whether a value can be shown on this axis: logarithmic axes show positive values only.
     pub(super) fn can_show(&self, value: f64) -> bool {
         !self.log || value > 0.0

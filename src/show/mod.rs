@@ -18,6 +18,7 @@
 //! ```
 
 mod axis;
+mod bars;
 mod bitmap;
 mod bundle;
 mod chart;

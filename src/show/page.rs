@@ -50,10 +50,32 @@ impl Head {
         self
     }
 
+    /// Returns the figure with this header; the values in `table` end its text.
+    pub(super) fn figure(self, drawing: &impl Drawing, table: Table) -> Figure {
+        let mut page = Page::new(drawing.width(), self);
+        let bottom = drawing.draw(&mut page);
+        match drawing.vega_lite() {
+            Some(body) => page.finish_interactive(bottom, table, body),
+            None => page.finish(bottom, table),
+        }
+    }
+
     fn lines(&self) -> impl Iterator<Item = String> + '_ {
         let badge = self.is_not_covered().then(|| format!("[{NOT_COVERED}]"));
         std::iter::once(self.title.clone()).chain(badge).chain(self.notes.clone())
     }
+}
+
+/// What a figure shows below its header: one description with a drawing and an interactive form.
+pub(super) trait Drawing {
+    /// Returns the width of its card.
+    fn width(&self) -> f64;
+
+    /// Draws it below the header of a page and returns its lower edge.
+    fn draw(&self, page: &mut Page) -> f64;
+
+    /// Returns the body of its Vega-Lite specification; `None` if it is not interactive.
+    fn vega_lite(&self) -> Option<Value>;
 }
 
 /// A card under construction.

@@ -3,19 +3,12 @@
 use crate::audit::{AuditReport, Verdict};
 use crate::privacy::digits::RoundedDown;
 use crate::show::axis::Axis;
-use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::{Head, Page};
+use crate::show::bars::{Bar, Bars};
+use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
-use crate::show::scene::{Align, Area};
-use crate::show::vega::bars::{Bar, Measure};
-use crate::show::{Coverage, Figure, Table, font, format, vega};
+use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
 
-const WIDTH: f64 = 760.0;
-/// Height of a bar.
-const BAR: f64 = 11.0;
-/// Height of a method's bars with the gap below.
-const ROW: f64 = 3.0 * BAR + 12.0;
 const CLAIMED: Rgb = palette::AXIS;
 const PROVED: Rgb = palette::SERIES[0];
 const AUDITED: Rgb = palette::SERIES[1];
@@ -133,54 +126,19 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
         .key(CLAIMED, "claimed")
         .key(PROVED, "proved")
         .key(AUDITED, "shown by an attack (at least)");
-    let mut page = Page::new(WIDTH, head);
-    let width = |text: &str| font::width(text, SMALL, false);
-    let names = claims.iter().map(|claim| width(&claim.name)).fold(40.0, f64::max).min(230.0);
-    let (top, rows) = (page.top + 6.0, claims.len() as f64);
-    let plot = Area {
-        left: (MARGIN + names + 8.0).round(),
-        top,
-        right: WIDTH - MARGIN - width("00.00: refuted") - 5.0,
-        bottom: top + rows * ROW,
+    let row = |claim: &EpsilonClaim| {
+        let bars = claim.values().into_iter().enumerate();
+        let bars = bars.map(|(i, value)| Bar::new(value, claim.said(i)));
+        (claim.name.clone(), bars.collect())
     };
-    let axis = axis_of(values);
-    for (value, label) in &axis.ticks {
-        let x = (plot.left + axis.place(*value) * plot.width()).round();
-        page.scene.fill(Area { left: x, right: x + 1.0, ..plot }, palette::GRID);
-        let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
-        page.scene.text((x, plot.bottom + 10.0), label, style);
-    }
-    page.scene.fill(Area { right: plot.left + 1.0, ..plot }, palette::AXIS);
-    for (row, claim) in claims.iter().enumerate() {
-        let y = top + row as f64 * ROW + 4.0;
-        let name = font::fit(&claim.name, SMALL, false, names);
-        let ink = text_style(SMALL, false, palette::INK, Align::Right);
-        page.scene.text((plot.left - 8.0, y + 1.5 * BAR), name, ink);
-        for (i, (value, colour)) in
-            claim.values().into_iter().zip([CLAIMED, PROVED, AUDITED]).enumerate()
-        {
-            let y = y + i as f64 * BAR;
-            let share = value.map_or(0.0, |value| axis.place(value).clamp(0.0, 1.0));
-            let end = plot.left + (share * plot.width()).max(1.5);
-            if value.is_some() {
-                let (top, bottom) = (y.round(), (y + BAR - 1.0).round());
-                page.scene.fill(Area { left: plot.left, top, right: end, bottom }, colour);
-            }
-            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
-            page.scene.text((end + 5.0, y + BAR / 2.0), claim.said(i), style);
-        }
-    }
-    let kinds = [("claimed", CLAIMED), ("proved", PROVED), ("shown by an attack", AUDITED)];
-    let mut bars = Vec::new();
-    for claim in &claims {
-        for (i, (kind, _)) in kinds.into_iter().enumerate() {
-            let (value, text) = (claim.values()[i], claim.said(i));
-            bars.push(Bar { row: &claim.name, kind, value, text });
-        }
-    }
-    let measure = Measure { name: "epsilon", percent: false, kinds: kinds.to_vec(), mark: None };
-    let body = vega::bars::body(&bars, &measure);
-    Ok(page.finish_interactive(plot.bottom + 18.0, table(&claims), body))
+    let bars = Bars {
+        name: "epsilon",
+        axis: axis_of(values),
+        kinds: vec![("claimed", CLAIMED), ("proved", PROVED), ("shown by an attack", AUDITED)],
+        rows: claims.iter().map(row).collect(),
+        mark: None,
+    };
+    Ok(head.figure(&bars, table(&claims)))
 }
 
 /// From below the smallest bar to the largest one.

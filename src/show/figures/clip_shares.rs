@@ -1,18 +1,12 @@
 //! Bars of the examples that the clips of backpropagation clipping scale down.
 
 use crate::engine::{ClipShares, LayerClipShares};
-use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::{Head, Page};
+use crate::show::axis::{Axis, Unit};
+use crate::show::bars::{Bar, Bars};
+use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
-use crate::show::scene::{Align, Area};
-use crate::show::vega::bars::{Bar, Measure};
-use crate::show::{Coverage, Figure, Table, font, format, vega};
+use crate::show::{Coverage, Figure, Table, format};
 
-const WIDTH: f64 = 760.0;
-/// Height of a bar.
-const BAR: f64 = 11.0;
-/// Height of a layer's bars with the gap below.
-const ROW: f64 = 2.0 * BAR + 12.0;
 /// Maximum number of layers that are drawn.
 const MOST_ROWS: usize = 24;
 const INPUTS: Rgb = palette::SERIES[0];
@@ -31,56 +25,18 @@ pub fn clip_shares(shares: &ClipShares) -> Figure {
         .coverage(Coverage::NotCovered)
         .key(INPUTS, "input above the input clip")
         .key(UPSTREAM, "upstream gradient above the gradient clip");
-    let mut page = Page::new(WIDTH, head);
-    let width = |text: &str| font::width(text, SMALL, false);
-    let names = layers.iter().map(|layer| width(&name(layer))).fold(40.0, f64::max).min(230.0);
-    let top = page.top + 6.0;
-    let plot = Area {
-        left: (MARGIN + names + 8.0).round(),
-        top,
-        right: WIDTH - MARGIN - width("100.0 %") - 6.0,
-        bottom: top + layers.len() as f64 * ROW,
+    let row = |layer: &LayerClipShares| {
+        let bars = [layer.inputs, Some(layer.upstream)];
+        (name(layer), bars.map(|share| Bar::new(share, in_words(share))).to_vec())
     };
-    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        let x = (plot.left + share * plot.width()).round();
-        let colour = if share == 0.0 { palette::AXIS } else { palette::GRID };
-        page.scene.fill(Area { left: x, right: x + 1.0, ..plot }, colour);
-        let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
-        page.scene.text((x, plot.bottom + 10.0), format!("{} %", share * 100.0), style);
-    }
-    for (row, layer) in layers.iter().enumerate() {
-        let y = top + row as f64 * ROW + 5.0;
-        let label = font::fit(&name(layer), SMALL, false, names);
-        let ink = text_style(SMALL, false, palette::INK, Align::Right);
-        page.scene.text((plot.left - 8.0, y + BAR), label, ink);
-        let bars = [(layer.inputs, INPUTS), (Some(layer.upstream), UPSTREAM)];
-        for (i, (share, colour)) in bars.into_iter().enumerate() {
-            let y = y + i as f64 * BAR;
-            let long = match share.unwrap_or(0.0).clamp(0.0, 1.0) * plot.width() {
-                long if long > 0.0 => long.max(1.5),
-                _ => 0.0,
-            };
-            let end = plot.left + long;
-            if long > 0.0 {
-                let (top, bottom) = (y.round(), (y + BAR - 1.0).round());
-                page.scene.fill(Area { left: plot.left, top, right: end, bottom }, colour);
-            }
-            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
-            page.scene.text((end + 5.0, y + BAR / 2.0), in_words(share), style);
-        }
-    }
-    let kinds = [("input", INPUTS), ("upstream gradient", UPSTREAM)];
-    let names: Vec<String> = layers.iter().map(name).collect();
-    let mut bars = Vec::new();
-    for (layer, row) in layers.iter().zip(&names) {
-        for (value, (kind, _)) in [layer.inputs, Some(layer.upstream)].into_iter().zip(kinds) {
-            bars.push(Bar { row, kind, value, text: in_words(value) });
-        }
-    }
-    let name = "examples above the clip";
-    let measure = Measure { name, percent: true, kinds: kinds.to_vec(), mark: None };
-    let body = vega::bars::body(&bars, &measure);
-    page.finish_interactive(plot.bottom + 18.0, table(shares), body)
+    let bars = Bars {
+        name: "examples above the clip",
+        axis: Axis::linear(0.0, 1.0, 5, Unit::Percent),
+        kinds: vec![("input", INPUTS), ("upstream gradient", UPSTREAM)],
+        rows: layers.iter().map(row).collect(),
+        mark: None,
+    };
+    head.figure(&bars, table(shares))
 }
 
 /// `0 Conv2d`.

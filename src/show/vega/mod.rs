@@ -4,7 +4,7 @@
 //! A specification contains its data and loads nothing. It looks like the drawing: the same opaque
 //! card, colours, badges and number formats, so that it reads in dark themes as well.
 
-pub(super) mod bars;
+mod bars;
 mod chart;
 mod explorer;
 pub(super) mod heat;
@@ -13,6 +13,7 @@ pub(super) mod histogram;
 mod tests;
 pub(super) mod tiles;
 
+pub(super) use bars::bars;
 pub(super) use chart::chart;
 
 use super::axis::Axis;

@@ -1,10 +1,13 @@
 //! The accuracy of each class.
 
 use super::on;
+use crate::show::axis::{Axis, Unit};
+use crate::show::bars::{Row, frame};
 use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::{Head, Page};
-use crate::show::scene::{Align, Area, Scene};
-use crate::show::{Bundle, Coverage, Figure, Table, font, format, palette};
+use crate::show::page::{Drawing, Head, Page};
+use crate::show::scene::Align;
+use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
+use serde_json::Value;
 use std::fmt;
 
 /// Quantile of the normal distribution for a two-sided interval of 95 %.
@@ -161,82 +164,62 @@ pub fn class_accuracy(values: &ClassAccuracy) -> Figure {
         .note(format!("Bars: Wilson intervals of 95 % for each class alone.{overall}"))
         .note(left_out)
         .coverage(values.coverage);
-    let mut page = Page::new(WIDTH, head);
-    let width = |text: &str| font::width(text, SMALL, false);
-    let texts: Vec<[String; 2]> = shown.iter().map(|class| numbers(class)).collect();
-    let names = shown.iter().map(|class| width(&class.name)).fold(40.0, f64::max).min(200.0);
-    let counts = texts.iter().map(|text| width(&text[1])).fold(20.0, f64::max);
-    let shares = texts.iter().map(|text| width(&text[0])).fold(40.0, f64::max);
-    let (right, top) = (WIDTH - MARGIN, page.top + 2.0);
-    let plot = Area {
-        left: (MARGIN + names + 10.0).round(),
-        top,
-        right: (right - counts - shares - 34.0).round(),
-        bottom: top + ROW * shown.len() as f64,
-    };
-    let axis = Axis::new(&shown, plot);
-    axis.draw(&mut page.scene, values.overall());
-    let ink = |colour, align| text_style(SMALL, false, colour, align);
-    for (r, (class, [share, count])) in shown.iter().zip(&texts).enumerate() {
-        let y = top + (r as f64 + 0.5) * ROW;
-        let name = font::fit(&class.name, SMALL, false, names);
-        page.scene.text((plot.left - 10.0, y), name, ink(palette::INK, Align::Right));
-        page.scene.text((right - counts - 14.0, y), share, ink(palette::INK, Align::Right));
-        page.scene.text((right, y), count, ink(palette::MUTED, Align::Right));
-        if let (Some(accuracy), Some((low, high))) = (class.accuracy(), class.interval()) {
-            let (low, high) = (axis.x(low), axis.x(high));
-            let colour = palette::series(0);
-            page.scene.stroke(vec![(low, y), (high, y)], palette::tint(colour, 0.55), 2.0);
-            for end in [low, high] {
-                let cap = vec![(end, y - 3.5), (end, y + 3.5)];
-                page.scene.stroke(cap, palette::tint(colour, 0.55), 1.5);
-            }
-            page.scene.dot((axis.x(accuracy), y), 4.0, colour);
-        }
-    }
-    let at = (right, plot.bottom + 14.0);
-    page.scene.text(at, "examples", ink(palette::MUTED, Align::Right));
-    page.finish(plot.bottom + 24.0, values.table())
+    head.figure(&Intervals { shown, overall: values.overall() }, values.table())
 }
 
-/// Accuracy, and number of examples.
-fn numbers(class: &ClassCount) -> [String; 2] {
-    let share = class.accuracy().map_or("none".into(), format::percent);
-    [share, format::count(class.examples)]
+/// Classes as dots with their intervals.
+struct Intervals<'a> {
+    shown: Vec<&'a ClassCount>,
+    overall: Option<f64>,
 }
 
-/// The axis of shares, from a multiple of ten percent to 100 %.
-struct Axis {
-    plot: Area,
-    low: f64,
-}
-
-impl Axis {
-    fn new(shown: &[&ClassCount], plot: Area) -> Self {
-        let ends = shown.iter().filter_map(|class| class.interval());
+impl Intervals<'_> {
+    /// From a multiple of ten percent to 100 %, at least a fifth of the whole range.
+    fn axis(&self) -> Axis {
+        let ends = self.shown.iter().filter_map(|class| class.interval());
         let lowest = ends.map(|interval| interval.0).fold(1.0, f64::min);
-        // At least a fifth of the whole range.
-        Self { plot, low: ((lowest * 10.0).floor() / 10.0).clamp(0.0, 0.8) }
+        Axis::linear(((lowest * 10.0).floor() / 10.0).clamp(0.0, 0.8), 1.0, 5, Unit::Percent)
+    }
+}
+
+impl Drawing for Intervals<'_> {
+    fn width(&self) -> f64 {
+        WIDTH
     }
 
-    fn x(&self, share: f64) -> f64 {
-        self.plot.left + self.plot.width() * (share - self.low) / (1.0 - self.low)
+    fn draw(&self, page: &mut Page) -> f64 {
+        let row = |class: &&ClassCount| {
+            let share = class.accuracy().map_or("none".into(), format::percent);
+            Row { name: class.name.clone(), columns: vec![share, format::count(class.examples)] }
+        };
+        let rows: Vec<Row> = self.shown.iter().map(row).collect();
+        let axis = self.axis();
+        let plot = frame(page, &rows, ROW, &axis, 6.0);
+        let x = |share: f64| plot.left + plot.width() * axis.place(share);
+        if let Some(overall) = self.overall.map(x) {
+            let line = [(overall, plot.top), (overall, plot.bottom)];
+            page.scene.dashed(&line, palette::REFERENCE, 1.0, (4.0, 3.0));
+        }
+        let colour = palette::series(0);
+        let pale = palette::tint(colour, 0.55);
+        for (r, class) in self.shown.iter().enumerate() {
+            let y = plot.top + (r as f64 + 0.5) * ROW;
+            let Some((accuracy, (low, high))) = class.accuracy().zip(class.interval()) else {
+                continue;
+            };
+            page.scene.stroke(vec![(x(low), y), (x(high), y)], pale, 2.0);
+            for end in [x(low), x(high)] {
+                page.scene.stroke(vec![(end, y - 3.5), (end, y + 3.5)], pale, 1.5);
+            }
+            page.scene.dot((x(accuracy), y), 4.0, colour);
+        }
+        let style = text_style(SMALL, false, palette::MUTED, Align::Right);
+        page.scene.text((WIDTH - MARGIN, plot.bottom + 10.0), "examples", style);
+        plot.bottom + 18.0
     }
 
-    fn draw(&self, scene: &mut Scene, overall: Option<f64>) {
-        let Area { top, bottom, .. } = self.plot;
-        let step = if self.low >= 0.8 { 5 } else { 10 * (1 + (self.low < 0.5) as usize) };
-        let first = (100.0 * self.low).round() as usize;
-        for percent in (first..=100).filter(|percent| percent % step == 0) {
-            let x = self.x(percent as f64 / 100.0);
-            scene.stroke(vec![(x, top), (x, bottom)], palette::GRID, 1.0);
-            let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
-            scene.text((x, bottom + 14.0), format!("{percent} %"), style);
-        }
-        if let Some(overall) = overall {
-            let line = [(self.x(overall), top), (self.x(overall), bottom)];
-            scene.dashed(&line, palette::REFERENCE, 1.0, (4.0, 3.0));
-        }
+    fn vega_lite(&self) -> Option<Value> {
+        None
     }
 }
 

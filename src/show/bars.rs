@@ -1,0 +1,142 @@
+//! Horizontal bars in groups, and the rows that carry them.
+
+use super::axis::Axis;
+use super::font;
+use super::format::one_line;
+use super::layout::{MARGIN, SMALL, text_style};
+use super::page::{Drawing, Page};
+use super::palette::{self, Rgb};
+use super::scene::{Align, Area};
+use serde_json::Value;
+
+const WIDTH: f64 = 760.0;
+/// Height of a bar.
+const BAR: f64 = 11.0;
+/// Length of the shortest bar: tiny values stay visible.
+const SHORTEST: f64 = 1.5;
+
+/// Bars on a common axis, in groups: one group for each row, at most one bar of each kind in it.
+pub(super) struct Bars {
+    /// Name of what the bars measure.
+    pub name: &'static str,
+    pub axis: Axis,
+    /// The kinds with their colours, in order.
+    pub kinds: Vec<(&'static str, Rgb)>,
+    /// Name of each row and its bars, one for each kind.
+    pub rows: Vec<(String, Vec<Bar>)>,
+    /// A value that is marked by a dashed line.
+    pub mark: Option<f64>,
+}
+
+/// One bar.
+#[derive(Clone)]
+pub(super) struct Bar {
+    /// Its length; `None` for a text without a bar.
+    pub value: Option<f64>,
+    /// Its values in words. They stand at the end of the bar, or, where a row has a single bar, in
+    /// columns at the right.
+    pub texts: Vec<String>,
+    /// A word at the end of a row's only bar.
+    pub remark: &'static str,
+}
+
+impl Bar {
+    /// A bar with one text and no remark.
+    pub(super) fn new(value: Option<f64>, text: String) -> Self {
+        Self { value, texts: vec![text], remark: "" }
+    }
+}
+
+impl Drawing for Bars {
+    fn width(&self) -> f64 {
+        WIDTH
+    }
+
+    fn draw(&self, page: &mut Page) -> f64 {
+        let is_single = self.kinds.len() == 1;
+        let row = |(name, bars): &(String, Vec<Bar>)| {
+            let columns = bars.iter().filter(|_| is_single).flat_map(|bar| bar.texts.clone());
+            Row { name: name.clone(), columns: columns.collect() }
+        };
+        let rows: Vec<Row> = self.rows.iter().map(row).collect();
+        let gap = if is_single { 8.0 } else { 12.0 };
+        let height = self.kinds.len() as f64 * BAR + gap;
+        let at_end = self.rows.iter().flat_map(|(_, bars)| bars).filter(|_| !is_single);
+        let room = at_end.map(|bar| width(&bar.texts.join(", "))).fold(5.0, f64::max);
+        let plot = frame(page, &rows, height, &self.axis, room);
+        page.scene.fill(Area { right: plot.left + 1.0, ..plot }, palette::AXIS);
+        let length = |value: f64| match self.axis.place(value).clamp(0.0, 1.0) * plot.width() {
+            length if value > 0.0 => length.max(SHORTEST),
+            _ => 0.0,
+        };
+        for (r, (_, bars)) in self.rows.iter().enumerate() {
+            let top = plot.top + r as f64 * height + gap / 2.0;
+            for (i, (bar, (_, colour))) in bars.iter().zip(&self.kinds).enumerate() {
+                let (from, to) = (top + i as f64 * BAR, top + (i + 1) as f64 * BAR);
+                let end = plot.left + bar.value.map_or(0.0, length);
+                let (top, bottom) = (from.round(), (to - 1.0).round());
+                if end > plot.left {
+                    page.scene.fill(Area { left: plot.left, top, right: end, bottom }, *colour);
+                }
+                let (text, ink) = match is_single {
+                    true => (bar.remark.to_owned(), palette::BADGE_INK),
+                    false => (bar.texts.join(", "), palette::MUTED),
+                };
+                let style = text_style(SMALL - 1.0, false, ink, Align::Left);
+                page.scene.text((end + 5.0, (from + to) / 2.0), text, style);
+            }
+        }
+        if let Some(mark) = self.mark {
+            let x = plot.left + self.axis.place(mark) * plot.width();
+            let line = [(x, plot.bottom), (x, plot.top)];
+            page.scene.dashed(&line, palette::INK, 1.25, (4.0, 3.0));
+        }
+        plot.bottom + 18.0
+    }
+
+    fn vega_lite(&self) -> Option<Value> {
+        Some(super::vega::bars(self))
+    }
+}
+
+/// A row of a figure: its name at the left, and texts in columns at the right.
+pub(super) struct Row {
+    pub name: String,
+    pub columns: Vec<String>,
+}
+
+fn width(text: &str) -> f64 {
+    font::width(text, SMALL, false)
+}
+
+/// Draws the names and columns of rows, and the grid of an axis between them. Returns the area for
+/// bars or dots; `room` is left between it and the columns.
+pub(super) fn frame(page: &mut Page, rows: &[Row], height: f64, axis: &Axis, room: f64) -> Area {
+    let ink = |colour, align| text_style(SMALL, false, colour, align);
+    let names = rows.iter().map(|row| width(&row.name)).fold(40.0, f64::max).min(230.0);
+    let left = (MARGIN + names + 8.0).round();
+    let top = page.top + 4.0;
+    let middle = |r: usize| top + (r as f64 + 0.5) * height;
+    for (r, row) in rows.iter().enumerate() {
+        let name = font::fit(&one_line(&row.name), SMALL, false, names);
+        page.scene.text((left - 8.0, middle(r)), name, ink(palette::INK, Align::Right));
+    }
+    let mut right = page.scene.width - MARGIN;
+    let columns = rows.first().map_or(0, |row| row.columns.len());
+    for c in (0..columns).rev() {
+        let colour = if c + 1 == columns { palette::MUTED } else { palette::INK };
+        for (r, row) in rows.iter().enumerate() {
+            page.scene.text((right, middle(r)), &row.columns[c], ink(colour, Align::Right));
+        }
+        right -= rows.iter().map(|row| width(&row.columns[c])).fold(40.0, f64::max) + 14.0;
+    }
+    let bottom = top + rows.len() as f64 * height;
+    let plot = Area { left, top, right: (right - room).round(), bottom };
+    for (value, label) in &axis.ticks {
+        let x = (plot.left + axis.place(*value) * plot.width()).round();
+        page.scene.fill(Area { left: x, right: x + 1.0, ..plot }, palette::GRID);
+        let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
+        page.scene.text((x, bottom + 10.0), label, style);
+    }
+    plot
+}
