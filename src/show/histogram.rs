@@ -1,12 +1,89 @@
-//! Small histograms on a logarithmic axis.
+//! Histograms on a logarithmic axis, with a threshold.
 
-use super::axis::Axis;
-use super::font;
-use super::layout::{SMALL, text_style};
+use super::layout::{SMALL, text_style, x_ticks};
+use super::multiples::{PanelHead, areas, columns};
+use super::page::{Drawing, Page};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
+use super::{font, format};
+use serde_json::Value;
 
 pub(super) const BINS: usize = 28;
+
+/// Histograms of values on a common logarithmic axis, which a threshold tells apart.
+pub(super) struct Histograms {
+    /// Name of the values: `score`.
+    pub name: &'static str,
+    /// The histograms, all over the same range.
+    pub panels: Vec<HistogramPanel>,
+    /// The threshold, marked by a dashed line.
+    pub threshold: Option<f64>,
+    /// Name and colour of the values at or above the threshold: `kept`.
+    pub above: (&'static str, Rgb),
+    /// Name and colour of the values below it: `dropped`.
+    pub below: (&'static str, Rgb),
+}
+
+/// The histogram of one panel.
+pub(super) struct HistogramPanel {
+    pub head: PanelHead,
+    pub histogram: Histogram,
+    /// Values that do not fit on the logarithmic axis because they are zero. They are below every
+    /// threshold.
+    pub zeros: usize,
+}
+
+impl Histograms {
+    /// Height of a plot: a single one is higher.
+    fn height(&self) -> f64 {
+        if self.panels.len() == 1 { 130.0 } else { 60.0 }
+    }
+
+    /// Draws the plot of a panel with its axis, below its header.
+    fn draw_plot(&self, scene: &mut Scene, area: Area, histogram: &Histogram) {
+        let small = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
+        let tallest = format::count(histogram.tallest());
+        let left = area.left + font::width(&tallest, SMALL - 1.0, false) + 6.0;
+        let plot = Area {
+            left,
+            top: area.bottom - 36.0 - self.height(),
+            bottom: area.bottom - 36.0,
+            ..area
+        };
+        histogram.draw(scene, plot, self.threshold);
+        let middle = (plot.left + plot.right) / 2.0;
+        let name = format!("{} (logarithmic)", self.name);
+        scene.text((middle, plot.bottom + 27.0), name, small(Align::Middle));
+        if histogram.tallest() > 0 {
+            scene.text((plot.left - 5.0, plot.top + 3.0), tallest, small(Align::Right));
+        } else {
+            let at = (middle, (plot.top + plot.bottom) / 2.0);
+            let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
+            scene.text(at, format!("no {} above zero", self.name), style);
+        }
+    }
+}
+
+impl Drawing for Histograms {
+    fn width(&self) -> f64 {
+        if self.panels.len() == 1 { 640.0 } else { columns(self.panels.len()).0 }
+    }
+
+    fn draw(&self, page: &mut Page) -> f64 {
+        let heights: Vec<f64> =
+            self.panels.iter().map(|panel| panel.head.height() + 39.0 + self.height()).collect();
+        let (areas, bottom) = areas(page, columns(self.panels.len()).1, &heights);
+        for (panel, area) in self.panels.iter().zip(areas) {
+            panel.head.draw(&mut page.scene, area);
+            self.draw_plot(&mut page.scene, area, &panel.histogram);
+        }
+        bottom
+    }
+
+    fn vega_lite(&self) -> Option<Value> {
+        Some(super::vega::histograms(self))
+    }
+}
 
 /// A stacked histogram of two classes over bins of equal width on a logarithmic axis.
 #[derive(Clone, Debug)]
@@ -46,16 +123,10 @@ impl Histogram {
         self.bins.iter().map(|(a, b)| a + b).max().unwrap_or(0)
     }
 
-    /// Draws bars, axis and, at `line`, a dashed line. The first class is drawn below the second;
-    /// the tallest bar has the height of the area.
-    pub(super) fn draw(
-        &self,
-        scene: &mut Scene,
-        area: Area,
-        x: &Axis,
-        colours: (Rgb, Rgb),
-        line: Option<f64>,
-    ) {
+    /// Draws bars, axis and, at `threshold`, a dashed line. The first class is drawn below the
+    /// second; the tallest bar has the height of the area.
+    fn draw(&self, scene: &mut Scene, area: Area, threshold: Option<f64>) {
+        let x = x_ticks(self.range(), true, area.width());
         let tallest = self.tallest();
         let wide = area.width() / BINS as f64;
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
@@ -75,8 +146,8 @@ impl Histogram {
             lower.extend((a > 0).then(|| box_of(0.0, up(a))));
             upper.extend((b > 0).then(|| box_of(up(a), up(a) + up(b))));
         }
-        scene.cells(lower, colours.0);
-        scene.cells(upper, colours.1);
+        scene.cells(lower, palette::KEPT);
+        scene.cells(upper, palette::DROPPED);
         let base = area.bottom.round();
         let under =
             |left: f64, right: f64, high: f64| Area { left, top: base, right, bottom: base + high };
@@ -89,7 +160,7 @@ impl Histogram {
             let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
             scene.text((at, base + 12.0), label, style);
         }
-        let place = line.filter(|line| *line > 0.0).map(|line| x.place(line));
+        let place = threshold.filter(|at| *at > 0.0).map(|at| x.place(at));
         if let Some(place) = place.filter(|place| (0.0..=1.0).contains(place)) {
             let at = area.left + place * area.width();
             let ends = [(at, area.bottom), (at, area.top - 4.0)];
@@ -117,14 +188,7 @@ mod tests {
     fn an_empty_histogram_draws_an_axis_and_no_bar() {
         let mut scene = Scene::new(100.0, 50.0);
         let area = Area { left: 5.0, top: 5.0, right: 95.0, bottom: 30.0 };
-        let x = Axis::log_within(1.0, 10.0, 4);
-        Histogram::new(1.0, 10.0).draw(
-            &mut scene,
-            area,
-            &x,
-            (palette::KEPT, palette::DROPPED),
-            None,
-        );
+        Histogram::new(1.0, 10.0).draw(&mut scene, area, None);
         assert!(!scene.marks.iter().any(|m| matches!(m, super::super::scene::Mark::Cells { .. })));
     }
 }

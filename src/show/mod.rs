@@ -35,6 +35,7 @@ mod layout;
 mod live;
 pub(crate) mod markup;
 mod method_style;
+mod multiples;
 mod observed;
 mod page;
 pub mod palette;

@@ -163,41 +163,9 @@ impl Page {
     }
 }
 
-/// Areas of `heights.len()` panels in rows of `columns`; the panels of a row have the same height.
-/// Returns the areas and the lower edge of the last row.
-pub(super) fn panels(
-    (left, top): (f64, f64),
-    room: f64,
-    columns: usize,
-    heights: &[f64],
-) -> (Vec<Area>, f64) {
-    const ACROSS: f64 = 24.0;
-    const BETWEEN: f64 = 16.0;
-    let columns = columns.max(1);
-    let wide = ((room - ACROSS * (columns as f64 - 1.0)) / columns as f64).floor();
-    let (mut areas, mut y) = (Vec::new(), top);
-    for row in heights.chunks(columns) {
-        let high = row.iter().copied().fold(0.0, f64::max);
-        for column in 0..row.len() {
-            let left = left + column as f64 * (wide + ACROSS);
-            areas.push(Area { left, top: y, right: left + wide, bottom: y + high });
-        }
-        y += high + BETWEEN;
-    }
-    (areas, if heights.is_empty() { y } else { y - BETWEEN })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn panels_fill_rows_from_left_to_right() {
-        let (areas, end) = panels((10.0, 20.0), 324.0, 2, &[50.0, 70.0, 30.0]);
-        assert_eq!((areas[0].top, areas[1].top, areas[2].top), (20.0, 20.0, 106.0));
-        assert_eq!((areas[0].left, areas[1].left, areas[0].right), (10.0, 184.0, 160.0));
-        assert_eq!((areas[0].bottom, end), (90.0, 136.0));
-    }
 
     #[test]
     fn the_badge_is_in_drawing_and_text_only_where_it_applies() {

@@ -1,53 +1,121 @@
 //! Matrices of small tiles.
 
-use super::palette::Rgb;
-use super::scene::{Area, Scene};
+use super::font;
+use super::layout::{SMALL, text_style};
+use super::multiples::{PanelHead, areas, columns};
+use super::page::{Drawing, Page};
+use super::palette::{self, Rgb};
+use super::scene::{Align, Area, Scene};
+use serde_json::Value;
 
-/// An interval of page coordinates, horizontal or vertical.
+/// Height of the labels of an axis.
+const AXIS: f64 = 20.0;
+
+/// An interval of coordinates, horizontal or vertical.
 pub(super) type Interval = (f64, f64);
 
-/// Draws `levels[row][column]` in `colours[level]` at the intervals of its column and row. A level
-/// without a colour is left blank. Adjacent tiles of a row with the same colour become one box.
-pub(super) fn draw(
+/// Panels of tiles. A level has a colour and a name, such as `kept`.
+pub(super) struct Tiles {
+    pub panels: Vec<TilePanel>,
+    pub levels: Vec<(Rgb, String)>,
+}
+
+/// The tiles of one panel.
+pub(super) struct TilePanel {
+    pub head: PanelHead,
+    /// `levels[row][column]`, below 16. A level without a colour is left blank.
+    pub levels: Vec<Vec<u8>>,
+    /// Intervals of the columns and rows from the upper left corner of the tiles on.
+    pub across: Vec<Interval>,
+    pub down: Vec<Interval>,
+    /// Lines of the tooltip: name, and a Vega expression of `datum.row` and `datum.column`.
+    pub tooltip: Vec<(String, String)>,
+    /// Labels below the first and the last column.
+    pub ends: Option<[String; 2]>,
+}
+
+impl TilePanel {
+    /// Returns the width and height of the tiles.
+    pub(super) fn size(&self) -> (f64, f64) {
+        let end = |of: &[Interval]| of.last().map_or(1.0, |interval| interval.1);
+        (end(&self.across), end(&self.down))
+    }
+
+    fn height(&self) -> f64 {
+        self.head.height() + self.size().1 + if self.ends.is_some() { AXIS } else { 0.0 }
+    }
+
+    fn draw(&self, scene: &mut Scene, area: Area, colours: &[Rgb]) {
+        self.head.draw(scene, area);
+        let corner = (area.left.round(), (area.top + self.head.height() - 4.0).round());
+        draw(scene, corner, &self.levels, colours, (&self.across, &self.down));
+        let Some([first, last]) = &self.ends else { return };
+        let (wide, high) = self.size();
+        let style = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
+        let y = corner.1 + high + 10.0;
+        if font::width(first, SMALL, false) + font::width(last, SMALL, false) < wide {
+            scene.text((corner.0 + wide, y), last, style(Align::Right));
+        }
+        scene.text((corner.0, y), first, style(Align::Left));
+    }
+}
+
+impl Drawing for Tiles {
+    fn width(&self) -> f64 {
+        columns(self.panels.len()).0
+    }
+
+    fn draw(&self, page: &mut Page) -> f64 {
+        let heights: Vec<f64> = self.panels.iter().map(TilePanel::height).collect();
+        let (areas, bottom) = areas(page, columns(self.panels.len()).1, &heights);
+        let colours: Vec<Rgb> = self.levels.iter().map(|(colour, _)| *colour).collect();
+        for (panel, area) in self.panels.iter().zip(areas) {
+            panel.draw(&mut page.scene, area, &colours);
+        }
+        bottom
+    }
+
+    fn vega_lite(&self) -> Option<Value> {
+        Some(super::vega::tiles(self))
+    }
+}
+
+/// Draws `levels[row][column]` in `colours[level]` at the intervals of its column and row, counted
+/// from `corner`. Adjacent tiles of a row with the same colour become one box.
+fn draw(
     scene: &mut Scene,
+    corner: (f64, f64),
     levels: &[Vec<u8>],
     colours: &[Rgb],
-    across: &[Interval],
-    down: &[Interval],
+    (across, down): (&[Interval], &[Interval]),
 ) {
     let mut areas: Vec<Vec<Area>> = vec![Vec::new(); colours.len()];
     for (row, &(top, bottom)) in levels.iter().zip(down) {
-        let mut open: Option<(u8, Interval)> = None;
-        let mut close = |run: Option<(u8, Interval)>| {
-            if let Some((level, (left, right))) = run
-                && let Some(areas) = areas.get_mut(usize::from(level))
+        let mut columns = row.iter().zip(across).peekable();
+        while let Some((level, &(left, mut right))) = columns.next() {
+            while let Some((_, next)) = columns.next_if(|(l, next)| *l == level && next.0 == right)
             {
-                areas.push(Area { left, top, right, bottom });
+                right = next.1;
             }
-        };
-        for (&level, &(left, right)) in row.iter().zip(across) {
-            match &mut open {
-                Some((same, stretch)) if *same == level && stretch.1 == left => stretch.1 = right,
-                _ => close(open.replace((level, (left, right)))),
+            if let Some(areas) = areas.get_mut(usize::from(*level)) {
+                let (x, y) = corner;
+                areas.push(Area {
+                    left: x + left,
+                    top: y + top,
+                    right: x + right,
+                    bottom: y + bottom,
+                });
             }
         }
-        close(open);
     }
     for (areas, colour) in areas.into_iter().zip(colours) {
         scene.cells(areas, *colour);
     }
 }
 
-/// Intervals of `groups` groups of `each` cells of this size from `start` on, with gaps between
-/// groups.
-pub(super) fn intervals(
-    start: f64,
-    cell: f64,
-    groups: usize,
-    each: usize,
-    gap: f64,
-) -> Vec<Interval> {
-    let at = |g: usize, k: usize| start + (g * each + k) as f64 * cell + g as f64 * gap;
+/// Returns the intervals of `groups` groups of `each` cells of this size, with gaps between groups.
+pub(super) fn intervals(cell: f64, groups: usize, each: usize, gap: f64) -> Vec<Interval> {
+    let at = |g: usize, k: usize| (g * each + k) as f64 * cell + g as f64 * gap;
     (0..groups).flat_map(|g| (0..each).map(move |k| (at(g, k), at(g, k) + cell))).collect()
 }
 
@@ -59,10 +127,11 @@ mod tests {
     #[test]
     fn adjacent_tiles_of_one_colour_become_one_box() {
         let mut scene = Scene::new(10.0, 10.0);
-        let across = intervals(0.0, 1.0, 2, 2, 0.5);
+        let across = intervals(1.0, 2, 2, 0.5);
         assert_eq!(across, [(0.0, 1.0), (1.0, 2.0), (2.5, 3.5), (3.5, 4.5)]);
         let levels = [vec![0, 0, 0, 1], vec![9, 1, 0, 9]];
-        draw(&mut scene, &levels, &[(1, 1, 1), (2, 2, 2)], &across, &[(0.0, 1.0), (1.0, 2.0)]);
+        let colours = [(1, 1, 1), (2, 2, 2)];
+        draw(&mut scene, (0.0, 0.0), &levels, &colours, (&across, &[(0.0, 1.0), (1.0, 2.0)]));
         let boxes: Vec<Vec<(f64, f64, f64)>> = scene
             .marks
             .iter()

@@ -1,12 +1,10 @@
 //! Norms of the examples' gradients over training.
 
 use crate::engine::GradientNorms;
-use crate::show::histogram::Histogram;
-use crate::show::layout::{MARGIN, SMALL, text_style, x_ticks};
-use crate::show::page::{Head, Page};
-use crate::show::scene::{Align, Area};
-use crate::show::vega::histogram::{Counted, Threshold};
-use crate::show::{Chart, Coverage, Figure, Panel, Series, Table, format, palette, vega};
+use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
+use crate::show::multiples::PanelHead;
+use crate::show::page::Head;
+use crate::show::{Chart, Coverage, Figure, Panel, Series, Table, format, palette};
 use crate::train::Run;
 use crate::{Error, Result};
 
@@ -49,8 +47,6 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
 /// None: see [`GradientNorms`]. The figure carries [`NOT_COVERED`](crate::show::NOT_COVERED) unless
 /// the examples are declared public.
 pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
-    const WIDTH: f64 = 640.0;
-    const HEIGHT: f64 = 170.0;
     let all = norms.norms.len();
     let drawn = norms.norms.iter().map(|&norm| f64::from(norm));
     let drawn: Vec<f64> = drawn.filter(|norm| norm.is_finite() && *norm > 0.0).collect();
@@ -70,36 +66,23 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     if norms.clip.is_some() {
         head = head.key(palette::KEPT, "unchanged").key(palette::DROPPED, "shortened");
     }
-    let mut page = Page::new(WIDTH, head);
     let ends = drawn.iter().copied().chain(norms.clip);
     let (low, high) = ends.fold((f64::INFINITY, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
     let range = if high > 0.0 { (low / 1.05, high * 1.05) } else { (0.1, 10.0) };
-    let top = page.top + 14.0;
-    let plot = Area { left: MARGIN + 50.0, top, right: WIDTH - MARGIN, bottom: top + HEIGHT };
     let mut histogram = Histogram::new(range.0, range.1);
     for &norm in &drawn {
         histogram.count(norm, norms.clip.is_none_or(|clip| norm <= clip));
     }
-    let x = x_ticks(range, true, plot.width());
-    let colours = (palette::KEPT, palette::DROPPED);
-    histogram.draw(&mut page.scene, plot, &x, colours, norms.clip);
-    let small = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
-    if histogram.tallest() > 0 {
-        let tallest = format::count(histogram.tallest());
-        page.scene.text((plot.left - 5.0, plot.top + 3.0), tallest, small(Align::Right));
-    }
-    let middle = (plot.left + plot.right) / 2.0;
-    page.scene.text((middle, plot.bottom + 27.0), "L2 norm (logarithmic)", small(Align::Middle));
-    let counted = Counted { name: "gradients", histogram: &histogram, zeros: 0 };
-    let threshold = Threshold {
-        name: "norm",
-        above: "shortened",
-        below: "unchanged",
-        at: norms.clip,
-        colours: (palette::DROPPED, palette::KEPT),
+    let panel_head =
+        PanelHead { title: "gradients".into(), size: format::count(all), remarks: Vec::new() };
+    let drawing = Histograms {
+        name: "L2 norm",
+        panels: vec![HistogramPanel { head: panel_head, histogram, zeros: 0 }],
+        threshold: norms.clip,
+        above: ("shortened", palette::DROPPED),
+        below: ("unchanged", palette::KEPT),
     };
-    let body = vega::histogram::body(&[counted], &threshold);
-    page.finish_interactive(plot.bottom + 34.0, quantiles(norms), body)
+    head.figure(&drawing, quantiles(norms))
 }
 
 fn quantiles(norms: &GradientNorms) -> Table {

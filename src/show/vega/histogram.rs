@@ -2,36 +2,15 @@
 
 use super::round_values;
 use crate::show::format::one_line;
-use crate::show::histogram::{BINS, Histogram};
+use crate::show::histogram::{BINS, Histograms};
+use crate::show::multiples;
 use crate::show::palette::{self, hex};
 use serde_json::{Value, json};
 
-/// The histogram of one panel.
-pub(in crate::show) struct Counted<'a> {
-    pub name: &'a str,
-    pub histogram: &'a Histogram,
-    /// Values that do not fit on the logarithmic axis because they are zero. They are below every
-    /// threshold.
-    pub zeros: usize,
-}
-
-/// What the threshold tells apart.
-pub(in crate::show) struct Threshold<'a> {
-    /// Name of the values: `score`.
-    pub name: &'a str,
-    /// Name of the values at or above the threshold: `kept`.
-    pub above: &'a str,
-    /// Name of the values below it: `dropped`.
-    pub below: &'a str,
-    /// Where the slider stands at first; the middle of the axis if `None`.
-    pub at: Option<f64>,
-    /// Colours of the values above and below.
-    pub colours: (palette::Rgb, palette::Rgb),
-}
-
-/// Histograms with a common logarithmic axis and a slider for the threshold, which moves from bin
-/// to bin. Above each histogram stands the fraction at or above the threshold.
-pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -> Value {
+/// Returns the body of histograms with a slider for the threshold, which moves from bin to bin.
+/// Above each histogram stands the fraction at or above the threshold.
+pub(in crate::show) fn histograms(histograms: &Histograms) -> Value {
+    let Histograms { name, panels, threshold, above, below } = histograms;
     let Some(first) = panels.first() else {
         return json!({ "data": { "values": [] }, "mark": "bar" });
     };
@@ -39,9 +18,10 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
     let edge = |bin: usize| (low.ln() + (high.ln() - low.ln()) * bin as f64 / BINS as f64).exp();
     let mut values = Vec::new();
     for (order, panel) in panels.iter().enumerate() {
-        let name = one_line(panel.name);
+        let title = one_line(&panel.head.title);
         let mut push = |bin: i64, from: f64, to: f64, count: usize| {
-            values.push(json!({ "panel": name, "order": order, "bin": bin, "from": from, "to": to,
+            values
+                .push(json!({ "panel": title, "order": order, "bin": bin, "from": from, "to": to,
                 "count": count }));
         };
         // Outside the axis, only for the fractions.
@@ -50,13 +30,12 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
             push(bin as i64, edge(bin), edge(bin + 1), count);
         }
     }
-    let start = threshold.at.map_or(BINS / 2, |at| {
+    let start = threshold.map_or(BINS / 2, |at| {
         let share = (at.ln() - low.ln()) / (high.ln() - low.ln());
         // The bin above the threshold.
         ((share * BINS as f64).round().max(0.0) as usize).min(BINS)
     });
     let edges: Vec<f64> = (0..=BINS).map(edge).collect();
-    let (above, below) = threshold.colours;
     let is_above = "datum.bin >= threshold_bin";
     let totals = json!([
         { "calculate": format!("{is_above} ? datum.count : 0"), "as": "kept" },
@@ -69,12 +48,12 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
     ]);
     let x = json!({ "field": "from", "type": "quantitative",
         "scale": { "type": "log", "domain": [low, high], "nice": false },
-        "axis": { "title": format!("{} (logarithmic)", threshold.name), "format": "~g",
+        "axis": { "title": format!("{} (logarithmic)", name), "format": "~g",
             "values": round_values(low, high) } });
     let bars = json!({
         "transform": [
             { "filter": "datum.bin >= 0 && datum.count > 0" },
-            { "calculate": format!("{is_above} ? '{}' : '{}'", threshold.above, threshold.below),
+            { "calculate": format!("{is_above} ? '{}' : '{}'", above.0, below.0),
               "as": "class" },
         ],
         "mark": { "type": "bar", "orient": "vertical", "stroke": hex(palette::CARD), "strokeWidth": 0.5 },
@@ -83,12 +62,12 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
             "y": { "field": "count", "type": "quantitative",
                 "axis": { "title": null, "tickCount": 3, "format": "~s" } },
             "color": { "field": "class", "type": "nominal",
-                "scale": { "domain": [threshold.above, threshold.below],
-                    "range": [hex(above), hex(below)] },
+                "scale": { "domain": [above.0, below.0],
+                    "range": [hex(above.1), hex(below.1)] },
                 "legend": { "title": null, "orient": "top" } },
             "tooltip": [
                 { "field": "panel", "title": "of" },
-                { "field": "from", "title": format!("{} from", threshold.name), "format": ".3~g" },
+                { "field": "from", "title": format!("{} from", name), "format": ".3~g" },
                 { "field": "to", "title": "to", "format": ".3~g" },
                 { "field": "count", "title": "count", "format": "," },
                 { "field": "class", "title": "at this threshold" },
@@ -107,13 +86,13 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
             "color": hex(palette::MUTED) },
         "encoding": { "text": { "field": "label" }, "x": { "value": 0 }, "y": { "value": 0 } },
     });
-    let order: Vec<String> = panels.iter().map(|panel| one_line(panel.name)).collect();
+    let order: Vec<String> = panels.iter().map(|panel| one_line(&panel.head.title)).collect();
     let several = panels.len() > 1;
     let mut body = json!({
         "params": [
             { "name": "threshold_edges", "value": edges },
             { "name": "threshold_bin", "value": start, "bind": { "input": "range", "min": 0,
-                "max": BINS, "step": 1, "name": format!("threshold of the {}: ", threshold.name) } },
+                "max": BINS, "step": 1, "name": format!("threshold of the {}: ", name) } },
         ],
         "data": { "values": values },
     });
@@ -126,7 +105,7 @@ pub(in crate::show) fn body(panels: &[Counted<'_>], threshold: &Threshold<'_>) -
                 "facet": { "field": "panel", "type": "nominal", "sort": order, "title": null,
                     "header": { "labelFontWeight": "bold", "labelAnchor": "start", "labelPadding": 16,
                         "labelColor": hex(palette::INK) } },
-            "columns": if matches!(panels.len(), 2 | 4) { 2 } else { 3 },
+            "columns": multiples::columns(panels.len()).1,
             "spec": view,
             "resolve": { "scale": { "y": "independent" }, "axis": { "x": "independent" } },
             }),

@@ -8,13 +8,15 @@ mod bars;
 mod chart;
 mod explorer;
 pub(super) mod heat;
-pub(super) mod histogram;
+mod histogram;
 #[cfg(test)]
 mod tests;
-pub(super) mod tiles;
+mod tiles;
 
 pub(super) use bars::bars;
 pub(super) use chart::chart;
+pub(super) use histogram::histograms;
+pub(super) use tiles::tiles;
 
 use super::axis::Axis;
 use super::palette::{self, hex};

@@ -1,28 +1,16 @@
 //! Matrices of small tiles as Vega-Lite specifications.
 
-use crate::show::palette::{self, Rgb, hex};
-use crate::show::tiles::Interval;
+use crate::show::multiples;
+use crate::show::palette::{self, hex};
+use crate::show::tiles::Tiles;
 use serde_json::{Value, json};
 
-/// The tiles of one panel.
-pub(in crate::show) struct Tiles {
-    pub title: String,
-    /// Lines below the title.
-    pub about: Vec<String>,
-    /// `levels[row][column]`, below 16. A level without a colour is left blank.
-    pub levels: Vec<Vec<u8>>,
-    /// Intervals of the columns and rows from the upper left corner of the panel on.
-    pub across: Vec<Interval>,
-    pub down: Vec<Interval>,
-    /// Lines of the tooltip: name, and a Vega expression of `datum.row` and `datum.column`.
-    pub tooltip: Vec<(String, String)>,
-}
-
-/// Panels of tiles in rows of `columns`. A level has a colour and a name, such as `kept`.
+/// Returns the body of panels of tiles in rows.
 ///
 /// The data are strings of hexadecimal digits, one for each row of tiles. An object for each tile
 /// would take twenty times the space.
-pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns: usize) -> Value {
+pub(in crate::show) fn tiles(tiles: &Tiles) -> Value {
+    let Tiles { panels, levels } = tiles;
     // As many entries of the legend side by side as fit above two panels.
     let longest = levels.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
     let legend_columns = (90 / (longest + 4)).max(1);
@@ -58,12 +46,12 @@ pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns:
             transform.push(step(expression.clone(), &field));
             tooltip.push(json!({ "field": field, "title": name }));
         }
-        let end = |of: &[Interval]| of.last().map_or(1.0, |interval| interval.1);
+        let (width, height) = panel.size();
         let at = |field: &str| json!({ "field": field, "type": "quantitative", "scale": null, "axis": null });
         views.push(json!({
-            "title": { "text": panel.title, "subtitle": panel.about, "fontSize": 12, "offset": 6 },
-            "width": end(&panel.across),
-            "height": end(&panel.down),
+            "title": { "text": panel.head.title, "subtitle": panel.head.remarks, "fontSize": 12, "offset": 6 },
+            "width": width,
+            "height": height,
             "data": { "values": rows.collect::<Vec<_>>() },
             "transform": transform,
             // Edges are sharp, as in the drawing.
@@ -80,7 +68,8 @@ pub(in crate::show) fn body(panels: &[Tiles], levels: &[(Rgb, String)], columns:
             },
         }));
     }
-    json!({ "params": parameters, "concat": views, "columns": columns, "spacing": 24,
+    json!({ "params": parameters, "concat": views,
+        "columns": multiples::columns(panels.len()).1, "spacing": 24,
         "resolve": { "scale": { "color": "shared" } } })
 }
 

@@ -26,19 +26,8 @@ use crate::show::{Coverage, format};
 
 use names::tensor_names;
 
-/// Width of figures with several panels in a row.
-const WIDE: f64 = 800.0;
 /// Maximum number of tensors that are drawn.
 const MOST_PANELS: usize = 12;
-
-/// Width of the card for this many panels, and the number of panels in a row.
-fn columns(panels: usize) -> (f64, usize) {
-    match panels {
-        0 | 1 => (480.0, 1),
-        2 | 4 => (640.0, 2),
-        _ => (WIDE, 3),
-    }
-}
 
 /// Indices of the `most` largest sizes, in ascending order.
 fn largest(sizes: &[usize], most: usize) -> Vec<usize> {

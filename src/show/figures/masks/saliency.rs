@@ -1,16 +1,14 @@
 //! Histograms of saliency scores.
 
 use super::{
-    MOST_PANELS, columns, coverage_of, kept_summary, largest, layer_cell, left_out, percent,
-    sentence, shape, tensor_names,
+    MOST_PANELS, coverage_of, kept_summary, largest, layer_cell, left_out, percent, sentence,
+    shape, tensor_names,
 };
 use crate::mask::{Mask, MaskTensor, Saliency, Scores};
-use crate::show::histogram::Histogram;
-use crate::show::layout::{MARGIN, SMALL, text_style, x_ticks};
-use crate::show::page::{Head, Page, panels};
-use crate::show::scene::{Align, Area, Scene};
-use crate::show::vega::histogram::{Counted, Threshold};
-use crate::show::{Coverage, Figure, Table, font, format, palette, vega};
+use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
+use crate::show::multiples::PanelHead;
+use crate::show::page::Head;
+use crate::show::{Coverage, Figure, Table, format, palette};
 use crate::{Error, ErrorKind, Result};
 
 /// Saliency scores, alone or with the mask made from them: the argument of [`saliency`].
@@ -96,30 +94,15 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     if mask.is_some() {
         head = head.key(palette::KEPT, "kept").key(palette::DROPPED, "dropped");
     }
-    let (width, columns) = columns(shown.len());
-    let mut page = Page::new(width, head);
-    const HEIGHT: f64 = 136.0;
-    let heights = vec![HEIGHT; shown.len()];
-    let (areas, bottom) = panels((MARGIN, page.top), page.room(), columns, &heights);
     let range = range(shown.iter().map(|&i| &parts[i]));
-    let mut histograms = Vec::new();
-    for (area, &i) in areas.into_iter().zip(&shown) {
-        histograms.push(panel(&mut page.scene, area, &parts[i], range, threshold));
-    }
-    let counted: Vec<Counted<'_>> = shown
-        .iter()
-        .zip(&histograms)
-        .map(|(&i, histogram)| Counted { name: &parts[i].name, histogram, zeros: parts[i].zeros })
-        .collect();
-    let slider = Threshold {
+    let drawing = Histograms {
         name: "score",
-        above: "kept",
-        below: "dropped",
-        at: threshold,
-        colours: (palette::KEPT, palette::DROPPED),
+        panels: shown.iter().map(|&i| parts[i].panel(range)).collect(),
+        threshold,
+        above: ("kept", palette::KEPT),
+        below: ("dropped", palette::DROPPED),
     };
-    let body = vega::histogram::body(&counted, &slider);
-    page.finish_interactive(bottom, table(&parts), body)
+    head.figure(&drawing, table(&parts))
 }
 
 /// The scores of one tensor with their statistics.
@@ -161,6 +144,17 @@ impl<'a> Part<'a> {
 
     fn share(&self, count: usize) -> String {
         percent(count as f64 / self.scores.values.len().max(1) as f64)
+    }
+
+    /// The histogram of the scores on an axis over this range.
+    fn panel(&self, (low, high): (f64, f64)) -> HistogramPanel {
+        let mut histogram = Histogram::new(low, high);
+        for (i, &score) in self.scores.values.iter().enumerate().filter(|(_, v)| is_on_axis(**v)) {
+            histogram.count(score, self.kept.is_none_or(|kept| kept.kept[i]));
+        }
+        let size = format::count(self.scores.values.len());
+        let head = PanelHead { title: self.name.clone(), size, remarks: vec![self.remark()] };
+        HistogramPanel { head, histogram, zeros: self.zeros }
     }
 
     /// Fractions of kept, zero and off-axis scores as text.
@@ -209,45 +203,6 @@ fn range<'a>(parts: impl Iterator<Item = &'a Part<'a>>) -> (f64, f64) {
         return (1e-3, 1.0);
     }
     if high > low * 1.01 { (low, high) } else { (low / 3.0, low * 3.0) }
-}
-
-fn panel(
-    scene: &mut Scene,
-    area: Area,
-    part: &Part<'_>,
-    range: (f64, f64),
-    threshold: Option<f64>,
-) -> Histogram {
-    let count = format::count(part.scores.values.len());
-    let y = area.top + 7.0;
-    let room = area.width() - font::width(&count, SMALL, false) - 10.0;
-    let name = font::fit(&part.name, SMALL + 0.5, true, room);
-    scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
-    scene.text((area.right, y), count, text_style(SMALL, false, palette::MUTED, Align::Right));
-    let remark = font::fit(&part.remark(), SMALL - 1.0, false, area.width());
-    let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
-    scene.text((area.left, y + 15.0), remark, muted);
-    let plot = Area { top: area.top + 40.0, bottom: area.bottom - 36.0, ..area };
-    let x = x_ticks(range, true, plot.width());
-    let mut histogram = Histogram::new(range.0, range.1);
-    for (i, &score) in part.scores.values.iter().enumerate().filter(|(_, v)| is_on_axis(**v)) {
-        histogram.count(score, part.kept.is_none_or(|kept| kept.kept[i]));
-    }
-    let tallest = format::count(histogram.tallest());
-    let plot = Area { left: plot.left + font::width(&tallest, SMALL - 1.0, false) + 6.0, ..plot };
-    histogram.draw(scene, plot, &x, (palette::KEPT, palette::DROPPED), threshold);
-    let small = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
-    if histogram.tallest() > 0 {
-        scene.text((plot.left - 5.0, plot.top + 3.0), tallest, small(Align::Right));
-    }
-    let middle = (plot.left + plot.right) / 2.0;
-    scene.text((middle, plot.bottom + 27.0), "score (logarithmic)", small(Align::Middle));
-    if part.ends.is_none() {
-        let middle = ((plot.left + plot.right) / 2.0, (plot.top + plot.bottom) / 2.0);
-        let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
-        scene.text(middle, "no score above zero", style);
-    }
-    histogram
 }
 
 fn table(parts: &[Part<'_>]) -> Table {

@@ -1,19 +1,15 @@
 //! Which coordinates the steps of a run selected over time.
 
-use super::{MOST_PANELS, columns, largest, layer_cell, left_out, sentence, tensor_names};
+use super::{MOST_PANELS, largest, layer_cell, left_out, sentence, tensor_names};
 use crate::mask::{SelectionLog, SelectionLogTensor};
-use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::{Head, Page, panels};
+use crate::show::multiples::{PanelHead, panel_width};
+use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
-use crate::show::scene::{Align, Area, Scene};
-use crate::show::tiles::{draw, intervals};
-use crate::show::{Figure, Table, font, format, vega};
+use crate::show::tiles::{TilePanel, Tiles, intervals};
+use crate::show::{Figure, Table, format};
 
 /// Maximum number of tiles.
 const MOST_TILES: usize = 8192;
-const HEAD: f64 = 36.0;
-/// Height of the labels of the axis of steps.
-const AXIS: f64 = 20.0;
 /// Number of shades; the first is for coordinates that were never selected.
 const LEVELS: u8 = 11;
 /// Shade of an interval without a recorded step.
@@ -48,22 +44,9 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
     for share in [0.1, 0.5, 1.0] {
         head = head.key(colour(level(share as f32)), format!("{} %", share * 100.0));
     }
-    let (width, columns) = columns(shown.len());
-    let mut page = Page::new(width, head);
-    let (places, _) = panels((0.0, 0.0), page.room(), columns, &[0.0]);
-    let room = places.first().map_or(0.0, Area::width);
-    let maps: Vec<Vec<Vec<u8>>> =
-        shown.iter().map(|&i| map(interesting[i].0, touched, MOST_TILES / shown.len())).collect();
-    let height = |map: &Vec<Vec<u8>>| HEAD + high(map) * map.len() as f64 + AXIS;
-    let heights: Vec<f64> = maps.iter().map(height).collect();
-    let (areas, bottom) = panels((MARGIN, page.top + 4.0), page.room(), columns, &heights);
-    let mut interactive = Vec::new();
-    for ((area, map), &i) in areas.iter().zip(&maps).zip(&shown) {
-        panel(&mut page.scene, *area, room, map, &interesting[i], touched);
-        interactive.push(tiles(map, room, &interesting[i], touched));
-    }
-    let body = vega::tiles::body(&interactive, &meanings(), columns);
-    page.finish_interactive(bottom, table(&tensors, &touched.recorded), body)
+    let panel = |&i: &usize| panel(&interesting[i], touched, shown.len());
+    let drawing = Tiles { panels: shown.iter().map(panel).collect(), levels: meanings() };
+    head.figure(&drawing, table(&tensors, &touched.recorded))
 }
 
 /// Colour and name of each level.
@@ -76,29 +59,30 @@ fn meanings() -> Vec<(Rgb, String)> {
     levels.chain([(palette::GRID, "not recorded".to_owned())]).collect()
 }
 
-/// The panel of the interactive format.
-fn tiles(
-    map: &[Vec<u8>],
-    room: f64,
-    (tensor, name): &Named<'_>,
-    touched: &SelectionLog,
-) -> vega::tiles::Tiles {
-    let (times, rows) = (map.first().map_or(1, Vec::len), map.len());
+/// One of `panels` panels.
+fn panel((tensor, name): &Named<'_>, touched: &SelectionLog, panels: usize) -> TilePanel {
+    let levels = map(tensor, touched, MOST_TILES / panels);
+    let (times, rows) = (levels.first().map_or(1, Vec::len), levels.len());
     let part = |count: u64, of: usize, place: &str| {
         format!(
             "(floor({place} * {count} / {of}) + 1) + ' to ' + floor(({place} + 1) * {count} / {of})"
         )
     };
-    vega::tiles::Tiles {
-        title: name.clone(),
-        about: vec![remark(tensor, &touched.recorded)],
-        levels: map.to_vec(),
-        across: intervals(0.0, wide(room, times), times, 1, 0.0),
-        down: intervals(0.0, high(map), rows, 1, 0.0),
+    let first = format!("step {}", 1.min(touched.steps));
+    TilePanel {
+        head: PanelHead {
+            title: name.clone(),
+            size: format!("↓ {} coordinates", format::count(tensor.coordinates)),
+            remarks: vec![remark(tensor, &touched.recorded)],
+        },
+        across: intervals(wide(panel_width(panels), times), times, 1, 0.0),
+        down: intervals(high(rows), rows, 1, 0.0),
         tooltip: vec![
             ("steps".to_owned(), part(touched.steps, times, "datum.column")),
             ("coordinates".to_owned(), part(tensor.coordinates as u64, rows, "datum.row")),
         ],
+        levels,
+        ends: Some([first, format::count(touched.steps.max(1))]),
     }
 }
 
@@ -140,8 +124,8 @@ fn colour(level: u8) -> Rgb {
 }
 
 /// Height of a row; few rows are higher.
-fn high(map: &[Vec<u8>]) -> f64 {
-    match map.len() {
+fn high(rows: usize) -> f64 {
+    match rows {
         0..=12 => 8.0,
         13..=24 => 5.0,
         25..=40 => 3.0,
@@ -159,40 +143,6 @@ fn remark(tensor: &SelectionLogTensor, recorded: &[u64]) -> String {
     let (mean, low, most) = numbers(tensor, recorded);
     let percent = format::percent;
     format!("{} selected; by bin {} to {}", percent(mean), percent(low), percent(most))
-}
-
-fn panel(
-    scene: &mut Scene,
-    area: Area,
-    room: f64,
-    map: &[Vec<u8>],
-    (tensor, name): &Named<'_>,
-    touched: &SelectionLog,
-) {
-    let recorded = &touched.recorded;
-    let y = area.top + 7.0;
-    let count = format!("↓ {} coordinates", format::count(tensor.coordinates));
-    let free = area.width() - font::width(&count, SMALL, false) - 10.0;
-    let name = font::fit(name, SMALL + 0.5, true, free);
-    scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
-    scene.text((area.right, y), count, text_style(SMALL, false, palette::MUTED, Align::Right));
-    let remark = font::fit(&remark(tensor, recorded), SMALL - 1.0, false, area.width());
-    let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
-    scene.text((area.left, y + 15.0), remark, muted);
-    let times = map.first().map_or(1, Vec::len);
-    let across = intervals(area.left.round(), wide(room, times), times, 1, 0.0);
-    let down = intervals((area.top + HEAD - 4.0).round(), high(map), map.len(), 1, 0.0);
-    let colours: Vec<Rgb> = (0..LEVELS).map(colour).chain([palette::GRID]).collect();
-    draw(scene, map, &colours, &across, &down);
-    let (Some(&(left, _)), Some(&(_, right))) = (across.first(), across.last()) else { return };
-    let Some(&(_, bottom)) = down.last() else { return };
-    let y = bottom + 10.0;
-    let last = format::count(touched.steps.max(1));
-    let first = format!("step {}", 1.min(touched.steps));
-    if font::width(&first, SMALL, false) + font::width(&last, SMALL, false) < right - left {
-        scene.text((right, y), last, text_style(SMALL - 1.0, false, palette::MUTED, Align::Right));
-    }
-    scene.text((left, y), first, muted);
 }
 
 /// Fraction selected overall, in the least and in the most selected bin.

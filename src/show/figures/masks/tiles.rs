@@ -1,25 +1,22 @@
 //! Masks with a tile for each coordinate.
 
 use super::{
-    MOST_PANELS, columns, coverage_of, kept_summary, largest, layer_cell, left_out, names_of,
-    percent, shape,
+    MOST_PANELS, coverage_of, kept_summary, largest, layer_cell, left_out, names_of, percent, shape,
 };
 use crate::Result;
 use crate::mask::{Mask, MaskTensor};
 use crate::nn::Model;
-use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::{Head, Page, panels};
+use crate::show::multiples::{PanelHead, panel_width};
+use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
-use crate::show::scene::{Align, Area, Scene};
-use crate::show::tiles::{Interval, draw, intervals};
-use crate::show::{Coverage, Figure, Table, font, format, vega};
+use crate::show::tiles::{Interval, TilePanel, Tiles, intervals};
+use crate::show::{Coverage, Figure, Table, format};
 
 /// Maximum number of tiles, for an SVG of about 150 kB.
 const MOST_TILES: usize = 7000;
 /// Possible sides of a tile.
 const SIDES: [f64; 7] = [10.0, 8.0, 6.0, 5.0, 4.0, 3.5, 3.0];
 const GAP: f64 = 2.0;
-const HEAD: f64 = 52.0;
 /// Maximum height of a panel; taller ones are cut.
 const TALLEST: f64 = 200.0;
 /// Number of shades for the magnitude of a weight.
@@ -67,32 +64,27 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
             .key(colour(1), "kept, weight near zero")
             .key(colour(LEVELS), "kept, as large as the tensor's largest"),
     };
-    let (width, columns) = columns(shown.len());
-    let mut page = Page::new(width, head);
-    let budget = MOST_TILES / shown.len().max(1);
-    let (places, _) = panels((0.0, 0.0), page.room(), columns, &[0.0]);
-    let room = places.first().map_or(0.0, Area::width);
+    let (room, budget) = (panel_width(shown.len()), MOST_TILES / shown.len().max(1));
     let names = names_of(mask);
-    let laid: Vec<TileLayout> =
-        shown.iter().map(|&i| TileLayout::new(&mask.tensors()[i].shape, room, budget)).collect();
-    let heights: Vec<f64> = laid.iter().map(|laid| HEAD + laid.size(1)).collect();
-    let (areas, bottom) = panels((MARGIN, page.top + 4.0), page.room(), columns, &heights);
-    let mut interactive = Vec::new();
-    for ((area, laid), &i) in areas.iter().zip(&laid).zip(&shown) {
+    let panel = |&i: &usize| {
         let tensor = &mask.tensors()[i];
-        let levels = levels(laid, tensor, of(tensor));
-        panel(&mut page.scene, *area, laid, (tensor, &names[i]), &levels);
-        interactive.push(vega::tiles::Tiles {
-            title: names[i].clone(),
-            about: remarks(laid, tensor).to_vec(),
-            across: laid.intervals(0, 0.0),
-            down: laid.intervals(1, 0.0),
+        let laid = TileLayout::new(&tensor.shape, room, budget);
+        TilePanel {
+            head: PanelHead {
+                title: names[i].clone(),
+                size: shape(&tensor.shape),
+                remarks: vec![format!("{} kept", percent(tensor.density())), laid.axes_text()],
+            },
+            across: laid.intervals(0),
+            down: laid.intervals(1),
             tooltip: laid.tooltip(),
-            levels,
-        });
-    }
-    let body = vega::tiles::body(&interactive, &meanings(model.is_some()), columns);
-    Ok(page.finish_interactive(bottom, table(mask, of), body))
+            levels: levels(&laid, tensor, of(tensor)),
+            ends: None,
+        }
+    };
+    let levels = meanings(model.is_some());
+    let drawing = Tiles { panels: shown.iter().map(panel).collect(), levels };
+    Ok(head.figure(&drawing, table(mask, of)))
 }
 
 /// Colour and name of each level.
@@ -219,39 +211,9 @@ impl TileLayout {
         lines
     }
 
-    fn intervals(&self, axis: usize, start: f64) -> Vec<Interval> {
-        intervals(start, self.side, self.drawn[axis], self.each[axis], self.gap)
+    fn intervals(&self, axis: usize) -> Vec<Interval> {
+        intervals(self.side, self.drawn[axis], self.each[axis], self.gap)
     }
-}
-
-fn panel(
-    scene: &mut Scene,
-    area: Area,
-    laid: &TileLayout,
-    (tensor, name): (&MaskTensor, &str),
-    levels: &[Vec<u8>],
-) {
-    let y = area.top + 7.0;
-    let shape = shape(&tensor.shape);
-    let room = area.width() - font::width(&shape, SMALL, false) - 10.0;
-    let name = font::fit(name, SMALL + 0.5, true, room);
-    scene.text((area.left, y), name, text_style(SMALL + 0.5, true, palette::INK, Align::Left));
-    scene.text((area.right, y), shape, text_style(SMALL, false, palette::MUTED, Align::Right));
-    let muted = text_style(SMALL - 1.0, false, palette::MUTED, Align::Left);
-    for (i, remark) in remarks(laid, tensor).iter().enumerate() {
-        let remark = font::fit(remark, SMALL - 1.0, false, area.width());
-        scene.text((area.left, y + 15.0 * (i + 1) as f64), remark, muted);
-    }
-    let across = laid.intervals(0, area.left.round());
-    let down = laid.intervals(1, (area.top + HEAD - 4.0).round());
-    let mut colours: Vec<Rgb> = vec![DROPPED];
-    colours.extend((1..=LEVELS).map(colour));
-    draw(scene, levels, &colours, &across, &down);
-}
-
-/// What stands below the name of a tensor.
-fn remarks(laid: &TileLayout, tensor: &MaskTensor) -> [String; 2] {
-    [format!("{} kept", percent(tensor.density())), laid.axes_text()]
 }
 
 /// The level of each tile: 0 if it is dropped, else by the magnitude of the weight.
