@@ -1,6 +1,7 @@
 //! Line charts and their panels.
 
 use super::axis::Unit;
+use super::page::Head;
 use super::series::is_drawable;
 use super::{Bundle, Coverage, Series, Table, layout, render, save, sink, spark, vega};
 use crate::Result;
@@ -14,7 +15,7 @@ pub const NOT_COVERED: &str = "not covered by epsilon";
 ///
 /// Rendering is deterministic. Series are thinned to about 400 points that include all local
 /// extremes, so a figure takes a few tens of kilobytes however long the run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Chart {
     pub(super) title: String,
     pub(super) note: Option<String>,
@@ -31,18 +32,7 @@ pub struct Chart {
 impl Chart {
     /// An empty chart with a title.
     pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            note: None,
-            warning: None,
-            x_label: String::new(),
-            x_range: None,
-            x_log: false,
-            stacked: false,
-            panels: Vec::new(),
-            details: String::new(),
-            coverage: Coverage::default(),
-        }
+        Self { title: title.into(), ..Self::default() }
     }
 
     /// States what the chart reveals of private data, apart from panels that are
@@ -103,6 +93,12 @@ impl Chart {
     /// The panels in order, with the values behind the figure.
     pub fn panels(&self) -> &[Panel] {
         &self.panels
+    }
+
+    /// The header of the drawing.
+    pub(super) fn head(&self) -> Head {
+        let head = Head::new(&self.title).note(self.note.as_deref().unwrap_or_default());
+        head.warning(self.warning.as_deref().unwrap_or_default())
     }
 
     /// All points that can be drawn on the chart's axes.
@@ -216,7 +212,7 @@ impl fmt::Display for Chart {
 }
 
 /// One plot of a [`Chart`]: a quantity and the series that show it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Panel {
     pub(super) label: String,
     pub(super) badge: Option<String>,
@@ -249,20 +245,7 @@ pub(super) struct Reference {
 impl Panel {
     /// An empty panel for the quantity `y_label`, which includes the unit unless that is percent.
     pub fn new(y_label: impl Into<String>) -> Self {
-        Self {
-            label: y_label.into(),
-            badge: None,
-            series: Vec::new(),
-            references: Vec::new(),
-            y_range: None,
-            unit: Unit::Plain,
-            log: false,
-            from_zero: false,
-            values_are: None,
-            mark: None,
-            slider: false,
-            coverage: Coverage::Public,
-        }
+        Self { label: y_label.into(), coverage: Coverage::Public, ..Self::default() }
     }
 
     /// Adds a series. A legend names several series; the panel names a single one.

@@ -155,8 +155,8 @@ pub(super) fn shown_last(panel: &Panel, series: &Series) -> Option<f64> {
     let Some(window) = series.window() else {
         return series.finite().filter(|p| !panel.log || p.1 > 0.0).last().map(|p| p.1);
     };
-    let runs = series.runs();
-    super::series::running_mean(runs.last()?, window).last().map(|p| p.1)
+    let last = series.runs().last()?;
+    super::series::running_mean(last, window).last().map(|p| p.1)
 }
 
 /// Lays out names and values from left to right, in as many rows as needed.

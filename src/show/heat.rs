@@ -3,9 +3,10 @@
 use super::font;
 use super::format::one_line;
 use super::layout::{MARGIN, SMALL, text_style};
-use super::page::Page;
+use super::page::{Drawing, Page};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
+use serde_json::Value;
 
 const MAIN: f64 = 12.5;
 const TICK: f64 = 11.0;
@@ -82,19 +83,6 @@ impl Heat {
         widest.fold(20.0, f64::max).min(220.0).ceil()
     }
 
-    /// Width of a card for the heat map.
-    pub(super) fn width(&self) -> f64 {
-        let cells = self.columns.len() as f64 * self.cell().0;
-        (2.0 * MARGIN + self.names_room() + TICK + cells + 4.0).max(NARROWEST)
-    }
-
-    /// Draws the heat map below the header of a page and returns its lower edge.
-    pub(super) fn draw(&self, page: &mut Page) -> f64 {
-        let corner = (MARGIN, page.top + 2.0);
-        let right = page.scene.width - MARGIN;
-        self.draw_at(&mut page.scene, corner, right, self.cell())
-    }
-
     /// Draws the heat map with cells of this size from its upper left corner on, left of
     /// `right_end`, and returns its lower edge.
     fn draw_at(
@@ -137,6 +125,23 @@ impl Heat {
     }
 }
 
+impl Drawing for Heat {
+    fn width(&self) -> f64 {
+        let cells = self.columns.len() as f64 * self.cell().0;
+        (2.0 * MARGIN + self.names_room() + TICK + cells + 4.0).max(NARROWEST)
+    }
+
+    fn draw(&self, page: &mut Page) -> f64 {
+        let corner = (MARGIN, page.top + 2.0);
+        let right = page.scene.width - MARGIN;
+        self.draw_at(&mut page.scene, corner, right, self.cell())
+    }
+
+    fn vega_lite(&self) -> Option<Value> {
+        Some(super::vega::heat(self))
+    }
+}
+
 /// Heat maps of the same rows and columns, one for each value of a further setting.
 #[derive(Clone, Debug)]
 pub(super) struct Slices {
@@ -171,15 +176,20 @@ impl Slices {
         ((room / (self.map_width() + Self::ACROSS)) as usize).clamp(1, self.maps.len().max(1))
     }
 
-    /// Width of a card for all maps.
-    pub(super) fn width(&self) -> f64 {
+    /// `epsilon 3`.
+    pub(super) fn heading(&self, value: &str) -> String {
+        one_line(&format!("{} {value}", self.setting))
+    }
+}
+
+impl Drawing for Slices {
+    fn width(&self) -> f64 {
         let across = self.across() as f64;
         let maps = across * self.map_width() + (across - 1.0) * Self::ACROSS;
         (2.0 * MARGIN + maps).max(NARROWEST)
     }
 
-    /// Draws the maps in rows below the header of a page and returns the lower edge.
-    pub(super) fn draw(&self, page: &mut Page) -> f64 {
+    fn draw(&self, page: &mut Page) -> f64 {
         let (wide, cell) = (self.map_width(), self.cell());
         let mut top = page.top + 2.0;
         let mut bottom = top;
@@ -197,9 +207,8 @@ impl Slices {
         bottom
     }
 
-    /// `epsilon 3`.
-    pub(super) fn heading(&self, value: &str) -> String {
-        one_line(&format!("{} {value}", self.setting))
+    fn vega_lite(&self) -> Option<Value> {
+        Some(super::vega::heat_slices(self))
     }
 }
 

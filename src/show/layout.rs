@@ -5,6 +5,7 @@ use super::chart::{Chart, Panel};
 use super::font;
 use super::format::one_line;
 use super::head::PanelPlan;
+use super::page::Page;
 use super::palette::{self, Rgb};
 use super::plot;
 use super::scene::{Align, Area, Scene, TextStyle};
@@ -12,10 +13,6 @@ use super::series::Series;
 
 pub(super) const MARGIN: f64 = 18.0;
 const GAP: f64 = 28.0;
-/// Height of a line of a note or a warning.
-const LINE: f64 = 16.0;
-/// Between the frame of a warning and its text.
-const PADDING: f64 = 8.0;
 pub(super) const TITLE: f64 = 15.0;
 pub(super) const SMALL: f64 = 11.0;
 
@@ -23,16 +20,32 @@ pub(super) fn text_style(size: f64, bold: bool, colour: Rgb, align: Align) -> Te
     TextStyle { size, bold, colour, align }
 }
 
+/// Columns and sizes of a chart.
+pub(super) struct Sizes {
+    pub columns: usize,
+    /// Width of the card.
+    pub width: f64,
+    pub panel_width: f64,
+    pub plot_height: f64,
+}
+
+impl Sizes {
+    pub(super) fn of(chart: &Chart) -> Self {
+        let columns = if chart.stacked { 1 } else { chart.panels.len().clamp(1, 3) };
+        let (width, plot_height) = match (columns, chart.stacked) {
+            (1, false) => (600.0, 230.0),
+            (1, true) => (640.0, 130.0),
+            (2, _) => (760.0, 200.0),
+            _ => (900.0, 180.0),
+        };
+        let panel_width = (width - 2.0 * MARGIN - GAP * (columns as f64 - 1.0)) / columns as f64;
+        Self { columns, width, panel_width, plot_height }
+    }
+}
+
 /// Draws the whole chart.
 pub(super) fn scene(chart: &Chart) -> Scene {
-    let columns = if chart.stacked { 1 } else { chart.panels.len().clamp(1, 3) };
-    let (width, plot_height) = match (columns, chart.stacked) {
-        (1, false) => (600.0, 230.0),
-        (1, true) => (640.0, 130.0),
-        (2, _) => (760.0, 200.0),
-        _ => (900.0, 180.0),
-    };
-    let panel_width = (width - 2.0 * MARGIN - GAP * (columns as f64 - 1.0)) / columns as f64;
+    let Sizes { columns, width, panel_width, plot_height } = Sizes::of(chart);
     let x_axis = x_range(chart);
     let mut plans: Vec<PanelPlan<'_>> = chart
         .panels
@@ -44,33 +57,19 @@ pub(super) fn scene(chart: &Chart) -> Scene {
         let room = plans.iter().map(|plan| plan.tick_room).fold(0.0, f64::max);
         plans.iter_mut().for_each(|plan| plan.tick_room = room);
     }
-    let rows: Vec<&[PanelPlan<'_>]> = plans.chunks(columns).collect();
-
-    let title = Title::new(chart, width);
-    let title_height = title.height();
+    let mut page = Page::new(width, chart.head());
     let x_name = if chart.x_label.is_empty() { 0.0 } else { 17.0 };
-    let below = 20.0 + if chart.stacked { 0.0 } else { x_name };
-    let row_height = |row: &[PanelPlan<'_>]| head_height(row) + plot_height + below;
-    let between = 14.0;
-    let rows_height: f64 = rows.iter().map(|row| row_height(row)).sum::<f64>()
-        + between * (rows.len().max(1) - 1) as f64
-        + if chart.stacked { x_name } else { 0.0 };
-    let height = (MARGIN + title_height + rows_height + MARGIN - 4.0).round();
-
-    let mut scene = Scene::new(width, height);
-    let card = Area { left: 0.0, top: 0.0, right: width, bottom: height };
-    scene.framed(card, palette::CARD, palette::BORDER);
-    title.draw(&mut scene);
-
-    let mut top = MARGIN + title_height;
-    let last_row = rows.len().max(1) - 1;
-    for (r, row) in rows.into_iter().enumerate() {
-        let head = head_height(row);
+    let mut top = page.top + 5.0;
+    let mut bottom = top;
+    let rows: Vec<&[PanelPlan<'_>]> = plans.chunks(columns).collect();
+    for (r, row) in rows.iter().enumerate() {
+        // All plots of a row begin at the same height.
+        let head = row.iter().map(PanelPlan::height).fold(0.0, f64::max);
         // Stacked panels share the label of the x axis.
-        let x_label = if chart.stacked && r < last_row { "" } else { chart.x_label.as_str() };
+        let has_label = !chart.stacked || r + 1 == rows.len();
         for (column, plan) in row.iter().enumerate() {
             let left = MARGIN + column as f64 * (panel_width + GAP);
-            plan.draw(&mut scene, left, top);
+            plan.draw(&mut page.scene, left, top);
             let area = Area {
                 left: left + plan.tick_room,
                 top: top + head,
@@ -78,79 +77,22 @@ pub(super) fn scene(chart: &Chart) -> Scene {
                 bottom: top + head + plot_height,
             };
             let x = x_ticks(x_axis, chart.x_log, area.width());
-            plot::draw(&mut scene, plan.panel, area, &x, &plan.y);
-            let middle = (area.left + area.right) / 2.0;
-            let label = font::fit(&one_line(x_label), SMALL, false, area.width());
-            let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
-            scene.text((middle, area.bottom + 30.0), label, style);
+            plot::draw(&mut page.scene, plan.panel, area, &x, &plan.y);
+            if has_label {
+                let middle = (area.left + area.right) / 2.0;
+                let label = font::fit(&one_line(&chart.x_label), SMALL, false, area.width());
+                let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
+                page.scene.text((middle, area.bottom + 30.0), label, style);
+            }
         }
-        top += row_height(row) + between;
+        bottom = top + head + plot_height + 20.0 + if has_label { x_name } else { 0.0 };
+        top = bottom + 14.0;
     }
-    scene
+    page.card(bottom)
 }
 
-/// Title, note and warning of a chart, broken into lines for its width.
-struct Title {
-    text: String,
-    note: Vec<String>,
-    warning: Vec<String>,
-}
-
-impl Title {
-    fn new(chart: &Chart, width: f64) -> Self {
-        let room = width - 2.0 * MARGIN;
-        let lines = |text: &Option<String>, room| {
-            text.as_deref()
-                .map_or(Vec::new(), |text| font::wrapped(&one_line(text), SMALL, false, room))
-        };
-        Self {
-            text: font::fit(&one_line(&chart.title), TITLE, true, room),
-            note: lines(&chart.note, room),
-            warning: lines(&chart.warning, room - 2.0 * PADDING),
-        }
-    }
-
-    fn height(&self) -> f64 {
-        let title = if self.text.is_empty() { 0.0 } else { 30.0 };
-        let note = if self.note.is_empty() { 0.0 } else { 2.0 + LINE * self.note.len() as f64 };
-        title + note + if self.warning.is_empty() { 0.0 } else { self.warning_height() + 8.0 }
-    }
-
-    fn warning_height(&self) -> f64 {
-        LINE * self.warning.len() as f64 + PADDING
-    }
-
-    fn draw(&self, scene: &mut Scene) {
-        let mut y = MARGIN + 6.0;
-        let ink = text_style(TITLE, true, palette::INK, Align::Left);
-        scene.text((MARGIN, y), &self.text, ink);
-        y += if self.text.is_empty() { 0.0 } else { 20.0 };
-        for line in &self.note {
-            scene.text((MARGIN, y), line, text_style(SMALL, false, palette::MUTED, Align::Left));
-            y += LINE;
-        }
-        if self.warning.is_empty() {
-            return;
-        }
-        let top = (y - LINE / 2.0 + if self.text.is_empty() { 0.0 } else { 2.0 }).round();
-        let right = scene.width - MARGIN;
-        let area = Area { left: MARGIN, top, right, bottom: top + self.warning_height() };
-        scene.framed(area, palette::BADGE, palette::BADGE_EDGE);
-        y = top + PADDING / 2.0 + LINE / 2.0;
-        for line in &self.warning {
-            let style = text_style(SMALL, false, palette::BADGE_INK, Align::Left);
-            scene.text((MARGIN + PADDING, y), line, style);
-            y += LINE;
-        }
-    }
-}
-
-/// Height of the tallest header of a row: all plots of a row begin at the same height.
-fn head_height(row: &[PanelPlan<'_>]) -> f64 {
-    row.iter().map(PanelPlan::height).fold(0.0, f64::max)
-}
-
-fn x_range(chart: &Chart) -> (f64, f64) {
+/// Returns the ends of the x axis of all panels.
+pub(super) fn x_range(chart: &Chart) -> (f64, f64) {
     let mut low = f64::INFINITY;
     let mut high = f64::NEG_INFINITY;
     for (x, _) in chart.points() {
@@ -194,7 +136,8 @@ pub(super) fn widest(axis: &Axis) -> f64 {
     axis.ticks.iter().map(|(_, label)| font::width(label, SMALL, false)).fold(0.0, f64::max)
 }
 
-fn y_axis(panel: &Panel) -> Axis {
+/// Returns the value axis of a panel.
+pub(super) fn y_axis(panel: &Panel) -> Axis {
     const TICKS: usize = 5;
     if let Some((low, high)) = panel.y_range {
         if !panel.log {

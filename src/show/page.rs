@@ -7,7 +7,7 @@ use super::layout::{MARGIN, SMALL, TITLE, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
 use super::{Coverage, Figure, NOT_COVERED, Table, vega};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const LINE: f64 = 16.0;
 const SWATCH: f64 = 11.0;
@@ -17,6 +17,7 @@ const SWATCH: f64 = 11.0;
 pub(super) struct Head {
     title: String,
     notes: Vec<String>,
+    warning: String,
     coverage: Coverage,
     key: Vec<(Rgb, String)>,
 }
@@ -31,6 +32,29 @@ impl Head {
         let note = one_line(&note.into());
         self.notes.extend([note].into_iter().filter(|note| !note.is_empty()));
         self
+    }
+
+    /// Adds a warning in a frame.
+    pub(super) fn warning(mut self, warning: &str) -> Self {
+        self.warning = one_line(warning);
+        self
+    }
+
+    /// Returns the title of a Vega-Lite specification that is `room` wide, with `remark` as its
+    /// last line.
+    pub(super) fn vega_lite(&self, room: f64, remark: Option<&str>) -> Value {
+        let badge = self.is_not_covered().then(|| format!("[{NOT_COVERED}]"));
+        let warning = Some(format!("Warning: {}", self.warning));
+        let warning = warning.filter(|_| !self.warning.is_empty());
+        let texts = self.notes.iter().chain(&warning);
+        let wrapped = texts.flat_map(|text| font::wrapped(text, SMALL, false, room));
+        let remark = remark.map(str::to_owned);
+        let lines: Vec<String> = badge.into_iter().chain(wrapped).chain(remark).collect();
+        let mut title = json!({ "text": self.title, "subtitle": lines });
+        if self.is_not_covered() {
+            title["subtitleColor"] = palette::hex(palette::BADGE_INK).into();
+        }
+        title
     }
 
     /// States what the figure reveals of private data. If no epsilon covers it, it carries the
@@ -102,7 +126,8 @@ impl Page {
     fn draw_head(&mut self) {
         let room = self.room();
         let bold = text_style(TITLE, true, palette::INK, Align::Left);
-        for line in font::wrapped(&self.head.title, TITLE, true, room) {
+        let title = font::wrapped(&self.head.title, TITLE, true, room);
+        for line in title.into_iter().filter(|line| !line.is_empty()) {
             self.scene.text((MARGIN, self.top), line, bold);
             self.top += 21.0;
         }
@@ -117,6 +142,7 @@ impl Page {
             badge_box(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
             self.top += LINE + 4.0;
         }
+        self.draw_warning(room);
         let mut x = MARGIN;
         for (i, (colour, meaning)) in self.head.key.iter().enumerate() {
             let wide = SWATCH + 6.0 + font::width(meaning, SMALL, false);
@@ -134,32 +160,49 @@ impl Page {
         self.top += if self.head.key.is_empty() { 0.0 } else { LINE };
     }
 
+    fn draw_warning(&mut self, room: f64) {
+        const PADDING: f64 = 8.0;
+        if self.head.warning.is_empty() {
+            return;
+        }
+        let lines = font::wrapped(&self.head.warning, SMALL, false, room - 2.0 * PADDING);
+        let top = (self.top - LINE / 2.0).round();
+        let bottom = top + LINE * lines.len() as f64 + PADDING;
+        let area = Area { left: MARGIN, top, right: MARGIN + room, bottom };
+        self.scene.framed(area, palette::BADGE, palette::BADGE_EDGE);
+        for (i, line) in lines.into_iter().enumerate() {
+            let style = text_style(SMALL, false, palette::BADGE_INK, Align::Left);
+            let y = top + (PADDING + LINE) / 2.0 + LINE * i as f64;
+            self.scene.text((MARGIN + PADDING, y), line, style);
+        }
+        self.top = bottom + LINE;
+    }
+
     /// As [`finish`](Self::finish), with the body of a Vega-Lite specification, which gets the same
     /// header.
     pub(super) fn finish_interactive(self, bottom: f64, table: Table, body: Value) -> Figure {
-        // Characters of the small font that fit into a line.
-        let room = (self.room() / 5.6) as usize;
-        let mut lines = vec![];
-        lines.extend(self.head.is_not_covered().then(|| format!("[{NOT_COVERED}]")));
-        lines.extend(self.head.notes.iter().flat_map(|note| vega::lines(note, room)));
-        let mut title = vega::title(&self.head.title, &lines);
-        if self.head.is_not_covered() {
-            title["subtitleColor"] = palette::hex(palette::BADGE_INK).into();
-        }
+        let title = self.head.vega_lite(self.room(), None);
         let specification = vega::page(title, body);
         self.finish(bottom, table).with_vega_lite(specification)
     }
 
-    /// The finished figure with its lower edge at `bottom`; the values in `table` end its text.
+    /// Returns the finished figure with its lower edge at `bottom`; the values in `table` end its
+    /// text.
     pub(super) fn finish(self, bottom: f64, table: Table) -> Figure {
-        let Self { mut scene, head, .. } = self;
+        let (head, scene) = (self.head.clone(), self.card(bottom));
+        let lines: Vec<String> = head.lines().collect();
+        Figure::new(head.title, &lines, table, scene).coverage(head.coverage)
+    }
+
+    /// Returns the finished drawing with its lower edge at `bottom`.
+    pub(super) fn card(self, bottom: f64) -> Scene {
+        let mut scene = self.scene;
         scene.height = (bottom + MARGIN - 4.0).round();
         let mut card = Scene::new(scene.width, scene.height);
         let whole = Area { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
         card.framed(whole, palette::CARD, palette::BORDER);
         scene.marks.splice(0..0, card.marks);
-        let lines: Vec<String> = head.lines().collect();
-        Figure::new(head.title, &lines, table, scene).coverage(head.coverage)
+        scene
     }
 }
 

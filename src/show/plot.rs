@@ -8,14 +8,24 @@ use super::head::marked_point;
 use super::layout::{SMALL, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Point, Scene};
-use super::series::{Series, running_mean, thin};
+use super::series::Series;
 
-/// Maximum number of points drawn of a series, over all its runs.
-const MOST_POINTS: usize = 400;
+/// Maximum number of error bars of a series.
+const MOST_BARS: usize = 400;
 const THICK: f64 = 1.75;
 const FINE: f64 = 1.0;
 const NO_DATA: &str = "no data yet";
-const DASHES: (f64, f64) = (6.0, 4.0);
+/// Dashes and gaps of an approximate line.
+pub(super) const DASHES: (f64, f64) = (6.0, 4.0);
+/// The shapes of markers: their names in Vega, and their corners; a circle has none.
+pub(super) const SHAPES: [(&str, &[Point]); 6] = [
+    ("circle", &[]),
+    ("square", &[(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)]),
+    ("triangle-up", &[(0.0, -4.4), (4.0, 3.0), (-4.0, 3.0)]),
+    ("diamond", &[(0.0, -4.6), (4.6, 0.0), (0.0, 4.6), (-4.6, 0.0)]),
+    ("stroke", &[(-1.6, -4.6), (1.6, -4.6), (1.6, 4.6), (-1.6, 4.6)]),
+    ("triangle-down", &[(0.0, 4.4), (4.0, -3.0), (-4.0, -3.0)]),
+];
 /// Markers along each line of a panel with several.
 const MARKERS: usize = 5;
 
@@ -39,48 +49,31 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         if !series.band {
             error_bars(scene, series, &map, panel.log, colour);
         }
-        let runs: Vec<Vec<(f64, f64)>> = series
-            .runs()
-            .iter()
-            .flat_map(|run| run.split(|p| !on_axis(p)).map(<[_]>::to_vec).collect::<Vec<_>>())
-            .filter(|run| !run.is_empty())
-            .collect();
-        let total: usize = runs.iter().map(Vec::len).sum();
-        let mut ends: Vec<Point> = Vec::new();
-        for run in &runs {
-            let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
+        let mut drawn: Vec<Vec<Point>> = Vec::new();
+        for curve in series.curves(on_axis) {
             if series.unconnected {
-                let points = thin(run, most).into_iter().map(|p| map.at(p));
-                ends.extend(points.filter(|at| inside(&area, *at)));
-            } else if let Some(window) = series.window() {
-                let raw = thin(run, most);
-                lines.push(line(scene, &map, &raw, palette::tint(colour, 0.38), FINE, false));
-                let mean = thin(&running_mean(run, window), most / 2);
-                ends.extend(line(scene, &map, &mean, colour, THICK, series.approximate));
-            } else {
-                let run = thin(run, most);
-                let (colour, width) = pen(series, colour);
-                ends.extend(line(scene, &map, &run, colour, width, series.approximate));
+                let points = curve.points.into_iter().map(|p| map.at(p));
+                drawn.push(points.filter(|at| inside(&area, *at)).collect());
+                continue;
             }
+            lines.push(line(scene, &map, &curve.raw, palette::tint(colour, 0.38), FINE, false));
+            let (colour, width) = pen(series, colour);
+            drawn.push(line(scene, &map, &curve.points, colour, width, series.approximate));
         }
         let stands_for = match panel.mark {
             Some(_) => marked_point(panel, series).map(|p| map.at(p)).filter(|p| inside(&area, *p)),
-            None => ends.last().copied(),
+            None => drawn.iter().flatten().last().copied(),
         };
-        if series.bare {
-            lines.push(ends);
-            continue;
-        }
-        if series.marked {
-            ends.iter().for_each(|&at| marker(scene, at, shape, colour));
-        } else if panel.series.len() > 1 {
-            markers(scene, &ends, &map, stands_for, (i, panel.series.len()), (shape, colour));
+        if series.marked && !series.bare {
+            drawn.iter().flatten().for_each(|&at| marker(scene, at, shape, colour));
+        } else if panel.series.len() > 1 && !series.bare {
+            markers(scene, &drawn, &map, stands_for, (i, panel.series.len()), (shape, colour));
         }
         // A series with a marker at every point needs no end mark.
-        if let Some(at) = stands_for.filter(|_| !series.marked) {
+        if let Some(at) = stands_for.filter(|_| !series.marked && !series.bare) {
             end_mark(scene, at, &map, if panel.series.len() > 1 { shape } else { 0 }, colour);
         }
-        lines.push(ends);
+        lines.extend(drawn);
     }
     labels(scene, panel, &map, &lines);
     if panel.points().next().is_none() {
@@ -118,7 +111,8 @@ fn pen(series: &Series, colour: Rgb) -> (Rgb, f64) {
     if series.broad { (palette::tint(colour, 0.4), BROAD) } else { (colour, THICK) }
 }
 
-fn colour(panel: &Panel, i: usize) -> Rgb {
+/// The colour of series `i`.
+pub(super) fn colour(panel: &Panel, i: usize) -> Rgb {
     palette::series(panel.series[i].colour.unwrap_or(i))
 }
 
@@ -173,7 +167,7 @@ fn bands(scene: &mut Scene, panel: &Panel, map: &Map<'_>) {
 fn error_bars(scene: &mut Scene, series: &Series, map: &Map<'_>, log: bool, colour: Rgb) {
     const CAP: f64 = 3.0;
     let colour = palette::tint(colour, 0.6);
-    for ((x, y), error) in series.bars().take(MOST_POINTS).filter(|(p, _)| map.x.can_show(p.0)) {
+    for ((x, y), error) in series.bars().take(MOST_BARS).filter(|(p, _)| map.x.can_show(p.0)) {
         // A bar that goes below a logarithmic axis ends at the axis.
         let low = if log && y <= error { f64::MIN_POSITIVE } else { y - error };
         let (from, to) = (map.at((x, low)), map.at((x, y + error)));
@@ -283,20 +277,17 @@ fn clipped(points: &[Point], area: &Area) -> Vec<Vec<Point>> {
     pieces
 }
 
-/// Draws markers along a line. Each series has its own positions, so that markers of different
+/// Draws markers along the lines of a series. Each series has its own positions, so that markers of different
 /// series do not overlap; none is drawn close to the point `marked`.
 fn markers(
     scene: &mut Scene,
-    points: &[Point],
+    lines: &[Vec<Point>],
     map: &Map<'_>,
     marked: Option<Point>,
     (i, of): (usize, usize),
     (shape, colour): (usize, Rgb),
 ) {
     const APART: f64 = 14.0;
-    if points.len() < 2 {
-        return;
-    }
     // The newest point, at the right end, has a marker of its own.
     const REACH: f64 = 0.94;
     for m in 0..MARKERS {
@@ -305,9 +296,8 @@ fn markers(
         if marked.is_some_and(|at| (at.0 - x).abs() < APART) {
             continue;
         }
-        let Some(pair) = points.windows(2).find(|pair| pair[0].0 <= x && x <= pair[1].0) else {
-            continue;
-        };
+        let mut pairs = lines.iter().flat_map(|points| points.windows(2));
+        let Some(pair) = pairs.find(|pair| pair[0].0 <= x && x <= pair[1].0) else { continue };
         let (a, b) = (pair[0], pair[1]);
         let t = if b.0 > a.0 { (x - a.0) / (b.0 - a.0) } else { 0.0 };
         marker(scene, (x, a.1 + t * (b.1 - a.1)), shape, colour);
@@ -322,17 +312,15 @@ fn end_mark(scene: &mut Scene, at: Point, map: &Map<'_>, i: usize, colour: Rgb) 
     }
 }
 
-/// Draws marker number `i`: circle, square, triangle, diamond, bar or inverted triangle.
+/// Draws marker number `i`, cyclically.
 fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
-    let corners: &[Point] = match i % 6 {
-        0 => return scene.dot((x, y), 3.4, colour),
-        1 => &[(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)],
-        2 => &[(0.0, -4.4), (4.0, 3.0), (-4.0, 3.0)],
-        3 => &[(0.0, -4.6), (4.6, 0.0), (0.0, 4.6), (-4.6, 0.0)],
-        4 => &[(-1.6, -4.6), (1.6, -4.6), (1.6, 4.6), (-1.6, 4.6)],
-        _ => &[(0.0, 4.4), (4.0, -3.0), (-4.0, -3.0)],
-    };
-    scene.polygon(corners.iter().map(|(dx, dy)| (x + dx, y + dy)).collect(), colour);
+    match SHAPES[i % SHAPES.len()].1 {
+        [] => scene.dot((x, y), 3.4, colour),
+        corners => {
+            let corners = corners.iter().map(|(dx, dy)| (x + dx, y + dy));
+            scene.polygon(corners.collect(), colour);
+        }
+    }
 }
 
 /// Whether a point is inside the area, with half a unit of tolerance for its edge.

@@ -2,10 +2,21 @@
 
 use std::sync::Arc;
 
+/// Maximum number of points drawn of a series, over all its runs.
+const MOST_POINTS: usize = 400;
+
+/// One line of a series.
+pub(super) struct Curve {
+    /// The points, or their running mean.
+    pub points: Vec<(f64, f64)>,
+    /// The points behind a running mean, which are drawn pale; empty without.
+    pub raw: Vec<(f64, f64)>,
+}
+
 /// A named series of points (x, y) in order of x.
 ///
 /// Points that are not finite leave a gap in the line. A single point is drawn as a dot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Series {
     pub(super) name: String,
     pub(super) points: Arc<[(f64, f64)]>,
@@ -33,23 +44,7 @@ pub struct Series {
 impl Series {
     /// A series drawn as a solid line.
     pub fn line(name: impl Into<String>, points: impl Into<Vec<(f64, f64)>>) -> Self {
-        Self {
-            name: name.into(),
-            points: points.into().into(),
-            approximate: false,
-            smooth: false,
-            colour: None,
-            marker: None,
-            marked: false,
-            unconnected: false,
-            bare: false,
-            in_place: false,
-            broad: false,
-            summary: None,
-            errors: Arc::default(),
-            band: false,
-            about: Arc::default(),
-        }
+        Self { name: name.into(), points: points.into().into(), ..Self::default() }
     }
 
     /// Draws a marker at every point, for series of few points.
@@ -176,10 +171,28 @@ impl Series {
         pieces.filter(|piece| piece.len() > 1).map(<[_]>::to_vec).collect()
     }
 
-    /// Maximal runs of points without a gap.
-    pub(super) fn runs(&self) -> Vec<Vec<(f64, f64)>> {
-        let runs = self.points.split(|p| !is_finite(p)).filter(|run| !run.is_empty());
-        runs.map(<[_]>::to_vec).collect()
+    /// Returns the maximal runs of points without a gap.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &[(f64, f64)]> {
+        self.points.split(|p| !is_finite(p)).filter(|run| !run.is_empty())
+    }
+
+    /// Returns the lines that are drawn of the series, thinned to about [`MOST_POINTS`] together:
+    /// one for each run of points without a gap that are on the axes.
+    pub(super) fn curves(&self, on_axes: impl Fn(&(f64, f64)) -> bool) -> Vec<Curve> {
+        let shown = |run| <[_]>::split(run, |p| !on_axes(p)).filter(|run| !run.is_empty());
+        let runs: Vec<&[(f64, f64)]> = self.runs().flat_map(shown).collect();
+        let (window, total) = (self.window(), runs.iter().map(|run| run.len()).sum::<usize>());
+        let curve = |run: &[(f64, f64)]| {
+            let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
+            match window {
+                Some(window) => Curve {
+                    points: thin(&running_mean(run, window), most / 2),
+                    raw: thin(run, most),
+                },
+                None => Curve { points: thin(run, most), raw: Vec::new() },
+            }
+        };
+        runs.into_iter().map(curve).collect()
     }
 
     /// Window of the running mean, if the series is drawn with one: an odd number of points, about
@@ -201,7 +214,7 @@ pub(super) fn is_drawable(value: f64) -> bool {
 
 /// Thins a run to at most about `most` points: the lowest and the highest point of each bucket, in
 /// order, and the first and the last point of the run.
-pub(super) fn thin(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+fn thin(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     if run.len() <= most.max(4) {
         return run.to_vec();
     }
@@ -276,7 +289,7 @@ mod tests {
             points[4].1 = value;
             points[8].1 = value;
             let series = Series::line("s", points);
-            let lengths: Vec<_> = series.runs().iter().map(Vec::len).collect();
+            let lengths: Vec<_> = series.runs().map(<[_]>::len).collect();
             assert_eq!(lengths, [4, 3]);
             assert_eq!(series.last(), Some(1.0));
         }

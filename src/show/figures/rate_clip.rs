@@ -1,8 +1,8 @@
 //! Accuracies over learning rate and clip norm.
 
 use crate::show::heat::{Heat, HeatCell, Sign};
-use crate::show::page::{Head, Page};
-use crate::show::{Coverage, Figure, Table, format, vega};
+use crate::show::page::Head;
+use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
 
 /// The accuracy of one pair of learning rate and clip norm.
@@ -89,9 +89,7 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
         .note(note)
         .note("Test accuracy in percent. Framed: rate x clip norm as in the best cell (the ridge).")
         .note("The best of many noisy accuracies overstates what its settings reach.");
-    let mut page = Page::new(heat.width(), head);
-    let bottom = heat.draw(&mut page);
-    Ok(page.finish_interactive(bottom, table, vega::heat::body(&heat)))
+    Ok(head.figure(&heat, table))
 }
 
 fn product(cell: &RateClipCell) -> f64 {

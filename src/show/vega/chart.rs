@@ -1,39 +1,25 @@
 //! Line charts as Vega-Lite specifications.
 
-use super::{lines, merge, page, round_values, title};
-use crate::show::axis::Unit;
+use super::{merge, page, round_values};
 use crate::show::chart::{Chart, NOT_COVERED, Panel};
 use crate::show::format::{one_line, significant};
+use crate::show::layout::{Sizes, x_range, y_axis};
 use crate::show::palette::{self, hex};
-use crate::show::plot::shape;
-use crate::show::series::{Series, running_mean, thin};
+use crate::show::plot::{DASHES, SHAPES, colour, shape};
+use crate::show::series::Series;
 use serde_json::{Value, json};
 
-/// Maximum number of points of a series, as in the drawing.
-const MOST_POINTS: usize = 400;
+/// Width of a panel beside its plot.
+const BESIDE: f64 = 44.0;
 /// What the pointer does. The wheel alone scrolls the page, also over a chart.
 const POINTER: &str = "drag to move, Ctrl or Cmd + wheel to zoom, double-click to reset";
 /// The events that zoom. Without the keys the page gets them.
 const ZOOM: &str = "wheel![event.ctrlKey || event.metaKey]";
-/// Markers in the order of the drawing.
-const SHAPES: [&str; 6] = ["circle", "square", "triangle-up", "diamond", "stroke", "triangle-down"];
-
 /// The specification of a chart.
 pub(in crate::show) fn chart(chart: &Chart) -> Value {
-    let columns = if chart.stacked { 1 } else { chart.panels.len().clamp(1, 3) };
-    let (width, height) = match (columns, chart.stacked) {
-        (1, false) => (520, 230),
-        (1, true) => (540, 130),
-        (2, _) => (310, 200),
-        _ => (225, 180),
-    };
-    let room = [95, 125, 150][columns - 1];
-    let note = chart.note.as_deref().map_or(Vec::new(), |note| lines(&one_line(note), room));
-    let warning = chart.warning.as_deref().map(|text| format!("Warning: {}", one_line(text)));
-    let warning = warning.map_or(Vec::new(), |text| lines(&text, room));
-    let pointer = (!chart.panels.is_empty()).then(|| POINTER.to_owned());
-    let remarks_of_all: Vec<String> = note.into_iter().chain(warning).chain(pointer).collect();
-    let head = title(&one_line(&chart.title), &remarks_of_all);
+    let Sizes { columns, width, panel_width, plot_height } = Sizes::of(chart);
+    let pointer = (!chart.panels.is_empty()).then_some(POINTER);
+    let mut head = chart.head().vega_lite(width - BESIDE, pointer);
     // The same number of lines above all panels, so that their titles stand at the same height.
     let most = chart.panels.iter().map(|panel| remarks(panel).len()).max().unwrap_or(0);
     let mut panels: Vec<Value> = chart
@@ -47,7 +33,10 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
                 lines.resize(most, " ".to_owned());
                 view["title"]["subtitle"] = lines.into();
             }
-            merge(&mut view, json!({ "width": width, "height": height }));
+            merge(
+                &mut view,
+                json!({ "width": (panel_width - BESIDE).floor(), "height": plot_height }),
+            );
             view
         })
         .collect();
@@ -60,7 +49,6 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
             let mut own_lines = head["subtitle"].as_array().cloned().unwrap_or_default();
             own_lines.extend(own["text"].as_str().filter(|s| !s.is_empty()).map(Value::from));
             own_lines.extend(own["subtitle"].as_array().cloned().unwrap_or_default());
-            let mut head = head;
             head["subtitle"] = own_lines.into();
             if let Some(colour) = own.get("subtitleColor") {
                 head["subtitleColor"] = colour.clone();
@@ -88,12 +76,11 @@ fn remarks(panel: &Panel) -> Vec<String> {
 
 /// One panel: the lines, and the marks of the chart around them.
 fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
-    let mut head = title(&one_line(&panel.label), &remarks(panel));
-    let mut look = json!({ "fontSize": 12, "offset": 6 });
+    let mut head = json!({ "text": one_line(&panel.label), "subtitle": remarks(panel),
+        "fontSize": 12, "offset": 6 });
     if panel.badge.as_deref() == Some(NOT_COVERED) {
-        merge(&mut look, json!({ "subtitleColor": hex(palette::BADGE_INK) }));
+        head["subtitleColor"] = hex(palette::BADGE_INK).into();
     }
-    merge(&mut head, look);
     let names: Vec<String> = panel.series.iter().map(|series| one_line(&series.name)).collect();
     let colours: Vec<String> = (0..names.len()).map(|i| hex(colour(panel, i))).collect();
     let several = names.len() > 1;
@@ -105,7 +92,7 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
         Value::Null
     };
     let shapes: Vec<&str> =
-        (0..names.len()).map(|i| SHAPES[shape(panel, i) % SHAPES.len()]).collect();
+        (0..names.len()).map(|i| SHAPES[shape(panel, i) % SHAPES.len()].0).collect();
     let dashes: Vec<Value> = panel.series.iter().map(dash).collect();
     let colour = json!({ "field": "series", "type": "nominal", "scale": scale, "legend": legend,
         "sort": null });
@@ -190,57 +177,44 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     view
 }
 
-fn colour(panel: &Panel, i: usize) -> palette::Rgb {
-    palette::series(panel.series[i].colour.unwrap_or(i))
-}
-
 fn dash(series: &Series) -> Value {
     match (series.unconnected, series.approximate) {
         // No line: gaps only.
         (true, _) => json!([0, 1]),
-        (_, true) => json!([6, 4]),
+        (_, true) => json!([DASHES.0, DASHES.1]),
         _ => json!([1, 0]),
     }
 }
 
+/// The x axis over the range of the drawing. When it is zoomed it takes ticks of its own.
 fn x_encoding(chart: &Chart) -> Value {
-    let mut scale = if chart.x_log {
-        json!({ "type": "log", "nice": false })
-    } else {
-        json!({ "zero": false, "nice": false })
-    };
+    let (low, high) = x_range(chart);
+    let kind = if chart.x_log { "log" } else { "linear" };
+    let mut scale = json!({ "type": kind, "domain": [low, high], "nice": false });
     // Markers at the ends are drawn whole.
     if chart.panels.iter().flat_map(|panel| &panel.series).any(|series| series.marked) {
         scale["padding"] = 6.into();
     }
-    if let Some((low, high)) = chart.x_range {
-        scale["domain"] = json!([low, high]);
-    }
     let mut axis = json!({ "title": one_line(&chart.x_label), "tickCount": 6 });
     if chart.x_log {
         // As in the drawing: one style for all labels.
-        let all = || chart.points().map(|point| point.0);
-        let is_wide = all().any(|x| !(1e-4..1e7).contains(&x));
+        let is_wide = [low, high].iter().any(|x| !(1e-4..1e7).contains(x));
         axis["format"] = if is_wide { "~e" } else { "~g" }.into();
     }
     json!({ "field": "x", "type": "quantitative", "scale": scale, "axis": axis })
 }
 
+/// The value axis over the range of the drawing.
 fn y_encoding(panel: &Panel) -> Value {
+    let (low, high) = y_axis(panel).range();
     let format = if panel.unit.is_percent() { "~%" } else { "~g" };
     let mut axis = json!({ "title": null, "tickCount": 5, "format": format });
-    let mut scale = json!({ "zero": panel.from_zero || panel.unit == Unit::Epsilon });
     if panel.log {
-        scale = json!({ "type": "log" });
         // Labels and grid lines at round values only.
-        let all = || panel.points().map(|point| point.1);
-        let ends = all().reduce(f64::min).zip(all().reduce(f64::max));
-        axis["values"] = ends.map_or(Vec::new(), |(low, high)| round_values(low, high)).into();
+        axis["values"] = round_values(low, high).into();
     }
-    if let Some((low, high)) = panel.y_range {
-        scale["domain"] = json!([low, high]);
-        scale["nice"] = false.into();
-    }
+    let kind = if panel.log { "log" } else { "linear" };
+    let scale = json!({ "type": kind, "domain": [low, high], "nice": false });
     json!({ "field": "y", "type": "quantitative", "scale": scale, "axis": axis })
 }
 
@@ -277,7 +251,7 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
         let name = one_line(&series.name);
         // Points of long lines have tooltips but are too many to be drawn.
         let is_seen = (series.marked || series.points.len() <= 40) && !series.bare;
-        let mut push = |run: usize, part: &str, (x, y): (f64, f64)| {
+        let mut push = |run: usize, is_raw: bool, (x, y): (f64, f64)| {
             let mut value = json!({
                 "series": name, "run": format!("{i} {run}"), "x": rounded(x), "y": rounded(y),
                 "value": panel.value(y),
@@ -288,9 +262,9 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
                     value[name] = true.into();
                 }
             };
-            mark("raw", part == "raw");
+            mark("raw", is_raw);
             mark("broad", series.broad);
-            mark("seen", is_seen && part != "raw");
+            mark("seen", is_seen && !is_raw);
             let at = series.points.iter().position(|p| p.0 == x && p.1 == y);
             if series.band {
                 value["band"] = true.into();
@@ -308,18 +282,9 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
             }
             values.push(value);
         };
-        let runs = series.runs();
-        let total: usize = runs.iter().map(Vec::len).sum();
-        for (r, run) in runs.iter().enumerate() {
-            let run: Vec<(f64, f64)> = run.iter().copied().filter(on_axis).collect();
-            let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
-            if let Some(window) = series.window() {
-                thin(&run, most).into_iter().for_each(|point| push(r, "raw", point));
-                let mean = thin(&running_mean(&run, window), most / 2);
-                mean.into_iter().for_each(|point| push(r, "mean", point));
-            } else {
-                thin(&run, most).into_iter().for_each(|point| push(r, "all", point));
-            }
+        for (r, curve) in series.curves(on_axis).into_iter().enumerate() {
+            curve.raw.into_iter().for_each(|point| push(r, true, point));
+            curve.points.into_iter().for_each(|point| push(r, false, point));
         }
     }
     values

@@ -5,13 +5,14 @@ use crate::show::heat::{Heat, Sign, Slices};
 use crate::show::palette::{self, hex};
 use serde_json::{Value, json};
 
-/// Cells with their values, framed where they are marked. A tooltip names row and column.
-pub(in crate::show) fn body(heat: &Heat) -> Value {
+/// Returns the body of cells with their values, framed where they are marked. A tooltip names row
+/// and column.
+pub(in crate::show) fn heat(heat: &Heat) -> Value {
     view(heat, cells(heat))
 }
 
-/// One of several heat maps, chosen by a slider. They have the same rows and columns.
-pub(in crate::show) fn slices(slices: &Slices) -> Value {
+/// Returns the body of several heat maps of the same rows and columns. A slider chooses one.
+pub(in crate::show) fn heat_slices(slices: &Slices) -> Value {
     let mut all = Vec::new();
     for (number, (_, heat)) in slices.maps.iter().enumerate() {
         for mut cell in cells(heat) {

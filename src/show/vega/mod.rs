@@ -7,7 +7,7 @@
 mod bars;
 mod chart;
 mod explorer;
-pub(super) mod heat;
+mod heat;
 mod histogram;
 #[cfg(test)]
 mod tests;
@@ -15,6 +15,7 @@ mod tiles;
 
 pub(super) use bars::bars;
 pub(super) use chart::chart;
+pub(super) use heat::{heat, heat_slices};
 pub(super) use histogram::histograms;
 pub(super) use tiles::tiles;
 
@@ -53,29 +54,6 @@ pub(super) fn page(title: Value, body: Value) -> Value {
     });
     merge(&mut all, body);
     all
-}
-
-/// The title of a figure with lines of text below it.
-pub(super) fn title(text: &str, lines: &[String]) -> Value {
-    match lines {
-        [] => json!({ "text": text }),
-        lines => json!({ "text": text, "subtitle": lines }),
-    }
-}
-
-/// Lines of at most about this many characters, broken between words.
-pub(super) fn lines(text: &str, characters: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Ticks of a logarithmic axis: 1, 2 and 5 times the powers of ten if those are few, else some of

@@ -2,8 +2,8 @@
 
 use super::{ClassAccuracy, on};
 use crate::show::heat::{Heat, HeatCell, Sign};
-use crate::show::page::{Head, Page};
-use crate::show::{Bundle, Coverage, Figure, Table, format, vega};
+use crate::show::page::Head;
+use crate::show::{Bundle, Coverage, Figure, Table, format};
 use crate::{Error, Result};
 use std::fmt;
 
@@ -237,9 +237,7 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
         .note("Each row is a class: percent of its examples, and their number.")
         .note(left_out)
         .coverage(matrix.coverage);
-    let mut page = Page::new(heat.width(), head);
-    let bottom = heat.draw(&mut page);
-    page.finish_interactive(bottom, matrix.table().without_caption(), vega::heat::body(&heat))
+    head.figure(&heat, matrix.table().without_caption())
 }
 
 #[cfg(test)]

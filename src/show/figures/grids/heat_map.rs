@@ -4,8 +4,8 @@ use super::stats::{MARKED, Seeds, above, pooled};
 use super::{GridCell, GridFigure, GridSlices};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign, Slices};
-use crate::show::page::{Head, Page};
-use crate::show::{Coverage, Figure, Table, format, vega};
+use crate::show::page::Head;
+use crate::show::{Coverage, Figure, Table, format};
 
 /// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (columns)
 /// and dropping rate (rows, 0 at the bottom), as in Figure 3 (left) of the pre-pruning paper.
@@ -23,15 +23,8 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     let (prune, drop) = (grid.rates(|cell| cell.pre_prune), grid.rates(|cell| cell.drop));
     let all = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();
     let map = Map::new(grid, (&prune, &drop), &Scale::new(&all));
-    let mut table = Table::new(COLUMNS);
-    for row in map.rows {
-        table = table.row(row);
-    }
-    let head = head(&grid.title, &grid.note).note(marks(map.compared));
-    let mut page = Page::new(map.heat.width(), head);
-    let bottom = map.heat.draw(&mut page);
-    let body = vega::heat::body(&map.heat);
-    Ok(page.finish_interactive(bottom, table, body))
+    let table = map.rows.into_iter().fold(Table::new(COLUMNS), Table::row);
+    Ok(head(&grid.title, &grid.note, map.compared).figure(&map.heat, table))
 }
 
 /// Heat maps as [`accuracy_heat_map`] for several values of a further setting, such as epsilon,
@@ -66,18 +59,18 @@ pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
         maps.push((value.clone(), map.heat));
     }
     let maps = Slices { setting: setting.to_owned(), maps };
-    let mut page = Page::new(maps.width(), head(&grids.title, &grids.note).note(marks(compared)));
-    let bottom = maps.draw(&mut page);
-    Ok(page.finish_interactive(bottom, table, vega::heat::slices(&maps)))
+    Ok(head(&grids.title, &grids.note, compared).figure(&maps, table))
 }
 
 const COLUMNS: [&str; 5] = ["pre-pruning", "dropping", "accuracy", "seeds", "from (0, 0)"];
 
-fn head(title: &str, note: &str) -> Head {
+/// The header of heat maps with `compared` cells that may be marked.
+fn head(title: &str, note: &str, compared: usize) -> Head {
     Head::new(if title.is_empty() { "Accuracy" } else { title })
         .note(note)
         .coverage(Coverage::TestPart)
         .note("Mean test accuracy ± standard deviation over seeds, in percent.")
+        .note(marks(compared))
 }
 
 /// One heat map with the rows of its table.

@@ -3,8 +3,8 @@
 use super::coverage_of;
 use crate::mask::Mask;
 use crate::show::heat::{Heat, HeatCell};
-use crate::show::page::{Head, Page};
-use crate::show::{Chart, Figure, Panel, Series, Table, font, format, layout, vega};
+use crate::show::page::Head;
+use crate::show::{Chart, Figure, Panel, Series, Table, font, format, layout};
 use crate::{Error, Result};
 use std::borrow::Borrow;
 
@@ -96,9 +96,7 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
         .note("Chance: two independent random masks that keep as many in each tensor.")
         .note(format!("{}.", shares.join(", ")))
         .coverage(reveals.unwrap_or_default());
-    let mut page = Page::new(heat.width(), head);
-    let bottom = heat.draw(&mut page);
-    Ok(page.finish_interactive(bottom, pairs, vega::heat::body(&heat)))
+    Ok(head.figure(&heat, pairs))
 }
 
 /// Expected overlap of random masks that keep the same fraction of each tensor.
