@@ -1,12 +1,14 @@
 //! The command `bundle`: a folder with the program for machines without a toolchain.
 
 use std::fmt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
 use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
+use regex::bytes::Regex;
 
 use crate::prebuilt::{self, Linker};
 use crate::stdout;
@@ -33,17 +35,10 @@ struct Glibc(u32, u32);
 impl Glibc {
     /// The version that a program needs: the highest of the symbols that it imports.
     fn needed_by(program: &[u8]) -> Option<Self> {
-        let tag = b"GLIBC_";
-        let at = program.windows(tag.len()).enumerate().filter(|(_, part)| part == tag);
-        at.filter_map(|(start, _)| {
-            let rest = &program[start + tag.len()..];
-            let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.'))?;
-            let version = std::str::from_utf8(&rest[..end]).ok()?;
-            // Symbols of glibc 2.3.4 and the like: the third number does not matter.
-            let two: Vec<_> = version.split('.').take(2).collect();
-            two.join(".").parse().ok()
-        })
-        .max()
+        // Symbols of glibc 2.3.4 and the like: the third number does not matter.
+        let version = Regex::new(r"(?-u)GLIBC_(\d+\.\d+)").expect("a valid pattern");
+        let found = version.captures_iter(program);
+        found.filter_map(|of| std::str::from_utf8(&of[1]).ok()?.parse().ok()).max()
     }
 }
 
@@ -158,12 +153,8 @@ fn write(dir: &Path, program: &[u8], about: &str) -> Result<()> {
     let io = |e: std::io::Error| Error::io(format!("writing into {}", dir.display()), &e);
     let new = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
     std::fs::write(new.path(), program).map_err(io)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let all = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(new.path(), all).map_err(io)?;
-    }
+    let all = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(new.path(), all).map_err(io)?;
     new.persist(dir.join("epsilab")).map_err(|e| io(e.error))?;
     std::fs::write(dir.join("README.txt"), about).map_err(io)?;
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {

@@ -1,7 +1,7 @@
 //! Opens JupyterLab on the notebooks with this kernel. Environments of the user are not changed.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 
 use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
@@ -50,8 +50,7 @@ pub fn own() -> Option<PathBuf> {
         .filter(|lab| ready == JUPYTERLAB && programs::says(lab, &["--version"]).is_some())
 }
 
-/// Opens JupyterLab. Returns only if that fails, or after its end where a process can't be
-/// replaced.
+/// Opens JupyterLab, which replaces this process. Returns only if that fails.
 ///
 /// # Errors
 /// Python is missing, the user is root and JupyterLab refuses that, the lab can't be built, or
@@ -88,7 +87,8 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
         command.arg("--no-browser");
     }
     command.args(&args.rest);
-    hand_over(command, &lab)
+    // JupyterLab handles Ctrl-C itself.
+    Err(programs::hand_over(command))
 }
 
 /// The folders in which the JupyterLab that is opened may be installed.
@@ -159,19 +159,12 @@ fn step(mut command: Command, doing: &str, fix: &str) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Notebook, format!("{doing} failed"), ended(status)).fix(fix))
-}
-
-fn ended(status: ExitStatus) -> String {
-    format!("it ended with {status}; what it said stands above")
+    let why = format!("it ended with {status}; what it said stands above");
+    Err(Error::new(ErrorKind::Notebook, format!("{doing} failed"), why).fix(fix))
 }
 
 fn program_in(venv: &Path, name: &str) -> PathBuf {
-    if cfg!(windows) {
-        venv.join("Scripts").join(format!("{name}.exe"))
-    } else {
-        venv.join("bin").join(name)
-    }
+    venv.join("bin").join(name)
 }
 
 /// The nearest folder `notebooks` above the current folder, else that of the clone, else the
@@ -193,18 +186,4 @@ fn with_our_data(data: &Path) -> Result<std::ffi::OsString> {
         .chain(std::env::split_paths(&others).filter(|p| !p.as_os_str().is_empty()));
     std::env::join_paths(paths)
         .map_err(|e| Error::setting("JUPYTER_PATH", data.display(), e.to_string()))
-}
-
-/// Replaces this process by JupyterLab, which then handles Ctrl-C itself.
-#[cfg(unix)]
-fn hand_over(mut command: Command, lab: &Path) -> Result<ExitCode> {
-    use std::os::unix::process::CommandExt;
-    Err(Error::io(format!("starting {}", lab.display()), &command.exec()))
-}
-
-#[cfg(not(unix))]
-fn hand_over(mut command: Command, lab: &Path) -> Result<ExitCode> {
-    let status =
-        command.status().map_err(|e| Error::io(format!("starting {}", lab.display()), &e))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use epsilab::{Error, ErrorKind, Result, file};
+use jupyter_zmq_client::dirs;
 use serde_json::{Value, json};
 
 use crate::prebuilt::STOCK;
@@ -153,24 +154,10 @@ pub fn all(more: &[PathBuf]) -> Vec<Spec> {
 /// # Errors
 /// The user has no home folder.
 pub fn user_data_dir() -> Result<PathBuf> {
-    if let Some(dir) = folder_in("JUPYTER_DATA_DIR") {
-        return Ok(dir);
-    }
-    let home = || {
-        dirs::home_dir().ok_or_else(|| {
-            Error::new(ErrorKind::Notebook, "no home folder", "Jupyter keeps kernels there")
-                .fix("set JUPYTER_DATA_DIR, or use `--prefix DIR`")
-        })
-    };
-    if cfg!(target_os = "macos") {
-        Ok(home()?.join("Library/Jupyter"))
-    } else if let (true, Some(roaming)) = (cfg!(windows), folder_in("APPDATA")) {
-        Ok(roaming.join("jupyter"))
-    } else if let Some(data) = folder_in("XDG_DATA_HOME") {
-        Ok(data.join("jupyter"))
-    } else {
-        Ok(home()?.join(".local/share/jupyter"))
-    }
+    folder_in("JUPYTER_DATA_DIR").or_else(|| dirs::user_data_dir().ok()).ok_or_else(|| {
+        Error::new(ErrorKind::Notebook, "no home folder", "Jupyter keeps kernels there")
+            .fix("set JUPYTER_DATA_DIR, or use `--prefix DIR`")
+    })
 }
 
 /// `sys.prefix` of the active virtual or conda environment, else of Python itself.
@@ -178,37 +165,31 @@ pub fn user_data_dir() -> Result<PathBuf> {
 /// # Errors
 /// There is no Python.
 pub fn sys_prefix() -> Result<PathBuf> {
-    folder_in("VIRTUAL_ENV")
-        .or_else(|| folder_in("CONDA_PREFIX"))
-        .or_else(python_prefix)
-        .ok_or_else(|| {
-            Error::new(ErrorKind::Notebook, "no Python environment", "no Python 3 was found")
-                .fix("activate the environment first, or use `--user` or `--prefix DIR`")
-        })
+    prefixes().next().ok_or_else(|| {
+        Error::new(ErrorKind::Notebook, "no Python environment", "no Python 3 was found")
+            .fix("activate the environment first, or use `--user` or `--prefix DIR`")
+    })
 }
 
-fn python_prefix() -> Option<PathBuf> {
-    programs::says(&programs::python()?, &["-c", "import sys; print(sys.prefix)"])
-        .map(PathBuf::from)
+/// `sys.prefix` of the active environments, then of Python itself.
+fn prefixes() -> impl Iterator<Item = PathBuf> {
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder_in);
+    let of_python =
+        || programs::says(&programs::python()?, &["-c", "import sys; print(sys.prefix)"]);
+    active.chain(std::iter::once_with(of_python).flatten().map(PathBuf::from))
 }
 
 /// The folders that Jupyter searches, in its order.
 fn data_dirs() -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = Vec::new();
+    let mut found: Vec<PathBuf> = Vec::new();
     if let Some(paths) = std::env::var_os("JUPYTER_PATH") {
-        dirs.extend(std::env::split_paths(&paths).filter(|p| p.is_absolute()));
+        found.extend(std::env::split_paths(&paths).filter(|p| p.is_absolute()));
     }
-    dirs.extend(user_data_dir().ok());
-    let prefixes = [folder_in("VIRTUAL_ENV"), folder_in("CONDA_PREFIX"), python_prefix()];
-    let own = crate::jupyter::home().map(|home| home.join("venv"));
-    dirs.extend(prefixes.into_iter().flatten().chain(own).map(|p| p.join("share/jupyter")));
-    dirs.extend(crate::jupyter::home().map(|home| home.join("share/jupyter")));
-    if cfg!(windows) {
-        dirs.extend(folder_in("PROGRAMDATA").map(|p| p.join("jupyter")));
-    } else {
-        dirs.extend(["/usr/local/share/jupyter", "/usr/share/jupyter"].map(PathBuf::from));
-    }
-    dirs
+    found.extend(user_data_dir().ok());
+    let own = crate::jupyter::home().into_iter().flat_map(|home| [home.join("venv"), home]);
+    found.extend(prefixes().chain(own).map(|prefix| prefix.join("share/jupyter")));
+    found.extend(dirs::system_data_dirs());
+    found
 }
 
 /// The absolute path in an environment variable.

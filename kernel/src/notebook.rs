@@ -13,7 +13,7 @@ use crate::kernel;
 use crate::notebooks::{self, NotebooksArgs};
 use crate::redact::{self, RedactArgs};
 use crate::run::{self, RunArgs};
-use crate::stock::{self, StockArgs};
+use crate::stock;
 
 pub use crate::jupyter::{JupyterArgs, open};
 
@@ -101,15 +101,17 @@ pub enum Command {
     Notebooks(NotebooksArgs),
     #[command(after_help = BUNDLE.text())]
     Bundle(BundleArgs),
+    /// Serve one notebook (started by Jupyter).
     #[command(hide = true)]
-    Kernel(KernelArgs),
+    Kernel(ConnectionArgs),
+    /// Serve one notebook by evcxr's own kernel (started by Jupyter).
     #[command(hide = true)]
-    Stock(StockArgs),
+    Stock(ConnectionArgs),
 }
 
-/// Serve one notebook (started by Jupyter).
+/// Where a kernel meets its clients.
 #[derive(Args, Debug)]
-pub struct KernelArgs {
+pub struct ConnectionArgs {
     /// The connection file that Jupyter wrote.
     #[arg(short = 'f', long, value_name = "FILE")]
     connection_file: PathBuf,
@@ -128,7 +130,7 @@ impl Command {
             Self::Notebooks(args) => notebooks::notebooks(&args).map(done),
             Self::Bundle(args) => bundle::bundle(&args).map(done),
             Self::Kernel(args) => kernel::serve(&args.connection_file).map(done),
-            Self::Stock(args) => stock::serve(&args).map(done),
+            Self::Stock(args) => stock::serve(&args.connection_file).map(done),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The command `notebooks`: writes the notebooks of the course to a folder.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
+use regex::Regex;
 
 use crate::prebuilt::{self, Origin};
-use crate::run::notebook::Notebook;
+use crate::run::notebook::{Notebook, notebooks_in};
 
 /// Write the notebooks of the course to a folder, without their saved outputs, and the pages that
 /// they link to. Files that exist are kept.
@@ -34,8 +36,7 @@ pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
 }
 
 fn copy(from: &Path, dir: &Path) -> Result<()> {
-    let mut files = notebooks_in(from);
-    files.sort();
+    let files = notebooks_in(from);
     if files.is_empty() {
         let what = format!("{} (no notebooks)", from.display());
         let why = "the notebooks come with the sources that this program was built from";
@@ -91,18 +92,11 @@ fn copy_pages(from: &Path, to: &Path) -> Result<()> {
 
 /// A page in which links to what is not copied are plain text.
 fn without_links_to_sources(page: &str) -> String {
-    const NOT_COPIED: [&str; 3] = ["](../examples/", "](../software-gpu/", "](../notebooks/"];
-    let mut page = page.to_owned();
-    for link in NOT_COPIED {
-        while let Some(at) = page.find(link) {
-            let end = page[at..].find(')').map_or(page.len(), |length| at + length + 1);
-            page.replace_range(at..end, "");
-            if let Some(bracket) = page[..at].rfind('[') {
-                page.remove(bracket);
-            }
-        }
-    }
-    page
+    static LINK: LazyLock<Regex> = LazyLock::new(|| {
+        let link = r"\[([^\[]*?)\]\(\.\./(?:examples|software-gpu|notebooks)/[^)]*\)";
+        Regex::new(link).expect("a valid pattern")
+    });
+    LINK.replace_all(page, "$1").into_owned()
 }
 
 /// Writes a file; false if it was there and was kept.
@@ -114,16 +108,6 @@ fn write_new(path: &Path, content: &[u8]) -> Result<bool> {
         Err(e) => Err(Error::io(format!("writing {}", path.display()), &e)),
         Ok(()) => Ok(true),
     }
-}
-
-fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    let is_ours = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.ends_with(".ipynb") && !name.contains(".executed.")
-    };
-    paths.filter(is_ours).collect()
 }
 
 #[cfg(test)]

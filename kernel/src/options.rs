@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
 use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::methods::{self, Method};
 use epsilab::nn::{Activation, Family, Model, ModelBuilder, models};
@@ -53,6 +54,11 @@ pub const MODELS: [(&str, Make); 14] = [
 /// The wide residual network of De et al.'s code.
 fn de_wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<models::WideResnet> {
     models::wide_resnet(data, depth, width).as_published()
+}
+
+/// The name of a value as the command line has it.
+pub fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// The value with this name.

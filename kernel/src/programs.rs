@@ -1,15 +1,15 @@
-//! Finds programs on this machine.
+//! Finds programs on this machine and starts them.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use epsilab::Error;
+
 /// Path of the program `name` on the PATH.
 pub fn on_path(name: &str) -> Option<PathBuf> {
-    let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
-    std::env::split_paths(&std::env::var_os("PATH")?)
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(&name))
-        .find(|path| is_program(path))
+    // A folder of the PATH may be relative.
+    which::which_all_global(name).ok()?.find(|path| path.is_absolute())
 }
 
 /// Python 3, called `python3` or `python`.
@@ -26,13 +26,8 @@ pub fn says(program: &Path, args: &[&str]) -> Option<String> {
     output.status.success().then(|| text.trim().to_owned())
 }
 
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.is_file()
+/// Replaces this process by the program. Returns the error if that fails.
+pub fn hand_over(mut command: Command) -> Error {
+    let error = command.exec();
+    Error::io(format!("starting {}", command.get_program().display()), &error)
 }

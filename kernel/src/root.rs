@@ -82,15 +82,9 @@ fn is_mentioned(line: &str) -> bool {
     !line.trim_start().starts_with('#') && line.contains("allow_root")
 }
 
-#[cfg(unix)]
 fn is_root() -> bool {
     // SAFETY: a query without arguments.
     unsafe { libc::geteuid() == 0 }
-}
-
-#[cfg(not(unix))]
-fn is_root() -> bool {
-    false
 }
 
 #[cfg(test)]

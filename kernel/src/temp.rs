@@ -1,7 +1,8 @@
 //! Temporary folders that are removed even if their owner is killed. The owner holds a lock on a
 //! file in the folder; whoever creates the next folder removes those without a lock.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Start of the names of all these folders.
@@ -23,9 +24,7 @@ impl TempFolder {
         sweep(base);
         let mut builder = tempfile::Builder::new();
         let prefix = format!("{PREFIX}{what}-");
-        builder.prefix(&prefix);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        builder.prefix(&prefix).permissions(Permissions::from_mode(0o700));
         loop {
             let dir = builder.tempdir_in(base)?;
             let lock = File::create(dir.path().join(LOCK))?;
@@ -65,27 +64,17 @@ fn open_lock(path: &Path) -> Option<File> {
     if !path.symlink_metadata().is_ok_and(is_file) {
         return None;
     }
-    let mut options = File::options();
-    options.read(true);
     // The file may have been replaced since the check.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(
-        &mut options,
-        libc::O_NONBLOCK | libc::O_NOFOLLOW,
-    );
-    let file = options.open(path).ok()?;
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     file.metadata().is_ok_and(is_file).then_some(file)
 }
 
 /// True for a folder of this user. Others may put anything into a shared folder.
 fn is_own_folder(entry: &std::fs::DirEntry) -> bool {
-    let Ok(about) = entry.metadata() else { return false };
     // SAFETY: a query without arguments.
-    #[cfg(unix)]
-    let own = std::os::unix::fs::MetadataExt::uid(&about) == unsafe { libc::geteuid() };
-    #[cfg(not(unix))]
-    let own = true;
-    about.is_dir() && own
+    let user = unsafe { libc::geteuid() };
+    entry.metadata().is_ok_and(|about| about.is_dir() && about.uid() == user)
 }
 
 #[cfg(test)]

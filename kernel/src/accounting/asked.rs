@@ -7,6 +7,8 @@ use epsilab::privacy::{
 };
 use epsilab::{Error, ErrorKind, Result, privacy};
 
+use crate::options;
+
 /// The accountants by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Choice {
@@ -106,14 +108,8 @@ impl Asked {
     }
 
     /// Name of the accountant, as an option and as a key.
-    pub fn name(&self) -> &'static str {
-        match self.choice {
-            Choice::Headline => "headline",
-            Choice::Pld => "pld",
-            Choice::Rdp => "rdp",
-            Choice::Gdp => "gdp",
-            Choice::Zcdp => "zcdp",
-        }
+    pub fn name(&self) -> String {
+        options::name_of(&self.choice)
     }
 
     /// The accountant, if its result is a proved bound.
@@ -141,7 +137,7 @@ impl Asked {
                 return Answer { accountant: "gdp".into(), spent: estimate, approximate: true };
             }
         }
-        Answer { accountant: self.name().into(), spent, approximate: false }
+        Answer { accountant: self.name(), spent, approximate: false }
     }
 
     /// Results of all accountants for the headline, else of the chosen one.

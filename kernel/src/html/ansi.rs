@@ -1,17 +1,14 @@
 //! ANSI escape sequences: colours become spans in HTML, or are removed for plain text.
 //!
-//! `ansi-to-html` keeps the colours of terminals, some of which can't be read on light or on dark
-//! pages. The page has sixteen colours that can be read on both.
+//! `anstyle-parse` finds the sequences. `ansi-to-html` would keep the colours of terminals, some of
+//! which can't be read on light or on dark pages; the page has sixteen that can be read on both.
 
-use std::iter::Peekable;
-use std::str::Chars;
+use anstyle_parse::{Params, Parser, Perform};
 
-use super::escape::escape_into;
-
-const ESC: char = '\u{1b}';
+use super::escape::{escape, escape_into};
 
 /// Style of the text at one point.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Style {
     fore: Option<Colour>,
     back: Option<Colour>,
@@ -27,102 +24,55 @@ type Colour = u8;
 /// Converts text with escape sequences to HTML. Colours become spans; other sequences are removed.
 pub fn to_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
-    let mut look = Style::default();
-    let mut open = false;
-    walk(text, |piece| match piece {
-        Piece::Text(plain) => escape_into(&mut out, plain),
-        Piece::Codes(codes) => {
-            let before = look.clone();
-            apply(&mut look, codes);
-            if look != before {
-                if open {
-                    out.push_str("</span>");
-                }
-                open = look != Style::default();
-                if open {
-                    open_span(&mut out, &look);
-                }
-            }
+    for (look, text) in pieces(text) {
+        if look == Style::default() {
+            escape_into(&mut out, &text);
+        } else {
+            out.push_str(&format!("<span class=\"{}\">{}</span>", classes(look), escape(&text)));
         }
-    });
-    if open {
-        out.push_str("</span>");
     }
     out
 }
 
 /// Removes all escape sequences.
 pub fn strip(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    walk(text, |piece| {
-        if let Piece::Text(plain) = piece {
-            out.push_str(plain);
-        }
-    });
-    out
+    pieces(text).into_iter().map(|(_, text)| text).collect()
 }
 
-enum Piece<'a> {
-    Text(&'a str),
-    Codes(&'a [u32]),
+/// The text without escape sequences, in pieces of one style.
+fn pieces(text: &str) -> Vec<(Style, String)> {
+    let (mut parser, mut found) = (<Parser>::default(), Pieces::default());
+    text.bytes().for_each(|byte| parser.advance(&mut found, byte));
+    found.pieces
 }
 
-fn walk(text: &str, mut each: impl FnMut(Piece<'_>)) {
-    let mut rest = text;
-    while let Some(at) = rest.find(ESC) {
-        if at > 0 {
-            each(Piece::Text(&rest[..at]));
-        }
-        let mut chars = rest[at + ESC.len_utf8()..].chars().peekable();
-        match chars.next() {
-            Some('[') => {
-                if let Some(codes) = control_sequence(&mut chars) {
-                    each(Piece::Codes(&codes));
-                }
-            }
-            Some(']') => operating_system_command(&mut chars),
-            // A sequence of two characters, or the end of the text.
-            _ => {}
-        }
-        let left: usize = chars.map(char::len_utf8).sum();
-        rest = &rest[rest.len() - left..];
-    }
-    if !rest.is_empty() {
-        each(Piece::Text(rest));
-    }
+#[derive(Default)]
+struct Pieces {
+    pieces: Vec<(Style, String)>,
+    /// Of the text that follows.
+    look: Style,
 }
 
-/// Reads `ESC [ ...` up to its final byte. Returns the numbers if it sets a style.
-fn control_sequence(chars: &mut Peekable<Chars<'_>>) -> Option<Vec<u32>> {
-    let mut body = String::new();
-    for c in chars.by_ref() {
-        match c {
-            '\u{40}'..='\u{7e}' => {
-                return (c == 'm')
-                    .then(|| body.split([';', ':']).map(|n| n.parse().unwrap_or(0)).collect());
-            }
-            '\u{20}'..='\u{3f}' => body.push(c),
-            _ => return None,
+impl Perform for Pieces {
+    fn print(&mut self, c: char) {
+        match self.pieces.last_mut() {
+            Some((look, text)) if *look == self.look => text.push(c),
+            _ => self.pieces.push((self.look, c.into())),
         }
     }
-    None
-}
 
-/// Skips `ESC ] ... BEL` and `ESC ] ... ESC \` (links, window titles).
-fn operating_system_command(chars: &mut Peekable<Chars<'_>>) {
-    while let Some(c) = chars.next() {
-        if c == '\u{7}' {
-            return;
-        }
-        if c == ESC {
-            chars.next_if_eq(&'\\');
-            return;
+    fn execute(&mut self, control: u8) {
+        self.print(control.into());
+    }
+
+    fn csi_dispatch(&mut self, codes: &Params, intermediates: &[u8], _: bool, action: u8) {
+        if action == b'm' && intermediates.is_empty() {
+            apply(&mut self.look, codes.iter().flatten().copied());
         }
     }
 }
 
-fn apply(look: &mut Style, codes: &[u32]) {
-    let mut codes = codes.iter().copied();
+fn apply(look: &mut Style, mut codes: impl Iterator<Item = u16>) {
     while let Some(code) = codes.next() {
         match code {
             0 => *look = Style::default(),
@@ -147,8 +97,8 @@ fn apply(look: &mut Style, codes: &[u32]) {
 }
 
 /// Reads an extended colour: `5;n` (256 colours) or `2;r;g;b`.
-fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<Colour> {
-    let byte = |n: u32| u8::try_from(n).ok();
+fn extended(codes: &mut impl Iterator<Item = u16>) -> Option<Colour> {
+    let byte = |n: u16| u8::try_from(n).ok();
     match codes.next()? {
         5 => match byte(codes.next()?)? {
             n @ 0..=15 => Some(n),
@@ -168,22 +118,21 @@ fn extended(codes: &mut impl Iterator<Item = u32>) -> Option<Colour> {
     }
 }
 
-fn open_span(out: &mut String, look: &Style) {
-    let mut classes = Vec::new();
-    for (colour, class) in [(look.fore, "af"), (look.back, "ab")] {
-        classes.extend(colour.map(|n| format!("{class}{n}")));
-    }
-    for (on, class) in [
-        (look.bold, "bold"),
-        (look.dim, "dim"),
-        (look.italic, "italic"),
-        (look.underline, "underline"),
-    ] {
-        if on {
-            classes.push(format!("a-{class}"));
-        }
-    }
-    out.push_str(&format!("<span class=\"{}\">", classes.join(" ")));
+/// The classes of a span in the style of the page.
+fn classes(look: Style) -> String {
+    let colours = [(look.fore, "af"), (look.back, "ab")];
+    let mut classes: Vec<String> = colours
+        .iter()
+        .filter_map(|(colour, class)| Some(format!("{class}{}", (*colour)?)))
+        .collect();
+    let rest = [
+        (look.bold, "a-bold"),
+        (look.dim, "a-dim"),
+        (look.italic, "a-italic"),
+        (look.underline, "a-underline"),
+    ];
+    classes.extend(rest.iter().filter(|(on, _)| *on).map(|(_, class)| (*class).to_owned()));
+    classes.join(" ")
 }
 
 const GREY: Colour = 8;

@@ -27,7 +27,12 @@ pub struct PictureSource<'a> {
 pub fn render(source: &str, place: &PictureSource<'_>) -> String {
     let mut events: Vec<Event<'_>> = Vec::new();
     let mut parser = parser(source);
+    // Where the heading begins that is not ended, and its text.
+    let mut heading: Option<(usize, String)> = None;
     while let Some(event) = parser.next() {
+        if let (Some((_, text)), Event::Text(t) | Event::Code(t)) = (&mut heading, &event) {
+            text.push_str(t);
+        }
         match event {
             Event::InlineMath(tex) => events.push(Event::InlineHtml(math::inline(&tex).into())),
             Event::DisplayMath(tex) => events.push(Event::InlineHtml(math::block(&tex).into())),
@@ -39,25 +44,18 @@ pub fn render(source: &str, place: &PictureSource<'_>) -> String {
                 let alt = text_until(&mut parser, |end| matches!(end, TagEnd::Image));
                 events.push(Event::InlineHtml(picture(&dest_url, &title, &alt, place).into()));
             }
-            Event::Start(Tag::Heading { level, id, classes, attrs }) => {
-                let at = events.len();
-                let mut text = String::new();
-                for event in parser.by_ref() {
-                    let ended = matches!(event, Event::End(TagEnd::Heading(_)));
-                    if let Event::Text(t) | Event::Code(t) = &event {
-                        text.push_str(t);
-                    }
-                    events.push(match event {
-                        Event::InlineMath(tex) => Event::InlineHtml(math::inline(&tex).into()),
-                        other => other,
-                    });
-                    if ended {
-                        break;
-                    }
-                }
+            Event::Start(Tag::Heading { .. }) => {
+                heading = Some((events.len(), String::new()));
+                events.push(event);
+            }
+            Event::End(TagEnd::Heading(_)) => {
                 // The same ids as in JupyterLab, so that links within the notebook work.
-                let id = id.or_else(|| Some(CowStr::from(text.trim().replace(' ', "-"))));
-                events.insert(at, Event::Start(Tag::Heading { level, id, classes, attrs }));
+                if let Some((start, text)) = heading.take()
+                    && let Event::Start(Tag::Heading { id: id @ None, .. }) = &mut events[start]
+                {
+                    *id = Some(CowStr::from(text.trim().replace(' ', "-")));
+                }
+                events.push(event);
             }
             other => events.push(other),
         }
@@ -69,28 +67,16 @@ pub fn render(source: &str, place: &PictureSource<'_>) -> String {
 
 /// The first heading of the highest level: its level and its text.
 pub fn first_heading(source: &str) -> Option<(HeadingLevel, String)> {
-    let mut found: Option<(HeadingLevel, String)> = None;
-    let mut current: Option<(HeadingLevel, String)> = None;
-    for event in parser(source) {
-        match event {
-            Event::Start(Tag::Heading { level, .. }) => current = Some((level, String::new())),
-            Event::Text(t) | Event::Code(t) | Event::InlineMath(t) => {
-                if let Some((_, text)) = &mut current {
-                    text.push_str(&t);
-                }
-            }
-            Event::End(TagEnd::Heading(_)) => {
-                if let Some(heading) = current.take()
-                    && found.as_ref().is_none_or(|f| heading.0 < f.0)
-                    && !heading.1.trim().is_empty()
-                {
-                    found = Some(heading);
-                }
-            }
-            _ => {}
-        }
-    }
-    found
+    let mut events = parser(source);
+    let headings = std::iter::from_fn(|| {
+        events
+            .find_map(|event| match event {
+                Event::Start(Tag::Heading { level, .. }) => Some(level),
+                _ => None,
+            })
+            .map(|level| (level, text_until(&mut events, |end| matches!(end, TagEnd::Heading(_)))))
+    });
+    headings.filter(|(_, text)| !text.trim().is_empty()).min_by_key(|(level, _)| *level)
 }
 
 fn parser(source: &str) -> Parser<'_> {

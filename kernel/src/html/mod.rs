@@ -78,13 +78,10 @@ fn whole(notebook: &Value, name: &str, folder: &Path, libraries: Option<&Librari
 }
 
 fn title(cells: &[Value]) -> Option<String> {
-    let mut headings = cells
-        .iter()
-        .filter(|cell| cell["cell_type"] == "markdown")
-        .filter_map(|cell| markdown::first_heading(&text_of(&cell["source"])));
-    let first = headings.next()?;
+    let prose = cells.iter().filter(|cell| cell["cell_type"] == "markdown");
+    let headings = prose.filter_map(|cell| markdown::first_heading(&text_of(&cell["source"])));
     // A later `#` takes precedence over an earlier `##`.
-    Some(headings.fold(first, |best, next| if next.0 < best.0 { next } else { best }).1)
+    headings.min_by_key(|(level, _)| *level).map(|(_, text)| text)
 }
 
 fn section(cell: &Value, number: usize, folder: &Path, interactive: bool) -> String {

@@ -3,38 +3,22 @@
 use ra_ap_syntax::SyntaxKind::{self, *};
 use ra_ap_syntax::{AstNode, Edition, SourceFile, SyntaxToken};
 
-use super::escape::escape_into;
+use super::escape::{escape, escape_into};
 
-/// Kind of a token, with its CSS class.
+/// Kind of a token. Its value is its class in the style of the page.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(u8)]
 enum Kind {
-    Plain,
-    Keyword,
-    Type,
-    Macro,
-    Function,
-    Lifetime,
-    Text,
-    Number,
-    Comment,
-    Attribute,
-}
-
-impl Kind {
-    fn class(self) -> Option<&'static str> {
-        Some(match self {
-            Kind::Plain => return None,
-            Kind::Keyword => "k",
-            Kind::Type => "t",
-            Kind::Macro => "m",
-            Kind::Function => "f",
-            Kind::Lifetime => "l",
-            Kind::Text => "s",
-            Kind::Number => "n",
-            Kind::Comment => "c",
-            Kind::Attribute => "a",
-        })
-    }
+    Plain = b' ',
+    Keyword = b'k',
+    Type = b't',
+    Macro = b'm',
+    Function = b'f',
+    Lifetime = b'l',
+    Text = b's',
+    Number = b'n',
+    Comment = b'c',
+    Attribute = b'a',
 }
 
 const PRIMITIVES: &[&str] = &[
@@ -65,12 +49,11 @@ pub fn highlight(code: &str) -> String {
 }
 
 fn push(out: &mut String, kind: Kind, text: &str) {
-    let Some(class) = kind.class() else { return escape_into(out, text) };
-    out.push_str("<span class=\"");
-    out.push_str(class);
-    out.push_str("\">");
-    escape_into(out, text);
-    out.push_str("</span>");
+    if kind == Kind::Plain {
+        return escape_into(out, text);
+    }
+    let class = char::from(kind as u8);
+    out.push_str(&format!("<span class=\"{class}\">{}</span>", escape(text)));
 }
 
 /// A line with a command of the kernel, such as `:dep rand`.

@@ -123,30 +123,18 @@ fn names_no_crate(error: &evcxr::CompilationError) -> bool {
 
 /// ``cannot add `{float}` to `usize` ``
 fn is_of_two_numbers(message: &str) -> bool {
-    const NUMBERS: [&str; 16] = [
-        "u8",
-        "u16",
-        "u32",
-        "u64",
-        "u128",
-        "usize",
-        "i8",
-        "i16",
-        "i32",
-        "i64",
-        "i128",
-        "isize",
-        "f32",
-        "f64",
-        "{float}",
-        "{integer}",
-    ];
     let types: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     ["add", "subtract", "multiply", "divide"]
         .iter()
         .any(|verb| message.split(' ').nth(1) == Some(verb))
         && types.len() == 2
-        && types.iter().all(|name| NUMBERS.contains(&name.trim_start_matches('&')))
+        && types.iter().all(|name| is_number(name.trim_start_matches('&')))
+}
+
+/// Whether a type is one of Rust's numbers, such as `u8`, `isize` or `{float}`.
+fn is_number(name: &str) -> bool {
+    let width = name.strip_prefix(['u', 'i', 'f']).unwrap_or_default();
+    matches!(name, "{float}" | "{integer}") || width == "size" || width.parse::<u8>().is_ok()
 }
 
 /// `return` in a cell, which evcxr makes the body of a closure.

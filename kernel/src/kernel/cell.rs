@@ -1,9 +1,10 @@
 //! The request of the running cell. Output is published as an answer to it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jupyter_protocol::JupyterMessage;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::limits::Limits;
@@ -54,20 +55,16 @@ impl CurrentCell {
         Self { wire, folder, state: Arc::new(Mutex::new(state)) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets the request that output belongs to from now on; `None` for silent requests.
     pub fn set(&self, message: Option<Arc<JupyterMessage>>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.cell = message;
         state.limits = Limits::new(self.folder.clone());
     }
 
     /// A request waits. Below the first one, the client sees what the kernel does until it can run.
     pub fn waits(&self, message: &Arc<JupyterMessage>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let State { cell, start: Some(start), waiting, .. } = &mut *state else { return };
         if !std::mem::replace(&mut start.is_shown, true) {
             *cell = Some(message.clone());
@@ -80,7 +77,7 @@ impl CurrentCell {
 
     /// Tells the client that the kernel is busy with the request, unless it was told.
     pub fn begin(&self, message: &Arc<JupyterMessage>) {
-        let waiting = self.state().waiting.take_if(|waiting| Arc::ptr_eq(waiting, message));
+        let waiting = self.state.lock().waiting.take_if(|waiting| Arc::ptr_eq(waiting, message));
         if waiting.is_none() {
             self.wire.status(Some(message), "busy");
         }
@@ -88,26 +85,26 @@ impl CurrentCell {
 
     /// A step of the start, as one line.
     pub fn say_start(&self, line: &str) {
-        if let Some(Start { said, is_shown: false }) = &mut self.state().start {
+        if let Some(Start { said, is_shown: false }) = &mut self.state.lock().start {
             said.push_str(&format!("{line}\n"));
             return;
         }
-        let bar = std::mem::take(&mut self.state().has_bar);
+        let bar = std::mem::take(&mut self.state.lock().has_bar);
         self.print("stderr", &format!("{}{line}\n", if bar { "\n" } else { "" }));
     }
 
     /// The progress of the start, which replaces the bar before.
     pub fn show_bar(&self, bar: &str) {
-        let waits = self.state().start.as_ref().is_none_or(|start| start.is_shown);
+        let waits = self.state.lock().start.as_ref().is_none_or(|start| start.is_shown);
         if waits {
             self.print("stderr", &format!("\r{bar}"));
-            self.state().has_bar = true;
+            self.state.lock().has_bar = true;
         }
     }
 
     /// The kernel can run cells: what was said of its start is removed.
     pub fn end_start(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.start.take().is_some_and(|start| start.is_shown) {
             self.wire.publish(state.cell.as_deref(), "clear_output", json!({ "wait": false }));
         }
@@ -115,7 +112,7 @@ impl CurrentCell {
 
     /// Broadcasts a message as part of the cell.
     pub fn publish(&self, kind: &str, content: Value) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(cell) = state.cell.clone() else { return };
         // Under the lock: two threads must not exchange the order of their messages.
         for (kind, content) in state.limits.admit(kind, content) {
@@ -126,7 +123,7 @@ impl CurrentCell {
     /// Asks the client that sent the request for a line of input. What the cell printed before is
     /// the prompt.
     pub fn ask_for_input(&self) {
-        if let Some(cell) = self.state().cell.clone() {
+        if let Some(cell) = self.state.lock().cell.clone() {
             let content = json!({ "prompt": "", "password": false });
             self.wire.reply(Channel::Stdin, &cell, "input_request", content);
         }

@@ -1,6 +1,7 @@
 //! Replies to completion and inspection requests. The protocol counts code points, evcxr bytes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
 
 use evcxr::{CommandContext, Completions};
 use serde_json::{Value, json};
@@ -9,18 +10,45 @@ use super::commands;
 use super::inspection;
 use super::names;
 use super::receiver;
+use super::requests::Cursor;
 use super::visibility::{Member, Visibility};
 
-/// The reply without completions.
-pub fn nothing_to_complete(cursor: usize) -> Value {
+/// What a client asks about code.
+#[derive(Clone, Copy)]
+pub enum Question {
+    /// What may stand at the cursor.
+    Complete,
+    /// What the word at the cursor means.
+    Inspect,
+}
+
+impl Question {
+    /// The message type of the reply.
+    pub fn reply(self) -> &'static str {
+        match self {
+            Self::Complete => "complete_reply",
+            Self::Inspect => "inspect_reply",
+        }
+    }
+
+    /// Content of the reply without completions or documentation.
+    pub fn no_answer(self, cursor: &Cursor) -> Value {
+        match self {
+            Self::Complete => completed(&[], cursor.position()..cursor.position()),
+            Self::Inspect => nothing_to_inspect(),
+        }
+    }
+}
+
+/// Content of a `complete_reply`: what may replace these code points.
+pub fn completed(matches: &[String], place: Range<usize>) -> Value {
     json!({
-        "status": "ok", "matches": [], "metadata": {},
-        "cursor_start": cursor, "cursor_end": cursor,
+        "status": "ok", "matches": matches, "metadata": {},
+        "cursor_start": place.start, "cursor_end": place.end,
     })
 }
 
-/// The reply without documentation.
-pub fn nothing_to_inspect() -> Value {
+fn nothing_to_inspect() -> Value {
     json!({ "status": "ok", "found": false, "data": {}, "metadata": {} })
 }
 
@@ -37,7 +65,7 @@ pub fn complete(
         return content;
     }
     let Some(found) = completions(context, code, byte_of(code, cursor)) else {
-        return nothing_to_complete(cursor);
+        return completed(&[], cursor..cursor);
     };
     let (start, end) = (char_of(code, found.start_offset), char_of(code, found.end_offset));
     let place = Place::before(&code[..found.start_offset], |name| {
@@ -58,12 +86,11 @@ pub fn complete(
         })
         .collect();
     offered.sort_by_key(|(rank, _, _)| *rank);
-    let matches: Vec<&String> = offered.iter().map(|(_, text, _)| text).collect();
-    let types: Vec<&Value> = offered.iter().map(|(_, _, entry)| entry).collect();
-    json!({
-        "status": "ok", "matches": matches, "cursor_start": start, "cursor_end": end,
-        "metadata": { "_jupyter_types_experimental": types },
-    })
+    let (matches, types): (Vec<String>, Vec<Value>) =
+        offered.into_iter().map(|(_, text, entry)| (text, entry)).unzip();
+    let mut reply = completed(&matches, start..end);
+    reply["metadata"]["_jupyter_types_experimental"] = types.into();
+    reply
 }
 
 /// What evcxr offers at a position.
@@ -85,13 +112,9 @@ fn complete_command(code: &str, cursor: usize) -> Option<Value> {
     if !typed.starts_with(':') || typed.contains([' ', '(']) || typed.starts_with("::") {
         return None;
     }
-    let mut matches: Vec<&str> = commands::names().filter(|name| name.starts_with(typed)).collect();
-    matches.sort_unstable();
-    matches.dedup();
-    Some(json!({
-        "status": "ok", "matches": matches, "metadata": {},
-        "cursor_start": cursor - typed.chars().count(), "cursor_end": cursor,
-    }))
+    let matches = commands::names().filter(|name| name.starts_with(typed)).map(str::to_owned);
+    let matches: Vec<String> = matches.collect::<BTreeSet<_>>().into_iter().collect();
+    Some(completed(&matches, cursor - typed.chars().count()..cursor))
 }
 
 /// A completion of a call without brackets and arguments: the user types those.

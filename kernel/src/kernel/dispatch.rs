@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::cell::CurrentCell;
+use super::complete::Question;
 use super::context::Context;
-use super::display::SideChannel;
 use super::evaluator::{Evaluator, Job};
 use super::fence::Fences;
 use super::history::History;
 use super::input::Inputs;
 use super::interrupt::Interrupts;
-use super::requests::Request;
+use super::requests::{Cursor, Request};
 use super::session::Session;
-use super::wire::{self, Channel, Incoming, Wire};
-use super::{complete, display, is_complete};
+use super::wire::{self, Channel, Incoming};
+use super::{display, is_complete};
 use crate::prebuilt::rust_release;
 
 /// Runs the kernel until it is shut down.
@@ -31,23 +31,13 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
     wire.status(None, "starting");
     let current = CurrentCell::new(wire.clone(), epsilab::lab::home().join("outputs"));
     let interrupts = Interrupts::default();
-    let markers = session.markers().clone();
-    let fences = Fences::new(session.pipes_dir(), markers, interrupts.clone());
+    let fences =
+        Fences::new(session.root().to_owned(), session.markers().clone(), interrupts.clone());
     let inputs = Inputs::new(current.clone(), interrupts.clone());
-    let channel =
-        SideChannel { current: current.clone(), fences: fences.clone(), inputs: inputs.clone() };
-    display::listen(&session.display_socket(), channel)?;
     let history = History::default();
-    let evaluator = Evaluator::start(Context {
-        session,
-        wire: wire.clone(),
-        current: current.clone(),
-        interrupts: interrupts.clone(),
-        fences,
-        inputs: inputs.clone(),
-        history: history.clone(),
-    });
-    let kernel = Kernel { wire, current, evaluator, interrupts, inputs, history };
+    let context = Context { session, wire, current, interrupts, fences, inputs, history };
+    display::listen(&context)?;
+    let kernel = Kernel { evaluator: Evaluator::start(context.clone()), context };
 
     let os = |e: std::io::Error| Error::io("listening to signals", &e);
     let mut terminate = signal(SignalKind::terminate()).map_err(os)?;
@@ -68,13 +58,13 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
             },
             message = wire::next_request("stdin", &mut requests.stdin) => match message {
                 Some(Incoming { request: Ok(Request::Input { value }), .. }) => {
-                    kernel.inputs.answer(value);
+                    kernel.context.inputs.answer(value);
                 }
                 Some(_) => {}
                 None => break,
             },
             _ = terminate.recv() => break,
-            _ = ctrl_c.recv() => kernel.interrupts.interrupt(),
+            _ = ctrl_c.recv() => kernel.context.interrupts.interrupt(),
             _ = parent.tick() => {
                 if by_jupyter && std::os::unix::process::parent_id() != started_by {
                     eprintln!("epsilab kernel: Jupyter is gone, so this kernel ends");
@@ -83,17 +73,13 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
             }
         }
     }
-    kernel.interrupts.kill();
+    kernel.context.interrupts.kill();
     Ok(())
 }
 
 struct Kernel {
-    wire: Wire,
-    current: CurrentCell,
+    context: Context,
     evaluator: Evaluator,
-    interrupts: Interrupts,
-    inputs: Inputs,
-    history: History,
 }
 
 impl Kernel {
@@ -102,35 +88,21 @@ impl Kernel {
         let reply = match request {
             Ok(Request::Execute(request)) => {
                 if !request.silent {
-                    self.current.waits(&message);
+                    self.context.current.waits(&message);
                 }
-                let interrupt_count = self.interrupts.interrupt_count();
+                let interrupt_count = self.context.interrupts.interrupt_count();
                 self.evaluator.submit(Job::Execute { message, request, interrupt_count });
                 return false;
             }
-            Ok(Request::Complete(cursor)) => {
-                if !self.evaluator.is_busy() {
-                    self.wire.status(Some(&message), "busy");
-                    self.evaluator.submit(Job::Complete { message, cursor });
-                    return false;
-                }
-                ("complete_reply", complete::nothing_to_complete(cursor.position()))
-            }
-            Ok(Request::Inspect(cursor)) => {
-                if !self.evaluator.is_busy() {
-                    self.wire.status(Some(&message), "busy");
-                    self.evaluator.submit(Job::Inspect { message, cursor });
-                    return false;
-                }
-                ("inspect_reply", complete::nothing_to_inspect())
-            }
+            Ok(Request::Complete(cursor)) => return self.ask(message, Question::Complete, cursor),
+            Ok(Request::Inspect(cursor)) => return self.ask(message, Question::Inspect, cursor),
             Ok(Request::IsComplete { code }) => {
                 let answer = is_complete::answer(&code);
                 let indent = if answer.status() == "incomplete" { "    " } else { "" };
                 ("is_complete_reply", json!({ "status": answer.status(), "indent": indent }))
             }
             Ok(Request::History(query)) => {
-                let history = self.history.answer(&query);
+                let history = self.context.history.answer(&query);
                 ("history_reply", json!({ "status": "ok", "history": history }))
             }
             Ok(Request::CommInfo) => ("comm_info_reply", json!({ "status": "ok", "comms": {} })),
@@ -149,6 +121,17 @@ impl Kernel {
         false
     }
 
+    /// Queues a question about code. While a cell runs, the answer is empty.
+    fn ask(&self, message: Arc<JupyterMessage>, question: Question, cursor: Cursor) -> bool {
+        if self.evaluator.is_busy() {
+            self.answer(Channel::Shell, &message, question.reply(), question.no_answer(&cursor));
+        } else {
+            self.context.wire.status(Some(&message), "busy");
+            self.evaluator.submit(Job::Ask { message, question, cursor });
+        }
+        false
+    }
+
     /// Handles a request on the control socket. True if the kernel should end.
     async fn control(&self, Incoming { message, request }: Incoming) -> bool {
         match request {
@@ -156,7 +139,7 @@ impl Kernel {
                 self.answer(Channel::Control, &message, "kernel_info_reply", kernel_info());
             }
             Ok(Request::Interrupt) => {
-                self.interrupts.interrupt();
+                self.context.interrupts.interrupt();
                 let ok = json!({ "status": "ok" });
                 self.answer(Channel::Control, &message, "interrupt_reply", ok);
             }
@@ -177,36 +160,36 @@ impl Kernel {
         request: Result<Request, String>,
     ) {
         let kind = &message.header.msg_type;
-        self.wire.status(Some(message), "busy");
+        self.context.wire.status(Some(message), "busy");
         match request {
             Ok(Request::CommOpen { id }) => {
                 let content = json!({ "comm_id": id, "data": {} });
-                self.wire.publish(Some(message), "comm_close", content);
+                self.context.wire.publish(Some(message), "comm_close", content);
             }
             Ok(_) => {}
             Err(why) => {
                 eprintln!("epsilab kernel: the {kind} can't be read: {why}");
                 if let Some(asked) = kind.strip_suffix("_request") {
                     let content = unreadable(kind, &why);
-                    self.wire.reply(channel, message, &format!("{asked}_reply"), content);
+                    self.context.wire.reply(channel, message, &format!("{asked}_reply"), content);
                 }
             }
         }
-        self.wire.status(Some(message), "idle");
+        self.context.wire.status(Some(message), "idle");
     }
 
     async fn shut_down(&self, channel: Channel, message: &JupyterMessage, restart: bool) {
         let content = json!({ "status": "ok", "restart": restart });
-        self.wire.publish(Some(message), "shutdown_reply", content.clone());
+        self.context.wire.publish(Some(message), "shutdown_reply", content.clone());
         self.answer(channel, message, "shutdown_reply", content);
         // The sockets need a moment to send the reply.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
     fn answer(&self, channel: Channel, message: &JupyterMessage, kind: &str, content: Value) {
-        self.wire.status(Some(message), "busy");
-        self.wire.reply(channel, message, kind, content);
-        self.wire.status(Some(message), "idle");
+        self.context.wire.status(Some(message), "busy");
+        self.context.wire.reply(channel, message, kind, content);
+        self.context.wire.status(Some(message), "idle");
     }
 }
 

@@ -7,43 +7,34 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 
 use epsilab::{Error, Result};
 use serde_json::{Value, json};
 
-use super::cell::CurrentCell;
-use super::fence::Fences;
-use super::input::{Answer, Inputs};
+use super::context::Context;
 
 /// A line may hold a picture, but must not fill the memory.
 const MAX_LINE: u64 = 64 << 20;
-
-/// What the side channel shares with the rest of the kernel.
-#[derive(Clone)]
-pub struct SideChannel {
-    pub current: CurrentCell,
-    pub fences: Fences,
-    pub inputs: Inputs,
-}
 
 /// Listens until the process ends. Only the user can read the folder of the socket.
 ///
 /// # Errors
 /// The socket can't be made.
-pub fn listen(path: &Path, channel: SideChannel) -> Result<()> {
-    let listener = UnixListener::bind(path)
+pub fn listen(context: &Context) -> Result<()> {
+    let path = context.session.display_socket();
+    let listener = UnixListener::bind(&path)
         .map_err(|e| Error::io(format!("listening on {}", path.display()), &e))?;
+    let context = context.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let channel = channel.clone();
-            std::thread::spawn(move || serve(stream, &channel));
+            let context = context.clone();
+            std::thread::spawn(move || serve(stream, &context));
         }
     });
     Ok(())
 }
 
-fn serve(stream: UnixStream, SideChannel { current, fences, inputs }: &SideChannel) {
+fn serve(stream: UnixStream, Context { current, fences, inputs, .. }: &Context) {
     let Ok(mut answers) = stream.try_clone() else { return };
     let mut lines = BufReader::new(stream);
     loop {
@@ -62,12 +53,7 @@ fn serve(stream: UnixStream, SideChannel { current, fences, inputs }: &SideChann
             _ if line["kind"] == "input" => {
                 // The prompt.
                 fences.wait_for_text();
-                let (text, failed) = match inputs.ask() {
-                    Answer::Line(text) => (Some(text), false),
-                    Answer::End => (None, false),
-                    Answer::Failed => (None, true),
-                };
-                format!("{}\n", json!({ "text": text, "failed": failed }))
+                format!("{}\n", json!(inputs.ask()))
             }
             _ if line["kind"] == "late" => {
                 // No cell runs whose figures it could be in order with. Nobody waits for an answer.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::cell_process::stream::readable;
 use super::commands;
-use super::complete;
+use super::complete::{self, Question};
 use super::content::Shown;
 use super::context::Context;
 use super::crash;
@@ -19,9 +19,10 @@ use super::errors::{CellSource, Failure};
 use super::input::Unanswered;
 use super::interrupt::Interrupted;
 use super::is_complete;
-use super::output::{CellEnd, Output, OutputContext};
+use super::output::{CellEnd, Output};
 use super::panics;
 use super::session;
+use super::std_sources;
 use super::variables::{Loss, Variables};
 use super::visibility::Visibility;
 use super::warm_up::{self, CELL, TYPES, dependency};
@@ -103,25 +104,17 @@ impl Engine {
         let session = &context.session;
         let _ = std::fs::remove_dir_all(session.work_dir());
         std::fs::create_dir_all(session.work_dir()).map_err(|e| e.to_string())?;
-        let process =
-            session.cell_process(&lab.library, &lab.toolchain).map_err(|e| e.to_string())?;
+        let process = session.cell_process(lab).map_err(|e| e.to_string())?;
         let unwritten = |e: std::io::Error| format!("the session's folder can't be written: {e}");
-        session.std_sources().prepare().map_err(unwritten)?;
+        std_sources::prepare(session.root()).map_err(unwritten)?;
         // evcxr reads an evcxr.toml in the current folder, which may lie beside the notebook.
         let _ = std::env::set_current_dir(session.empty_dir());
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(session.home());
         let (evcxr, outputs) = started
             .map_err(|e| format!("evcxr could not be started: {}", readable(&e.to_string())))?;
-        session.std_sources().link(&lab.std_sources()).map_err(unwritten)?;
-        let output = Output::start(
-            outputs,
-            OutputContext {
-                current: context.current.clone(),
-                interrupts: context.interrupts.clone(),
-                fences: context.fences.clone(),
-            },
-        );
+        std_sources::link(session.root(), &lab.std_sources()).map_err(unwritten)?;
+        let output = Output::start(outputs, context.clone());
         let mut evcxr = CommandContext::with_eval_context(evcxr);
         context.interrupts.watch(evcxr.process_handle(), &context.current);
         warm_up::compile_dependency(&session.work_dir(), &session.warm_up_dir(), lab);
@@ -170,7 +163,9 @@ impl Engine {
 
     /// The documentation of a name, by MIME type.
     fn documentation(&mut self, name: &str) -> Result<Value, RunError> {
-        let found = self.inspect(name, name.chars().count()).ok_or(RunError::EvcxrPanicked)?;
+        let found = self
+            .answer(Question::Inspect, name, name.chars().count())
+            .ok_or(RunError::EvcxrPanicked)?;
         if found["found"] == true {
             return Ok(found["data"].clone());
         }
@@ -249,7 +244,7 @@ impl Engine {
             return Err(failure.into());
         }
         match result {
-            Ok(outputs) => match self.failure_of(&end, context, code, &lost, interrupted) {
+            Ok(outputs) => match self.failure_of(&end, context, defines, &lost, interrupted) {
                 Some(failure) => Err(failure.into()),
                 None => Ok(result_data(outputs.content_by_mime_type, end.shown)),
             },
@@ -264,46 +259,44 @@ impl Engine {
         }
     }
 
-    /// The failure of a cell that panicked or returned early.
+    /// The failure of a cell that panicked or returned early. `defines`: it defines variables.
     fn failure_of(
         &self,
         end: &CellEnd,
         context: &Context,
-        code: &str,
+        defines: bool,
         lost: &[String],
         interrupted: Interrupted,
     ) -> Option<Failure> {
-        let defines = code.split_whitespace().any(|word| word == "let");
-        if end.panicked && interrupted.requested {
+        let mut failure = if end.panicked && interrupted.requested {
             let mut failure = Failure::new("Interrupted", "the cell was stopped in a loop");
             // What panicked because of the stop, such as `join().unwrap()`.
             failure.traceback.extend(panics::after_stop(&end.text));
-            failure.traceback.extend(self.variables.after_failure(lost, defines));
-            return Some(failure);
-        }
-        if end.panicked {
+            failure
+        } else if end.panicked {
             let source = self.evcxr.last_source().unwrap_or_default();
-            let mut failure = Failure::panic(&end.text, &source, &context.history.newest_first());
-            failure.traceback.extend(self.variables.after_failure(lost, defines));
-            return Some(failure);
-        }
-        let mut failure = end.errored.then(|| Failure::early_return(&end.text))?;
-        if !lost.is_empty() {
+            Failure::panic(&end.text, &source, &context.history.newest_first())
+        } else if end.errored {
+            Failure::early_return(&end.text)
+        } else {
+            return None;
+        };
+        if end.panicked || !lost.is_empty() {
             failure.traceback.extend(self.variables.after_failure(lost, defines));
         }
         Some(failure)
     }
 
-    /// Content of a `complete_reply`; `None` if rust-analyzer panicked.
-    pub fn complete(&mut self, code: &str, cursor: usize) -> Option<Value> {
-        let lab = &self.lab.dir;
-        let visibility = self.visibility.get_or_init(|| Visibility::of_lab(lab));
-        guarded(|| complete::complete(&mut self.evcxr, visibility, code, cursor))
-    }
-
-    /// Content of an `inspect_reply`; `None` if rust-analyzer panicked.
-    pub fn inspect(&mut self, code: &str, cursor: usize) -> Option<Value> {
-        guarded(|| complete::inspect(&mut self.evcxr, code, cursor))
+    /// Content of the reply to a question; `None` if rust-analyzer panicked.
+    pub fn answer(&mut self, question: Question, code: &str, cursor: usize) -> Option<Value> {
+        let evcxr = &mut self.evcxr;
+        guarded(|| match question {
+            Question::Complete => {
+                let visibility = self.visibility.get_or_init(|| Visibility::of_lab(&self.lab.dir));
+                complete::complete(evcxr, visibility, code, cursor)
+            }
+            Question::Inspect => complete::inspect(evcxr, code, cursor),
+        })
     }
 }
 

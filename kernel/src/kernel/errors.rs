@@ -1,5 +1,8 @@
 //! Errors of cells as the user sees them: a name, one line, and a traceback.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::advice;
@@ -118,16 +121,9 @@ fn without_dump(text: &str) -> &str {
 
 /// Rewrites advice for the command line into code: `--device cpu` becomes `.device("cpu")`.
 fn for_a_cell(line: &str) -> String {
-    const OPTION: &str = "--device ";
-    let mut out = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find(OPTION) {
-        let value = &rest[at + OPTION.len()..];
-        let end = value.find(|c: char| !c.is_alphanumeric() && c != ':').unwrap_or(value.len());
-        out.push_str(&format!("{}.device(\"{}\")", &rest[..at], &value[..end]));
-        rest = &value[end..];
-    }
-    out + rest
+    static OPTION: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"--device ([\w:]*)").expect("a valid pattern"));
+    OPTION.replace_all(line, ".device(\"$1\")").into_owned()
 }
 
 /// The cell that does not compile.
@@ -139,13 +135,17 @@ pub struct CellSource<'a> {
 
 /// The line of a panic, with a marker below it.
 fn pointer(place: &CellLine) -> Vec<String> {
-    let margin = place.line.to_string();
-    let (blank, space) = (" ".repeat(margin.len()), " ".repeat(place.column.saturating_sub(1)));
-    vec![
-        format!(" --> cell {}, line {}", place.cell, place.line),
-        format!("{margin} | {}", place.text.trim_end()),
-        format!("{blank} | {space}^"),
-    ]
+    let mut lines = vec![format!(" --> cell {}, line {}", place.cell, place.line)];
+    let before = place.column.saturating_sub(1);
+    lines.extend(marked(place.line, place.text.trim_end(), before, before + 1));
+    lines
+}
+
+/// A line with its number, and markers below the characters from `from` to `to`.
+fn marked(line: usize, text: &str, from: usize, to: usize) -> [String; 2] {
+    let margin = line.to_string();
+    let (blank, space) = (" ".repeat(margin.len()), " ".repeat(from));
+    [format!("{margin} | {text}"), format!("{blank} | {space}{}", "^".repeat((to - from).max(1)))]
 }
 
 fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -> Failure {
@@ -162,16 +162,12 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
     if let Some(name) = serious.iter().find_map(|error| without_debug(error)) {
         let text = format!("the value can't be shown: `{name}` has no `Debug` form");
         let help = "put `#[derive(Debug)]` above its definition, or end the cell with `;`";
-        let traceback = vec![format!("error: {text}"), format!("  = help: {help}")];
-        return Failure { name: "CompileError", value: text, traceback };
+        return in_our_words(text, vec![format!("  = help: {help}")]);
     }
     if serious.iter().any(|error| error.message().contains("delimiter"))
         && let Some((bracket, part)) = place::open_bracket(source.code)
     {
-        let text = format!("`{bracket}` is never closed");
-        let mut traceback = vec![format!("error: {text}")];
-        traceback.extend(pointed(source, &part));
-        return Failure { name: "CompileError", value: text, traceback };
+        return in_our_words(format!("`{bracket}` is never closed"), pointed(source, &part));
     }
     if let Some(failure) = misplaced_command(&serious, source) {
         return failure;
@@ -206,9 +202,13 @@ fn misplaced_command(
         Some((line, commands::misplaced(source.code.lines().nth(above)?)?))
     })?;
     let text = format!("commands stand before the code: move `{name}` to the top of the cell");
-    let mut traceback = vec![format!("error: {text}")];
-    traceback.extend(pointed(source, &Part { line, from: 1, to: name.len() + 1 }));
-    Some(Failure { name: "CompileError", value: text, traceback })
+    Some(in_our_words(text, pointed(source, &Part { line, from: 1, to: name.len() + 1 })))
+}
+
+/// A failure in place of what the compiler says. `below`: lines below the text.
+fn in_our_words(text: String, below: Vec<String>) -> Failure {
+    let traceback = [vec![format!("error: {text}")], below].concat();
+    Failure { name: "CompileError", value: text, traceback }
 }
 
 /// The type of a cell's value that can't be shown. The error itself lies in generated code, so
@@ -281,12 +281,7 @@ fn underline(code: &str, line: usize, from: usize, last: usize, to: usize) -> Ve
     let width = text.chars().count();
     let from = from.saturating_sub(1).min(width);
     let to = if last == line { to.saturating_sub(1).clamp(from, width.max(from)) } else { width };
-    let margin = line.to_string();
-    let blank = " ".repeat(margin.len());
-    vec![
-        format!("{margin} | {text}"),
-        format!("{blank} | {}{}", " ".repeat(from), "^".repeat((to - from).max(1))),
-    ]
+    marked(line, text, from, to).into()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use jupyter_protocol::JupyterMessage;
 use serde_json::{Map, Value, json};
 
-use super::complete;
+use super::complete::Question;
 use super::context::Context;
 use super::engine::{Engine, Given, RunError};
 use super::errors::Failure;
@@ -18,10 +18,8 @@ use super::wire::Channel;
 pub enum Job {
     /// Run a cell. `interrupt_count`: number of interrupts when the request arrived.
     Execute { message: Arc<JupyterMessage>, request: Execute, interrupt_count: u64 },
-    /// Complete the code at the cursor.
-    Complete { message: Arc<JupyterMessage>, cursor: Cursor },
-    /// Describe the item at the cursor.
-    Inspect { message: Arc<JupyterMessage>, cursor: Cursor },
+    /// Answer a question about the code at the cursor.
+    Ask { message: Arc<JupyterMessage>, question: Question, cursor: Cursor },
 }
 
 /// Handle to the thread.
@@ -106,20 +104,12 @@ impl Worker {
                 self.execute(&message, &request, interrupt_count);
                 wire.status(Some(&message), "idle");
             }
-            Job::Complete { message, cursor } => {
-                let at = cursor.position();
+            Job::Ask { message, question, cursor } => {
                 let engine = self.engine.as_mut().ok();
-                let content = engine.and_then(|engine| engine.complete(&cursor.code, at));
-                let content = content.unwrap_or_else(|| complete::nothing_to_complete(at));
-                wire.reply(Channel::Shell, &message, "complete_reply", content);
-                wire.status(Some(&message), "idle");
-            }
-            Job::Inspect { message, cursor } => {
-                let at = cursor.position();
-                let engine = self.engine.as_mut().ok();
-                let content = engine.and_then(|engine| engine.inspect(&cursor.code, at));
-                let content = content.unwrap_or_else(complete::nothing_to_inspect);
-                wire.reply(Channel::Shell, &message, "inspect_reply", content);
+                let answer = engine
+                    .and_then(|engine| engine.answer(question, &cursor.code, cursor.position()));
+                let content = answer.unwrap_or_else(|| question.no_answer(&cursor));
+                wire.reply(Channel::Shell, &message, question.reply(), content);
                 wire.status(Some(&message), "idle");
             }
         }
@@ -164,12 +154,9 @@ impl Worker {
         if failed || interrupts.interrupt_count() != interrupt_count {
             self.aborted = self.queue.try_iter().collect();
         }
-        let values = match &result {
-            Ok(_) => self.values(&request.user_expressions),
-            Err(_) => Value::Null,
-        };
         let content = match &result {
             Ok(Given { shown, page }) => {
+                let values = self.values(&request.user_expressions);
                 if !shown.is_empty() {
                     current.publish(
                         "execute_result",
@@ -228,16 +215,13 @@ impl Worker {
             self.start_engine();
         }
         let engine = self.engine.as_mut().map_err(|failure| failure.clone())?;
-        match engine.run(&self.context, code, self.count) {
-            Err(RunError::EvcxrPanicked) => Err(self.evcxr_panicked()),
-            other => {
-                self.consecutive_panics = 0;
-                other.map_err(|error| match error {
-                    RunError::Failed(failure) => failure,
-                    RunError::EvcxrPanicked => Failure::new("KernelError", "evcxr panicked"),
-                })
-            }
-        }
+        let ended = match engine.run(&self.context, code, self.count) {
+            Ok(given) => Ok(given),
+            Err(RunError::Failed(failure)) => Err(failure),
+            Err(RunError::EvcxrPanicked) => return Err(self.evcxr_panicked()),
+        };
+        self.consecutive_panics = 0;
+        ended
     }
 
     /// evcxr itself panicked. After the second time in a row it is restarted.

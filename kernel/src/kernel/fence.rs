@@ -8,8 +8,10 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 use super::cell_process::pipe_path;
 use super::interrupt::Interrupts;
@@ -55,7 +57,7 @@ impl Fences {
     /// cell runs.
     pub fn wait_for_text(&self) {
         let Some(process) = self.shared.interrupts.running_process() else { return };
-        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock();
         state.written += 1;
         let number = state.written;
         let line = format!("{}{number}\n", self.shared.markers.text(Marker::Fence));
@@ -65,8 +67,7 @@ impl Fences {
             }
         }
         let unpublished = |state: &mut State| state.published < number;
-        let waited = self.shared.changed.wait_timeout_while(state, PATIENCE, unpublished);
-        drop(waited);
+        self.shared.changed.wait_while_for(&mut state, unpublished, PATIENCE);
     }
 
     /// Fences are shorter than `PIPE_BUF`, so one is never mixed with text of the cell. A full pipe
@@ -91,14 +92,14 @@ impl Fences {
     /// The fence with this number was read from a stream. True if it was read from both, so that
     /// all text held back must be published now, and [`Self::text_published`] called.
     pub fn read_back(&self, stream: Stream, number: u64) -> bool {
-        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock();
         state.read[stream as usize] = number;
         state.read[0].min(state.read[1]) > state.published
     }
 
     /// All text before the last fence that was read from both streams is published.
     pub fn text_published(&self) {
-        let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state.lock();
         state.published = state.read[0].min(state.read[1]);
         self.shared.changed.notify_all();
     }

@@ -1,8 +1,9 @@
 //! Input and output of the cells of this session, for `history_request`.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -49,30 +50,26 @@ enum Access {
 }
 
 impl History {
-    fn cells(&self) -> std::sync::MutexGuard<'_, Vec<Cell>> {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a cell with its execution count.
     pub fn add(&self, line: u64, input: &str) {
-        self.cells().push(Cell { line, input: input.to_owned(), output: None });
+        self.cells.lock().push(Cell { line, input: input.to_owned(), output: None });
     }
 
     /// Sets the text of the result of a cell.
     pub fn set_output(&self, line: u64, output: &str) {
-        if let Some(cell) = self.cells().iter_mut().rev().find(|cell| cell.line == line) {
+        if let Some(cell) = self.cells.lock().iter_mut().rev().find(|cell| cell.line == line) {
             cell.output = Some(output.to_owned());
         }
     }
 
     /// Execution count and code of all cells, the newest first.
     pub fn newest_first(&self) -> Vec<(u64, String)> {
-        self.cells().iter().rev().map(|cell| (cell.line, cell.input.clone())).collect()
+        self.cells.lock().iter().rev().map(|cell| (cell.line, cell.input.clone())).collect()
     }
 
     /// The entries of a `history_reply`.
     pub fn answer(&self, query: &Query) -> Value {
-        let cells = self.cells();
+        let cells = self.cells.lock();
         let found: Vec<&Cell> = match query.hist_access_type {
             Access::Range => range(&cells, query),
             Access::Tail => last(cells.iter().collect(), query.n),

@@ -1,8 +1,11 @@
 //! Input of cells: the kernel asks the front end whose request runs.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use super::cell::CurrentCell;
 use super::interrupt::Interrupts;
@@ -18,8 +21,8 @@ pub enum Unanswered {
     Interrupted,
 }
 
-/// What a cell gets that reads its input.
-#[derive(Debug, PartialEq)]
+/// What a cell gets that reads its input; it travels to the cell process as JSON.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub enum Answer {
     /// A line.
     Line(String),
@@ -53,18 +56,14 @@ impl Inputs {
         Self { current, interrupts, state: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A cell begins.
     pub fn begin(&self, allowed: bool) {
-        *self.state() = State { allowed, ..State::default() };
+        *self.state.lock() = State { allowed, ..State::default() };
     }
 
     /// The cell has ended: forgets its question, if one waits. Says whether one had no answer.
     pub fn end(&self) -> Option<Unanswered> {
-        std::mem::take(&mut *self.state()).unanswered
+        std::mem::take(&mut *self.state.lock()).unanswered
     }
 
     /// Asks the front end for a line and waits for it. The input ends by Ctrl+D; an interrupt makes
@@ -84,7 +83,7 @@ impl Inputs {
                 Err(RecvTimeoutError::Timeout)
                     if self.interrupts.interrupt_count() != interrupts =>
                 {
-                    self.state().unanswered = Some(Unanswered::Interrupted);
+                    self.state.lock().unanswered = Some(Unanswered::Interrupted);
                     return Answer::Failed;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -93,7 +92,7 @@ impl Inputs {
     }
 
     fn question(&self) -> Option<Receiver<String>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !state.allowed {
             state.unanswered = Some(Unanswered::Refused);
             return None;
@@ -106,7 +105,7 @@ impl Inputs {
 
     /// The front end has answered. An answer to no question is dropped.
     pub fn answer(&self, text: String) {
-        if let Some(waiting) = self.state().waiting.take() {
+        if let Some(waiting) = self.state.lock().waiting.take() {
             let _ = waiting.send(text);
         }
     }

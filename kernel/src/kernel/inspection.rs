@@ -1,6 +1,10 @@
 //! Shortens the documentation of an item for a tooltip: signature, first paragraph, then the rest
 //! as far as it fits.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
 /// Length of a signature in lines.
 const SIGNATURE_LINES: usize = 14;
 /// Length of the text before the first heading, in characters.
@@ -121,19 +125,11 @@ fn blocks(html: &str) -> Vec<&str> {
 
 /// The lab has no pages at docs.rs: its links become text.
 fn without_dead_links(html: &str) -> String {
-    const LINK: &str = "<a href=\"https://docs.rs/epsilab/";
-    let mut out = String::new();
-    let mut rest = html;
-    while let Some(at) = rest.find(LINK) {
-        out.push_str(&rest[..at]);
-        let link = &rest[at..];
-        let start = link.find('>').map_or(link.len(), |end| end + 1);
-        let end = link.find("</a>").unwrap_or(link.len()).max(start);
-        out.push_str(&link[start..end]);
-        rest = link.get(end + "</a>".len()..).unwrap_or("");
-    }
-    out.push_str(rest);
-    out
+    static LINK: LazyLock<Regex> = LazyLock::new(|| {
+        let link = r#"(?s)<a href="https://docs\.rs/epsilab/[^>]*>(.*?)</a>"#;
+        Regex::new(link).expect("a valid pattern")
+    });
+    LINK.replace_all(html, "$1").into_owned()
 }
 
 fn escape(text: &str) -> String {
@@ -142,30 +138,17 @@ fn escape(text: &str) -> String {
 
 /// The text of HTML that [`shorten`] made, for terminals.
 pub fn plain(html: &str) -> String {
-    let mut out = String::new();
-    let mut rest = html;
-    while let Some(at) = rest.find('<') {
-        out.push_str(&rest[..at]);
-        let tag = &rest[at..];
-        let end = tag.find('>').map_or(tag.len(), |end| end + 1);
-        match &tag[..end] {
-            "</p>" | "</h1>" | "</pre>" | "</ul>" | "</ol>" => out.push('\n'),
-            "<li>" => out.push_str("- "),
-            _ => {}
-        }
-        rest = &tag[end..];
-    }
-    out.push_str(rest);
-    for (entity, c) in
-        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
-    {
-        out = out.replace(entity, c);
-    }
-    let mut text = out.trim().to_owned();
-    while text.contains("\n\n\n") {
-        text = text.replace("\n\n\n", "\n\n");
-    }
-    text
+    static TAG: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new("<[^>]*>?").expect("a valid pattern"));
+    static GAP: LazyLock<Regex> = LazyLock::new(|| Regex::new("\n{3,}").expect("a valid pattern"));
+    let text = TAG.replace_all(html, |tag: &Captures<'_>| match &tag[0] {
+        "</p>" | "</h1>" | "</pre>" | "</ul>" | "</ol>" => "\n",
+        "<li>" => "- ",
+        _ => "",
+    });
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    let text = entities.iter().fold(text.into_owned(), |text, (name, c)| text.replace(name, c));
+    GAP.replace_all(text.trim(), "\n\n").into_owned()
 }
 
 #[cfg(test)]

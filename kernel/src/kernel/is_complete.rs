@@ -1,5 +1,10 @@
-//! Tells whether code typed into a console is complete, by its brackets, strings, characters and
-//! comments. Nothing is compiled.
+//! Tells whether code typed into a console is complete, by the tokens that rust-analyzer's lexer
+//! finds in it. Nothing is compiled.
+
+use ra_ap_parser::SyntaxKind::{
+    COMMENT, L_BRACK, L_CURLY, L_PAREN, R_BRACK, R_CURLY, R_PAREN, WHITESPACE,
+};
+use ra_ap_parser::{Edition, LexedStr};
 
 /// The status of an `is_complete_reply`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,32 +33,28 @@ pub fn answer(code: &str) -> Answer {
     if code.trim_start().starts_with(':') {
         return Answer::Complete;
     }
-    let chars: Vec<char> = code.chars().collect();
+    let tokens = LexedStr::new(Edition::Edition2024, code);
+    // The brackets that close those that are open.
     let mut open = Vec::new();
-    let mut last = ' ';
-    let mut before_last = ' ';
-    for (at, token) in tokens(&chars) {
-        let length = match token {
-            Token::Open(c) => {
-                open.push(c);
-                1
-            }
-            Token::Close(c) => {
-                if open.pop() != Some(c) {
-                    return Answer::Invalid;
-                }
-                1
-            }
-            Token::Space(_) => continue,
-            Token::Other(n) => n,
-            Token::Unfinished => return Answer::Incomplete,
-        };
-        // Only the last characters of tokens matter below.
-        before_last = last;
-        last = chars[at + length - 1];
-        if length > 1 && !(last.is_alphanumeric() || last == '_') {
-            before_last = ' ';
+    let (mut before_last, mut last) = (' ', ' ');
+    for token in 0..tokens.len() {
+        if is_unfinished(&tokens, token) {
+            return Answer::Incomplete;
         }
+        match tokens.kind(token) {
+            L_PAREN => open.push(R_PAREN),
+            L_BRACK => open.push(R_BRACK),
+            L_CURLY => open.push(R_CURLY),
+            close @ (R_PAREN | R_BRACK | R_CURLY) if open.pop() != Some(close) => {
+                return Answer::Invalid;
+            }
+            WHITESPACE | COMMENT => continue,
+            _ => {}
+        }
+        // Only operators matter below, and each of their characters is a token.
+        let text = tokens.text(token);
+        before_last = if text.len() == 1 { last } else { ' ' };
+        last = text.chars().next_back().unwrap_or(' ');
     }
     let waits = matches!(last, '=' | '+' | '-' | '*' | '/' | '%' | '&' | '|' | '.' | ',' | '^')
         || (last == '>' && matches!(before_last, '-' | '='))
@@ -72,121 +73,17 @@ pub fn open_comment(code: &str) -> Option<usize> {
         line.starts_with('!') || [":", "//"].iter().any(|begin| text.starts_with(begin))
     };
     let skipped = code.lines().take_while(|line| other(line) || line.trim().is_empty()).count();
-    let chars: Vec<char> = code.split_inclusive('\n').skip(skipped).flat_map(str::chars).collect();
-    let (at, _) = tokens(&chars).find(|(_, token)| matches!(token, Token::Unfinished))?;
-    let breaks = chars[..at].iter().filter(|c| **c == '\n').count();
-    chars[at..].starts_with(&['/', '*']).then_some(skipped + breaks + 1)
+    let rust: String = code.split_inclusive('\n').skip(skipped).collect();
+    let tokens = LexedStr::new(Edition::Edition2024, &rust);
+    let first = (0..tokens.len()).find(|token| is_unfinished(&tokens, *token))?;
+    let breaks = rust[..tokens.text_start(first)].matches('\n').count();
+    (tokens.kind(first) == COMMENT).then_some(skipped + breaks + 1)
 }
 
-/// Start of each token. An unfinished token is the last.
-fn tokens(chars: &[char]) -> impl Iterator<Item = (usize, Token)> {
-    let (mut at, mut before) = (0, ' ');
-    std::iter::from_fn(move || {
-        let start = at;
-        let token =
-            chars.get(start..).filter(|rest| !rest.is_empty()).map(|rest| read(rest, before))?;
-        at = match token {
-            Token::Open(_) | Token::Close(_) => at + 1,
-            Token::Space(n) | Token::Other(n) => at + n,
-            Token::Unfinished => chars.len(),
-        };
-        before = if matches!(token, Token::Space(_)) { ' ' } else { chars[at - 1] };
-        Some((start, token))
-    })
-}
-
-enum Token {
-    Open(char),
-    Close(char),
-    Space(usize),
-    Other(usize),
-    Unfinished,
-}
-
-fn read(rest: &[char], before: char) -> Token {
-    let second = rest.get(1).copied().unwrap_or(' ');
-    let in_word = before.is_alphanumeric() || before == '_';
-    match rest[0] {
-        c if c.is_whitespace() => Token::Space(1),
-        '/' if second == '/' => {
-            Token::Space(rest.iter().position(|c| *c == '\n').unwrap_or(rest.len()))
-        }
-        '/' if second == '*' => comment(rest),
-        c @ ('(' | '[' | '{') => Token::Open(c),
-        ')' => Token::Close('('),
-        ']' => Token::Close('['),
-        '}' => Token::Close('{'),
-        '"' => string(rest, 0),
-        '\'' => quote(rest),
-        'b' | 'c' if second == '"' && !in_word => string(rest, 1),
-        'b' if second == '\'' && !in_word => match quote(&rest[1..]) {
-            Token::Other(n) => Token::Other(n + 1),
-            other => other,
-        },
-        'r' if matches!(second, '"' | '#') && !in_word => raw_string(rest, 1),
-        'b' | 'c' if second == 'r' && matches!(rest.get(2), Some('"' | '#')) && !in_word => {
-            raw_string(rest, 2)
-        }
-        _ => Token::Other(1),
-    }
-}
-
-/// Block comments nest.
-fn comment(rest: &[char]) -> Token {
-    let (mut depth, mut at) = (0, 0);
-    while at + 1 < rest.len() {
-        match (rest[at], rest[at + 1]) {
-            ('/', '*') => (depth, at) = (depth + 1, at + 2),
-            ('*', '/') => (depth, at) = (depth - 1, at + 2),
-            _ => at += 1,
-        }
-        if depth == 0 {
-            return Token::Space(at);
-        }
-    }
-    Token::Unfinished
-}
-
-fn string(rest: &[char], start: usize) -> Token {
-    let mut at = start + 1;
-    while at < rest.len() {
-        match rest[at] {
-            '\\' => at += 2,
-            '"' => return Token::Other(at + 1),
-            _ => at += 1,
-        }
-    }
-    Token::Unfinished
-}
-
-fn raw_string(rest: &[char], start: usize) -> Token {
-    let hashes = rest[start..].iter().take_while(|c| **c == '#').count();
-    let quote = start + hashes;
-    if rest.get(quote) != Some(&'"') {
-        // A raw identifier such as `r#type`.
-        return Token::Other(quote.min(rest.len()));
-    }
-    let mut at = quote + 1;
-    while at < rest.len() {
-        let end = at + 1 + hashes;
-        if rest[at] == '"' && rest.get(at + 1..end).is_some_and(|s| s.iter().all(|c| *c == '#')) {
-            return Token::Other(end);
-        }
-        at += 1;
-    }
-    Token::Unfinished
-}
-
-/// Reads a character literal or a lifetime.
-fn quote(rest: &[char]) -> Token {
-    match (rest.get(1), rest.get(2)) {
-        (Some('\\'), _) => match rest[3.min(rest.len())..].iter().position(|c| *c == '\'') {
-            Some(end) => Token::Other(end + 4),
-            None => Token::Unfinished,
-        },
-        (Some(_), Some('\'')) => Token::Other(3),
-        _ => Token::Other(1),
-    }
+/// Whether the end of a comment, string or character is missing, by the lexer's own words.
+fn is_unfinished(tokens: &LexedStr<'_>, token: usize) -> bool {
+    let error = tokens.error(token).unwrap_or_default();
+    error.starts_with("Missing trailing") || error == "Invalid raw string literal"
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,15 +44,14 @@ impl Rest {
         Self { path, file, written: 0, limit }
     }
 
-    fn lost(path: PathBuf, why: &str) -> Self {
-        Self { path, file: Err(why.to_owned()), written: 0, limit: 0 }
-    }
-
     /// Writes text. True if it is the first that could not be written completely.
     fn write(&mut self, text: &str) -> bool {
         let Ok(file) = &mut self.file else { return false };
         let end = text.floor_char_boundary(self.limit.saturating_sub(self.written));
-        let why = match write_counted(file, &text.as_bytes()[..end], &mut self.written) {
+        let done = file.write_all(&text.as_bytes()[..end]);
+        // With what was written before an error.
+        self.written = file.metadata().map_or(self.written, |about| about.len() as usize);
+        let why = match done {
             Err(error) => error.to_string(),
             Ok(()) if end == text.len() => return false,
             Ok(()) => format!("a cell may keep {}", size(self.limit)),
@@ -120,11 +119,9 @@ impl Limits {
         let mut said = Vec::new();
         let is_first = self.rest.is_none();
         if is_first {
-            let path = self.path("txt");
-            self.rest = Some(match std::fs::create_dir_all(&self.folder) {
-                Ok(()) => Rest::create(path, FILE),
-                Err(error) => Rest::lost(path, &error.to_string()),
-            });
+            // Without the folder, the file can't be made either.
+            let _ = std::fs::create_dir_all(&self.folder);
+            self.rest = Some(Rest::create(self.path("txt"), FILE));
         }
         let Some(rest) = &mut self.rest else { return said };
         let failed = rest.write(text);
@@ -198,22 +195,6 @@ impl Limits {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.folder.join(format!("{now}-{}.{extension}", self.files))
     }
-}
-
-/// As `write_all`, and counts what was written before an error.
-fn write_counted(file: &mut File, mut bytes: &[u8], written: &mut usize) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(n) => {
-                *written += n;
-                bytes = &bytes[n..];
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 fn size(bytes: usize) -> String {

@@ -37,40 +37,31 @@ pub enum Marker {
 }
 
 impl Marker {
-    const ALL: [Self; 10] = [
-        Self::Discard,
-        Self::Begin,
-        Self::Done,
-        Self::Panic,
-        Self::Error,
-        Self::Changed,
-        Self::Text,
-        Self::TextEnd,
-        Self::Displayed,
-        Self::Fence,
+    /// The markers in the order of their declaration, with their names in a stream. An argument
+    /// follows a name that ends in a colon.
+    const NAMES: [(Self, &str); 10] = [
+        (Self::Discard, "discard"),
+        (Self::Begin, "begin"),
+        (Self::Done, "done"),
+        (Self::Panic, "panic"),
+        (Self::Error, "error"),
+        (Self::Changed, "changed:"),
+        (Self::Text, "text"),
+        (Self::TextEnd, "text-end"),
+        (Self::Displayed, "displayed"),
+        (Self::Fence, "fence:"),
     ];
 
     /// The marker without nonce and argument.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Discard => "discard",
-            Self::Begin => "begin",
-            Self::Done => "done",
-            Self::Panic => "panic",
-            Self::Error => "error",
-            Self::Changed => "changed:",
-            Self::Text => "text",
-            Self::TextEnd => "text-end",
-            Self::Displayed => "displayed",
-            Self::Fence => "fence:",
-        }
+        Self::NAMES[self as usize].1
     }
 
     /// Parses a name and the argument behind it, which is empty for most markers.
     pub fn parse(text: &str) -> Option<(Self, &str)> {
-        Self::ALL.into_iter().find_map(|marker| {
-            let argument = text.strip_prefix(marker.name())?;
-            (marker.name().ends_with(':') || argument.is_empty()).then_some((marker, argument))
+        Self::NAMES.into_iter().find_map(|(marker, name)| {
+            let argument = text.strip_prefix(name)?;
+            (name.ends_with(':') || argument.is_empty()).then_some((marker, argument))
         })
     }
 

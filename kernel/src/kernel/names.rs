@@ -1,7 +1,9 @@
 //! Completion inside the strings that functions of the lab take as names.
 
 use epsilab::lab;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use super::complete::completed;
 
 /// The names that a function takes.
 fn names(function: &str) -> Option<Vec<String>> {
@@ -28,14 +30,13 @@ pub fn complete(code: &str, cursor: usize) -> Option<Value> {
     let function = path.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
     let matches: Vec<String> =
         names(function)?.into_iter().filter(|name| name.starts_with(typed)).collect();
-    Some(json!({
-        "status": "ok", "matches": matches, "metadata": {},
-        "cursor_start": cursor - typed.chars().count(), "cursor_end": cursor,
-    }))
+    Some(completed(&matches, cursor - typed.chars().count()..cursor))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -4,11 +4,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
 
-use super::cell::CurrentCell;
 use super::cell_process::stream::{Line, decode};
 use super::content::{Content, Shown};
-use super::fence::Fences;
-use super::interrupt::Interrupts;
+use super::context::Context;
 use super::markers::Marker;
 use super::printed::{COLLECT, Printed};
 
@@ -68,16 +66,9 @@ enum Request {
     Finish { ran: bool, failed: bool, answer: Sender<CellEnd> },
 }
 
-/// What the reading thread shares with the rest of the kernel.
-pub struct OutputContext {
-    pub current: CurrentCell,
-    pub interrupts: Interrupts,
-    pub fences: Fences,
-}
-
 impl Output {
     /// Starts the thread.
-    pub fn start(outputs: evcxr::EvalContextOutputs, context: OutputContext) -> Self {
+    pub fn start(outputs: evcxr::EvalContextOutputs, context: Context) -> Self {
         let (requests, received) = unbounded();
         std::thread::spawn(move || {
             Reader::new(context).run(&outputs.stdout, &outputs.stderr, &received);
@@ -100,7 +91,7 @@ impl Output {
 }
 
 struct Reader {
-    context: OutputContext,
+    context: Context,
     content: Content,
     printed: Printed,
     /// When text was last read from standard output.
@@ -113,7 +104,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(context: OutputContext) -> Self {
+    fn new(context: Context) -> Self {
         Self {
             context,
             content: Content::default(),

@@ -4,15 +4,15 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
 use epsilab::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
 
 use super::cell_process::{LAB_VARIABLE, PIPES_VARIABLE};
 use super::markers::{self, Markers};
 use super::rustc;
-use super::std_sources::{self, StdSources};
-use crate::prebuilt::{Toolchain, environment};
+use super::std_sources;
+use crate::prebuilt::{Lab, Toolchain, environment};
 use crate::temp::TempFolder;
 
 /// The folder for temporary files of kernels. The path of a socket is limited to about 100 bytes,
@@ -98,6 +98,11 @@ impl Session {
         &self.markers
     }
 
+    /// The folder of the kernel, with the named pipes that cells print to.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Folder in which evcxr compiles cells.
     pub fn work_dir(&self) -> PathBuf {
         self.root.join("work")
@@ -127,20 +132,16 @@ impl Session {
     ///
     /// # Errors
     /// This binary can't find itself.
-    pub fn cell_process(&self, library: &Path, toolchain: &Toolchain) -> Result<Command> {
+    pub fn cell_process(&self, lab: &Lab) -> Result<Command> {
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
         let mut command = Command::new(exe);
-        let folder = library.parent().unwrap_or(Path::new("/")).to_owned();
-        let search = [folder, toolchain.std_dir()]
-            .into_iter()
-            .chain(self.search_path.iter().flat_map(std::env::split_paths));
-        if let Ok(search) = std::env::join_paths(search) {
+        if let Ok(search) = lab.search_path(self.search_path.as_deref()) {
             command.env("LD_LIBRARY_PATH", search);
         }
         command
             .current_dir(&self.home)
             .env("EPSILAB_DISPLAY", self.display_socket())
-            .env(LAB_VARIABLE, library)
+            .env(LAB_VARIABLE, &lab.library)
             .env(PIPES_VARIABLE, &self.root);
         // SAFETY: the call changes only the new process, and is allowed between fork and exec.
         // An idle cell process ignores SIGINT from the start; training installs its own handler.
@@ -156,26 +157,14 @@ impl Session {
         Ok(command)
     }
 
-    /// The sources of the standard library for rust-analyzer.
-    pub fn std_sources(&self) -> StdSources {
-        StdSources::in_folder(&self.root)
-    }
-
     /// From now on values are shown as evcxr's commands say.
     pub fn show_in_own_format(&self) {
         let _ = std::fs::write(self.root.join(rustc::OWN_FORMAT), "");
     }
 
-    /// Folder of the named pipes that cells print to.
-    pub fn pipes_dir(&self) -> PathBuf {
-        self.root.clone()
-    }
-
     /// Removes the folders.
     pub fn clean_up(&self) {
-        if let Ok(mut dir) = self.dir.lock() {
-            dir.take();
-        }
+        self.dir.lock().take();
     }
 }
 

@@ -6,43 +6,35 @@
 //! `core::arch`, and variables of its types need a type annotation.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The environment variable that names the folder, which rust-analyzer reads.
 pub const VARIABLE: &str = "RUST_SRC_PATH";
 /// Name of the folder in that of the session.
 pub const FOLDER: &str = "rust-src";
 
-/// The folder of one session.
-pub struct StdSources {
-    folder: PathBuf,
+/// Makes an empty crate `core` in the folder `root` of a session. evcxr evaluates `42` when it
+/// starts, before it knows of the lab, and rust-analyzer would work through the standard library
+/// twice.
+///
+/// # Errors
+/// The folder can't be written.
+pub fn prepare(root: &Path) -> io::Result<()> {
+    let folder = root.join(FOLDER);
+    // After a restart of the engine, it is a link.
+    let _ = std::fs::remove_file(&folder);
+    let _ = std::fs::remove_dir_all(&folder);
+    let core = folder.join("core/src");
+    std::fs::create_dir_all(&core)?;
+    std::fs::write(core.join("lib.rs"), "")
 }
 
-impl StdSources {
-    pub fn in_folder(root: &Path) -> Self {
-        Self { folder: root.join(FOLDER) }
-    }
-
-    /// Makes an empty crate `core`. evcxr evaluates `42` when it starts, before it knows of the
-    /// lab, and rust-analyzer would work through the standard library twice.
-    ///
-    /// # Errors
-    /// The folder can't be written.
-    pub fn prepare(&self) -> io::Result<()> {
-        // After a restart of the engine, it is a link.
-        let _ = std::fs::remove_file(&self.folder);
-        let _ = std::fs::remove_dir_all(&self.folder);
-        let core = self.folder.join("core/src");
-        std::fs::create_dir_all(&core)?;
-        std::fs::write(core.join("lib.rs"), "")
-    }
-
-    /// Replaces it by a link to `sources`.
-    ///
-    /// # Errors
-    /// The folder can't be written.
-    pub fn link(&self, sources: &Path) -> io::Result<()> {
-        std::fs::remove_dir_all(&self.folder)?;
-        std::os::unix::fs::symlink(sources, &self.folder)
-    }
+/// Replaces it by a link to `sources`.
+///
+/// # Errors
+/// The folder can't be written.
+pub fn link(root: &Path, sources: &Path) -> io::Result<()> {
+    let folder = root.join(FOLDER);
+    std::fs::remove_dir_all(&folder)?;
+    std::os::unix::fs::symlink(sources, &folder)
 }

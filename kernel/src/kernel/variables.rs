@@ -35,38 +35,34 @@ impl Variables {
 
     /// Notes for an error about a name without a value. `module`: there is a module of that name.
     pub fn explain_missing(&self, name: &str, module: bool) -> Vec<String> {
-        let mut notes = match self.lost.get(name) {
-            Some((cell, Loss::Moved)) => vec![
-                format!("  = note: cell {cell} moved or redefined the variable `{name}`"),
-                format!(
-                    "  = help: run the cell that makes `{name}` again; in cell {cell}, \
-                     `{name}.clone()` or `&{name}` keeps it"
-                ),
-            ],
-            Some((cell, Loss::ProcessEnded)) => vec![
-                format!("  = note: `{name}` was lost in cell {cell}, when the cell process ended"),
-                format!("  = help: run the cell that makes `{name}` again"),
-            ],
-            Some((cell, Loss::Cleared)) => vec![
-                format!("  = note: `:clear` in cell {cell} forgot `{name}`"),
-                format!("  = help: run the cell that makes `{name}` again"),
-            ],
-            None if module => vec![
-                format!(
-                    "  = note: `{name}` is a variable of a cell that was not run in this session"
-                ),
-                format!("  = help: run the cell that makes it: `let {name} = …`"),
-            ],
-            None => vec![format!(
-                "  = help: if another cell makes `{name}`, run that cell first; after a restart \
-                 of the kernel no variable exists"
-            )],
+        let again = format!("run the cell that makes `{name}` again");
+        let (note, help) = match self.lost.get(name) {
+            Some((cell, Loss::Moved)) => (
+                Some(format!("cell {cell} moved or redefined the variable `{name}`")),
+                format!("{again}; in cell {cell}, `{name}.clone()` or `&{name}` keeps it"),
+            ),
+            Some((cell, Loss::ProcessEnded)) => {
+                let note = format!("`{name}` was lost in cell {cell}, when the cell process ended");
+                (Some(note), again)
+            }
+            Some((cell, Loss::Cleared)) => {
+                (Some(format!("`:clear` in cell {cell} forgot `{name}`")), again)
+            }
+            None if module => (
+                Some(format!("`{name}` is a variable of a cell that was not run in this session")),
+                format!("run the cell that makes it: `let {name} = …`"),
+            ),
+            None => {
+                let help = format!(
+                    "if another cell makes `{name}`, run that cell first; after a restart of the \
+                     kernel no variable exists"
+                );
+                (None, help)
+            }
         };
-        if module {
-            notes
-                .insert(1, format!("  = note: there is also a module `{name}`, which is no value"));
-        }
-        notes
+        let module = module.then(|| format!("there is also a module `{name}`, which is no value"));
+        let notes = note.into_iter().chain(module).map(|note| format!("  = note: {note}"));
+        notes.chain([format!("  = help: {help}")]).collect()
     }
 
     /// Lines for the error of a cell that ended early: which variables it lost and which remain.

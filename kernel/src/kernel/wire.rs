@@ -12,7 +12,7 @@ use jupyter_protocol::{
 use jupyter_zmq_client::{self as zmq, RuntimeError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use zeromq::SocketRecv as _;
+use zeromq::{SocketRecv as _, SocketSend};
 
 use super::requests::{self, Request};
 
@@ -114,36 +114,12 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
     let stdin = zmq::create_kernel_stdin_connection(info, &session)
         .await
         .map_err(at("stdin", info.stdin_port))?;
-    let mut iopub = zmq::create_kernel_iopub_connection(info, &session)
+    let iopub = zmq::create_kernel_iopub_connection(info, &session)
         .await
         .map_err(at("iopub", info.iopub_port))?;
-    let ((mut shell_out, shell), (mut control_out, control)) = (shell.split(), control.split());
-    let (mut stdin_out, stdin) = stdin.split();
-
-    let (iopub_tx, mut iopub_rx) = unbounded_channel();
-    let (shell_tx, mut shell_rx) = unbounded_channel();
-    let (control_tx, mut control_rx) = unbounded_channel();
-    let (stdin_tx, mut stdin_rx) = unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(message) = iopub_rx.recv().await {
-            log("iopub", iopub.send(message).await);
-        }
-    });
-    tokio::spawn(async move {
-        while let Some(message) = shell_rx.recv().await {
-            log("shell", shell_out.send(message).await);
-        }
-    });
-    tokio::spawn(async move {
-        while let Some(message) = control_rx.recv().await {
-            log("control", control_out.send(message).await);
-        }
-    });
-    tokio::spawn(async move {
-        while let Some(message) = stdin_rx.recv().await {
-            log("stdin", stdin_out.send(message).await);
-        }
-    });
+    let (shell_out, shell) = shell.split();
+    let (control_out, control) = control.split();
+    let (stdin_out, stdin) = stdin.split();
     tokio::spawn(async move {
         loop {
             if heartbeat.single_heartbeat().await.is_err() {
@@ -151,14 +127,29 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
             }
         }
     });
-    let wire = Wire { iopub: iopub_tx, shell: shell_tx, control: control_tx, stdin: stdin_tx };
+    let wire = Wire {
+        iopub: sender("iopub", iopub),
+        shell: sender("shell", shell_out),
+        control: sender("control", control_out),
+        stdin: sender("stdin", stdin_out),
+    };
     Ok((wire, Requests { shell, control, stdin }))
 }
 
-fn log<T>(socket: &str, done: zmq::Result<T>) {
-    if let Err(e) = done {
-        eprintln!("epsilab kernel: a message on {socket} was not sent: {e}");
-    }
+/// Starts a task that sends messages on a socket.
+fn sender<S: SocketSend + Send + 'static>(
+    name: &'static str,
+    mut socket: zmq::Connection<S>,
+) -> UnboundedSender<JupyterMessage> {
+    let (messages, mut waiting) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(message) = waiting.recv().await {
+            if let Err(e) = socket.send(message).await {
+                eprintln!("epsilab kernel: a message on {name} was not sent: {e}");
+            }
+        }
+    });
+    messages
 }
 
 /// A received message and its request, or why it can't be parsed.

@@ -1,5 +1,8 @@
 //! The compiler's words in the terms of a notebook.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::Value;
 
 /// The variable of evcxr's message about a reference.
@@ -22,15 +25,9 @@ pub fn readable(message: &str) -> String {
         .replace("`Result<(), EvcxrUserCodeError>`", "what a cell returns")
         .replace("`EvcxrUserCodeError`", "the error of a cell")
         .replace("`evcxr_variable_store`", "the end of the cell");
-    let mut out = String::with_capacity(message.len());
-    let mut rest = message.as_str();
-    while let Some(at) = rest.find("_::") {
-        out.push_str(&rest[..at]);
-        let is_part = out.ends_with(|c: char| c == '_' || c.is_alphanumeric());
-        out.push_str(if is_part { "_::" } else { "epsilab::" });
-        rest = &rest[at + "_::".len()..];
-    }
-    out + rest
+    static CRATE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\b_::").expect("a valid pattern"));
+    CRATE.replace_all(&message, "epsilab::").into_owned()
 }
 
 /// The headline of an error. A cell is the body of a closure, which its author did not write.

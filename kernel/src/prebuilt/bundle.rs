@@ -1,13 +1,12 @@
 //! Compiles the program without notebooks, for machines without a toolchain.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use epsilab::{Error, ErrorKind, Result, program};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Step, bar, dylib};
+use super::{Step, dylib};
 
 /// Cargo's settings for the program: small, and as fast as the lab.
 const PROFILE: [&str; 5] =
@@ -31,7 +30,6 @@ pub enum Linker {
 /// The sources or the toolchain are missing, it does not compile, or CUDA is asked for where the
 /// lab was installed from packages.
 pub fn compile(cuda: bool, linker: &Linker, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
-    let start = Instant::now();
     let (env, toolchain) = (BuildEnv::find()?, Toolchain::find()?);
     env.check_sources()?;
     if cuda && env.origin == Origin::Packages {
@@ -63,9 +61,6 @@ pub fn compile(cuda: bool, linker: &Linker, progress: &mut dyn FnMut(Step<'_>)) 
     }
     let doing = "compiling the program without notebooks";
     progress(Step::Line(doing));
-    dylib::run(command, doing, &mut |line| match line {
-        Some(line) => progress(Step::Line(line)),
-        None => progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), ESTIMATE))),
-    })?;
+    dylib::run(command, doing, ESTIMATE, progress)?;
     Ok(env.target.join(triple.unwrap_or_default()).join("bundle/epsilab"))
 }

@@ -5,12 +5,13 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::build_env::{BUILD_FLAGS, BuildEnv, GPU_FEATURES, Origin};
+use super::progress::{Step, bar};
 use super::toolchain::{Toolchain, tail};
 
 /// Result of a build.
@@ -76,8 +77,7 @@ pub fn metadata(env: &BuildEnv, toolchain: &Toolchain) -> Result<Value> {
     serde_json::from_slice(&out.stdout).map_err(|e| Error::io("reading cargo metadata", &e.into()))
 }
 
-/// Compiles the library of this package as a dylib. `progress` gets lines of cargo, and `None` in
-/// every second without one.
+/// Compiles the library of this package as a dylib. `estimate` and `progress`: as for [`run`].
 ///
 /// # Errors
 /// The library does not compile, or cargo can't run.
@@ -85,7 +85,8 @@ pub fn build(
     env: &BuildEnv,
     toolchain: &Toolchain,
     metadata: &Value,
-    progress: &mut dyn FnMut(Option<&str>),
+    estimate: f64,
+    progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<Built> {
     let mut command = cargo(env, toolchain);
     command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
@@ -100,20 +101,23 @@ pub fn build(
     }
     command.args(["--", "-C", "prefer-dynamic"]);
     let doing = "building the lab as a library for cells";
-    let messages = run(command, doing, progress)?;
+    let messages = run(command, doing, estimate, progress)?;
     collect(&messages, &below_the_lab(metadata))
         .ok_or_else(|| failed(doing, "cargo named no dylib"))
 }
 
-/// Runs cargo and returns the lines of its standard output. `progress` as in [`build`].
+/// Runs cargo and returns the lines of its standard output. `estimate`: expected seconds. `progress`
+/// gets the lines about crates, and a bar in every second without one.
 ///
 /// # Errors
 /// cargo can't be started, or fails.
 pub fn run(
     mut command: Command,
     doing: &str,
-    progress: &mut dyn FnMut(Option<&str>),
+    estimate: f64,
+    progress: &mut dyn FnMut(Step<'_>),
 ) -> Result<Vec<String>> {
+    let start = Instant::now();
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdin(Stdio::null())
@@ -136,13 +140,13 @@ pub fn run(
         let line = match received.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                progress(None);
+                progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), estimate)));
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => break,
         };
         if line.trim_start().starts_with("Compiling") || line.contains("Blocking") {
-            progress(Some(line.trim()));
+            progress(Step::Line(line.trim()));
         }
         said.push_str(&line);
         said.push('\n');
@@ -160,33 +164,40 @@ fn failed(doing: &str, said: &str) -> Error {
         .fix("mend what the compiler says, then run the same command again")
 }
 
+/// The text of a value of cargo's, empty for anything else.
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The items of a list of cargo's.
+pub fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The dependencies of a node of `cargo metadata` that are linked to it.
+pub fn linked(node: &Value) -> impl Iterator<Item = &Value> {
+    items(&node["deps"]).filter(|dep| items(&dep["dep_kinds"]).any(|kind| kind["kind"].is_null()))
+}
+
+/// The package with this name, null if there is none.
+pub fn package<'a>(metadata: &'a Value, name: &str) -> &'a Value {
+    items(&metadata["packages"]).find(|package| package["name"] == name).unwrap_or(&Value::Null)
+}
+
+fn is_macro(target: &Value) -> bool {
+    items(&target["kind"]).any(|kind| kind == "proc-macro")
+}
+
 /// Ids of the packages whose metadata rustc reads with that of the lab. Dependencies of procedural
 /// macros are not among them.
 fn below_the_lab(metadata: &Value) -> HashSet<String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut start = None;
-    let mut macros = HashSet::new();
-    for package in list(&metadata["packages"]) {
-        if package["name"] == "epsilab" {
-            start = Some(text(&package["id"]));
-        }
-        let kinds = list(&package["targets"]);
-        if kinds.iter().any(|target| list(&target["kind"]).contains(&"proc-macro".into())) {
-            macros.insert(text(&package["id"]));
-        }
-    }
-    let normal: HashMap<String, Vec<String>> = list(&metadata["resolve"]["nodes"])
-        .iter()
-        .map(|node| {
-            let deps = list(&node["deps"])
-                .into_iter()
-                .filter(|dep| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()));
-            (text(&node["id"]), deps.map(|dep| text(&dep["pkg"])).collect())
-        })
+    let macros = items(&metadata["packages"]).filter(|of| items(&of["targets"]).any(is_macro));
+    let macros: HashSet<String> = macros.map(|package| text(&package["id"])).collect();
+    let normal: HashMap<String, Vec<String>> = items(&metadata["resolve"]["nodes"])
+        .map(|node| (text(&node["id"]), linked(node).map(|dep| text(&dep["pkg"])).collect()))
         .collect();
     let mut found = HashSet::new();
-    let mut open: Vec<String> = start.into_iter().collect();
+    let mut open = vec![text(&package(metadata, "epsilab")["id"])];
     while let Some(id) = open.pop() {
         if found.insert(id.clone()) && !macros.contains(&id) {
             open.extend(normal.get(&id).cloned().unwrap_or_default());
@@ -203,18 +214,14 @@ fn collect(messages: &[String], wanted: &HashSet<String>) -> Option<Built> {
         if message["reason"] != "compiler-artifact" {
             continue;
         }
-        let files: Vec<PathBuf> = message["filenames"]
-            .as_array()
-            .map(|names| names.iter().filter_map(Value::as_str).map(PathBuf::from).collect())
-            .unwrap_or_default();
-        if message["target"]["name"] == "epsilab_lab" {
-            library = files.iter().find(|file| is_dynamic(file)).cloned().or(library);
-        } else if wanted.contains(message["package_id"].as_str().unwrap_or_default()) {
-            let is_macro = message["target"]["kind"]
-                .as_array()
-                .is_some_and(|kinds| kinds.iter().any(|kind| kind == "proc-macro"));
-            metadata.extend(files.into_iter().filter(|file| {
-                file.extension().is_some_and(|e| e == "rmeta") || (is_macro && is_dynamic(file))
+        let target = &message["target"];
+        let mut files = items(&message["filenames"]).map(|name| PathBuf::from(text(name)));
+        if target["name"] == "epsilab_lab" {
+            library = files.find(|file| is_dynamic(file)).or(library);
+        } else if wanted.contains(&text(&message["package_id"])) {
+            metadata.extend(files.filter(|file| {
+                file.extension().is_some_and(|e| e == "rmeta")
+                    || (is_macro(target) && is_dynamic(file))
             }));
         }
     }

@@ -17,7 +17,10 @@ mod state;
 mod stock;
 mod toolchain;
 
+use std::env::JoinPathsError;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,10 +28,9 @@ use std::time::Instant;
 use epsilab::{Error, ErrorKind, Result};
 
 use build_env::BuildEnv;
-pub use build_env::{Origin, hex, is_installed};
+pub use build_env::{Origin, hex, is_installed, sources};
 pub use bundle::{Linker, compile as compile_bundle};
 use contents::Depth;
-use progress::bar;
 pub use progress::{Step, to_terminal};
 use stamp::Stamp;
 pub use state::State;
@@ -66,11 +68,23 @@ pub struct Lab {
 impl Lab {
     /// Keeps the lab in use for the program that replaces this process.
     pub fn keep_in_use(&self) {
-        #[cfg(unix)]
         if let Some(file) = &self._in_use {
             // SAFETY: changes a flag of an open file.
-            unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&**file), libc::F_SETFD, 0) };
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
         }
+    }
+
+    /// `LD_LIBRARY_PATH` of a process that loads the lab. `more`: the variable as it was.
+    ///
+    /// # Errors
+    /// A folder has a colon in its name.
+    pub fn search_path(
+        &self,
+        more: Option<&OsStr>,
+    ) -> std::result::Result<OsString, JoinPathsError> {
+        let lib = self.library.parent().unwrap_or(&self.dir).to_owned();
+        let more = more.into_iter().flat_map(std::env::split_paths);
+        std::env::join_paths([lib, self.toolchain.std_dir()].into_iter().chain(more))
     }
 
     /// The sources of the standard library for rust-analyzer.
@@ -264,10 +278,7 @@ fn build(
     }
     prune(&env.labs());
     let metadata = dylib::metadata(env, toolchain)?;
-    let built = dylib::build(env, toolchain, &metadata, &mut |line| match line {
-        Some(line) => progress(Step::Line(line)),
-        None => progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), estimate))),
-    })?;
+    let built = dylib::build(env, toolchain, &metadata, estimate, progress)?;
 
     let labs = env.labs();
     let io = |e: std::io::Error| Error::io(format!("writing into {}", labs.display()), &e);
@@ -290,15 +301,11 @@ fn build(
         let from = toolchain.library_sources().join(&part);
         signatures::copy(&from, &fresh.path().join(STD_SOURCES).join(part)).map_err(io)?;
     }
-    let burn = metadata["packages"]
-        .as_array()
-        .and_then(|all| all.iter().find(|package| package["name"] == "burn"))
-        .and_then(|package| package["version"].as_str());
     Stamp {
         rustc_commit: toolchain.commit.clone(),
         rustc_version: toolchain.version.clone(),
         host: toolchain.host.clone(),
-        burn: burn.unwrap_or_default().into(),
+        burn: dylib::text(&dylib::package(&metadata, "burn")["version"]),
         workspace: env.library.to_string_lossy().into_owned(),
         sources,
         files_sha256: contents::write(fresh.path())?,

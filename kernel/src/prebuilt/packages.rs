@@ -7,6 +7,7 @@ use std::path::Path;
 use epsilab::{Error, Result};
 use serde_json::Value;
 
+use super::dylib::{items, linked, package, text};
 use super::signatures;
 
 /// Packages with the types of tensors, modules and optimisers, and of accounting. Those not in the
@@ -33,37 +34,26 @@ const KEPT: [&str; 14] = [
 /// # Errors
 /// A source can't be read or the folder can't be written.
 pub fn write(metadata: &Value, dir: &Path) -> Result<Vec<String>> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let packages: HashMap<String, Value> = list(&metadata["packages"])
-        .into_iter()
+    let packages: HashMap<String, &Value> = items(&metadata["packages"])
         .filter(|package| KEPT.iter().any(|name| package["name"] == *name))
-        .map(|package| (package["id"].as_str().unwrap_or_default().to_owned(), package))
+        .map(|package| (text(&package["id"]), package))
         .collect();
+    let lab = package(metadata, "epsilab");
     let mut direct = Vec::new();
-    for node in list(&metadata["resolve"]["nodes"]) {
-        let kept: Vec<(String, String)> = list(&node["deps"])
-            .iter()
-            .filter(|dep| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null()))
-            .filter_map(|dep| {
-                let package = packages.get(dep["pkg"].as_str()?)?;
-                Some((dep["name"].as_str()?.to_owned(), package["name"].as_str()?.to_owned()))
-            })
-            .collect();
-        let id = node["id"].as_str().unwrap_or_default();
-        if let Some(package) = packages.get(id) {
-            one(package, &node, &kept, dir)
+    for node in items(&metadata["resolve"]["nodes"]) {
+        let kept = linked(node).filter_map(|dep| {
+            let package = packages.get(dep["pkg"].as_str()?)?;
+            Some((text(&dep["name"]), text(&package["name"])))
+        });
+        let kept: Vec<(String, String)> = kept.collect();
+        if let Some(package) = packages.get(&text(&node["id"])) {
+            one(package, node, &kept, dir)
                 .map_err(|e| Error::io("copying sources for rust-analyzer", &e))?;
-        } else if is_the_lab(metadata, id) {
+        } else if node["id"] == lab["id"] {
             direct = kept.into_iter().map(|(_, package)| package).collect();
         }
     }
     Ok(direct)
-}
-
-fn is_the_lab(metadata: &Value, id: &str) -> bool {
-    metadata["packages"]
-        .as_array()
-        .is_some_and(|all| all.iter().any(|p| p["name"] == "epsilab" && p["id"] == id))
 }
 
 fn one(
@@ -72,19 +62,12 @@ fn one(
     deps: &[(String, String)],
     dir: &Path,
 ) -> std::io::Result<()> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let name = text(&package["name"]);
-    let from = Path::new(package["manifest_path"].as_str().unwrap_or_default())
-        .parent()
-        .unwrap_or(Path::new("/"))
-        .join("src");
+    let from = Path::new(&text(&package["manifest_path"])).with_file_name("src");
     let to = dir.join(&name);
     signatures::copy(&from, &to.join("src"))?;
-    let features: Vec<String> = node["features"]
-        .as_array()
-        .map(|all| all.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-        .unwrap_or_default();
-    let features: Vec<_> = features.into_iter().filter(|name| name != "default").collect();
+    let features = items(&node["features"]).map(text).filter(|name| name != "default");
+    let features: Vec<String> = features.collect();
     let mut manifest = format!(
         "[package]\nname = \"{name}\"\nversion = \"{}\"\nedition = \"{}\"\n\n[lib]\n\
          path = \"src/lib.rs\"\n\n[features]\ndefault = {features:?}\n",

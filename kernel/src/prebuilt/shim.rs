@@ -7,6 +7,9 @@
 use std::path::Path;
 
 use epsilab::{Error, Result};
+use ra_ap_syntax::SyntaxKind::{COMMENT, WHITESPACE};
+use ra_ap_syntax::ast::{AstNode, HasModuleItem};
+use ra_ap_syntax::{Edition, SourceFile};
 use serde_json::Value;
 
 use super::build_env::BuildEnv;
@@ -52,31 +55,14 @@ pub fn write(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
 
 /// The crate root: the re-export for rustc, then every item of the real root for rust-analyzer.
 fn crate_root(root: &str) -> String {
-    let mut text = String::from(FOR_RUSTC);
-    let (mut depth, mut inside) = (0i32, false);
-    for line in root.lines() {
-        let code = line.split("//").next().unwrap_or_default().trim();
-        let comment = code.is_empty() || line.trim_start().starts_with("//");
-        if !inside && (comment || code.starts_with("#![")) {
-            continue;
-        }
-        if !inside {
-            text.push_str("#[cfg(rust_analyzer)]\n");
-        }
-        text.push_str(line);
-        text.push('\n');
-        for c in code.chars() {
-            depth += match c {
-                '{' | '(' | '[' => 1,
-                '}' | ')' | ']' => -1,
-                _ => 0,
-            };
-        }
-        // An attribute belongs to the item that follows it.
-        let closed = depth <= 0 && (code.ends_with(';') || code.ends_with('}'));
-        inside = !closed;
-    }
-    text
+    let file = SourceFile::parse(root, Edition::Edition2024).tree();
+    let items = file.items().map(|item| {
+        let tokens = item.syntax().children_with_tokens();
+        let code = tokens.skip_while(|part| matches!(part.kind(), COMMENT | WHITESPACE));
+        let code: String = code.map(|part| part.to_string()).collect();
+        format!("#[cfg(rust_analyzer)]\n{code}\n")
+    });
+    items.fold(FOR_RUSTC.to_owned(), |text, item| text + &item)
 }
 
 #[cfg(test)]

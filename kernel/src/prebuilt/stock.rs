@@ -7,7 +7,7 @@ use epsilab::{Error, ErrorKind, Result};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Step, bar, dylib};
+use super::{Step, dylib};
 
 /// Name of the program, and of the kernel in Jupyter.
 pub const STOCK: &str = "epsilab-stock";
@@ -50,7 +50,7 @@ impl StockConfig {
 /// It does not compile, or was not installed.
 pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-    let beside = exe.with_file_name(format!("{STOCK}{}", std::env::consts::EXE_SUFFIX));
+    let beside = exe.with_file_name(STOCK);
     if beside.is_file() && !build {
         return Ok(beside);
     }
@@ -68,7 +68,6 @@ pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<
 }
 
 fn compile(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
-    let start = std::time::Instant::now();
     let mut command = dylib::cargo(env, &Toolchain::find()?);
     command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK, "--features", "stock"]);
     command.args(["--locked", "--profile", &env.profile]);
@@ -77,12 +76,8 @@ fn compile(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf
         command.args(["--target", triple]);
         folder.push(triple);
     }
-    progress(Step::Line("compiling evcxr's own kernel"));
     let doing = "compiling evcxr's own kernel";
-    dylib::run(command, doing, &mut |line| match line {
-        Some(line) => progress(Step::Line(line)),
-        None => progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), ESTIMATE))),
-    })?;
-    let name = format!("{STOCK}{}", std::env::consts::EXE_SUFFIX);
-    Ok(folder.join(super::folder_of(&env.profile)).join(name))
+    progress(Step::Line(doing));
+    dylib::run(command, doing, ESTIMATE, progress)?;
+    Ok(folder.join(super::folder_of(&env.profile)).join(STOCK))
 }

@@ -6,84 +6,65 @@ use serde_json::{Value, json};
 
 use super::rules::Removed;
 
-/// What was removed from a cell or a notebook.
+/// What is counted: the key in the mark of a copy, and the words for one and for several.
+const KINDS: [(&str, &str, &str); 6] = [
+    ("figures", "figure", "figures"),
+    ("parts", "figure or table in part", "figures or tables in part"),
+    ("tables", "table", "tables"),
+    ("lines", "line of text", "lines of text"),
+    ("errors", "error message", "error messages"),
+    ("metadata", "entry of metadata", "entries of metadata"),
+];
+
+/// What was removed from a cell or a notebook: a count for each of [`KINDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    figures: usize,
-    parts: usize,
-    tables: usize,
-    lines: usize,
-    errors: usize,
-    metadata: usize,
-}
+pub struct Counts([usize; KINDS.len()]);
 
 impl Counts {
     /// Counts what was removed of one output.
     pub fn add(&mut self, removed: Removed) {
-        match removed {
-            Removed::Figure => self.figures += 1,
-            Removed::Part => self.parts += 1,
-            Removed::Table => self.tables += 1,
-            Removed::Text(lines) => self.lines += lines,
-            Removed::Error => self.errors += 1,
-            Removed::Metadata => self.metadata += 1,
-        }
+        let (kind, count) = match removed {
+            Removed::Figure => (0, 1),
+            Removed::Part => (1, 1),
+            Removed::Table => (2, 1),
+            Removed::Text(lines) => (3, lines),
+            Removed::Error => (4, 1),
+            Removed::Metadata => (5, 1),
+        };
+        self.0[kind] += count;
     }
 
     /// The sums of both.
     pub fn and(self, other: Self) -> Self {
-        Self {
-            figures: self.figures + other.figures,
-            parts: self.parts + other.parts,
-            tables: self.tables + other.tables,
-            lines: self.lines + other.lines,
-            errors: self.errors + other.errors,
-            metadata: self.metadata + other.metadata,
-        }
+        Self(std::array::from_fn(|kind| self.0[kind] + other.0[kind]))
     }
 
     /// The mark of a redacted copy, in its metadata.
     pub fn mark(self) -> Value {
-        let Self { figures, parts, tables, lines, errors, metadata } = self;
-        json!({ "version": env!("CARGO_PKG_VERSION"), "figures": figures, "parts": parts,
-            "tables": tables, "lines": lines, "errors": errors, "metadata": metadata })
+        let mut mark = json!({ "version": env!("CARGO_PKG_VERSION") });
+        for ((key, ..), count) in KINDS.iter().zip(self.0) {
+            mark[*key] = count.into();
+        }
+        mark
     }
 
     /// The counts in the mark of an earlier copy, zero without one.
     pub fn of_mark(mark: &Value) -> Self {
-        let count = |name: &str| {
-            mark[name].as_u64().and_then(|n| u32::try_from(n).ok()).map_or(0, |n| n as usize)
-        };
-        Self {
-            figures: count("figures"),
-            parts: count("parts"),
-            tables: count("tables"),
-            lines: count("lines"),
-            errors: count("errors"),
-            metadata: count("metadata"),
-        }
+        let count = |key: &str| mark[key].as_u64().and_then(|count| u32::try_from(count).ok());
+        Self(KINDS.map(|(key, ..)| count(key).unwrap_or_default() as usize))
     }
 }
 
 /// `2 figures, 1 figure or table in part, 3 lines of text`.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = |count: usize, one: &str, more: &str| match count {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            n => Some(format!("{n} {more}")),
-        };
-        let all = [
-            counted(self.figures, "figure", "figures"),
-            counted(self.parts, "figure or table in part", "figures or tables in part"),
-            counted(self.tables, "table", "tables"),
-            counted(self.lines, "line of text", "lines of text"),
-            counted(self.errors, "error message", "error messages"),
-            counted(self.metadata, "entry of metadata", "entries of metadata"),
-        ];
-        let all: Vec<String> = all.into_iter().flatten().collect();
-        f.write_str(if all.is_empty() { "nothing" } else { "" })?;
-        f.write_str(&all.join(", "))
+        let counted = KINDS.iter().zip(self.0).filter(|(_, count)| *count > 0);
+        let all: Vec<String> = counted
+            .map(|((_, one, more), count)| {
+                format!("{count} {}", if count == 1 { one } else { more })
+            })
+            .collect();
+        f.write_str(&if all.is_empty() { "nothing".to_owned() } else { all.join(", ") })
     }
 }
 

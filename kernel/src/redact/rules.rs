@@ -3,7 +3,7 @@
 use epsilab::show::Coverage;
 use serde_json::{Map, Value, json};
 
-use crate::run::notebook::{lines_of, text_of};
+use crate::run::notebook::{lines_of, stored, text_of};
 
 /// What may stay beside outputs that are public or covered.
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,18 +153,6 @@ fn metadata(metadata: &Value, coverage: Coverage) -> Value {
         }
     }
     left.into()
-}
-
-/// A MIME bundle as notebooks store it: text as lists of lines.
-fn stored(data: &Value) -> Value {
-    let lines = |(mime, value): (&String, &Value)| {
-        let value = match value {
-            Value::String(text) if !mime.starts_with("image/png") => lines_of(text),
-            other => other.clone(),
-        };
-        (mime.clone(), value)
-    };
-    data.as_object().into_iter().flatten().map(lines).collect::<Map<_, _>>().into()
 }
 
 /// What an output is, for the summary.

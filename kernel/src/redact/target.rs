@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
+use crate::run::notebook::parent_of;
+
 /// The files of a copy.
 #[derive(Debug)]
 pub struct Target {
@@ -37,9 +39,7 @@ impl Target {
                 None => out.join(format!("{stem}.ipynb")),
             },
         };
-        // The parent of a bare file name is empty.
-        let folder = notebook.parent().filter(|p| !p.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
+        let folder = parent_of(&notebook);
         let making =
             |e: &std::io::Error| Error::io(format!("making the folder {}", folder.display()), e);
         std::fs::create_dir_all(folder).map_err(|e| making(&e))?;

@@ -12,7 +12,10 @@
 //! Dates, durations, numbers of threads, paths, rules of tables and curves of block characters are
 //! never compared. With another profile than the saved one, only the kinds of outputs are compared.
 
+use std::sync::LazyLock;
+
 use epsilab::show::Coverage;
+use regex::Regex;
 use serde_json::Value;
 
 use super::notebook::{Notebook, text_of};
@@ -175,10 +178,10 @@ fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
 
 /// Whether a word is a day, with or without a time: `2026-11-29`, `2026-11-29T03:40:39Z`.
 fn is_date(word: &str) -> bool {
-    let day = bare(word).split('T').next().unwrap_or_default();
-    let parts = day.split('-').map(|part| part.chars().all(|c| c.is_ascii_digit()).then_some(part));
-    let lengths = parts.map(|part| part.map(str::len));
-    lengths.eq([Some(4), Some(2), Some(2)])
+    static DATE: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T|$)").expect("a valid pattern")
+    });
+    DATE.is_match(bare(word))
 }
 
 /// What stands before the path in a word such as `--output="/tmp/x"`; `None` without a path.
@@ -200,31 +203,12 @@ fn is_value(word: &str) -> bool {
 
 /// A word split into what stands before its number, the number, and what stands after it.
 fn number(word: &str) -> Option<(&str, &str, &str)> {
-    let start = word.find(|c: char| c.is_ascii_digit())?;
-    let is_sign = |c: char| c == '-' || c == '+';
-    let start = if word[..start].ends_with(is_sign) { start - 1 } else { start };
-    let rest = &word[start..];
-    let mut end = 0;
-    for (at, c) in rest.char_indices() {
-        let before = rest[..at].chars().next_back();
-        let after = rest[at + c.len_utf8()..].chars().next();
-        let digit_after = after.is_some_and(|c| c.is_ascii_digit());
-        let fits = match c {
-            '0'..='9' => true,
-            '.' | ',' => before.is_some_and(|c| c.is_ascii_digit()) && digit_after,
-            'e' => {
-                before.is_some_and(|c| c.is_ascii_digit())
-                    && (digit_after || after.is_some_and(is_sign))
-            }
-            '-' | '+' => (at == 0 || before == Some('e')) && digit_after,
-            _ => false,
-        };
-        if !fits {
-            break;
-        }
-        end = at + c.len_utf8();
-    }
-    Some((&word[..start], &rest[..end], &rest[end..])).filter(|(_, number, _)| !number.is_empty())
+    static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+        let number = "[-+]?[0-9]+(?:[.,][0-9]+)*(?:e[-+]?[0-9]+)?";
+        Regex::new(number).expect("a valid pattern")
+    });
+    let found = NUMBER.find(word)?;
+    Some((&word[..found.start()], found.as_str(), &word[found.end()..]))
 }
 
 /// The value of a number and that of a one in its last digit.

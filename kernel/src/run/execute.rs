@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use epsilab::{Error, ErrorKind, Result, program};
-use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyStatus};
+use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyError, ReplyStatus};
 
 use super::notebook::Notebook;
 use super::outputs::Outputs;
@@ -120,17 +120,13 @@ fn no_kernel(said: &str) -> Error {
     Error::new(ErrorKind::Notebook, "the kernel can't evaluate anything", why).fix(fix)
 }
 
+/// The error of a reply as an output.
 fn unpublished(reply: &ExecuteReply) -> ErrorOutput {
-    match &reply.error {
-        Some(error) => ErrorOutput {
-            ename: error.ename.clone(),
-            evalue: error.evalue.clone(),
-            traceback: error.traceback.clone(),
-        },
-        None => ErrorOutput {
-            ename: "Aborted".into(),
-            evalue: "the kernel did not run the cell".into(),
-            traceback: Vec::new(),
-        },
-    }
+    let error = reply.error.as_deref().cloned();
+    let ReplyError { ename, evalue, traceback } = error.unwrap_or_else(|| ReplyError {
+        ename: "Aborted".into(),
+        evalue: "the kernel did not run the cell".into(),
+        traceback: Vec::new(),
+    });
+    ErrorOutput { ename, evalue, traceback }
 }

@@ -71,7 +71,7 @@ impl<'a> Job<'a> {
         let written = match &self.targets {
             Some(targets) => self.write(targets, args, libraries)?,
             None if args.inplace && halt.is_none() => {
-                let small = small::notebook(&self.notebook, profile.name());
+                let small = small::notebook(&self.notebook, &profile.name());
                 file::write(self.path, small.to_text()?)?;
                 vec![self.path]
             }
@@ -112,7 +112,7 @@ impl<'a> Job<'a> {
 
     /// Compares the outputs with the saved ones.
     fn compare(&self, saved: &Notebook, profile: Profile) -> Option<Halt> {
-        let same = small::profile(saved) == Some(profile.name());
+        let same = small::profile(saved) == Some(&profile.name());
         let found = compare::differences(saved, &self.notebook, same);
         if !found.is_empty() {
             return Some(Halt::Differs(found));

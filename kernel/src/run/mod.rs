@@ -20,7 +20,7 @@ use epsilab::device::{DEVICE_VARIABLE, DeviceSpec};
 use epsilab::{Error, Result};
 
 use crate::html::interactive::Libraries;
-use crate::prebuilt;
+use crate::{options, prebuilt};
 use job::Job;
 use params::Param;
 use report::Halt;
@@ -80,12 +80,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    fn name(self) -> &'static str {
-        match self {
-            Profile::Tiny => "tiny",
-            Profile::Default => "default",
-            Profile::Full => "full",
-        }
+    fn name(self) -> String {
+        options::name_of(&self)
     }
 
     /// The profile from the option, else from the environment.
@@ -131,7 +127,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .build()
         .map_err(|e| Error::io("starting the runner", &e))?;
     let place = place.to_string();
-    let said = [(PROFILE, profile.name()), (DEVICE_VARIABLE, place.as_str())];
+    let name = profile.name();
+    let said = [(PROFILE, name.as_str()), (DEVICE_VARIABLE, place.as_str())];
     let count = jobs.len();
     let mut failed = Vec::new();
     for (number, job) in jobs.iter_mut().enumerate() {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use epsilab::{Error, ErrorKind, Result};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -29,6 +30,22 @@ pub fn text_of(value: &Value) -> String {
 /// Text as notebooks store it: a list of lines, each with its line break.
 pub fn lines_of(text: &str) -> Value {
     text.split_inclusive('\n').map(Value::from).collect()
+}
+
+/// A MIME bundle as notebooks store it: text as lines, binary data as one string.
+pub fn stored(bundle: &impl Serialize) -> Value {
+    let is_text = |kind: &str| {
+        kind.starts_with("text/") || matches!(kind, "application/javascript" | "image/svg+xml")
+    };
+    let Ok(Value::Object(mut data)) = serde_json::to_value(bundle) else { return json!({}) };
+    for (kind, value) in &mut data {
+        if let Value::String(text) = value
+            && is_text(kind)
+        {
+            *value = lines_of(text);
+        }
+    }
+    data.into()
 }
 
 impl Notebook {
@@ -170,7 +187,10 @@ impl Notebook {
         let mut bytes = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
         let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
-        serde::Serialize::serialize(&sorted(notebook), &mut writer)
+        let mut sorted = notebook.clone();
+        sorted.sort_all_objects();
+        sorted
+            .serialize(&mut writer)
             .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))?;
         bytes.push(b'\n');
         String::from_utf8(bytes)
@@ -211,7 +231,9 @@ fn has_tag(cell: &Value, tag: &str) -> bool {
 
 fn missing(path: &Path) -> Error {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let fix = match notebooks_beside(path).as_slice() {
+    let beside = notebooks_in(parent_of(path));
+    let beside = beside.iter().filter_map(|notebook| notebook.file_name()?.to_str()).take(8);
+    let fix = match beside.collect::<Vec<_>>().as_slice() {
         [] => "check the path; notebooks of the lab are in `notebooks/`".to_owned(),
         found => format!("notebooks there: {}", found.join(", ")),
     };
@@ -223,18 +245,21 @@ fn missing(path: &Path) -> Error {
     .fix(fix)
 }
 
-fn notebooks_beside(path: &Path) -> Vec<String> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut found: Vec<String> = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.ends_with(".ipynb") && !name.ends_with(".executed.ipynb"))
-        .collect();
+/// The notebooks in a folder by name, without those that `run` wrote.
+pub fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_source = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.ends_with(".ipynb") && !name.contains(".executed.")
+    };
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_source).collect();
     found.sort();
-    found.truncate(8);
     found
+}
+
+/// The folder of a file. The parent of a bare file name is empty.
+pub fn parent_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<()> {
@@ -327,19 +352,6 @@ fn new_cell_id(index: usize, source: &str, taken: &HashSet<String>) -> String {
         })
         .find(|id| !taken.contains(id))
         .expect("there are more ids than cells")
-}
-
-/// Sorts all keys.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let mut pairs: Vec<_> = map.iter().collect();
-            pairs.sort_by(|a, b| a.0.cmp(b.0));
-            Value::Object(pairs.into_iter().map(|(k, v)| (k.clone(), sorted(v))).collect())
-        }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]

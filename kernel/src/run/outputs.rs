@@ -1,11 +1,11 @@
 //! Collects the outputs of cells from the messages of the kernel, in the form of nbformat.
 
 use jupyter_zmq_client::{
-    ClearOutput, DisplayData, ErrorOutput, JupyterMessageContent, Media, Payload, Stdio,
+    ClearOutput, DisplayData, ErrorOutput, JupyterMessageContent, Payload, Stdio,
 };
 use serde_json::{Map, Value, json};
 
-use super::notebook::lines_of;
+use super::notebook::{lines_of, stored};
 
 /// The outputs of all cells. An update may change the output of an earlier cell.
 #[derive(Default)]
@@ -66,18 +66,18 @@ impl Outputs {
             }
             JupyterMessageContent::DisplayData(display) => {
                 let id = display.transient.as_ref().and_then(|t| t.display_id.clone());
-                let json = json!({"output_type": "display_data", "data": bundle(&display.data),
+                let json = json!({"output_type": "display_data", "data": stored(&display.data),
                     "metadata": display.metadata});
                 self.value(cell, json, id);
             }
             JupyterMessageContent::UpdateDisplayData(update) => {
                 if let Some(id) = &update.transient.display_id {
-                    self.update(id, &bundle(&update.data), &update.metadata);
+                    self.update(id, &stored(&update.data), &update.metadata);
                 }
             }
             JupyterMessageContent::ExecuteResult(result) => {
                 let id = result.transient.as_ref().and_then(|t| t.display_id.clone());
-                let json = json!({"output_type": "execute_result", "data": bundle(&result.data),
+                let json = json!({"output_type": "execute_result", "data": stored(&result.data),
                     "metadata": result.metadata, "execution_count": result.execution_count.value()});
                 self.value(cell, json, id);
             }
@@ -173,21 +173,6 @@ impl Outputs {
     }
 }
 
-/// A MIME bundle as notebooks store it: text as lines, binary data as one string.
-fn bundle(media: &Media) -> Value {
-    let Ok(Value::Object(data)) = serde_json::to_value(media) else { return json!({}) };
-    let lines = |kind: &str| {
-        kind.starts_with("text/") || matches!(kind, "application/javascript" | "image/svg+xml")
-    };
-    data.into_iter()
-        .map(|(kind, value)| match value {
-            Value::String(text) if lines(&kind) => (kind, lines_of(&text)),
-            other => (kind, other),
-        })
-        .collect::<Map<String, Value>>()
-        .into()
-}
-
 /// Applies carriage returns as a terminal does: the text after one replaces its line.
 fn without_overwritten(text: &str) -> String {
     if !text.contains('\r') {
@@ -206,7 +191,7 @@ fn without_overwritten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use jupyter_zmq_client::{
-        DisplayData, ExecuteResult, ExecutionCount, MediaType, StreamContent, Transient,
+        DisplayData, ExecuteResult, ExecutionCount, Media, MediaType, StreamContent, Transient,
         UpdateDisplayData,
     };
 

@@ -2,7 +2,10 @@
 //! end is noticed at any time.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -288,7 +291,6 @@ impl Session {
 
     /// Kills the kernel and everything it started.
     fn kill(&mut self) {
-        #[cfg(unix)]
         if let Some(id) = self.child.id() {
             // SAFETY: a plain system call. The child is not reaped yet, so the group is its own.
             unsafe { libc::kill(-(id as libc::pid_t), libc::SIGKILL) };
@@ -378,13 +380,8 @@ async fn connection_info() -> Result<ConnectionInfo> {
 }
 
 fn write_private(path: &Path, text: &str) -> Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-        .open(path)
-        .and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()))
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|e| Error::io(format!("writing {}", path.display()), &e))
 }
 
@@ -405,7 +402,7 @@ fn spawn(
     let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
     let connection = connection.to_string_lossy();
     let mut words = argv.iter().map(|word| word.replace(CONNECTION_FILE, &connection));
-    let log = std::fs::File::create(log_of(private)).map_err(|e| starting(&e))?;
+    let log = File::create(log_of(private)).map_err(|e| starting(&e))?;
     let log_too = log.try_clone().map_err(|e| starting(&e))?;
     let mut command = Command::new(words.next().unwrap_or_default());
     command
@@ -418,7 +415,6 @@ fn spawn(
         .kill_on_drop(true);
     // In a process group of its own, the kernel does not receive Ctrl-C; it gets an interrupt
     // request.
-    #[cfg(unix)]
     command.process_group(0);
     #[cfg(target_os = "linux")]
     // SAFETY: prctl is safe to call between fork and exec.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use epsilab::{Error, ErrorKind, Result};
 
+use super::notebook;
 use crate::options;
 
 /// Paths of the results, which never overwrite the source.
@@ -18,9 +19,8 @@ pub struct Targets {
 /// # Errors
 /// There is no notebook at `source`.
 pub fn folder_of(source: &Path) -> Result<PathBuf> {
-    let beside = source.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
-    beside.canonicalize().map_err(|e| reading(&e))
+    let beside = notebook::parent_of(source);
+    beside.canonicalize().map_err(|e| Error::io(format!("reading {}", source.display()), &e))
 }
 
 impl Targets {
@@ -32,16 +32,15 @@ impl Targets {
         let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
         let real = source.canonicalize().map_err(|e| reading(&e))?;
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let (to, notebook) = match out {
-            None => (source.with_file_name(""), format!("{stem}.executed.ipynb")),
-            Some(out) => (out.to_path_buf(), format!("{stem}.ipynb")),
+        let notebook = match out {
+            None => source.with_file_name(format!("{stem}.executed.ipynb")),
+            Some(out) => out.join(format!("{stem}.ipynb")),
         };
-        // The parent of a bare file name is empty.
-        let in_use = if to.as_os_str().is_empty() { Path::new(".") } else { &to };
+        let to = notebook::parent_of(&notebook);
         // Fails now rather than after minutes of training.
-        options::check_out(in_use)?;
-        let targets = Self { notebook: to.join(notebook), page: to.join(format!("{stem}.html")) };
-        if targets.notebook.canonicalize().is_ok_and(|there| there == real) {
+        options::check_out(to)?;
+        let page = notebook.with_file_name(format!("{stem}.html"));
+        if notebook.canonicalize().is_ok_and(|there| there == real) {
             return Err(Error::new(
                 ErrorKind::Setting,
                 format!("--out {} is the notebook's own folder", to.display()),
@@ -49,7 +48,7 @@ impl Targets {
             )
             .fix("name another folder, or leave `--out` away"));
         }
-        Ok(targets)
+        Ok(Self { notebook, page })
     }
 }
 

@@ -1,5 +1,8 @@
 //! Which Vega-Lite specifications are drawn. Those of a notebook may come from anyone.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
 use serde_json::{Map, Value};
 
 /// Keys with which a specification, at any depth, loads or links something, changes the options of
@@ -24,13 +27,11 @@ pub fn is_safe(spec: &Value) -> bool {
 }
 
 fn is_version_5(schema: &str) -> bool {
-    let version = schema
-        .strip_prefix("https://vega.github.io/schema/vega-lite/v5")
-        .and_then(|rest| rest.strip_suffix(".json"));
-    version.is_some_and(|rest| {
-        rest.is_empty()
-            || rest.starts_with('.') && rest.chars().all(|c| c == '.' || c.is_ascii_digit())
-    })
+    static VERSION: LazyLock<Regex> = LazyLock::new(|| {
+        let version = r"\Ahttps://vega\.github\.io/schema/vega-lite/v5(?:\.[.0-9]*)?\.json\z";
+        Regex::new(version).expect("a valid pattern")
+    });
+    VERSION.is_match(schema)
 }
 
 fn all_safe(value: &Value) -> bool {

@@ -1,14 +1,17 @@
 //! evcxr's commands: one line per cell, with a library and the name of the function to call in it.
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::error::Error as _;
+use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Error, Result};
-use std::os::fd::FromRawFd;
+use std::io::{BufRead, BufReader, Error, Result, Write};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::Path;
+
+use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
 use super::LAB_VARIABLE;
 use super::input::Input;
-use super::relay::write_all;
 use crate::kernel::markers::{Marker, Markers};
 
 const RUN: &str = "LOAD_AND_RUN ";
@@ -27,8 +30,8 @@ pub struct CommandLoop {
     lines: BufReader<File>,
     input: Input,
     /// Our own copies of the pipes to the relays.
-    out: c_int,
-    err: c_int,
+    out: File,
+    err: File,
     variables: *mut c_void,
     lab: Option<LabHooks>,
 }
@@ -39,10 +42,8 @@ impl CommandLoop {
     /// # Errors
     /// The system refuses a descriptor or a thread.
     pub fn new(markers: Markers) -> Result<Self> {
-        let (lines, out, err) = (own(0)?, own(1)?, own(2)?);
+        let (lines, out, err) = (BufReader::new(own(0)?), own(1)?, own(2)?);
         let input = Input::install()?;
-        // SAFETY: the descriptor is new and has no other owner.
-        let lines = BufReader::new(unsafe { File::from_raw_fd(lines) });
         let variables = std::ptr::null_mut();
         Ok(Self { markers, lines, input, out, err, variables, lab: None })
     }
@@ -66,15 +67,16 @@ impl CommandLoop {
             .and_then(|rest| rest.rsplit_once(' '))
             .ok_or_else(|| format!("unknown command of evcxr: `{command}`"))?;
         let cell = load(library, function)?;
-        let mark = |fd, marker| {
+        let mark = |mut stream: &File, marker| {
             let line = format!("{}\n", self.markers.text(marker));
-            write_all(fd, line.as_bytes()).map_err(|e| format!("its output can't be written ({e})"))
+            let written = stream.write_all(line.as_bytes());
+            written.map_err(|e| format!("its output can't be written ({e})"))
         };
         if Path::new(library).file_stem() == Some(FIRST.as_ref()) {
-            mark(self.out, Marker::Discard)?;
+            mark(&self.out, Marker::Discard)?;
         }
-        mark(self.out, Marker::Begin)?;
-        mark(self.err, Marker::Begin)?;
+        mark(&self.out, Marker::Begin)?;
+        mark(&self.err, Marker::Begin)?;
         if let Some(lab) = &self.lab {
             (lab.begin_cell)();
         }
@@ -87,8 +89,8 @@ impl CommandLoop {
         if let Some(lab) = &self.lab {
             (lab.flush_stdout)();
         }
-        mark(self.out, Marker::Done)?;
-        mark(self.err, Marker::Done)?;
+        mark(&self.out, Marker::Done)?;
+        mark(&self.err, Marker::Done)?;
         self.reopen_streams();
         self.input.end();
         Ok(())
@@ -96,11 +98,11 @@ impl CommandLoop {
 
     /// Reopens standard streams that the cell closed.
     fn reopen_streams(&self) {
-        for (fd, own) in [(1, self.out), (2, self.err)] {
+        for (fd, own) in [(1, &self.out), (2, &self.err)] {
             // SAFETY: plain descriptor calls.
             unsafe {
                 if libc::fcntl(fd, libc::F_GETFD) < 0 {
-                    libc::dup2(own, fd);
+                    libc::dup2(own.as_raw_fd(), fd);
                 }
             }
         }
@@ -108,12 +110,13 @@ impl CommandLoop {
 }
 
 /// A copy of the descriptor that programs started by cells don't inherit.
-fn own(fd: c_int) -> Result<c_int> {
+fn own(fd: c_int) -> Result<File> {
     for at_least in [HIGH, 3] {
         // SAFETY: a plain descriptor call.
         let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, at_least) };
         if copy >= 0 {
-            return Ok(copy);
+            // SAFETY: the descriptor is new and has no other owner.
+            return Ok(unsafe { File::from_raw_fd(copy) });
         }
     }
     Err(Error::last_os_error())
@@ -121,33 +124,15 @@ fn own(fd: c_int) -> Result<c_int> {
 
 /// Loads the function of a cell. The library is never unloaded: variables may point into it.
 fn load(library: &str, function: &str) -> std::result::Result<CellFunction, String> {
-    let no_zero =
-        |text: &str| CString::new(text).map_err(|_| format!("{text:?} contains a zero byte"));
-    let (path, name) = (no_zero(library)?, no_zero(function)?);
-    // SAFETY: both names end in a zero byte; evcxr generates the function with this type.
+    // The system's message about what it did not load.
+    let said = |error: libloading::Error| {
+        error.source().map_or_else(|| error.to_string(), ToString::to_string)
+    };
+    // SAFETY: evcxr generates the function with this type.
     unsafe {
-        let library = libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
-        if library.is_null() {
-            return Err(loader_error());
-        }
-        let function = libc::dlsym(library, name.as_ptr());
-        if function.is_null() {
-            return Err(loader_error());
-        }
-        Ok(std::mem::transmute::<*mut c_void, CellFunction>(function))
-    }
-}
-
-/// The system's message about the library that it did not load.
-fn loader_error() -> String {
-    // SAFETY: the text stays valid until the next loader call of this thread.
-    unsafe {
-        let text = libc::dlerror();
-        if text.is_null() {
-            "no reason given".into()
-        } else {
-            CStr::from_ptr(text).to_string_lossy().into_owned()
-        }
+        let library = Library::open(Some(library), RTLD_LAZY | RTLD_LOCAL).map_err(said)?;
+        let library = ManuallyDrop::new(library);
+        library.get::<CellFunction>(function).map(|found| *found).map_err(said)
     }
 }
 
@@ -163,20 +148,12 @@ struct LabHooks {
 impl LabHooks {
     /// Loads the lab and sets its panic hook.
     fn install() -> Option<Self> {
-        let path = CString::new(std::env::var(LAB_VARIABLE).ok()?).ok()?;
-        // SAFETY: the path ends in a zero byte.
-        let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY) };
-        if library.is_null() {
-            return None;
-        }
-        let find = |name: &CStr| {
-            // SAFETY: the library is loaded; these functions have this type in the lab.
-            unsafe {
-                let symbol = libc::dlsym(library, name.as_ptr());
-                (!symbol.is_null())
-                    .then(|| std::mem::transmute::<*mut c_void, extern "C" fn()>(symbol))
-            }
-        };
+        let path = std::env::var_os(LAB_VARIABLE)?;
+        // SAFETY: the lab's initialisers are those of Rust's standard library.
+        let lab = ManuallyDrop::new(unsafe { Library::open(Some(path), RTLD_LAZY) }.ok()?);
+        // SAFETY: these functions have this type in the lab, which is never unloaded.
+        let find =
+            |name: &CStr| unsafe { lab.get::<extern "C" fn()>(name) }.ok().map(|found| *found);
         find(c"epsilab_set_panic_hook")?();
         Some(Self {
             begin_cell: find(c"epsilab_begin_cell")?,

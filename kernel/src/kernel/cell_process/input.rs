@@ -7,9 +7,11 @@
 use std::io::{BufRead, BufReader, Result, Write};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::CHANNEL;
 use crate::kernel::input::Answer;
@@ -49,13 +51,9 @@ impl Input {
         self.running.store(false, Ordering::SeqCst);
         // SAFETY: a plain descriptor call.
         let closed = unsafe { libc::fcntl(0, libc::F_GETFD) } < 0;
-        if closed || self.writer().is_none() {
+        if closed || self.writer.lock().is_none() {
             let _ = self.renew();
         }
-    }
-
-    fn writer(&self) -> MutexGuard<'_, Option<UnixStream>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn renew(&self) -> Result<()> {
@@ -71,7 +69,7 @@ impl Input {
                 libc::close(reader);
             }
         }
-        *self.writer() = Some(writer).filter(|_| cfg!(target_os = "linux"));
+        *self.writer.lock() = Some(writer).filter(|_| cfg!(target_os = "linux"));
         Ok(())
     }
 
@@ -83,7 +81,7 @@ impl Input {
                 continue;
             }
             let answer = ask();
-            let mut writer = self.writer();
+            let mut writer = self.writer.lock();
             let written = match (&mut *writer, answer) {
                 (Some(writer), Answer::Line(text)) => {
                     writer.write_all(format!("{text}\n").as_bytes())
@@ -122,15 +120,11 @@ fn fail_the_read() {
 /// Asks the kernel for a line. Without a kernel the process ends: after a shutdown or a restart,
 /// the cell must not go on as if it had been answered.
 fn ask() -> Answer {
-    match try_ask() {
-        Some(answer) if answer["failed"] == true => Answer::Failed,
-        Some(answer) => answer["text"].as_str().map_or(Answer::End, |t| Answer::Line(t.to_owned())),
-        // SAFETY: ends the process without running anything of it.
-        None => unsafe { libc::_exit(1) },
-    }
+    // SAFETY: ends the process without running anything of it.
+    try_ask().unwrap_or_else(|| unsafe { libc::_exit(1) })
 }
 
-fn try_ask() -> Option<serde_json::Value> {
+fn try_ask() -> Option<Answer> {
     let mut stream = UnixStream::connect(std::env::var_os(CHANNEL)?).ok()?;
     stream.write_all(b"{\"kind\":\"input\"}\n").ok()?;
     let mut line = String::new();
@@ -158,15 +152,11 @@ fn is_read(fd: RawFd) -> bool {
             if reads && link(&process) == own {
                 return true;
             }
-            open.extend(file("children").unwrap_or_default().split(' ').filter_map(child));
+            let children = file("children").unwrap_or_default();
+            open.extend(children.split_whitespace().map(str::to_owned));
         }
     }
     false
-}
-
-#[cfg(target_os = "linux")]
-fn child(id: &str) -> Option<String> {
-    Some(id.trim()).filter(|id| !id.is_empty()).map(str::to_owned)
 }
 
 /// The folders of the threads of a process.

@@ -5,8 +5,11 @@
 //! after the cell process, even if a program started by a cell keeps the stream open.
 
 use std::ffi::{CString, c_int};
-use std::io::{Error, ErrorKind, Result, Write};
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -26,55 +29,50 @@ const CHECK_EVERY_MS: c_int = 200;
 /// # Errors
 /// The system refuses a pipe or a process.
 pub fn install(fd: c_int, folder: &Path, filter: Encoder) -> Result<()> {
-    // SAFETY: plain descriptor calls. The new process uses nothing of this one but two descriptors.
-    // It closes the standard streams, so that their readers notice the end of the cell process.
+    let cell_process = std::process::id().cast_signed();
+    let (read, write) = named_pipe(&pipe_path(folder, cell_process, fd))?;
+    // SAFETY: the standard streams are open, and the calls are about descriptors and this process.
+    // The new process uses nothing of this one but two files. It closes the standard streams, so
+    // that their readers notice the end of the cell process.
     unsafe {
-        let cell_process = libc::getpid();
-        let (read, write) = named_pipe(&pipe_path(folder, cell_process, fd))?;
-        let real = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3);
-        if real < 0 {
-            return Err(Error::last_os_error());
-        }
+        let real = File::from(BorrowedFd::borrow_raw(fd).try_clone_to_owned()?);
         match libc::fork() {
             -1 => return Err(Error::last_os_error()),
             0 => {
-                for fd in (0..=2).chain([write]) {
+                drop(write);
+                for fd in 0..=2 {
                     libc::close(fd);
                 }
-                forward(read, real, cell_process, filter);
+                forward(&read, &real, cell_process, filter);
                 libc::_exit(0);
             }
             _ => {}
         }
-        if libc::dup2(write, fd) < 0 {
-            return Err(Error::last_os_error());
-        }
-        for fd in [real, read, write] {
-            libc::close(fd);
+        match libc::dup2(write.as_raw_fd(), fd) {
+            -1 => Err(Error::last_os_error()),
+            _ => Ok(()),
         }
     }
-    Ok(())
 }
 
 /// Creates a named pipe and opens both ends.
-fn named_pipe(path: &Path) -> Result<(c_int, c_int)> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: the path ends in a zero byte; the other arguments are plain numbers.
-    unsafe {
-        if libc::mkfifo(path.as_ptr(), 0o600) < 0 {
-            return Err(Error::last_os_error());
-        }
-        // Without O_NONBLOCK this would wait for a writer.
-        let read = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_NONBLOCK);
-        let write = libc::open(path.as_ptr(), libc::O_WRONLY);
-        if read < 0 || write < 0 || libc::fcntl(read, libc::F_SETFL, libc::O_RDONLY) < 0 {
-            return Err(Error::last_os_error());
-        }
-        Ok((read, write))
+fn named_pipe(path: &Path) -> Result<(File, File)> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends in a zero byte.
+    if unsafe { libc::mkfifo(name.as_ptr(), 0o600) } < 0 {
+        return Err(Error::last_os_error());
+    }
+    // Otherwise this would wait for a writer.
+    let read = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let write = File::options().write(true).open(path)?;
+    // SAFETY: a plain descriptor call.
+    match unsafe { libc::fcntl(read.as_raw_fd(), libc::F_SETFL, libc::O_RDONLY) } {
+        -1 => Err(Error::last_os_error()),
+        _ => Ok((read, write)),
     }
 }
 
-fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: Encoder) {
+fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filter: Encoder) {
     let watch = watch(cell_process);
     let wait = if watch < 0 { CHECK_EVERY_MS } else { -1 };
     let (mut part, mut out) = (vec![0u8; 1 << 16], Passed::default());
@@ -82,20 +80,19 @@ fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: Enco
     let mut left = MAX_TRAILING;
     loop {
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut polled = [poll(read), poll(watch)];
+        let mut polled = [poll(read.as_raw_fd()), poll(watch)];
         // SAFETY: two pollfds; those with a negative descriptor are ignored.
         unsafe { libc::poll(polled.as_mut_ptr(), 2, wait) };
         // SAFETY: a query without arguments.
         let gone = polled[1].revents != 0 || unsafe { libc::getppid() } != cell_process;
         if polled[0].revents != 0 {
-            // SAFETY: the buffer has the length that is given.
-            let n = unsafe { libc::read(read, part.as_mut_ptr().cast(), part.len()) };
-            if n < 0 && Error::last_os_error().kind() == ErrorKind::Interrupted {
-                continue;
-            }
-            let Ok(n @ 1..) = usize::try_from(n) else { break };
+            let n = match read.read(&mut part) {
+                Ok(n @ 1..) => n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                _ => break,
+            };
             filter.push(&part[..n], &mut out);
-            if write_all(real, &out.lines).is_err() {
+            if real.write_all(&out.lines).is_err() {
                 return;
             }
             late.send(&out.late);
@@ -108,7 +105,7 @@ fn forward(read: c_int, real: c_int, cell_process: libc::pid_t, mut filter: Enco
         }
     }
     filter.finish(&mut out);
-    let _ = write_all(real, &out.lines);
+    let _ = real.write_all(&out.lines);
     late.send(&out.late);
 }
 
@@ -145,25 +142,4 @@ fn watch(process: libc::pid_t) -> c_int {
     #[cfg(not(target_os = "linux"))]
     let (descriptor, _) = (-1, process);
     c_int::try_from(descriptor).unwrap_or(-1)
-}
-
-/// Writes all bytes.
-///
-/// # Errors
-/// The descriptor is closed, or nobody reads it.
-pub fn write_all(fd: c_int, mut bytes: &[u8]) -> Result<()> {
-    while !bytes.is_empty() {
-        // SAFETY: the slice is valid for its length.
-        let n = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
-        match usize::try_from(n) {
-            Ok(n) => bytes = &bytes[n..],
-            Err(_) => {
-                let error = Error::last_os_error();
-                if error.kind() != ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
-    }
-    Ok(())
 }

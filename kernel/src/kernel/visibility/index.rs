@@ -7,25 +7,23 @@ use ra_ap_syntax::ast::{self, AstNode, HasAttrs, HasModuleItem, HasName, HasVisi
 use ra_ap_syntax::{Edition, SourceFile};
 
 use super::Member;
+use crate::prebuilt::sources;
 
-/// A type or module, and a name in it.
-type Key = (String, String);
-
-/// The items of one library. Values are true for public items. Names that occur several times are
-/// public if one of them is; fields of the standard library if all are, because nearly all are
-/// private and some of its types are internal.
+/// The items of one library. Names that occur several times are public if one of them is; fields of
+/// the standard library if all are, because nearly all are private and some of its types are
+/// internal.
 #[derive(Default)]
 pub struct Index {
-    fields: HashMap<Key, bool>,
-    methods: HashMap<Key, bool>,
-    items: HashMap<Key, bool>,
+    /// Whether a member of a type, or an item of a module, is public: by type or module, and name.
+    /// Members also stand without their type.
+    public: HashMap<(Member, String, String), bool>,
     types: HashSet<String>,
-    /// By name alone.
-    any_field: HashMap<String, bool>,
-    any_method: HashMap<String, bool>,
     /// Implementations of traits do not tell whether a method is stable.
     is_std: bool,
 }
+
+/// In place of the type of a member.
+const ANY: &str = "";
 
 impl Index {
     /// Without items. `is_std`: for the standard library.
@@ -35,22 +33,15 @@ impl Index {
 
     /// Reads all sources in a folder.
     pub fn of_folder(dir: &Path, is_std: bool) -> Self {
-        let mut index = Self::new(is_std);
-        index.add_folder(dir);
-        index
-    }
-
-    fn add_folder(&mut self, dir: &Path) {
-        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                self.add_folder(&path);
-            } else if path.extension().is_some_and(|e| e == "rs")
-                && let Ok(code) = std::fs::read_to_string(&path)
-            {
-                self.add_file(&module_of(&path), &code);
+        let (mut index, mut files) = (Self::new(is_std), Vec::new());
+        // Items that can't be read count as public.
+        let _ = sources(dir, &mut files);
+        for path in files {
+            if let Ok(code) = std::fs::read_to_string(&path) {
+                index.add_file(&module_of(&path), &code);
             }
         }
+        index
     }
 
     /// Adds the items of a file, which is the module of this name.
@@ -66,20 +57,22 @@ impl Index {
 
     /// Whether a member of a type is public, if the type has it.
     pub fn member(&self, member: Member, of: &str, name: &str) -> Option<bool> {
-        let members = if member == Member::Field { &self.fields } else { &self.methods };
-        members.get(&(of.to_owned(), name.to_owned())).copied()
+        self.public.get(&(member, of.to_owned(), name.to_owned())).copied()
     }
 
     /// Whether a member of this name is public, if any type or trait has one.
     pub fn any(&self, member: Member, name: &str) -> Option<bool> {
-        let any = if member == Member::Field { &self.any_field } else { &self.any_method };
-        any.get(name).copied()
+        self.member(member, ANY, name)
     }
 
     /// Whether an item of a module, or an associated function of a type, is public.
     pub fn item(&self, parent: &str, name: &str) -> Option<bool> {
-        let key = (parent.to_owned(), name.to_owned());
-        self.items.get(&key).or_else(|| self.methods.get(&key)).copied()
+        let of = |member| self.member(member, parent, name);
+        of(Member::Item).or_else(|| of(Member::Method))
+    }
+
+    fn add(&mut self, member: Member, of: &str, name: &str, public: bool) {
+        *self.public.entry((member, of.to_owned(), name.to_owned())).or_default() |= public;
     }
 
     fn add_items(&mut self, module: &str, items: impl Iterator<Item = ast::Item>) {
@@ -99,7 +92,7 @@ impl Index {
                     self.named(module, of);
                     // As public as the trait.
                     for function in functions(of.assoc_item_list()) {
-                        self.method("", &function, !is_unstable(&function));
+                        self.method(ANY, &function, !is_unstable(&function));
                     }
                 }
                 ast::Item::Impl(of) => self.implementation(of),
@@ -117,17 +110,13 @@ impl Index {
 
     fn named<T: HasName + HasVisibility + HasAttrs>(&mut self, module: &str, item: &T) {
         if let Some(name) = item.name() {
-            self.an_item(module, name.text(), is_public(item));
+            self.add(Member::Item, module, name.text(), is_public(item));
         }
     }
 
     fn a_type<T: HasName + HasVisibility + HasAttrs>(&mut self, module: &str, item: &T) {
         self.named(module, item);
         self.types.extend(item.name().map(|name| name.text().to_string()));
-    }
-
-    fn an_item(&mut self, module: &str, name: &str, public: bool) {
-        *self.items.entry((module.to_owned(), name.to_owned())).or_default() |= public;
     }
 
     /// The names that a `use` declaration brings into a module.
@@ -140,7 +129,7 @@ impl Index {
                 None => tree.path().filter(|_| is_leaf).and_then(|path| last_name(&path)),
             };
             if let Some(name) = name {
-                self.an_item(module, &name, public);
+                self.add(Member::Item, module, &name, public);
             }
         }
     }
@@ -156,17 +145,15 @@ impl Index {
         };
         for function in functions(of.assoc_item_list()) {
             let public = is_of_trait || is_public(&function);
-            self.method(name.as_deref().unwrap_or_default(), &function, public);
+            self.method(name.as_deref().unwrap_or(ANY), &function, public);
         }
     }
 
-    /// `of`: the type, or nothing for a method of a trait.
+    /// `of`: the type, or [`ANY`] for a method of a trait.
     fn method(&mut self, of: &str, function: &ast::Fn, public: bool) {
-        let Some(name) = function.name().map(|name| name.text().to_string()) else { return };
-        *self.any_method.entry(name.clone()).or_default() |= public;
-        if !of.is_empty() {
-            *self.methods.entry((of.to_owned(), name)).or_default() |= public;
-        }
+        let Some(name) = function.name() else { return };
+        self.add(Member::Method, ANY, name.text(), public);
+        self.add(Member::Method, of, name.text(), public);
     }
 
     fn fields_of(&mut self, of: &ast::Struct) {
@@ -175,9 +162,10 @@ impl Index {
         for field in fields.fields() {
             let Some(name) = field.name().map(|name| name.text().to_string()) else { continue };
             let public = is_public(&field);
-            let any = self.any_field.entry(name.clone()).or_insert(public);
+            self.add(Member::Field, &kind, &name, public);
+            let any = (Member::Field, ANY.to_owned(), name);
+            let any = self.public.entry(any).or_insert(public);
             *any = if self.is_std { *any && public } else { *any || public };
-            *self.fields.entry((kind.clone(), name)).or_default() |= public;
         }
     }
 }

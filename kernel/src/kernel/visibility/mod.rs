@@ -15,11 +15,12 @@ pub struct Visibility {
     indices: Vec<Index>,
 }
 
-/// A member of a value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A member of a value, or an item of a module.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Member {
     Field,
     Method,
+    Item,
 }
 
 impl Visibility {
