@@ -11,7 +11,7 @@ use epsilab::{Error, ErrorKind, Result, program};
 use regex::bytes::Regex;
 
 use crate::prebuilt::{self, Linker};
-use crate::stdout;
+use crate::{programs, stdout};
 
 /// Make a folder with the program for the nodes of a cluster or a machine with a GPU.
 #[derive(Args, Debug)]
@@ -101,8 +101,7 @@ fn linker(asked: Option<Glibc>, here: Option<Glibc>) -> Linker {
 
 fn check_zigbuild() -> Result<()> {
     let name = "cargo-zigbuild";
-    let done = Command::new(name).arg("--version").output();
-    if done.is_ok_and(|done| done.status.success()) {
+    if programs::says(Path::new(name), &["--version"]).is_some() {
         return Ok(());
     }
     let why = "this machine's linker makes programs for its own glibc or later ones; \

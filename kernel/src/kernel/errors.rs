@@ -110,6 +110,13 @@ impl Failure {
     pub fn content(&self) -> Value {
         json!({ "ename": self.name, "evalue": self.value, "traceback": self.traceback })
     }
+
+    /// The content of a reply.
+    pub fn reply(&self) -> Value {
+        let mut content = self.content();
+        content["status"] = "error".into();
+        content
+    }
 }
 
 /// The text without the command lines of compilers and the output of cargo for programs.

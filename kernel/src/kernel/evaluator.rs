@@ -178,8 +178,7 @@ impl Worker {
             }
             Err(failure) => {
                 current.publish("error", failure.content());
-                let mut content = failure.content();
-                content["status"] = "error".into();
+                let mut content = failure.reply();
                 content["execution_count"] = count.into();
                 content
             }
@@ -190,23 +189,18 @@ impl Worker {
     /// The values of expressions, which a client asks for together with a cell: inline values of a
     /// text, for instance.
     fn values(&mut self, expressions: &Map<String, Value>) -> Value {
-        let mut values = Map::new();
-        for (name, expression) in expressions {
+        let value = |(name, expression): (&String, &Value)| {
             let value = match expression.as_str() {
                 Some(expression) => self.evaluate(expression),
                 None => Err(Failure::new("KernelError", "an expression is a text")),
             };
             let value = match value {
                 Ok(given) => json!({ "status": "ok", "data": given.shown, "metadata": {} }),
-                Err(failure) => {
-                    let mut content = failure.content();
-                    content["status"] = "error".into();
-                    content
-                }
+                Err(failure) => failure.reply(),
             };
-            values.insert(name.clone(), value);
-        }
-        Value::Object(values)
+            (name.clone(), value)
+        };
+        expressions.iter().map(value).collect()
     }
 
     fn evaluate(&mut self, code: &str) -> Result<Given, Failure> {

@@ -4,39 +4,33 @@ use super::advice::Advice;
 
 /// Advice for the errors E0382, E0505, E0597 and E0373. `name`: the variable.
 pub fn advice(error: &evcxr::CompilationError, name: &str) -> Advice {
-    let labels: Vec<&str> =
-        error.spanned_messages().iter().map(|message| message.label.as_str()).collect();
-    let children = error.json["children"].as_array();
-    let notes = children.into_iter().flatten().filter_map(|child| child["message"].as_str());
-    let notes: Vec<&str> = notes.collect();
-    let name = match error.code() {
-        Some("E0373") => error.message().split('`').nth(1).unwrap_or(name).to_owned(),
-        _ => name.to_owned(),
-    };
-    let has = |texts: &[&str], words: &str| texts.iter().any(|text| text.contains(words));
-    let outlives = has(&labels, "for `'static`") || error.code() == Some("E0373");
+    let labels = error.spanned_messages().iter().map(|message| message.label.as_str());
+    let labels: Vec<&str> = labels.collect();
+    let children = error.json["children"].as_array().into_iter().flatten();
+    let notes: Vec<&str> = children.filter_map(|child| child["message"].as_str()).collect();
+    let outlives = is_said(&labels, "for `'static`") || error.code() == Some("E0373");
     match error.code() {
         _ if outlives => Advice::instead_of_rustc(&format!(
             "a thread or closure that may outlive the cell can't borrow `{name}`: write `move ||`, \
              with `let {name} = {name}.clone();` before it if the variable is to stay; \
              `std::thread::scope` lends without a clone"
         )),
-        Some("E0382") => Advice::instead_of_rustc(&of_move(&name, &labels, &notes)),
+        Some("E0382") => Advice::instead_of_rustc(&of_move(name, &labels, &notes)),
         _ => Advice::default(),
     }
 }
 
+fn is_said(texts: &[&str], words: &str) -> bool {
+    texts.iter().any(|text| text.contains(words))
+}
+
 /// How to keep a value. `labels` and `notes`: what rustc says of the places.
 fn of_move(name: &str, labels: &[&str], notes: &[&str]) -> String {
-    let is_said = |texts: &[&str], words: &str| texts.iter().any(|text| text.contains(words));
-    let moves = is_said(labels, "into closure");
     if is_said(labels, "call to `.into_iter()`") {
-        return format!("the loop moves `{name}`: `for … in &{name}` keeps it");
-    }
-    if is_said(notes, "implemented `Clone`") {
-        return format!("a value without `Clone` moves: lend it by `&{name}`, or make it again");
-    }
-    if moves {
+        format!("the loop moves `{name}`: `for … in &{name}` keeps it")
+    } else if is_said(notes, "implemented `Clone`") {
+        format!("a value without `Clone` moves: lend it by `&{name}`, or make it again")
+    } else if is_said(labels, "into closure") {
         format!("the closure moves `{name}`: give it a clone, `{name}.clone()`")
     } else {
         format!("the value moves: `{name}.clone()` there keeps it, and so does `&{name}`")

@@ -106,8 +106,8 @@ pub fn build(
         .ok_or_else(|| failed(doing, "cargo named no dylib"))
 }
 
-/// Runs cargo and returns the lines of its standard output. `estimate`: expected seconds. `progress`
-/// gets the lines about crates, and a bar in every second without one.
+/// Runs cargo and returns the lines of its standard output. `progress` gets the lines about crates,
+/// and in every second without one a bar for the seconds of the `estimate`.
 ///
 /// # Errors
 /// cargo can't be started, or fails.

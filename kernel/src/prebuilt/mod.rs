@@ -36,7 +36,7 @@ use stamp::Stamp;
 pub use state::State;
 use state::{changed_files, state};
 pub use stock::{STOCK, StockConfig, stock_program};
-pub use toolchain::{Toolchain, rust_release};
+pub use toolchain::{Toolchain, rust_release, tail};
 
 /// Number of builds to keep besides those in use, for switching branches.
 const KEPT_BUILDS: usize = 3;

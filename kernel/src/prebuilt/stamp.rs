@@ -27,7 +27,7 @@ pub struct Stamp {
     pub library: String,
     /// SHA-256 of the list of all files.
     pub files_sha256: String,
-    /// Duration of the build, the estimate for the next one.
+    /// Duration of the build in seconds.
     pub seconds: f64,
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::counts::Counts;
 use super::rules::{Removed, Rules};
-use crate::run::notebook::text_of;
+use crate::run::notebook::{object, text_of};
 
 /// The metadata of a notebook that stay. `epsilab` holds how it was saved and redacted.
 const OF_NOTEBOOK: [&str; 5] = ["authors", "epsilab", "kernelspec", "language_info", "title"];
@@ -100,15 +100,10 @@ impl Copy {
     /// with what was removed from the copy that it was made from.
     fn mark(&mut self) {
         let total = self.total();
-        let metadata = &mut self.notebook["metadata"];
-        if !metadata.is_object() {
-            *metadata = json!({});
-        }
-        if !metadata["epsilab"].is_object() {
-            metadata["epsilab"] = json!({});
-        }
-        let before = Counts::of_mark(&metadata["epsilab"]["redacted"]);
-        metadata["epsilab"]["redacted"] = before.and(total).mark();
+        let metadata = object(&mut self.notebook["metadata"]);
+        let ours = object(metadata.entry("epsilab").or_insert(Value::Null));
+        let before = ours.get("redacted").map_or_else(Counts::default, Counts::of_mark);
+        ours.insert("redacted".into(), before.and(total).mark());
     }
 
     fn redact(&mut self, outputs: &[Value], rules: Rules, place: &str) -> (Vec<Value>, Counts) {

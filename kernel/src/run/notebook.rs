@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::prebuilt::hex;
+
 /// Name of this kernel in notebooks.
 pub const KERNEL: &str = "epsilab";
 
@@ -331,7 +333,7 @@ fn check_kernel(json: &Value, path: &Path) -> Result<()> {
 }
 
 /// The value as an object. Any other value is replaced by an empty object.
-fn object(value: &mut Value) -> &mut Map<String, Value> {
+pub fn object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
     }
@@ -348,7 +350,7 @@ fn new_cell_id(index: usize, source: &str, taken: &HashSet<String>) -> String {
     (0u32..)
         .map(|attempt| {
             let hash = Sha256::digest(format!("{index}\n{attempt}\n{source}"));
-            hash[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            hex(&hash[..4])
         })
         .find(|id| !taken.contains(id))
         .expect("there are more ids than cells")

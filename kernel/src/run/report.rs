@@ -103,15 +103,17 @@ impl Progress {
     /// Prints which cell is running.
     pub fn start(number: usize, of: usize, source: &str) -> Self {
         let width = of.to_string().len();
-        eprint!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source));
-        // The execution goes on if progress can't be printed.
-        let _ = std::io::stderr().flush();
-        Self { started: Instant::now() }
+        Self::of(&format!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source)))
     }
 
     /// Prints that the kernel is starting.
     pub fn warm_up() -> Self {
-        eprint!("starting the kernel ");
+        Self::of("starting the kernel ")
+    }
+
+    fn of(what: &str) -> Self {
+        eprint!("{what}");
+        // The execution goes on if progress can't be printed.
         let _ = std::io::stderr().flush();
         Self { started: Instant::now() }
     }

@@ -25,6 +25,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::outputs::Outputs;
 use super::stop::Stop;
+use crate::prebuilt::tail;
 use crate::temp::TempFolder;
 
 /// Time for the kernel to answer after its start.
@@ -99,7 +100,7 @@ impl Session {
             },
             status = child.wait() => Err(died(status, private.path(), "before it answered")),
         };
-        let (shell, control, heard, asking) = connected?;
+        let (shell, control, heard) = connected?;
         let mut session = Self {
             child,
             shell,
@@ -111,7 +112,7 @@ impl Session {
             answered_after: Duration::ZERO,
             folder: private,
         };
-        session.shake_hands(&asking).await?;
+        session.shake_hands().await?;
         Ok(session)
     }
 
@@ -230,7 +231,7 @@ impl Session {
 
     /// Asks for kernel_info until a reply and a broadcast have arrived. Then the subscription
     /// works, and no output can be missed.
-    async fn shake_hands(&mut self, asking: &JupyterMessage) -> Result<()> {
+    async fn shake_hands(&mut self) -> Result<()> {
         let (mut answered, mut published) = (false, false);
         let end = Instant::now() + START;
         let mut ask_again = Instant::now();
@@ -258,9 +259,7 @@ impl Session {
                     if Instant::now() > end {
                         return Err(trouble("the kernel does not answer", "it is running, but silent"));
                     }
-                    let mut request = asking.clone();
-                    request.header.msg_id = uuid::Uuid::new_v4().to_string();
-                    self.shell.send(request).await.map_err(protocol)?;
+                    self.shell.send(KernelInfoRequest {}.into()).await.map_err(protocol)?;
                     ask_again = Instant::now() + Duration::from_millis(300);
                 }
             }
@@ -325,8 +324,7 @@ fn parent(message: &JupyterMessage) -> Option<&str> {
     message.parent_header.as_ref().map(|header| header.msg_id.as_str())
 }
 
-type Connected =
-    (DealerSendConnection, ClientControlConnection, UnboundedReceiver<Heard>, JupyterMessage);
+type Connected = (DealerSendConnection, ClientControlConnection, UnboundedReceiver<Heard>);
 
 async fn connect(info: &ConnectionInfo) -> Result<Connected, RuntimeError> {
     let session = uuid::Uuid::new_v4().to_string();
@@ -339,7 +337,7 @@ async fn connect(info: &ConnectionInfo) -> Result<Connected, RuntimeError> {
     let also = said.clone();
     tokio::spawn(async move { while pass_on(published.read().await, &said, Heard::Published) {} });
     tokio::spawn(async move { while pass_on(replies.read().await, &also, Heard::Reply) {} });
-    Ok((send, control, heard, KernelInfoRequest {}.into()))
+    Ok((send, control, heard))
 }
 
 /// Forwards a message. False if reading should end.
@@ -453,12 +451,9 @@ fn trouble(what: &str, why: &str) -> Error {
 fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Error {
     let how = status.map_or_else(|e| e.to_string(), |status| status.to_string());
     let log = std::fs::read_to_string(log_of(private)).unwrap_or_default();
-    let lines: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let last = lines[lines.len().saturating_sub(8)..].join("\n    ");
-    let said = if last.is_empty() {
-        String::new()
-    } else {
-        format!("; the last lines of its log:\n    {last}")
+    let said = match tail(&log, 8) {
+        last if last.is_empty() => String::new(),
+        last => format!("; the last lines of its log:\n    {}", last.replace('\n', "\n    ")),
     };
     Error::new(ErrorKind::Notebook, format!("the kernel ended {when}"), format!("{how}{said}")).fix(
         format!(

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use epsilab::{Error, ErrorKind, Result, file};
 
 use super::libraries::{LIBRARIES, how_to_bring_them};
+use crate::prebuilt::tail;
 use crate::programs;
 use crate::temp::TempFolder;
 
@@ -40,9 +41,8 @@ pub fn fetch(cache: &Path) -> Result<()> {
             .fix(format!("is this machine online? Else {}", how_to_bring_them()))
     };
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-        return Err(fetched(&last.map_or(String::new(), |line| format!(" ({line})"))));
+        let last = tail(&String::from_utf8_lossy(&output.stderr), 1);
+        return Err(fetched(&if last.is_empty() { last } else { format!(" ({})", last.trim()) }));
     }
     for library in &LIBRARIES {
         let text = library.in_folder(folder.path()).map_err(|error| match error.kind() {
