@@ -25,6 +25,8 @@ mod train;
 #[cfg(feature = "notebook")]
 mod bundle;
 #[cfg(feature = "notebook")]
+mod edits;
+#[cfg(feature = "notebook")]
 mod html;
 #[cfg(feature = "notebook")]
 mod install;

@@ -10,20 +10,16 @@
 use ra_ap_syntax::ast::{self, AstNode, HasLoopBody, HasName};
 use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
 
+use crate::edits::edited;
+
 /// What is inserted. It adds no line, so line numbers stay.
 const CALL: &str = " ::epsilab::cell_process::stop_point();";
 
 /// The code with the calls; `None` if it needs none.
 pub fn insert(code: &str) -> Option<String> {
     let places = places(code);
-    let (first, _) = places.split_first()?;
-    let mut out = code[..*first].to_owned();
-    let ends = places.iter().skip(1).copied().chain([code.len()]);
-    for (&from, to) in places.iter().zip(ends) {
-        out.push_str(CALL);
-        out.push_str(&code[from..to]);
-    }
-    Some(out)
+    let calls = places.iter().map(|place| (*place..*place, CALL.to_owned()));
+    (!places.is_empty()).then(|| edited(code, calls))
 }
 
 /// The code without the calls.

@@ -4,37 +4,41 @@
 use ra_ap_syntax::ast::{self, AstNode, HasAttrs, HasGenericParams, HasName};
 use ra_ap_syntax::{Edition, SourceFile};
 
+use crate::edits::edited;
+
 /// The code with the items that the macros add, without bodies, behind each type.
 pub fn expanded(code: &str) -> String {
     if !code.contains("derive(") {
         return code.to_owned();
     }
     let file = SourceFile::parse(code, Edition::Edition2024).tree();
-    let mut out = String::with_capacity(code.len());
-    let mut copied = 0;
-    for item in file.syntax().descendants().filter_map(ast::Adt::cast) {
-        let derived = derived(&item);
-        let Some(header) = Header::of(&item) else { continue };
-        let has = |name: &str| derived.iter().any(|derived| derived == name);
-        let mut added = String::new();
-        if has("Config") {
-            added.push_str(&header.implements("Config", ""));
-            if let ast::Adt::Struct(of) = &item {
-                added.push_str(&constructors(&header, of));
-            }
-        }
-        if has("Module") {
-            added.push_str(&header.implements("Module", ""));
-        }
-        if !added.is_empty() && !has("Clone") {
-            added.push_str(&header.implements("Clone", "fn clone(&self) -> Self {}"));
-        }
+    let types = file.syntax().descendants().filter_map(ast::Adt::cast);
+    let edits = types.filter_map(|item| {
         let end = usize::from(item.syntax().text_range().end());
-        out.push_str(&code[copied..end]);
-        out.push_str(&added);
-        copied = end;
+        Some((end..end, added(&item)?))
+    });
+    edited(code, edits)
+}
+
+/// The items that the macros add to a type; `None` if it has no name.
+fn added(item: &ast::Adt) -> Option<String> {
+    let derived = derived(item);
+    let header = Header::of(item)?;
+    let has = |name: &str| derived.iter().any(|derived| derived == name);
+    let mut added = String::new();
+    if has("Config") {
+        added.push_str(&header.implements("Config", ""));
+        if let ast::Adt::Struct(of) = item {
+            added.push_str(&constructors(&header, of));
+        }
     }
-    out + &code[copied..]
+    if has("Module") {
+        added.push_str(&header.implements("Module", ""));
+    }
+    if !added.is_empty() && !has("Clone") {
+        added.push_str(&header.implements("Clone", "fn clone(&self) -> Self {}"));
+    }
+    Some(added)
 }
 
 /// The names in the attributes `derive` of a type.

@@ -8,6 +8,7 @@ use ra_ap_syntax::{Edition, SourceFile, WalkEvent};
 
 use super::build_env::sources;
 use super::derives;
+use crate::edits::edited;
 
 /// Copies all Rust sources below `from` to `to`, with what Burn's macros derive and without the
 /// bodies of functions.
@@ -40,8 +41,7 @@ fn copy_one(file: &Path, from: &Path, to: &Path) -> std::io::Result<()> {
 /// contain their values.
 pub fn signatures(code: &str) -> String {
     let file = SourceFile::parse(code, Edition::Edition2024).tree();
-    let mut out = String::with_capacity(code.len());
-    let mut copied = 0;
+    let mut edits = Vec::new();
     let mut nodes = file.syntax().preorder();
     while let Some(event) = nodes.next() {
         let WalkEvent::Enter(node) = event else { continue };
@@ -49,13 +49,10 @@ pub fn signatures(code: &str) -> String {
         let Some(body) = function.body().filter(|_| function.const_token().is_none()) else {
             continue;
         };
-        let range = body.syntax().text_range();
-        out.push_str(&code[copied..usize::from(range.start())]);
-        out.push_str("{}");
-        copied = usize::from(range.end());
+        edits.push((body.syntax().text_range().into(), "{}".to_owned()));
         nodes.skip_subtree();
     }
-    out + &code[copied..]
+    edited(code, edits)
 }
 
 #[cfg(test)]

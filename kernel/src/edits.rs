@@ -1,0 +1,15 @@
+//! Edits of source code at places that the parser found.
+
+use std::ops::Range;
+
+/// Returns the code with texts in the place of ranges of it, which are in order.
+pub fn edited(code: &str, edits: impl IntoIterator<Item = (Range<usize>, String)>) -> String {
+    let mut out = String::with_capacity(code.len());
+    let mut copied = 0;
+    for (place, text) in edits {
+        out.push_str(&code[copied..place.start]);
+        out.push_str(&text);
+        copied = place.end;
+    }
+    out + &code[copied..]
+}
