@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digits::{Readable, Rounded, RoundedDown};
 use super::{Delta, Event, Neighbouring};
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 
 /// Computes the epsilon of a list of events under composition.
 ///
@@ -81,6 +81,24 @@ impl Spent {
         self.lower = (lower > 0.0 || self.epsilon == 0.0).then_some(lower.min(self.epsilon));
         self
     }
+}
+
+/// Returns the number if it is finite.
+///
+/// # Errors
+/// Kind `Accounting` if it is not: [`overflow`] of the epsilon of these events.
+pub(crate) fn finite(number: f64, accountant: &str, events: &[Event]) -> Result<f64> {
+    if number.is_finite() {
+        return Ok(number);
+    }
+    let all = Event::Composed { events: events.to_vec() };
+    Err(overflow(format!("epsilon of {all} by {accountant}")))
+}
+
+/// Returns the error of an epsilon that is not finite.
+pub(crate) fn overflow(what: String) -> Error {
+    let why = "the privacy loss overflows: so little noise gives no privacy";
+    Error::new(ErrorKind::Accounting, what, why).fix("use a larger noise multiplier or fewer steps")
 }
 
 impl fmt::Display for Spent {

@@ -203,26 +203,14 @@ impl Stages {
     /// Parts that have not begun are left out, so every event of fewer steps is one that
     /// [`Event::reduced_to`] accepts.
     pub fn event(&self, sampling_rate: SamplingRate, steps: u64) -> Event {
-        let mut left = steps.min(self.steps());
-        let part = |noise_multiplier, steps| Event::PoissonGaussian {
-            sampling_rate: sampling_rate.0,
-            noise_multiplier,
-            steps,
-        };
-        let first = self.stages[0].noise_multiplier;
-        if self.stages.iter().all(|stage| stage.noise_multiplier == first) {
-            return part(first, left);
-        }
-        let mut events = Vec::new();
         let equal = |a: &Stage, b: &Stage| a.noise_multiplier == b.noise_multiplier;
-        for run in self.stages.chunk_by(equal) {
-            let steps = run.iter().map(|stage| stage.steps).sum::<u64>().min(left);
-            if steps > 0 {
-                events.push(part(run[0].noise_multiplier, steps));
-            }
-            left -= steps;
-        }
-        Event::Composed { events }
+        let run = |run: &[Stage]| {
+            (run[0].noise_multiplier, run.iter().map(|stage| stage.steps).sum::<u64>())
+        };
+        let runs: Vec<(f64, u64)> = self.stages.chunk_by(equal).map(run).collect();
+        first_releases(&runs, steps.min(self.steps()), |noise_multiplier, steps| {
+            Event::poisson(sampling_rate.0, noise_multiplier, steps)
+        })
     }
 
     /// The event of the first `steps` steps on disjoint batches, `steps_per_epoch` of them in each
@@ -233,7 +221,6 @@ impl Stages {
     /// release with the smallest noise multiplier of its steps, also if not all of them are taken.
     pub fn shuffled_event(&self, steps_per_epoch: u64, steps: u64) -> Event {
         let (per_epoch, all) = (steps_per_epoch.max(1), self.steps());
-        let part = |noise_multiplier, epochs| Event::ShuffledEpochs { noise_multiplier, epochs };
         // The smallest noise multiplier of each pass of the whole table, run-length encoded.
         let mut runs: Vec<(f64, u64)> = Vec::new();
         for epoch in 0..all.div_ceil(per_epoch) {
@@ -249,20 +236,29 @@ impl Stages {
                 None => runs.push((least, 1)),
             }
         }
-        let mut left = steps.min(all).div_ceil(per_epoch);
-        if let [(least, _)] = runs[..] {
-            return part(least, left);
-        }
-        let mut events = Vec::new();
-        for (least, epochs) in runs {
-            let epochs = epochs.min(left);
-            if epochs > 0 {
-                events.push(part(least, epochs));
-            }
-            left -= epochs;
-        }
-        Event::Composed { events }
+        let passes = steps.min(all).div_ceil(per_epoch);
+        first_releases(&runs, passes, |noise_multiplier, epochs| Event::ShuffledEpochs {
+            noise_multiplier,
+            epochs,
+        })
     }
+}
+
+/// Returns the event of the first `left` releases of a table of noise multipliers and how many
+/// releases have each.
+fn first_releases(runs: &[(f64, u64)], mut left: u64, part: impl Fn(f64, u64) -> Event) -> Event {
+    if let [(noise_multiplier, _)] = *runs {
+        return part(noise_multiplier, left);
+    }
+    let mut events = Vec::new();
+    for &(noise_multiplier, count) in runs {
+        let count = count.min(left);
+        if count > 0 {
+            events.push(part(noise_multiplier, count));
+        }
+        left -= count;
+    }
+    Event::Composed { events }
 }
 
 impl TryFrom<Vec<Stage>> for Stages {

@@ -4,10 +4,11 @@
 //! (Bun, Steinke: Concentrated Differential Privacy, 2016). A Gaussian mechanism has rho = 1 / (2
 //! sigma²), with sigma relative to the sensitivity. rho adds up under composition (Lemma 1.7).
 
-use super::event::singles;
+use super::event::unsampled;
 use super::rdp::Conversion;
 use super::{Accountant, Delta, Event, Neighbouring, Spent};
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
+use crate::accountant::finite;
 
 /// The accountant of zero-concentrated differential privacy.
 ///
@@ -42,17 +43,8 @@ impl Zcdp {
     /// As [`Accountant::epsilon`].
     pub fn rho(&self, events: &[Event]) -> Result<f64> {
         let mut rho = 0.0;
-        for (single, times) in singles("zcdp", events)? {
-            let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) else {
-                let why = format!(
-                    "under \"{}\" it is not a Gaussian mechanism without sampling, and zCDP has no \
-                     amplification by sampling",
-                    self.neighbouring
-                );
-                return Err(single
-                    .unsupported_n("zcdp", times, why)
-                    .fix("use the PLD or the RDP accountant"));
-            };
+        let but = "and zCDP has no amplification by sampling";
+        for (sigma, times) in unsampled("zcdp", events, self.neighbouring, but)? {
             rho += times as f64 / sigma / sigma / 2.0;
         }
         Ok(rho)
@@ -75,15 +67,7 @@ impl Accountant for Zcdp {
             Conversion::Improved => epsilon_improved(rho, delta),
             Conversion::Classic => epsilon_basic(rho, delta),
         };
-        if !epsilon.is_finite() {
-            return Err(Error::new(
-                ErrorKind::Accounting,
-                format!("epsilon of {} by zcdp", Event::Composed { events: events.to_vec() }),
-                "the privacy loss overflows: so little noise gives no privacy",
-            )
-            .fix("use a larger noise multiplier or fewer steps"));
-        }
-        Ok(Spent::new(epsilon, "zcdp"))
+        Ok(Spent::new(finite(epsilon, "zcdp", events)?, "zcdp"))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Parameter, Search, infeasible};
+use super::search::{Parameter, Search};
 use super::{Length, at_least_one, check_reachable, training};
 use crate::digits::Rounded;
 use crate::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
@@ -133,33 +133,26 @@ impl Run {
             // For tiny batches not every number of steps has a batch size.
             steps_of(batch).map(|steps| (batch, steps))
         };
-        let search = Search {
-            target: self.target.0,
-            parameter: Parameter {
-                range,
-                increasing_is_safer: true,
-                integer: true,
-                tolerance: 1e-6,
-                initial: steps_of(256.0)?.clamp(range.0 as u64, range.1 as u64) as f64,
-                elasticity: 0.5,
-            },
-            epsilon: &|steps, accountant| {
-                let (batch, steps) = cheapest(steps)?;
-                self.epsilon(batch, steps, accountant)
-            },
+        let parameter = Parameter {
+            range,
+            increasing_is_safer: true,
+            integer: true,
+            tolerance: 1e-6,
+            initial: steps_of(256.0)?.clamp(range.0 as u64, range.1 as u64) as f64,
+            elasticity: 0.5,
         };
-        match search.solve(accountant)? {
-            Outcome::Found { value, .. } => {
-                let (least, steps) = cheapest(value)?;
-                let most = if steps as f64 <= range.0 {
-                    self.examples
-                } else {
-                    self.smallest_batch(epochs, (steps - 1) as f64) - 1.0
-                };
-                Ok((least, most.max(least), steps))
-            }
-            Outcome::Infeasible { epsilon } => Err(self.infeasible_batch(epsilon, accountant)),
-        }
+        let epsilon = |steps, accountant: &dyn Accountant| {
+            let (batch, steps) = cheapest(steps)?;
+            self.epsilon(batch, steps, accountant)
+        };
+        let (fewest, _) = self.solve(parameter, &epsilon, accountant)?;
+        let (least, steps) = cheapest(fewest)?;
+        let most = if steps as f64 <= range.0 {
+            self.examples
+        } else {
+            self.smallest_batch(epochs, (steps - 1) as f64) - 1.0
+        };
+        Ok((least, most.max(least), steps))
     }
 
     /// The largest batch size for this number of steps, and its epsilon.
@@ -170,27 +163,32 @@ impl Run {
         steps: u64,
         accountant: &dyn Accountant,
     ) -> Result<(f64, f64)> {
-        let search = Search {
-            target: self.target.0,
-            parameter: Parameter {
-                range: (least, most),
-                increasing_is_safer: false,
-                integer: true,
-                tolerance: 1e-6,
-                initial: 256.0,
-                elasticity: 1.2,
-            },
-            epsilon: &|batch, accountant| self.epsilon(batch, steps, accountant),
+        let parameter = Parameter {
+            range: (least, most),
+            increasing_is_safer: false,
+            integer: true,
+            tolerance: 1e-6,
+            initial: 256.0,
+            elasticity: 1.2,
         };
-        match search.solve(accountant)? {
-            Outcome::Found { value, epsilon } => Ok((value, epsilon)),
-            Outcome::Infeasible { epsilon } => Err(self.infeasible_batch(epsilon, accountant)),
-        }
+        let epsilon = |batch, accountant: &dyn Accountant| self.epsilon(batch, steps, accountant);
+        self.solve(parameter, &epsilon, accountant)
     }
 
-    fn infeasible_batch(&self, epsilon: f64, accountant: &dyn Accountant) -> Error {
-        let why = format!("an expected batch size of 1 already costs epsilon {}", Rounded(epsilon));
-        infeasible("batch size", self.target, accountant, why)
-            .fix("use more noise, a shorter training, or a larger epsilon or delta")
+    fn solve(
+        &self,
+        parameter: Parameter,
+        epsilon: &dyn Fn(f64, &dyn Accountant) -> Result<f64>,
+        accountant: &dyn Accountant,
+    ) -> Result<(f64, f64)> {
+        let search = Search {
+            what: "batch size",
+            target: self.target,
+            parameter,
+            too_costly: "an expected batch size of 1 already costs epsilon",
+            advice: "use more noise, a shorter training, or a larger epsilon or delta",
+            epsilon,
+        };
+        search.solve(accountant)
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Parameter, Search, infeasible};
+use super::search::{Parameter, Search};
 use crate::Result;
 use crate::digits::Rounded;
 use crate::{Accountant, Delta, Epsilon, Event};
@@ -56,7 +56,8 @@ pub fn delta_for(
 ) -> Result<CalibratedDelta> {
     let target = target.check()?;
     let search = Search {
-        target: target.0,
+        what: "delta",
+        target,
         parameter: Parameter {
             range: RANGE,
             increasing_is_safer: true,
@@ -65,20 +66,12 @@ pub fn delta_for(
             initial: 1e-5,
             elasticity: 0.05,
         },
+        too_costly: &format!("even at delta {} epsilon is", RANGE.1),
+        advice: "use a larger epsilon, or release less",
         epsilon: &|delta, accountant| {
             accountant.epsilon(events, Delta(delta)).map(|spent| spent.epsilon)
         },
     };
-    match search.solve(accountant)? {
-        Outcome::Found { value, epsilon } => Ok(CalibratedDelta {
-            delta: Delta(value),
-            epsilon,
-            accountant: accountant.name().to_string(),
-        }),
-        Outcome::Infeasible { epsilon } => {
-            let why = format!("even at delta {} epsilon is {}", RANGE.1, Rounded(epsilon));
-            Err(infeasible("delta", target, accountant, why)
-                .fix("use a larger epsilon, or release less"))
-        }
-    }
+    let (value, epsilon) = search.solve(accountant)?;
+    Ok(CalibratedDelta { delta: Delta(value), epsilon, accountant: accountant.name().to_string() })
 }

@@ -55,11 +55,7 @@ pub fn epsilon_for(
 }
 
 fn training(sampling_rate: SamplingRate, noise_multiplier: NoiseMultiplier, steps: u64) -> Event {
-    Event::PoissonGaussian {
-        sampling_rate: sampling_rate.0,
-        noise_multiplier: noise_multiplier.0,
-        steps,
-    }
+    Event::poisson(sampling_rate.0, noise_multiplier.0, steps)
 }
 
 /// Returns the target if it is in range and above the accountant's floor.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::check_reachable;
-use super::search::{Outcome, Parameter, Search, infeasible};
+use super::search::{Parameter, Search};
 use crate::digits::Rounded;
 use crate::{
     Accountant, Delta, Epsilon, Event, NoiseMultiplier, Rdp, SamplingRate, Stages, Trials,
@@ -103,7 +103,8 @@ pub fn noise_multiplier_for_events(
     let target = check_reachable("noise multiplier", target, delta, accountant)?;
     check_prior(prior, target, delta, accountant)?;
     let search = Search {
-        target: target.0,
+        what: "noise multiplier",
+        target,
         parameter: Parameter {
             range: RANGE,
             increasing_is_safer: true,
@@ -112,28 +113,17 @@ pub fn noise_multiplier_for_events(
             initial: 1.0,
             elasticity: 1.5,
         },
+        too_costly: &format!("a noise multiplier of {:e} still costs epsilon", RANGE.1),
+        advice: "use a larger epsilon or delta, or fewer steps",
         epsilon: &|factor, accountant| {
             let mut events = prior.to_vec();
             events.push(event(&relative.scaled(factor)?));
             accountant.epsilon(&events, delta).map(|spent| spent.epsilon)
         },
     };
-    match search.solve(accountant)? {
-        Outcome::Found { value, epsilon } => Ok(Calibrated {
-            noise_multiplier: NoiseMultiplier(value),
-            epsilon,
-            accountant: accountant.name().to_string(),
-        }),
-        Outcome::Infeasible { epsilon } => {
-            let why = format!(
-                "a noise multiplier of {:e} still costs epsilon {}",
-                RANGE.1,
-                Rounded(epsilon)
-            );
-            Err(infeasible("noise multiplier", target, accountant, why)
-                .fix("use a larger epsilon or delta, or fewer steps"))
-        }
-    }
+    let (value, epsilon) = search.solve(accountant)?;
+    let noise_multiplier = NoiseMultiplier(value);
+    Ok(Calibrated { noise_multiplier, epsilon, accountant: accountant.name().to_string() })
 }
 
 /// The smallest noise multiplier for which `steps` steps of the Poisson-subsampled Gaussian

@@ -8,6 +8,7 @@
 //! fluctuations of the accountant can therefore neither prevent termination nor make the result
 //! unsafe.
 
+use crate::digits::Rounded;
 use crate::{Accountant, Epsilon, Neighbouring, OrderList, Rdp};
 use crate::{Error, ErrorKind, Result};
 
@@ -39,28 +40,27 @@ pub(super) struct Parameter {
 
 /// A search for the least private value of `parameter` whose epsilon is at most `target`.
 pub(super) struct Search<'a> {
-    pub target: f64,
+    /// What is searched for, as errors name it.
+    pub what: &'a str,
+    pub target: Epsilon,
     pub parameter: Parameter,
+    /// Says that the most private value of the range costs too much, up to its epsilon.
+    pub too_costly: &'a str,
+    /// What to do about that.
+    pub advice: &'a str,
     /// The epsilon of a value by an accountant.
     pub epsilon: &'a dyn Fn(f64, &dyn Accountant) -> Result<f64>,
 }
 
-/// Result of a search.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome {
-    /// The value and its evaluated epsilon.
-    Found { value: f64, epsilon: f64 },
-    /// Even the most private value of the range has this epsilon.
-    Infeasible { epsilon: f64 },
-}
-
 impl Search<'_> {
-    /// Solves with `accountant`. A cheap accountant provides the initial guess.
+    /// Returns the value and its evaluated epsilon by `accountant`. A cheap accountant provides the
+    /// initial guess.
     ///
     /// # Errors
     /// Those of the accountant. An error of kind `Setting` is returned at once; one of kind
-    /// `Accounting` only if the accountant rejects the most private value of the range.
-    pub fn solve(&self, accountant: &dyn Accountant) -> Result<Outcome> {
+    /// `Accounting` only if the accountant rejects the most private value of the range, or if even
+    /// that value misses the target.
+    pub fn solve(&self, accountant: &dyn Accountant) -> Result<(f64, f64)> {
         let mut parameter = self.parameter;
         if accountant.name() != "rdp" {
             let tolerance = GUESS_TOLERANCE.max(parameter.tolerance);
@@ -68,7 +68,7 @@ impl Search<'_> {
             let mut guess = Bracket::new(&coarse);
             // An error here is ignored: only the given accountant decides.
             if let Ok(rdp) = cheap_rdp(accountant.neighbouring())
-                && let Ok(Outcome::Found { value, .. }) = guess.close(&coarse, &rdp)
+                && let Ok((value, _)) = guess.close(&coarse, &rdp)
             {
                 parameter.initial = value;
                 parameter.elasticity = guess.local_elasticity();
@@ -120,7 +120,7 @@ impl Bracket {
     fn new(search: &Search) -> Self {
         Self {
             parameter: search.parameter,
-            target: search.target,
+            target: search.target.0,
             safe: None,
             costly: None,
             evaluations: Vec::new(),
@@ -130,7 +130,7 @@ impl Bracket {
     }
 
     /// Evaluates values until the bracket is closed.
-    fn close(&mut self, search: &Search, accountant: &dyn Accountant) -> Result<Outcome> {
+    fn close(&mut self, search: &Search, accountant: &dyn Accountant) -> Result<(f64, f64)> {
         let (least, most) = self.parameter.range;
         let (safest, costliest) =
             if self.parameter.increasing_is_safer { (most, least) } else { (least, most) };
@@ -142,7 +142,9 @@ impl Bracket {
                     if epsilon <= self.target {
                         self.safe = Some((value, epsilon));
                     } else if value == safest {
-                        return Ok(Outcome::Infeasible { epsilon });
+                        let why = format!("{} {}", search.too_costly, Rounded(epsilon));
+                        return Err(infeasible(search.what, search.target, accountant, why)
+                            .fix(search.advice));
                     } else {
                         self.costly = Some(value);
                     }
@@ -160,7 +162,7 @@ impl Bracket {
             if let Some((value, epsilon)) = self.safe
                 && (value == costliest || self.is_closed())
             {
-                return Ok(Outcome::Found { value, epsilon });
+                return Ok((value, epsilon));
             }
             self.slow_steps = if self.width() > width / 2.0 { self.slow_steps + 1 } else { 0 };
             value = self.next_value();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Outcome, Parameter, Search, infeasible};
+use super::search::{Parameter, Search};
 use super::{check_reachable, training};
 use crate::Result;
 use crate::digits::Rounded;
@@ -63,7 +63,8 @@ pub fn steps_for(
     let (rate, noise) = (sampling_rate.check()?, noise_multiplier.check()?);
     let target = check_reachable("number of steps", target, delta, accountant)?;
     let search = Search {
-        target: target.0,
+        what: "number of steps",
+        target,
         parameter: Parameter {
             range: (1.0, MAX_STEPS),
             increasing_is_safer: false,
@@ -72,22 +73,18 @@ pub fn steps_for(
             initial: 1000.0,
             elasticity: 0.6,
         },
+        too_costly: "a single step already costs epsilon",
+        advice: "use more noise, a smaller batch, or a larger epsilon or delta",
         epsilon: &|steps, accountant| {
             let event = training(rate, noise, steps as u64);
             accountant.epsilon(&[event], delta).map(|spent| spent.epsilon)
         },
     };
-    match search.solve(accountant)? {
-        Outcome::Found { value, epsilon } => Ok(CalibratedSteps {
-            steps: value as u64,
-            epochs: value * rate.0,
-            epsilon,
-            accountant: accountant.name().to_string(),
-        }),
-        Outcome::Infeasible { epsilon } => {
-            let why = format!("a single step already costs epsilon {}", Rounded(epsilon));
-            Err(infeasible("number of steps", target, accountant, why)
-                .fix("use more noise, a smaller batch, or a larger epsilon or delta"))
-        }
-    }
+    let (value, epsilon) = search.solve(accountant)?;
+    Ok(CalibratedSteps {
+        steps: value as u64,
+        epochs: value * rate.0,
+        epsilon,
+        accountant: accountant.name().to_string(),
+    })
 }

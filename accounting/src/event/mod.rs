@@ -11,7 +11,7 @@ mod single;
 
 pub use reduce::STOPPING;
 pub(super) use reduce::nearly_equal;
-pub(crate) use single::{Single, singles};
+pub(crate) use single::{Single, singles, unsampled};
 
 /// A complete description of what was, or will be, released about a data set.
 ///

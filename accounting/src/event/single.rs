@@ -100,12 +100,7 @@ impl Single {
     }
 
     /// As [`unsupported`](Self::unsupported), for a release that happens `times` times.
-    pub(crate) fn unsupported_n(
-        &self,
-        accountant: &str,
-        times: u64,
-        why: impl Into<String>,
-    ) -> Error {
+    fn unsupported_n(&self, accountant: &str, times: u64, why: impl Into<String>) -> Error {
         let what = format!("{accountant} does not support {}", self.event(times));
         Error::new(ErrorKind::Accounting, what, why)
     }
@@ -141,6 +136,29 @@ pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single,
     Ok(found.list)
 }
 
+/// Returns the noise multiplier and the count of each release, where all of them are Gaussian
+/// mechanisms without sampling, relative to the sensitivity under `neighbouring`.
+///
+/// # Errors
+/// As [`singles`]. Kind `Accounting` for any other release; `but` ends the reason.
+pub(crate) fn unsampled(
+    accountant: &str,
+    events: &[Event],
+    neighbouring: Neighbouring,
+    but: &str,
+) -> Result<Vec<(f64, u64)>> {
+    let multiplier = |(single, times): (Single, u64)| {
+        let sigma = single.unsampled_noise_multiplier(neighbouring).ok_or_else(|| {
+            let why = format!(
+                "under \"{neighbouring}\" it is not a Gaussian mechanism without sampling, {but}"
+            );
+            single.unsupported_n(accountant, times, why).fix("use the PLD or the RDP accountant")
+        })?;
+        Ok((sigma, times))
+    };
+    singles(accountant, events)?.into_iter().map(multiplier).collect()
+}
+
 #[derive(Default)]
 struct SingleCounts {
     list: Vec<(Single, u64)>,
@@ -149,18 +167,17 @@ struct SingleCounts {
 
 impl SingleCounts {
     fn add(&mut self, accountant: &str, event: &Event, times: u64) -> Result<()> {
-        let (single, count) = match event {
+        let (single, count) = match *event {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
-                let (sampling_rate, noise_multiplier) = (*sampling_rate, *noise_multiplier);
                 let single = if sampling_rate >= 1.0 {
                     Single::Gaussian { noise_multiplier }
                 } else {
                     Single::Poisson { sampling_rate, noise_multiplier }
                 };
-                (single, *steps)
+                (single, steps)
             }
             Event::Gaussian { noise_multiplier, count } => {
-                (Single::Gaussian { noise_multiplier: *noise_multiplier }, *count)
+                (Single::Gaussian { noise_multiplier }, count)
             }
             Event::TruncatedPoissonGaussian {
                 examples,
@@ -169,34 +186,26 @@ impl SingleCounts {
                 noise_multiplier,
                 steps,
             } => {
-                let single = Single::Truncated {
-                    examples: *examples,
-                    sampling_rate: *sampling_rate,
-                    batch_cap: *batch_cap,
-                    noise_multiplier: *noise_multiplier,
-                };
-                (single, *steps)
+                (Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }, steps)
             }
             Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps } => {
-                let (examples, batch_size) = (*examples, *batch_size);
-                let noise_multiplier = *noise_multiplier;
                 let single = if batch_size >= examples {
                     Single::Gaussian { noise_multiplier }
                 } else {
                     Single::FixedSize { examples, batch_size, noise_multiplier }
                 };
-                (single, *steps)
+                (single, steps)
             }
             Event::ShuffledEpochs { noise_multiplier, epochs } => {
-                (Single::ShuffledEpoch { noise_multiplier: *noise_multiplier }, *epochs)
+                (Single::ShuffledEpoch { noise_multiplier }, epochs)
             }
-            Event::Repeated { event, count } => {
-                return match times.saturating_mul(*count) {
+            Event::Repeated { ref event, count } => {
+                return match times.saturating_mul(count) {
                     0 => Ok(()),
                     times => self.add(accountant, event, times),
                 };
             }
-            Event::Composed { events } => {
+            Event::Composed { ref events } => {
                 return events.iter().try_for_each(|event| self.add(accountant, event, times));
             }
             Event::PrivateSelection { .. } => {
@@ -207,7 +216,7 @@ impl SingleCounts {
                 )
                 .fix("use the RDP accountant"));
             }
-            Event::Unaccountable { why } => {
+            Event::Unaccountable { ref why } => {
                 return Err(Error::new(
                     ErrorKind::Accounting,
                     format!("{accountant} does not support {event}"),

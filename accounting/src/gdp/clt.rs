@@ -1,7 +1,8 @@
 //! The central limit approximation of GDP for subsampled Gaussian mechanisms: not a guarantee.
 
+use super::curve;
 use super::normal::{centred_cdf, upper_tail};
-use super::{curve, finite_or_error};
+use crate::accountant::finite;
 use crate::event::{Single, singles};
 use crate::{Accountant, Delta, Event, Neighbouring, Spent};
 use crate::{Error, ErrorKind, Result};
@@ -54,7 +55,7 @@ impl GdpClt {
             }
             squares += times as f64 * one;
         }
-        finite_or_error(squares.sqrt(), "gdp_clt", events)
+        finite(squares.sqrt(), "gdp_clt", events)
     }
 
     fn mu_squared(&self, single: &Single) -> Result<f64> {
@@ -110,7 +111,7 @@ impl Accountant for GdpClt {
     fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         let delta = delta.check()?.0;
         let epsilon = curve::epsilon_of(self.mu(events)?, delta);
-        Ok(Spent::new(finite_or_error(epsilon, "gdp_clt", events)?, "gdp_clt"))
+        Ok(Spent::new(finite(epsilon, "gdp_clt", events)?, "gdp_clt"))
     }
 }
 

@@ -10,9 +10,10 @@ mod clt;
 mod curve;
 pub mod normal;
 
-use super::event::singles;
+use super::event::unsampled;
 use super::{Accountant, Delta, Event, Neighbouring, Spent};
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
+use crate::accountant::finite;
 pub use clt::GdpClt;
 pub use curve::{delta_of, epsilon_of};
 
@@ -41,20 +42,11 @@ impl Gdp {
     /// As [`Accountant::epsilon`].
     pub fn mu(&self, events: &[Event]) -> Result<f64> {
         let mut squares = 0.0;
-        for (single, times) in singles("gdp", events)? {
-            let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) else {
-                let why = format!(
-                    "under \"{}\" it is not a Gaussian mechanism without sampling, which is \
-                     the only release that is exactly GDP",
-                    self.neighbouring
-                );
-                return Err(single
-                    .unsupported_n("gdp", times, why)
-                    .fix("use the PLD or the RDP accountant"));
-            };
+        let but = "which is the only release that is exactly GDP";
+        for (sigma, times) in unsampled("gdp", events, self.neighbouring, but)? {
             squares += times as f64 / sigma / sigma;
         }
-        finite_or_error(squares.sqrt(), "gdp", events)
+        finite(squares.sqrt(), "gdp", events)
     }
 }
 
@@ -71,21 +63,8 @@ impl Accountant for Gdp {
         let delta = delta.check()?.0;
         let mu = self.mu(events)?;
         let (lower, upper) = curve::epsilon_bounds(mu, delta);
-        Ok(Spent::new(finite_or_error(upper, "gdp", events)?, "gdp").with_lower_bound(lower))
+        Ok(Spent::new(finite(upper, "gdp", events)?, "gdp").with_lower_bound(lower))
     }
-}
-
-/// The value if it is finite; otherwise an error of kind `Accounting`.
-fn finite_or_error(number: f64, accountant: &str, events: &[Event]) -> Result<f64> {
-    if number.is_finite() {
-        return Ok(number);
-    }
-    Err(Error::new(
-        ErrorKind::Accounting,
-        format!("epsilon of {} by {accountant}", Event::Composed { events: events.to_vec() }),
-        "the privacy loss overflows: so little noise gives no privacy",
-    )
-    .fix("use a larger noise multiplier or fewer steps"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::Pld;
+use crate::{ErrorKind, Pld};
 
 fn gaussian(noise_multiplier: f64, count: u64) -> Event {
     Event::Gaussian { noise_multiplier, count }

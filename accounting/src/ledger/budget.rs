@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Account;
 use crate::digits::{Rounded, RoundedDown};
+use crate::event::nearly_equal;
 use crate::{Accountant, Delta, Epsilon, Event, Headline, Neighbouring, Spent};
 use crate::{Error, ErrorKind, Result};
 
@@ -51,8 +52,7 @@ impl Budget {
     /// Equality up to rounding: the last bit of a float may change when it is read back from a
     /// file.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
-        let same = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs();
-        same(self.epsilon.0, other.epsilon.0) && same(self.delta.0, other.delta.0)
+        nearly_equal(self.epsilon.0, other.epsilon.0) && nearly_equal(self.delta.0, other.delta.0)
     }
 }
 

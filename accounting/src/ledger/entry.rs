@@ -126,15 +126,9 @@ impl Entry {
     /// # Errors
     /// Kind `Setting` for a number out of range, kind `Ledger` for another data set.
     pub fn check(&self, data_hash: &str) -> Result<()> {
-        match &self.entry {
-            EntryKind::Planned { event, .. }
-            | EntryKind::Spent { event, .. }
-            | EntryKind::Resumed { event, .. } => {
-                event.check()?;
-            }
-            EntryKind::Budget(budget) => {
-                budget.check()?;
-            }
+        self.event().map_or(Ok(()), |event| event.check().map(drop))?;
+        if let EntryKind::Budget(budget) = &self.entry {
+            budget.check()?;
         }
         if self.data_hash == data_hash {
             return Ok(());

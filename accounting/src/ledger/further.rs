@@ -43,11 +43,7 @@ impl Account {
             &headline,
         )?;
         let noise_multiplier = found.noise_multiplier;
-        let event = Event::PoissonGaussian {
-            sampling_rate: rate,
-            noise_multiplier: noise_multiplier.0,
-            steps,
-        };
+        let event = Event::poisson(rate, noise_multiplier.0, steps);
         let epsilon = headline.epsilon(&[event], budget.delta)?.epsilon;
         Ok(Further { epsilon, noise_multiplier, like_the_last })
     }

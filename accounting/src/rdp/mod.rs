@@ -21,7 +21,8 @@ mod selection;
 pub mod truncated;
 
 use super::{Accountant, Delta, Event, Neighbouring, Spent};
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
+use crate::accountant::overflow;
 pub use conversion::Conversion;
 pub use orders::OrderList;
 use release::Releases;
@@ -112,14 +113,8 @@ impl Rdp {
     /// As [`Accountant::epsilon`].
     pub fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
         let spent = self.epsilons(&[events], delta)?.into_iter().flatten().next();
-        spent.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Accounting,
-                format!("epsilon of {}", Event::Composed { events: events.to_vec() }),
-                "the privacy loss overflows: so little noise gives no privacy",
-            )
-            .fix("use a larger noise multiplier or fewer steps")
-        })
+        let all = || Event::Composed { events: events.to_vec() };
+        spent.ok_or_else(|| overflow(format!("epsilon of {}", all())))
     }
 
     /// The epsilons of growing lists of events at `delta`: each list contains the releases of the

@@ -1,7 +1,7 @@
 use std::slice::from_ref;
 
 use super::*;
-use crate::{Pld, Trials};
+use crate::{ErrorKind, Pld, Trials};
 
 fn training(q: f64, sigma: f64, steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate: q, noise_multiplier: sigma, steps }
