@@ -23,27 +23,6 @@ use crate::train::{Curve, Divergence, Run, RunRecord};
 use crate::tuning::Tuned;
 use std::fmt;
 
-impl<M> Tuned<M> {
-    /// Shows table, costs and heat map in the notebook, or prints them outside of one.
-    pub fn show(&self) {
-        self.bundles().iter().for_each(show::display);
-    }
-
-    /// Display of the value at the end of a cell.
-    #[doc(hidden)]
-    pub fn evcxr_display(&self) {
-        self.show();
-    }
-}
-
-impl<F> ModelBuilder<F> {
-    /// Display of the value at the end of a cell.
-    #[doc(hidden)]
-    pub fn evcxr_display(&self) {
-        show::display(&Bundle::prose(self.to_string()).with_coverage(Coverage::Public));
-    }
-}
-
 /// A value that a notebook shows.
 pub trait Show {
     /// Shows the value in the notebook, or prints it outside of one.
@@ -93,68 +72,6 @@ macro_rules! shown {
     };
 }
 
-/// Implements the methods of a type of this crate that cells call without a trait in scope.
-macro_rules! own {
-    ($($type:ty),* $(,)?) => {$(
-        impl $type {
-            /// Shows the value in the notebook, or prints it outside of one.
-            pub fn show(&self) {
-                Show::show(self);
-            }
-
-            /// Display of the value at the end of a cell.
-            #[doc(hidden)]
-            pub fn evcxr_display(&self) {
-                Show::show_last(self);
-            }
-        }
-    )*};
-}
-
-own!(
-    Run,
-    Grid,
-    Preview,
-    Statement,
-    Plan,
-    PrivateSelection,
-    Scaled<Plan>,
-    RunRecord,
-    Curve,
-    Guide,
-    Scaffold,
-    Checked,
-    LedgerView,
-    Report,
-    BudgetView,
-    Dataset,
-    ConfusionMatrix,
-    ClassAccuracy,
-    Predictions,
-    Filters,
-    DeviceSpec,
-    Model,
-    Proof,
-    Mask,
-    Saliency,
-    Overlap,
-    SelectionLog,
-    ClipShares,
-    SignalNoise,
-    GradientNorms,
-    Summary,
-    WeightReport,
-    AuditReport,
-    LearningRate,
-    Augment,
-    Examples,
-    PublicData,
-    Divergence,
-    OneRunReport,
-    Vocabulary,
-    Membership,
-);
-
 impl Show for Run {
     fn show(&self) {
         show::display(&show::run_figure(self));
@@ -163,6 +80,19 @@ impl Show for Run {
     /// Unless the cell has just trained or shown the run.
     fn show_last(&self) {
         show::display_value(&show::run_figure(self));
+    }
+}
+
+/// Table, costs and heat map.
+impl<M> Show for Tuned<M> {
+    fn show(&self) {
+        self.bundles().iter().for_each(show::display);
+    }
+}
+
+impl<F> Show for ModelBuilder<F> {
+    fn show(&self) {
+        show::display(&Bundle::prose(self.to_string()).with_coverage(Coverage::Public));
     }
 }
 
@@ -200,17 +130,9 @@ shown!(ClipShares, |shares| figures::clip_shares(shares).bundle());
 shown!(SignalNoise, |signal| figures::signal_and_noise(signal).bundle());
 shown!(GradientNorms, |norms| figures::gradient_norm_histogram(norms).bundle());
 
-/// Implements the display at the end of a cell for types that have `show()`.
-macro_rules! shown_last {
+/// Implements [`Show`] for types that have a method `show` of their own.
+macro_rules! shown_by_itself {
     ($($type:ty),*) => {$(
-        impl $type {
-            /// Display of the value at the end of a cell.
-            #[doc(hidden)]
-            pub fn evcxr_display(&self) {
-                self.show();
-            }
-        }
-
         impl Show for $type {
             fn show(&self) {
                 <$type>::show(self);
@@ -219,7 +141,7 @@ macro_rules! shown_last {
     )*};
 }
 
-shown_last!(Chart, Figure, Table, Bundle, GridResult, Runs);
+shown_by_itself!(Chart, Figure, Table, Bundle, GridResult, Runs);
 
 /// Implements [`Show`] for types whose `Display` is what a user reads.
 macro_rules! shown_as_text {

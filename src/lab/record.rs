@@ -121,6 +121,7 @@ impl fmt::Display for Curve {
 #[cfg(test)]
 mod tests {
     use crate::data;
+    use crate::lab::Show;
     use crate::methods::DpSgd;
     use crate::nn::models;
     use crate::privacy::{Delta, Epsilon};
