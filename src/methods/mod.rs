@@ -28,6 +28,7 @@
 //! ```
 
 pub mod builder;
+mod noisy_sum;
 mod plan;
 mod private_selection;
 mod registry;

@@ -5,10 +5,8 @@ use burn::prelude::Device;
 
 use super::standardised::PlainConvolutions;
 use crate::device::DeviceArray;
-use crate::engine::{
-    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
-    typical_max_batch_size,
-};
+use crate::engine::{Batch, Bound, ClipRule, Executor, Gradients, Weights};
+use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Release, check_state};
 use crate::nn::{LayerClips, Network, Precision};
 use crate::privacy::Stages;
@@ -30,10 +28,7 @@ use crate::{Error, ErrorKind, Result};
 /// the batch.
 pub struct BackpropClippedSum {
     clips: LayerClips,
-    stages: Stages,
-    expected_batch_size: f64,
-    noise: GaussianNoise,
-    executor: AutoExecutor,
+    sum: NoisySum,
     /// Of the network of the step before, if it standardises weights.
     plain: Option<PlainConvolutions>,
 }
@@ -46,20 +41,13 @@ impl BackpropClippedSum {
         expected_batch_size: usize,
         noise_seed: [u8; 32],
     ) -> Self {
-        Self {
-            clips,
-            stages,
-            expected_batch_size: expected_batch_size as f64,
-            noise: GaussianNoise::new(noise_seed),
-            executor: AutoExecutor::default()
-                .fixed_chunks(typical_max_batch_size(expected_batch_size)),
-            plain: None,
-        }
+        let sum = NoisySum::new(stages, expected_batch_size, noise_seed);
+        Self { clips, sum, plain: None }
     }
 
     /// The same with this precision of products on a GPU.
     pub fn precision(self, precision: Precision) -> Self {
-        Self { executor: self.executor.precision(precision), ..self }
+        Self { sum: self.sum.precision(precision), ..self }
     }
 }
 
@@ -76,18 +64,17 @@ impl BackpropClippedSum {
         // Elsewhere, Burn's products may round their factors or the sum itself, and a plain sum is
         // made of them. Weighted sums add f32 products of the clipped inputs and gradients.
         let all = if network.device() == Device::flex() {
-            self.executor.plain_sum(network, batch, selected)?
+            self.sum.executor.plain_sum(network, batch, selected)?
         } else {
-            self.executor.weighted_sum(network, batch, &rule, selected)?
+            self.sum.executor.weighted_sum(network, batch, &rule, selected)?
         };
         let mut sum = all.sum;
         let trained: Vec<bool> = match selected {
             None => vec![true; sum.entries.len()],
             Some(selected) => selected.is_nonzero(),
         };
-        let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
-        let stds = groups.equal_split_noise_stds(multiplier, &trained);
-        self.noise.add_to_each(&mut sum, &stds, selected)?;
+        let stds = groups.equal_split_noise_stds(self.sum.stage().noise_multiplier, &trained);
+        self.sum.add_noise(&mut sum, &stds, selected)?;
         Ok((sum, all.losses, stds))
     }
 }
@@ -99,8 +86,7 @@ impl Mechanism for BackpropClippedSum {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        let (mut gradient, losses, stds) = match PlainConvolutions::of(network, self.plain.take())?
-        {
+        let (gradient, losses, stds) = match PlainConvolutions::of(network, self.plain.take())? {
             None => self.noisy_sum(network, batch, selected)?,
             Some(mut plain) => {
                 let of_plain = plain.network(network);
@@ -112,14 +98,13 @@ impl Mechanism for BackpropClippedSum {
                 (gradient, losses, stds)
             }
         };
-        gradient.scale(1.0 / self.expected_batch_size);
-        let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
+        let (gradient, noise_std) = self.sum.divided(gradient, &stds);
         Ok(Release::new(gradient, losses, noise_std))
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
         check_state(state, 0)?;
-        self.noise = self.noise.clone().at_step(steps);
+        self.sum.resume(steps);
         Ok(())
     }
 }

@@ -1,9 +1,7 @@
 //! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
-use crate::engine::{
-    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradients, Weights,
-    typical_max_batch_size,
-};
+use crate::engine::{Batch, Bound, ClipRule, Executor, Gradients, Weights};
+use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Privacy, Release, check_state};
 use crate::nn::{Network, Precision};
 use crate::privacy::{Event, Stages};
@@ -20,10 +18,7 @@ use crate::{Error, ErrorKind, Result};
 /// sum and noise are restricted to them, and all others are zero for every batch.
 pub struct GaussianSum {
     clip: ClipRule,
-    stages: Stages,
-    expected_batch_size: f64,
-    noise: GaussianNoise,
-    executor: AutoExecutor,
+    sum: NoisySum,
 }
 
 impl GaussianSum {
@@ -34,30 +29,22 @@ impl GaussianSum {
         expected_batch_size: usize,
         noise_seed: [u8; 32],
     ) -> Self {
-        Self {
-            clip,
-            stages,
-            expected_batch_size: expected_batch_size as f64,
-            noise: GaussianNoise::new(noise_seed),
-            executor: AutoExecutor::default()
-                .fixed_chunks(typical_max_batch_size(expected_batch_size)),
-        }
+        Self { clip, sum: NoisySum::new(stages, expected_batch_size, noise_seed) }
     }
 
     /// The same with this precision of products on a GPU.
     pub fn precision(self, precision: Precision) -> Self {
-        Self { executor: self.executor.precision(precision), ..self }
+        Self { sum: self.sum.precision(precision), ..self }
     }
 
     /// The clip rule of the next step.
     pub fn clip_rule(&self) -> ClipRule {
-        self.clip.clone().scaled(self.stages.at(self.noise.step()).clip_scale)
+        self.clip.clone().scaled(self.sum.stage().clip_scale)
     }
 
     /// Standard deviation of the noise that the next step adds to the sum.
     fn noise_std(&self) -> f64 {
-        let stage = self.stages.at(self.noise.step());
-        self.clip_rule().noise_std(stage.noise_multiplier)
+        self.clip_rule().noise_std(self.sum.stage().noise_multiplier)
     }
 
     /// Adds the noise of the next step to a sum that was clipped by
@@ -66,15 +53,9 @@ impl GaussianSum {
     /// # Errors
     /// `Setting` if the noise is not a finite number; as [`GaussianNoise::add_to_each`] if the sum
     /// was not made with the same selection.
-    pub fn privatise(
-        &mut self,
-        mut sum: Gradients,
-        selected: Option<&Weights>,
-    ) -> Result<Gradients> {
-        let stds = vec![self.noise_std(); sum.entries.len()];
-        self.noise.add_to_each(&mut sum, &stds, selected)?;
-        sum.scale(1.0 / self.expected_batch_size);
-        Ok(sum)
+    pub fn privatise(&mut self, sum: Gradients, selected: Option<&Weights>) -> Result<Gradients> {
+        let std = self.noise_std();
+        self.sum.noisy_mean(sum, std, selected).map(|(mean, _)| mean)
     }
 }
 
@@ -85,16 +66,15 @@ impl Mechanism for GaussianSum {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        let clipped = self.executor.weighted_sum(network, batch, &self.clip_rule(), selected)?;
-        let std = self.noise_std() / self.expected_batch_size;
-        let gradient = self.privatise(clipped.sum, selected)?;
-        let noise_std = vec![std; gradient.entries.len()];
-        Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
+        let rule = self.clip_rule();
+        let clipped = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
+        let std = self.noise_std();
+        self.sum.release(clipped, std, selected)
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
         check_state(state, 0)?;
-        self.noise = self.noise.clone().at_step(steps);
+        self.sum.resume(steps);
         Ok(())
     }
 }

@@ -6,9 +6,9 @@ use rand_chacha::ChaCha20Rng;
 
 use super::Quantile;
 use crate::engine::{
-    AutoExecutor, Batch, Bound, ClipRule, Executor, GaussianNoise, Gradient, Gradients, Weights,
-    typical_max_batch_size,
+    Batch, Bound, ClipRule, Executor, GaussianNoise, Gradient, Gradients, Weights,
 };
+use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Release, Threshold, check_state};
 use crate::nn::Network;
 use crate::privacy::{Event, Neighbouring, Stages};
@@ -35,11 +35,8 @@ pub struct QuantileSum {
     quantile: Quantile,
     first: f64,
     clip: f64,
-    stages: Stages,
-    expected_batch_size: f64,
-    noise: GaussianNoise,
+    sum: NoisySum,
     noise_of_counts: GaussianNoise,
-    executor: AutoExecutor,
 }
 
 impl Mechanism for QuantileSum {
@@ -51,24 +48,19 @@ impl Mechanism for QuantileSum {
         selected: Option<&Weights>,
     ) -> Result<Release> {
         let (clip, rule) = (self.clip, ClipRule::flat(self.clip));
-        let clipped = self.executor.weighted_sum(network, batch, &rule, selected)?;
-        let sigma = self.stages.at(self.noise.step()).noise_multiplier;
-        let std = rule.noise_std(self.quantile.noise_multiplier_of_sum(sigma)?);
-        let mut gradient = clipped.sum;
-        let stds = vec![std; gradient.entries.len()];
-        self.noise.add_to_each(&mut gradient, &stds, selected)?;
-        gradient.scale(1.0 / self.expected_batch_size);
-
+        let clipped = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
         let count = clipped.norms.iter().map(|&norm| contribution_to_count(norm, clip)).sum();
-        let fraction = 0.5 + self.noisy(count)? / self.expected_batch_size;
+        let sigma = self.sum.stage().noise_multiplier;
+        let std = rule.noise_std(self.quantile.noise_multiplier_of_sum(sigma)?);
+        let release = self.sum.release(clipped, std, selected)?;
+
+        let fraction = 0.5 + self.noisy(count)? / self.sum.expected_batch_size;
         let moved = clip * (-self.quantile.rate * (fraction - self.quantile.quantile)).exp();
         self.clip = moved.clamp(self.first / RANGE, self.first * RANGE);
 
-        let noise_std = vec![std / self.expected_batch_size; gradient.entries.len()];
         let noise_multiplier = Some(2.0 * self.quantile.count_noise);
         let threshold = Some(Threshold { value: clip, noise_multiplier });
-        let release = Release::new(gradient, clipped.losses, noise_std);
-        Ok(Release { threshold, ..release.with_norms(clipped.norms) })
+        Ok(Release { threshold, ..release })
     }
 
     fn state(&self) -> Vec<f64> {
@@ -78,7 +70,7 @@ impl Mechanism for QuantileSum {
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
         check_state(state, 1)?;
         self.clip = state[0];
-        self.noise = self.noise.clone().at_step(steps);
+        self.sum.resume(steps);
         self.noise_of_counts = self.noise_of_counts.clone().at_step(steps);
         Ok(())
     }
@@ -116,16 +108,12 @@ pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>
     seeds.set_stream(STREAM);
     let mut seed_of_counts = [0; 32];
     seeds.fill_bytes(&mut seed_of_counts);
-    let chunk = typical_max_batch_size(plan.expected_batch_size());
     Ok(Box::new(QuantileSum {
         quantile,
         first: clip,
         clip,
-        stages,
-        expected_batch_size: plan.expected_batch_size() as f64,
-        noise: GaussianNoise::new(noise_seed),
+        sum: NoisySum::of(plan, stages, noise_seed),
         noise_of_counts: GaussianNoise::new(seed_of_counts),
-        executor: AutoExecutor::default().fixed_chunks(chunk).precision(plan.precision()),
     }))
 }
 

@@ -1,0 +1,102 @@
+//! What the private mechanisms share: a sum over a batch, its Gaussian noise, and the division by
+//! the expected batch size.
+
+use crate::Result;
+use crate::engine::{
+    AutoExecutor, ClippedSum, GaussianNoise, Gradients, Weights, typical_max_batch_size,
+};
+use crate::methods::{Plan, Release};
+use crate::nn::Precision;
+use crate::privacy::{Stage, Stages};
+
+/// The sums of a run and the noise of its steps.
+pub(super) struct NoisySum {
+    stages: Stages,
+    pub(super) expected_batch_size: f64,
+    noise: GaussianNoise,
+    pub(super) executor: AutoExecutor,
+}
+
+impl NoisySum {
+    /// Returns the sums of these stages, with a noise stream of their own.
+    pub(super) fn new(stages: Stages, expected_batch_size: usize, noise_seed: [u8; 32]) -> Self {
+        let chunk = typical_max_batch_size(expected_batch_size);
+        Self {
+            stages,
+            expected_batch_size: expected_batch_size as f64,
+            noise: GaussianNoise::new(noise_seed),
+            executor: AutoExecutor::default().fixed_chunks(chunk),
+        }
+    }
+
+    /// Returns the sums of a plan with these stages.
+    pub(super) fn of(plan: &Plan, stages: Stages, noise_seed: [u8; 32]) -> Self {
+        Self::new(stages, plan.expected_batch_size(), noise_seed).precision(plan.precision())
+    }
+
+    /// The same with this precision of products on a GPU.
+    pub(super) fn precision(self, precision: Precision) -> Self {
+        Self { executor: self.executor.precision(precision), ..self }
+    }
+
+    /// Returns noise multiplier and clip scale of the next step.
+    pub(super) fn stage(&self) -> Stage {
+        self.stages.at(self.noise.step())
+    }
+
+    /// Adds noise with standard deviation `stds[p]` to parameter tensor p of a sum, and advances to
+    /// the next step.
+    ///
+    /// # Errors
+    /// As [`GaussianNoise::add_to_each`].
+    pub(super) fn add_noise(
+        &mut self,
+        sum: &mut Gradients,
+        stds: &[f64],
+        selected: Option<&Weights>,
+    ) -> Result<()> {
+        self.noise.add_to_each(sum, stds, selected)
+    }
+
+    /// Returns a sum and the standard deviations of its noise, both divided by the expected batch
+    /// size.
+    pub(super) fn divided(&self, mut sum: Gradients, stds: &[f64]) -> (Gradients, Vec<f64>) {
+        sum.scale(1.0 / self.expected_batch_size);
+        (sum, stds.iter().map(|std| std / self.expected_batch_size).collect())
+    }
+
+    /// Returns a sum with noise of this standard deviation in every selected coordinate, and the
+    /// standard deviations of the noise, [divided](Self::divided).
+    ///
+    /// # Errors
+    /// As [`GaussianNoise::add_to_each`].
+    pub(super) fn noisy_mean(
+        &mut self,
+        mut sum: Gradients,
+        std: f64,
+        selected: Option<&Weights>,
+    ) -> Result<(Gradients, Vec<f64>)> {
+        let stds = vec![std; sum.entries.len()];
+        self.add_noise(&mut sum, &stds, selected)?;
+        Ok(self.divided(sum, &stds))
+    }
+
+    /// Returns the release of a clipped sum with the noise of [`noisy_mean`](Self::noisy_mean).
+    ///
+    /// # Errors
+    /// As [`GaussianNoise::add_to_each`].
+    pub(super) fn release(
+        &mut self,
+        clipped: ClippedSum,
+        std: f64,
+        selected: Option<&Weights>,
+    ) -> Result<Release> {
+        let (gradient, noise_std) = self.noisy_mean(clipped.sum, std, selected)?;
+        Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
+    }
+
+    /// Goes on after so many steps: the next noise is that of the step after them.
+    pub(super) fn resume(&mut self, steps: u64) {
+        self.noise = self.noise.clone().at_step(steps);
+    }
+}
