@@ -1,8 +1,11 @@
 //! Writing of files that other processes see whole or not at all.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
+
+use safetensors::{Dtype, tensor::TensorView};
 
 use crate::{Error, Result};
 
@@ -69,6 +72,26 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(&real)?;
     Ok(())
+}
+
+/// A tensor of a safetensors file: its name, type, shape and bytes.
+pub(crate) type StoredTensor = (String, Dtype, Vec<usize>, Vec<u8>);
+
+/// Returns the bytes of a safetensors file with these tensors and texts.
+///
+/// # Errors
+/// With the words of the format for what it can't hold.
+pub(crate) fn safetensors<const N: usize>(
+    tensors: &[StoredTensor],
+    texts: [(&str, String); N],
+) -> std::result::Result<Vec<u8>, String> {
+    let mut views = Vec::with_capacity(tensors.len());
+    for (name, kind, shape, bytes) in tensors {
+        let view = TensorView::new(*kind, shape.clone(), bytes).map_err(|e| e.to_string())?;
+        views.push((name, view));
+    }
+    let texts = texts.map(|(key, text)| (key.to_owned(), text));
+    ::safetensors::serialize(views, Some(HashMap::from(texts))).map_err(|e| e.to_string())
 }
 
 /// Makes a new directory entry durable. Only Unix supports syncing a folder.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use super::canary::Setup;
-use super::claim::{Claim, poisson_only};
+use super::claim::{Claim, poisson_only, stages_of};
 use super::evaluation::Evaluation;
 use super::game::{Game, MakeMechanism, Steps};
 use super::masks::SnipMask;
@@ -17,7 +17,7 @@ use crate::nn::workers;
 use crate::privacy::gdp;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate, Stages};
 use crate::train::Seeds;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// Fewest trials per world: with fewer, no claim can be refuted.
 const MIN_TRIALS: usize = 100;
@@ -180,15 +180,7 @@ impl Audit {
             let why = format!("fewer than {MIN_TRIALS} refute nothing");
             return Err(Error::setting("trials", self.trials, why).fix("use for example 20000"));
         }
-        let Some(stages) = self.plan.stages()? else {
-            let what = format!("an audit of {}", self.plan.method());
-            return Err(Error::new(
-                ErrorKind::Setting,
-                what,
-                "it adds no noise: its epsilon is infinite",
-            )
-            .fix("audit a private method"));
-        };
+        let stages = stages_of(&self.plan)?;
         poisson_only(&self.plan)?;
         let setup = Setup::new(&self.plan, self.dimension, self.canary_norm)?;
         let (game, claim, releases) = self.game(setup, stages)?;

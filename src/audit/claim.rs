@@ -38,6 +38,18 @@ pub(super) fn poisson_only(plan: &Plan) -> Result<()> {
         .fix("audit the same method on Poisson samples: its steps are the same"))
 }
 
+/// Returns the stages of a plan.
+///
+/// # Errors
+/// `Setting` for a plan without noise.
+pub(super) fn stages_of(plan: &Plan) -> Result<Stages> {
+    plan.stages()?.ok_or_else(|| {
+        let what = format!("an audit of {}", plan.method());
+        let why = "it adds no noise: its epsilon is infinite";
+        Error::new(ErrorKind::Setting, what, why).fix("audit a private method")
+    })
+}
+
 impl Claim {
     /// The claim of this event; where every accountant refuses it, that of clipped steps with these
     /// stages. `not_covered` is the method's own reason.

@@ -366,7 +366,7 @@ impl Site<'_> {
             return 1;
         };
         let threads = self.slurm.cpus.unwrap_or(1);
-        let plan = wanted.plan.with_device(DeviceSpec::Cpu);
+        let plan = wanted.plan.clone().on_device(DeviceSpec::Cpu);
         match seconds_per_run(&plan, &runs.first, self.data, threads) {
             Ok(seconds) => ((SECONDS_PER_TASK / seconds.max(1e-3)) as usize).clamp(1, missing),
             Err(_) => 1,

@@ -6,6 +6,7 @@ use super::folder::Folder;
 use super::slurm::STOP_BEFORE;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
+use crate::device::DeviceSpec;
 use crate::methods::Plan;
 use crate::nn::models;
 use crate::runs::{self, Granted};
@@ -154,9 +155,9 @@ fn one(
 /// # Errors
 /// `Device` if it can't be used here.
 fn on_device(plan: &Plan, header: &Header) -> Result<Plan> {
-    let plan = plan.with_device(header.device.parse()?);
+    let plan = plan.clone().on_device(header.device.parse::<DeviceSpec>()?);
     match &header.checkpoint_every {
-        Some(every) => Ok(plan.with_checkpoints(every.parse()?)),
+        Some(every) => plan.checkpoint_every(every.parse()?, Vec::new()),
         None => Ok(plan),
     }
 }

@@ -5,15 +5,13 @@ use sha2::{Digest, Sha256};
 pub(super) use crate::privacy::digits::{count, counted};
 
 /// The SHA-256 of some bytes, in lower-case hexadecimal.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
 /// Bytes in lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |d: u8| char::from(DIGITS[usize::from(d)]);
-    bytes.iter().flat_map(|&b| [digit(b >> 4), digit(b & 15)]).collect()
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

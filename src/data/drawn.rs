@@ -2,8 +2,10 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 use super::digest::count;
+use super::examples::Examples;
 use crate::{Error, Result};
 
 /// The part of an example: training and test examples have different streams.
@@ -26,6 +28,20 @@ pub(super) fn stream(tag: &[u8; 16], seed: u64, part: Part, number: u64) -> ChaC
     let mut rng = ChaCha8Rng::from_seed(key);
     rng.set_stream(number);
     rng
+}
+
+/// Returns `len` examples of this shape. `draw` writes the features of the example with an index,
+/// which are zero, and returns its class.
+pub(super) fn examples(
+    shape: &[usize],
+    len: usize,
+    draw: impl Fn(u64, &mut [f32]) -> usize + Sync,
+) -> Examples {
+    let size: usize = shape.iter().product();
+    let mut features = vec![0.0; len * size];
+    let each = features.par_chunks_mut(size).enumerate();
+    let labels = each.map(|(i, into)| draw(i as u64, into) as u32).collect();
+    Examples::new(shape, features, labels)
 }
 
 /// Checks the requested numbers of examples, each of `size` features.

@@ -11,7 +11,7 @@ mod canvas;
 mod cifar;
 mod dataset;
 mod dead_leaves;
-mod digest;
+pub(crate) mod digest;
 mod drawn;
 mod examples;
 mod find;

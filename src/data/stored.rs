@@ -1,10 +1,9 @@
 //! A data set in one file, for processes on other machines.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
 use sha2::{Digest, Sha256};
@@ -54,22 +53,11 @@ impl Dataset {
             let labels = part.labels().iter().flat_map(|label| label.to_le_bytes());
             let size: usize = self.shape().iter().product();
             let (features, labels): (Vec<u8>, Vec<u8>) = (features.collect(), labels.collect());
-            tensors.push((
-                format!("{name}.features"),
-                Dtype::F32,
-                vec![part.len(), size],
-                features,
-            ));
+            let shape = vec![part.len(), size];
+            tensors.push((format!("{name}.features"), Dtype::F32, shape, features));
             tensors.push((format!("{name}.labels"), Dtype::U32, vec![part.len()], labels));
         }
-        let mut views = Vec::new();
-        for (name, kind, shape, bytes) in &tensors {
-            let view = TensorView::new(*kind, shape.clone(), bytes);
-            views.push((name.as_str(), view.map_err(|e| failed(e.to_string()))?));
-        }
-        let metadata = HashMap::from([(KEY.to_owned(), text)]);
-        let bytes =
-            safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
+        let bytes = file::safetensors(&tensors, [(KEY, text)]).map_err(failed)?;
         file::write_private(path, &bytes)?;
         Ok(hex(&Sha256::digest(&bytes)))
     }

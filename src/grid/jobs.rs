@@ -153,7 +153,7 @@ fn work_off(
 ) {
     for mut work in works {
         if let Some(device) = share.device {
-            work.plan = work.plan.with_device(device);
+            work.plan = work.plan.clone().on_device(device);
         }
         let began = Instant::now();
         let train = || {

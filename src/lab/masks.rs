@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::data::Dataset;
+use crate::data::digest::hex;
 use crate::mask::{DpSnip, Mask, check_snip};
 use crate::nn::Model;
 use crate::privacy::{Entry, Event};
@@ -71,5 +72,5 @@ fn release_id(recipe: &DpSnip, model: &Model, data: &Dataset) -> String {
         hash.update(parameter.path);
         values.iter().for_each(|value| hash.update(value.to_le_bytes()));
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize())
 }

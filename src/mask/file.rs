@@ -1,13 +1,14 @@
 //! Masks as safetensors files; the metadata records how they were made and what that reveals.
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
 use std::path::Path;
 
 use super::origin::{Origin, PrivacyStatus};
 use super::{Mask, MaskTensor};
+use crate::data::digest::hex;
+use crate::file::StoredTensor;
 use crate::nn::{read_error, read_regular_file};
 use crate::{Error, ErrorKind, Result, file};
 
@@ -68,13 +69,12 @@ impl Mask {
             sha256: sha256_of(&bytes),
         };
         let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;
-        let mut views = Vec::with_capacity(bytes.len());
-        for (tensor, bytes) in self.tensors().iter().zip(&bytes) {
-            let view = TensorView::new(Dtype::BOOL, tensor.shape.clone(), bytes);
-            views.push((tensor.path.as_str(), view.map_err(|e| failed(e.to_string()))?));
-        }
-        let metadata = HashMap::from([(KEY.to_owned(), text)]);
-        safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))
+        let tensors = self.tensors().iter().zip(bytes);
+        let stored = |(tensor, bytes): (&MaskTensor, Vec<u8>)| {
+            (tensor.path.clone(), Dtype::BOOL, tensor.shape.clone(), bytes)
+        };
+        let tensors: Vec<StoredTensor> = tensors.map(stored).collect();
+        file::safetensors(&tensors, [(KEY, text)]).map_err(failed)
     }
 
     /// Reads a mask that [`save`](Self::save) wrote. Its saliencies are not restored.
@@ -194,5 +194,5 @@ fn bytes_of(tensor: &MaskTensor) -> Vec<u8> {
 fn sha256_of(tensors: &[Vec<u8>]) -> String {
     let mut hash = Sha256::new();
     tensors.iter().for_each(|bytes| hash.update(bytes));
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize())
 }

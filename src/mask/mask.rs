@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::origin::{Origin, PrivacyStatus, combined};
 use super::saliency::Saliency;
+use crate::data::digest::hex;
 use crate::engine::{Gradients, Weights};
 use crate::nn::{Model, Network};
 use crate::privacy::digits::count;
@@ -236,7 +237,7 @@ impl Mask {
             hash.update(format!("{} {:?}", tensor.path, tensor.shape));
             hash.update(tensor.kept.iter().map(|&kept| u8::from(kept)).collect::<Vec<_>>());
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 
     /// The coordinates that both masks keep.

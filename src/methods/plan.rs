@@ -7,9 +7,7 @@ use crate::mask::{Freezing, Sparsity};
 use crate::methods::registry::{self, MethodDescriptor};
 use crate::methods::settings::private::check_clip;
 use crate::methods::settings::steps_of;
-use crate::methods::{
-    CheckpointEvery, Checkpoints, Mechanism, Optimizer, Quantile, Sampling, Settings,
-};
+use crate::methods::{Mechanism, Optimizer, Quantile, Sampling, Settings};
 use crate::nn::{Model, Network, Precision};
 use crate::optim::{Average, Rates};
 use crate::privacy::{
@@ -350,18 +348,6 @@ impl Plan {
     pub(crate) fn without_seed(&self) -> Self {
         let mut plan = self.clone();
         plan.settings.seed = None;
-        plan
-    }
-    /// The same plan on this device.
-    pub(crate) fn with_device(&self, device: DeviceSpec) -> Self {
-        let mut plan = self.clone();
-        plan.settings.device = Some(device.to_string());
-        plan
-    }
-    /// The same plan, which writes checkpoints this often.
-    pub(crate) fn with_checkpoints(&self, every: CheckpointEvery) -> Self {
-        let mut plan = self.clone();
-        plan.settings.checkpoints = Some(Checkpoints { every, command: Vec::new() });
         plan
     }
     /// Whether the plan itself names its device.

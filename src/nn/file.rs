@@ -5,12 +5,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
 use super::layers::parameter_specs;
 use super::network::leaf_specs;
-use super::{LayerClips, LayerSpec, Model, Network, Provenance, network};
+use super::{LayerClips, LayerSpec, Model, Network, Parameter, Provenance, network};
 use crate::data::PublicData;
 use crate::{Error, ErrorKind, Result, file};
 
@@ -82,23 +82,12 @@ impl Model {
         };
         let failed = |e: String| Error::new(ErrorKind::Model, format!("saving {}", self.name()), e);
         let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;
-        let tensors: Vec<(String, Vec<usize>, Vec<u8>)> = self
-            .network()
-            .values()
-            .into_iter()
-            .map(|(parameter, values)| {
-                let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-                (parameter.path, parameter.shape, bytes)
-            })
-            .collect();
-        let mut views = Vec::with_capacity(tensors.len());
-        for (name, shape, bytes) in &tensors {
-            let view = TensorView::new(Dtype::F32, shape.clone(), bytes);
-            views.push((name.as_str(), view.map_err(|e| failed(e.to_string()))?));
-        }
-        let metadata = HashMap::from([(METADATA_KEY.to_owned(), text)]);
-        let bytes =
-            safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
+        let stored = |(parameter, values): (Parameter, Vec<f32>)| {
+            let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            (parameter.path, Dtype::F32, parameter.shape, bytes)
+        };
+        let tensors: Vec<_> = self.network().values().into_iter().map(stored).collect();
+        let bytes = file::safetensors(&tensors, [(METADATA_KEY, text)]).map_err(failed)?;
         file::write(path, &bytes)
     }
 }

@@ -12,6 +12,7 @@ use super::summary::{LayerInfo, Summary};
 use super::user_module::UserModule;
 use super::{Forward, Network, Provenance, parameters, trial, validate};
 use crate::data::Dataset;
+use crate::data::digest::hex;
 use crate::privacy::digits::counted;
 use crate::{Error, ErrorKind, Result};
 
@@ -200,7 +201,7 @@ impl Model {
                 values.iter().for_each(|value| hash.update(value.to_le_bytes()));
             }
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 }
 

@@ -221,7 +221,7 @@ impl Network {
 
     /// The values of all trainable tensors on the host, without a copy where possible.
     pub(crate) fn host_values(&self) -> Vec<Host> {
-        parameters::host_values(self)
+        self.tensors().into_iter().map(Host::of).collect()
     }
 
     /// All trainable tensors, each flattened to one dimension, on the network's device.

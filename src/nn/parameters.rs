@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 
-use crate::device::host::{self, Host};
+use crate::device::host;
 
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,19 +66,6 @@ pub(crate) fn visit<M: Module>(
         }
     }
     module.visit(&mut Visitor { path: Vec::new(), visit: &mut visit });
-}
-
-/// The values of every parameter on the host, in the order of [`visit`].
-pub(crate) fn host_values<M: Module>(module: &M) -> Vec<Host> {
-    struct Collect(Vec<Host>);
-    impl ModuleVisitor for Collect {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            self.0.push(Host::of(param.val()));
-        }
-    }
-    let mut collect = Collect(Vec::new());
-    module.visit(&mut collect);
-    collect.0
 }
 
 /// Every parameter flattened to one dimension, on its device and without autodiff, in the order of

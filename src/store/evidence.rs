@@ -4,6 +4,7 @@
 //! charged to it still exist.
 
 use super::draft::is_draft;
+use super::paths_in;
 use crate::data::Dataset;
 use crate::privacy::ledger::Account;
 use crate::privacy::{Event, Ledger};
@@ -12,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, ErrorKind::NotFound};
+use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 
 /// A stored run and its ledger entry.
@@ -32,20 +33,11 @@ struct Settings {
 /// # Errors
 /// `Io` or `CorruptData` if one can't be read: it might be the one that is not charged.
 pub(super) fn stored_runs(runs: &Path) -> Result<Vec<StoredRun>> {
-    let reading = |e: io::Error| Error::io(format!("reading {}", runs.display()), &e);
-    let folders = match fs::read_dir(runs) {
-        Err(e) if e.kind() == NotFound => return Ok(Vec::new()),
-        folders => folders.map_err(reading)?,
+    let stored = |folder: PathBuf| match charged(&folder) {
+        Ok(charged) => charged.map(|charged| Ok(StoredRun { folder, charged })),
+        Err(error) => Some(Err(error)),
     };
-    let mut stored = Vec::new();
-    for folder in folders {
-        let folder = folder.map_err(reading)?.path();
-        if let Some(charged) = charged(&folder)? {
-            stored.push(StoredRun { folder, charged });
-        }
-    }
-    stored.sort_by(|a, b| a.folder.cmp(&b.folder));
-    Ok(stored)
+    paths_in(runs)?.into_iter().filter_map(stored).collect()
 }
 
 /// The ledger entry that the run in `folder` records, if there is a run.

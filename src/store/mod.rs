@@ -35,6 +35,7 @@ use ledger::open_existing_ledger;
 use record::{MASK, MODEL, TOUCHED};
 
 use crate::data::Dataset;
+use crate::data::digest::hex;
 use crate::device::rehearsal;
 use crate::mask::Mask;
 use crate::methods::Plan;
@@ -132,16 +133,7 @@ impl Store {
     }
 
     fn ledger_files(&self) -> Result<Vec<Ledger>> {
-        let folder = self.ledgers();
-        let reading = |e: std::io::Error| Error::io(format!("reading {}", folder.display()), &e);
-        let files = match fs::read_dir(&folder) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            files => files.map_err(reading)?,
-        };
-        let mut paths = files
-            .map(|entry| entry.map(|e| e.path()))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(reading)?;
+        let mut paths = paths_in(&self.ledgers())?;
         paths.retain(|path| path.extension().is_some_and(|e| e == "jsonl" || e == "head"));
         let mut paths: Vec<_> = paths.iter().map(|path| path.with_extension("jsonl")).collect();
         paths.sort();
@@ -207,7 +199,7 @@ impl Store {
         let mask = mask.map(Mask::load).transpose()?;
         let touched = files.path(TOUCHED)?.map(|path| record::read_json(&path)).transpose()?;
         let warnings = Vec::from_iter(claim::settle(&mut record));
-        Ok(Some(Run::restored(record, model, mask, touched, warnings)))
+        Ok(Some(Run::new(record, model, mask, touched).restored(warnings)))
     }
 
     /// A finished run that is stored, to be shown instead of trained.
@@ -343,6 +335,22 @@ impl Store {
     }
 }
 
+/// Returns the paths in a folder, in order; none if it does not exist.
+///
+/// # Errors
+/// `Io` if the folder can't be read.
+fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let reading = |e: std::io::Error| Error::io(format!("reading {}", folder.display()), &e);
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(reading)?,
+    };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let mut paths: Vec<PathBuf> = paths.collect::<std::io::Result<_>>().map_err(reading)?;
+    paths.sort();
+    Ok(paths)
+}
+
 /// How a run was put into the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Published {
@@ -376,5 +384,5 @@ pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<Strin
         settings["rehearsal"] = true.into();
     }
     let digest = Sha256::digest(settings.to_string().as_bytes());
-    Ok(digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&digest[..8]))
 }

@@ -1,12 +1,12 @@
 //! All runs of a project: stored ones, and those that can go on from a checkpoint.
 
 use std::fs;
-use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::draft::is_draft;
+use super::paths_in;
 use super::{Store, record};
 use crate::train::checkpoint::{Keeper, is_there, read_header};
 use crate::train::{CheckpointHeader, Ending, RunRecord};
@@ -232,18 +232,10 @@ fn only(
 /// The folders in a folder by name, in order; none if it does not exist. Runs that are being
 /// written are left out.
 fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let reading = |e: std::io::Error| Error::io(format!("reading {}", path.display()), &e);
-    let entries = match fs::read_dir(path) {
-        Err(e) if e.kind() == NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(reading)?,
+    let is_run = |path: &PathBuf| path.is_dir() && !path.is_symlink() && !is_draft(path);
+    let named = |path: PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        (name, path)
     };
-    let mut all = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(reading)?;
-        if entry.file_type().map_err(reading)?.is_dir() && !is_draft(&entry.path()) {
-            all.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
-        }
-    }
-    all.sort();
-    Ok(all)
+    Ok(paths_in(path)?.into_iter().filter(is_run).map(named).collect())
 }

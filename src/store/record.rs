@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
+use crate::data::digest::sha256;
 use crate::nn::read_regular_file;
 use crate::train::RunRecord;
 use crate::{Error, ErrorKind, Result};
@@ -121,10 +121,6 @@ pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 fn parsed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| damaged(path, &e))
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unread(path: &Path, error: &io::Error) -> Error {

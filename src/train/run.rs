@@ -157,6 +157,7 @@ impl RunRecord {
 #[derive(Clone)]
 pub struct Run(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     record: RunRecord,
     model: Model,
@@ -175,67 +176,42 @@ impl Run {
         mask: Option<Mask>,
         touched: Option<SelectionLog>,
     ) -> Self {
-        let (restored, warnings) = (false, Vec::new());
-        Self(Arc::new(Inner {
-            record,
-            model,
-            mask,
-            touched,
-            restored,
-            warnings,
-            storing_error: None,
-        }))
+        let (restored, warnings, storing_error) = (false, Vec::new(), None);
+        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, storing_error }))
     }
 
     /// The same run, read from the store: it was not trained again and cost nothing.
-    pub(crate) fn restored(
-        record: RunRecord,
-        model: Model,
-        mask: Option<Mask>,
-        touched: Option<SelectionLog>,
-        warnings: Vec<String>,
-    ) -> Self {
-        let (restored, storing_error) = (true, None);
-        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, storing_error }))
+    pub(crate) fn restored(mut self, warnings: Vec<String>) -> Self {
+        let run = Arc::make_mut(&mut self.0);
+        (run.restored, run.warnings) = (true, warnings);
+        self
     }
 
     /// The same run marked as trained just now; for runs that are read back to get their stored
     /// values.
     pub(crate) fn as_trained(&self) -> Self {
-        let Inner { record, model, mask, touched, .. } = &*self.0;
-        Self::new(record.clone(), model.clone(), mask.clone(), touched.clone())
+        let Inner { record, model, mask, touched, .. } = (*self.0).clone();
+        Self::new(record, model, mask, touched)
     }
 
     /// The same run, whose steps another process may have taken too, rounded differently. The
     /// statement says so, as of a run that goes on from a checkpoint.
     pub(crate) fn repeated_with_other_bits(&self) -> Self {
-        let Inner { record, model, mask, touched, .. } = &*self.0;
-        let mut record = record.clone();
+        let mut run = self.as_trained();
+        let record = &mut Arc::make_mut(&mut run.0).record;
         let again = Resumption { step: 0, repeated: true, same_bits: false };
         record.checkpoints.get_or_insert_default().resumed.insert(0, again);
-        Self::new(record, model.clone(), mask.clone(), touched.clone())
+        run
     }
 
     /// The same run with parameters that come from the data of `start` and from `data`.
-    pub(crate) fn started_from(&self, start: &Provenance, data: &Dataset) -> Self {
-        let Inner { record, model, mask, touched, warnings, .. } = &*self.0;
-        Self(Arc::new(Inner {
-            record: RunRecord {
-                public_data: data.public().is_some(),
-                ..record.clone().started_from(start)
-            },
-            model: model.with_provenance(start::provenance_after(
-                start,
-                &record.plan,
-                mask.as_ref(),
-                data,
-            )),
-            mask: mask.clone(),
-            touched: touched.clone(),
-            restored: self.0.restored,
-            warnings: warnings.clone(),
-            storing_error: self.0.storing_error.clone(),
-        }))
+    pub(crate) fn started_from(mut self, start: &Provenance, data: &Dataset) -> Self {
+        let Inner { record, model, mask, .. } = Arc::make_mut(&mut self.0);
+        let provenance = start::provenance_after(start, &record.plan, mask.as_ref(), data);
+        *model = model.with_provenance(provenance);
+        *record = record.clone().started_from(start);
+        record.public_data = data.public().is_some();
+        self
     }
 
     /// The same run with accuracies on the test part of `data`. If its content is another than that
@@ -244,12 +220,11 @@ impl Run {
     ///
     /// # Errors
     /// `Device` if a device fails. A test part that can't be read gives no accuracy, and a warning.
-    pub(crate) fn evaluated_on(self, data: &Dataset) -> Result<Self> {
-        let Inner { record, model, mask, touched, restored, warnings, storing_error } = &*self.0;
-        if record.test_hash == data.test_hash() {
+    pub(crate) fn evaluated_on(mut self, data: &Dataset) -> Result<Self> {
+        if self.record().test_hash == data.test_hash() {
             return Ok(self);
         }
-        let (mut record, mut warnings) = (record.clone(), warnings.clone());
+        let Inner { record, model, warnings, .. } = Arc::make_mut(&mut self.0);
         warnings.push(
             "The test part has changed since this run was trained: accuracies along the way are \
              left out, and that of the model was measured again."
@@ -271,26 +246,13 @@ impl Run {
         if let Some(last) = record.curve.points.last_mut() {
             last.test_accuracy = record.test_accuracy;
         }
-        let (model, mask, touched) = (model.clone(), mask.clone(), touched.clone());
-        let (restored, storing_error) = (*restored, storing_error.clone());
-        Ok(Self(Arc::new(Inner {
-            record,
-            model,
-            mask,
-            touched,
-            restored,
-            warnings,
-            storing_error,
-        })))
+        Ok(self)
     }
 
     /// The same run, which could not be stored.
-    pub(crate) fn not_stored(&self, error: Error) -> Self {
-        let Inner { record, model, mask, touched, restored, warnings, .. } = &*self.0;
-        let (record, model, mask) = (record.clone(), model.clone(), mask.clone());
-        let (touched, warnings) = (touched.clone(), warnings.clone());
-        let (restored, storing_error) = (*restored, Some(error));
-        Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, storing_error }))
+    pub(crate) fn not_stored(mut self, error: Error) -> Self {
+        Arc::make_mut(&mut self.0).storing_error = Some(error);
+        self
     }
 
     /// Returns the error by which the run could not be stored. Its model is nowhere but here then,

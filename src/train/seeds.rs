@@ -1,5 +1,6 @@
 //! The random seeds of a run: separate streams for sampling, masks and noise.
 
+use crate::data::digest::hex;
 use crate::mask::MaskSeeds;
 use crate::{Error, ErrorKind, Result};
 use rand::{Rng, SeedableRng, TryRng, rngs::SysRng};
@@ -71,7 +72,7 @@ impl Seeds {
     /// # Errors
     /// `Io` if the operating system gives no randomness.
     pub(crate) fn nonce() -> Result<String> {
-        Ok(from_system()?[..4].iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(&from_system()?[..4]))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::bound::Guesses;
 use super::crowd::{Attacker, Crowd};
 use super::report::OneRunReport;
-use crate::audit::claim::{Claim, poisson_only};
+use crate::audit::claim::{Claim, poisson_only, stages_of};
 use crate::audit::game::MakeMechanism;
 use crate::audit::statistics::CONFIDENCE;
 use crate::data::{Dataset, PoissonSampler};
@@ -124,11 +124,7 @@ impl OneRun {
             return Err(Error::new(ErrorKind::Setting, "an audit with augmentation", why)
                 .fix("audit the plan without augmentation: epsilon is the same"));
         }
-        let Some(stages) = plan.stages()? else {
-            let what = format!("an audit of {}", plan.method());
-            let why = "it adds no noise: its epsilon is infinite";
-            return Err(Error::new(ErrorKind::Setting, what, why).fix("audit a private method"));
-        };
+        let stages = stages_of(plan)?;
         let delta = plan.privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
         let rate = SamplingRate(plan.sampling_rate());
         Claim::new(&plan.event(), plan.not_covered(), &stages, rate, delta)

@@ -3,11 +3,10 @@
 mod noise;
 
 use rand::Rng;
-use rayon::prelude::*;
 
 use super::canvas::{Canvas, Colour, Pose, SIDE, SIZE, colour, per_pixel, turn};
 use super::dataset::Dataset;
-use super::drawn::{Part, below, between, chance, check_counts, normal, pick, stream};
+use super::drawn::{Part, below, between, chance, check_counts, examples, normal, pick, stream};
 use super::examples::Examples;
 use super::forms::{FORMS, Form, Point};
 use crate::Result;
@@ -52,16 +51,12 @@ pub fn dead_leaves(train: usize, test: usize, seed: u64) -> Result<Dataset> {
 }
 
 fn images(len: usize, processes: &[Process], seed: u64, part: Part) -> Examples {
-    let mut features = vec![0.0; len * SIZE];
-    let labels = (features.par_chunks_mut(SIZE).enumerate())
-        .map(|(i, into)| {
-            let mut rng = stream(b"epsilab leaves 1", seed, part, i as u64);
-            let class = below(&mut rng, CLASSES);
-            processes[class].draw(&mut rng, into);
-            class as u32
-        })
-        .collect();
-    Examples::new(&[3, SIDE, SIDE], features, labels)
+    examples(&[3, SIDE, SIDE], len, |i, into| {
+        let mut rng = stream(b"epsilab leaves 1", seed, part, i);
+        let class = below(&mut rng, CLASSES);
+        processes[class].draw(&mut rng, into);
+        class
+    })
 }
 
 /// A random process that draws images: what those of one class have in common.

@@ -5,10 +5,9 @@ mod ink;
 mod shapes;
 
 use rand::Rng;
-use rayon::prelude::*;
 
 use super::dataset::Dataset;
-use super::drawn::{Part, check_counts, stream};
+use super::drawn::{Part, check_counts, examples, stream};
 use super::examples::Examples;
 use crate::Result;
 use hand::Hand;
@@ -84,17 +83,13 @@ fn images(
     (mean, std): (f32, f32),
     draw: impl Fn(u64) -> (u32, [u8; PIXELS]) + Sync,
 ) -> Examples {
-    let mut features = vec![0.0; len * PIXELS];
-    let labels = (features.par_chunks_mut(PIXELS).enumerate())
-        .map(|(i, into)| {
-            let (label, pixels) = draw(i as u64);
-            for (x, pixel) in into.iter_mut().zip(pixels) {
-                *x = (f32::from(pixel) / 255.0 - mean) / std;
-            }
-            label
-        })
-        .collect();
-    Examples::new(&[1, SIDE, SIDE], features, labels)
+    examples(&[1, SIDE, SIDE], len, |i, into| {
+        let (label, pixels) = draw(i);
+        for (x, pixel) in into.iter_mut().zip(pixels) {
+            *x = (f32::from(pixel) / 255.0 - mean) / std;
+        }
+        label as usize
+    })
 }
 
 /// The drawn digit with this index.

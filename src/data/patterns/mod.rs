@@ -1,11 +1,10 @@
 //! Synthetic colour images of the shape of CIFAR-10, without a download.
 
 use rand::Rng;
-use rayon::prelude::*;
 
 use super::canvas::{Canvas, Colour, Pose, SIDE, SIZE, colour, turn};
 use super::dataset::Dataset;
-use super::drawn::{Part, below, between, check_counts, stream};
+use super::drawn::{Part, below, between, check_counts, examples, stream};
 use super::examples::Examples;
 use super::forms::FORMS;
 use crate::Result;
@@ -41,16 +40,12 @@ pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
 }
 
 fn part(len: usize, seed: u64, part: Part) -> Examples {
-    let mut features = vec![0.0; len * SIZE];
-    let labels = (features.par_chunks_mut(SIZE).enumerate())
-        .map(|(i, into)| {
-            let mut rng = stream(b"epsilab shapes 1", seed, part, i as u64);
-            let class = below(&mut rng, FORMS.len());
-            draw(&mut rng, class, into);
-            class as u32
-        })
-        .collect();
-    Examples::new(&[3, SIDE, SIDE], features, labels)
+    examples(&[3, SIDE, SIDE], len, |i, into| {
+        let mut rng = stream(b"epsilab shapes 1", seed, part, i);
+        let class = below(&mut rng, FORMS.len());
+        draw(&mut rng, class, into);
+        class
+    })
 }
 
 fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {

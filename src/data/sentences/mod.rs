@@ -3,10 +3,9 @@
 mod words;
 
 use rand::Rng;
-use rayon::prelude::*;
 
 use super::dataset::Dataset;
-use super::drawn::{Part, below, chance, check_counts, pick, stream};
+use super::drawn::{Part, below, chance, check_counts, examples, pick, stream};
 use super::examples::Examples;
 use super::text::Vocabulary;
 use crate::Result;
@@ -50,17 +49,14 @@ pub fn sentences_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
 }
 
 fn part(vocabulary: &Vocabulary, len: usize, seed: u64, part: Part) -> Examples {
-    let mut features = vec![Vocabulary::PAD as f32; len * LENGTH];
-    let labels = (features.par_chunks_mut(LENGTH).enumerate())
-        .map(|(i, into)| {
-            let mut rng = stream(b"epsilab phrase 1", seed, part, i as u64);
-            let topic = below(&mut rng, TOPICS.len());
-            let ids = vocabulary.ids(&sentence(&mut rng, topic));
-            into.iter_mut().zip(ids).for_each(|(x, id)| *x = id as f32);
-            topic as u32
-        })
-        .collect();
-    Examples::new(&[LENGTH], features, labels)
+    examples(&[LENGTH], len, |i, into| {
+        let mut rng = stream(b"epsilab phrase 1", seed, part, i);
+        let topic = below(&mut rng, TOPICS.len());
+        into.fill(Vocabulary::PAD as f32);
+        let ids = vocabulary.ids(&sentence(&mut rng, topic));
+        into.iter_mut().zip(ids).for_each(|(x, id)| *x = id as f32);
+        topic
+    })
 }
 
 /// A sentence about a topic.

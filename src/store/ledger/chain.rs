@@ -11,6 +11,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::data::digest::hex;
+
 const KEY: &str = ",\"chain\":\"";
 const END: &str = "\"}";
 
@@ -21,7 +23,7 @@ pub(super) struct Chain(String);
 impl Chain {
     /// The chain of an empty ledger.
     pub(super) fn new(data_hash: &str) -> Self {
-        Self(hex(Sha256::new_with_prefix(data_hash).chain_update("\n")))
+        Self(hex(&Sha256::new_with_prefix(data_hash).chain_update("\n").finalize()))
     }
 
     /// Checks that `line`, without its line end, is the next line, and advances to it. Returns
@@ -49,12 +51,9 @@ impl Chain {
     }
 
     fn link_of(&self, body: &str) -> String {
-        hex(Sha256::new_with_prefix(&self.0).chain_update("\n").chain_update(body))
+        let hash = Sha256::new_with_prefix(&self.0).chain_update("\n").chain_update(body);
+        hex(&hash.finalize())
     }
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

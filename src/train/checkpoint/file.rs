@@ -5,12 +5,14 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Checkpoint, Numbers};
+use crate::data::digest::hex;
 use crate::device::DeviceArray;
+use crate::file::StoredTensor;
 use crate::nn::read_regular_file;
 use crate::train::state::Arrays;
 use crate::{Error, ErrorKind, Result, file, program};
@@ -86,29 +88,23 @@ pub(super) fn write(
     arrays: &Arrays,
 ) -> Result<()> {
     let failed = |why: String| Error::new(ErrorKind::Io, "writing a checkpoint", why);
-    let mut tensors: Vec<(String, Dtype, Vec<u8>)> = Vec::with_capacity(arrays.len() + 2);
+    let mut tensors: Vec<StoredTensor> = Vec::with_capacity(arrays.len() + 2);
+    let bytes = |name: &str, bytes: Vec<u8>| (name.to_owned(), Dtype::U8, vec![bytes.len()], bytes);
     // Numbers in this format are read back bit for bit, which JSON does not promise.
     let mut encoded = Vec::new();
     ciborium::into_writer(numbers, &mut encoded).map_err(|e| failed(e.to_string()))?;
-    tensors.push((NUMBERS.to_owned(), Dtype::U8, encoded));
-    tensors.extend(mask.map(|mask| (MASK.to_owned(), Dtype::U8, mask.to_vec())));
+    tensors.push(bytes(NUMBERS, encoded));
+    tensors.extend(mask.map(|mask| bytes(MASK, mask.to_vec())));
     let (names, values): (Vec<&String>, Vec<DeviceArray>) =
         arrays.iter().map(|(name, values)| (name, values.clone())).unzip();
     for (name, values) in names.into_iter().zip(DeviceArray::to_vecs(&values)) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        tensors.push((format!("{ARRAYS}{name}"), Dtype::F32, bytes));
+        tensors.push((format!("{ARRAYS}{name}"), Dtype::F32, vec![values.len()], bytes));
     }
     tensors.sort_by(|a, b| a.0.cmp(&b.0));
     let header = serde_json::to_string(header).map_err(|e| failed(e.to_string()))?;
-    let sum = checksum(&header, tensors.iter().map(|(name, _, bytes)| (&**name, &**bytes)));
-    let mut views = Vec::with_capacity(tensors.len());
-    for (name, dtype, bytes) in &tensors {
-        let len = if *dtype == Dtype::F32 { bytes.len() / 4 } else { bytes.len() };
-        let view = TensorView::new(*dtype, vec![len], bytes).map_err(|e| failed(e.to_string()))?;
-        views.push((name.as_str(), view));
-    }
-    let metadata = HashMap::from([(KEY.to_owned(), header), (SUM.to_owned(), sum)]);
-    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|e| failed(e.to_string()))?;
+    let sum = checksum(&header, tensors.iter().map(|(name, .., bytes)| (&**name, &**bytes)));
+    let bytes = file::safetensors(&tensors, [(KEY, header), (SUM, sum)]).map_err(failed)?;
     file::write_private(path, &bytes)
 }
 
@@ -125,7 +121,7 @@ fn checksum<'a>(header: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>
         add(name.as_bytes());
         add(bytes);
     });
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize())
 }
 
 /// Whether there is a checkpoint at this path.
