@@ -78,9 +78,10 @@ impl Drawing for Bars {
                 if end > plot.left {
                     page.scene.fill(Area { left: plot.left, top, right: end, bottom }, *colour);
                 }
-                let (text, ink) = match is_single {
-                    true => (bar.remark.to_owned(), palette::BADGE_INK),
-                    false => (bar.texts.join(", "), palette::MUTED),
+                let (text, ink) = if is_single {
+                    (bar.remark.to_owned(), palette::BADGE_INK)
+                } else {
+                    (bar.texts.join(", "), palette::MUTED)
                 };
                 let style = text_style(SMALL - 1.0, false, ink, Align::Left);
                 page.scene.text((end + 5.0, (from + to) / 2.0), text, style);
