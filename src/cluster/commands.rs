@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use super::folder::Array;
 use crate::show::CELL_VARIABLES;
@@ -69,20 +70,24 @@ fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
 }
 
 /// What a batch system does.
-pub(super) trait Batch {
+pub(super) trait Batch: std::fmt::Debug {
     /// The largest number of tasks of an array.
     fn largest_array(&self) -> Result<usize>;
     /// Asks whether it would take the script. Nothing is submitted.
     fn would_take(&self, script: &Path) -> Result<()>;
-    /// Submits a script, and returns the number of the job.
+    /// Submits the script of an array, and returns the number of the job.
     ///
     /// # Errors
     /// `Setting` if the job was refused. After any other error it may have been taken.
-    fn submit(&self, script: &Path) -> Result<u64>;
+    fn submit(&self, script: &Path, array: &Array) -> Result<u64>;
     /// The tasks of these arrays that have not ended.
     fn queue(&self, arrays: &[&Array]) -> Result<Queue>;
     /// Cancels a job and all its tasks.
     fn cancel(&self, job: u64) -> Result<()>;
+    /// How long to wait before it is asked again how far the runs are.
+    fn pace(&self) -> Duration {
+        Duration::from_secs(5)
+    }
 }
 
 /// The number of a job in the answer of `sbatch --parsable`: the last line of the form `N` or
@@ -93,6 +98,7 @@ fn number_of_job(said: &str) -> Option<u64> {
 }
 
 /// The commands of Slurm.
+#[derive(Debug)]
 pub(super) struct Commands;
 
 impl Batch for Commands {
@@ -121,7 +127,7 @@ impl Batch for Commands {
             .map(drop)
     }
 
-    fn submit(&self, script: &Path) -> Result<u64> {
+    fn submit(&self, script: &Path, _array: &Array) -> Result<u64> {
         let said =
             text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
         number_of_job(&said).ok_or_else(|| {

@@ -1,39 +1,52 @@
-//! A grid on Slurm: the calls of notebooks and of the command line.
+//! A grid in other processes: the calls of notebooks and of the command line.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::commands::Commands;
+use super::commands::{Batch, Commands};
+use super::processes::Processes;
 use super::slurm::Slurm;
 use super::status::GridStatus;
 use super::submit::{Site, Submitted};
 use crate::data::Dataset;
 use crate::grid::{Experiment, Grid, GridResult};
-use crate::nn::{Family, Model, ModelBuilder};
+use crate::nn::ModelFactory;
 use crate::show::{Bundle, Coverage, LiveDisplay};
 use crate::store::{Store, home, shared};
 use crate::train::Listening;
 use crate::{Error, ErrorKind, Result};
 
-/// How often Slurm is asked how far the runs are.
-const PACE: Duration = Duration::from_secs(5);
-
 /// How long Slurm may be silent while jobs are watched.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A grid whose runs are trained by Slurm: [`Grid::on`].
+/// An experiment whose runs are trained by Slurm, or by child processes: [`Experiment::on`],
+/// [`Experiment::in_processes`].
 ///
 /// # Guarantee
 /// As [`Grid`]: each run is charged once, with its whole plan, before it is submitted.
 #[derive(Clone, Debug)]
-pub struct OnSlurm {
+pub struct OnBatch {
     experiment: Result<Experiment>,
     slurm: Slurm,
+    batch: Rc<dyn Batch>,
 }
 
 impl Experiment {
     /// This experiment, with its runs trained by Slurm, as [`Grid::on`].
-    pub fn on(&self, slurm: Slurm) -> OnSlurm {
-        OnSlurm { experiment: Ok(self.clone()), slurm }
+    pub fn on(&self, slurm: Slurm) -> OnBatch {
+        OnBatch { experiment: Ok(self.clone()), slurm, batch: Rc::new(Commands) }
+    }
+
+    /// This experiment, with each run trained on the CPU by a process of its own, up to `at_once`
+    /// at a time, each with its share of the threads. A run that ends its process, for want of
+    /// memory or by a crash, is reported and stops no other. Several runs at once in this process
+    /// ([`jobs`](Self::jobs)) are faster, because they share the data.
+    ///
+    /// The processes end with the value that is returned: an interrupt stops them.
+    pub fn in_processes(&self, at_once: usize) -> OnBatch {
+        let slurm = Slurm::new().runs_per_task(1);
+        let batch = Rc::new(Processes::new(at_once));
+        OnBatch { experiment: Ok(self.clone()), slurm, batch }
     }
 }
 
@@ -49,23 +62,27 @@ impl Grid {
     /// let result = grid.on(slurm).run(&models::papernot_cnn(&data), &data)?;
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn on(&self, slurm: Slurm) -> OnSlurm {
-        OnSlurm { experiment: self.experiment(), slurm }
+    pub fn on(&self, slurm: Slurm) -> OnBatch {
+        OnBatch { experiment: self.experiment(), slurm, batch: Rc::new(Commands) }
     }
 }
 
-impl OnSlurm {
+impl OnBatch {
+    /// Sets how often runs write checkpoints: `500` (steps), `10min`. By default they write none.
+    pub fn checkpoint_every(self, every: &str) -> Self {
+        Self { slurm: self.slurm.checkpoint_every(every), ..self }
+    }
+
     /// Submits the runs that are not stored, shows how far they are until all tasks have ended, and
-    /// collects them. An interrupt stops watching, and the tasks go on: the same call again watches
-    /// them, and submits what has failed.
+    /// collects them. An interrupt stops watching, and tasks of Slurm go on: the same call again
+    /// watches them, and submits what has failed.
     ///
     /// # Errors
     /// As [`submit`](Self::submit) and [`collect`](Self::collect); `Io` if all tasks have ended and
     /// no run is finished.
-    pub fn run<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridResult> {
-        let build = |seed| model.clone().seed(seed).build();
+    pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         let display = LiveDisplay::default();
-        let result = self.run_watched(&build, data, &mut |status| {
+        let result = self.run_watched(model, data, &mut |status| {
             let (line, table) = (status.to_string(), status.table());
             let html = format!("<p>{line}</p>\n{}", table.html());
             display.update(&Bundle::text(format!("{line}\n\n{}", table.text())).with_html(html));
@@ -78,31 +95,31 @@ impl OnSlurm {
         some_finished(result)
     }
 
-    /// As [`run`](Self::run), with a function that builds the model of a seed, and one that is
-    /// given the status every few seconds.
+    /// As [`run`](Self::run), with a function that is given the status every few seconds in place of
+    /// a display.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// As [`submit`](Self::submit) and [`collect`](Self::collect).
     pub fn run_watched(
         &self,
-        build: &dyn Fn(u64) -> Result<Model>,
+        model: &dyn ModelFactory,
         data: &Dataset,
         watch: &mut dyn FnMut(&GridStatus),
     ) -> Result<GridResult> {
         let listening = Listening::start();
-        self.submit_with(build, data, false)?;
+        self.submit(model, data)?;
         let mut outage = Outage::default();
         loop {
-            let status = outage.accept(self.status_with(build, data), Instant::now())?;
+            let status = outage.accept(self.status(model, data), Instant::now())?;
             let is_over = status.as_ref().is_some_and(GridStatus::is_over);
             status.iter().for_each(&mut *watch);
-            if is_over || pause(&listening) {
+            if is_over || pause(&listening, self.batch.pace()) {
                 break;
             }
         }
         let stopped = listening.stop();
         let result = loop {
-            let collected = self.collect_with(build, data);
+            let collected = self.collect(model, data);
             // Whoever stops it waits for nothing.
             if stopped {
                 break collected?;
@@ -110,7 +127,7 @@ impl OnSlurm {
             if let Some(result) = outage.accept(collected, Instant::now())? {
                 break result;
             }
-            pause(&listening);
+            pause(&listening, self.batch.pace());
         };
         drop(listening);
         let is_whole = result.runs() == result.planned_runs();
@@ -123,45 +140,26 @@ impl OnSlurm {
     /// `Setting` if Slurm is not there or refuses the job, or for a grid that can't be trained on
     /// another machine; `Ledger` if a budget does not allow all runs together; `Io` if the store
     /// can't be locked. No run stays charged then.
-    pub fn submit<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<Submitted> {
-        self.submit_with(&|seed| model.clone().seed(seed).build(), data, false)
+    pub fn submit(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<Submitted> {
+        shared::check(&home())?;
+        self.at(model, data, |site| site.submit(false))
     }
 
-    /// As [`submit`](Self::submit), with a function that builds the model of a seed. With
-    /// `dry_run`, nothing is written, charged or submitted: the result has the script.
+    /// Returns what [`submit`](Self::submit) would submit, with the script. Nothing is written,
+    /// charged or submitted.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
-    pub fn submit_with(
-        &self,
-        build: &dyn Fn(u64) -> Result<Model>,
-        data: &Dataset,
-        dry_run: bool,
-    ) -> Result<Submitted> {
-        if !dry_run {
-            shared::check(&home())?;
-        }
-        self.at(build, data, |site| site.submit(dry_run))
+    /// `Setting` for a grid that can't be trained on another machine.
+    pub fn dry_run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<Submitted> {
+        self.at(model, data, |site| site.submit(true))
     }
 
-    /// How far the runs are.
+    /// Returns how far the runs are.
     ///
     /// # Errors
     /// `Setting` if Slurm does not answer.
-    pub fn status<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridStatus> {
-        self.status_with(&|seed| model.clone().seed(seed).build(), data)
-    }
-
-    /// As [`status`](Self::status), with a function that builds the model of a seed.
-    ///
-    /// # Errors
-    /// As [`status`](Self::status).
-    pub fn status_with(
-        &self,
-        build: &dyn Fn(u64) -> Result<Model>,
-        data: &Dataset,
-    ) -> Result<GridStatus> {
-        self.at(build, data, |site| site.status())
+    pub fn status(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridStatus> {
+        self.at(model, data, |site| site.status())
     }
 
     /// Closes the ledger entries of the runs that are stored, and makes the result of these. Runs
@@ -170,24 +168,8 @@ impl OnSlurm {
     /// # Errors
     /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is
     /// damaged; `Setting` if Slurm does not answer.
-    pub fn collect<F: Family>(
-        &self,
-        model: &ModelBuilder<F>,
-        data: &Dataset,
-    ) -> Result<GridResult> {
-        self.collect_with(&|seed| model.clone().seed(seed).build(), data)
-    }
-
-    /// As [`collect`](Self::collect), with a function that builds the model of a seed.
-    ///
-    /// # Errors
-    /// As [`collect`](Self::collect).
-    pub fn collect_with(
-        &self,
-        build: &dyn Fn(u64) -> Result<Model>,
-        data: &Dataset,
-    ) -> Result<GridResult> {
-        self.at(build, data, |site| site.collect())
+    pub fn collect(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
+        self.at(model, data, |site| site.collect())
     }
 
     /// Cancels all tasks that have not ended, and takes back the charges of runs that nobody has
@@ -197,25 +179,13 @@ impl OnSlurm {
     /// # Errors
     /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end: nothing is taken back
     /// then.
-    pub fn cancel<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<usize> {
-        self.cancel_with(&|seed| model.clone().seed(seed).build(), data)
-    }
-
-    /// As [`cancel`](Self::cancel), with a function that builds the model of a seed.
-    ///
-    /// # Errors
-    /// As [`cancel`](Self::cancel).
-    pub fn cancel_with(
-        &self,
-        build: &dyn Fn(u64) -> Result<Model>,
-        data: &Dataset,
-    ) -> Result<usize> {
-        self.at(build, data, |site| site.cancel())
+    pub fn cancel(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<usize> {
+        self.at(model, data, |site| site.cancel())
     }
 
     fn at<T>(
         &self,
-        build: &dyn Fn(u64) -> Result<Model>,
+        build: &dyn ModelFactory,
         data: &Dataset,
         what: impl FnOnce(&Site<'_>) -> Result<T>,
     ) -> Result<T> {
@@ -223,13 +193,14 @@ impl OnSlurm {
         let home = std::path::absolute(home()).unwrap_or_else(|_| home());
         let store = Store::open(home)?;
         let (experiment, slurm) = (self.experiment.as_ref().map_err(Error::clone)?, &self.slurm);
-        what(&Site { experiment, slurm, batch: &Commands, build, data, store: &store })
+        let batch = &*self.batch;
+        what(&Site { experiment, slurm, batch, build, data, store: &store })
     }
 }
 
-/// Waits until Slurm is asked again. Returns whether it was asked to stop.
-fn pause(listening: &Listening) -> bool {
-    for _ in 0..PACE.as_millis() / 100 {
+/// Waits until the batch system is asked again. Returns whether this process was asked to stop.
+fn pause(listening: &Listening, pace: Duration) -> bool {
+    for _ in 0..pace.as_millis() / 100 {
         if listening.stop() {
             return true;
         }
@@ -278,7 +249,7 @@ pub(super) fn some_finished(result: GridResult) -> Result<GridResult> {
         return Ok(result);
     }
     let why = result.rows().into_iter().flat_map(|row| row.errors).next();
-    let what = format!("a grid on Slurm: 0 of {} runs are finished", result.planned_runs());
+    let what = format!("a grid in other processes: 0 of {} runs", result.planned_runs());
     Err(Error::new(ErrorKind::Io, what, why.unwrap_or_default())
         .fix("read the log that it names; the same cell submits the runs again"))
 }

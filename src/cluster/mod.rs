@@ -1,4 +1,5 @@
-//! Grids on other machines: tickets for runs, workers that train them, arrays of jobs on Slurm.
+//! Grids in other processes: tickets for runs, workers that train them, arrays of jobs on Slurm or
+//! in child processes.
 //!
 //! A run of a grid that is not stored yet gets a ticket: its plan, its model, and the name of the
 //! ledger entry that it is charged under. The submitter alone writes the ledger: it charges all
@@ -18,6 +19,7 @@ mod collect;
 mod commands;
 mod folder;
 mod live;
+mod processes;
 mod slurm;
 mod status;
 mod submit;
@@ -26,7 +28,7 @@ mod tests;
 mod ticket;
 mod worker;
 
-pub use live::OnSlurm;
+pub use live::OnBatch;
 pub use slurm::Slurm;
 pub use status::{GridStatus, RunStatus};
 pub use submit::Submitted;

@@ -15,7 +15,7 @@ use crate::grid::queue::{self, Next};
 use crate::grid::split::seconds_per_run;
 use crate::mask::PrePrune;
 use crate::methods::{Plan, is_built_in};
-use crate::nn::Model;
+use crate::nn::{Model, ModelFactory};
 use crate::privacy::{Entry, Ledger};
 use crate::store::{Books, Store};
 use crate::train::checkpoint::{Keeper, read_header};
@@ -45,7 +45,7 @@ pub(super) struct Site<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) slurm: &'a Slurm,
     pub(super) batch: &'a dyn Batch,
-    pub(super) build: &'a dyn Fn(u64) -> Result<Model>,
+    pub(super) build: &'a dyn ModelFactory,
     pub(super) data: &'a Dataset,
     pub(super) store: &'a Store,
 }
@@ -73,7 +73,7 @@ impl Site<'_> {
     /// before the run, modules of the user, devices by name.
     pub(super) fn runs(&self) -> Result<Runs> {
         self.experiment.check()?;
-        let first = (self.build)(0)?;
+        let first = self.build.model(0)?;
         if first.is_user_module() {
             let what = format!("the model {} on a cluster", first.name());
             let why = "it is a module of yours, whose code the nodes do not have";
@@ -220,7 +220,7 @@ impl Site<'_> {
     ) -> Result<()> {
         let at = state.rounds.len() - 1;
         for (n, script) in scripts.iter().enumerate() {
-            let submitted_as = match self.batch.submit(script) {
+            let submitted_as = match self.batch.submit(script, &state.rounds[at].arrays[n]) {
                 Ok(job) => Ok(job),
                 Err(error) => self.taken(&state.rounds[at].arrays[n], &error)?.ok_or(error),
             };
@@ -294,7 +294,7 @@ impl Site<'_> {
             }
             let model = match &model {
                 Some((seed, model)) if *seed == wanted.seed => model,
-                _ => &model.insert((wanted.seed, (self.build)(wanted.seed)?)).1,
+                _ => &model.insert((wanted.seed, self.build.model(wanted.seed)?)).1,
             };
             let prepared = wanted.plan.prepared(model)?;
             belong_together(&wanted.plan, &prepared, self.data, ledger)?;
@@ -341,7 +341,7 @@ impl Site<'_> {
         let mut tickets = Vec::with_capacity(missing.len());
         for (wanted, attempt) in missing.iter().zip(attempts) {
             if model.as_ref().is_none_or(|(seed, _)| *seed != wanted.seed) {
-                let built = (self.build)(wanted.seed)?;
+                let built = self.build.model(wanted.seed)?;
                 built.save(runs.folder.model(wanted.seed))?;
                 model = Some((wanted.seed, built));
             }

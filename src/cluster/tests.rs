@@ -31,7 +31,7 @@ mod scale;
 mod workers;
 
 /// When the played batch system fails.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Fails {
     Never,
     /// It refuses every script that it is asked about.
@@ -48,6 +48,7 @@ enum Fails {
     Silent,
 }
 
+#[derive(Debug)]
 struct Played {
     fails: RefCell<Fails>,
     largest: usize,
@@ -67,7 +68,7 @@ impl Batch for Played {
             _ => Ok(()),
         }
     }
-    fn submit(&self, script: &Path) -> Result<u64> {
+    fn submit(&self, script: &Path, _array: &Array) -> Result<u64> {
         let fails = *self.fails.borrow();
         assert!(fails != Fails::KilledBefore, "the submitter is killed");
         let number = self.taken.borrow().len();

@@ -6,7 +6,7 @@ use super::{Case, Experiment, GridObserver, GridResult, MaskKind};
 use crate::data::Dataset;
 use crate::mask::{Dropping, DroppingRule};
 use crate::methods::Method;
-use crate::nn::{Family, Model, ModelBuilder};
+use crate::nn::ModelFactory;
 use crate::privacy::{Delta, Epsilon, Trials};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
@@ -199,7 +199,7 @@ impl Grid {
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Experiment::run`].
-    pub fn run<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridResult> {
+    pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         self.experiment()?.run(model, data)
     }
 
@@ -209,23 +209,18 @@ impl Grid {
     /// As [`check`](Self::check) and [`Experiment::run`].
     pub fn run_watched(
         &self,
-        build: &dyn Fn(u64) -> Result<Model>,
+        model: &dyn ModelFactory,
         data: &Dataset,
         observer: &mut dyn GridObserver,
     ) -> Result<GridResult> {
-        self.experiment()?.run_watched(build, data, observer)
+        self.experiment()?.run_watched(model, data, observer)
     }
 
     /// Chooses one cell privately, as [`Experiment::select`].
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Experiment::select`].
-    pub fn select<F: Family>(
-        &self,
-        trials: Trials,
-        model: &ModelBuilder<F>,
-        data: &Dataset,
-    ) -> Result<Run> {
+    pub fn select(&self, trials: Trials, model: &dyn ModelFactory, data: &Dataset) -> Result<Run> {
         self.experiment()?.select(trials, model, data)
     }
 }

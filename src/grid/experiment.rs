@@ -7,7 +7,7 @@ use super::live::LiveGrid;
 use super::{GridObserver, GridResult, run};
 use crate::data::Dataset;
 use crate::methods::Plan;
-use crate::nn::{Family, Model, ModelBuilder};
+use crate::nn::{Model, ModelFactory};
 use crate::privacy::digits::counted;
 use crate::store::{Store, home};
 use crate::{Error, ErrorKind, Result};
@@ -133,45 +133,39 @@ impl Experiment {
     /// As [`check`](Self::check); if the model can't be built for the data, or no case can be
     /// planned (for example, if the batch is larger than the data): nothing is trained then. Errors
     /// of some cases, such as a target that can't be reached, are in the result.
-    pub fn run<F: Family>(&self, model: &ModelBuilder<F>, data: &Dataset) -> Result<GridResult> {
+    pub fn run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         let mut live = LiveGrid::default();
-        let build = |seed| model.clone().seed(seed).build();
-        let result = self.run_watched(&build, data, &mut live)?;
+        let result = self.run_watched(model, data, &mut live)?;
         live.finish(&result);
         Ok(result)
     }
 
-    /// As [`run`](Self::run), with a function that builds the model of a seed and an observer
-    /// instead of a display. The model of a seed must be the same in every call.
+    /// As [`run`](Self::run), with an observer instead of a display.
     ///
     /// # Errors
     /// As [`run`](Self::run).
     pub fn run_watched(
         &self,
-        build: &dyn Fn(u64) -> Result<Model>,
+        model: &dyn ModelFactory,
         data: &Dataset,
         observer: &mut dyn GridObserver,
     ) -> Result<GridResult> {
-        run::run(self, build, data, &Store::open(home())?, observer)
+        run::run(self, model, data, &Store::open(home())?, observer)
     }
 
     /// Returns the result of the runs that are stored; nothing is trained or charged. Missing runs
-    /// are in the errors of their cells. `build` is that of [`run_watched`](Self::run_watched).
+    /// are in the errors of their cells.
     ///
     /// # Errors
     /// As [`run`](Self::run); `MissingData` if no run of the experiment is stored.
-    pub fn stored_with(
-        &self,
-        build: &dyn Fn(u64) -> Result<Model>,
-        data: &Dataset,
-    ) -> Result<GridResult> {
+    pub fn stored(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<GridResult> {
         self.check()?;
         let again = "run the grid again: what is stored is not trained again";
         let missing = |id: &str| {
             Error::new(ErrorKind::MissingData, format!("the run {id}"), "it is not stored")
                 .fix(again)
         };
-        let result = run::from_store(self, build, data, &Store::open(home())?, &missing)?;
+        let result = run::from_store(self, model, data, &Store::open(home())?, &missing)?;
         match result.runs() {
             0 => {
                 let what = format!("a grid on {}", data.name());

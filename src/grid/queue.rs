@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Experiment;
 use crate::data::Dataset;
 use crate::methods::Plan;
-use crate::nn::Model;
+use crate::nn::{Model, ModelFactory};
 use crate::store::run_id;
 use crate::{Error, Result};
 
@@ -41,7 +41,7 @@ pub(crate) enum Next {
 /// models of one seed are in memory at a time.
 pub(crate) struct Queue<'a> {
     pub(super) experiment: &'a Experiment,
-    build: &'a dyn Fn(u64) -> Result<Model>,
+    build: &'a dyn ModelFactory,
     pub(super) data: &'a Dataset,
     pub(super) plans: &'a [Result<Plan>],
     seed: u64,
@@ -52,7 +52,7 @@ impl<'a> Queue<'a> {
     /// The runs of the cells that have a plan.
     pub(crate) fn new(
         experiment: &'a Experiment,
-        build: &'a dyn Fn(u64) -> Result<Model>,
+        build: &'a dyn ModelFactory,
         data: &'a Dataset,
         plans: &'a [Result<Plan>],
     ) -> Self {
@@ -87,7 +87,7 @@ impl<'a> Queue<'a> {
     fn load(&mut self) -> Result<()> {
         let seed = self.seed;
         self.seed += 1;
-        let model = Arc::new((self.build)(seed)?);
+        let model = Arc::new(self.build.model(seed)?);
         let cases = &self.experiment.cases;
         for (at, (case, planned)) in cases.iter().zip(self.plans).enumerate() {
             let Ok(planned) = planned else { continue };

@@ -13,7 +13,7 @@ use super::{Experiment, GridObserver, GridProgress, Quiet, jobs};
 use crate::data::Dataset;
 use crate::device::marked;
 use crate::methods::Plan;
-use crate::nn::Model;
+use crate::nn::{Model, ModelFactory};
 use crate::privacy::Delta;
 use crate::store::{Books, Store};
 use crate::train::{Listening, Run};
@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result};
 /// Trains every run that is not in the store.
 pub(crate) fn run(
     experiment: &Experiment,
-    build: &dyn Fn(u64) -> Result<Model>,
+    build: &dyn ModelFactory,
     data: &Dataset,
     store: &Store,
     observer: &mut dyn GridObserver,
@@ -34,14 +34,14 @@ pub(crate) fn run(
 /// and the data.
 pub(super) fn run_split(
     experiment: &Experiment,
-    build: &dyn Fn(u64) -> Result<Model>,
+    build: &dyn ModelFactory,
     data: &Dataset,
     store: &Store,
     observer: &mut dyn GridObserver,
     split: impl FnOnce(&Experiment, &[Result<Plan>], &Model, &Dataset) -> Result<Split>,
 ) -> Result<GridResult> {
     let listening = Listening::start();
-    let first = build(0)?;
+    let first = build.model(0)?;
     let plans = experiment.plans(&first, data)?;
     let queue = Queue::new(experiment, build, data, &plans);
     let mut going = Going::new(queue, store, observer, &listening)?;
@@ -57,13 +57,13 @@ pub(super) fn run_split(
 /// As [`run`].
 pub(crate) fn from_store(
     experiment: &Experiment,
-    build: &dyn Fn(u64) -> Result<Model>,
+    build: &dyn ModelFactory,
     data: &Dataset,
     store: &Store,
     missing: &dyn Fn(&str) -> Error,
 ) -> Result<GridResult> {
     let listening = Listening::start();
-    let first = build(0)?;
+    let first = build.model(0)?;
     let plans = experiment.plans(&first, data)?;
     let mut observer = Quiet;
     let queue = Queue::new(experiment, build, data, &plans);

@@ -3,7 +3,7 @@
 use super::Experiment;
 use crate::data::Dataset;
 use crate::methods::Plan;
-use crate::nn::{Family, Model, ModelBuilder};
+use crate::nn::{Model, ModelFactory};
 use crate::privacy::Trials;
 use crate::show::LiveRun;
 use crate::store::{Store, home};
@@ -25,13 +25,8 @@ impl Experiment {
     /// As [`check`](Self::check) and [`Plan::best_of`]; `Setting` for several seeds, a
     /// method without privacy, and for data without a test part; as making the plan of any case and
     /// as training one.
-    pub fn select<F: Family>(
-        &self,
-        trials: Trials,
-        model: &ModelBuilder<F>,
-        data: &Dataset,
-    ) -> Result<Run> {
-        let model = model.clone().seed(0).build()?;
+    pub fn select(&self, trials: Trials, model: &dyn ModelFactory, data: &Dataset) -> Result<Run> {
+        let model = model.model(0)?;
         let plan = self.selection(trials, &model, data)?;
         runs::load_or_train(&Store::open(home())?, &plan, &model, data, &mut LiveRun::new())
     }

@@ -85,6 +85,38 @@ pub struct ModelBuilder<F = SizedFamily> {
     seed: Option<u64>,
 }
 
+/// Makes the initial model of each seed: a [`ModelBuilder`], or a function of the seed. The model of
+/// a seed must be the same in every call.
+///
+/// ```
+/// use epsilab::nn::ModelFactory;
+/// use epsilab::prelude::*;
+/// let data = data::glyphs_with(100, 20, 1)?;
+/// let by_function = |seed| models::mlp(&data, &[8]).seed(seed).build();
+/// let hash = models::mlp(&data, &[8]).model(3)?.hash();
+/// assert_eq!(by_function.model(3)?.hash(), hash);
+/// # Ok::<(), Error>(())
+/// ```
+pub trait ModelFactory {
+    /// Returns the model of a seed.
+    ///
+    /// # Errors
+    /// As building the model.
+    fn model(&self, seed: u64) -> Result<Model>;
+}
+
+impl<F: Family> ModelFactory for ModelBuilder<F> {
+    fn model(&self, seed: u64) -> Result<Model> {
+        self.clone().seed(seed).build()
+    }
+}
+
+impl<F: Fn(u64) -> Result<Model>> ModelFactory for F {
+    fn model(&self, seed: u64) -> Result<Model> {
+        self(seed)
+    }
+}
+
 impl<F> fmt::Display for ModelBuilder<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape: Vec<_> = self.config.input_shape.iter().map(ToString::to_string).collect();

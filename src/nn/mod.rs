@@ -33,7 +33,7 @@ mod weights;
 pub(crate) mod workers;
 
 pub(crate) use backprop_clips::map_layers;
-pub use builder::{Activation, Family, ModelBuilder, ModelConfig, SizedFamily};
+pub use builder::{Activation, Family, ModelBuilder, ModelConfig, ModelFactory, SizedFamily};
 pub(crate) use file::{read_error, read_regular_file};
 pub use init::Initialisation;
 pub(crate) use init::fresh_seed;

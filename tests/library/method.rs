@@ -190,7 +190,7 @@ fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Resu
     // The nodes of a cluster do not have it.
     let slurm = Slurm::new();
     let build = |seed| models::linear(&data).seed(seed).build();
-    let refused = Grid::new(method.clone()).on(slurm).submit_with(&build, &data, true);
+    let refused = Grid::new(method.clone()).on(slurm).dry_run(&build, &data);
     assert!(refused.unwrap_err().to_string().contains("power-clip SGD on a cluster"));
 
     // A grid trains it beside another method, and figures know its style.

@@ -33,7 +33,7 @@ impl ExecutorArgs {
     /// Kind `Setting` for options of another executor than the one that is asked for.
     pub fn check(&self) -> Result<()> {
         self.cluster.check()?;
-        if let (true, Some(jobs)) = (self.is_cluster(), self.jobs) {
+        if let (Engine::Slurm, Some(jobs)) = (self.cluster.engine, self.jobs) {
             let why = "it is for runs on this machine, and the runs are trained by Slurm";
             return Err(Error::setting("--jobs", jobs, why).fix("use --at-most for tasks at once"));
         }
@@ -44,9 +44,9 @@ impl ExecutorArgs {
         }
     }
 
-    /// Returns whether the runs are trained elsewhere.
+    /// Returns whether the runs are trained by other processes.
     pub fn is_cluster(&self) -> bool {
-        self.cluster.engine == Engine::Slurm
+        self.cluster.engine != Engine::Local
     }
 
     fn jobs(&self) -> Result<Option<usize>> {
@@ -134,7 +134,7 @@ impl Group {
     pub fn run(&self, executor: &ExecutorArgs) -> Result<(Option<GridResult>, Outcome)> {
         if self.first.trains_first() {
             if executor.is_cluster() {
-                return Err(self.needs_start("--engine slurm"));
+                return Err(self.needs_start("--engine"));
             }
             // What the runs can't do is found before anything is trained.
             let untrained = self.first.untrained(&self.data, Some(0))?;
@@ -149,7 +149,9 @@ impl Group {
         let build = |seed| self.build(seed);
         if executor.is_cluster() {
             let checkpoints = self.first.checkpoints()?;
-            let ended = executor.cluster.run(&self.cases, checkpoints, &self.data, &build)?;
+            let jobs = executor.jobs()?.unwrap_or(1);
+            let grid = executor.cluster.on(&self.cases, checkpoints, jobs)?;
+            let ended = executor.cluster.run(&grid, &self.data, &build)?;
             return Ok(match ended {
                 Ok(result) => Self::ended(result),
                 Err(code) => (None, Outcome::Part(code)),
@@ -170,12 +172,12 @@ impl Group {
     /// Returns the result of the runs that are stored.
     ///
     /// # Errors
-    /// As [`grid::Experiment::stored_with`].
+    /// As [`grid::Experiment::stored`].
     pub fn stored(&self) -> Result<GridResult> {
         if self.first.trains_first() {
             return Err(self.needs_start("a report"));
         }
-        self.cases.stored_with(&|seed| self.build(seed), &self.data)
+        self.cases.stored(&|seed| self.build(seed), &self.data)
     }
 
     /// Returns why the case at this place of the group can't be trained; `error` if it is not

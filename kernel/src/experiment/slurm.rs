@@ -4,11 +4,11 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use epsilab::cluster::{GridStatus, OnSlurm, Slurm, Submitted};
+use epsilab::cluster::{GridStatus, OnBatch, Slurm, Submitted};
 use epsilab::data::Dataset;
 use epsilab::grid::{Experiment, GridResult};
 use epsilab::methods::CheckpointEvery;
-use epsilab::nn::Model;
+use epsilab::nn::ModelFactory;
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::{options, stdout};
@@ -19,6 +19,8 @@ pub enum Engine {
     /// This machine.
     #[default]
     Local,
+    /// Child processes, --jobs at a time.
+    Processes,
     /// Job arrays of Slurm.
     Slurm,
 }
@@ -143,24 +145,36 @@ impl SlurmArgs {
         Err(Error::new(ErrorKind::Setting, what, why).fix("add --engine slurm"))
     }
 
+    /// Returns the experiment with the engine that trains it, `at_once` runs at a time if it is
+    /// child processes.
+    ///
+    /// # Errors
+    /// `Setting` for a negative number.
+    pub fn on(
+        &self,
+        experiment: &Experiment,
+        checkpoints: Option<CheckpointEvery>,
+        at_once: usize,
+    ) -> Result<OnBatch> {
+        let grid = match self.engine {
+            Engine::Processes => experiment.in_processes(at_once),
+            Engine::Local | Engine::Slurm => experiment.on(self.slurm()?),
+        };
+        Ok(checkpoints.iter().fold(grid, |grid, every| grid.checkpoint_every(&every.to_string())))
+    }
+
     /// Runs one part, or all. Returns the result to show, or the exit code if there is none.
     ///
     /// # Errors
     /// As the parts.
     pub fn run(
         &self,
-        experiment: &Experiment,
-        checkpoints: Option<CheckpointEvery>,
+        grid: &OnBatch,
         data: &Dataset,
-        build: &dyn Fn(u64) -> Result<Model>,
+        build: &dyn ModelFactory,
     ) -> Result<Result<GridResult, ExitCode>> {
-        let mut slurm = self.slurm()?;
-        if let Some(every) = checkpoints {
-            slurm = slurm.checkpoint_every(&every.to_string());
-        }
-        let grid = experiment.on(slurm);
         if self.dry_run {
-            let submitted = grid.submit_with(build, data, true)?;
+            let submitted = grid.dry_run(build, data)?;
             if let Some(script) = &submitted.script {
                 stdout::print(script.trim_end())?;
             }
@@ -168,20 +182,20 @@ impl SlurmArgs {
             return Ok(Err(ExitCode::SUCCESS));
         }
         match self.part {
-            None => watched(&grid, data, build).map(Ok),
+            None => watched(grid, data, build).map(Ok),
             Some(Part::Submit) => {
-                told(&grid.submit_with(build, data, false)?);
+                told(&grid.submit(build, data)?);
                 Ok(Err(ExitCode::SUCCESS))
             }
             Some(Part::Status) => {
-                let status = grid.status_with(build, data)?;
+                let status = grid.status(build, data)?;
                 stdout::print(&format!("{status}\n\n{}", status.table().text().trim_end()))?;
                 failures(&status);
                 Ok(Err(ExitCode::SUCCESS))
             }
-            Some(Part::Collect) => grid.collect_with(build, data).map(Ok),
+            Some(Part::Collect) => grid.collect(build, data).map(Ok),
             Some(Part::Cancel) => {
-                let taken_back = grid.cancel_with(build, data)?;
+                let taken_back = grid.cancel(build, data)?;
                 eprintln!("cancelled; {} that nobody had begun cost nothing", runs(taken_back));
                 Ok(Err(ExitCode::SUCCESS))
             }
@@ -210,11 +224,7 @@ fn failures(status: &GridStatus) {
 }
 
 /// Submits, shows how far the runs are, and collects.
-fn watched(
-    grid: &OnSlurm,
-    data: &Dataset,
-    build: &dyn Fn(u64) -> Result<Model>,
-) -> Result<GridResult> {
+fn watched(grid: &OnBatch, data: &Dataset, build: &dyn ModelFactory) -> Result<GridResult> {
     let mut shown = String::new();
     grid.run_watched(build, data, &mut |status| {
         let line = status.to_string();

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
+use crate::cluster::processes::Processes;
 use crate::grid::Quiet;
 use crate::privacy::Badge;
 use crate::runs::load_or_train;
@@ -21,7 +24,7 @@ fn here(lab: &Lab, jobs: usize) {
     assert_eq!(result.unwrap().runs(), 15);
 }
 
-const EXECUTORS: [(&str, Executor); 5] = [
+const EXECUTORS: [(&str, Executor); 6] = [
     ("one after the other", |lab| here(lab, 1)),
     ("two at once", |lab| here(lab, 2)),
     ("four at once", |lab| here(lab, 4)),
@@ -29,6 +32,29 @@ const EXECUTORS: [(&str, Executor); 5] = [
         lab.submit().unwrap();
         lab.run(99);
         assert_eq!(lab.collect().unwrap().runs(), 15);
+    }),
+    ("child processes", |lab| {
+        let batch = Processes::new(2);
+        let this = std::env::current_exe().unwrap();
+        let worker = lab.folder.path().join("worker.sh");
+        // Of the arguments `grid-worker --tickets FILE --index N`.
+        let call = "EPSILAB_TEST_TICKETS=\"$3\" EPSILAB_TEST_INDEX=\"$5\" exec";
+        let name = "cluster::tests::executors::a_worker_process";
+        let script = format!("#!/bin/bash\n{call} '{}' --ignored --exact {name}\n", this.display());
+        std::fs::write(&worker, script).unwrap();
+        std::fs::set_permissions(&worker, PermissionsExt::from_mode(0o755)).unwrap();
+        let slurm = Slurm::new().runs_per_task(1).program(&worker);
+        let on = |what: &dyn Fn(&Site<'_>) -> Result<bool>| {
+            let build = |seed| models::mlp(&lab.data, &[8]).seed(seed).build();
+            let (experiment, data, store) = (&lab.experiment, &lab.data, &lab.store());
+            let slurm = &slurm;
+            what(&Site { experiment, slurm, batch: &batch, build: &build, data, store }).unwrap()
+        };
+        on(&|site| site.submit(false).map(|submitted| submitted.runs == 12));
+        while !on(&|site| site.status().map(|status| status.is_over())) {
+            std::thread::sleep(batch.pace());
+        }
+        assert!(on(&|site| site.collect().map(|result| result.runs() == 15)));
     }),
     ("each as a run of its own", |lab| {
         lab.submit().unwrap();
@@ -51,6 +77,39 @@ fn outcomes(store: &Store, data: &Dataset) -> BTreeMap<String, Outcome> {
         (id, (model, charge.event.clone(), charge.closed, badge))
     };
     store.overview().unwrap().into_iter().map(|summary| run(summary.id)).collect()
+}
+
+/// The worker of child processes, which is this test alone in a process.
+#[test]
+#[ignore = "a worker of the next test, which starts it"]
+fn a_worker_process() {
+    let Some(tickets) = std::env::var_os("EPSILAB_TEST_TICKETS") else { return };
+    let index = std::env::var("EPSILAB_TEST_INDEX").unwrap().parse().unwrap();
+    let worked = work(Path::new(&tickets), index).unwrap();
+    assert_eq!((worked.trained, worked.errors), (1, Vec::new()));
+}
+
+#[cfg(unix)]
+#[test]
+fn processes_that_are_dropped_stop_and_begin_nothing_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("sleep.sh");
+    let begun = |task: &str| folder.path().join(format!("begun-{task}"));
+    let text = format!("touch {}\nexec sleep 600\n", begun("$SLURM_ARRAY_TASK_ID").display());
+    std::fs::write(&script, text).unwrap();
+    let array = Array { name: "sleep".into(), first: 0, tasks: 3, job: None };
+    let batch = Processes::new(2);
+    let job = batch.submit(&script, &array).unwrap();
+    let running = |task: &Task| task.running;
+    while !(begun("0").exists() && begun("1").exists()) {
+        let queue = batch.queue(&[&array]).unwrap();
+        assert_eq!(queue["sleep"].0, job);
+        assert_eq!(queue["sleep"].1.iter().filter(|task| running(task)).count(), 2);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // It returns when both have ended.
+    drop(batch);
+    assert!(!begun("2").exists());
 }
 
 #[test]

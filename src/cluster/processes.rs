@@ -1,0 +1,148 @@
+//! Child processes of this one as a batch system.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::commands::{Batch, Queue, Task};
+use super::folder::Array;
+use crate::show::CELL_VARIABLES;
+use crate::{Error, Result};
+
+/// Runs the scripts of arrays in child processes, each with its share of the threads. Processes
+/// that run when this is dropped are asked to stop, and waited for.
+#[derive(Debug)]
+pub(super) struct Processes {
+    at_once: usize,
+    jobs: RefCell<Vec<Job>>,
+}
+
+/// An array, whose number is its place in the list.
+#[derive(Debug)]
+struct Job {
+    name: String,
+    script: PathBuf,
+    waiting: VecDeque<usize>,
+    /// Tasks that run.
+    running: Vec<(usize, Child)>,
+}
+
+impl Processes {
+    /// Returns a batch system that runs up to `at_once` tasks at a time.
+    pub(super) fn new(at_once: usize) -> Self {
+        Self { at_once: at_once.max(1), jobs: RefCell::default() }
+    }
+
+    fn start(&self, script: &Path, task: usize) -> Result<Child> {
+        let starting = |e: std::io::Error| {
+            Error::io(format!("starting a process for {}", script.display()), &e)
+                .fix("train in this process: --jobs N, in a notebook .jobs(n)")
+        };
+        let logs = script.with_file_name("logs");
+        fs::create_dir_all(&logs).map_err(starting)?;
+        let name = script.file_stem().unwrap_or_default().to_string_lossy();
+        let log = logs.join(format!("{name}_{task}.txt"));
+        let log = OpenOptions::new().create(true).append(true).open(log).map_err(starting)?;
+        let threads = (rayon::current_num_threads() / self.at_once).max(1);
+        let mut command = Command::new("bash");
+        // A worker is no cell of a notebook.
+        for name in CELL_VARIABLES {
+            command.env_remove(name);
+        }
+        command
+            .arg(script)
+            .env("SLURM_ARRAY_TASK_ID", task.to_string())
+            .env("RAYON_NUM_THREADS", threads.to_string())
+            .stdin(Stdio::null())
+            .stderr(log.try_clone().map_err(starting)?)
+            .stdout(log);
+        command.spawn().map_err(starting)
+    }
+
+    /// Forgets the tasks that have ended, and starts others in their place.
+    fn advance(&self) -> Result<()> {
+        let mut jobs = self.jobs.borrow_mut();
+        for job in jobs.iter_mut() {
+            job.running.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
+        }
+        let mut free = self.at_once.saturating_sub(jobs.iter().map(|job| job.running.len()).sum());
+        for job in jobs.iter_mut() {
+            while free > 0
+                && let Some(task) = job.waiting.pop_front()
+            {
+                job.running.push((task, self.start(&job.script, task)?));
+                free -= 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    /// Asks all its tasks to stop, and starts no other.
+    fn cancel(&mut self) {
+        self.waiting.clear();
+        for (_, child) in &self.running {
+            // SAFETY: a signal to a child that was not waited for, so its number is still its own.
+            unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+        }
+    }
+}
+
+impl Batch for Processes {
+    fn largest_array(&self) -> Result<usize> {
+        Ok(usize::MAX)
+    }
+
+    fn would_take(&self, _script: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    fn submit(&self, script: &Path, array: &Array) -> Result<u64> {
+        let mut jobs = self.jobs.borrow_mut();
+        jobs.push(Job {
+            name: array.name.clone(),
+            script: script.to_owned(),
+            waiting: (0..array.tasks).collect(),
+            running: Vec::new(),
+        });
+        Ok(jobs.len() as u64 - 1)
+    }
+
+    fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
+        self.advance()?;
+        let mut queue = Queue::new();
+        for (number, job) in self.jobs.borrow().iter().enumerate() {
+            let is_asked = arrays.iter().any(|array| array.name == job.name);
+            let running = job.running.iter().map(|(index, _)| (*index, true));
+            let waiting = job.waiting.iter().map(|index| (*index, false));
+            let tasks = running.chain(waiting).map(|(index, running)| Task { index, running });
+            let tasks: Vec<Task> = tasks.collect();
+            if is_asked && !tasks.is_empty() {
+                queue.insert(job.name.clone(), (number as u64, tasks));
+            }
+        }
+        Ok(queue)
+    }
+
+    fn cancel(&self, job: u64) -> Result<()> {
+        self.jobs.borrow_mut().get_mut(job as usize).into_iter().for_each(Job::cancel);
+        Ok(())
+    }
+
+    fn pace(&self) -> Duration {
+        Duration::from_millis(200)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        let jobs = self.jobs.get_mut();
+        jobs.iter_mut().for_each(Job::cancel);
+        let running = jobs.iter_mut().flat_map(|job| &mut job.running);
+        running.for_each(|(_, child)| drop(child.wait()));
+    }
+}
