@@ -4,6 +4,33 @@ use super::{Bundle, Table};
 use crate::{Error, Result, file};
 use std::path::Path;
 
+/// What a file with an ending holds; `None` if the output does not have this format.
+type Content<T> = fn(&T) -> Option<Vec<u8>>;
+
+/// The formats of outputs, by the ending of a file's name.
+const OUTPUTS: [(&str, Content<Bundle>); 5] = [
+    ("svg", |output| output.svg.clone().map(String::into_bytes)),
+    ("png", |output| output.png.clone()),
+    ("html", |output| output.html.clone().map(String::into_bytes)),
+    ("txt", |output| Some(with_end(output.text.trim_end_matches('\n')))),
+    ("vl.json", |output| output.vega_lite.as_ref().map(|spec| with_end(&format!("{spec:#}")))),
+];
+
+/// The formats of tables.
+const TABLES: [(&str, Content<Table>); 6] = [
+    ("csv", |table| Some(table.csv().into_bytes())),
+    ("json", |table| Some(with_end(&format!("{:#}", table.json())))),
+    ("html", |table| Some(with_end(&table.html()))),
+    ("txt", |table| Some(with_end(&table.text()))),
+    ("md", |table| Some(table.markdown().into_bytes())),
+    ("tex", |table| Some(table.latex().into_bytes())),
+];
+
+/// Returns the bytes of text with a line break at its end.
+fn with_end(text: &str) -> Vec<u8> {
+    format!("{text}\n").into_bytes()
+}
+
 impl Bundle {
     /// Writes one of the formats to a file: the SVG for a name that ends in `.svg`, the PNG for
     /// `.png`, the HTML for `.html`, the text for `.txt`, and the Vega-Lite specification for
@@ -13,37 +40,12 @@ impl Bundle {
     /// `Setting` for another ending or a format that the output does not have, `Io` if the file
     /// can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let ending = ending(path);
-        let content: Option<Vec<u8>> = match ending.as_str() {
-            "svg" => self.svg.clone().map(String::into_bytes),
-            "png" => self.png.clone(),
-            "html" => self.html.clone().map(String::into_bytes),
-            "txt" => Some(format!("{}\n", self.text.trim_end_matches('\n')).into_bytes()),
-            "vl.json" => self.vega_lite.as_ref().map(|spec| format!("{spec:#}\n").into_bytes()),
-            _ => None,
-        };
-        match content {
-            Some(content) => file::write(path, &content),
-            None => Err(unknown(path, &self.endings())),
-        }
+        write(path.as_ref(), self, &OUTPUTS, &[])
     }
 
     /// Writes the text to a file with any ending.
     pub(crate) fn save_text(&self, path: &Path) -> Result<()> {
-        file::write(path, format!("{}\n", self.text.trim_end_matches('\n')))
-    }
-
-    /// The endings that [`save`](Self::save) accepts.
-    fn endings(&self) -> Vec<&'static str> {
-        let all = [
-            ("svg", self.svg.is_some()),
-            ("png", self.png.is_some()),
-            ("html", self.html.is_some()),
-            ("txt", true),
-            ("vl.json", self.vega_lite.is_some()),
-        ];
-        all.into_iter().filter(|(_, there)| *there).map(|(ending, _)| ending).collect()
+        file::write(path, with_end(self.text.trim_end_matches('\n')))
     }
 }
 
@@ -55,23 +57,7 @@ impl Table {
     /// # Errors
     /// `Setting` for another ending, `Io` if the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        match self.as_file(&ending(path)) {
-            Some(text) => file::write(path, text),
-            None => Err(unknown(path, &["csv", "json", "html", "txt", "md", "tex"])),
-        }
-    }
-
-    fn as_file(&self, ending: &str) -> Option<String> {
-        Some(match ending {
-            "csv" => self.csv(),
-            "json" => format!("{:#}\n", self.json()),
-            "html" => format!("{}\n", self.html()),
-            "txt" => format!("{}\n", self.text()),
-            "md" => self.markdown(),
-            "tex" => self.latex(),
-            _ => return None,
-        })
+        write(path.as_ref(), self, &TABLES, &[])
     }
 }
 
@@ -83,16 +69,22 @@ pub(super) fn figure(
 ) -> Result<()> {
     match ending(path).as_str() {
         "csv" | "json" => values().save(path),
-        _ => {
-            let drawn = drawn();
-            let mut endings = drawn.endings();
-            endings.extend(["csv", "json"]);
-            drawn.save(path).map_err(|error| match error.kind() {
-                crate::ErrorKind::Setting => unknown(path, &endings),
-                _ => error,
-            })
-        }
+        _ => write(path, &drawn(), &OUTPUTS, &["csv", "json"]),
     }
+}
+
+/// Writes what the ending of the name says. An error lists the endings that would do, and `more`.
+fn write<T>(path: &Path, of: &T, formats: &[(&str, Content<T>)], more: &[&str]) -> Result<()> {
+    let ending = ending(path);
+    let format = formats.iter().find(|(known, _)| *known == ending);
+    if let Some(content) = format.and_then(|(_, content)| content(of)) {
+        return file::write(path, content);
+    }
+    let there = formats.iter().filter(|(_, content)| content(of).is_some());
+    let endings = there.map(|(ending, _)| ending).chain(more);
+    let list = endings.map(|ending| format!(".{ending}")).collect::<Vec<_>>().join(", ");
+    Err(Error::setting("path", path.display(), "its ending names no format that this output has")
+        .fix(format!("end the name in one of {list}")))
 }
 
 /// The ending of a file's name in lower case, without the dot: `svg`, `vl.json`.
@@ -103,12 +95,6 @@ fn ending(path: &Path) -> String {
     } else {
         name.rsplit_once('.').map_or(String::new(), |(_, ending)| ending.to_owned())
     }
-}
-
-fn unknown(path: &Path, endings: &[&str]) -> Error {
-    let list = endings.iter().map(|ending| format!(".{ending}")).collect::<Vec<_>>().join(", ");
-    Error::setting("path", path.display(), "its ending names no format that this output has")
-        .fix(format!("end the name in one of {list}"))
 }
 
 #[cfg(test)]
