@@ -84,12 +84,7 @@ impl State {
 
     fn send(&mut self, bundle: &Bundle, last: bool) {
         self.held = None;
-        let frame = match (last, self.shown) {
-            (true, true) => Frame::Last(&self.id),
-            (true, false) => Frame::Only(&self.id),
-            (false, true) => Frame::Next(&self.id),
-            (false, false) => Frame::First(&self.id),
-        };
+        let frame = Frame { id: Some(&self.id), is_update: self.shown, stays: last };
         let start = Instant::now();
         sink::show(frame, bundle);
         self.shown = true;

@@ -26,7 +26,7 @@ pub(crate) const CELL_VARIABLES: [&str; 2] = [DISPLAY, EVCXR];
 
 /// Shows a bundle once, in the current sink.
 pub fn display(bundle: &Bundle) {
-    show(Frame::Once, bundle);
+    show(Frame { id: None, is_update: false, stays: true }, bundle);
 }
 
 /// Prints one line about work in progress as plain text.
@@ -69,19 +69,15 @@ pub fn with_capture(work: impl FnOnce()) -> Vec<Bundle> {
 
 /// Role of a bundle for the viewer.
 #[derive(Clone, Copy)]
-// Only the kernel reads the ids.
-#[cfg_attr(not(unix), expect(dead_code))]
-pub(super) enum Frame<'a> {
-    /// A separate output.
-    Once,
-    /// The first frame of the live display with this id; others follow.
-    First(&'a str),
-    /// Its only frame.
-    Only(&'a str),
-    /// A newer frame of it.
-    Next(&'a str),
-    /// Its last frame, after others.
-    Last(&'a str),
+pub(super) struct Frame<'a> {
+    /// The live display that it belongs to; `None` for a separate output.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only the kernel reads it"))]
+    pub id: Option<&'a str>,
+    /// Whether it replaces a frame of this display.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only the kernel reads it"))]
+    pub is_update: bool,
+    /// Whether no newer frame follows.
+    pub stays: bool,
 }
 
 /// The last output of the current cell; `None` where nobody tells when cells begin.
@@ -107,8 +103,7 @@ pub(crate) fn display_value(bundle: &Bundle) {
 
 /// Sends a bundle to the current sink.
 pub(super) fn show(frame: Frame<'_>, bundle: &Bundle) {
-    let stays = !matches!(frame, Frame::First(_) | Frame::Next(_));
-    if let Some(last) = last_of_cell().as_mut().filter(|_| stays) {
+    if let Some(last) = last_of_cell().as_mut().filter(|_| frame.stays) {
         last.clone_from(bundle);
     }
     let captured = CAPTURE.try_with(|capture| match capture.borrow_mut().as_mut() {
@@ -128,15 +123,7 @@ pub(super) fn show(frame: Frame<'_>, bundle: &Bundle) {
 pub(super) fn frame_interval() -> Duration {
     const FIGURES: Duration = Duration::from_millis(125);
     const LINES: Duration = Duration::from_secs(2);
-    let mut interval = FIGURES;
-    if !capturing() {
-        with_sink(|sink| {
-            if !sink.replaces_frames() {
-                interval = LINES;
-            }
-        });
-    }
-    interval
+    if capturing() || replaces_frames() { FIGURES } else { LINES }
 }
 
 /// Whether the current sink replaces the frames of a live display, rather than listing them.
@@ -202,43 +189,40 @@ impl Sink {
         }
     }
 
+    /// Sends to the kernel, and returns whether there is one that took it. The terminal takes the
+    /// place of a kernel that does not answer.
+    #[cfg(unix)]
+    fn send(&mut self, message: impl FnOnce(&mut KernelSocket) -> io::Result<()>) -> bool {
+        let Self::Kernel(socket) = self else { return false };
+        let sent = message(socket);
+        if let Err(error) = &sent {
+            *self = Self::fallback(error);
+        }
+        sent.is_ok()
+    }
+
     fn show(&mut self, frame: Frame<'_>, bundle: &Bundle) {
         #[cfg(unix)]
-        if let Self::Kernel(socket) = self {
-            match socket.show(frame, bundle) {
-                Ok(()) => return,
-                Err(error) => *self = Self::fallback(&error),
-            }
+        if self.send(|kernel| kernel.show(frame, bundle)) {
+            return;
         }
-        match frame {
-            Frame::First(_) | Frame::Next(_) => {
-                write_out(&format!("{}\n", bundle.headline()));
-            }
-            Frame::Once | Frame::Only(_) | Frame::Last(_) => match self {
-                Self::Evcxr => write_out(&content_blocks(bundle)),
-                _ => write_out(&format!("{}\n", bundle.text.trim_end_matches('\n'))),
-            },
+        match self {
+            _ if !frame.stays => write_out(&format!("{}\n", bundle.headline())),
+            Self::Evcxr => write_out(&content_blocks(bundle)),
+            _ => write_out(&format!("{}\n", bundle.text.trim_end_matches('\n'))),
         }
     }
 
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "only the kernel can clear"))]
     fn clear(&mut self, wait: bool) {
         #[cfg(unix)]
-        if let Self::Kernel(socket) = self
-            && let Err(error) = socket.clear(wait)
-        {
-            *self = Self::fallback(&error);
-        }
-        #[cfg(not(unix))]
-        let _ = wait;
+        self.send(|kernel| kernel.clear(wait));
     }
 
     fn print_line(&mut self, line: &str) {
         #[cfg(unix)]
-        if let Self::Kernel(socket) = self {
-            match socket.say(line) {
-                Ok(()) => return,
-                Err(error) => *self = Self::fallback(&error),
-            }
+        if self.send(|kernel| kernel.say(line)) {
+            return;
         }
         write_out(line);
     }

@@ -30,15 +30,10 @@ impl KernelSocket {
     }
 
     pub(super) fn show(&mut self, frame: Frame<'_>, bundle: &Bundle) -> io::Result<()> {
-        let (id, update) = match frame {
-            Frame::Once => (Value::Null, false),
-            Frame::First(id) | Frame::Only(id) => (Value::from(id), false),
-            Frame::Next(id) | Frame::Last(id) => (Value::from(id), true),
-        };
         self.send(&json!({
             "kind": "display",
-            "id": id,
-            "update": update,
+            "id": frame.id,
+            "update": frame.is_update,
             "data": bundle.to_json(),
             "metadata": bundle.metadata(),
         }))
