@@ -179,12 +179,7 @@ fn ticks(low: f64, high: f64, step: f64, unit: Unit) -> Vec<(f64, String)> {
 
 /// A value with up to four significant digits and no trailing zeros.
 fn short(value: f64) -> String {
-    let text = format::significant(value, 4);
-    if text.contains('e') {
-        return power_of_ten(&text);
-    }
-    let is_decimal = text.contains('.');
-    if is_decimal { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
+    power_of_ten(&format::short(value, 4))
 }
 
 /// Scientific notation with a superscript exponent: `1e-5` becomes `10⁻⁵`.

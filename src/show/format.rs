@@ -86,6 +86,12 @@ pub fn significant(value: f64, digits: usize) -> String {
     fixed(rounded, decimals)
 }
 
+/// As [`significant`], without zeros after the decimal point: `0.5`, `10`.
+pub(super) fn short(value: f64, digits: usize) -> String {
+    let text = significant(value, digits);
+    if text.contains('e') { text } else { trim_zeros(&text).to_owned() }
+}
+
 /// A value with a fixed number of decimals and thousands separators; never `-0`.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {

@@ -109,12 +109,7 @@ fn x_line(chart: &Chart) -> Option<String> {
         if x.fract() == 0.0 && x.abs() < 1e7 {
             return super::format::fixed(x, 0);
         }
-        let text = super::format::significant(x, 6);
-        if text.contains('.') && !text.contains('e') {
-            text.trim_end_matches('0').trim_end_matches('.').to_string()
-        } else {
-            text
-        }
+        super::format::short(x, 6)
     };
     Some(format!("  {} {} to {}", one_line(&chart.x_label), number(first), number(last)))
 }

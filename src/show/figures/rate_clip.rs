@@ -97,12 +97,7 @@ fn product(cell: &RateClipCell) -> f64 {
 }
 
 fn number(value: f64) -> String {
-    let text = format::significant(value, 3);
-    if text.contains('.') && !text.contains('e') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
+    format::short(value, 3)
 }
 
 /// The values that occur, sorted.

@@ -142,11 +142,5 @@ impl GridFigure {
 
 /// A rate as percent without trailing zeros: `30 %`.
 fn percent(rate: f64) -> String {
-    let text = crate::show::format::significant(100.0 * rate, 4);
-    let short = if text.contains('.') && !text.contains('e') {
-        text.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        &text
-    };
-    format!("{short} %")
+    format!("{} %", crate::show::format::short(100.0 * rate, 4))
 }
