@@ -20,21 +20,9 @@ pub struct Releases {
     delta: Delta,
 }
 
-impl From<&[Event]> for Releases {
-    fn from(events: &[Event]) -> Self {
-        Self { events: events.to_vec(), delta: Delta::DEFAULT }
-    }
-}
-
-impl From<&Vec<Event>> for Releases {
-    fn from(events: &Vec<Event>) -> Self {
-        events.as_slice().into()
-    }
-}
-
-impl<const N: usize> From<&[Event; N]> for Releases {
-    fn from(events: &[Event; N]) -> Self {
-        events.as_slice().into()
+impl<T: AsRef<[Event]> + ?Sized> From<&T> for Releases {
+    fn from(events: &T) -> Self {
+        Self { events: events.as_ref().to_vec(), delta: Delta::DEFAULT }
     }
 }
 
