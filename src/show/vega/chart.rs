@@ -1,7 +1,7 @@
 //! Line charts as Vega-Lite specifications.
 
 use super::{merge, page, round_values};
-use crate::show::chart::{Chart, NOT_COVERED, Panel};
+use crate::show::chart::{Chart, NOT_COVERED, Panel, Reference, XMark};
 use crate::show::format::{one_line, significant};
 use crate::show::layout::{Sizes, x_range, y_axis};
 use crate::show::palette::{self, hex};
@@ -296,41 +296,42 @@ fn rounded(value: f64) -> f64 {
 }
 
 fn references(panel: &Panel, y: &Value) -> Vec<Value> {
-    let mut y = with_field(y, "level");
+    let mut y = with_field(y, "at");
     y["axis"] = json!({ "title": null });
-    let rule = |reference: &crate::show::chart::Reference| {
-        json!({
-            "data": { "values": [{ "level": reference.level, "label": one_line(&reference.label) }] },
-            "encoding": { "y": y },
-            "layer": [
-                { "mark": { "type": "rule", "strokeDash": [5, 4],
-                    "color": hex(palette::REFERENCE) } },
-                { "mark": { "type": "text", "align": "left", "dx": 4, "dy": 3, "baseline": "top",
-                    "color": hex(palette::MUTED) },
-                  "encoding": { "text": { "field": "label" }, "x": { "value": 0 } } },
-            ],
-        })
+    let text = json!({ "align": "left", "dx": 4, "dy": 3, "baseline": "top" });
+    let rule = |reference: &Reference| {
+        let Reference { level, label } = reference;
+        labelled_rule((*level, label), json!({ "y": y }), &text, json!({ "x": { "value": 0 } }))
     };
     panel.references.iter().map(rule).collect()
 }
 
 fn marked_x(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
-    let mark = panel.mark.as_ref()?;
+    let XMark { x: at, label } = panel.mark.as_ref()?;
     // The label stands on the side where there is more room.
     let place = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
     let all = || panel.points().map(|point| place(point.0));
     let middle = all().reduce(f64::min).zip(all().reduce(f64::max)).map(|(a, b)| (a + b) / 2.0);
-    let is_right = middle.is_some_and(|middle| place(mark.x) > middle);
+    let is_right = middle.is_some_and(|middle| place(*at) > middle);
     let (align, dx) = if is_right { ("right", -4) } else { ("left", 4) };
-    let x = with_field(x, "at");
-    Some(json!({
-        "data": { "values": [{ "at": mark.x, "label": one_line(&mark.label) }] },
-        "encoding": { "x": x },
+    let text = json!({ "align": align, "dx": dx, "baseline": "top" });
+    let x = json!({ "x": with_field(x, "at") });
+    Some(labelled_rule((*at, label), x, &text, json!({ "y": { "value": 2 } })))
+}
+
+/// Returns a dashed line at a value with its label. `across` encodes the field `at`; `text` is how
+/// the label is set, and `along` where.
+fn labelled_rule((at, label): (f64, &str), across: Value, text: &Value, along: Value) -> Value {
+    let mut mark = json!({ "type": "text", "color": hex(palette::MUTED) });
+    merge(&mut mark, text.clone());
+    let mut encoding = json!({ "text": { "field": "label" } });
+    merge(&mut encoding, along);
+    json!({
+        "data": { "values": [{ "at": at, "label": one_line(label) }] },
+        "encoding": across,
         "layer": [
             { "mark": { "type": "rule", "strokeDash": [5, 4], "color": hex(palette::REFERENCE) } },
-            { "mark": { "type": "text", "align": align, "dx": dx, "baseline": "top",
-                "color": hex(palette::MUTED) },
-              "encoding": { "text": { "field": "label" }, "y": { "value": 2 } } },
+            { "mark": mark, "encoding": encoding },
         ],
-    }))
+    })
 }
