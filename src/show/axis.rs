@@ -57,11 +57,7 @@ impl Axis {
     /// A logarithmic axis that contains this range of positive values. Ticks are at powers of ten,
     /// and at 2 and 5 times those where the range is short.
     pub(super) fn log(low: f64, high: f64, unit: Unit) -> Self {
-        // Powers of ten below this limit are too inexact for ticks.
-        let low = if low > 0.0 { low.max(1e-300) } else { 1e-3 };
-        let high = if high > low { high } else { low * 10.0 };
-        let (from, to) = (low.log10(), high.log10());
-        let (first, last) = (from.floor() as i32, to.ceil() as i32);
+        let ((low, high), (first, last)) = decades(low, high);
         let every = ((last - first) / 6).max(1) as usize;
         let multiples: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let mut at: Vec<f64> = (first..=last)
@@ -72,21 +68,13 @@ impl Axis {
         let above = at.iter().position(|&t| t >= high * 0.999_999).unwrap_or(at.len() - 1);
         at = at[below..=above.max(below)].to_vec();
         let (low, high) = (low.min(at[0]), high.max(at[at.len() - 1]));
-        let is_wide = at.iter().any(|&t| !(1e-4..1e7).contains(&t));
-        let label = |t: f64| match unit {
-            Unit::Percent | Unit::PercentBound => format!("{} %", short(t * 100.0)),
-            Unit::Plain | Unit::Epsilon if is_wide => power_of_ten(&format!("{t:e}")),
-            Unit::Plain | Unit::Epsilon => short(t),
-        };
-        Self { low, high, log: true, ticks: at.into_iter().map(|t| (t, label(t))).collect() }
+        Self { low, high, log: true, ticks: labelled(at, unit) }
     }
 
     /// A logarithmic axis over exactly this range of positive values with at most about `count`
     /// ticks: at 1, 2 and 5 times the powers of ten, at the powers alone, or at every few of them.
     pub(super) fn log_within(low: f64, high: f64, count: usize) -> Self {
-        let low = if low > 0.0 { low.max(1e-300) } else { 1e-3 };
-        let high = if high > low { high } else { low * 10.0 };
-        let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        let ((low, high), (first, last)) = decades(low, high);
         let inside = |t: &f64| (low * 0.999_999..=high * 1.000_001).contains(t);
         // Parsed, because repeated multiplication does not give the float nearest to 10^-10.
         let power = |p: i32| format!("1e{p}").parse::<f64>().unwrap_or(f64::NAN);
@@ -108,10 +96,7 @@ impl Axis {
             .map(|&(every, multiples)| ticks(every, multiples))
             .find(|at| at.len() <= count.max(2))
             .unwrap_or_else(|| ticks(rest, &[1.0]));
-        // One style for all labels: powers of ten if any of them needs one.
-        let is_wide = at.iter().any(|&t| !(1e-4..1e7).contains(&t));
-        let label = |t: f64| if is_wide { power_of_ten(&format!("{t:e}")) } else { short(t) };
-        Self { low, high, log: true, ticks: at.into_iter().map(|t| (t, label(t))).collect() }
+        Self { low, high, log: true, ticks: labelled(at, Unit::Plain) }
     }
 
     /// The low end as text, where a linear axis of positive values does not begin at 0.
@@ -153,6 +138,26 @@ impl Axis {
             (value - self.low) / (self.high - self.low)
         }
     }
+}
+
+/// Returns the range of a logarithmic axis and the powers of ten around it.
+fn decades(low: f64, high: f64) -> ((f64, f64), (i32, i32)) {
+    // Powers of ten below this limit are too inexact for ticks.
+    let low = if low > 0.0 { low.max(1e-300) } else { 1e-3 };
+    let high = if high > low { high } else { low * 10.0 };
+    ((low, high), (low.log10().floor() as i32, high.log10().ceil() as i32))
+}
+
+/// Returns the ticks of a logarithmic axis with labels in one style: powers of ten if any of them
+/// needs one.
+fn labelled(at: Vec<f64>, unit: Unit) -> Vec<(f64, String)> {
+    let is_wide = at.iter().any(|&t| !(1e-4..1e7).contains(&t));
+    let label = |t: f64| match unit {
+        Unit::Percent | Unit::PercentBound => format!("{} %", short(t * 100.0)),
+        Unit::Plain | Unit::Epsilon if is_wide => power_of_ten(&format!("{t:e}")),
+        Unit::Plain | Unit::Epsilon => short(t),
+    };
+    at.into_iter().map(|t| (t, label(t))).collect()
 }
 
 /// The smallest of 1, 2 and 5 times a power of ten that is at least `raw`.

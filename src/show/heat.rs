@@ -218,12 +218,10 @@ fn draw_cell(
     (wide, high): (f64, f64),
     (cell, ground): (&HeatCell, Rgb),
 ) {
-    let area = Area { left: x + 1.0, top: y + 1.0, right: x + wide - 1.0, bottom: y + high - 1.0 };
+    let area = Area { left: x, top: y, right: x + wide, bottom: y + high }.grown(-1.0, -1.0);
     match cell.sign {
         Sign::None => scene.fill(area, ground),
-        _ => {
-            scene.framed(area, ground, palette::MUTED);
-        }
+        _ => scene.framed(area, ground, palette::MUTED),
     }
     let ink = palette::ink_on(ground);
     let middle = x + wide / 2.0;

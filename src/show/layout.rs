@@ -9,7 +9,7 @@ use super::page::Page;
 use super::palette::{self, Rgb};
 use super::plot;
 use super::scene::{Align, Area, Scene, TextStyle};
-use super::series::Series;
+use super::series::{Series, extent};
 
 pub(super) const MARGIN: f64 = 18.0;
 const GAP: f64 = 28.0;
@@ -93,17 +93,9 @@ pub(super) fn scene(chart: &Chart) -> Scene {
 
 /// Returns the ends of the x axis of all panels.
 pub(super) fn x_range(chart: &Chart) -> (f64, f64) {
-    let mut low = f64::INFINITY;
-    let mut high = f64::NEG_INFINITY;
-    for (x, _) in chart.points() {
-        low = low.min(x);
-        high = high.max(x);
-    }
-    match chart.x_range.filter(|(from, _)| !chart.x_log || *from > 0.0) {
-        Some(range) => range,
-        None if low <= high => (low, high),
-        None => (if chart.x_log { 0.1 } else { 0.0 }, 1.0),
-    }
+    let given = chart.x_range.filter(|(from, _)| !chart.x_log || *from > 0.0);
+    let default = (if chart.x_log { 0.1 } else { 0.0 }, 1.0);
+    given.or_else(|| extent(chart.points().map(|point| point.0))).unwrap_or(default)
 }
 
 /// An x axis with as many ticks as fit without crowding their labels.
@@ -147,24 +139,13 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
             return Axis::log(low, high, panel.unit);
         }
     }
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-    for (_, y) in panel.points() {
-        low = low.min(y);
-        high = high.max(y);
-    }
-    for ((_, y), error) in panel.series.iter().flat_map(Series::bars) {
-        let bottom = y - error;
-        low = if panel.log && bottom <= 0.0 { low } else { low.min(bottom) };
-        high = high.max(y + error);
-    }
-    for level in panel.references.iter().map(|r| r.level).filter(|level| !panel.log || *level > 0.0)
-    {
-        low = low.min(level);
-        high = high.max(level);
-    }
-    if low > high {
-        (low, high) = if panel.log { (0.1, 1.0) } else { (0.0, 1.0) };
-    }
+    let on_axis = |value: &f64| !panel.log || *value > 0.0;
+    let bars = panel.series.iter().flat_map(Series::bars);
+    let bars = bars.flat_map(|((_, y), error)| [y - error, y + error]);
+    let levels = panel.references.iter().map(|reference| reference.level);
+    let values = panel.points().map(|point| point.1).chain(bars).chain(levels.clone());
+    let default = if panel.log { (0.1, 1.0) } else { (0.0, 1.0) };
+    let (mut low, mut high) = extent(values.filter(on_axis)).unwrap_or(default);
     if panel.log {
         return Axis::log(low, high, panel.unit);
     }
@@ -173,8 +154,7 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
     }
     // A reference at the edge needs space for its label.
     let room = 0.12 * (high - low);
-    let levels = || panel.references.iter().map(|r| r.level);
-    let (bottom, top) = (levels().fold(high, f64::min), levels().fold(low, f64::max));
+    let (bottom, top) = (levels.clone().fold(high, f64::min), levels.fold(low, f64::max));
     if !panel.references.is_empty() && top >= high {
         high += room;
     }

@@ -14,6 +14,8 @@ use super::series::Series;
 const MOST_BARS: usize = 400;
 const THICK: f64 = 1.75;
 const FINE: f64 = 1.0;
+/// A line or a point at the edge of the plot is inside it.
+const TOLERANCE: f64 = 0.5;
 const NO_DATA: &str = "no data yet";
 /// Dashes and gaps of an approximate line.
 pub(super) const DASHES: (f64, f64) = (6.0, 4.0);
@@ -32,6 +34,7 @@ const MARKERS: usize = 5;
 /// Draws the plot of a panel into `area`.
 pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &Axis) {
     let map = Map { area, x, y };
+    let room = area.grown(TOLERANCE, TOLERANCE);
     grid(scene, &map);
     for (_, y) in levels(panel, &map) {
         scene.dashed(&[(area.left, y), (area.right, y)], palette::REFERENCE, 1.25, (5.0, 4.0));
@@ -53,7 +56,7 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         for curve in series.curves(on_axis) {
             if series.unconnected {
                 let points = curve.points.into_iter().map(|p| map.at(p));
-                drawn.push(points.filter(|at| inside(&area, *at)).collect());
+                drawn.push(points.filter(|at| room.contains(*at)).collect());
                 continue;
             }
             lines.push(line(scene, &map, &curve.raw, palette::tint(colour, 0.38), FINE, false));
@@ -61,7 +64,7 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
             drawn.push(line(scene, &map, &curve.points, colour, width, series.approximate));
         }
         let stands_for = match panel.mark {
-            Some(_) => marked_point(panel, series).map(|p| map.at(p)).filter(|p| inside(&area, *p)),
+            Some(_) => marked_point(panel, series).map(|p| map.at(p)).filter(|p| room.contains(*p)),
             None => drawn.iter().flatten().last().copied(),
         };
         if series.marked && !series.bare {
@@ -81,10 +84,8 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         let style = text_style(SMALL + 1.0, false, palette::MUTED, Align::Middle);
         let half = font::width(NO_DATA, style.size, false) / 2.0 + 6.0;
         let (x, y) = middle;
-        scene.fill(
-            Area { left: x - half, top: y - 9.0, right: x + half, bottom: y + 9.0 },
-            palette::CARD,
-        );
+        let point = Area { left: x, top: y, right: x, bottom: y };
+        scene.fill(point.grown(half, 9.0), palette::CARD);
         scene.text(middle, NO_DATA, style);
     }
 }
@@ -237,13 +238,7 @@ fn line(
     is_dashed: bool,
 ) -> Vec<Point> {
     let points: Vec<Point> = run.iter().map(|&p| map.at(p)).collect();
-    // Half a unit of tolerance: a line along the edge is inside.
-    let room = Area {
-        left: map.area.left - 0.5,
-        top: map.area.top - 0.5,
-        right: map.area.right + 0.5,
-        bottom: map.area.bottom + 0.5,
-    };
+    let room = map.area.grown(TOLERANCE, TOLERANCE);
     for piece in clipped(&points, &room) {
         if is_dashed {
             scene.dashed(&piece, colour, width, DASHES);
@@ -323,12 +318,6 @@ fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
     }
 }
 
-/// Whether a point is inside the area, with half a unit of tolerance for its edge.
-fn inside(area: &Area, (x, y): Point) -> bool {
-    (area.left - 0.5..=area.right + 0.5).contains(&x)
-        && (area.top - 0.5..=area.bottom + 0.5).contains(&y)
-}
-
 /// Page coordinate of the marked x, if it is inside the axis.
 fn x_mark(panel: &Panel, map: &Map<'_>) -> Option<f64> {
     let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.x))?;
@@ -340,8 +329,9 @@ fn x_mark(panel: &Panel, map: &Map<'_>) -> Option<f64> {
 /// The references inside the axis, with their page coordinate.
 fn levels<'a>(panel: &'a Panel, map: &Map<'_>) -> Vec<(&'a Reference, f64)> {
     let on_axis = panel.references.iter().filter(|r| !panel.log || r.level > 0.0);
-    let edges = map.area.top - 0.5..=map.area.bottom + 0.5;
-    on_axis.map(|r| (r, map.at((0.0, r.level)).1)).filter(|(_, y)| edges.contains(y)).collect()
+    let room = map.area.grown(0.0, TOLERANCE);
+    let place = |r: &'a Reference| (r, map.at((0.0, r.level)).1);
+    on_axis.map(place).filter(|(_, y)| (room.top..=room.bottom).contains(y)).collect()
 }
 
 /// Draws the labels of the references, each where it covers the fewest line segments.
@@ -366,15 +356,7 @@ fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>])
             .min_by_key(|spot| crowding(spot, &area, lines, &taken));
         let Some(spot) = best else { continue };
         // A background in the colour of the card hides grid lines behind the label.
-        scene.fill(
-            Area {
-                left: spot.left - 2.0,
-                top: spot.top + 1.0,
-                right: spot.right + 2.0,
-                bottom: spot.bottom - 1.0,
-            },
-            palette::CARD,
-        );
+        scene.fill(spot.grown(2.0, -1.0), palette::CARD);
         let at = (spot.left, (spot.top + spot.bottom) / 2.0);
         scene.text(at, text, text_style(SMALL, false, palette::REFERENCE, Align::Left));
         taken.push(spot);
@@ -383,12 +365,7 @@ fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>])
 
 /// Cost of a label at this spot: line segments and labels that it covers, overlap with the edge.
 fn crowding(spot: &Area, plot: &Area, lines: &[Vec<Point>], taken: &[Area]) -> usize {
-    let near = Area {
-        left: spot.left - 4.0,
-        top: spot.top - 2.0,
-        right: spot.right + 4.0,
-        bottom: spot.bottom + 2.0,
-    };
+    let near = spot.grown(4.0, 2.0);
     let crossed: usize = lines
         .iter()
         .map(|line| line.windows(2).filter(|w| near.clip(w[0], w[1]).is_some()).count())

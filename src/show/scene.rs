@@ -23,6 +23,16 @@ impl Area {
         self.bottom - self.top
     }
 
+    /// Returns the box with its edges moved outwards by this much, across and down.
+    pub(super) fn grown(&self, across: f64, down: f64) -> Self {
+        Self {
+            left: self.left - across,
+            top: self.top - down,
+            right: self.right + across,
+            bottom: self.bottom + down,
+        }
+    }
+
     pub(super) fn contains(&self, (x, y): Point) -> bool {
         (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
@@ -138,13 +148,7 @@ impl Scene {
     /// Draws a box with a border of one unit inside it.
     pub(super) fn framed(&mut self, area: Area, ground: Rgb, edge: Rgb) {
         self.fill(area, edge);
-        let inner = Area {
-            left: area.left + 1.0,
-            top: area.top + 1.0,
-            right: area.right - 1.0,
-            bottom: area.bottom - 1.0,
-        };
-        self.fill(inner, ground);
+        self.fill(area.grown(-1.0, -1.0), ground);
     }
 
     pub(super) fn stroke(&mut self, points: Vec<Point>, colour: Rgb, width: f64) {

@@ -207,6 +207,11 @@ fn is_finite(point: &(f64, f64)) -> bool {
     is_drawable(point.0) && is_drawable(point.1)
 }
 
+/// Returns the smallest and the largest of the values; `None` without values.
+pub(super) fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.map(|v| (v, v)).reduce(|(low, high), (v, _)| (low.min(v), high.max(v)))
+}
+
 /// Whether a value is finite and small enough for the arithmetic of axes.
 pub(super) fn is_drawable(value: f64) -> bool {
     value.abs() <= 1e300

@@ -3,6 +3,7 @@
 use super::chart::{Chart, Panel};
 use super::format::one_line;
 use super::head::shown_last;
+use super::series::extent;
 
 const COLUMNS: usize = 32;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -89,8 +90,7 @@ fn sparkline(values: &[f64]) -> String {
     let means: Vec<f64> = (0..columns)
         .map(|c| stretch(c).iter().map(|v| v / stretch(c).len() as f64).sum())
         .collect();
-    let low = means.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = extent(means.iter().copied()).unwrap_or_default();
     let level = |mean: f64| {
         let share = if high > low { (mean - low) / (high - low) } else { 0.5 };
         BLOCKS[((share * 7.0).round() as usize).min(7)]
@@ -99,10 +99,8 @@ fn sparkline(values: &[f64]) -> String {
 }
 
 fn x_line(chart: &Chart) -> Option<String> {
-    let xs = || chart.points().map(|p| p.0);
-    let last = xs().fold(f64::NEG_INFINITY, f64::max);
-    let first = xs().fold(f64::INFINITY, f64::min);
-    if chart.x_label.is_empty() || first > last {
+    let (first, last) = extent(chart.points().map(|point| point.0))?;
+    if chart.x_label.is_empty() {
         return None;
     }
     let number = |x: f64| {

@@ -6,6 +6,7 @@ use crate::show::axis::Axis;
 use crate::show::bars::{Bar, Bars};
 use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
+use crate::show::series::extent;
 use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
 
@@ -144,14 +145,10 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
 /// From below the smallest bar to the largest one.
 fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
     let drawn = values.filter(|value| *value > 0.0 && value.is_finite());
-    let (low, high) =
-        drawn.fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(v), high.max(v)));
-    if high > 0.0 {
-        // Bars that are shorter than a hundredth of the longest are cut.
-        Axis::log_within((low / 1.5).max(high / 200.0), high, 7)
-    } else {
-        Axis::log_within(0.1, 10.0, 7)
-    }
+    // Bars that are shorter than a hundredth of the longest are cut.
+    let ends = extent(drawn).map(|(low, high)| ((low / 1.5).max(high / 200.0), high));
+    let (low, high) = ends.unwrap_or((0.1, 10.0));
+    Axis::log_within(low, high, 7)
 }
 
 fn table(claims: &[EpsilonClaim]) -> Table {

@@ -4,6 +4,7 @@ use crate::engine::GradientNorms;
 use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
 use crate::show::multiples::PanelHead;
 use crate::show::page::Head;
+use crate::show::series::extent;
 use crate::show::{Chart, Coverage, Figure, Panel, Series, Table, format, palette};
 use crate::train::Run;
 use crate::{Error, Result};
@@ -66,10 +67,9 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     if norms.clip.is_some() {
         head = head.key(palette::KEPT, "unchanged").key(palette::DROPPED, "shortened");
     }
-    let ends = drawn.iter().copied().chain(norms.clip);
-    let (low, high) = ends.fold((f64::INFINITY, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
-    let range = if high > 0.0 { (low / 1.05, high * 1.05) } else { (0.1, 10.0) };
-    let mut histogram = Histogram::new(range.0, range.1);
+    let ends = extent(drawn.iter().copied().chain(norms.clip).filter(|norm| *norm > 0.0));
+    let (low, high) = ends.map_or((0.1, 10.0), |(low, high)| (low / 1.05, high * 1.05));
+    let mut histogram = Histogram::new(low, high);
     for &norm in &drawn {
         histogram.count(norm, norms.clip.is_none_or(|clip| norm <= clip));
     }

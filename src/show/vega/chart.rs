@@ -6,7 +6,7 @@ use crate::show::format::{one_line, significant};
 use crate::show::layout::{Sizes, x_range, y_axis};
 use crate::show::palette::{self, hex};
 use crate::show::plot::{DASHES, SHAPES, colour, shape};
-use crate::show::series::Series;
+use crate::show::series::{Series, extent};
 use serde_json::{Value, json};
 
 /// Width of a panel beside its plot.
@@ -310,9 +310,8 @@ fn marked_x(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
     let XMark { x: at, label } = panel.mark.as_ref()?;
     // The label stands on the side where there is more room.
     let place = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
-    let all = || panel.points().map(|point| place(point.0));
-    let middle = all().reduce(f64::min).zip(all().reduce(f64::max)).map(|(a, b)| (a + b) / 2.0);
-    let is_right = middle.is_some_and(|middle| place(*at) > middle);
+    let ends = extent(panel.points().map(|point| place(point.0)));
+    let is_right = ends.is_some_and(|(low, high)| place(*at) > (low + high) / 2.0);
     let (align, dx) = if is_right { ("right", -4) } else { ("left", 4) };
     let text = json!({ "align": align, "dx": dx, "baseline": "top" });
     let x = json!({ "x": with_field(x, "at") });

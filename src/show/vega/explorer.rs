@@ -4,6 +4,7 @@ use super::merge;
 use crate::show::chart::{Chart, Panel};
 use crate::show::format::one_line;
 use crate::show::palette::{self, hex};
+use crate::show::series::extent;
 use serde_json::{Value, json};
 
 /// The parameter and the layers of the slider. It moves over powers of ten in quarters, on a
@@ -18,8 +19,7 @@ pub(super) fn layers(
     y: &Value,
     colour: &Value,
 ) -> Option<(Value, Vec<Value>)> {
-    let all = || panel.points().map(|p| p.0).filter(|x| *x > 0.0);
-    let (low, high) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
+    let (low, high) = extent(panel.points().map(|p| p.0).filter(|x| *x > 0.0))?;
     if !chart.x_log || low >= high {
         return None;
     }

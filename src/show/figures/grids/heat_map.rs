@@ -5,6 +5,7 @@ use super::{GridCell, GridFigure, GridSlices};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign, Slices};
 use crate::show::page::Head;
+use crate::show::series::extent;
 use crate::show::{Coverage, Figure, Table, format};
 
 /// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (columns)
@@ -143,9 +144,8 @@ struct Scale {
 
 impl Scale {
     fn new(all: &[Seeds]) -> Self {
-        let means = || all.iter().filter(|seeds| seeds.count > 0).map(|seeds| seeds.mean);
-        let low = means().fold(f64::INFINITY, f64::min);
-        let high = means().fold(f64::NEG_INFINITY, f64::max);
+        let means = all.iter().filter(|seeds| seeds.count > 0).map(|seeds| seeds.mean);
+        let (low, high) = extent(means).unwrap_or_default();
         let noise = pooled(all).map_or(0.0, |noise| noise.deviation());
         let range = (high - low).max(6.0 * noise).max(1e-3);
         // Centred on the range of the means.

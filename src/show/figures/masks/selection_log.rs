@@ -5,6 +5,7 @@ use crate::mask::{SelectionLog, SelectionLogTensor};
 use crate::show::multiples::{PanelHead, panel_width};
 use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
+use crate::show::series::extent;
 use crate::show::tiles::{TilePanel, Tiles, intervals};
 use crate::show::{Figure, Table, format};
 
@@ -149,8 +150,8 @@ fn remark(tensor: &SelectionLogTensor, recorded: &[u64]) -> String {
 fn numbers(tensor: &SelectionLogTensor, recorded: &[u64]) -> (f64, f64, f64) {
     let places = tensor.by_bin(recorded);
     let mean = places.iter().sum::<f64>() / places.len().max(1) as f64;
-    let low = places.iter().copied().fold(f64::INFINITY, f64::min);
-    (mean, low, places.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    let (low, high) = extent(places.into_iter()).unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+    (mean, low, high)
 }
 
 fn table(tensors: &[Named<'_>], recorded: &[u64]) -> Table {

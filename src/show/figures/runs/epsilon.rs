@@ -4,6 +4,7 @@ use super::RunPoint;
 use super::compare::covered;
 use crate::show::figures::grids::Seeds;
 use crate::show::method_style::as_methods;
+use crate::show::series::extent;
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::{Error, Result};
 
@@ -161,8 +162,8 @@ fn base(points: &[RunPoint]) -> Panel {
 /// The chart; its axis is logarithmic if the epsilons differ by more than a factor of ten.
 fn chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     let chart = Chart::new(title).coverage(Coverage::Public).panel(panel).x_label("epsilon");
-    let epsilons = || points.iter().filter_map(|point| point.epsilon).filter(|e| *e > 0.0);
-    let (low, high) = (epsilons().fold(f64::INFINITY, f64::min), epsilons().fold(0.0, f64::max));
+    let epsilons = points.iter().filter_map(|point| point.epsilon).filter(|e| *e > 0.0);
+    let (low, high) = extent(epsilons).unwrap_or_default();
     // Room for markers at the ends.
     let room = 0.03 * (high - low).max(0.1 * high);
     if high > 10.0 * low {
