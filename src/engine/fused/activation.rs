@@ -15,9 +15,9 @@ const SCALE: f32 = SELU[0] as f32;
 const ALPHA: f32 = SELU[1] as f32;
 
 impl Activation {
-    /// `y = act(y + bias)`, for rows of `y` as wide as the bias.
-    pub(super) fn apply(self, y: &mut [f32], bias: Option<&[f32]>) {
-        if let Some(bias) = bias {
+    /// `y = act(y + bias)`, for rows of `y` as wide as the bias; an empty one is zero.
+    pub(super) fn apply(self, y: &mut [f32], bias: &[f32]) {
+        if !bias.is_empty() {
             match self {
                 Self::Relu => return add_bias_relu(y, bias),
                 _ => add_bias(y, bias),
@@ -36,7 +36,7 @@ impl Activation {
         match self {
             Self::None => {}
             Self::Relu => relu_backward(y, g),
-            Self::Tanh => tanh_backward(y, g),
+            Self::Tanh => tanh::backward(y, g),
             Self::Selu => selu_backward(y, g),
         }
     }
@@ -73,13 +73,6 @@ vectorised! {
     fn relu_backward(y: &[f32], g: &mut [f32]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g = if *y > 0.0 { *g } else { 0.0 };
-        }
-    }
-}
-vectorised! {
-    fn tanh_backward(y: &[f32], g: &mut [f32]) {
-        for (g, y) in g.iter_mut().zip(y) {
-            *g *= 1.0 - y * y;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The clips of backpropagation clipping: of a layer's input, and of its output gradient.
 
-use super::op::{ContextMut, Op, Rows, Scratch};
+use super::op::{Backward, Forward, InputGradient, Op};
 use super::outer::squared_norm;
 use crate::nn::UpstreamClip;
-use crate::nn::kernels::product::{Store, dot};
+use crate::nn::kernels::product::dot;
 
 /// Scales the rows of its input down to an L2 norm. A row that is not finite becomes zero. The
 /// saved value of a row is its factor.
@@ -25,9 +25,9 @@ impl Op for ClipInput {
         1
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], saved: &mut [f32], _: &mut Scratch) {
-        let rows = x.chunks_exact(self.len).zip(y.chunks_exact_mut(self.len)).zip(saved);
-        for ((x, y), saved) in rows {
+    fn forward(&self, pass: Forward) {
+        let rows = pass.x.chunks_exact(self.len).zip(pass.y.chunks_exact_mut(self.len));
+        for ((x, y), saved) in rows.zip(pass.saved) {
             *saved = factor(squared_norm(x).sqrt(), self.max_norm);
             match *saved {
                 1.0 => y.copy_from_slice(x),
@@ -38,16 +38,10 @@ impl Op for ClipInput {
     }
 
     /// The gradient of x C / ‖x‖ is (g - ŷ ⟨ŷ, g⟩) C / ‖x‖ with the direction ŷ of x.
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        let Some((gx, store)) = gx else { return };
-        let inputs = ctx.y.chunks_exact(self.len).zip(ctx.saved.iter());
-        let gradients = ctx.g.chunks_exact_mut(self.len).zip(gx.chunks_exact_mut(self.len));
+    fn backward(&self, pass: Backward) {
+        let Some(InputGradient { values, store }) = pass.gx else { return };
+        let inputs = pass.y.chunks_exact(self.len).zip(pass.saved.iter());
+        let gradients = pass.g.chunks_exact_mut(self.len).zip(values.chunks_exact_mut(self.len));
         for ((y, &factor), (g, gx)) in inputs.zip(gradients) {
             match factor {
                 1.0 => {}
@@ -57,10 +51,7 @@ impl Op for ClipInput {
                     project(g, factor, along as f32, y);
                 }
             }
-            match store {
-                Store::Replace => gx.copy_from_slice(g),
-                Store::Add => super::outer::add(gx, g),
-            }
+            store.put(gx, g);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Linear layers, on plain features or at every time step of a sequence.
 
-use super::activation::Activation;
-use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
-use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, resize_buffer};
+use super::op::{
+    Backward, Context, Forward, InputGradient, Large, LargeParameters, NormMethod, Op, Scratch,
+    resize_buffer,
+};
 use super::outer;
 use super::packed::CoordinateWeights;
 use crate::nn::kernels::product::{Matrix, Store, product};
@@ -13,40 +14,20 @@ pub(super) struct Dense {
     outputs: usize,
     /// Number of time steps; 1 for plain features.
     steps: usize,
-    activation: Activation,
-    clip: Option<GradientClip>,
     slots: Vec<ParameterSlot>,
     weight: Vec<f32>,
-    bias: Option<Vec<f32>>,
+    /// Empty without a bias.
+    bias: Vec<f32>,
 }
 
 impl Dense {
-    pub(super) fn new(
-        [inputs, outputs]: [usize; 2],
-        steps: usize,
-        bias: bool,
-        activation: Activation,
-    ) -> Self {
+    pub(super) fn new([inputs, outputs]: [usize; 2], steps: usize, bias: bool) -> Self {
         let mut slots = vec![ParameterSlot::large(0, Layout::Plain { len: inputs * outputs })];
         if bias {
             slots.push(ParameterSlot::small(0, outputs));
         }
-        let bias = bias.then(|| vec![0.0; outputs]);
-        Self {
-            inputs,
-            outputs,
-            steps,
-            activation,
-            clip: None,
-            slots,
-            weight: vec![0.0; inputs * outputs],
-            bias,
-        }
-    }
-
-    /// Clips the gradient of the output, if there is a clip.
-    pub(super) fn with_clip(self, clip: Option<GradientClip>) -> Self {
-        Self { clip, ..self }
+        let bias = vec![0.0; if bias { outputs } else { 0 }];
+        Self { inputs, outputs, steps, slots, weight: vec![0.0; inputs * outputs], bias }
     }
 }
 
@@ -65,45 +46,35 @@ impl Op for Dense {
         format!("linear, {} to {}{per_step}", self.inputs, self.outputs)
     }
 
-    fn multiplications(&self) -> usize {
-        self.steps * self.inputs * self.outputs
-    }
-
     fn load(&mut self, small: &[f32], large: &[f32]) {
-        if let Some(bias) = &mut self.bias {
-            bias.copy_from_slice(small);
-        }
+        self.bias.copy_from_slice(small);
         self.weight.copy_from_slice(large);
     }
 
-    fn forward(&self, rows: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        let x = Matrix::new(x, rows.total() * self.steps, self.inputs);
+    fn forward(&self, pass: Forward) {
+        let x = Matrix::new(pass.x, pass.rows.total() * self.steps, self.inputs);
         let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
-        product(y, Store::Replace, x, weight);
-        self.activation.apply(y, self.bias.as_deref());
+        product(pass.y, Store::Replace, x, weight);
+        pass.activation.apply(pass.y, &self.bias);
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        small: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        self.activation.backward(ctx.y, ctx.g);
-        if let Some(clip) = &self.clip {
-            clip.apply(ctx.rows.copies, ctx.g);
-        }
-        if self.bias.is_some() {
-            let each = small.chunks_exact_mut(self.outputs);
-            let rows = ctx.g.chunks_exact(ctx.rows.copies * self.len());
-            each.zip(rows).for_each(|(bias, g)| outer::add_rows(g, bias));
-        }
-        if let Some((gx, store)) = gx {
-            let g = Matrix::new(ctx.g, ctx.rows.total() * self.steps, self.outputs);
+    fn backward(&self, pass: Backward) {
+        outer::add_bias_gradients(pass.g, pass.rows.examples, pass.small);
+        if let Some(InputGradient { values, store }) = pass.gx {
+            let g = Matrix::new(pass.g, pass.rows.total() * self.steps, self.outputs);
             let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
-            product(gx, store, g, weight.transposed());
+            product(values, store, g, weight.transposed());
         }
+    }
+
+    fn large(&self) -> Option<Large<'_>> {
+        Some(Large::Matrices(self))
+    }
+}
+
+impl LargeParameters for Dense {
+    fn multiplications(&self) -> usize {
+        self.steps * self.inputs * self.outputs
     }
 
     fn norm_method(&self, copies: usize, weighted: bool) -> NormMethod {
@@ -115,44 +86,32 @@ impl Op for Dense {
         }
     }
 
-    fn add_squared_norms(
+    fn squared_norms(
         &self,
         ctx: Context,
         weights: Option<&CoordinateWeights>,
-        squares: &mut [f64],
-        recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
-    ) {
+    ) -> Vec<Option<f64>> {
         let positions = ctx.rows.copies * self.steps;
         if let (1, Some(weights)) = (positions, weights) {
-            return self.add_weighted_squared_norms(ctx, weights, squares, recomputed, scratch);
+            return self.weighted_squared_norms(ctx, weights, scratch);
         }
         if positions == 1 {
             let each = ctx.x.chunks_exact(self.inputs).zip(ctx.g.chunks_exact(self.outputs));
-            each.zip(squares)
-                .for_each(|((x, g), square)| *square += outer::outer_product_squared_norm(x, g));
-            return;
+            return each.map(|(x, g)| Some(outer::outer_product_squared_norm(x, g))).collect();
         }
         let (mut columns, mut aligned) = (vec![0.0; self.outputs], vec![0.0; self.outputs]);
-        for (i, square) in squares.iter_mut().enumerate() {
-            let ctx = ctx.example(i);
-            let gram = outer::gram(ctx.x, positions, &mut scratch.second);
-            let gram = (gram, self.inputs);
-            outer::column_squared_norms(
-                gram,
-                ctx.g,
-                &mut columns,
-                &mut aligned,
-                &mut scratch.third,
-            );
-            let found = columns.iter().sum::<f64>();
-            let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
-            if mid_range && outer::is_reliable(found, aligned.iter().sum()) {
-                *square += found
-            } else {
-                recomputed.push(i)
-            }
-        }
+        let square = |i: usize| {
+            let Context { x, g, .. } = ctx.example(i);
+            let gram = (outer::gram(x, positions, &mut scratch.gram), self.inputs);
+            let product = &mut scratch.gram_product;
+            outer::column_squared_norms(gram, g, &mut columns, &mut aligned, product);
+            let square = columns.iter().sum::<f64>();
+            let mid_range = outer::is_mid_range(x) && outer::is_mid_range(g);
+            let is_reliable = mid_range && outer::is_reliable(square, aligned.iter().sum());
+            is_reliable.then_some(square)
+        };
+        (0..ctx.rows.examples).map(square).collect()
     }
 
     fn instance_gradient(
@@ -180,49 +139,46 @@ impl Op for Dense {
         scratch: &mut Scratch,
     ) {
         let rows = ctx.rows.total() * self.steps;
-        outer::add_weighted_product(ctx.x, ctx.g, rows, factors, sum, &mut scratch.third);
+        outer::add_weighted_product(ctx.x, ctx.g, rows, factors, sum, &mut scratch.weighted);
     }
 }
 
 impl Dense {
-    /// Adds `Σ w g² x²` for all examples: sums over inputs first, which need additions only if the
+    /// The sums `Σ w g² x²` of all examples: sums over inputs first, which need additions only if the
     /// weights are flags, and one matrix product of squares otherwise. Only for plain features.
     ///
     /// The smallest normal f32 is added to each square, because underflow may have lost that much
     /// and a large weight would amplify the loss. With weights above 1, a norm may therefore come
     /// out too large.
-    fn add_weighted_squared_norms(
+    fn weighted_squared_norms(
         &self,
         ctx: Context,
         weights: &CoordinateWeights,
-        squares: &mut [f64],
-        recomputed: &mut Vec<usize>,
         scratch: &mut Scratch,
-    ) {
-        let examples = squares.len();
+    ) -> Vec<Option<f64>> {
+        let examples = ctx.rows.examples;
         let square = |x: f32| x * x + f32::MIN_POSITIVE;
-        let sums = resize_buffer(&mut scratch.third, examples * self.outputs);
+        let sums = resize_buffer(&mut scratch.sums, examples * self.outputs);
         if let Some(kept) = weights.kept(self.outputs) {
             kept.sums(ctx.x, square, sums, &mut scratch.kept);
         } else {
-            let x = resize_buffer(&mut scratch.second, examples * self.inputs);
+            let x = resize_buffer(&mut scratch.squares, examples * self.inputs);
             x.iter_mut().zip(ctx.x).for_each(|(to, &x)| *to = square(x));
             let x = Matrix::new(x, examples, self.inputs);
             let weights = Matrix::new(&weights.values, self.inputs, self.outputs);
             product(sums, Store::Replace, x, weights);
         }
         let rows = sums.chunks_exact(self.outputs).zip(ctx.g.chunks_exact(self.outputs));
-        for (i, ((sums, g), square)) in rows.zip(squares).enumerate() {
-            let found = outer::weighted_squared_norm_f64(g, sums);
+        let square = |((sums, g), x): ((&[f32], &[f32]), &[f32])| {
+            let square = outer::weighted_squared_norm_f64(g, sums);
             // The effect of these additions and of weights below 1 on the result.
             let g_squared = outer::squared_norm_f64(g);
             let underflow = self.inputs as f64 * outer::UNDERFLOW_ERROR * g_squared;
-            let x = ctx.example(i).x;
-            if outer::is_mid_range(x) && found.is_finite() && outer::is_reliable(found, underflow) {
-                *square += found
-            } else {
-                recomputed.push(i)
-            }
-        }
+            let is_reliable = outer::is_mid_range(x)
+                && square.is_finite()
+                && outer::is_reliable(square, underflow);
+            is_reliable.then_some(square)
+        };
+        rows.zip(ctx.x.chunks_exact(self.inputs)).map(square).collect()
     }
 }

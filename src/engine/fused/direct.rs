@@ -10,10 +10,10 @@ mod tests;
 
 use pulp::{Simd, WithSimd};
 
-use super::im2col::Im2col;
 use super::op::resize_buffer;
 use super::small_product::{Left, Right, Size, product};
 use crate::device::simd::{dispatch, lanes};
+use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::Store;
 
 /// Weights up to which the product is faster than one with patches (measured): it reads them once

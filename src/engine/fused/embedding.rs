@@ -1,11 +1,9 @@
 //! Embedding layers.
 
-use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
-use super::op::{Context, ContextMut, NormMethod, Op, Rows, Scratch, Sparse};
+use super::op::{Backward, Context, Forward, InputGradient, Large, Op, Sparse};
 use super::outer;
 use super::packed::CoordinateWeights;
-use crate::nn::kernels::product::Store;
 
 pub(super) struct Embedding {
     vocabulary: usize,
@@ -13,25 +11,19 @@ pub(super) struct Embedding {
     steps: usize,
     slots: [ParameterSlot; 1],
     table: Vec<f32>,
-    clip: Option<GradientClip>,
 }
 
 impl Embedding {
     pub(super) fn new(vocabulary: usize, features: usize, steps: usize) -> Self {
         let len = vocabulary * features;
         let slots = [ParameterSlot::large(0, Layout::Plain { len })];
-        Self { vocabulary, features, steps, slots, table: vec![0.0; len], clip: None }
+        Self { vocabulary, features, steps, slots, table: vec![0.0; len] }
     }
 
     /// The table row of a token. Tokens of finite examples are checked beforehand; a token that is
     /// not finite reads row 0, and its example is excluded.
     fn row(&self, token: f32) -> usize {
         (token as usize).min(self.vocabulary - 1)
-    }
-
-    /// Clips the gradient of the output, if there is a clip.
-    pub(super) fn with_clip(self, clip: Option<GradientClip>) -> Self {
-        Self { clip, ..self }
     }
 }
 
@@ -52,44 +44,30 @@ impl Op for Embedding {
         self.table.copy_from_slice(large);
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        for (token, y) in x.iter().zip(y.chunks_exact_mut(self.features)) {
+    fn forward(&self, pass: Forward) {
+        for (token, y) in pass.x.iter().zip(pass.y.chunks_exact_mut(self.features)) {
             let offset = self.row(*token) * self.features;
             y.copy_from_slice(&self.table[offset..offset + self.features]);
         }
     }
 
     /// Tokens have no gradient.
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        if let Some(clip) = &self.clip {
-            clip.apply(ctx.rows.copies, ctx.g);
-        }
-        if let Some((gx, Store::Replace)) = gx {
-            gx.fill(0.0);
-        }
+    fn backward(&self, pass: Backward) {
+        pass.gx.map(InputGradient::zeroed);
     }
 
-    fn norm_method(&self, _: usize, _: bool) -> NormMethod {
-        NormMethod::Ghost
+    fn large(&self) -> Option<Large<'_>> {
+        Some(Large::Table(self))
     }
+}
 
-    fn is_sparse(&self) -> bool {
-        true
-    }
-
-    fn add_squared_norms(
+impl Embedding {
+    /// Adds the squared norm of each example's gradient of the table.
+    pub(super) fn add_squared_norms(
         &self,
         ctx: Context,
         weights: Option<&CoordinateWeights>,
         squares: &mut [f64],
-        _: &mut Vec<usize>,
-        _: &mut Scratch,
     ) {
         for (i, square) in squares.iter_mut().enumerate() {
             self.for_each_token_gradient(ctx.example(i), |row, gradient| {
@@ -99,7 +77,9 @@ impl Op for Embedding {
         }
     }
 
-    fn sparse_sum(&self, ctx: Context, factors: Option<&[f32]>, sum: &mut Sparse) {
+    /// Adds Σ factor · gradient of the table over the examples of the chunk; `None` stands for
+    /// factors of 1.
+    pub(super) fn add_sum(&self, ctx: Context, factors: Option<&[f32]>, sum: &mut Sparse) {
         for i in 0..ctx.rows.examples {
             let factor = factors.map_or(1.0, |f| f[i]);
             self.for_each_token_gradient(ctx.example(i), |row, gradient| {
@@ -108,9 +88,7 @@ impl Op for Embedding {
             });
         }
     }
-}
 
-impl Embedding {
     /// Calls `visit` with the offset and the gradient of every table row that one example uses.
     /// Gradients of equal tokens are added first.
     fn for_each_token_gradient(&self, ctx: Context, mut visit: impl FnMut(usize, &[f32])) {

@@ -1,23 +1,22 @@
 //! Translation of a list of layers into a graph of CPU operations.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::activation::Activation;
 use super::clip::{ClipInput, GradientClip};
-use super::conv::{Conv, ConvSpec};
+use super::conv::Conv;
 use super::dense::Dense;
 use super::embedding::Embedding;
+use super::layout::ParameterSlot;
 use super::lstm::Lstm;
 use super::norm::Norm;
-use super::op::Op;
+use super::op::{Large, LargeParameters, Op};
 use super::pool::Pool;
-use super::standardise::Standardise;
-use super::stateless::{ActivationLayer, Dropout, Flatten, Mean, Sum};
+use super::stateless::{Dropout, Flatten, Identity, Mean};
 use super::zero_pad::ZeroPad;
-use crate::nn::{BackpropClippedSpec, Conv2dSpec, LayerSpec};
-
-/// Burn's LSTM gates in the order input, forget, cell, output.
-const GATES: [usize; 4] = [0, 1, 2, 3];
+use crate::nn::{BackpropClippedSpec, LayerSpec};
 
 /// An operation and its inputs. Value 0 is the network's input, value `i + 1` the output of node
 /// `i`.
@@ -26,8 +25,37 @@ pub(super) struct Node {
     pub(super) input: usize,
     /// The value that is added to the output: the shortcut of a residual block.
     pub(super) addend: Option<usize>,
-    /// Offset of the node's small parameters among those of all nodes.
-    pub(super) small: usize,
+    /// The activation after the operation.
+    pub(super) activation: Activation,
+    /// Clips the gradient before the activation.
+    pub(super) clip: Option<GradientClip>,
+    /// The places of the node's small parameters among those of all nodes, and of its parameter
+    /// tensors in the network.
+    pub(super) small: Range<usize>,
+    pub(super) parameters: Range<usize>,
+    /// Number of large parameters.
+    pub(super) large_len: usize,
+}
+
+impl Node {
+    /// The matrices among its large parameters.
+    pub(super) fn matrices(&self) -> Option<&dyn LargeParameters> {
+        match self.op.large() {
+            Some(Large::Matrices(matrices)) => Some(matrices),
+            _ => None,
+        }
+    }
+
+    /// Whether its large parameters are a table, with sparse sums.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.op.large(), Some(Large::Table(_)))
+    }
+
+    /// Number of multiplications in the forward pass of one row, by the usual algorithm; 0 for
+    /// layers that do not multiply matrices.
+    pub(super) fn multiplications(&self) -> usize {
+        self.matrices().map_or(0, LargeParameters::multiplications)
+    }
 }
 
 /// Nodes in topological order, and the sizes of their parameters.
@@ -62,11 +90,27 @@ impl Graph {
         }
     }
 
-    fn push(&mut self, op: impl Op + 'static, input: usize, addend: Option<usize>) -> usize {
-        let small = self.small_len;
-        self.small_len += op.small_len();
-        self.parameter_count += op.small_len() + op.large_len();
-        self.nodes.push(Node { op: Box::new(op), input, addend, small });
+    /// Appends a node for an operation on `input`, and returns its value.
+    fn push(&mut self, op: impl Op + 'static, input: usize) -> usize {
+        let len = |small: bool| {
+            let slots = op.layout().iter().filter(|slot| slot.small == small);
+            slots.map(ParameterSlot::len).sum::<usize>()
+        };
+        let (small_len, large_len) = (len(true), len(false));
+        let first = self.nodes.last().map_or(0, |node| node.parameters.end);
+        let node = Node {
+            input,
+            addend: None,
+            activation: Activation::None,
+            clip: None,
+            small: self.small_len..self.small_len + small_len,
+            parameters: first..first + op.layout().len(),
+            large_len,
+            op: Box::new(op),
+        };
+        self.small_len += small_len;
+        self.parameter_count += small_len + large_len;
+        self.nodes.push(node);
         self.nodes.len()
     }
 
@@ -96,7 +140,7 @@ impl Graph {
     fn layer(
         &mut self,
         spec: &LayerSpec,
-        activation: Activation,
+        mut activation: Activation,
         value: usize,
         shape: Vec<usize>,
     ) -> (usize, Vec<usize>) {
@@ -117,7 +161,7 @@ impl Graph {
                 let value = match &*clipped.layer {
                     // Token ids.
                     LayerSpec::Embedding(_) => value,
-                    _ => self.push(ClipInput { max_norm, len }, value, None),
+                    _ => self.push(ClipInput { max_norm, len }, value),
                 };
                 (&*clipped.layer, value)
             }
@@ -125,22 +169,22 @@ impl Graph {
         };
         let value = match spec {
             // A clipped layer is none of these; `Network::build` has checked it.
-            LayerSpec::BackpropClipped(_) => value,
+            LayerSpec::BackpropClipped(_) => return (value, out),
             LayerSpec::Group(group) => return self.sequence(&group.layers, value, shape),
             LayerSpec::Residual(spec) => {
                 let (body, out) = self.sequence(&spec.body, value, shape.clone());
                 let (shortcut, _) = self.sequence(&spec.shortcut, value, shape);
-                let len = out.iter().product();
-                return (self.push(Sum { len }, body, Some(shortcut)), out);
+                let end = Identity { name: "shortcut", len: out.iter().product() };
+                let value = self.push(end, body);
+                self.nodes[value - 1].addend = Some(shortcut);
+                return (value, out);
             }
             LayerSpec::Linear(spec) => {
                 let size = [spec.inputs, spec.outputs];
-                let dense = Dense::new(size, positions, spec.bias, activation);
-                self.push(dense.with_clip(clip), value, None)
+                self.push(Dense::new(size, positions, spec.bias), value)
             }
             LayerSpec::Conv2d(spec) => {
-                let conv = conv(spec, activation, &shape, &out);
-                self.push(conv.with_clip(clip), value, None)
+                self.push(Conv::new(spec, [shape[1], shape[2]], activation), value)
             }
             LayerSpec::MaxPool2d(spec) => {
                 self.pool(true, spec.kernel, spec.stride, value, &shape, &out)
@@ -149,43 +193,44 @@ impl Graph {
                 self.pool(false, spec.kernel, spec.stride, value, &shape, &out)
             }
             LayerSpec::GlobalAvgPool | LayerSpec::MeanOverTime => {
-                self.push(Mean { positions, channels }, value, None)
+                self.push(Mean { positions, channels }, value)
             }
             LayerSpec::ZeroPad2d(spec) => {
-                self.push(ZeroPad::new(*spec, [shape[0], shape[1], shape[2]]), value, None)
+                self.push(ZeroPad::new(*spec, [shape[0], shape[1], shape[2]]), value)
             }
             LayerSpec::GroupNorm(spec) => {
                 let sizes = [1, positions, channels, spec.groups];
-                self.push(Norm::new(sizes, spec.epsilon, activation), value, None)
+                self.push(Norm::new(sizes, spec.epsilon), value)
             }
             LayerSpec::LayerNorm(spec) => {
                 let sizes = [positions, 1, channels, 1];
-                self.push(Norm::new(sizes, spec.epsilon, activation), value, None)
+                self.push(Norm::new(sizes, spec.epsilon), value)
             }
             LayerSpec::Embedding(spec) => {
-                let embedding = Embedding::new(spec.vocabulary, spec.features, len);
-                self.push(embedding.with_clip(clip), value, None)
+                self.push(Embedding::new(spec.vocabulary, spec.features, len), value)
             }
             LayerSpec::Lstm(spec) => {
                 let sizes = [spec.inputs, spec.hidden, positions];
-                let lstm = Lstm::new(sizes, spec.bidirectional, GATES);
-                self.push(lstm.with_clip(clip), value, None)
+                // It clips the gradients of its gates, not that of its output.
+                self.push(Lstm::new(sizes, spec.bidirectional, clip.take()), value)
             }
             LayerSpec::Dropout(spec) => {
                 // Masks are drawn in Burn's order, which differs from ours for images only.
                 let [positions, channels] =
                     if shape.len() == 3 { [positions, channels] } else { [len, 1] };
-                self.push(Dropout { rate: spec.rate, positions, channels }, value, None)
+                self.push(Dropout { rate: spec.rate, positions, channels }, value)
             }
             LayerSpec::Flatten => match shape.len() {
-                3 => self.push(Flatten { positions, channels }, value, None),
-                _ => value,
+                3 => self.push(Flatten { positions, channels }, value),
+                _ => return (value, out),
             },
             LayerSpec::Relu | LayerSpec::Tanh | LayerSpec::Selu => {
-                let activation = activation_of(spec).unwrap_or(Activation::None);
-                self.push(ActivationLayer { activation, len }, value, None)
+                activation = activation_of(spec).unwrap_or(Activation::None);
+                self.push(Identity { name: "activation", len }, value)
             }
         };
+        let node = &mut self.nodes[value - 1];
+        (node.activation, node.clip) = (activation, clip);
         (value, out)
     }
 
@@ -200,29 +245,8 @@ impl Graph {
     ) -> usize {
         let (size, output) = ([shape[1], shape[2]], [out[1], out[2]]);
         let pool = Pool { is_max, size, channels: shape[0], kernel, stride, output };
-        self.push(pool, value, None)
+        self.push(pool, value)
     }
-}
-
-fn conv(spec: &Conv2dSpec, activation: Activation, shape: &[usize], out: &[usize]) -> Conv {
-    let patch = spec.kernel[0] * spec.kernel[1] * spec.channels_in / spec.groups;
-    let standardise = spec
-        .standardised
-        .as_ref()
-        .map(|rule| Standardise::new(rule.guard, rule.gain, spec.groups, patch, spec.channels_out));
-    let spec = ConvSpec {
-        input: [shape[0], shape[1], shape[2]],
-        out: spec.channels_out,
-        output: [out[1], out[2]],
-        kernel: spec.kernel,
-        stride: spec.stride,
-        padding: spec.padding,
-        dilation: spec.dilation,
-        groups: spec.groups,
-        bias: spec.bias,
-        activation,
-    };
-    Conv::new(&spec, standardise)
 }
 
 /// Whether the operation of a layer applies the activation after it.
@@ -266,4 +290,15 @@ pub(super) fn for_each_node<T: Send>(
     } else {
         items.into_iter().for_each(handle)
     }
+}
+
+/// Consecutive parts of these lengths.
+pub(super) fn split<T>(all: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+    let mut rest = all;
+    let part = |len| {
+        let (part, others) = std::mem::take(&mut rest).split_at_mut(len);
+        rest = others;
+        part
+    };
+    lengths.map(part).collect()
 }

@@ -2,14 +2,16 @@
 
 use super::clip::GradientClip;
 use super::layout::{Layout, ParameterSlot};
-use super::op::{Context, ContextMut, Op, Rows, Scratch, resize_buffer};
+use super::op::{
+    Backward, Context, Forward, InputGradient, Large, LargeParameters, Op, Scratch, resize_buffer,
+};
 use super::outer;
 use crate::nn::kernels::product::{Matrix, Store, product, product_into};
 use crate::nn::kernels::tanh::scalar as tanh;
 use crate::nn::kernels::vectorised;
 
 /// Gates are blocks of `hidden` columns in matrices of `4 x hidden` columns: input, forget, cell,
-/// output.
+/// output, as in Burn.
 pub(super) struct Lstm {
     inputs: usize,
     hidden: usize,
@@ -29,11 +31,12 @@ struct Direction {
 }
 
 impl Lstm {
-    /// `gates[i]` is the column block of the network's i-th gate.
+    /// A clip, if there is one, is that of the gradient of the pre-activations of all steps and
+    /// directions.
     pub(super) fn new(
         [inputs, hidden, steps]: [usize; 3],
         bidirectional: bool,
-        gates: [usize; 4],
+        clip: Option<GradientClip>,
     ) -> Self {
         let width = 4 * hidden;
         let mut slots = Vec::new();
@@ -41,7 +44,7 @@ impl Lstm {
         for direction in 0..directions {
             let large = direction * (inputs + hidden) * width;
             let small = direction * 2 * width;
-            for gate in gates {
+            for gate in 0..4 {
                 let offset = gate * hidden;
                 let columns = |rows| Layout::Columns { rows, columns: hidden, width };
                 slots.extend([
@@ -59,14 +62,8 @@ impl Lstm {
             bias: vec![0.0; width],
         };
         let directions = (0..directions).map(|d| direction(d == 1)).collect();
-        Self { inputs, hidden, steps, slots, directions, clip: None }
-    }
-
-    /// Clips the gradient of the pre-activations of all steps and directions, if there is a clip.
-    pub(super) fn with_clip(self, clip: Option<GradientClip>) -> Self {
-        let (channels, len) = (self.width(), self.steps * self.width());
-        let clip = clip.map(|clip| GradientClip { channels, len, ..clip });
-        Self { clip, ..self }
+        let clip = clip.map(|clip| GradientClip { channels: width, len: steps * width, ..clip });
+        Self { inputs, hidden, steps, slots, directions, clip }
     }
 
     fn width(&self) -> usize {
@@ -148,10 +145,6 @@ impl Op for Lstm {
         format!("lstm, {} to {}, {} steps{directions}", self.inputs, self.hidden, self.steps)
     }
 
-    fn multiplications(&self) -> usize {
-        self.steps * self.large_len()
-    }
-
     fn load(&mut self, small: &[f32], large: &[f32]) {
         let (width, inputs) = (4 * self.hidden, self.inputs);
         let each =
@@ -165,17 +158,11 @@ impl Op for Lstm {
         }
     }
 
-    fn forward(
-        &self,
-        rows: Rows,
-        x: &[f32],
-        y: &mut [f32],
-        saved: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
-        let (n, steps, hidden, width) = (rows.total(), self.steps, self.hidden, self.width());
+    fn forward(&self, pass: Forward) {
+        let Forward { x, y, saved, .. } = pass;
+        let (n, steps, hidden, width) = (pass.rows.total(), self.steps, self.hidden, self.width());
         let (len, row) = (self.len(), self.saved_len());
-        let before = resize_buffer(&mut scratch.second, n * hidden);
+        let before = resize_buffer(&mut pass.scratch.state, n * hidden);
         for (d, direction) in self.directions.iter().enumerate() {
             let (gates, cells) = self.offsets(d);
             let input = Matrix::new(&direction.input, self.inputs, width);
@@ -208,17 +195,12 @@ impl Op for Lstm {
         }
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        small: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
-        let (n, steps, hidden, width) = (ctx.rows.total(), self.steps, self.hidden, self.width());
+    fn backward(&self, pass: Backward) {
+        let Backward { rows, saved, scratch, .. } = pass;
+        let (n, steps, hidden, width) = (rows.total(), self.steps, self.hidden, self.width());
         let (len, row) = (self.len(), self.saved_len());
-        let dh = resize_buffer(&mut scratch.second, n * hidden);
-        let dc = resize_buffer(&mut scratch.third, n * hidden);
+        let dh = resize_buffer(&mut scratch.state, n * hidden);
+        let dc = resize_buffer(&mut scratch.cell, n * hidden);
         let zeros = vec![0.0; hidden];
         for (d, direction) in self.directions.iter().enumerate() {
             let (gates, cells) = self.offsets(d);
@@ -228,7 +210,7 @@ impl Op for Lstm {
                 let t = if direction.reverse { steps - 1 - k } else { k };
                 let previous = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
                 for i in 0..n {
-                    let saved = &mut ctx.saved[i * row..(i + 1) * row];
+                    let saved = &mut saved[i * row..(i + 1) * row];
                     let (front, back) = saved.split_at_mut(cells);
                     let z = &mut front[gates + t * width..gates + (t + 1) * width];
                     let before = if k == 0 {
@@ -243,19 +225,19 @@ impl Op for Lstm {
                         z,
                         c,
                         before,
-                        &ctx.g[offset..offset + hidden],
+                        &pass.g[offset..offset + hidden],
                         &dh[own.clone()],
                         &mut dc[own],
                     );
                 }
-                let z = Matrix::strided(&ctx.saved[gates + t * width..], n, width, row);
+                let z = Matrix::strided(&saved[gates + t * width..], n, width, row);
                 let recurrent = Matrix::new(&direction.recurrent, hidden, width);
                 product(dh, Store::Replace, z, recurrent.transposed());
             }
         }
-        let (copies, each) = (ctx.rows.copies, self.small_len());
+        let (copies, each) = (rows.copies, self.directions.len() * 2 * width);
         if let Some(clip) = &self.clip {
-            for saved in ctx.saved.chunks_exact_mut(row) {
+            for saved in saved.chunks_exact_mut(row) {
                 // The first part of each direction's values are the gradients.
                 let directions = saved.chunks_exact_mut(steps * 5 * hidden);
                 let gates = directions.map(|values| &mut values[..steps * width]);
@@ -265,23 +247,33 @@ impl Op for Lstm {
         for d in 0..self.directions.len() {
             let (gates, _) = self.offsets(d);
             for i in 0..n {
-                let g = &ctx.saved[i * row + gates..i * row + gates + steps * width];
-                let bias = &mut small[i / copies * each + d * 2 * width..][..2 * width];
+                let g = &saved[i * row + gates..i * row + gates + steps * width];
+                let bias = &mut pass.small[i / copies * each + d * 2 * width..][..2 * width];
                 let (first, second) = bias.split_at_mut(width);
                 outer::add_rows(g, first);
                 second.copy_from_slice(first);
             }
         }
-        let Some((gx, store)) = gx else { return };
+        let Some(InputGradient { values, store }) = pass.gx else { return };
         for (d, direction) in self.directions.iter().enumerate() {
             let (gates, _) = self.offsets(d);
             let input = Matrix::new(&direction.input, self.inputs, width);
             let store = if d == 0 { store } else { Store::Add };
-            for (i, gx) in gx.chunks_exact_mut(steps * self.inputs).enumerate() {
-                let g = &ctx.saved[i * row + gates..i * row + gates + steps * width];
+            for (i, gx) in values.chunks_exact_mut(steps * self.inputs).enumerate() {
+                let g = &saved[i * row + gates..i * row + gates + steps * width];
                 product(gx, store, Matrix::new(g, steps, width), input.transposed());
             }
         }
+    }
+
+    fn large(&self) -> Option<Large<'_>> {
+        Some(Large::Matrices(self))
+    }
+}
+
+impl LargeParameters for Lstm {
+    fn multiplications(&self) -> usize {
+        self.steps * self.directions.len() * self.large_per_direction()
     }
 
     fn instance_gradient(
@@ -293,7 +285,7 @@ impl Op for Lstm {
     ) -> f64 {
         out.fill(0.0);
         for row in 0..ctx.rows.copies {
-            self.add_gradients(ctx, row, 1.0, out, &mut scratch.second);
+            self.add_gradients(ctx, row, 1.0, out, &mut scratch.weighted);
         }
         outer::weighted_squared_norm(out, weights)
     }
@@ -307,7 +299,7 @@ impl Op for Lstm {
     ) {
         for row in 0..ctx.rows.total() {
             let factor = factors.map_or(1.0, |f| f[row / ctx.rows.copies]);
-            self.add_gradients(ctx, row, factor, sum, &mut scratch.second);
+            self.add_gradients(ctx, row, factor, sum, &mut scratch.weighted);
         }
     }
 }

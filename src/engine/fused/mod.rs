@@ -16,7 +16,6 @@ mod dense;
 mod direct;
 mod embedding;
 mod graph;
-mod im2col;
 mod kept;
 mod layout;
 mod lstm;
@@ -72,7 +71,7 @@ impl FusedExecutor {
     }
 
     /// Whether this executor can run the network: a list of the lab's layers, on the CPU.
-    pub fn takes(network: &Network) -> bool {
+    pub(crate) fn takes(network: &Network) -> bool {
         !network.specs().is_empty() && network.device() == Device::flex()
     }
 

@@ -1,8 +1,8 @@
 //! Group and layer normalisation with gain and offset.
 
-use super::activation::Activation;
 use super::layout::ParameterSlot;
-use super::op::{ContextMut, Op, Rows, Scratch, resize_buffer};
+use super::op::{Backward, Forward, InputGradient, Op, resize_buffer};
+use super::outer::add_rows;
 use crate::nn::kernels::product::Store;
 use crate::nn::kernels::vectorised;
 
@@ -16,21 +16,16 @@ pub(super) struct Norm {
     channels: usize,
     groups: usize,
     epsilon: f64,
-    activation: Activation,
     slots: [ParameterSlot; 2],
     gamma: Vec<f32>,
     beta: Vec<f32>,
 }
 
 impl Norm {
-    pub(super) fn new(
-        [steps, positions, channels, groups]: [usize; 4],
-        epsilon: f64,
-        activation: Activation,
-    ) -> Self {
+    pub(super) fn new([steps, positions, channels, groups]: [usize; 4], epsilon: f64) -> Self {
         let slots = [ParameterSlot::small(0, channels), ParameterSlot::small(channels, channels)];
         let (gamma, beta) = (vec![1.0; channels], vec![0.0; channels]);
-        Self { steps, positions, channels, groups, epsilon, activation, slots, gamma, beta }
+        Self { steps, positions, channels, groups, epsilon, slots, gamma, beta }
     }
 
     fn block_len(&self) -> usize {
@@ -70,15 +65,15 @@ impl Op for Norm {
         self.beta.copy_from_slice(beta);
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], saved: &mut [f32], scratch: &mut Scratch) {
-        let c = self.channels;
-        let n = (self.block_len() / self.groups) as f32;
-        let affine_buffer = resize_buffer(&mut scratch.second, 2 * c);
-        let blocks = x.chunks_exact(self.block_len()).zip(y.chunks_exact_mut(self.block_len()));
-        for ((x, y), saved) in blocks.zip(saved.chunks_exact_mut(2 * c)) {
+    fn forward(&self, pass: Forward) {
+        let (c, block) = (self.channels, self.block_len());
+        let n = (block / self.groups) as f32;
+        let affine_buffer = resize_buffer(&mut pass.scratch.channels, 2 * c);
+        let blocks = pass.x.chunks_exact(block).zip(pass.y.chunks_exact_mut(block));
+        for ((x, y), saved) in blocks.zip(pass.saved.chunks_exact_mut(2 * c)) {
             let (mean, inverse) = saved.split_at_mut(c);
             mean.fill(0.0);
-            sums(x, mean);
+            add_rows(x, mean);
             self.sum_within_groups(mean);
             mean.iter_mut().for_each(|m| *m /= n);
             inverse.fill(0.0);
@@ -93,30 +88,23 @@ impl Op for Norm {
             }
             affine(x, mean, slope, offset, y);
         }
-        self.activation.apply(y, None);
+        pass.activation.apply(pass.y, &[]);
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        small: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
-        self.activation.backward(ctx.y, ctx.g);
+    fn backward(&self, pass: Backward) {
         let (c, n) = (self.channels, (self.block_len() / self.groups) as f32);
-        let blocks = self.steps * ctx.rows.copies;
-        let buffer = resize_buffer(&mut scratch.second, 2 * c);
+        let blocks = self.steps * pass.rows.copies;
+        let buffer = resize_buffer(&mut pass.scratch.channels, 2 * c);
         let (g_sum, gx_sum) = buffer.split_at_mut(c);
-        let each = ctx.x.chunks_exact(self.block_len()).zip(ctx.g.chunks_exact(self.block_len()));
-        let each = each.zip(ctx.saved.chunks_exact(2 * c));
-        let mut out = gx;
+        let each = pass.x.chunks_exact(self.block_len()).zip(pass.g.chunks_exact(self.block_len()));
+        let each = each.zip(pass.saved.chunks_exact(2 * c));
+        let mut gx = pass.gx;
         for (block, ((x, g), saved)) in each.enumerate() {
             let (mean, inverse) = saved.split_at(c);
             g_sum.fill(0.0);
             gx_sum.fill(0.0);
             sums_and_products(x, g, mean, inverse, g_sum, gx_sum);
-            let small = &mut small[block / blocks * 2 * c..(block / blocks + 1) * 2 * c];
+            let small = &mut pass.small[block / blocks * 2 * c..(block / blocks + 1) * 2 * c];
             let (gamma, beta) = small.split_at_mut(c);
             for i in 0..c {
                 gamma[i] += gx_sum[i];
@@ -124,25 +112,15 @@ impl Op for Norm {
                 g_sum[i] *= self.gamma[i];
                 gx_sum[i] *= self.gamma[i];
             }
-            let Some((gx, store)) = &mut out else { continue };
+            let Some(InputGradient { values, store }) = &mut gx else { continue };
             self.sum_within_groups(g_sum);
             self.sum_within_groups(gx_sum);
             g_sum.iter_mut().chain(gx_sum.iter_mut()).for_each(|v| *v /= n);
-            let gx = &mut gx[block * self.block_len()..(block + 1) * self.block_len()];
+            let gx = &mut values[block * self.block_len()..(block + 1) * self.block_len()];
             if *store == Store::Replace {
                 gx.fill(0.0);
             }
             input_gradient(x, g, mean, inverse, &self.gamma, g_sum, gx_sum, gx);
-        }
-    }
-}
-
-vectorised! {
-    fn sums(x: &[f32], out: &mut [f32]) {
-        for row in x.chunks_exact(out.len()) {
-            for (o, x) in out.iter_mut().zip(row) {
-                *o += x;
-            }
         }
     }
 }

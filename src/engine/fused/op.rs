@@ -1,8 +1,13 @@
-//! The operation trait of the fused executor.
+//! What a layer computes in the fused executor: [`Op`], and [`LargeParameters`] for layers that
+//! multiply matrices.
 
+use super::activation::Activation;
+use super::embedding::Embedding;
 use super::kept::KeptScratch;
 use super::layout::ParameterSlot;
+use super::outer::add;
 use super::packed::CoordinateWeights;
+use super::stateless::Dropout;
 use crate::nn::kernels::product::Store;
 
 /// Number of examples in a chunk and augmentation multiplicity. Buffers hold `examples x copies`
@@ -22,11 +27,30 @@ impl Rows {
 /// Temporary buffers that a worker reuses from layer to layer.
 #[derive(Default)]
 pub(super) struct Scratch {
+    /// Patches of images.
     pub(super) patches: Vec<f32>,
-    pub(super) second: Vec<f32>,
-    pub(super) third: Vec<f32>,
-    pub(super) fourth: Vec<f32>,
-    pub(super) fifth: Vec<f32>,
+    /// The sum of each patch.
+    pub(super) patch_sums: Vec<f32>,
+    /// The output gradient of one group of channels.
+    pub(super) group_outputs: Vec<f32>,
+    /// Output gradients times factors.
+    pub(super) weighted: Vec<f32>,
+    /// A Gram matrix, and its product with output gradients.
+    pub(super) gram: Vec<f32>,
+    pub(super) gram_product: Vec<f32>,
+    /// The Gram matrix of pixels, without and with padding.
+    pub(super) pixels: Vec<f32>,
+    pub(super) padded_pixels: Vec<f32>,
+    /// Squares of inputs, and their weighted sums.
+    pub(super) squares: Vec<f32>,
+    pub(super) sums: Vec<f32>,
+    /// A few values per channel.
+    pub(super) channels: Vec<f32>,
+    /// The recurrent state of each row or its gradient, and the gradient of the cell state.
+    pub(super) state: Vec<f32>,
+    pub(super) cell: Vec<f32>,
+    /// A dropout mask in Burn's order.
+    pub(super) mask: Vec<f32>,
     pub(super) kept: KeptScratch,
 }
 
@@ -38,8 +62,61 @@ pub(super) fn resize_buffer(buffer: &mut Vec<f32>, len: usize) -> &mut [f32] {
     &mut buffer[..len]
 }
 
-/// A layer's values for one chunk, row by row: input `x`, output `y`, values `saved` by the forward
-/// pass, and the gradient `g` of the loss with respect to the output before the activation.
+/// The forward pass of a layer for one chunk: from the input `x` to the output `y`, with the
+/// activation. `saved` are values for the backward pass.
+pub(super) struct Forward<'a> {
+    pub(super) rows: Rows,
+    pub(super) x: &'a [f32],
+    pub(super) y: &'a mut [f32],
+    pub(super) saved: &'a mut [f32],
+    pub(super) activation: Activation,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+/// The backward pass of a layer for one chunk: from the gradient `g` before the activation to that
+/// of the input.
+pub(super) struct Backward<'a> {
+    pub(super) rows: Rows,
+    pub(super) x: &'a [f32],
+    pub(super) y: &'a [f32],
+    pub(super) saved: &'a mut [f32],
+    pub(super) g: &'a mut [f32],
+    /// `None` if nothing needs it.
+    pub(super) gx: Option<InputGradient<'a>>,
+    /// Receives the gradients of the small parameters, one row per example; zero before.
+    pub(super) small: &'a mut [f32],
+    pub(super) scratch: &'a mut Scratch,
+}
+
+/// The gradient of the loss with respect to a layer's input, which is written or added to.
+pub(super) struct InputGradient<'a> {
+    pub(super) values: &'a mut [f32],
+    pub(super) store: Store,
+}
+
+impl<'a> InputGradient<'a> {
+    /// The values, ready to be added to.
+    pub(super) fn zeroed(self) -> &'a mut [f32] {
+        if self.store == Store::Replace {
+            self.values.fill(0.0);
+        }
+        self.values
+    }
+}
+
+impl Store {
+    /// Writes `from` to `to`, or adds it.
+    pub(super) fn put(self, to: &mut [f32], from: &[f32]) {
+        match self {
+            Self::Replace => to.copy_from_slice(from),
+            Self::Add => add(to, from),
+        }
+    }
+}
+
+/// A layer's values for one chunk after the backward pass, row by row: input `x`, output `y`,
+/// `saved` values, and the gradient `g` of the loss with respect to the output before the
+/// activation.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) rows: Rows,
@@ -95,6 +172,9 @@ pub(super) enum NormMethod {
 /// written during the backward pass. Those of large ones are either not formed
 /// ([`NormMethod::Ghost`]) or formed for one example at a time ([`NormMethod::Instance`]).
 pub(super) trait Op: Send + Sync {
+    /// What the layer computes, for people.
+    fn describe(&self) -> String;
+
     /// Number of elements in one row of the output.
     fn len(&self) -> usize;
 
@@ -108,24 +188,38 @@ pub(super) trait Op: Send + Sync {
         &[]
     }
 
-    /// Number of small parameters.
-    fn small_len(&self) -> usize {
-        self.layout().iter().filter(|slot| slot.small).map(ParameterSlot::len).sum()
+    /// Copies the values of the small and of the large parameters, in the layer's own layout.
+    fn load(&mut self, _small: &[f32], _large: &[f32]) {}
+
+    /// Computes the output.
+    fn forward(&self, pass: Forward);
+
+    /// Writes the gradients of the small parameters and of the input.
+    fn backward(&self, pass: Backward);
+
+    /// The large parameters, if it has some.
+    fn large(&self) -> Option<Large<'_>> {
+        None
     }
 
-    /// Number of large parameters.
-    fn large_len(&self) -> usize {
-        self.layout().iter().filter(|slot| !slot.small).map(ParameterSlot::len).sum()
+    /// The dropout layer, if it is one: its masks are drawn by the caller.
+    fn dropout(&self) -> Option<&Dropout> {
+        None
     }
+}
 
-    /// What the layer computes, for people.
-    fn describe(&self) -> String;
+/// The large parameters of a layer.
+pub(super) enum Large<'a> {
+    /// Matrices that are multiplied with.
+    Matrices(&'a dyn LargeParameters),
+    /// A table of which each example uses a few rows.
+    Table(&'a Embedding),
+}
 
-    /// Multiplications with the large parameters in the forward pass of one row, by the usual
-    /// algorithm. 0 for layers that do not multiply matrices.
-    fn multiplications(&self) -> usize {
-        0
-    }
+/// The gradients of matrices that a layer multiplies with.
+pub(super) trait LargeParameters {
+    /// Multiplications in the forward pass of one row, by the usual algorithm.
+    fn multiplications(&self) -> usize;
 
     /// The same for the forward pass, the gradient with respect to the input and that with respect
     /// to the parameters, each by the algorithm that the layer uses.
@@ -133,86 +227,45 @@ pub(super) trait Op: Send + Sync {
         [self.multiplications(); 3]
     }
 
-    /// Copies the parameter values, in the layer's own layout.
-    fn load(&mut self, _small: &[f32], _large: &[f32]) {}
-
-    /// Computes `y` from `x`.
-    fn forward(
-        &self,
-        rows: Rows,
-        x: &[f32],
-        y: &mut [f32],
-        saved: &mut [f32],
-        scratch: &mut Scratch,
-    );
-
-    /// Replaces the gradient `g` by that before the activation, adds the small parameters'
-    /// gradients to `small` (one row per example, initially zero), and writes or adds the input
-    /// gradient to `gx` unless it is `None`.
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        small: &mut [f32],
-        scratch: &mut Scratch,
-    );
-
-    /// Norm method of the large parameters; `weighted` if there are coordinate weights.
+    /// The cheaper method for the norms; `weighted` if there are coordinate weights.
     fn norm_method(&self, _copies: usize, _weighted: bool) -> NormMethod {
         NormMethod::Instance
     }
 
-    /// Adds the squared norm of the large parameters' gradients to that of each example. Called
-    /// only if [`norm_method`](Self::norm_method) is `Ghost`.
+    /// The squared norm of each example's gradient, for layers whose [`norm_method`] is `Ghost`.
     ///
-    /// Examples whose result could be mostly rounding error are appended to `recomputed` instead.
-    /// Their gradients are formed, measured and added one by one: in a common product, their
-    /// cancelling terms would not cancel among those of other examples.
-    fn add_squared_norms(
+    /// `None` stands for a result that could be mostly rounding error. These gradients are formed,
+    /// measured and added one by one: in a common product, their cancelling terms would not cancel
+    /// among those of other examples.
+    ///
+    /// [`norm_method`]: Self::norm_method
+    fn squared_norms(
         &self,
         _ctx: Context,
         _weights: Option<&CoordinateWeights>,
-        _squares: &mut [f64],
-        _recomputed: &mut Vec<usize>,
         _scratch: &mut Scratch,
-    ) {
+    ) -> Vec<Option<f64>> {
+        Vec::new()
     }
 
-    /// Writes one example's gradient of the large parameters to `out` and returns its weighted
-    /// squared norm. The values that are measured are those that are added to the sum.
+    /// Writes one example's gradient to `out` and returns its weighted squared norm. The values
+    /// that are measured are those that are added to the sum.
     fn instance_gradient(
         &self,
-        _ctx: Context,
-        _weights: Option<&[f32]>,
-        _out: &mut [f32],
-        _scratch: &mut Scratch,
-    ) -> f64 {
-        0.0
-    }
+        ctx: Context,
+        weights: Option<&[f32]>,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) -> f64;
 
-    /// As [`instance_gradient`](Self::instance_gradient) without weights, of the transformed
-    /// parameters; see [`transformed_len`](Self::transformed_len). Returns the squared norm of the
-    /// gradient that follows from it; `None` if that could be mostly rounding error, so that the
-    /// gradient itself has to be formed.
-    fn transformed_instance(
-        &self,
-        _ctx: Context,
-        _out: &mut [f32],
-        _scratch: &mut Scratch,
-    ) -> Option<f64> {
-        None
-    }
-
-    /// Adds Σ factor · gradient of the large parameters over the examples of the chunk; `None`
-    /// stands for factors of 1.
+    /// Adds Σ factor · gradient over the examples of the chunk; `None` stands for factors of 1.
     fn weighted_sum(
         &self,
-        _ctx: Context,
-        _factors: Option<&[f32]>,
-        _sum: &mut [f32],
-        _scratch: &mut Scratch,
-    ) {
-    }
+        ctx: Context,
+        factors: Option<&[f32]>,
+        sum: &mut [f32],
+        scratch: &mut Scratch,
+    );
 
     /// Whether a weighted sum over more than this many rows takes considerably less time per row.
     /// Inputs and output gradients are then kept until all examples of a segment have passed.
@@ -226,31 +279,20 @@ pub(super) trait Op: Send + Sync {
         None
     }
 
-    /// The gradient of the large parameters that follows from a transformed sum.
-    fn gradient_of_transformed(&self, transformed: &[f32]) -> Vec<f32> {
-        transformed.to_vec()
-    }
-
-    /// The dropout layer, if it is one: its masks are drawn by the caller.
-    fn dropout(&self) -> Option<&super::stateless::Dropout> {
+    /// As [`instance_gradient`](Self::instance_gradient) without weights, of the transformed
+    /// parameters. Returns the squared norm of the gradient that follows from it; `None` if that
+    /// could be mostly rounding error, so that the gradient itself has to be formed.
+    fn transformed_instance(
+        &self,
+        _ctx: Context,
+        _out: &mut [f32],
+        _scratch: &mut Scratch,
+    ) -> Option<f64> {
         None
     }
 
-    /// Whether the large parameters' sum is mostly zero, so that [`sparse_sum`](Self::sparse_sum)
-    /// is used.
-    fn is_sparse(&self) -> bool {
-        false
+    /// The gradient that follows from a transformed sum.
+    fn gradient_of_transformed(&self, transformed: &[f32]) -> Vec<f32> {
+        transformed.to_vec()
     }
-
-    /// As [`weighted_sum`](Self::weighted_sum), for layers whose examples use few rows of a table.
-    fn sparse_sum(&self, _ctx: Context, _factors: Option<&[f32]>, _sum: &mut Sparse) {}
-}
-
-/// As [`Context`], for the backward pass, which writes to `saved` and `g`.
-pub(super) struct ContextMut<'a> {
-    pub(super) rows: Rows,
-    pub(super) x: &'a [f32],
-    pub(super) y: &'a [f32],
-    pub(super) saved: &'a mut [f32],
-    pub(super) g: &'a mut [f32],
 }

@@ -243,10 +243,23 @@ pub(super) fn weighted<'a>(
     scaled
 }
 
-/// `out[o] += Σₜ g[t,o]`.
-pub(super) fn add_rows(g: &[f32], out: &mut [f32]) {
-    for row in g.chunks_exact(out.len()) {
-        add(out, row);
+crate::nn::kernels::vectorised! {
+    /// `out[o] += Σₜ g[t,o]`.
+    pub(super) fn add_rows(g: &[f32], out: &mut [f32]) {
+        for row in g.chunks_exact(out.len()) {
+            for (o, g) in out.iter_mut().zip(row) {
+                *o += g;
+            }
+        }
+    }
+}
+
+/// Adds the gradient of a bias to the row of each example; there are no rows without a bias.
+pub(super) fn add_bias_gradients(g: &[f32], examples: usize, rows: &mut [f32]) {
+    if !rows.is_empty() {
+        let (each, bias) = (g.len() / examples, rows.len() / examples);
+        let rows = rows.chunks_exact_mut(bias).zip(g.chunks_exact(each));
+        rows.for_each(|(bias, g)| add_rows(g, bias));
     }
 }
 
@@ -256,20 +269,5 @@ crate::nn::kernels::vectorised! {
         for (o, x) in out.iter_mut().zip(x) {
             *o += x;
         }
-    }
-}
-
-crate::nn::kernels::vectorised! {
-    /// The sum of the values.
-    pub(super) fn sum(values: &[f32]) -> f32 {
-        let mut lanes = [0.0f32; 16];
-        let blocks = values.chunks_exact(16);
-        let tail: f32 = blocks.remainder().iter().sum();
-        for block in blocks {
-            for (lane, v) in lanes.iter_mut().zip(block) {
-                *lane += v;
-            }
-        }
-        lanes.iter().sum::<f32>() + tail
     }
 }

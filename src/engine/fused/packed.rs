@@ -2,7 +2,7 @@
 
 use std::sync::{OnceLock, Weak};
 
-use super::graph::{Graph, for_each_node};
+use super::graph::{Graph, for_each_node, split};
 use super::kept::Kept;
 use crate::engine::{Gradients, Weights};
 
@@ -69,22 +69,11 @@ impl PackedWeights {
     fn new(weights: &Weights, graph: &Graph) -> Self {
         let mut small = vec![0.0; graph.small_len];
         let mut large: Vec<LayerWeights> = graph.nodes.iter().map(|_| LayerWeights::Ones).collect();
-        let (mut small_rest, mut entries) = (small.as_mut_slice(), weights.entries());
-        let each: Vec<_> = graph
-            .nodes
-            .iter()
-            .zip(&mut large)
-            .map(|(node, large)| {
-                let (small, others) =
-                    std::mem::take(&mut small_rest).split_at_mut(node.op.small_len());
-                let (own, rest) = entries.split_at(node.op.layout().len());
-                small_rest = others;
-                entries = rest;
-                (node, small, large, own)
-            })
-            .collect();
-        for_each_node(each, graph.parameter_count, |(node, small, large, entries)| {
-            let mut packed = vec![0.0; node.op.large_len()];
+        let small_parts = split(&mut small, graph.nodes.iter().map(|node| node.small.len()));
+        let each = graph.nodes.iter().zip(small_parts).zip(&mut large).collect();
+        for_each_node(each, graph.parameter_count, |((node, small), large)| {
+            let mut packed = vec![0.0; node.large_len];
+            let entries = &weights.entries()[node.parameters.clone()];
             for (slot, entry) in node.op.layout().iter().zip(entries) {
                 slot.pack(&entry.values, if slot.small { &mut *small } else { &mut packed });
             }

@@ -2,12 +2,14 @@
 
 use super::graph::Graph;
 use super::op::{
-    Context, ContextMut, Deferred, NormMethod, Op, Rows, Scratch, Sparse, resize_buffer,
+    Backward, Context, Deferred, Forward, InputGradient, Large, NormMethod, Op, Rows, Scratch,
+    Sparse, resize_buffer,
 };
 use super::outer;
-use super::packed::PackedWeights;
+use super::packed::{CoordinateWeights, PackedWeights};
 use super::plan::{Plan, Request};
 use super::profile::{Phase, Times};
+use crate::engine::Groups;
 use crate::engine::batch::Chunk;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
@@ -15,14 +17,51 @@ use crate::nn::kernels::product::{Store, add_scaled, transpose};
 /// its gradient is formed.
 type Recomputed = (usize, usize);
 
-/// Buffers of one worker.
+/// What is computed, and for how many rows.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) plan: &'a Plan,
+    pub(super) request: &'a Request<'a>,
+    pub(super) rows: Rows,
+}
+
+impl<'a> Job<'a> {
+    /// The weights of one node's large parameters, `None` for ones and zeros.
+    fn weights(&self, node: usize) -> Option<&'a CoordinateWeights> {
+        PackedWeights::of(self.request.weights(), node)
+    }
+}
+
+/// The values of a chunk, of all nodes.
 #[derive(Default)]
-pub(super) struct Workspace {
+struct Buffers {
     values: Vec<Vec<f32>>,
     gradients: Vec<Vec<f32>>,
     /// Unused buffers for the gradients that nothing reads after the backward pass.
     shared: Vec<Vec<f32>>,
     saved: Vec<Vec<f32>>,
+}
+
+impl Buffers {
+    /// The values of node `i`.
+    fn context(&self, job: &Job, i: usize) -> Context<'_> {
+        let (node, n) = (&job.graph.nodes[i], job.rows.total());
+        Context {
+            rows: job.rows,
+            x: &self.values[node.input][..n * job.graph.width(node.input)],
+            y: &self.values[i + 1][..n * node.op.len()],
+            saved: &self.saved[i][..n * node.op.saved_len()],
+            g: &self.gradients[i + 1][..n * node.op.len()],
+        }
+    }
+}
+
+/// Buffers of one worker.
+#[derive(Default)]
+pub(super) struct Workspace {
+    buffers: Buffers,
+    /// The gradients of the small parameters, one row per example.
     small: Vec<f32>,
     instance: Vec<f32>,
     /// The gradient of a pair that is recomputed.
@@ -55,36 +94,31 @@ impl Workspace {
     /// Number of unused buffers for gradients.
     #[cfg(test)]
     pub(super) fn spare_gradients(&self) -> usize {
-        self.shared.len()
+        self.buffers.shared.len()
     }
 
     /// Adds the clipped gradients of the given examples to `sums`.
-    pub(super) fn run(
-        &mut self,
-        graph: &Graph,
-        plan: &Plan,
-        chunk: Chunk,
-        request: &Request,
-        sums: &mut Sums,
-    ) {
-        let rows = Rows { examples: chunk.len(), copies: chunk.batch.copies() };
-        self.forward(graph, rows, chunk);
-        self.losses(graph, rows, chunk, &mut sums.losses);
-        self.backward(graph, plan, rows);
-        let Request::ClippedSum { groups, weights } = request else {
-            return self.add_sums(graph, plan, rows, None, sums);
-        };
-        let (mut squares, mut recomputed) =
-            self.squared_norms(graph, plan, rows, groups.count(), *weights);
+    pub(super) fn run(&mut self, job: Job, chunk: Chunk, sums: &mut Sums) {
+        self.forward(job, chunk);
+        self.losses(job, chunk, &mut sums.losses);
+        self.backward(job);
+        match job.request {
+            Request::PlainSum { .. } => self.add_sums(job, None, sums),
+            Request::ClippedSum { groups, .. } => self.add_clipped(job, groups, sums),
+        }
+    }
+
+    /// Computes norms and factors, and adds the clipped gradients.
+    fn add_clipped(&mut self, job: Job, groups: &Groups, sums: &mut Sums) {
+        let Job { graph, plan, rows, .. } = job;
+        let (mut squares, mut recomputed) = self.squared_norms(job, groups.count());
         for &(node, example) in &recomputed {
-            let square = self.recompute_instance(graph, rows, node, example, *weights);
-            squares[plan.group[node]][example] += square;
+            squares[plan.group[node]][example] += self.recompute_instance(job, node, example);
         }
         let mut factors = vec![vec![0.0; rows.examples]; groups.count()];
         for i in 0..rows.examples {
-            for node in self.form_instances(graph, plan, rows, i, *weights, &mut squares) {
-                let square = self.recompute_instance(graph, rows, node, i, *weights);
-                squares[plan.group[node]][i] += square;
+            for node in self.form_instances(job, i, &mut squares) {
+                squares[plan.group[node]][i] += self.recompute_instance(job, node, i);
                 recomputed.push((node, i));
             }
             let norm = squares.iter().map(|squares| squares[i]).sum::<f64>().sqrt() as f32;
@@ -107,21 +141,22 @@ impl Workspace {
             }
         }
         for &(node, example) in &recomputed {
-            self.recompute_instance(graph, rows, node, example, *weights);
+            self.recompute_instance(job, node, example);
             let sum = &mut sums.recomputed[node];
-            sum.resize(graph.nodes[node].op.large_len(), 0.0);
+            sum.resize(graph.nodes[node].large_len, 0.0);
             let gradient = &self.recomputed[..sum.len()];
             add_scaled(sum, factors[plan.group[node]][example], gradient);
         }
-        self.add_sums(graph, plan, rows, Some((&factors, &recomputed)), sums);
+        self.add_sums(job, Some((&factors, &recomputed)), sums);
     }
 
-    fn forward(&mut self, graph: &Graph, rows: Rows, chunk: Chunk) {
+    fn forward(&mut self, Job { graph, rows, .. }: Job, chunk: Chunk) {
         let n = graph.nodes.len();
-        self.values.resize_with(n + 1, Vec::new);
-        self.gradients.resize_with(n + 1, Vec::new);
-        self.saved.resize_with(n, Vec::new);
-        let first = resize_buffer(&mut self.values[0], rows.total() * graph.input_len);
+        let Buffers { values, gradients, saved, .. } = &mut self.buffers;
+        values.resize_with(n + 1, Vec::new);
+        gradients.resize_with(n + 1, Vec::new);
+        saved.resize_with(n, Vec::new);
+        let first = resize_buffer(&mut values[0], rows.total() * graph.input_len);
         let example_len = rows.copies * graph.input_len;
         for (i, to) in first.chunks_exact_mut(example_len).enumerate() {
             let images = chunk.features(i).chunks_exact(graph.input_len);
@@ -132,24 +167,25 @@ impl Workspace {
         let mut layer = 0;
         for (i, node) in graph.nodes.iter().enumerate() {
             let start = self.times.start();
-            let (before, after) = self.values.split_at_mut(i + 1);
+            let (before, after) = values.split_at_mut(i + 1);
             let y = resize_buffer(&mut after[0], rows.total() * node.op.len());
-            let saved = resize_buffer(&mut self.saved[i], rows.total() * node.op.saved_len());
+            let saved = resize_buffer(&mut saved[i], rows.total() * node.op.saved_len());
             if let Some(dropout) = node.op.dropout() {
                 for (row, saved) in saved.chunks_exact_mut(dropout.len()).enumerate() {
                     let (example, copy) = (row / rows.copies, row % rows.copies);
                     let row = chunk.examples[example] * rows.copies + copy;
-                    let mask = resize_buffer(&mut self.scratch.second, saved.len());
+                    let mask = resize_buffer(&mut self.scratch.mask, saved.len());
                     chunk.batch.dropout_mask(row, layer, dropout.rate, mask);
                     transpose(mask, dropout.channels, saved, |to, from| *to = from);
                 }
                 layer += 1;
             }
             let x = &before[node.input][..rows.total() * graph.width(node.input)];
-            node.op.forward(rows, x, y, saved, &mut self.scratch);
+            let (activation, scratch) = (node.activation, &mut self.scratch);
+            node.op.forward(Forward { rows, x, y, saved, activation, scratch });
             if let Some(addend) = node.addend {
-                let len = y.len();
-                outer::add(y, &before[addend][..len]);
+                let y = &mut after[0][..rows.total() * node.op.len()];
+                outer::add(y, &before[addend][..y.len()]);
             }
             self.times.stop(i, Phase::Forward, start);
         }
@@ -157,14 +193,15 @@ impl Workspace {
 
     /// Cross-entropy of each example, and the gradient with respect to the logits of its sum over
     /// examples and mean over copies.
-    fn losses(&mut self, graph: &Graph, rows: Rows, chunk: Chunk, losses: &mut Vec<f32>) {
+    fn losses(&mut self, Job { graph, rows, .. }: Job, chunk: Chunk, losses: &mut Vec<f32>) {
+        let Buffers { values, gradients, shared, .. } = &mut self.buffers;
         let last = graph.nodes.len();
         let classes = graph.width(last);
-        let logits = &self.values[last][..rows.total() * classes];
-        if self.gradients[last].is_empty() {
-            self.gradients[last] = self.shared.pop().unwrap_or_default();
+        let logits = &values[last][..rows.total() * classes];
+        if gradients[last].is_empty() {
+            gradients[last] = shared.pop().unwrap_or_default();
         }
-        let gradient = resize_buffer(&mut self.gradients[last], logits.len());
+        let gradient = resize_buffer(&mut gradients[last], logits.len());
         let each = logits.chunks_exact(rows.copies * classes);
         let each = each.zip(gradient.chunks_exact_mut(rows.copies * classes)).zip(chunk.examples);
         for ((logits, gradient), &example) in each {
@@ -189,9 +226,10 @@ impl Workspace {
         }
     }
 
-    fn backward(&mut self, graph: &Graph, plan: &Plan, rows: Rows) {
+    fn backward(&mut self, Job { graph, plan, rows, .. }: Job) {
         let small = resize_buffer(&mut self.small, rows.examples * graph.small_len);
         small.fill(0.0);
+        let Buffers { values, gradients, shared, saved } = &mut self.buffers;
         let mut small_gradients = Vec::new();
         let mut written = vec![false; graph.nodes.len() + 1];
         for (i, node) in graph.nodes.iter().enumerate().rev() {
@@ -201,157 +239,136 @@ impl Workspace {
             let start = self.times.start();
             let len = rows.total() * node.op.len();
             let x_len = rows.total() * graph.width(node.input);
-            let (before, after) = self.gradients.split_at_mut(i + 1);
+            let (before, after) = gradients.split_at_mut(i + 1);
             let g = &mut after[0][..len];
             let inputs = node.addend.into_iter().chain([node.input]);
             for value in inputs.filter(|&value| plan.needs_gradient[value] && !written[value]) {
                 if !plan.keeps_gradient(value) {
-                    before[value] = self.shared.pop().unwrap_or_default();
+                    before[value] = shared.pop().unwrap_or_default();
                 }
             }
+            let store = |is_written: bool| if is_written { Store::Add } else { Store::Replace };
             if let Some(addend) = node.addend.filter(|&addend| plan.needs_gradient[addend]) {
-                let to = resize_buffer(&mut before[addend], len);
-                if written[addend] {
-                    outer::add(to, g)
-                } else {
-                    to.copy_from_slice(g)
-                }
+                store(written[addend]).put(resize_buffer(&mut before[addend], len), g);
                 written[addend] = true;
             }
-            let input_needs_gradient = plan.needs_gradient[node.input];
-            let store = if written[node.input] { Store::Add } else { Store::Replace };
+            let store = store(written[node.input]);
             written[node.input] = true;
-            let gx = input_needs_gradient
-                .then(|| (resize_buffer(&mut before[node.input], x_len), store));
-            let ctx = ContextMut {
-                rows,
-                x: &self.values[node.input][..x_len],
-                y: &self.values[i + 1][..len],
-                saved: &mut self.saved[i][..rows.total() * node.op.saved_len()],
-                g,
-            };
-            let own = node.op.small_len();
+            let y = &values[i + 1][..len];
+            node.activation.backward(y, g);
+            if let Some(clip) = &node.clip {
+                clip.apply(rows.copies, g);
+            }
             small_gradients.clear();
-            small_gradients.resize(rows.examples * own, 0.0);
-            node.op.backward(ctx, gx, &mut small_gradients, &mut self.scratch);
-            if own > 0 {
-                let each =
-                    small.chunks_exact_mut(graph.small_len).zip(small_gradients.chunks_exact(own));
-                each.for_each(|(row, own)| {
-                    row[node.small..node.small + own.len()].copy_from_slice(own)
-                });
+            small_gradients.resize(rows.examples * node.small.len(), 0.0);
+            node.op.backward(Backward {
+                rows,
+                x: &values[node.input][..x_len],
+                y,
+                saved: &mut saved[i][..rows.total() * node.op.saved_len()],
+                g,
+                gx: plan.needs_gradient[node.input].then(|| {
+                    let values = resize_buffer(&mut before[node.input], x_len);
+                    InputGradient { values, store }
+                }),
+                small: &mut small_gradients,
+                scratch: &mut self.scratch,
+            });
+            if !node.small.is_empty() {
+                let own = small_gradients.chunks_exact(node.small.len());
+                let each = small.chunks_exact_mut(graph.small_len).zip(own);
+                each.for_each(|(row, own)| row[node.small.clone()].copy_from_slice(own));
             }
             if !plan.keeps_gradient(i + 1) {
-                self.shared.push(std::mem::take(&mut self.gradients[i + 1]));
+                shared.push(std::mem::take(&mut gradients[i + 1]));
             }
             self.times.stop(i, Phase::Backward, start);
         }
     }
 
+    /// The gradients of the small parameters, a row for each example.
+    fn small_rows(&self, Job { graph, rows, .. }: Job) -> impl Iterator<Item = &[f32]> {
+        self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1))
+    }
+
     /// Squared norms of all gradients except instances, `[groups][examples]`, and the pairs of node
     /// and example whose instance gradient has to be formed after all.
-    fn squared_norms(
-        &mut self,
-        graph: &Graph,
-        plan: &Plan,
-        rows: Rows,
-        groups: usize,
-        weights: Option<&PackedWeights>,
-    ) -> (Vec<Vec<f64>>, Vec<Recomputed>) {
-        let small =
-            self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1));
-        let mut squares = vec![vec![0.0; rows.examples]; groups];
-        for (i, own) in small.enumerate() {
+    fn squared_norms(&mut self, job: Job, groups: usize) -> (Vec<Vec<f64>>, Vec<Recomputed>) {
+        let plan = job.plan;
+        let mut squares = vec![vec![0.0; job.rows.examples]; groups];
+        for (i, own) in self.small_rows(job).enumerate() {
             for (run, group) in &plan.small_runs {
-                let weights = weights.map(|w| &w.small[run.clone()]);
+                let weights = job.request.weights().map(|w| &w.small[run.clone()]);
                 squares[*group][i] += outer::weighted_squared_norm(&own[run.clone()], weights);
             }
         }
-        let (mut recomputed, mut pairs) = (Vec::new(), Vec::new());
-        let mut scratch = std::mem::take(&mut self.scratch);
-        for (i, node) in graph.nodes.iter().enumerate() {
-            if plan.norm_methods[i] == Some(NormMethod::Ghost) {
-                let start = self.times.start();
-                let (ctx, weights) = (self.context(graph, i, rows), PackedWeights::of(weights, i));
-                node.op.add_squared_norms(
-                    ctx,
-                    weights,
-                    &mut squares[plan.group[i]],
-                    &mut recomputed,
-                    &mut scratch,
-                );
-                pairs.extend(recomputed.drain(..).map(|example| (i, example)));
-                self.times.stop(i, Phase::Norms, start);
+        let mut unreliable = Vec::new();
+        for (i, node) in job.graph.nodes.iter().enumerate() {
+            if plan.norm_methods[i] != Some(NormMethod::Ghost) {
+                continue;
             }
+            let start = self.times.start();
+            let (ctx, weights) = (self.buffers.context(&job, i), job.weights(i));
+            let squares = &mut squares[plan.group[i]];
+            match node.op.large() {
+                Some(Large::Matrices(matrices)) => {
+                    let found = matrices.squared_norms(ctx, weights, &mut self.scratch);
+                    for (example, found) in found.into_iter().enumerate() {
+                        match found {
+                            Some(square) => squares[example] += square,
+                            None => unreliable.push((i, example)),
+                        }
+                    }
+                }
+                Some(Large::Table(table)) => table.add_squared_norms(ctx, weights, squares),
+                None => {}
+            }
+            self.times.stop(i, Phase::Norms, start);
         }
-        self.scratch = scratch;
-        (squares, pairs)
+        (squares, unreliable)
     }
 
     /// Forms one example's gradient of one node's large parameters; returns its squared norm.
-    fn recompute_instance(
-        &mut self,
-        graph: &Graph,
-        rows: Rows,
-        node: usize,
-        example: usize,
-        weights: Option<&PackedWeights>,
-    ) -> f64 {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut gradient = std::mem::take(&mut self.recomputed);
-        let out = resize_buffer(&mut gradient, graph.nodes[node].op.large_len());
-        let ctx = self.context(graph, node, rows).example(example);
-        let op = &graph.nodes[node].op;
-        let weights = PackedWeights::of(weights, node).map(|weights| weights.values.as_slice());
-        let square = op.instance_gradient(ctx, weights, out, &mut scratch);
-        self.scratch = scratch;
-        self.recomputed = gradient;
-        square
+    fn recompute_instance(&mut self, job: Job, node: usize, example: usize) -> f64 {
+        let Some(matrices) = job.graph.nodes[node].matrices() else { return 0.0 };
+        let out = resize_buffer(&mut self.recomputed, job.graph.nodes[node].large_len);
+        let ctx = self.buffers.context(&job, node).example(example);
+        let weights = job.weights(node).map(|weights| weights.values.as_slice());
+        matrices.instance_gradient(ctx, weights, out, &mut self.scratch)
     }
 
     /// Forms the instance gradients of example `i` and adds their squared norms to `squares`,
     /// `[groups][examples]`. Returns the nodes for which that is unreliable; their gradients are
     /// zero.
-    fn form_instances(
-        &mut self,
-        graph: &Graph,
-        plan: &Plan,
-        rows: Rows,
-        i: usize,
-        weights: Option<&PackedWeights>,
-        squares: &mut [Vec<f64>],
-    ) -> Vec<usize> {
+    fn form_instances(&mut self, job: Job, i: usize, squares: &mut [Vec<f64>]) -> Vec<usize> {
+        let Job { graph, plan, .. } = job;
         let mut unreliable = Vec::new();
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let mut instance = std::mem::take(&mut self.instance);
         // Added to the others at the end, in the order of the nodes.
         let mut own = vec![0.0; squares.len()];
-        resize_buffer(&mut instance, plan.instance_len);
+        resize_buffer(&mut self.instance, plan.instance_len);
         for (n, node) in graph.nodes.iter().enumerate() {
-            if plan.norm_methods[n] == Some(NormMethod::Instance) {
-                let begin = self.times.start();
-                let range = &plan.sum_ranges[n];
-                let out = &mut instance[range.start - graph.small_len..range.end - graph.small_len];
-                let ctx = self.context(graph, n, rows).example(i);
-                let weights =
-                    PackedWeights::of(weights, n).map(|weights| weights.values.as_slice());
-                let square = if plan.transformed[n] {
-                    node.op.transformed_instance(ctx, out, &mut scratch)
-                } else {
-                    Some(node.op.instance_gradient(ctx, weights, out, &mut scratch))
-                };
-                match square {
-                    Some(square) => own[plan.group[n]] += square,
-                    None => {
-                        out.fill(0.0);
-                        unreliable.push(n);
-                    }
+            let instance = plan.norm_methods[n] == Some(NormMethod::Instance);
+            let Some(matrices) = node.matrices().filter(|_| instance) else { continue };
+            let begin = self.times.start();
+            let range = &plan.sum_ranges[n];
+            let range = range.start - graph.small_len..range.end - graph.small_len;
+            let (out, scratch) = (&mut self.instance[range], &mut self.scratch);
+            let ctx = self.buffers.context(&job, n).example(i);
+            let square = if plan.transformed[n] {
+                matrices.transformed_instance(ctx, out, scratch)
+            } else {
+                let weights = job.weights(n).map(|weights| weights.values.as_slice());
+                Some(matrices.instance_gradient(ctx, weights, out, scratch))
+            };
+            match square {
+                Some(square) => own[plan.group[n]] += square,
+                None => {
+                    out.fill(0.0);
+                    unreliable.push(n);
                 }
-                self.times.stop(n, Phase::Norms, begin);
             }
+            self.times.stop(n, Phase::Norms, begin);
         }
-        self.scratch = scratch;
-        self.instance = instance;
         squares.iter_mut().zip(own).for_each(|(squares, own)| squares[i] += own);
         unreliable
     }
@@ -360,23 +377,19 @@ impl Workspace {
     /// factors, adds everything.
     fn add_sums(
         &mut self,
-        graph: &Graph,
-        plan: &Plan,
-        rows: Rows,
+        job: Job,
         factors: Option<(&[Vec<f32>], &[Recomputed])>,
         sums: &mut Sums,
     ) {
-        let small =
-            self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1));
-        for (i, own) in small.enumerate() {
+        let plan = job.plan;
+        for (i, own) in self.small_rows(job).enumerate() {
             for (run, group) in &plan.small_runs {
                 let factor = factors.map_or(1.0, |(factors, _)| factors[*group][i]);
                 add_scaled(&mut sums.dense[run.clone()], factor, &own[run.clone()]);
             }
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
         let mut remaining = Vec::new();
-        for (i, node) in graph.nodes.iter().enumerate() {
+        for (i, node) in job.graph.nodes.iter().enumerate() {
             match plan.norm_methods[i] {
                 None => continue,
                 Some(NormMethod::Instance) if factors.is_some() => continue,
@@ -392,55 +405,42 @@ impl Workspace {
                 remaining.as_slice()
             });
             let start = self.times.start();
-            let ctx = self.context(graph, i, rows);
-            if node.op.is_sparse() {
-                node.op.sparse_sum(ctx, factors, &mut sums.sparse[i]);
-            } else if plan.deferred[i] {
-                let Deferred { x, g } = &mut sums.deferred[i];
-                x.extend_from_slice(ctx.x);
-                g.extend_from_slice(outer::weighted(ctx.g, factors, &mut scratch.third));
-            } else {
-                let sum = &mut sums.dense[plan.sum_ranges[i].clone()];
-                node.op.weighted_sum(ctx, factors, sum, &mut scratch);
+            let ctx = self.buffers.context(&job, i);
+            match node.op.large() {
+                Some(Large::Table(table)) => table.add_sum(ctx, factors, &mut sums.sparse[i]),
+                Some(Large::Matrices(_)) if plan.deferred[i] => {
+                    let Deferred { x, g } = &mut sums.deferred[i];
+                    x.extend_from_slice(ctx.x);
+                    g.extend_from_slice(outer::weighted(
+                        ctx.g,
+                        factors,
+                        &mut self.scratch.weighted,
+                    ));
+                }
+                Some(Large::Matrices(matrices)) => {
+                    let sum = &mut sums.dense[plan.sum_ranges[i].clone()];
+                    matrices.weighted_sum(ctx, factors, sum, &mut self.scratch);
+                }
+                None => {}
             }
             self.times.stop(i, Phase::Sums, start);
         }
-        self.scratch = scratch;
     }
 
     /// Adds the deferred sums of a segment.
-    pub(super) fn add_deferred(
-        &mut self,
-        graph: &Graph,
-        plan: &Plan,
-        copies: usize,
-        sums: &mut Sums,
-    ) {
-        for (i, (node, deferred)) in graph.nodes.iter().zip(&mut sums.deferred).enumerate() {
+    pub(super) fn add_deferred(&mut self, job: Job, sums: &mut Sums) {
+        for (i, (node, deferred)) in job.graph.nodes.iter().zip(&mut sums.deferred).enumerate() {
             let Deferred { x, g } = deferred;
-            if g.is_empty() {
-                continue;
-            }
+            let Some(matrices) = node.matrices().filter(|_| !g.is_empty()) else { continue };
             let start = self.times.start();
+            let copies = job.rows.copies;
             let rows = Rows { examples: g.len() / node.op.len() / copies, copies };
             let ctx = Context { rows, x, y: &[], saved: &[], g };
-            let sum = &mut sums.dense[plan.sum_ranges[i].clone()];
-            node.op.weighted_sum(ctx, None, sum, &mut self.scratch);
+            let sum = &mut sums.dense[job.plan.sum_ranges[i].clone()];
+            matrices.weighted_sum(ctx, None, sum, &mut self.scratch);
             x.clear();
             g.clear();
             self.times.stop(i, Phase::Sums, start);
-        }
-    }
-
-    fn context(&self, graph: &Graph, i: usize, rows: Rows) -> Context<'_> {
-        let node = &graph.nodes[i];
-        let (n, len) = (rows.total(), node.op.len());
-        Context {
-            rows,
-            x: &self.values[node.input][..n * graph.width(node.input)],
-            y: &self.values[i + 1][..n * len],
-            saved: &self.saved[i][..n * node.op.saved_len()],
-            g: &self.gradients[i + 1][..n * len],
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Gram matrices of patches from the Gram matrix of pixels. A pixel belongs to many patches, and
 //! its products with other pixels are computed only once.
 
-use super::im2col::Im2col;
 use super::op::resize_buffer;
+use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::kernels::vectorised;
 
@@ -121,23 +121,22 @@ vectorised! {
 mod tests {
     use super::*;
     use crate::engine::fused::outer;
+    use crate::nn::Window;
 
     #[test]
     fn it_is_the_gram_matrix_of_the_patches() {
         for (padding, dilation, output) in
             [([0, 0], [1, 1], [3, 10]), ([1, 1], [1, 1], [5, 12]), ([2, 1], [2, 1], [5, 12])]
         {
-            let im2col = Im2col {
-                size: [5, 12],
+            let im2col = Im2col::channels_last(&Window {
                 channels: 40,
+                size: [5, 12],
                 kernel: [3, 3],
                 stride: [1, 1],
                 padding,
                 dilation,
-                output,
-                first_channel: 0,
-                group_channels: 40,
-            };
+            });
+            assert_eq!(im2col.output, output);
             let pixels = PixelGram::of(&im2col, 1).expect("products of pixels are fewer");
             assert!(PixelGram::of(&im2col, 2).is_none());
             let image = 5 * 12 * 40;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::graph::Graph;
-use super::op::{NormMethod, Op};
+use super::graph::{Graph, Node};
+use super::op::{LargeParameters, NormMethod};
 use super::packed::{LayerWeights, PackedWeights};
 use crate::engine::Groups;
 
@@ -13,6 +13,15 @@ pub(super) enum Request<'a> {
     PlainSum { weights: Option<&'a PackedWeights> },
     /// Σ factor(norm) · gradient, per group of parameters.
     ClippedSum { groups: &'a Groups, weights: Option<&'a PackedWeights> },
+}
+
+impl<'a> Request<'a> {
+    /// The weights of the coordinates.
+    pub(super) fn weights(&self) -> Option<&'a PackedWeights> {
+        match *self {
+            Self::PlainSum { weights } | Self::ClippedSum { weights, .. } => weights,
+        }
+    }
 }
 
 /// Norm methods, required gradients and buffer offsets of a call.
@@ -45,9 +54,10 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(graph: &Graph, copies: usize, request: &Request) -> Self {
         let nodes = &graph.nodes;
-        let (plain, groups, weights) = match request {
-            Request::PlainSum { weights } => (true, None, *weights),
-            Request::ClippedSum { groups, weights } => (false, Some(*groups), *weights),
+        let weights = request.weights();
+        let groups = match request {
+            Request::PlainSum { .. } => None,
+            Request::ClippedSum { groups, .. } => Some(*groups),
         };
         let group = groups_of_nodes(graph, groups);
         let mut needs_gradient = vec![false];
@@ -55,22 +65,24 @@ impl Plan {
             .iter()
             .enumerate()
             .map(|(i, node)| {
-                let small = node.small..node.small + node.op.small_len();
                 let (large, small) = match weights {
                     None => (true, true),
                     Some(packed) => {
                         let large = !matches!(packed.large[i], LayerWeights::Zeros);
-                        (large, packed.small[small.clone()].iter().any(|&w| w != 0.0))
+                        (large, packed.small[node.small.clone()].iter().any(|&w| w != 0.0))
                     }
                 };
-                let large = large && node.op.large_len() > 0;
-                let trainable = large || small && node.op.small_len() > 0;
+                let large = large && node.large_len > 0;
+                let trainable = large || small && !node.small.is_empty();
                 let addend = node.addend.is_some_and(|addend| needs_gradient[addend]);
                 needs_gradient.push(trainable || needs_gradient[node.input] || addend);
-                large.then(|| node.op.norm_method(copies, PackedWeights::of(weights, i).is_some()))
+                let weighted = PackedWeights::of(weights, i).is_some();
+                let method =
+                    |matrices: &dyn LargeParameters| matrices.norm_method(copies, weighted);
+                large.then(|| node.matrices().map_or(NormMethod::Ghost, method))
             })
             .collect();
-        let small = nodes.iter().zip(&group).map(|(node, &group)| (node.op.small_len(), group));
+        let small = nodes.iter().zip(&group).map(|(node, &group)| (node.small.len(), group));
         let small_runs = runs(small);
         let mut instances = Vec::new();
         let mut transformed = vec![false; nodes.len()];
@@ -78,12 +90,13 @@ impl Plan {
         let (mut offset, mut instance_len) = (graph.small_len, 0);
         for round in [NormMethod::Instance, NormMethod::Ghost] {
             for (i, node) in nodes.iter().enumerate() {
-                if norm_methods[i] == Some(round) && !node.op.is_sparse() {
+                let matrices = node.matrices().filter(|_| norm_methods[i] == Some(round));
+                if let Some(matrices) = matrices {
                     // A weighted norm is that of the gradient itself, coordinate by coordinate.
-                    let weighted = !plain && PackedWeights::of(weights, i).is_some();
-                    let transformed_len = node.op.transformed_len().filter(|_| !weighted);
+                    let weighted = groups.is_some() && PackedWeights::of(weights, i).is_some();
+                    let transformed_len = matrices.transformed_len().filter(|_| !weighted);
                     transformed[i] = transformed_len.is_some();
-                    let len = transformed_len.unwrap_or(node.op.large_len());
+                    let len = transformed_len.unwrap_or(node.large_len);
                     sum_ranges[i] = offset..offset + len;
                     offset += len;
                     if round == NormMethod::Instance {
@@ -126,22 +139,20 @@ impl Plan {
         copies: usize,
         [segment, chunk]: [usize; 2],
     ) {
-        let gains = |op: &dyn Op| !op.is_sparse() && op.sums_more_rows(chunk * copies);
-        let deferred = graph.nodes.iter().map(|node| chunk < segment && gains(&*node.op));
-        self.deferred = deferred.collect();
+        let gains = |matrices: &dyn LargeParameters| matrices.sums_more_rows(chunk * copies);
+        let deferred = graph.nodes.iter().map(|node| node.matrices().is_some_and(gains));
+        self.deferred = deferred.map(|gains| chunk < segment && gains).collect();
     }
 }
 
 /// The group of each node. The parameters of a node are one layer, so they are in one group; a node
 /// without parameters may be in any.
 fn groups_of_nodes(graph: &Graph, groups: Option<&Groups>) -> Vec<usize> {
-    let mut of_parameters = groups.map_or(&[][..], Groups::of_parameters);
-    let nodes = graph.nodes.iter().map(|node| {
-        let (own, others) = of_parameters.split_at(node.op.layout().len().min(of_parameters.len()));
-        of_parameters = others;
-        own.first().copied().unwrap_or(0)
-    });
-    nodes.collect()
+    let of_parameters = groups.map_or(&[][..], Groups::of_parameters);
+    let first = |node: &Node| {
+        of_parameters.get(node.parameters.start).filter(|_| !node.parameters.is_empty())
+    };
+    graph.nodes.iter().map(|node| first(node).copied().unwrap_or(0)).collect()
 }
 
 /// Ranges of consecutive lengths, joined where the group is the same.

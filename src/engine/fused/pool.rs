@@ -1,8 +1,7 @@
 //! Pooling layers, channels last.
 
-use super::op::{ContextMut, Op, Rows, Scratch, resize_buffer};
+use super::op::{Backward, Forward, Op, resize_buffer};
 use crate::nn::kernels::pool::max;
-use crate::nn::kernels::product::Store;
 use crate::nn::kernels::vectorised;
 
 /// Max or average pooling without padding.
@@ -46,9 +45,10 @@ impl Op for Pool {
         self.output[0] * self.output[1] * self.channels
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
+    fn forward(&self, pass: Forward) {
         let (corners, offsets) = (self.corners(), self.offsets());
-        for (x, y) in x.chunks_exact(self.image_len()).zip(y.chunks_exact_mut(self.len())) {
+        let images = pass.x.chunks_exact(self.image_len());
+        for (x, y) in images.zip(pass.y.chunks_exact_mut(self.len())) {
             if self.is_max {
                 max_forward(x, &corners, &offsets, self.channels, y)
             } else {
@@ -57,22 +57,13 @@ impl Op for Pool {
         }
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
-        let Some((gx, store)) = gx else { return };
-        if store == Store::Replace {
-            gx.fill(0.0);
-        }
+    fn backward(&self, pass: Backward) {
+        let Some(gx) = pass.gx else { return };
         let (corners, offsets) = (self.corners(), self.offsets());
-        let remaining = resize_buffer(&mut scratch.second, self.channels);
-        let images =
-            gx.chunks_exact_mut(self.image_len()).zip(ctx.x.chunks_exact(self.image_len()));
-        let outputs = ctx.y.chunks_exact(self.len()).zip(ctx.g.chunks_exact(self.len()));
+        let remaining = resize_buffer(&mut pass.scratch.channels, self.channels);
+        let images = gx.zeroed().chunks_exact_mut(self.image_len());
+        let images = images.zip(pass.x.chunks_exact(self.image_len()));
+        let outputs = pass.y.chunks_exact(self.len()).zip(pass.g.chunks_exact(self.len()));
         for ((gx, x), (y, g)) in images.zip(outputs) {
             if self.is_max {
                 max_backward(x, y, g, &corners, &offsets, remaining, gx)

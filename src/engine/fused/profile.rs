@@ -76,7 +76,8 @@ impl LayerProfile {
 /// What node `i` has to do for one row, without norms.
 pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> LayerWork {
     let node = &graph.nodes[i];
-    let [forward, mut backward, weights] = node.op.multiplications_done(copies);
+    let done = node.matrices().map(|matrices| matrices.multiplications_done(copies));
+    let [forward, mut backward, weights] = done.unwrap_or_default();
     let (input, output, saved) = (graph.width(node.input), node.op.len(), node.op.saved_len());
     // The forward pass reads the input and writes the output and what it saves; the backward pass
     // reads all of them and the output gradient, and writes the input gradient.
@@ -87,7 +88,7 @@ pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> Layer
         backward = 0
     }
     // Tables of which few rows are used count nothing.
-    let parameters = if forward > 0 { node.op.large_len() } else { 0 };
+    let parameters = if forward > 0 { node.large_len } else { 0 };
     LayerWork { multiplications: forward + backward + weights, values, parameters }
 }
 

@@ -69,8 +69,9 @@ impl Standardise {
         }
     }
 
-    pub(super) fn has_gain(&self) -> bool {
-        self.trainable_gain
+    /// Number of parameters of the gain.
+    pub(super) fn gain_len(&self) -> usize {
+        if self.trainable_gain { self.gain.len() } else { 0 }
     }
 
     fn outputs(&self) -> usize {

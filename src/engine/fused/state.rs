@@ -4,16 +4,15 @@ use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::graph::{Graph, Node, for_each_node};
-use super::op::{Deferred, NormMethod, Sparse};
+use super::graph::{Graph, Node, for_each_node, split};
+use super::op::{Deferred, NormMethod, Rows, Sparse};
 use super::packed::{PackedCache, PackedWeights};
-use super::pass::{Sums, Workspace};
+use super::pass::{Job, Sums, Workspace};
 use super::plan::{Plan, Request};
 use super::profile::{self, LayerProfile, Phase, StepProfile, Times};
 use super::windows::windows;
 use crate::Result;
 use crate::device::DeviceArray;
-use crate::device::host::Host;
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
@@ -48,8 +47,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn of(network: &Network) -> Self {
         let graph = Graph::of(network.input_shape(), network.specs());
-        let multiplications_per_row =
-            graph.nodes.iter().map(|node| node.op.multiplications()).sum();
+        let multiplications_per_row = graph.nodes.iter().map(Node::multiplications).sum();
         Self {
             specs: network.specs().to_vec(),
             input_shape: network.input_shape().to_vec(),
@@ -79,14 +77,13 @@ impl State {
         let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
         let copies = batch.copies();
         let plan = Plan::of(&self.graph, copies, request);
-        let mut paths = network.paths().into_iter();
+        let paths = network.paths();
         let layers = self.graph.nodes.iter().enumerate().map(|(i, node)| {
-            let own: Vec<String> = paths.by_ref().take(node.op.layout().len()).collect();
-            let layer = own.first().and_then(|path| path.rsplit_once('.'));
+            let layer = paths[node.parameters.clone()].first().and_then(|p| p.rsplit_once('.'));
             LayerProfile {
                 path: layer.map_or_else(String::new, |(layer, _)| layer.to_owned()),
                 description: node.op.describe(),
-                multiplications: node.op.multiplications(),
+                multiplications: node.multiplications(),
                 work: profile::work(&self.graph, &plan, i, copies),
                 forward: times.of_node(i, Phase::Forward),
                 backward: times.of_node(i, Phase::Backward),
@@ -119,20 +116,9 @@ impl State {
     pub(super) fn load(&mut self, network: &Network) {
         let parameter_count = self.graph.parameter_count;
         let hosts = network.host_values();
-        let mut rest = hosts.as_slice();
-        let each: Vec<(&mut Node, &[Host])> = self
-            .graph
-            .nodes
-            .iter_mut()
-            .map(|node| {
-                let (own, others) = rest.split_at(node.op.layout().len());
-                rest = others;
-                (node, own)
-            })
-            .collect();
-        for_each_node(each, parameter_count, |(node, hosts)| {
-            let (mut small, mut large) =
-                (vec![0.0; node.op.small_len()], vec![0.0; node.op.large_len()]);
+        for_each_node(self.graph.nodes.iter_mut().collect(), parameter_count, |node| {
+            let (mut small, mut large) = (vec![0.0; node.small.len()], vec![0.0; node.large_len]);
+            let hosts = &hosts[node.parameters.clone()];
             for (slot, host) in node.op.layout().iter().zip(hosts) {
                 slot.pack(host.slice(), if slot.small { &mut small } else { &mut large });
             }
@@ -226,7 +212,7 @@ impl State {
         let mut total: Option<Sums> = None;
         let mut tables: Vec<Vec<f32>> = nodes
             .iter()
-            .map(|node| vec![0.0; if node.op.is_sparse() { node.op.large_len() } else { 0 }])
+            .map(|node| vec![0.0; if node.is_table() { node.large_len } else { 0 }])
             .collect();
         let mut add = |mut sums: Sums| {
             for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
@@ -267,11 +253,15 @@ impl State {
                         std::mem::swap(&mut workspace.deferred, &mut sums.deferred);
                         sums.deferred.resize_with(nodes.len(), Deferred::default);
                     }
+                    let job = |examples: usize| {
+                        let rows = Rows { examples, copies: batch.copies() };
+                        Job { graph: &self.graph, plan, request, rows }
+                    };
                     for chunk in gathered.part(places[i].clone()).parts(chunk) {
-                        workspace.run(&self.graph, plan, chunk, request, &mut sums);
+                        workspace.run(job(chunk.len()), chunk, &mut sums);
                     }
                     if window.is_last {
-                        workspace.add_deferred(&self.graph, plan, batch.copies(), &mut sums);
+                        workspace.add_deferred(job(0), &mut sums);
                         // Few workers share these buffers, but there are sums for each segment.
                         std::mem::swap(&mut workspace.deferred, &mut sums.deferred);
                     }
@@ -312,25 +302,15 @@ impl State {
         tables: Vec<Vec<f32>>,
     ) -> Gradients {
         let mut gradients = Gradients::zeros_like(network);
-        let mut rest = gradients.entries.as_mut_slice();
-        let each: Vec<_> = self
-            .graph
-            .nodes
-            .iter()
-            .zip(tables)
-            .enumerate()
-            .map(|(i, (node, table))| {
-                let (own, others) = std::mem::take(&mut rest).split_at_mut(node.op.layout().len());
-                rest = others;
-                (i, node, table, own)
-            })
-            .collect();
-        for_each_node(each, self.graph.parameter_count, |(i, node, table, entries)| {
+        let nodes = &self.graph.nodes;
+        let own = split(&mut gradients.entries, nodes.iter().map(|node| node.parameters.len()));
+        let each = nodes.iter().zip(tables).zip(own).enumerate().collect();
+        for_each_node(each, self.graph.parameter_count, |(i, ((node, table), entries))| {
             let mut large = Cow::Owned(table);
-            if plan.norm_methods[i].is_some() && !node.op.is_sparse() {
+            if let Some(matrices) = node.matrices().filter(|_| plan.norm_methods[i].is_some()) {
                 let sum = &sums.dense[plan.sum_ranges[i].clone()];
                 large = if plan.transformed[i] {
-                    Cow::Owned(node.op.gradient_of_transformed(sum))
+                    Cow::Owned(matrices.gradient_of_transformed(sum))
                 } else {
                     Cow::Borrowed(sum)
                 };
@@ -338,7 +318,7 @@ impl State {
                     add_scaled(large.to_mut(), 1.0, &sums.recomputed[i]);
                 }
             }
-            let small = &sums.dense[node.small..node.small + node.op.small_len()];
+            let small = &sums.dense[node.small.clone()];
             for (slot, entry) in node.op.layout().iter().zip(entries) {
                 let packed = if slot.small { small } else { &large[..] };
                 // Not computed if all its weights are zero.

@@ -1,48 +1,34 @@
 //! Layers without parameters.
 
-use super::activation::Activation;
-use super::op::{ContextMut, Op, Rows, Scratch};
+use super::op::{Backward, Forward, InputGradient, Op};
 use super::outer::add;
 use crate::nn::kernels::product::{Store, transpose};
 
-/// `gx = value(i)` or `gx += value(i)` for every element.
-fn store_gradient(gx: Option<(&mut [f32], Store)>, value: impl Fn(usize) -> f32) {
-    match gx {
-        None => {}
-        Some((gx, Store::Replace)) => gx.iter_mut().enumerate().for_each(|(i, o)| *o = value(i)),
-        Some((gx, Store::Add)) => gx.iter_mut().enumerate().for_each(|(i, o)| *o += value(i)),
-    }
-}
-
-/// An activation that could not be fused into the previous layer.
-pub(super) struct ActivationLayer {
-    pub(super) activation: Activation,
+/// The input itself: an activation that could not be fused into the previous layer, and the end of
+/// a residual block, whose second value the caller adds.
+pub(super) struct Identity {
+    pub(super) name: &'static str,
     pub(super) len: usize,
 }
 
-impl Op for ActivationLayer {
+impl Op for Identity {
     fn describe(&self) -> String {
-        "activation".into()
+        self.name.into()
     }
 
     fn len(&self) -> usize {
         self.len
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        y.copy_from_slice(x);
-        self.activation.apply(y, None);
+    fn forward(&self, pass: Forward) {
+        pass.y.copy_from_slice(pass.x);
+        pass.activation.apply(pass.y, &[]);
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        self.activation.backward(ctx.y, ctx.g);
-        store_gradient(gx, |i| ctx.g[i]);
+    fn backward(&self, pass: Backward) {
+        if let Some(InputGradient { values, store }) = pass.gx {
+            store.put(values, pass.g);
+        }
     }
 }
 
@@ -61,21 +47,15 @@ impl Op for Flatten {
         self.positions * self.channels
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        for (x, y) in x.chunks_exact(self.len()).zip(y.chunks_exact_mut(self.len())) {
+    fn forward(&self, pass: Forward) {
+        for (x, y) in pass.x.chunks_exact(self.len()).zip(pass.y.chunks_exact_mut(self.len())) {
             transpose(x, self.positions, y, |to, from| *to = from);
         }
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        let Some((gx, store)) = gx else { return };
-        for (g, gx) in ctx.g.chunks_exact(self.len()).zip(gx.chunks_exact_mut(self.len())) {
+    fn backward(&self, pass: Backward) {
+        let Some(InputGradient { values, store }) = pass.gx else { return };
+        for (g, gx) in pass.g.chunks_exact(self.len()).zip(values.chunks_exact_mut(self.len())) {
             match store {
                 Store::Replace => transpose(g, self.channels, gx, |to, from| *to = from),
                 Store::Add => transpose(g, self.channels, gx, |to, from| *to += from),
@@ -99,33 +79,21 @@ impl Op for Mean {
         self.channels
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        let each =
-            x.chunks_exact(self.positions * self.channels).zip(y.chunks_exact_mut(self.channels));
-        for (x, y) in each {
+    fn forward(&self, pass: Forward) {
+        let rows = pass.x.chunks_exact(self.positions * self.channels);
+        for (x, y) in rows.zip(pass.y.chunks_exact_mut(self.channels)) {
             y.fill(0.0);
             x.chunks_exact(self.channels).for_each(|row| add(y, row));
             y.iter_mut().for_each(|y| *y /= self.positions as f32);
         }
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        let Some((gx, store)) = gx else { return };
-        ctx.g.iter_mut().for_each(|g| *g /= self.positions as f32);
-        let rows = gx.chunks_exact_mut(self.positions * self.channels);
-        for (gx, g) in rows.zip(ctx.g.chunks_exact(self.channels)) {
-            for gx in gx.chunks_exact_mut(self.channels) {
-                match store {
-                    Store::Replace => gx.copy_from_slice(g),
-                    Store::Add => add(gx, g),
-                }
-            }
+    fn backward(&self, pass: Backward) {
+        let Some(InputGradient { values, store }) = pass.gx else { return };
+        pass.g.iter_mut().for_each(|g| *g /= self.positions as f32);
+        let rows = values.chunks_exact_mut(self.positions * self.channels);
+        for (gx, g) in rows.zip(pass.g.chunks_exact(self.channels)) {
+            gx.chunks_exact_mut(self.channels).for_each(|gx| store.put(gx, g));
         }
     }
 }
@@ -155,53 +123,19 @@ impl Op for Dropout {
         Some(self)
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], saved: &mut [f32], _: &mut Scratch) {
-        for ((y, x), scale) in y.iter_mut().zip(x).zip(saved) {
-            // By selection, so that a dropped NaN becomes zero.
-            *y = if *scale == 0.0 { 0.0 } else { x * *scale };
-        }
+    fn forward(&self, pass: Forward) {
+        let pairs = pass.y.iter_mut().zip(pass.x).zip(pass.saved);
+        pairs.for_each(|((y, x), scale)| *y = scaled(*x, *scale));
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        store_gradient(gx, |i| if ctx.saved[i] == 0.0 { 0.0 } else { ctx.g[i] * ctx.saved[i] });
+    fn backward(&self, pass: Backward) {
+        let Some(InputGradient { values, store }) = pass.gx else { return };
+        pass.g.iter_mut().zip(pass.saved).for_each(|(g, scale)| *g = scaled(*g, *scale));
+        store.put(values, pass.g);
     }
 }
 
-/// Sum of two values at the end of a residual block. The caller adds the second one.
-pub(super) struct Sum {
-    pub(super) len: usize,
-}
-
-impl Op for Sum {
-    fn describe(&self) -> String {
-        "shortcut".into()
-    }
-
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        y.copy_from_slice(x);
-    }
-
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        match gx {
-            None => {}
-            Some((gx, Store::Replace)) => gx.copy_from_slice(ctx.g),
-            Some((gx, Store::Add)) => add(gx, ctx.g),
-        }
-    }
+/// The value times the scale. By selection, so that a dropped NaN becomes zero.
+fn scaled(value: f32, scale: f32) -> f32 {
+    if scale == 0.0 { 0.0 } else { value * scale }
 }

@@ -1,9 +1,7 @@
 //! Zero padding of images, channels last.
 
-use super::op::{ContextMut, Op, Rows, Scratch};
-use super::outer::add;
+use super::op::{Backward, Forward, InputGradient, Op};
 use crate::nn::ZeroPad2dSpec;
-use crate::nn::kernels::product::Store;
 
 /// Rows and columns of zeros around an image.
 pub(super) struct ZeroPad {
@@ -46,31 +44,22 @@ impl Op for ZeroPad {
         self.padded_rows * self.padded_row
     }
 
-    fn forward(&self, _: Rows, x: &[f32], y: &mut [f32], _: &mut [f32], _: &mut Scratch) {
-        y.fill(0.0);
-        for (x, y) in x.chunks_exact(self.rows * self.row).zip(y.chunks_exact_mut(self.len())) {
+    fn forward(&self, pass: Forward) {
+        pass.y.fill(0.0);
+        let images = pass.x.chunks_exact(self.rows * self.row);
+        for (x, y) in images.zip(pass.y.chunks_exact_mut(self.len())) {
             for (x, start) in x.chunks_exact(self.row).zip(self.starts()) {
                 y[start..start + self.row].copy_from_slice(x);
             }
         }
     }
 
-    fn backward(
-        &self,
-        ctx: ContextMut,
-        gx: Option<(&mut [f32], Store)>,
-        _: &mut [f32],
-        _: &mut Scratch,
-    ) {
-        let Some((gx, store)) = gx else { return };
-        let images = gx.chunks_exact_mut(self.rows * self.row);
-        for (gx, g) in images.zip(ctx.g.chunks_exact(self.len())) {
+    fn backward(&self, pass: Backward) {
+        let Some(InputGradient { values, store }) = pass.gx else { return };
+        let images = values.chunks_exact_mut(self.rows * self.row);
+        for (gx, g) in images.zip(pass.g.chunks_exact(self.len())) {
             for (gx, start) in gx.chunks_exact_mut(self.row).zip(self.starts()) {
-                let g = &g[start..start + self.row];
-                match store {
-                    Store::Replace => gx.copy_from_slice(g),
-                    Store::Add => add(gx, g),
-                }
+                store.put(gx, &g[start..start + self.row]);
             }
         }
     }

@@ -6,6 +6,7 @@ use burn::tensor::ops::{PadMode, UnfoldOptions};
 
 use super::site::ComputePath;
 use crate::device::host::Host;
+use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::{Precision, Window};
 
@@ -45,6 +46,7 @@ fn with_host_kernels(
 ) -> Tensor<3> {
     let one = Window { channels: window.channels / groups, ..window };
     let (patch, positions) = (one.patch(), one.positions());
+    let im2col = Im2col::channels_first(&one);
     let mut out = vec![0.0; n * channels * patch];
     let mut patches = vec![0.0; patch * positions];
     let (image, output) = (window.image(), channels * positions);
@@ -57,7 +59,7 @@ fn with_host_kernels(
             .chunks_exact(one.image())
             .zip(instance.chunks_exact_mut(channels / groups * patch));
         for ((image, instance), gradient) in parts.zip(gradient.chunks_exact(output / groups)) {
-            one.im2col(image, &mut patches);
+            im2col.gather(image, &mut patches);
             let gradient = Matrix::new(gradient, channels / groups, positions);
             product(instance, store, gradient, Matrix::new(&patches, positions, patch));
         }

@@ -3,9 +3,10 @@
 use rayon::prelude::*;
 
 use super::conv::Convolution;
+use super::sums::Sums;
 use crate::Result;
 use crate::mask::saliency::Scores;
-use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window, ZeroPad2dSpec};
+use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window};
 
 /// The network with |w| for every weight and without biases, where each nonlinear layer is replaced
 /// by a linear one:
@@ -44,16 +45,10 @@ pub(super) enum Op {
     Linear { weight: usize, inputs: usize, outputs: usize },
     /// A 2D convolution.
     Conv { weight: usize, conv: Convolution },
-    /// Average pooling per channel.
-    Pool { window: Window, output: [usize; 2] },
-    /// `[_, count, inner]` to `[_, inner]`: the mean over `count`.
-    Mean { count: usize, inner: usize },
-    /// Repeats every value `times` times.
-    Repeat { times: usize },
+    /// Sums of inputs.
+    Sums(Sums),
     /// Multiplies each run of `run` values by one factor, cycling through the factors.
     Scale { factors: Vec<f64>, run: usize },
-    /// Zero padding of images of this shape.
-    Pad { image: [usize; 3], sides: ZeroPad2dSpec },
     /// The constant 1 for every output.
     Ones { inputs: usize, outputs: usize },
     /// The sum of two branches.
@@ -143,7 +138,7 @@ impl Reader {
             LayerSpec::Conv2d(spec) => {
                 let weight = self.scored_weight();
                 self.skip(usize::from(spec.bias));
-                let conv = Convolution::new(spec, [input[1], input[2]], [output[1], output[2]]);
+                let conv = Convolution::new(spec, [input[1], input[2]]);
                 ops.push(Op::Conv { weight, conv });
                 if spec.standardised.is_some_and(|rule| rule.gain) {
                     ops.push(Op::Scale { factors: self.factors(), run: channel });
@@ -160,13 +155,14 @@ impl Reader {
             LayerSpec::MaxPool2d(spec) => ops.push(pool(spec.kernel, spec.stride, input, output)),
             LayerSpec::AvgPool2d(spec) => ops.push(pool(spec.kernel, spec.stride, input, output)),
             LayerSpec::GlobalAvgPool => {
-                ops.push(Op::Mean { count: size(&input[1..]), inner: 1 });
+                ops.push(Op::Sums(Sums::means(size(input), size(&input[1..]), 1)));
             }
             LayerSpec::ZeroPad2d(sides) => {
-                ops.push(Op::Pad { image: [input[0], input[1], input[2]], sides: *sides });
+                let sums = Sums::padding([input[0], input[1], input[2]], *sides, size(output));
+                ops.push(Op::Sums(sums));
             }
             LayerSpec::MeanOverTime => {
-                ops.push(Op::Mean { count: input[0], inner: input[1] });
+                ops.push(Op::Sums(Sums::means(size(input), input[0], input[1])));
             }
             LayerSpec::Embedding(_) => {
                 self.skip_unscored(spec);
@@ -174,8 +170,8 @@ impl Reader {
             }
             LayerSpec::Lstm(_) => {
                 self.skip_unscored(spec);
-                ops.push(Op::Mean { count: input[1], inner: 1 });
-                ops.push(Op::Repeat { times: output[1] });
+                ops.push(Op::Sums(Sums::means(size(input), input[1], 1)));
+                ops.push(Op::Sums(Sums::repeated(input[0], output[1])));
             }
             LayerSpec::Residual(ResidualSpec { body, shortcut }) => {
                 let body = self.read_all(body, &mut input.to_vec())?;
@@ -237,5 +233,5 @@ fn pool(kernel: [usize; 2], stride: [usize; 2], input: &[usize], output: &[usize
         padding: [0; 2],
         dilation: [1; 2],
     };
-    Op::Pool { window, output: [output[1], output[2]] }
+    Op::Sums(Sums::pooling(&window, [output[1], output[2]]))
 }

@@ -3,7 +3,7 @@
 mod conv;
 mod linearised;
 mod pass;
-mod product;
+mod sums;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::Window;
 use super::product::{Matrix, Store, product, transpose};
+use super::{Im2col, Window};
 
 /// Convolution of `images`, `[batch, channels in, height, width]`, into `out`,
 /// `[batch, channels out, positions]`: the transpose of patches · weightᵀ, plus the bias.
@@ -18,6 +18,7 @@ pub(super) fn forward(
     out: &mut [f32],
 ) {
     let (channels, patch, positions) = (bias.len(), window.patch(), window.positions());
+    let im2col = Im2col::channels_first(window);
     // `gemm` is fastest in this layout: transposing the weight once and the small output of each
     // example costs less than letting `gemm` repack every patch matrix.
     let mut weight_t = vec![0.0; weight.len()];
@@ -28,7 +29,7 @@ pub(super) fn forward(
         .for_each_init(
             || (vec![0.0; positions * patch], vec![0.0; positions * channels]),
             |(patches, channels_last), (out, image)| {
-                window.im2col(image, patches);
+                im2col.gather(image, patches);
                 let patches = Matrix::new(patches, positions, patch);
                 product(channels_last, Store::Replace, patches, weight_t);
                 transpose(channels_last, positions, out, |to, from| *to = from);
@@ -44,6 +45,7 @@ pub(super) fn forward(
 pub(super) fn backward(window: &Window, gradient: &[f32], weight: &[f32], out: &mut [f32]) {
     let (channels, positions) = (weight.len() / window.patch(), window.positions());
     let weight = Matrix::new(weight, channels, window.patch());
+    let im2col = Im2col::channels_first(window);
     out.par_chunks_exact_mut(window.image())
         .zip(gradient.par_chunks_exact(channels * positions))
         .for_each_init(
@@ -51,7 +53,7 @@ pub(super) fn backward(window: &Window, gradient: &[f32], weight: &[f32], out: &
             |patches, (out, gradient)| {
                 let gradient = Matrix::new(gradient, channels, positions);
                 product(patches, Store::Replace, gradient.transposed(), weight);
-                window.col2im(patches, out);
+                im2col.scatter(patches, out);
             },
         );
 }

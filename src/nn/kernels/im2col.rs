@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::product::{Real, sum};
+
 /// Geometry of a convolution or pooling window that slides over an image. All pairs are
 /// (vertical, horizontal), in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,159 +58,258 @@ impl Window {
     pub(crate) fn positions(&self) -> usize {
         self.output().map_or(0, |[rows, columns]| rows * columns)
     }
+}
 
-    /// im2col: writes every patch of one image `[channels, height, width]` as a row of `out`,
-    /// `[positions, patch]`. The convolution is then a matrix product with the kernels.
-    pub(crate) fn im2col(&self, image: &[f32], out: &mut [f32]) {
-        let mut gather = Gather { image, out };
-        self.visit_rows(&mut gather);
-    }
+/// The windows over images in one layout, for one group of channels: the patches of a convolution
+/// as a matrix, so that the convolution is a product with the kernels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Im2col {
+    pub(crate) size: [usize; 2],
+    /// Number of values at a pixel: all channels, or 1 if each channel is an image of its own.
+    pub(crate) channels: usize,
+    pub(crate) kernel: [usize; 2],
+    pub(crate) stride: [usize; 2],
+    pub(crate) padding: [usize; 2],
+    pub(crate) dilation: [usize; 2],
+    pub(crate) output: [usize; 2],
+    /// First channel of the group, and number of channels per group.
+    pub(crate) first_channel: usize,
+    pub(crate) group_channels: usize,
+    /// Number of images that follow one another and have one patch together: 1, or the channels.
+    pub(crate) planes: usize,
+    /// Whether the matrix is `[patch, positions]`, not `[positions, patch]`.
+    pub(crate) is_transposed: bool,
+}
 
-    /// col2im, the transpose of [`im2col`](Self::im2col): adds every row of `patches`,
-    /// `[positions, patch]`, to the pixels of `image` that it was read from.
-    pub(crate) fn col2im(&self, patches: &[f32], image: &mut [f32]) {
-        let mut scatter = Scatter { patches, image };
-        self.visit_rows(&mut scatter);
-    }
-
-    fn visit_rows(&self, visitor: &mut impl RowVisitor) {
-        // Kernel widths known at compile time are copied through registers. Calling `memcpy` for
-        // a few floats would cost more than the matrix product that reads them.
-        match self.kernel[1] {
-            _ if self.dilation[1] != 1 => self.visit_dilated(visitor),
-            1 => self.visit_undilated::<1>(visitor),
-            2 => self.visit_undilated::<2>(visitor),
-            3 => self.visit_undilated::<3>(visitor),
-            4 => self.visit_undilated::<4>(visitor),
-            5 => self.visit_undilated::<5>(visitor),
-            7 => self.visit_undilated::<7>(visitor),
-            8 => self.visit_undilated::<8>(visitor),
-            _ => self.visit_undilated::<0>(visitor),
+impl Im2col {
+    /// Windows over images `[height, width, channels]`, with patches
+    /// `[kernel height, kernel width, channels]`.
+    pub(crate) fn channels_last(window: &Window) -> Self {
+        let Window { channels, size, kernel, stride, padding, dilation } = *window;
+        Self {
+            size,
+            channels,
+            kernel,
+            stride,
+            padding,
+            dilation,
+            output: window.output().unwrap_or_default(),
+            first_channel: 0,
+            group_channels: channels,
+            planes: 1,
+            is_transposed: false,
         }
     }
 
-    /// Visits every kernel row of every patch, in the order of the patch matrix. `K` is the
-    /// kernel width, or 0 for a width that is only known at run time.
-    fn visit_undilated<const K: usize>(&self, visitor: &mut impl RowVisitor) {
+    /// Windows over images `[channels, height, width]`, with patches
+    /// `[channels, kernel height, kernel width]`.
+    pub(crate) fn channels_first(window: &Window) -> Self {
+        let one = Window { channels: 1, ..*window };
+        Self { planes: window.channels, ..Self::channels_last(&one) }
+    }
+
+    /// The same windows with a matrix `[patch, positions]`, which is written row by row.
+    pub(crate) fn transposed(self) -> Self {
+        Self { is_transposed: true, ..self }
+    }
+
+    /// Whether the patches are the pixels: a 1 x 1 kernel with stride 1 and no padding.
+    pub(crate) fn are_pixels(&self) -> bool {
+        self.kernel == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0]
+    }
+
+    /// Number of elements of one patch.
+    pub(crate) fn patch_len(&self) -> usize {
+        self.planes * self.kernel[0] * self.kernel[1] * self.group_channels
+    }
+
+    /// Number of kernel positions.
+    pub(crate) fn positions(&self) -> usize {
+        self.output[0] * self.output[1]
+    }
+
+    /// The sum of each patch of each image, without forming patches, for channels-last images.
+    pub(crate) fn patch_sums(&self, images: &[f32], sums: &mut [f32]) {
         let [height, width] = self.size;
-        let [kernel_height, kernel_width] = self.kernel;
-        let Some([rows, columns]) = self.output() else { return };
-        let mut next = 0;
-        for position in 0..rows * columns {
-            let top = (position / columns * self.stride[0]) as isize - self.padding[0] as isize;
-            let left = (position % columns * self.stride[1]) as isize - self.padding[1] as isize;
-            // The part of a kernel row that lies inside the image.
-            let first = (-left).clamp(0, kernel_width as isize) as usize;
-            let end = (width as isize - left).clamp(first as isize, kernel_width as isize) as usize;
-            for channel in 0..self.channels {
-                for row in 0..kernel_height {
-                    let y = top + (row * self.dilation[0]) as isize;
-                    let patch = next..next + kernel_width;
-                    next = patch.end;
-                    if y < 0 || y >= height as isize || first == end {
-                        visitor.outside(patch);
-                        continue;
-                    }
-                    let start = ((channel * height + y as usize) * width) as isize;
-                    let pixel = (start + left + first as isize) as usize;
-                    if K > 0 && end - first == K {
-                        visitor.inside::<K>(patch.start, pixel);
-                    } else {
-                        visitor.partial(patch, first..end, pixel);
+        let each = images.chunks_exact(height * width * self.channels);
+        for (image, sums) in each.zip(sums.chunks_exact_mut(self.positions())) {
+            let own = |pixel: &[f32]| {
+                sum(&pixel[self.first_channel..self.first_channel + self.group_channels])
+            };
+            let pixels: Vec<f32> = image.chunks_exact(self.channels).map(own).collect();
+            for (position, sum) in sums.iter_mut().enumerate() {
+                let (row, column) = (position / self.output[1], position % self.output[1]);
+                *sum = 0.0;
+                for tap in 0..self.kernel[0] * self.kernel[1] {
+                    let (y, x) = (tap / self.kernel[1], tap % self.kernel[1]);
+                    let y = row * self.stride[0] + y * self.dilation[0];
+                    let x = column * self.stride[1] + x * self.dilation[1];
+                    // Pixels of the padding wrap around and lie beyond the image.
+                    let (y, x) = (y.wrapping_sub(self.padding[0]), x.wrapping_sub(self.padding[1]));
+                    if y < height && x < width {
+                        *sum += pixels[y * width + x];
                     }
                 }
             }
         }
     }
-}
 
-impl Window {
-    /// As [`visit_undilated`](Self::visit_undilated), but pixel by pixel: neighbouring elements of
-    /// a dilated kernel are not contiguous in the image.
-    fn visit_dilated(&self, visitor: &mut impl RowVisitor) {
-        let [height, width] = self.size;
-        let Some([rows, columns]) = self.output() else { return };
-        let mut at = 0;
-        for position in 0..rows * columns {
-            let top = (position / columns * self.stride[0]) as isize - self.padding[0] as isize;
-            let left = (position % columns * self.stride[1]) as isize - self.padding[1] as isize;
-            for channel in 0..self.channels {
-                for row in 0..self.kernel[0] {
-                    let y = top + (row * self.dilation[0]) as isize;
-                    for column in 0..self.kernel[1] {
-                        let x = left + (column * self.dilation[1]) as isize;
-                        let inside =
-                            (0..height as isize).contains(&y) && (0..width as isize).contains(&x);
-                        if inside {
-                            let pixel = (channel * height + y as usize) * width + x as usize;
-                            visitor.partial(at..at + 1, 0..1, pixel);
-                        } else {
-                            visitor.outside(at..at + 1);
-                        }
-                        at += 1;
+    /// im2col: writes the patches of one image into the matrix.
+    pub(crate) fn gather<T: Real>(&self, image: &[T], matrix: &mut [T]) {
+        if self.padding != [0, 0] {
+            matrix.fill(T::ZERO);
+        }
+        self.for_each_run(|run| {
+            run.for_each(|pixels, values| matrix[values].copy_from_slice(&image[pixels]));
+        });
+    }
+
+    /// col2im, the transpose of [`gather`](Self::gather): adds the elements of the matrix to the
+    /// pixels that they came from.
+    pub(crate) fn scatter<T: Real>(&self, matrix: &[T], image: &mut [T]) {
+        self.for_each_run(|run| {
+            run.for_each(|pixels, values| {
+                let pairs = image[pixels].iter_mut().zip(&matrix[values]);
+                pairs.for_each(|(pixel, value)| *pixel += *value);
+            });
+        });
+    }
+
+    /// Visits everything inside of the image, in the order of the matrix: kernel row after kernel
+    /// row for each row of positions, or row of positions after row of positions for each element
+    /// of the kernel.
+    fn for_each_run(&self, mut visit: impl FnMut(Run)) {
+        let lines = self.planes * self.kernel[0];
+        if self.is_transposed {
+            for line in 0..lines {
+                for tap in 0..self.kernel[1] {
+                    for row in 0..self.output[0] {
+                        self.runs_of_line(row, line, tap..tap + 1, &mut visit);
                     }
+                }
+            }
+            return;
+        }
+        // A kernel row is contiguous in a patch only if the group has all channels.
+        let is_contiguous = self.group_channels == self.channels && self.dilation[1] == 1;
+        let run = if is_contiguous { self.kernel[1] } else { 1 };
+        for row in 0..self.output[0] {
+            for line in 0..lines {
+                for tap in (0..self.kernel[1]).step_by(run) {
+                    self.runs_of_line(row, line, tap..tap + run, &mut visit);
                 }
             }
         }
     }
-}
 
-/// An operation on one row of a patch. `patch` is the row's range (or start) in the patch matrix,
-/// `pixel` the index in the image of the first element that lies inside it.
-trait RowVisitor {
-    /// The row lies in the padding.
-    fn outside(&mut self, patch: Range<usize>);
-    /// All `K` elements of the row lie inside the image.
-    fn inside<const K: usize>(&mut self, patch: usize, pixel: usize);
-    /// Only the elements `inside` of the row lie inside the image.
-    fn partial(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize);
-}
-
-struct Gather<'a> {
-    image: &'a [f32],
-    out: &'a mut [f32],
-}
-
-impl RowVisitor for Gather<'_> {
-    fn outside(&mut self, patch: Range<usize>) {
-        self.out[patch].fill(0.0);
+    /// Visits the elements `taps` of one kernel row, counted over all planes, at one row of
+    /// positions. Whole runs, nearly all, are visited together.
+    #[inline(always)]
+    fn runs_of_line(
+        &self,
+        row: usize,
+        line: usize,
+        taps: Range<usize>,
+        visit: &mut impl FnMut(Run),
+    ) {
+        let ([height, width], columns) = (self.size, self.output[1]);
+        let (plane, y) = (line / self.kernel[0], line % self.kernel[0]);
+        let (y, run) = (row * self.stride[0] + y * self.dilation[0], taps.len());
+        // Pixels of the padding wrap around and lie beyond the image.
+        let top = y.wrapping_sub(self.padding[0]);
+        if top >= height {
+            return;
+        }
+        let pixels = (plane * height + top) * width;
+        let left = |column: usize| {
+            (column * self.stride[1] + taps.start * self.dilation[1]) as isize
+                - self.padding[1] as isize
+        };
+        // The distance in the matrix between patches, and between elements of a patch.
+        let (patch, element) =
+            if self.is_transposed { (1, self.positions()) } else { (self.patch_len(), 1) };
+        let first_element = (line * self.kernel[1] + taps.start) * self.group_channels;
+        // `count` runs from `column` on, of the pixels `inside` of each.
+        let part = |column: usize, inside: Range<usize>, count: usize| {
+            let pixel = pixels + (left(column) + inside.start as isize) as usize;
+            let position = row * columns + column;
+            let from = first_element + inside.start * self.group_channels;
+            Run {
+                pixel: pixel * self.channels + self.first_channel,
+                value: position * patch + from * element,
+                len: inside.len() * self.group_channels,
+                count,
+                pixel_step: self.stride[1] * self.channels,
+                value_step: patch,
+            }
+        };
+        let fits = |c: usize| left(c) >= 0 && left(c) + run as isize <= width as isize;
+        let first = (0..columns).find(|&c| fits(c)).unwrap_or(columns);
+        let end = (first..columns).find(|&c| !fits(c)).unwrap_or(columns);
+        for column in (0..first).chain(end..columns) {
+            let from = (-left(column)).clamp(0, run as isize);
+            let to = (width as isize - left(column)).clamp(from, run as isize);
+            if to > from {
+                visit(part(column, from as usize..to as usize, 1));
+            }
+        }
+        if end > first {
+            visit(part(first, 0..run, end - first));
+        }
     }
+}
 
-    fn inside<const K: usize>(&mut self, patch: usize, pixel: usize) {
-        let source = &self.image[pixel..pixel + K];
-        for (o, p) in self.out[patch..patch + K].iter_mut().zip(source) {
-            *o = *p;
+/// `count` runs of `len` values that are contiguous both in the image and in the matrix.
+#[derive(Clone, Copy)]
+struct Run {
+    /// The first value in the image, and in the matrix.
+    pixel: usize,
+    value: usize,
+    len: usize,
+    count: usize,
+    /// The distances between the runs.
+    pixel_step: usize,
+    value_step: usize,
+}
+
+impl Run {
+    /// Calls `each` with the place of every run in the image and in the matrix.
+    #[inline(always)]
+    fn for_each(self, each: impl FnMut(Range<usize>, Range<usize>)) {
+        if self.pixel_step == self.len && self.value_step == self.len {
+            let len = self.len * self.count;
+            return Self { len, count: 1, ..self }.of_any_len(each);
+        }
+        // Lengths known at compile time go through registers; calling `memcpy` for a few elements
+        // costs more than the copy.
+        match self.len {
+            1 => self.of_len::<1>(each),
+            2 => self.of_len::<2>(each),
+            3 => self.of_len::<3>(each),
+            4 => self.of_len::<4>(each),
+            5 => self.of_len::<5>(each),
+            7 => self.of_len::<7>(each),
+            8 => self.of_len::<8>(each),
+            9 => self.of_len::<9>(each),
+            16 => self.of_len::<16>(each),
+            32 => self.of_len::<32>(each),
+            48 => self.of_len::<48>(each),
+            64 => self.of_len::<64>(each),
+            _ => self.of_any_len(each),
         }
     }
 
-    fn partial(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
-        let row = &mut self.out[patch];
-        row[..inside.start].fill(0.0);
-        row[inside.end..].fill(0.0);
-        let source = &self.image[pixel..pixel + inside.len()];
-        row[inside].copy_from_slice(source);
-    }
-}
-
-struct Scatter<'a> {
-    patches: &'a [f32],
-    image: &'a mut [f32],
-}
-
-impl RowVisitor for Scatter<'_> {
-    fn outside(&mut self, _patch: Range<usize>) {}
-
-    fn inside<const K: usize>(&mut self, patch: usize, pixel: usize) {
-        let source = &self.patches[patch..patch + K];
-        for (p, s) in self.image[pixel..pixel + K].iter_mut().zip(source) {
-            *p += s;
-        }
+    #[inline(always)]
+    fn of_len<const LEN: usize>(self, each: impl FnMut(Range<usize>, Range<usize>)) {
+        Self { len: LEN, ..self }.of_any_len(each);
     }
 
-    fn partial(&mut self, patch: Range<usize>, inside: Range<usize>, pixel: usize) {
-        let source = &self.patches[patch][inside];
-        for (p, s) in self.image[pixel..pixel + source.len()].iter_mut().zip(source) {
-            *p += s;
+    #[inline(always)]
+    fn of_any_len(self, mut each: impl FnMut(Range<usize>, Range<usize>)) {
+        for i in 0..self.count {
+            let (pixel, value) =
+                (self.pixel + i * self.pixel_step, self.value + i * self.value_step);
+            each(pixel..pixel + self.len, value..value + self.len);
         }
     }
 }
@@ -230,7 +331,7 @@ mod tests {
         assert_eq!(window.output(), Some([2, 1]));
         let image: Vec<f32> = (1..=9).map(|v| v as f32).collect();
         let mut out = vec![9.0; 8];
-        window.im2col(&image, &mut out);
+        Im2col::channels_first(&window).gather(&image, &mut out);
         assert_eq!(out, [0.0, 0.0, 1.0, 2.0, 4.0, 5.0, 7.0, 8.0]);
     }
 
@@ -245,7 +346,7 @@ mod tests {
             dilation: [1, 1],
         };
         let mut image = [0.0; 9];
-        window.col2im(&[1.0; 32], &mut image);
+        Im2col::channels_first(&window).scatter(&[1.0; 32], &mut image);
         assert_eq!(image, [2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
     }
 
@@ -261,7 +362,7 @@ mod tests {
         };
         assert_eq!(window.output(), Some([1, 7]));
         let mut out = vec![9.0; 14];
-        window.im2col(&[1.0, 2.0], &mut out);
+        Im2col::channels_first(&window).gather(&[1.0, 2.0], &mut out);
         assert_eq!(out, [0., 0., 0., 0., 0., 1., 1., 2., 2., 0., 0., 0., 0., 0.]);
     }
 

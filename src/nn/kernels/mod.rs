@@ -9,6 +9,7 @@ pub(crate) mod product;
 pub(crate) mod tanh;
 
 pub(crate) use crate::device::vectorised;
+pub(crate) use im2col::Im2col;
 pub use im2col::Window;
 pub(super) use im2col::no_dilation;
 pub(super) use ops::{conv2d, max_pool, tanh};

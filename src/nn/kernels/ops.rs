@@ -1,11 +1,13 @@
 //! The CPU kernels as differentiable Burn operations.
 
+use std::fmt::{self, Debug};
+
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, Backend, Dispatch, Flex, backend_extension};
 use burn::prelude::*;
 use burn_autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
 use burn_autodiff::grads::Gradients;
-use burn_autodiff::ops::{Backward, Ops, OpsKind};
+use burn_autodiff::ops::{Backward, NodeGuard, Ops, OpsKind, unary};
 use burn_flex::FlexTensor;
 
 use super::{Window, conv, pool, tanh as hyperbolic};
@@ -24,26 +26,6 @@ pub trait KernelOps: Backend {
     ) -> FloatTensor<Self>;
     /// Max pooling.
     fn cpu_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self>;
-}
-
-/// Backward passes of the kernels, on tensors without autodiff. `gradient` is the output gradient;
-/// each function returns the input gradient.
-pub trait KernelGradients: Backend {
-    /// Input gradient of tanh at its output `y`.
-    fn tanh_backward(y: FloatTensor<Self>, gradient: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// Input gradient of the convolution.
-    fn conv2d_backward(
-        weight: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self>;
-    /// Input gradient of max pooling at its input `x` and output `y`.
-    fn max_pool_backward(
-        x: FloatTensor<Self>,
-        y: FloatTensor<Self>,
-        gradient: FloatTensor<Self>,
-        window: Window,
-    ) -> FloatTensor<Self>;
 }
 
 /// Element-wise tanh of a CPU tensor.
@@ -90,7 +72,10 @@ fn compute(shape: Shape, kernel: impl FnOnce(&mut [f32])) -> FlexTensor {
 impl KernelOps for Flex {
     fn cpu_tanh(x: FlexTensor) -> FlexTensor {
         let x = x.to_contiguous();
-        compute(x.layout().shape().clone(), |out| hyperbolic::forward(slice(&x), out))
+        compute(x.layout().shape().clone(), |out| {
+            out.copy_from_slice(slice(&x));
+            hyperbolic::in_place(out);
+        })
     }
 
     fn cpu_conv2d(
@@ -113,60 +98,73 @@ impl KernelOps for Flex {
     }
 }
 
-impl KernelGradients for Flex {
-    fn tanh_backward(y: FlexTensor, gradient: FlexTensor) -> FlexTensor {
-        let (y, gradient) = (y.to_contiguous(), gradient.to_contiguous());
-        let shape = y.layout().shape().clone();
-        compute(shape, |out| hyperbolic::backward(slice(&y), slice(&gradient), out))
-    }
+/// Input gradient of tanh at its output `y`.
+fn tanh_backward(y: &FlexTensor, gradient: FlexTensor) -> FlexTensor {
+    let (y, gradient) = (y.to_contiguous(), gradient.to_contiguous());
+    let shape = y.layout().shape().clone();
+    compute(shape, |out| {
+        out.copy_from_slice(slice(&gradient));
+        hyperbolic::backward(slice(&y), out);
+    })
+}
 
-    fn conv2d_backward(weight: FlexTensor, gradient: FlexTensor, window: Window) -> FlexTensor {
-        let (weight, gradient) = (weight.to_contiguous(), gradient.to_contiguous());
-        let [height, width] = window.size;
-        let n = gradient.layout().shape()[0];
-        compute(Shape::from([n, window.channels, height, width]), |out| {
-            conv::backward(&window, slice(&gradient), slice(&weight), out);
-        })
-    }
+/// Input gradient of the convolution.
+fn conv2d_backward(weight: &FlexTensor, gradient: FlexTensor, window: &Window) -> FlexTensor {
+    let (weight, gradient) = (weight.to_contiguous(), gradient.to_contiguous());
+    let [height, width] = window.size;
+    let n = gradient.layout().shape()[0];
+    compute(Shape::from([n, window.channels, height, width]), |out| {
+        conv::backward(window, slice(&gradient), slice(&weight), out);
+    })
+}
 
-    fn max_pool_backward(
-        x: FlexTensor,
-        y: FlexTensor,
-        gradient: FlexTensor,
-        window: Window,
-    ) -> FlexTensor {
-        let (x, gradient) = (x.to_contiguous(), gradient.to_contiguous());
-        compute(x.layout().shape().clone(), |out| {
-            pool::backward(&window, slice(&x), slice(&y), slice(&gradient), out);
-        })
+/// Input gradient of max pooling at its input `x` and output `y`.
+fn max_pool_backward(
+    [x, y]: &[FlexTensor; 2],
+    gradient: FlexTensor,
+    window: &Window,
+) -> FlexTensor {
+    let (x, gradient) = (x.to_contiguous(), gradient.to_contiguous());
+    compute(x.layout().shape().clone(), |out| {
+        pool::backward(window, slice(&x), slice(y), slice(&gradient), out);
+    })
+}
+
+/// The step of a backward pass through one kernel: a function from the gradient of the output to
+/// that of the input.
+struct Step<F>(F);
+
+impl<F> Debug for Step<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Step")
     }
 }
 
-impl<B: KernelOps + KernelGradients, C: CheckpointStrategy> KernelOps for Autodiff<B, C> {
+impl<F: FnOnce(FlexTensor) -> FlexTensor + Send + 'static> Backward<Flex, 1> for Step<F> {
+    type State = ();
+
+    fn backward(self, ops: Ops<(), 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        unary::<Flex, _>(ops.parents, ops.node, grads, self.0);
+    }
+}
+
+/// The output `y` of a kernel at an input, with its step in the backward pass.
+fn record<C: CheckpointStrategy>(
+    input: NodeGuard,
+    y: FlexTensor,
+    backward: impl FnOnce(FlexTensor) -> FlexTensor + Send + 'static,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    match Step(backward).prepare::<C>([input]).compute_bound().stateful() {
+        OpsKind::Tracked(step) => step.finish((), y),
+        OpsKind::UnTracked(step) => step.finish(y),
+    }
+}
+
+impl<C: CheckpointStrategy> KernelOps for Autodiff<Flex, C> {
     fn cpu_tanh(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        #[derive(Debug)]
-        struct Tanh;
-        impl<B: KernelGradients> Backward<B, 1> for Tanh {
-            type State = FloatTensor<B>;
-            fn backward(
-                self,
-                ops: Ops<Self::State, 1>,
-                grads: &mut Gradients,
-                _: &mut Checkpointer,
-            ) {
-                let gradient = grads.consume::<B>(&ops.node);
-                let [parent] = ops.parents;
-                if let Some(parent) = parent {
-                    grads.register::<B>(parent.id, B::tanh_backward(ops.state, gradient));
-                }
-            }
-        }
-        let (x, node) = x.into_parts();
-        let y = B::cpu_tanh(x);
-        match Tanh.prepare::<C>([node]).compute_bound().stateful() {
-            OpsKind::Tracked(step) => step.finish(y.clone(), y),
-            OpsKind::UnTracked(step) => step.finish(y),
-        }
+        let (x, input) = x.into_parts();
+        let y = Flex::cpu_tanh(x);
+        record::<C>(input, y.clone(), move |gradient| tanh_backward(&y, gradient))
     }
 
     fn cpu_conv2d(
@@ -175,60 +173,17 @@ impl<B: KernelOps + KernelGradients, C: CheckpointStrategy> KernelOps for Autodi
         bias: FloatTensor<Self>,
         window: Window,
     ) -> FloatTensor<Self> {
-        #[derive(Debug)]
-        struct Conv2d;
-        impl<B: KernelGradients> Backward<B, 1> for Conv2d {
-            type State = (FloatTensor<B>, Window);
-            fn backward(
-                self,
-                ops: Ops<Self::State, 1>,
-                grads: &mut Gradients,
-                _: &mut Checkpointer,
-            ) {
-                let gradient = grads.consume::<B>(&ops.node);
-                let [parent] = ops.parents;
-                if let Some(parent) = parent {
-                    let (weight, window) = ops.state;
-                    let gradient = B::conv2d_backward(weight, gradient, window);
-                    grads.register::<B>(parent.id, gradient);
-                }
-            }
-        }
-        let (x, node) = x.into_parts();
+        let (x, input) = x.into_parts();
         let ((weight, _), (bias, _)) = (weight.into_parts(), bias.into_parts());
-        let y = B::cpu_conv2d(x, weight.clone(), bias, window);
-        match Conv2d.prepare::<C>([node]).compute_bound().stateful() {
-            OpsKind::Tracked(step) => step.finish((weight, window), y),
-            OpsKind::UnTracked(step) => step.finish(y),
-        }
+        let y = Flex::cpu_conv2d(x, weight.clone(), bias, window);
+        record::<C>(input, y, move |gradient| conv2d_backward(&weight, gradient, &window))
     }
 
     fn cpu_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self> {
-        #[derive(Debug)]
-        struct MaxPool;
-        impl<B: KernelGradients> Backward<B, 1> for MaxPool {
-            type State = (FloatTensor<B>, FloatTensor<B>, Window);
-            fn backward(
-                self,
-                ops: Ops<Self::State, 1>,
-                grads: &mut Gradients,
-                _: &mut Checkpointer,
-            ) {
-                let gradient = grads.consume::<B>(&ops.node);
-                let [parent] = ops.parents;
-                if let Some(parent) = parent {
-                    let (x, y, window) = ops.state;
-                    let gradient = B::max_pool_backward(x, y, gradient, window);
-                    grads.register::<B>(parent.id, gradient);
-                }
-            }
-        }
-        let (x, node) = x.into_parts();
-        let y = B::cpu_max_pool(x.clone(), window);
-        match MaxPool.prepare::<C>([node]).compute_bound().stateful() {
-            OpsKind::Tracked(step) => step.finish((x, y.clone(), window), y),
-            OpsKind::UnTracked(step) => step.finish(y),
-        }
+        let (x, input) = x.into_parts();
+        let y = Flex::cpu_max_pool(x.clone(), window);
+        let values = [x, y.clone()];
+        record::<C>(input, y, move |gradient| max_pool_backward(&values, gradient, &window))
     }
 }
 

@@ -1,28 +1,47 @@
 //! Matrix products and vector operations on slices; products use the `gemm` crate.
 
+use std::ops::AddAssign;
+
 use gemm::Parallelism;
+use rayon::prelude::*;
 
 use super::vectorised;
 
+/// The numbers of a product: f32 or f64.
+pub(crate) trait Real: Copy + AddAssign + Send + Sync + 'static {
+    const ZERO: Self;
+    const ONE: Self;
+}
+
+impl Real for f32 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+}
+
+impl Real for f64 {
+    const ZERO: Self = 0.0;
+    const ONE: Self = 1.0;
+}
+
 /// A strided view of a slice as a matrix.
 #[derive(Clone, Copy)]
-pub(crate) struct Matrix<'a> {
-    data: &'a [f32],
+pub(crate) struct Matrix<'a, T = f32> {
+    data: &'a [T],
     rows: usize,
     columns: usize,
     row_stride: usize,
     column_stride: usize,
 }
 
-impl<'a> Matrix<'a> {
+impl<'a, T> Matrix<'a, T> {
     /// A row-major `[rows, columns]` matrix that covers the whole slice.
-    pub(crate) fn new(data: &'a [f32], rows: usize, columns: usize) -> Self {
+    pub(crate) fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix covers its slice exactly");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
     /// A `[rows, columns]` matrix whose rows begin every `stride` values.
-    pub(crate) fn strided(data: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
+    pub(crate) fn strided(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + columns <= data.len(), "a matrix in its slice");
         Self { data, rows, columns, row_stride: stride, column_stride: 1 }
     }
@@ -37,6 +56,12 @@ impl<'a> Matrix<'a> {
             ..self
         }
     }
+
+    /// `rows` rows from row `start` on.
+    fn rows_from(self, start: usize, rows: usize) -> Self {
+        assert!(start + rows <= self.rows, "a part has no further rows");
+        Self { data: &self.data[start * self.row_stride..], rows, ..self }
+    }
 }
 
 /// Whether a result overwrites the output or is added to it.
@@ -49,14 +74,51 @@ pub(crate) enum Store {
 }
 
 /// Matrix product of `a` and `b` into the row-major `out`, on the calling thread.
-pub(crate) fn product(out: &mut [f32], store: Store, a: Matrix, b: Matrix) {
+pub(crate) fn product<T: Real>(out: &mut [T], store: Store, a: Matrix<T>, b: Matrix<T>) {
     assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
     product_into(out, b.columns, store, a, b);
 }
 
 /// Matrix product of `a` and `b` into rows of `out` that begin every `stride` values, on the
 /// calling thread.
-pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matrix, b: Matrix) {
+pub(crate) fn product_into<T: Real>(
+    out: &mut [T],
+    stride: usize,
+    store: Store,
+    a: Matrix<T>,
+    b: Matrix<T>,
+) {
+    product_with(Parallelism::None, out, stride, store, a, b);
+}
+
+/// Multiplications that one thread does at once where `gemm` uses a single thread.
+const BLOCK: usize = 1 << 16;
+
+/// Matrix product of `a` and `b` into the row-major `out`, on all cores.
+///
+/// Threads split `out`, never a sum, so the result is the same for any number of threads.
+pub(crate) fn parallel_product<T: Real>(out: &mut [T], a: Matrix<T>, b: Matrix<T>) {
+    assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
+    // `gemm` computes products with vectors and of few terms on one thread. In a network these are
+    // the deepest layers, where an image has few pixels and the weights are largest.
+    let few_terms = a.columns <= 2;
+    if out.is_empty() || !(few_terms || b.columns == 1) {
+        return product_with(Parallelism::Rayon(0), out, b.columns, Store::Replace, a, b);
+    }
+    let rows = (BLOCK / if few_terms { b.columns } else { a.columns }).max(1);
+    out.par_chunks_mut(rows * b.columns).enumerate().for_each(|(block, out)| {
+        product(out, Store::Replace, a.rows_from(block * rows, out.len() / b.columns), b);
+    });
+}
+
+fn product_with<T: Real>(
+    parallelism: Parallelism,
+    out: &mut [T],
+    stride: usize,
+    store: Store,
+    a: Matrix<T>,
+    b: Matrix<T>,
+) {
     assert_eq!(a.columns, b.rows, "inner dimensions of a product");
     if a.rows == 0 || b.columns == 0 {
         return;
@@ -65,11 +127,10 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
     assert!((a.rows - 1) * stride + b.columns <= out.len(), "a product in its slice");
     if a.columns == 0 {
         if store == Store::Replace {
-            out.chunks_mut(stride).take(a.rows).for_each(|row| row[..b.columns].fill(0.0));
+            out.chunks_mut(stride).take(a.rows).for_each(|row| row[..b.columns].fill(T::ZERO));
         }
         return;
     }
-    let width = stride as isize;
     // SAFETY: the assertions of `Matrix`'s constructors and those above keep every index of the
     // three strided matrices within its slice. `out` is borrowed mutably, so it overlaps neither
     // `a` nor `b`.
@@ -80,7 +141,7 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
             a.columns,
             out.as_mut_ptr(),
             1,
-            width,
+            stride as isize,
             store == Store::Add,
             a.data.as_ptr(),
             a.column_stride as isize,
@@ -88,12 +149,12 @@ pub(crate) fn product_into(out: &mut [f32], stride: usize, store: Store, a: Matr
             b.data.as_ptr(),
             b.column_stride as isize,
             b.row_stride as isize,
-            1.0,
-            1.0,
+            T::ONE,
+            T::ONE,
             false,
             false,
             false,
-            Parallelism::None,
+            parallelism,
         );
     }
 }
@@ -151,6 +212,21 @@ vectorised! {
         for (o, v) in out.iter_mut().zip(x) {
             *o += factor * v;
         }
+    }
+}
+
+vectorised! {
+    /// The sum of the values.
+    pub(crate) fn sum(values: &[f32]) -> f32 {
+        let mut lanes = [0.0f32; 16];
+        let blocks = values.chunks_exact(16);
+        let tail: f32 = blocks.remainder().iter().sum();
+        for block in blocks {
+            for (lane, v) in lanes.iter_mut().zip(block) {
+                *lane += v;
+            }
+        }
+        lanes.iter().sum::<f32>() + tail
     }
 }
 

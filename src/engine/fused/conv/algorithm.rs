@@ -1,31 +1,59 @@
 //! How a convolution, its input gradient and its weight gradient are computed: by minimal
-//! filtering, by products with the pixels where they are, or by products with patches. Each
-//! algorithm keeps the weights in the order that it reads them in.
+//! filtering, by products with the pixels where they are, or by products with patches.
 
 use super::patches::Patches;
 use crate::engine::fused::direct::Direct;
-use crate::engine::fused::im2col::Im2col;
 use crate::engine::fused::op::Scratch;
 use crate::engine::fused::winograd::Winograd;
+use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Store, transpose};
 
-pub(super) enum Algorithm {
+/// A convolution by one of three methods. Each reads weights in an order of its own.
+pub(super) enum Method {
     /// Minimal filtering, with transformed kernels.
-    Filtering { forward: Winograd, filter: Vec<f32>, gradient: Winograd, rotated: Vec<f32> },
-    /// Matrix products.
-    Products {
-        /// Per group `[patch] x [outputs]`.
-        weight: Vec<f32>,
-        /// Takes the place of patches.
-        direct: Option<Direct>,
-        gradient: InputGradient,
-    },
+    Filtering(Winograd),
+    /// Products with the pixels where they are, with weights `[patch] x [outputs]`.
+    Direct(Direct),
+    /// Products with patches, with weights, per group, `[patch] x [outputs]`.
+    Patches(Patches),
+}
+
+impl Method {
+    /// Products, with the pixels where `direct` returns that.
+    fn products(patches: Patches, direct: impl Fn(&Im2col, usize) -> Option<Direct>) -> Self {
+        match direct(patches.geometry(), patches.out()) {
+            Some(direct) => Self::Direct(direct),
+            None => Self::Patches(patches),
+        }
+    }
+
+    /// Convolution of images into `out`, `[images, positions, outputs]`.
+    fn convolve(
+        &self,
+        images: &[f32],
+        weights: &[f32],
+        out: &mut [f32],
+        store: Store,
+        scratch: &mut Vec<f32>,
+    ) {
+        match self {
+            Self::Filtering(plan) => plan.convolve(images, weights, out, store, scratch),
+            Self::Direct(plan) => plan.convolve(images, weights, out, store, scratch),
+            Self::Patches(plan) => plan.convolve(images, weights, out, store, scratch),
+        }
+    }
+}
+
+pub(super) struct Algorithm {
+    pub(super) forward: Method,
+    weights: Vec<f32>,
+    pub(super) gradient: InputGradient,
 }
 
 pub(super) enum InputGradient {
     /// A convolution of the output gradient with the kernel rotated by 180° and transposed,
     /// `[kernel, outputs] x [inputs]`.
-    Convolved { patches: Patches, direct: Option<Direct>, rotated: Vec<f32> },
+    Convolved { method: Method, rotated: Vec<f32> },
     /// Gradients of patches, added to the pixels that they came from. The weights are, per group,
     /// `[outputs] x [patch]`.
     Scattered { transposed: Vec<f32> },
@@ -40,79 +68,61 @@ impl Algorithm {
         filtering: impl Fn(&Im2col, usize) -> Option<Winograd>,
         direct: impl Fn(&Im2col, usize) -> Option<Direct>,
     ) -> Self {
-        let (geometry, inputs, out) =
-            (patches.geometry(), patches.geometry().channels, patches.out());
+        let inputs = patches.geometry().channels;
         let of_gradient = gradient_geometry(patches);
-        let filtered = of_gradient
-            .as_ref()
-            .and_then(|of_gradient| filtering(geometry, out).zip(filtering(of_gradient, inputs)));
-        if let Some((forward, gradient)) = filtered {
-            return Self::Filtering { forward, filter: Vec::new(), gradient, rotated: Vec::new() };
-        }
-        let gradient = match of_gradient {
-            Some(of_gradient) => InputGradient::Convolved {
-                direct: direct(&of_gradient, inputs),
-                patches: Patches::new(of_gradient, 1, inputs),
-                rotated: Vec::new(),
-            },
+        let filtered = of_gradient.as_ref().and_then(|of_gradient| {
+            filtering(patches.geometry(), patches.out()).zip(filtering(of_gradient, inputs))
+        });
+        let (forward, gradient) = match (filtered, of_gradient) {
+            (Some((forward, gradient)), _) => {
+                (Method::Filtering(forward), Some(Method::Filtering(gradient)))
+            }
+            (None, of_gradient) => {
+                let gradient =
+                    of_gradient.map(|of| Method::products(Patches::new(of, 1, inputs), &direct));
+                (Method::products(patches.clone(), &direct), gradient)
+            }
+        };
+        let gradient = match gradient {
+            Some(method) => InputGradient::Convolved { method, rotated: Vec::new() },
             None => InputGradient::Scattered { transposed: Vec::new() },
         };
-        Self::Products { weight: Vec::new(), direct: direct(geometry, out), gradient }
+        Self { forward, weights: Vec::new(), gradient }
     }
 
     /// What it is called, for people; empty for products with patches.
     pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Filtering { .. } => "minimal filtering",
-            Self::Products { direct: Some(_), .. } => "without patches",
-            Self::Products { direct: None, .. } => "",
+        match self.forward {
+            Method::Filtering(_) => "minimal filtering",
+            Method::Direct(_) => "without patches",
+            Method::Patches(_) => "",
         }
     }
 
     /// Takes weights, per group `[patch] x [outputs]`.
     pub(super) fn load(&mut self, patches: &Patches, new: Vec<f32>) {
-        match self {
-            Self::Filtering { forward, filter, gradient, rotated } => {
-                forward.filter(&new, filter);
-                gradient.rotated(filter, rotated);
-            }
-            Self::Products { weight, gradient, .. } => {
-                gradient.load(patches, &new);
-                *weight = new;
-            }
+        let Self { forward, weights, gradient } = self;
+        if let Method::Filtering(forward) = forward {
+            forward.filter(&new, weights);
+        } else {
+            *weights = new;
         }
+        gradient.load(patches, weights);
     }
 
     /// Number of images that are convolved at a time, out of `images`, so that the activation
     /// function finds the output in the cache.
-    pub(super) fn images_per_block(&self, patches: &Patches, images: usize) -> usize {
-        match self {
-            Self::Filtering { forward, .. } => forward.images_per_block(),
-            Self::Products { direct: Some(_), .. } => images.max(1),
-            Self::Products { direct: None, .. } => patches.images_per_block(),
+    pub(super) fn images_per_block(&self, images: usize) -> usize {
+        match &self.forward {
+            Method::Filtering(plan) => plan.images_per_block(),
+            Method::Direct(_) => images.max(1),
+            Method::Patches(plan) => plan.images_per_block(),
         }
     }
 
     /// Convolution of images into `out`, `[images, positions, outputs]`.
-    pub(super) fn convolve(
-        &self,
-        patches: &Patches,
-        images: &[f32],
-        out: &mut [f32],
-        scratch: &mut Vec<f32>,
-    ) {
-        let store = Store::Replace;
-        match self {
-            Self::Filtering { forward, filter, .. } => {
-                forward.convolve(images, filter, out, store, scratch);
-            }
-            Self::Products { direct: Some(direct), weight, .. } => {
-                direct.convolve(images, weight, out, store, scratch);
-            }
-            Self::Products { direct: None, weight, .. } => {
-                patches.convolve(images, weight, out, store, scratch);
-            }
-        }
+    pub(super) fn convolve(&self, images: &[f32], out: &mut [f32], scratch: &mut Vec<f32>) {
+        self.forward.convolve(images, &self.weights, out, Store::Replace, scratch);
     }
 
     /// The gradient `gx` with respect to images from the gradient `g` with respect to the output.
@@ -124,61 +134,61 @@ impl Algorithm {
         store: Store,
         scratch: &mut Scratch,
     ) {
-        let buffer = &mut scratch.patches;
-        match self {
-            Self::Filtering { gradient, rotated, .. } => {
-                gradient.convolve(g, rotated, gx, store, buffer);
+        match &self.gradient {
+            InputGradient::Convolved { method, rotated } => {
+                method.convolve(g, rotated, gx, store, &mut scratch.patches);
             }
-            Self::Products { gradient, .. } => match gradient {
-                InputGradient::Convolved { direct: Some(direct), rotated, .. } => {
-                    direct.convolve(g, rotated, gx, store, buffer);
-                }
-                InputGradient::Convolved { patches, direct: None, rotated } => {
-                    patches.convolve(g, rotated, gx, store, buffer);
-                }
-                InputGradient::Scattered { transposed } => {
-                    patches.scatter_gradient(g, transposed, gx, store, scratch);
-                }
-            },
+            InputGradient::Scattered { transposed } => {
+                patches.scatter_gradient(g, transposed, gx, store, scratch);
+            }
         }
     }
 
     /// The weight gradient of this many images at a time without patches, where that is faster.
     pub(super) fn weight_gradient(&self, images: usize) -> Option<WeightGradient<'_>> {
-        match self {
-            Self::Filtering { forward, .. } => {
-                forward.pays_for_weights_of(images).then_some(WeightGradient::Filtering(forward))
+        match &self.forward {
+            Method::Filtering(plan) => {
+                plan.pays_for_weights_of(images).then_some(WeightGradient::Filtering(plan))
             }
-            Self::Products { direct, .. } => direct.as_ref().map(WeightGradient::Direct),
+            Method::Direct(plan) => Some(WeightGradient::Direct(plan)),
+            Method::Patches(_) => None,
         }
     }
 
     /// Multiplications for one image in the forward pass, for the input gradient and for the weight
     /// gradient of this many images at a time, where the usual algorithm takes `usual` for each.
     pub(super) fn multiplications(&self, usual: usize, images: usize) -> [usize; 3] {
-        let Self::Filtering { forward, gradient, .. } = self else { return [usual; 3] };
-        let weights = match self.weight_gradient(images) {
-            Some(_) => forward.multiplications(),
-            None => usual,
+        let of = |method: &Method| match method {
+            Method::Filtering(plan) => plan.multiplications(),
+            _ => usual,
         };
-        [forward.multiplications(), gradient.multiplications(), weights]
+        let (forward, gradient) = match &self.gradient {
+            InputGradient::Convolved { method, .. } => (of(&self.forward), of(method)),
+            InputGradient::Scattered { .. } => (usual, usual),
+        };
+        let weights = if self.weight_gradient(images).is_some() { forward } else { usual };
+        [forward, gradient, weights]
     }
 }
 
 impl InputGradient {
-    fn load(&mut self, of: &Patches, weight: &[f32]) {
+    /// Takes the weights of the convolution, in the order of its method.
+    fn load(&mut self, of: &Patches, weights: &[f32]) {
         let (inputs, outputs) = (of.geometry().group_channels, of.group_out());
         match self {
+            Self::Convolved { method: Method::Filtering(plan), rotated } => {
+                plan.rotated(weights, rotated);
+            }
             Self::Convolved { rotated, .. } => {
-                rotated.resize(weight.len(), 0.0);
+                rotated.resize(weights.len(), 0.0);
                 let tap = inputs * outputs;
-                let taps = weight.chunks_exact(tap).zip(rotated.chunks_exact_mut(tap).rev());
+                let taps = weights.chunks_exact(tap).zip(rotated.chunks_exact_mut(tap).rev());
                 taps.for_each(|(from, to)| transpose(from, inputs, to, |to, from| *to = from));
             }
             Self::Scattered { transposed } => {
-                transposed.resize(weight.len(), 0.0);
+                transposed.resize(weights.len(), 0.0);
                 let group = of.patch_len() * outputs;
-                let groups = weight.chunks_exact(group).zip(transposed.chunks_exact_mut(group));
+                let groups = weights.chunks_exact(group).zip(transposed.chunks_exact_mut(group));
                 groups.for_each(|(from, to)| {
                     transpose(from, of.patch_len(), to, |to, from| *to = from);
                 });

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use super::algorithm::InputGradient;
+use super::algorithm::{self, Method};
 use super::*;
+use crate::engine::fused::op::{Context, LargeParameters, Rows, Scratch};
+use crate::nn::kernels::product::Store;
 
 /// Times of both algorithms are measured in turn; the median counts.
 const REPEATS: usize = 9;
@@ -14,24 +16,18 @@ const TOLERANCE: f64 = 1.15;
 /// Work of one measurement, in multiplications of the usual algorithm.
 const WORK: usize = 60_000_000;
 
-fn spec(
-    channels: usize,
-    out: usize,
+fn spec(channels: usize, out: usize, [kernel, stride, padding]: [usize; 3]) -> Conv2dSpec {
+    let (stride, padding) = ([stride; 2], [padding; 2]);
+    Conv2dSpec { stride, padding, bias: false, ..Conv2dSpec::new(channels, out, kernel) }
+}
+
+fn choosing(
+    spec: &Conv2dSpec,
     side: usize,
-    [kernel, stride, padding]: [usize; 3],
-) -> ConvSpec {
-    ConvSpec {
-        input: [channels, side, side],
-        out,
-        output: [(side + 2 * padding - kernel) / stride + 1; 2],
-        kernel: [kernel; 2],
-        stride: [stride; 2],
-        padding: [padding; 2],
-        dilation: [1, 1],
-        groups: 1,
-        bias: false,
-        activation: Activation::None,
-    }
+    filtering: impl Fn(&Im2col, usize) -> Option<Winograd>,
+    direct: impl Fn(&Im2col, usize) -> Option<Direct>,
+) -> Conv {
+    Conv::choosing(spec, [side; 2], Activation::None, filtering, direct)
 }
 
 /// Seconds of a step of this layer: with `input_gradient` the forward pass, the input gradient and
@@ -45,10 +41,12 @@ fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scra
     let mut g: Vec<f32> = (0..y.len()).map(|i| (i % 5) as f32 - 2.0).collect();
     let mut sum = vec![0.0; layer.weight_len];
     let start = Instant::now();
-    layer.forward(rows, &x, &mut y, &mut [], scratch);
+    let activation = Activation::None;
+    layer.forward(Forward { rows, x: &x, y: &mut y, saved: &mut [], activation, scratch });
     if input_gradient {
-        let ctx = ContextMut { rows, x: &x, y: &y, saved: &mut [], g: &mut g };
-        layer.backward(ctx, Some((&mut gx, Store::Replace)), &mut [], scratch);
+        let gx = Some(InputGradient { values: &mut gx, store: Store::Replace });
+        let (saved, small) = (&mut [], &mut []);
+        layer.backward(Backward { rows, x: &x, y: &y, saved, g: &mut g, gx, small, scratch });
         let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g };
         layer.weighted_sum(ctx, None, &mut sum, scratch);
     } else {
@@ -61,8 +59,8 @@ fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scra
 }
 
 /// Milliseconds of two algorithms for a layer.
-fn compare(spec: &ConvSpec, layers: &mut [Conv; 2], input_gradient: bool) -> [f64; 2] {
-    let products = spec.output[0] * spec.output[1] * layers[0].weight_len;
+fn compare(layers: &mut [Conv; 2], input_gradient: bool) -> [f64; 2] {
+    let products = layers[0].multiplications();
     let images = (WORK / products).clamp(2, 64);
     let weight: Vec<f32> = (0..layers[0].weight_len).map(|i| (i % 11) as f32 - 5.0).collect();
     layers.iter_mut().for_each(|layer| layer.load(&[], &weight));
@@ -105,18 +103,18 @@ fn the_chosen_algorithm_is_not_much_slower_than_the_other() {
         (512, 512),
     ] {
         for side in [4, 8, 16, 32] {
-            let spec = spec(channels, out, side, [3, 1, 1]);
+            let spec = spec(channels, out, [3, 1, 1]);
             let mut layers = [
-                Conv::choosing(&spec, None, Winograd::possible, |_, _| None),
-                Conv::choosing(&spec, None, |_, _| None, Direct::of),
+                choosing(&spec, side, Winograd::possible, |_, _| None),
+                choosing(&spec, side, |_, _| None, Direct::of),
             ];
-            if !matches!(layers[0].algorithm, Algorithm::Filtering { .. }) {
+            if !matches!(layers[0].algorithm.forward, Method::Filtering(_)) {
                 // A processor without vector instructions has no choice.
                 return;
             }
-            let times = compare(&spec, &mut layers, true);
-            let chosen = Conv::new(&spec, None).algorithm;
-            let filters = matches!(chosen, Algorithm::Filtering { .. });
+            let times = compare(&mut layers, true);
+            let chosen = Conv::new(&spec, [side; 2], Activation::None).algorithm;
+            let filters = matches!(chosen.forward, Method::Filtering(_));
             report(&mut wrong, format!("{channels} to {out}, {side}x{side}"), times, filters);
         }
     }
@@ -162,20 +160,24 @@ fn the_chosen_algorithm_without_filtering_is_not_much_slower_than_the_other() {
         (128, 256, 16, [3, 2, 1]),
         (256, 512, 8, [3, 2, 1]),
     ] {
-        let spec = spec(channels, out, side, window);
+        let spec = spec(channels, out, window);
         let mut layers = [
-            Conv::choosing(&spec, None, |_, _| None, Direct::possible),
-            Conv::choosing(&spec, None, |_, _| None, |_, _| None),
+            choosing(&spec, side, |_, _| None, Direct::possible),
+            choosing(&spec, side, |_, _| None, |_, _| None),
         ];
-        let Algorithm::Products { direct: Some(_), gradient, .. } = &layers[0].algorithm else {
+        if !matches!(layers[0].algorithm.forward, Method::Direct(_)) {
             return;
-        };
+        }
         // The input gradient of a first layer is not needed, nor does one with a stride differ.
-        let inner = matches!(gradient, InputGradient::Convolved { direct: Some(_), .. });
+        let gradient = &layers[0].algorithm.gradient;
+        let inner = matches!(
+            gradient,
+            algorithm::InputGradient::Convolved { method: Method::Direct(_), .. }
+        );
         let inner = inner && channels > 3;
-        let times = compare(&spec, &mut layers, inner);
-        let chosen = Conv::choosing(&spec, None, |_, _| None, Direct::of).algorithm;
-        let is_direct = matches!(chosen, Algorithm::Products { direct: Some(_), .. });
+        let times = compare(&mut layers, inner);
+        let chosen = choosing(&spec, side, |_, _| None, Direct::of).algorithm;
+        let is_direct = matches!(chosen.forward, Method::Direct(_));
         let [kernel, stride, _] = window;
         let name = format!("{kernel}x{kernel}/{stride}, {channels} to {out}, {side}x{side}");
         report(&mut wrong, name, times, is_direct);

@@ -1,8 +1,10 @@
-//! One example's gradient of the convolution weights, and its norm with and without forming it.
+//! The gradient of the weights of a convolution: that of one example, its norm with and without
+//! forming it, and weighted sums.
 
 use super::Conv;
-use crate::engine::fused::op::{Context, Scratch, resize_buffer};
+use crate::engine::fused::op::{Context, LargeParameters, NormMethod, Scratch, resize_buffer};
 use crate::engine::fused::outer;
+use crate::engine::fused::packed::CoordinateWeights;
 use crate::engine::fused::standardise::Columns;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
@@ -13,45 +15,35 @@ const TILE_ELEMENTS: usize = 1 << 16;
 /// Gradient values that are measured at a time, while they are in the L1 cache.
 const BLOCK_ELEMENTS: usize = 1 << 12;
 
-impl Conv {
-    /// Squared norm of one example's gradient from Gram matrices; `None` if it could be mostly
-    /// rounding error.
-    pub(super) fn ghost_squared_norm(&self, ctx: Context, scratch: &mut Scratch) -> Option<f64> {
-        let (geometries, outputs) = (self.patches.groups(), self.patches.group_out());
-        let positions = ctx.rows.copies * self.patches.positions();
-        let (mut columns, mut column_bounds) = (vec![0.0; outputs], vec![0.0; outputs]);
-        let (mut square, mut bound) = (0.0, 0.0);
-        for (group, geometry) in geometries.iter().enumerate() {
-            let Scratch { patches, second, third, fourth, fifth, .. } = &mut *scratch;
-            if let Some(pixel_gram) = &self.pixel_gram {
-                pixel_gram.gram(ctx.x, second, (third, fourth));
-            } else {
-                outer::gram(self.patches.gather(group, ctx.x, patches), positions, second);
-            }
-            let g = self.patches.group_outputs(group, ctx.g, fourth);
-            let gram = (&second[..positions * positions], geometry.patch_len());
-            outer::column_squared_norms(gram, g, &mut columns, &mut column_bounds, fifth);
-            if let Some(standardise) = &self.standardise {
-                let patch_sums = resize_buffer(third, positions);
-                geometry.patch_sums(ctx.x, patch_sums);
-                square += standardise.ghost_squared_norm(
-                    patch_sums,
-                    g,
-                    ctx.y,
-                    &columns,
-                    &column_bounds,
-                )?;
-            } else {
-                square += columns.iter().sum::<f64>();
-                bound += column_bounds.iter().sum::<f64>();
-            }
-        }
-        let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
-        (mid_range && outer::is_reliable(square, bound)).then_some(square)
+impl LargeParameters for Conv {
+    fn multiplications(&self) -> usize {
+        self.patches.positions() * self.weight_len
     }
 
-    /// Computes one example's gradient and its weighted squared norm.
-    pub(super) fn weighted_instance(
+    fn multiplications_done(&self, copies: usize) -> [usize; 3] {
+        self.algorithm.multiplications(self.multiplications(), copies)
+    }
+
+    fn norm_method(&self, copies: usize, weighted: bool) -> NormMethod {
+        if weighted || self.standardise.is_some() && !self.is_linear_output {
+            return NormMethod::Instance;
+        }
+        let patches = &self.patches;
+        let (inputs, outputs) = (patches.patch_len(), patches.group_out());
+        outer::norm_method(copies * patches.positions(), inputs, outputs)
+    }
+
+    fn squared_norms(
+        &self,
+        ctx: Context,
+        _: Option<&CoordinateWeights>,
+        scratch: &mut Scratch,
+    ) -> Vec<Option<f64>> {
+        let examples = 0..ctx.rows.examples;
+        examples.map(|i| self.ghost_squared_norm(ctx.example(i), scratch)).collect()
+    }
+
+    fn instance_gradient(
         &self,
         ctx: Context,
         weights: Option<&[f32]>,
@@ -75,10 +67,31 @@ impl Conv {
             + outer::weighted_squared_norm(gain, gain_weights)
     }
 
-    /// Computes one example's gradient with respect to the standardised weights, and from it the
-    /// squared norm of that with respect to weights and gain; `None` if the latter could be mostly
-    /// rounding error.
-    pub(super) fn standardised_instance(
+    fn sums_more_rows(&self, rows: usize) -> bool {
+        outer::sums_more_positions(rows * self.patches.positions(), self.weight_len)
+    }
+
+    fn weighted_sum(
+        &self,
+        ctx: Context,
+        factors: Option<&[f32]>,
+        sum: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let sum = &mut sum[..self.weight_len];
+        let Some(gradient) = self.algorithm.weight_gradient(ctx.rows.total()) else {
+            return self.patches.add_weight_gradients(ctx, factors, sum, scratch);
+        };
+        let g = outer::weighted(ctx.g, factors, &mut scratch.weighted);
+        gradient.compute(ctx.x, g, sum, Store::Add, &mut scratch.patches);
+    }
+
+    /// With weight standardisation, sums are taken over gradients of the standardised weights.
+    fn transformed_len(&self) -> Option<usize> {
+        self.standardise.as_ref().map(|_| self.weight_len)
+    }
+
+    fn transformed_instance(
         &self,
         ctx: Context,
         out: &mut [f32],
@@ -91,6 +104,55 @@ impl Conv {
             rule.measure(&mut columns[group], offset, block);
         });
         columns.iter().enumerate().map(|(group, columns)| rule.measured(group, columns)).sum()
+    }
+
+    fn gradient_of_transformed(&self, transformed: &[f32]) -> Vec<f32> {
+        let mut gradient = transformed.to_vec();
+        if let Some(standardise) = &self.standardise {
+            gradient.resize(self.weight_len + standardise.gain_len(), 0.0);
+            let (weight, gain) = gradient.split_at_mut(self.weight_len);
+            standardise.backward(weight, gain);
+        }
+        gradient
+    }
+}
+
+impl Conv {
+    /// Squared norm of one example's gradient from Gram matrices; `None` if it could be mostly
+    /// rounding error.
+    fn ghost_squared_norm(&self, ctx: Context, scratch: &mut Scratch) -> Option<f64> {
+        let (geometries, outputs) = (self.patches.groups(), self.patches.group_out());
+        let positions = ctx.rows.copies * self.patches.positions();
+        let (mut columns, mut column_bounds) = (vec![0.0; outputs], vec![0.0; outputs]);
+        let (mut square, mut bound) = (0.0, 0.0);
+        for (group, geometry) in geometries.iter().enumerate() {
+            let gram = if let Some(pixel_gram) = &self.pixel_gram {
+                let pixels = (&mut scratch.pixels, &mut scratch.padded_pixels);
+                pixel_gram.gram(ctx.x, &mut scratch.gram, pixels)
+            } else {
+                let patches = self.patches.gather(group, ctx.x, &mut scratch.patches);
+                outer::gram(patches, positions, &mut scratch.gram)
+            };
+            let g = self.patches.group_outputs(group, ctx.g, &mut scratch.group_outputs);
+            let (gram, product) = ((gram, geometry.patch_len()), &mut scratch.gram_product);
+            outer::column_squared_norms(gram, g, &mut columns, &mut column_bounds, product);
+            if let Some(standardise) = &self.standardise {
+                let patch_sums = resize_buffer(&mut scratch.patch_sums, positions);
+                geometry.patch_sums(ctx.x, patch_sums);
+                square += standardise.ghost_squared_norm(
+                    patch_sums,
+                    g,
+                    ctx.y,
+                    &columns,
+                    &column_bounds,
+                )?;
+            } else {
+                square += columns.iter().sum::<f64>();
+                bound += column_bounds.iter().sum::<f64>();
+            }
+        }
+        let mid_range = outer::is_mid_range(ctx.x) && outer::is_mid_range(ctx.g);
+        (mid_range && outer::is_reliable(square, bound)).then_some(square)
     }
 
     /// Computes one example's gradient with respect to the weights that the convolution multiplies
@@ -117,7 +179,7 @@ impl Conv {
                 Some(_) => &[],
                 None => self.patches.gather(group, ctx.x, &mut scratch.patches),
             };
-            let g = self.patches.group_outputs(group, ctx.g, &mut scratch.second);
+            let g = self.patches.group_outputs(group, ctx.g, &mut scratch.group_outputs);
             let g = Matrix::new(g, positions, outputs);
             for (tile, out) in out.chunks_mut(tile_rows * outputs).enumerate() {
                 if formed.is_none() {

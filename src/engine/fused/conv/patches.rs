@@ -1,14 +1,15 @@
 //! Convolutions as matrix products with patches, for one group of channels after the other.
 
-use crate::engine::fused::im2col::Im2col;
 use crate::engine::fused::op::{Context, Scratch, resize_buffer};
 use crate::engine::fused::outer;
+use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Matrix, Store, product, product_into};
 
 /// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
 const MIN_BLOCK_ROWS: usize = 96;
 
 /// The patches of a convolution of channels-last images, `[height, width, channels]`.
+#[derive(Clone)]
 pub(super) struct Patches {
     groups: Vec<Im2col>,
     /// Output channels of all groups.
@@ -76,8 +77,7 @@ impl Patches {
 
     /// Whether the patches are the pixels: a 1x1 convolution with stride 1.
     fn are_pixels(&self) -> bool {
-        let Im2col { kernel, stride, padding, .. } = *self.geometry();
-        kernel == [1, 1] && stride == [1, 1] && padding == [0, 0] && self.groups.len() == 1
+        self.geometry().are_pixels() && self.groups.len() == 1
     }
 
     /// The patches of images, `[images, positions, patch]`.
@@ -161,7 +161,7 @@ impl Patches {
         for (gx, g) in blocks.zip(g.chunks(block * self.output_len())) {
             let weights = transposed.chunks_exact(self.patch_len() * outputs);
             for ((group, weight), im2col) in weights.enumerate().zip(&self.groups) {
-                let g = self.group_outputs(group, g, &mut scratch.second);
+                let g = self.group_outputs(group, g, &mut scratch.group_outputs);
                 let positions = g.len() / outputs;
                 let patches = resize_buffer(&mut scratch.patches, positions * self.patch_len());
                 let weight = Matrix::new(weight, outputs, self.patch_len());
@@ -200,8 +200,8 @@ impl Patches {
             let sums = sum.chunks_exact_mut(self.patch_len() * self.group_out());
             for (group, sum) in sums.enumerate() {
                 let patches = self.gather(group, x, &mut scratch.patches);
-                let g = self.group_outputs(group, g, &mut scratch.second);
-                outer::add_weighted_product(patches, g, rows, factors, sum, &mut scratch.third);
+                let g = self.group_outputs(group, g, &mut scratch.group_outputs);
+                outer::add_weighted_product(patches, g, rows, factors, sum, &mut scratch.weighted);
             }
         }
     }

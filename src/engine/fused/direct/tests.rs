@@ -1,23 +1,14 @@
 use super::*;
 use crate::engine::fused::tests::random;
+use crate::nn::Window;
 
 fn geometry(
     size: [usize; 2],
     channels: usize,
     [kernel, stride, padding]: [[usize; 2]; 3],
 ) -> Im2col {
-    let side = |i: usize| (size[i] + 2 * padding[i] - kernel[i]) / stride[i] + 1;
-    Im2col {
-        size,
-        channels,
-        kernel,
-        stride,
-        padding,
-        dilation: [1, 1],
-        output: [side(0), side(1)],
-        first_channel: 0,
-        group_channels: channels,
-    }
+    let dilation = [1, 1];
+    Im2col::channels_last(&Window { channels, size, kernel, stride, padding, dilation })
 }
 
 /// Convolutions with few and more channels, whose output rows and kernel rows are of many lengths;

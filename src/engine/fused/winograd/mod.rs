@@ -15,10 +15,10 @@ mod transform;
 
 use pulp::{Simd, WithSimd};
 
-use super::im2col::Im2col;
 use super::op::resize_buffer;
 use super::small_product::{Left, Right, Size, product};
 use crate::device::simd::{dispatch, lanes};
+use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::Store;
 
 /// Products per tile and pair of channels.

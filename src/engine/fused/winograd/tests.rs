@@ -1,5 +1,6 @@
 use super::*;
 use crate::engine::fused::tests::random;
+use crate::nn::Window;
 
 struct Case {
     plan: Winograd,
@@ -9,17 +10,8 @@ struct Case {
 }
 
 fn geometry(size: [usize; 2], padding: [usize; 2], channels: usize) -> Im2col {
-    Im2col {
-        size,
-        channels,
-        kernel: [3, 3],
-        stride: [1, 1],
-        padding,
-        dilation: [1, 1],
-        output: [size[0] + 2 * padding[0] - 2, size[1] + 2 * padding[1] - 2],
-        first_channel: 0,
-        group_channels: channels,
-    }
+    let (kernel, stride, dilation) = ([3, 3], [1, 1], [1, 1]);
+    Im2col::channels_last(&Window { channels, size, kernel, stride, padding, dilation })
 }
 
 /// `None` on a processor without vector instructions.

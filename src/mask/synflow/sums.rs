@@ -1,0 +1,90 @@
+//! [`Sums`]: linear maps without weights.
+
+use crate::nn::{Window, ZeroPad2dSpec};
+
+/// A map whose outputs are sums of some inputs, times one constant.
+pub(super) struct Sums {
+    inputs: usize,
+    outputs: usize,
+    /// The constant: a factor of each term, and a divisor of the sum. Which of both decides about
+    /// rounding.
+    factor: f64,
+    divisor: f64,
+    /// Every term: the input and the output.
+    terms: Vec<(u32, u32)>,
+}
+
+impl Sums {
+    /// Average pooling per channel.
+    pub(super) fn pooling(window: &Window, output: [usize; 2]) -> Self {
+        let Window { channels, size, kernel, stride, .. } = *window;
+        let mut sums = Self::new(window.image(), channels * output[0] * output[1]);
+        sums.factor = 1.0 / (kernel[0] * kernel[1]) as f64;
+        for to in 0..sums.outputs {
+            let (channel, position) = (to / (output[0] * output[1]), to % (output[0] * output[1]));
+            let (top, left) = (position / output[1] * stride[0], position % output[1] * stride[1]);
+            for y in top..top + kernel[0] {
+                let row = (channel * size[0] + y) * size[1];
+                (row + left..row + left + kernel[1]).for_each(|from| sums.add(from, to));
+            }
+        }
+        sums
+    }
+
+    /// `[_, count, inner]` to `[_, inner]`: the mean over `count`.
+    pub(super) fn means(inputs: usize, count: usize, inner: usize) -> Self {
+        let mut sums = Self::new(inputs, inputs / count);
+        sums.divisor = count as f64;
+        for from in 0..inputs {
+            sums.add(from, from / (count * inner) * inner + from % inner);
+        }
+        sums
+    }
+
+    /// Every value, repeated `times` times.
+    pub(super) fn repeated(inputs: usize, times: usize) -> Self {
+        let mut sums = Self::new(inputs, inputs * times);
+        (0..sums.outputs).for_each(|to| sums.add(to / times, to));
+        sums
+    }
+
+    /// Zero padding of images of shape `[channels, height, width]` to `outputs` values.
+    pub(super) fn padding(image: [usize; 3], sides: ZeroPad2dSpec, outputs: usize) -> Self {
+        let ([channels, height, width], ZeroPad2dSpec { before, after }) = (image, sides);
+        let (rows, columns) = (before[0] + height + after[0], before[1] + width + after[1]);
+        let mut sums = Self::new(channels * height * width, outputs);
+        for from in 0..sums.inputs {
+            let (row, x) = (from / width, from % width);
+            let row = row / height * rows + before[0] + row % height;
+            sums.add(from, row * columns + before[1] + x);
+        }
+        sums
+    }
+
+    fn new(inputs: usize, outputs: usize) -> Self {
+        Self { inputs, outputs, factor: 1.0, divisor: 1.0, terms: Vec::new() }
+    }
+
+    fn add(&mut self, from: usize, to: usize) {
+        self.terms.push((from as u32, to as u32));
+    }
+
+    /// The outputs for the inputs `x`.
+    pub(super) fn forward(&self, x: &[f64]) -> Vec<f64> {
+        let mut y = vec![0.0; self.outputs];
+        for &(from, to) in &self.terms {
+            y[to as usize] += self.factor * x[from as usize];
+        }
+        y.iter_mut().for_each(|y| *y /= self.divisor);
+        y
+    }
+
+    /// The gradient with respect to the inputs, given that with respect to the outputs.
+    pub(super) fn backward(&self, gradient: &[f64]) -> Vec<f64> {
+        let mut back = vec![0.0; self.inputs];
+        for &(from, to) in &self.terms {
+            back[from as usize] += self.factor * (gradient[to as usize] / self.divisor);
+        }
+        back
+    }
+}
