@@ -23,23 +23,13 @@ impl Model {
         Ok(classes.into_iter().map(|class| class as u32).collect())
     }
 
-    /// As [`accuracy_of`](Self::accuracy_of), for examples on a device. Copies one value per chunk
-    /// to the host.
+    /// As [`accuracy_of`](Self::accuracy_of), for examples on a device.
     ///
     /// # Errors
     /// As for [`accuracy_of`](Self::accuracy_of), or if the device fails.
     pub fn accuracy_on(&self, examples: &OnDevice) -> Result<f64> {
         self.check_not_empty(examples.examples(), "accuracy")?;
-        // The number of correct predictions in a chunk, exact in an f32.
-        let correct = self.map_chunks(examples, |logits, labels| {
-            let labels: Vec<i64> = labels.iter().map(|&label| i64::from(label)).collect();
-            let (n, device) = (labels.len(), logits.device());
-            let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [n]), &device);
-            let correct = argmax(logits).equal(labels).float();
-            correct.reshape([1, n]).sum_dim(1).reshape([1])
-        })?;
-        let correct: f64 = correct.into_iter().map(f64::from).sum();
-        Ok(correct / examples.examples().len() as f64)
+        Ok(super::fraction_correct(&self.predict_on(examples)?, examples.examples()))
     }
 
     /// As [`loss`](Self::loss), for examples on a device.

@@ -69,12 +69,7 @@ impl Model {
     /// If there are no examples, or as for [`predict_examples`](Self::predict_examples).
     pub fn accuracy_of(&self, examples: &Examples) -> Result<f64> {
         self.check_not_empty(examples, "accuracy")?;
-        if let Some(examples) = self.copy_to_device(examples)? {
-            return self.accuracy_on(&examples);
-        }
-        let classes = self.predict_examples(examples)?;
-        let correct = classes.iter().zip(examples.labels()).filter(|(a, b)| a == b).count();
-        Ok(correct as f64 / examples.len() as f64)
+        Ok(fraction_correct(&self.predict_examples(examples)?, examples))
     }
 
     /// The mean softmax cross-entropy of these examples, in nats.
@@ -188,6 +183,12 @@ impl Model {
         }
         Ok(())
     }
+}
+
+/// The fraction of the examples whose class is the predicted one.
+fn fraction_correct(classes: &[u32], examples: &Examples) -> f64 {
+    let correct = classes.iter().zip(examples.labels()).filter(|(a, b)| a == b).count();
+    correct as f64 / examples.len() as f64
 }
 
 /// The index of the largest value; the first of equal ones. A NaN is the largest if it comes first,
