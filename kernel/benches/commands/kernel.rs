@@ -143,7 +143,7 @@ impl Client {
         let seconds = began.elapsed().as_secs_f64();
         let why = match (ended, outputs.failure(0)) {
             (Ended::Replied(_), None) => return Ok(seconds),
-            (Ended::Replied(_), Some(failure)) => failure.value.clone(),
+            (Ended::Replied(_), Some(failure)) => failure.evalue.clone(),
             (Ended::Interrupted, _) => "it was stopped".to_owned(),
             (Ended::TooLong, _) => format!("it ran longer than {} s", LIMIT.as_secs()),
         };

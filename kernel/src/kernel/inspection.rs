@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use epsilab::show::format::html_escape;
 use regex::{Captures, Regex};
 
 /// Length of a signature in lines.
@@ -92,7 +93,7 @@ fn shorten_section(section: &str, room: usize, introduction: bool) -> (String, b
             } else if paragraphs == 0 {
                 let text: String = plain(block).chars().take(room).collect();
                 let end = text.rfind(' ').unwrap_or(text.len());
-                out.push_str(&format!("<p>{} …</p>\n", escape(&text[..end])));
+                out.push_str(&format!("<p>{} …</p>\n", html_escape(&text[..end])));
             }
             return (out, true);
         }
@@ -130,10 +131,6 @@ fn without_dead_links(html: &str) -> String {
         Regex::new(link).expect("a valid pattern")
     });
     LINK.replace_all(html, "$1").into_owned()
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The text of HTML that [`shorten`] made, for terminals.

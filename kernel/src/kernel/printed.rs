@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::crash;
 use super::panics;
+use crate::html::without_colours;
 
 /// One of the two streams that cells print to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,17 +191,7 @@ fn without_overwritten(text: String) -> String {
 
 /// Number of characters that a terminal shows, without escape sequences such as colors.
 fn width(text: &str) -> usize {
-    let mut chars = text.chars();
-    let mut width = 0;
-    while let Some(c) = chars.next() {
-        match c {
-            '\u{1b}' => {
-                chars.find(char::is_ascii_alphabetic);
-            }
-            _ => width += 1,
-        }
-    }
-    width
+    without_colours(text).chars().count()
 }
 
 /// Whether the last line is empty, as the line before a panic message is.

@@ -19,33 +19,12 @@ struct Cell {
     /// `clear_output(wait)`: clear when the next output comes.
     clear_next: bool,
     count: Option<u64>,
-    failed: Option<Failure>,
+    failed: Option<ErrorOutput>,
 }
 
 enum Shown {
     Stream { name: &'static str, text: String },
     Value { json: Value, display: Option<String> },
-}
-
-/// The error of a cell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// Name of the error.
-    pub name: String,
-    /// Message in one line.
-    pub value: String,
-    /// Full text for a terminal.
-    pub traceback: Vec<String>,
-}
-
-impl From<&ErrorOutput> for Failure {
-    fn from(error: &ErrorOutput) -> Self {
-        Self {
-            name: error.ename.clone(),
-            value: error.evalue.clone(),
-            traceback: error.traceback.clone(),
-        }
-    }
 }
 
 impl Outputs {
@@ -82,7 +61,10 @@ impl Outputs {
                 self.value(cell, json, id);
             }
             JupyterMessageContent::ErrorOutput(error) => {
-                self.fail(cell, error.into());
+                // The first one is the failure of the cell.
+                if let Some(cell) = self.cells.get_mut(cell) {
+                    cell.failed.get_or_insert_with(|| error.clone());
+                }
                 let json = json!({"output_type": "error", "ename": error.ename,
                     "evalue": error.evalue, "traceback": error.traceback});
                 self.value(cell, json, None);
@@ -113,15 +95,8 @@ impl Outputs {
         }
     }
 
-    /// Records the failure of a cell. The first one is kept.
-    pub fn fail(&mut self, cell: usize, failure: Failure) {
-        if let Some(cell) = self.cells.get_mut(cell) {
-            cell.failed.get_or_insert(failure);
-        }
-    }
-
     /// The failure of a cell.
-    pub fn failure(&self, cell: usize) -> Option<&Failure> {
+    pub fn failure(&self, cell: usize) -> Option<&ErrorOutput> {
         self.cells.get(cell)?.failed.as_ref()
     }
 
@@ -281,7 +256,7 @@ mod tests {
         assert_eq!(count, Some(3));
         assert_eq!(shown[0]["execution_count"], 3);
         assert_eq!(shown[1]["ename"], "E0425");
-        assert_eq!(outputs.failure(0).map(|f| f.value.as_str()), Some("no x"));
+        assert_eq!(outputs.failure(0).map(|f| f.evalue.as_str()), Some("no x"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use epsilab::train::interrupt;
 use epsilab::{Error, program};
+use jupyter_zmq_client::ErrorOutput;
 
-use super::outputs::Failure;
 use crate::html::without_colours;
 
 /// Maximum width of the code shown for a cell.
@@ -16,7 +16,7 @@ const WIDTH: usize = 60;
 /// Why the execution of a notebook stopped early.
 pub enum Halt {
     /// A cell failed.
-    Failed { number: usize, of: usize, source: String, failure: Failure },
+    Failed { number: usize, of: usize, source: String, failure: ErrorOutput },
     /// The user stopped it.
     Interrupted,
     /// A cell took longer than allowed.
@@ -53,15 +53,15 @@ impl Halt {
             Halt::Failed { number, of, source, failure } => {
                 let traceback = failure.traceback.join("\n");
                 let text = if traceback.trim().is_empty() {
-                    format!("{}: {}", failure.name, failure.value)
+                    format!("{}: {}", failure.ename, failure.evalue)
                 } else {
                     traceback
                 };
                 let text = if colours { text } else { without_colours(&text) };
                 format!(
                     "error: code cell {number} of {of} failed: {}: {}\n\n{}\n\n{}\n",
-                    failure.name,
-                    without_colours(failure.value.lines().next().unwrap_or_default()),
+                    failure.ename,
+                    without_colours(failure.evalue.lines().next().unwrap_or_default()),
                     indented(source),
                     text.trim_end()
                 )
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn a_failed_cell_is_named_with_its_code_and_error() {
-        let failure = Failure {
-            name: "E0425".into(),
-            value: "cannot find value `y`".into(),
+        let failure = ErrorOutput {
+            ename: "E0425".into(),
+            evalue: "cannot find value `y`".into(),
             traceback: vec!["\u{1b}[31merror\u{1b}[0m: cannot find".into()],
         };
         let halt = Halt::Failed { number: 2, of: 3, source: "let x = y;\n".into(), failure };
