@@ -33,21 +33,17 @@ const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inlin
 /// Renders `notebook` (nbformat 4) with the file name `name`. Pictures of markdown cells are read
 /// from `folder` and embedded. The page has no scripts.
 pub fn page(notebook: &Value, name: &str, folder: &Path) -> String {
-    whole(notebook, name, folder, None)
+    page_with(None, notebook, name, folder)
 }
 
-/// As [`page`], with an interactive figure in the place of each output that has a Vega-Lite
-/// specification. Without such an output the page has no scripts.
-pub fn interactive_page(
+/// As [`page`]. With `libraries`, an interactive figure stands in the place of each output that has a
+/// Vega-Lite specification; a page without such an output still has no scripts.
+pub fn page_with(
+    libraries: Option<&Libraries>,
     notebook: &Value,
     name: &str,
     folder: &Path,
-    libraries: &Libraries,
 ) -> String {
-    whole(notebook, name, folder, Some(libraries))
-}
-
-fn whole(notebook: &Value, name: &str, folder: &Path, libraries: Option<&Libraries>) -> String {
     let cells = notebook["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
     let title = title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
     let mut body = String::new();
@@ -168,7 +164,7 @@ mod tests {
     fn scripts_are_on_the_page_only_if_they_are_asked_for_and_have_something_to_draw() {
         let libraries = Libraries::for_tests();
         let of = |notebook: &Value, libraries| {
-            whole(notebook, "a.ipynb", Path::new("."), libraries).matches("<script").count()
+            page_with(libraries, notebook, "a.ipynb", Path::new(".")).matches("<script").count()
         };
         let mut notebook = sample();
         assert_eq!(of(&notebook, Some(&libraries)), 0);
@@ -179,7 +175,7 @@ mod tests {
         assert_eq!(of(&notebook, None), 0);
         // Two specifications, three libraries and the code that draws.
         assert_eq!(of(&notebook, Some(&libraries)), 2 + 3 + 1);
-        let page = interactive_page(&notebook, "a.ipynb", Path::new("."), &libraries);
+        let page = page_with(Some(&libraries), &notebook, "a.ipynb", Path::new("."));
         assert_eq!(page.matches("default-src 'none'; ").count(), 1);
         assert!(page.contains("; script-src 'sha512-") && !page.contains("unsafe-eval"));
         assert_eq!(page.matches("<svg></svg>").count(), 2, "the drawings stay: {page}");

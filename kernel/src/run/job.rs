@@ -96,11 +96,7 @@ impl<'a> Job<'a> {
         if args.no_html {
             return Ok(vec![&targets.notebook]);
         }
-        let (json, name) = (self.notebook.json(), self.name());
-        let page = match libraries {
-            Some(libraries) => html::interactive_page(json, &name, &self.folder, libraries),
-            None => html::page(json, &name, &self.folder),
-        };
+        let page = html::page_with(libraries, self.notebook.json(), &self.name(), &self.folder);
         file::write(&targets.page, page)?;
         Ok(vec![&targets.notebook, &targets.page])
     }

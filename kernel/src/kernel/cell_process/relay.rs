@@ -76,7 +76,7 @@ fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filt
     let watch = watch(cell_process);
     let wait = if watch < 0 { CHECK_EVERY_MS } else { -1 };
     let (mut part, mut out) = (vec![0u8; 1 << 16], Passed::default());
-    let mut late = Late::NotOpened;
+    let mut late = None;
     let mut left = MAX_TRAILING;
     loop {
         let poll = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -95,7 +95,7 @@ fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filt
             if real.write_all(&out.lines).is_err() {
                 return;
             }
-            late.send(&out.late);
+            send_late(&mut late, &out.late);
             out.lines.clear();
             out.late.clear();
             left = if gone { left.saturating_sub(n) } else { left };
@@ -106,32 +106,19 @@ fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filt
     }
     filter.finish(&mut out);
     let _ = real.write_all(&out.lines);
-    late.send(&out.late);
+    send_late(&mut late, &out.late);
 }
 
-/// The way of text that is printed between cells: the side channel.
-enum Late {
-    NotOpened,
-    Open(UnixStream),
-    Broken,
-}
-
-impl Late {
-    fn send(&mut self, text: &str) {
-        if text.is_empty() {
-            return;
-        }
-        if matches!(self, Self::NotOpened) {
-            let path = std::env::var_os(CHANNEL).unwrap_or_default();
-            *self = UnixStream::connect(path).map_or(Self::Broken, Self::Open);
-        }
-        let line = format!("{}\n", serde_json::json!({ "kind": "late", "text": text }));
-        if let Self::Open(stream) = self
-            && stream.write_all(line.as_bytes()).is_err()
-        {
-            *self = Self::Broken;
-        }
+/// Sends text that is printed between cells over the side channel, which is opened when it is
+/// needed.
+fn send_late(channel: &mut Option<UnixStream>, text: &str) {
+    if text.is_empty() {
+        return;
     }
+    let line = format!("{}\n", serde_json::json!({ "kind": "late", "text": text }));
+    let open = || UnixStream::connect(std::env::var_os(CHANNEL)?).ok();
+    let stream = channel.take().or_else(open);
+    *channel = stream.filter(|mut stream| stream.write_all(line.as_bytes()).is_ok());
 }
 
 /// A descriptor that becomes readable when the process ends; negative where the system has none.
