@@ -155,20 +155,13 @@ fn data() -> Check {
     let names = |sets: &[&epsilab::data::Available]| {
         sets.iter().map(|set| set.name).collect::<Vec<_>>().join(", ")
     };
-    let glyphs = "glyphs are built in";
-    let check = match (here.is_empty(), missing.is_empty()) {
-        (true, _) => Check::new("data", State::Note, format!("no data files found; {glyphs}")),
-        (false, true) => Check::new("data", State::Ok, format!("{}; {glyphs}", names(&here))),
-        (false, false) => Check::new(
-            "data",
-            State::Ok,
-            format!("{}; not found: {}; {glyphs}", names(&here), names(&missing)),
-        ),
+    let (state, what) = match (here.is_empty(), missing.is_empty()) {
+        (true, _) => (State::Note, "no data files found".to_owned()),
+        (false, true) => (State::Ok, names(&here)),
+        (false, false) => (State::Ok, format!("{}; not found: {}", names(&here), names(&missing))),
     };
-    let check = if missing.is_empty() {
-        check
-    } else {
-        check.todo("optional: datasets/README.md says where the files go")
-    };
-    check.facts(json!({"found": facts}))
+    let optional = "optional: datasets/README.md says where the files go";
+    let todo = if missing.is_empty() { "" } else { optional };
+    let check = Check::new("data", state, format!("{what}; glyphs are built in"));
+    check.todo(todo).facts(json!({"found": facts}))
 }

@@ -116,6 +116,7 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
 
 /// Embeds a picture, or names it if it can't be embedded. The page loads nothing.
 fn picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>) -> String {
+    let name = escape(if alt.is_empty() { link } else { alt });
     match embedded(link, place) {
         Some(data) => format!(
             "<img src=\"{}\" alt=\"{}\" title=\"{}\">",
@@ -124,10 +125,9 @@ fn picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>) -> Str
             escape(title)
         ),
         None if link.starts_with("http") && is_safe_link(link) => {
-            let name = if alt.is_empty() { link } else { alt };
-            format!("<a href=\"{}\">[picture: {}]</a>", escape(link), escape(name))
+            format!("<a href=\"{}\">[picture: {name}]</a>", escape(link))
         }
-        None => format!("<em>[picture: {}]</em>", escape(if alt.is_empty() { link } else { alt })),
+        None => format!("<em>[picture: {name}]</em>"),
     }
 }
 

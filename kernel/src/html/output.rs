@@ -65,11 +65,13 @@ fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
         };
     };
     let words = data.get("text/plain").map(text_of).unwrap_or_default();
+    let prefix = format!("{id}-");
+    let rich = |inner: &str| format!("<div class=\"rich\">{inner}</div>\n");
     match kind {
         "image/svg+xml" => format!(
             "<figure role=\"img\" aria-label=\"{}\">{}</figure>\n",
             escape(words.trim()),
-            clean(&content, &format!("{id}-"))
+            clean(&content, &prefix)
         ),
         "image/png" | "image/jpeg" | "image/gif" => {
             let data: String = content
@@ -81,15 +83,9 @@ fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
                 escape(words.trim())
             )
         }
-        "text/html" => {
-            format!("<div class=\"rich\">{}</div>\n", clean(&content, &format!("{id}-")))
-        }
-        "text/markdown" => {
-            format!("<div class=\"rich\">{}</div>\n", markdown::render(&content, place))
-        }
-        "text/latex" => {
-            format!("<div class=\"rich\">{}</div>\n", math::block(content.trim().trim_matches('$')))
-        }
+        "text/html" => rich(&clean(&content, &prefix)),
+        "text/markdown" => rich(&markdown::render(&content, place)),
+        "text/latex" => rich(&math::block(content.trim().trim_matches('$'))),
         _ if is_prose(&content) => {
             let paragraphs = content.lines().filter(|line| !line.trim().is_empty());
             let paragraphs: String =

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::commands;
 use super::inspection;
+use super::is_complete;
 use super::names;
 use super::receiver;
 use super::requests::Cursor;
@@ -255,17 +256,8 @@ fn before_question_mark(code: &str, byte: usize) -> usize {
 
 /// The position behind the bracket of the innermost call that is still open.
 fn open_call(code: &str) -> Option<usize> {
-    let mut closed = 0;
-    for (at, c) in code.char_indices().rev() {
-        match c {
-            ')' | ']' | '}' => closed += 1,
-            '(' if closed == 0 => return Some(at + 1),
-            '[' | '{' if closed == 0 => return None,
-            '(' | '[' | '{' => closed -= 1,
-            _ => {}
-        }
-    }
-    None
+    let open = is_complete::open_bracket(code)?;
+    code[open..].starts_with('(').then_some(open + 1)
 }
 
 #[cfg(test)]

@@ -34,34 +34,45 @@ pub fn answer(code: &str) -> Answer {
         return Answer::Complete;
     }
     let tokens = LexedStr::new(Edition::Edition2024, code);
-    // The brackets that close those that are open.
-    let mut open = Vec::new();
-    let (mut before_last, mut last) = (' ', ' ');
-    for token in 0..tokens.len() {
-        if is_unfinished(&tokens, token) {
-            return Answer::Incomplete;
-        }
-        match tokens.kind(token) {
-            L_PAREN => open.push(R_PAREN),
-            L_BRACK => open.push(R_BRACK),
-            L_CURLY => open.push(R_CURLY),
-            close @ (R_PAREN | R_BRACK | R_CURLY) if open.pop() != Some(close) => {
-                return Answer::Invalid;
-            }
-            WHITESPACE | COMMENT => continue,
-            _ => {}
-        }
-        // Only operators matter below, and each of their characters is a token.
-        let text = tokens.text(token);
-        before_last = if text.len() == 1 { last } else { ' ' };
-        last = text.chars().next_back().unwrap_or(' ');
+    let Some(open) = open_brackets(&tokens) else { return Answer::Invalid };
+    let is_code = |token: &usize| !matches!(tokens.kind(*token), WHITESPACE | COMMENT);
+    let mut words = (0..tokens.len()).rev().filter(is_code).map(|token| tokens.text(token));
+    let (last, before) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    // Each character of an operator is a token.
+    let waits = last.ends_with(['=', '+', '-', '*', '/', '%', '&', '|', '.', ',', '^'])
+        || matches!((before, last), ("-" | "=", ">") | (":", ":"));
+    let is_range = (before, last) == (".", ".");
+    let is_unfinished = (0..tokens.len()).any(|token| is_unfinished(&tokens, token));
+    if is_unfinished || !open.is_empty() || (waits && !is_range) {
+        Answer::Incomplete
+    } else {
+        Answer::Complete
     }
-    let waits = matches!(last, '=' | '+' | '-' | '*' | '/' | '%' | '&' | '|' | '.' | ',' | '^')
-        || (last == '>' && matches!(before_last, '-' | '='))
-        || (last == ':' && before_last == ':');
-    // `a..` is a complete range.
-    let range = last == '.' && before_last == '.';
-    if !open.is_empty() || (waits && !range) { Answer::Incomplete } else { Answer::Complete }
+}
+
+/// Byte offset of the last bracket that is open at the end of the code.
+pub fn open_bracket(code: &str) -> Option<usize> {
+    let tokens = LexedStr::new(Edition::Edition2024, code);
+    open_brackets(&tokens)?.pop().map(|token| tokens.text_start(token))
+}
+
+/// The brackets that are open at the end; `None` if one is closed that was not opened.
+fn open_brackets(tokens: &LexedStr<'_>) -> Option<Vec<usize>> {
+    let mut open = Vec::new();
+    for token in 0..tokens.len() {
+        let opening = match tokens.kind(token) {
+            L_PAREN | L_BRACK | L_CURLY => {
+                open.push(token);
+                continue;
+            }
+            R_PAREN => L_PAREN,
+            R_BRACK => L_BRACK,
+            R_CURLY => L_CURLY,
+            _ => continue,
+        };
+        open.pop().filter(|token| tokens.kind(*token) == opening)?;
+    }
+    Some(open)
 }
 
 /// Number, from 1, of the line in which a block comment begins that is never closed. evcxr would

@@ -1,6 +1,6 @@
 //! The place in a cell of an error that rustc reports in generated code.
 
-use ra_ap_syntax::{Edition, NodeOrToken, SourceFile};
+use super::is_complete;
 
 /// Part of a line of a cell, in characters. All numbers count from 1; `to` is behind the part.
 #[derive(Debug, PartialEq)]
@@ -64,24 +64,11 @@ fn part(index: usize, line: &str, byte: usize, text: &str) -> Part {
 
 /// The last bracket that is opened and never closed.
 pub fn open_bracket(code: &str) -> Option<(char, Part)> {
-    let file = SourceFile::parse(code, Edition::Edition2024).syntax_node();
-    let mut open = Vec::new();
-    for token in file.descendants_with_tokens().filter_map(NodeOrToken::into_token) {
-        match token.text() {
-            "(" | "[" | "{" => open.push(token),
-            ")" | "]" | "}" => {
-                open.pop();
-            }
-            _ => {}
-        }
-    }
-    let last = open.pop()?;
-    let at = usize::from(last.text_range().start());
-    let before = &code[..at];
+    let at = is_complete::open_bracket(code)?;
+    let (before, bracket) = (&code[..at], code[at..].chars().next()?);
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     let line = code[start..].lines().next()?;
-    let bracket = last.text().chars().next()?;
-    Some((bracket, part(before.matches('\n').count(), line, at - start, last.text())))
+    Some((bracket, part(before.matches('\n').count(), line, at - start, &bracket.to_string())))
 }
 
 #[cfg(test)]
