@@ -1,7 +1,7 @@
 //! Comparison of the accountants: epsilon by each of them, and why they differ.
 
 use super::sweep::{geometric, points, short_name};
-use super::{colour, not_empty, sentence};
+use super::{colour, not_empty, sentence, sorted};
 use crate::methods::Plan;
 use crate::privacy::{
     Accountant, Conversion, Delta, Event, Gdp, GdpClt, Headline, Pld, Rdp, Spent, Zcdp, compare,
@@ -76,10 +76,9 @@ fn chart_of(
     asked: &[(Box<dyn Accountant>, usize)],
 ) -> Result<Chart> {
     // Four points for each power of ten, and the delta that is marked.
-    let mut deltas = geometric(1e-10, 1e-2, 33);
-    deltas.retain(|delta| (delta / read_at - 1.0).abs() > 1e-9);
-    deltas.push(read_at);
-    deltas.sort_by(f64::total_cmp);
+    let even = geometric(1e-10, 1e-2, 33).into_iter();
+    let others = even.filter(|delta| (delta / read_at - 1.0).abs() > 1e-9);
+    let deltas = sorted(others.chain([read_at]));
     let mut drawn: Vec<Series> = Vec::new();
     let mut refused: Vec<String> = Vec::new();
     let mut refusals: Vec<Error> = Vec::new();

@@ -49,9 +49,10 @@ pub use evaluation::{
 pub use grids::{
     GridCell, GridFigure, GridSlices, accuracy_heat_map, accuracy_heat_maps, accuracy_lines,
 };
+pub(crate) use masks::saliency_histograms;
 pub use masks::{
-    Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
-    saliency_histograms, selection_log, signal_and_noise, tiles,
+    Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency, selection_log,
+    signal_and_noise, tiles,
 };
 pub use norms::{gradient_norm_histogram, gradient_norms};
 pub use pictures::{Filters, examples, filters};
@@ -62,7 +63,8 @@ pub use schedules::schedules;
 pub use selection::selection_cost;
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise};
 pub use steps::epsilon_over_steps;
-pub use trade_off::{trade_off, trade_off_curve};
+pub use trade_off::trade_off;
+pub(crate) use trade_off::trade_off_curve;
 
 use super::format;
 use crate::privacy::Event;
@@ -76,6 +78,14 @@ fn not_empty(events: &[Event]) -> Result<()> {
     } else {
         Ok(())
     }
+}
+
+/// Returns the values in ascending order, each once.
+fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
 }
 
 /// The events as one sentence, for the note of a figure.

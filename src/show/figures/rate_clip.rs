@@ -1,5 +1,6 @@
 //! Accuracies over learning rate and clip norm.
 
+use super::sorted;
 use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::Head;
 use crate::show::{Coverage, Figure, Table, format};
@@ -32,8 +33,8 @@ const SAME: f64 = std::f64::consts::SQRT_2;
 /// twice.
 pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Result<Figure> {
     check(cells)?;
-    let rates = distinct(cells, |cell| cell.learning_rate);
-    let mut clips = distinct(cells, |cell| cell.clip);
+    let rates = sorted(cells.iter().map(|cell| cell.learning_rate));
+    let mut clips = sorted(cells.iter().map(|cell| cell.clip));
     clips.reverse();
     let finite = || cells.iter().filter(|cell| cell.accuracy.is_finite());
     // The first of several.
@@ -98,14 +99,6 @@ fn product(cell: &RateClipCell) -> f64 {
 
 fn number(value: f64) -> String {
     format::short(value, 3)
-}
-
-/// The values that occur, sorted.
-fn distinct(cells: &[RateClipCell], of: fn(&RateClipCell) -> f64) -> Vec<f64> {
-    let mut values: Vec<f64> = cells.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    values.dedup();
-    values
 }
 
 fn check(cells: &[RateClipCell]) -> Result<()> {

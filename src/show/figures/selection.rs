@@ -1,5 +1,6 @@
 //! The cost of selecting the best of several trials.
 
+use super::sorted;
 use super::sweep::{POINTS, geometric};
 use crate::privacy::{Delta, Event, Rdp, Trials};
 use crate::show::{Chart, Coverage, Panel, Series, format};
@@ -41,17 +42,12 @@ pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
         };
         means.iter().map(at).collect()
     };
-    let with_ten = |means: &[f64]| {
-        let mut means = [means, &[10.0]].concat();
-        means.sort_by(f64::total_cmp);
-        means
-    };
+    let means = sorted(means.into_iter().chain([10.0]));
     for (slot, (name, law)) in LAWS.into_iter().enumerate() {
-        let points = line(&|mean| trial.best_of(law(mean)), &with_ten(&means));
+        let points = line(&|mean| trial.best_of(law(mean)), &means);
         panel = panel.series(Series::line(name, points).colour(slot));
     }
-    let mut whole: Vec<f64> = with_ten(&means).iter().map(|mean| mean.round()).collect();
-    whole.dedup();
+    let whole = sorted(means.iter().map(|mean| mean.round()));
     let all = line(&|count| trial.times(count as u64), &whole);
     let panel = panel.series(Series::line("all trials shown", all).colour(LAWS.len()));
     Ok(Chart::new("The cost of showing only the best trial, and of showing all")

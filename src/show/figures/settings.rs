@@ -1,5 +1,6 @@
 //! Epsilon as a function of the settings of a run: noise, batch size, epochs.
 
+use super::sorted;
 use super::sweep::{POINTS, epsilon_panel, geometric, jump_at_zero, whole_geometric};
 use crate::privacy::digits::Short;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate};
@@ -14,9 +15,7 @@ use crate::{Error, Result};
 pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta) -> Result<Chart> {
     let sampling_rate = sampling_rate.check()?.0;
     positive("steps", steps)?;
-    let mut sigmas = geometric(0.4, 10.0, POINTS);
-    sigmas.push(1.0);
-    sigmas.sort_by(f64::total_cmp);
+    let sigmas = sorted(geometric(0.4, 10.0, POINTS).into_iter().chain([1.0]));
     let panel = epsilon_panel(&sigmas, delta, |noise_multiplier| Event::PoissonGaussian {
         sampling_rate,
         noise_multiplier,
@@ -86,8 +85,7 @@ pub fn epsilon_over_epochs(
     let at = |i: usize| epochs * i as f64 / (POINTS - 1) as f64;
     // The first epoch costs most; a straight line from 0 would understate it.
     let early = (1..6).map(|halved| at(1) * 0.5f64.powi(halved));
-    let mut xs: Vec<f64> = (0..POINTS).map(at).chain(early).collect();
-    xs.sort_by(f64::total_cmp);
+    let xs = sorted((0..POINTS).map(at).chain(early));
     let panel = epsilon_panel(&xs, delta, |epochs| Event::PoissonGaussian {
         sampling_rate,
         noise_multiplier,

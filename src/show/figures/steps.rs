@@ -1,7 +1,7 @@
 //! Epsilon along a run.
 
-use super::sentence;
 use super::sweep::{POINTS, epsilon_panel, jump_at_zero};
+use super::{sentence, sorted};
 use crate::privacy::{Delta, Event};
 use crate::show::{Chart, Coverage};
 use crate::{Error, Result};
@@ -26,13 +26,8 @@ pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
     let squares = (1..).map(|i| i * i).take_while(|&n| n < 4 * u128::from(points));
     let squares = squares.map(|n| u128::from(all) * n / u128::from(points).pow(2));
     let early = (0..8).map(|i| 1u128 << i).filter(|&n| n < u128::from(all / points));
-    let mut steps: Vec<f64> = even
-        .chain(squares.filter(|&n| n <= u128::from(all)))
-        .chain(early)
-        .map(|n| n as f64)
-        .collect();
-    steps.sort_by(f64::total_cmp);
-    steps.dedup();
+    let squares = squares.filter(|&n| n <= u128::from(all));
+    let steps = sorted(even.chain(squares).chain(early).map(|n| n as f64));
     let panel = epsilon_panel(&steps, delta, |steps| first(event, steps as u64))?;
     Ok(Chart::new("Epsilon along the run")
         .coverage(Coverage::Public)

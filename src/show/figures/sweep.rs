@@ -1,6 +1,6 @@
 //! Epsilon over one setting: the reported value and RDP's.
 
-use super::colour;
+use super::{colour, sorted};
 use crate::privacy::{Accountant, Delta, Event, Headline, Rdp, Spent};
 use crate::show::{Panel, Series, format};
 use crate::{Result, privacy};
@@ -106,12 +106,6 @@ pub(super) fn geometric(low: f64, high: f64, count: usize) -> Vec<f64> {
 
 /// At most `count` integers from `low` to `high` in about geometric progression, and `also`.
 pub(super) fn whole_geometric(low: u64, high: u64, count: usize, also: Option<u64>) -> Vec<f64> {
-    let mut whole: Vec<f64> = geometric(low as f64, high as f64, count)
-        .into_iter()
-        .map(f64::round)
-        .chain(also.map(|n| n as f64))
-        .collect();
-    whole.sort_by(f64::total_cmp);
-    whole.dedup();
-    whole
+    let whole = geometric(low as f64, high as f64, count).into_iter().map(f64::round);
+    sorted(whole.chain(also.map(|n| n as f64)))
 }

@@ -25,7 +25,7 @@ pub fn trade_off(events: &[Event]) -> Result<Chart> {
 }
 
 /// The figure of [`trade_off`] for a trade-off curve that is already known.
-pub fn trade_off_curve(trade_off: &TradeOff) -> Chart {
+pub(crate) fn trade_off_curve(trade_off: &TradeOff) -> Chart {
     // Ten points for each power of ten, 1 % among them. The axis is in percent.
     let alarms = geometric(1e-4, 1.0, 41);
     let bound: Vec<_> = alarms.iter().map(|&a| (100.0 * a, trade_off.max_tpr(a))).collect();

@@ -102,61 +102,59 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
         |shown: f64| json!({ "condition": { "param": pick, "value": shown }, "value": 0.08 });
     let (x, y) = (x_encoding(chart), y_encoding(panel));
     let tooltip = tooltip(chart, panel);
-    let raw = json!({ "filter": "datum.raw" });
-    let mean = json!({ "filter": "!datum.raw" });
     let zoom = json!({ "name": format!("zoom_{number}"), "bind": "scales",
         "select": { "type": "interval", "zoom": ZOOM } });
     let mut picks = json!({ "name": pick, "select": { "type": "point", "fields": ["series"] } });
     if several {
         picks["bind"] = "legend".into();
     }
-    let mut layers = vec![json!({
-        "params": [zoom, picks],
-        "transform": [mean],
-        "mark": { "type": "line", "strokeWidth": 2, "strokeJoin": "round", "clip": true },
-        "encoding": {
-            "x": x, "y": y, "color": colour, "opacity": opacity(1.0), "detail": { "field": "run" },
+    let layer = |filter: &str, mark: Value, encoding: Value| {
+        let mut all = json!({ "x": x, "y": y, "color": colour, "opacity": opacity(1.0) });
+        merge(&mut all, encoding);
+        json!({ "transform": [{ "filter": filter }], "mark": mark, "encoding": all })
+    };
+    let has = |is: fn(&Series) -> bool| panel.series.iter().any(is);
+    let mut lines = layer(
+        "!datum.raw",
+        json!({ "type": "line", "strokeWidth": 2, "strokeJoin": "round", "clip": true }),
+        json!({
+            "detail": { "field": "run" },
             "strokeDash": { "field": "series", "type": "nominal", "sort": null, "legend": legend,
                 "scale": { "domain": names, "range": dashes } },
             "strokeWidth": { "condition": { "test": "datum.broad", "value": 7 }, "value": 2 },
-        },
-    })];
-    if panel.series.iter().any(|series| series.window().is_some()) {
-        layers.push(json!({
-            "transform": [raw],
-            "mark": { "type": "line", "strokeWidth": 1, "clip": true },
-            "encoding": { "x": x, "y": y, "color": colour, "opacity": opacity(0.38),
-                "detail": { "field": "run" } },
-        }));
+        }),
+    );
+    lines["params"] = json!([zoom, picks]);
+    let mut layers = vec![lines];
+    if has(|series| series.window().is_some()) {
+        let line = json!({ "type": "line", "strokeWidth": 1, "clip": true });
+        let pale = json!({ "opacity": opacity(0.38), "detail": { "field": "run" } });
+        layers.push(layer("datum.raw", line, pale));
     }
-    if panel.series.iter().any(|series| series.band) {
-        layers.push(json!({
-            "transform": [{ "filter": "datum.band" }],
-            "mark": { "type": "area", "clip": true, "line": false },
-            "encoding": { "x": x, "y": with_field(&y, "low"), "y2": { "field": "high" },
-                "color": colour, "detail": { "field": "run" },
-                "opacity": { "condition": { "param": pick, "value": 0.16 }, "value": 0.03 } },
-        }));
+    let span = json!({ "y": with_field(&y, "low"), "y2": { "field": "high" } });
+    if has(|series| series.band) {
+        let mut band = json!({ "detail": { "field": "run" },
+            "opacity": { "condition": { "param": pick, "value": 0.16 }, "value": 0.03 } });
+        merge(&mut band, span.clone());
+        let area = json!({ "type": "area", "clip": true, "line": false });
+        layers.push(layer("datum.band", area, band));
     }
-    if panel.series.iter().any(|series| !series.errors.is_empty() && !series.band) {
-        layers.push(json!({
-            "transform": [{ "filter": "isValid(datum.low) && !datum.band" }],
-            "mark": { "type": "rule", "strokeWidth": 1.25, "clip": true },
-            "encoding": { "x": x, "y": with_field(&y, "low"), "y2": { "field": "high" },
-                "color": colour, "opacity": opacity(0.6) },
-        }));
+    if has(|series| !series.errors.is_empty() && !series.band) {
+        let mut bar = json!({ "opacity": opacity(0.6) });
+        merge(&mut bar, span);
+        let rule = json!({ "type": "rule", "strokeWidth": 1.25, "clip": true });
+        layers.push(layer("isValid(datum.low) && !datum.band", rule, bar));
     }
-    layers.push(json!({
-        "transform": [mean],
-        "mark": { "type": "point", "filled": true, "clip": true, "size": 36 },
-        "encoding": {
-            "x": x, "y": y, "color": colour, "tooltip": tooltip,
+    layers.push(layer(
+        "!datum.raw",
+        json!({ "type": "point", "filled": true, "clip": true, "size": 36 }),
+        json!({
+            "tooltip": tooltip,
             "shape": { "field": "series", "type": "nominal", "sort": null,
                 "scale": { "domain": names, "range": shapes }, "legend": legend },
-            "opacity": opacity(1.0),
             "fillOpacity": { "condition": { "test": "datum.seen", "value": 1 }, "value": 0 },
-        },
-    }));
+        }),
+    ));
     layers.extend(references(panel, &y));
     // A slider starts where the chart has its mark.
     layers.extend(marked_x(chart, panel, &x).filter(|_| !panel.slider));

@@ -1,7 +1,7 @@
 //! A grid of accuracies as a heat map.
 
 use super::stats::{MARKED, Seeds, above, pooled};
-use super::{GridCell, GridFigure, GridSlices};
+use super::{GridCell, GridFigure, GridSlices, sorted};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign, Slices};
 use crate::show::page::Head;
@@ -37,12 +37,8 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
 /// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.
 pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     let slices = grids.grids()?;
-    let rates = |of: fn(&GridCell) -> f64| {
-        let mut rates: Vec<f64> = slices.iter().flat_map(|(_, grid)| grid.rates(of)).collect();
-        rates.sort_by(f64::total_cmp);
-        rates.dedup();
-        rates
-    };
+    let rates =
+        |of: fn(&GridCell) -> f64| sorted(slices.iter().flat_map(|(_, grid)| grid.rates(of)));
     let (prune, drop) = (rates(|cell| cell.pre_prune), rates(|cell| cell.drop));
     let cells = slices.iter().flat_map(|(_, grid)| &grid.cells);
     let all = cells.map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();

@@ -14,6 +14,7 @@ pub use heat_map::{accuracy_heat_map, accuracy_heat_maps};
 pub use lines::accuracy_lines;
 pub(super) use stats::Seeds;
 
+use super::sorted;
 use crate::{Error, Result};
 
 /// The runs of one setting.
@@ -133,10 +134,7 @@ impl GridFigure {
     /// The rates that occur, sorted.
     fn rates(&self, of: fn(&GridCell) -> f64) -> Vec<f64> {
         // Adding zero turns -0 into 0.
-        let mut rates: Vec<f64> = self.cells.iter().map(|cell| of(cell) + 0.0).collect();
-        rates.sort_by(f64::total_cmp);
-        rates.dedup();
-        rates
+        sorted(self.cells.iter().map(|cell| of(cell) + 0.0))
     }
 }
 

@@ -16,7 +16,8 @@ mod tiles;
 
 pub use kept::kept;
 pub use overlap::{chance_overlap, overlap, overlap_over_epsilon};
-pub use saliency::{Scored, mask, saliency, saliency_histograms};
+pub(crate) use saliency::saliency_histograms;
+pub use saliency::{Scored, mask, saliency};
 pub use selection_log::selection_log;
 pub use signal::signal_and_noise;
 pub use tiles::tiles;

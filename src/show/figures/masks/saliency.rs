@@ -52,7 +52,7 @@ pub fn saliency(of: impl Into<Scored>) -> Result<Figure> {
 }
 
 /// The figure of [`saliency`] for scores alone, which can't fail.
-pub fn saliency_histograms(saliency: &Saliency) -> Figure {
+pub(crate) fn saliency_histograms(saliency: &Saliency) -> Figure {
     histograms(saliency, None)
 }
 

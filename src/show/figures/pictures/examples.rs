@@ -62,7 +62,8 @@ fn pictures(data: &Dataset, ids: &[u32], head: Head) -> Result<Figure> {
     let names = data.class_names();
     let label = |id: u32| &names[data.train().label(id as usize)];
     let drawn = drawn_pictures(data.train(), ids)?.into_iter().zip(ids);
-    let tiles: Vec<Tile> = drawn.map(|(picture, &id)| Tile::named(picture, label(id))).collect();
+    let tile = |(picture, &id)| Tile { picture, lines: vec![(label(id).clone(), palette::INK)] };
+    let tiles: Vec<Tile> = drawn.map(tile).collect();
     // A column for each class where there are few.
     let columns = match data.classes() {
         classes if (5..=10).contains(&classes) && (classes + 1..=80).contains(&ids.len()) => {

@@ -3,7 +3,7 @@
 use crate::show::bitmap::Bitmap;
 use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::Page;
-use crate::show::palette::{self, Rgb};
+use crate::show::palette::Rgb;
 use crate::show::scene::{Align, Area};
 use crate::show::{font, format};
 
@@ -44,11 +44,4 @@ pub(in crate::show::figures) fn draw_tiles(page: &mut Page, columns: usize, tile
     }
     let rows = tiles.len().div_ceil(columns) as f64;
     top + rows * row - GAP
-}
-
-/// A tile with one line in the colour of names.
-impl Tile {
-    pub(in crate::show::figures) fn named(picture: Bitmap, name: &str) -> Self {
-        Self { picture, lines: vec![(name.to_owned(), palette::INK)] }
-    }
 }
