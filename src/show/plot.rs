@@ -34,7 +34,6 @@ const MARKERS: usize = 5;
 /// Draws the plot of a panel into `area`.
 pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &Axis) {
     let map = Map { area, x, y };
-    let room = area.grown(TOLERANCE, TOLERANCE);
     grid(scene, &map);
     for (_, y) in levels(panel, &map) {
         scene.dashed(&[(area.left, y), (area.right, y)], palette::REFERENCE, 1.25, (5.0, 4.0));
@@ -44,50 +43,60 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
     }
     bands(scene, panel, &map);
     let mut lines: Vec<Vec<Point>> = Vec::new();
-    for (i, series) in panel.series.iter().enumerate() {
-        let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && x.can_show(p.0);
-        let (colour, shape) = (colour(panel, i), shape(panel, i));
-        let is_line = series.errors.is_empty() && !series.unconnected;
-        let map = map.beside(if is_line || series.in_place { 0.0 } else { beside(i, panel) });
-        if !series.band {
-            error_bars(scene, series, &map, panel.log, colour);
-        }
-        let mut drawn: Vec<Vec<Point>> = Vec::new();
-        for curve in series.curves(on_axis) {
-            if series.unconnected {
-                let points = curve.points.into_iter().map(|p| map.at(p));
-                drawn.push(points.filter(|at| room.contains(*at)).collect());
-                continue;
-            }
-            lines.push(line(scene, &map, &curve.raw, palette::tint(colour, 0.38), FINE, false));
-            let (colour, width) = pen(series, colour);
-            drawn.push(line(scene, &map, &curve.points, colour, width, series.approximate));
-        }
-        let stands_for = match panel.mark {
-            Some(_) => marked_point(panel, series).map(|p| map.at(p)).filter(|p| room.contains(*p)),
-            None => drawn.iter().flatten().last().copied(),
-        };
-        if series.marked && !series.bare {
-            drawn.iter().flatten().for_each(|&at| marker(scene, at, shape, colour));
-        } else if panel.series.len() > 1 && !series.bare {
-            markers(scene, &drawn, &map, stands_for, (i, panel.series.len()), (shape, colour));
-        }
-        // A series with a marker at every point needs no end mark.
-        if let Some(at) = stands_for.filter(|_| !series.marked && !series.bare) {
-            end_mark(scene, at, &map, if panel.series.len() > 1 { shape } else { 0 }, colour);
-        }
-        lines.extend(drawn);
+    for i in 0..panel.series.len() {
+        lines.extend(draw_series(scene, panel, i, &map));
     }
     labels(scene, panel, &map, &lines);
     if panel.points().next().is_none() {
-        let middle = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
-        let style = text_style(SMALL + 1.0, false, palette::MUTED, Align::Middle);
-        let half = font::width(NO_DATA, style.size, false) / 2.0 + 6.0;
-        let (x, y) = middle;
-        let point = Area { left: x, top: y, right: x, bottom: y };
-        scene.fill(point.grown(half, 9.0), palette::CARD);
-        scene.text(middle, NO_DATA, style);
+        no_data(scene, &area);
     }
+}
+
+/// Says in the middle of the plot that there is nothing to draw yet.
+fn no_data(scene: &mut Scene, area: &Area) {
+    let (x, y) = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
+    let style = text_style(SMALL + 1.0, false, palette::MUTED, Align::Middle);
+    let half = font::width(NO_DATA, style.size, false) / 2.0 + 6.0;
+    let point = Area { left: x, top: y, right: x, bottom: y };
+    scene.fill(point.grown(half, 9.0), palette::CARD);
+    scene.text((x, y), NO_DATA, style);
+}
+
+/// Draws series `i` and returns the page coordinates of its lines.
+fn draw_series(scene: &mut Scene, panel: &Panel, i: usize, map: &Map<'_>) -> Vec<Vec<Point>> {
+    let (series, of) = (&panel.series[i], panel.series.len());
+    let (colour, shape) = (colour(panel, i), shape(panel, i));
+    let is_line = series.errors.is_empty() && !series.unconnected;
+    let map = map.beside(if is_line || series.in_place { 0.0 } else { beside(i, panel) });
+    if !series.band {
+        error_bars(scene, series, &map, panel.log, colour);
+    }
+    let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && map.x.can_show(p.0);
+    let (mut raw, mut drawn) = (Vec::new(), Vec::new());
+    for curve in series.curves(on_axis) {
+        if series.unconnected {
+            drawn.push(map.inside(&curve.points));
+            continue;
+        }
+        raw.push(line(scene, &map, &curve.raw, palette::tint(colour, 0.38), FINE, false));
+        let (colour, width) = pen(series, colour);
+        drawn.push(line(scene, &map, &curve.points, colour, width, series.approximate));
+    }
+    let stands_for = match panel.mark {
+        Some(_) => marked_point(panel, series).and_then(|p| map.inside(&[p]).pop()),
+        None => drawn.iter().flatten().last().copied(),
+    };
+    if series.marked && !series.bare {
+        drawn.iter().flatten().for_each(|&at| marker(scene, at, shape, colour));
+    } else if of > 1 && !series.bare {
+        markers(scene, &drawn, &map, stands_for, (i, of), (shape, colour));
+    }
+    // A series with a marker at every point needs no end mark.
+    if let Some(at) = stands_for.filter(|_| !series.marked && !series.bare) {
+        end_mark(scene, at, &map, if of > 1 { shape } else { 0 }, colour);
+    }
+    raw.extend(drawn);
+    raw
 }
 
 /// Draws a sample of the line of series `i` for the legend.
@@ -194,6 +203,12 @@ impl Map<'_> {
         Self { area, ..self }
     }
 
+    /// Page coordinates of the points inside the plot.
+    fn inside(&self, points: &[(f64, f64)]) -> Vec<Point> {
+        let room = self.area.grown(TOLERANCE, TOLERANCE);
+        points.iter().map(|&p| self.at(p)).filter(|&at| room.contains(at)).collect()
+    }
+
     /// Page coordinates of a point, clamped so that values far off the axes do not overflow the
     /// renderer.
     fn at(&self, (x, y): (f64, f64)) -> Point {
@@ -251,7 +266,7 @@ fn line(
     {
         scene.dot(only, 2.5, colour);
     }
-    points.into_iter().filter(|&p| room.contains(p)).collect()
+    map.inside(run)
 }
 
 fn clipped(points: &[Point], area: &Area) -> Vec<Vec<Point>> {
