@@ -28,8 +28,14 @@ struct Inner {
 }
 
 impl Figure {
-    /// A figure with its lines of text above the table of its values.
-    pub(super) fn new(title: String, lines: &[String], table: Table, scene: Scene) -> Self {
+    /// A figure with its lines of text above the table of its values, its drawing, and its
+    /// interactive format if it has one: a Vega-Lite 5 specification.
+    pub(super) fn new(
+        title: String,
+        lines: &[String],
+        table: Table,
+        (scene, vega_lite): (Scene, Option<Value>),
+    ) -> Self {
         let text = lines.iter().cloned().chain([table.text()]).filter(|line| !line.is_empty());
         Self(Arc::new(Inner {
             title,
@@ -38,19 +44,13 @@ impl Figure {
             scene,
             table,
             coverage: Coverage::default(),
-            vega_lite: None,
+            vega_lite,
         }))
     }
 
     /// States what the figure reveals of private data.
     pub fn coverage(mut self, coverage: Coverage) -> Self {
         Arc::make_mut(&mut self.0).coverage = coverage;
-        self
-    }
-
-    /// Adds the interactive format: a Vega-Lite 5 specification.
-    pub(super) fn with_vega_lite(mut self, specification: Value) -> Self {
-        Arc::make_mut(&mut self.0).vega_lite = Some(specification);
         self
     }
 

@@ -57,7 +57,7 @@ pub(super) fn scene(chart: &Chart) -> Scene {
         let room = plans.iter().map(|plan| plan.tick_room).fold(0.0, f64::max);
         plans.iter_mut().for_each(|plan| plan.tick_room = room);
     }
-    let mut page = Page::new(width, chart.head());
+    let mut page = Page::new(width, &chart.head());
     let x_name = if chart.x_label.is_empty() { 0.0 } else { 17.0 };
     let mut top = page.top + 5.0;
     let mut bottom = top;

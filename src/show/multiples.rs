@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn panels_fill_rows_from_left_to_right() {
-        let page = Page::new(360.0, Head::new("t"));
+        let page = Page::new(360.0, &Head::new("t"));
         let (areas, end) = areas(&page, 2, &[50.0, 70.0, 30.0]);
         let tops = [0, 1, 2].map(|i| areas[i].top - areas[0].top);
         assert_eq!(tops, [0.0, 0.0, 86.0]);

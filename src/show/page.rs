@@ -76,12 +76,13 @@ impl Head {
 
     /// Returns the figure with this header; the values in `table` end its text.
     pub(super) fn figure(self, drawing: &impl Drawing, table: Table) -> Figure {
-        let mut page = Page::new(drawing.width(), self);
+        let mut page = Page::new(drawing.width(), &self);
         let bottom = drawing.draw(&mut page);
-        match drawing.vega_lite() {
-            Some(body) => page.finish_interactive(bottom, table, body),
-            None => page.finish(bottom, table),
-        }
+        let body = drawing.vega_lite();
+        let specification = body.map(|body| vega::page(self.vega_lite(page.room(), None), body));
+        let lines: Vec<String> = self.lines().collect();
+        Figure::new(self.title, &lines, table, (page.card(bottom), specification))
+            .coverage(self.coverage)
     }
 
     fn lines(&self) -> impl Iterator<Item = String> + '_ {
@@ -99,7 +100,9 @@ pub(super) trait Drawing {
     fn draw(&self, page: &mut Page) -> f64;
 
     /// Returns the body of its Vega-Lite specification; `None` if it is not interactive.
-    fn vega_lite(&self) -> Option<Value>;
+    fn vega_lite(&self) -> Option<Value> {
+        None
+    }
 }
 
 /// A card under construction.
@@ -107,14 +110,13 @@ pub(super) struct Page {
     pub(super) scene: Scene,
     /// Upper edge of the drawing.
     pub(super) top: f64,
-    head: Head,
 }
 
 impl Page {
-    /// A card of this width with its header. [`finish`](Self::finish) sets the height.
-    pub(super) fn new(width: f64, head: Head) -> Self {
-        let mut page = Self { scene: Scene::new(width, 0.0), top: MARGIN + 6.0, head };
-        page.draw_head();
+    /// A card of this width with its header. [`card`](Self::card) sets the height.
+    pub(super) fn new(width: f64, head: &Head) -> Self {
+        let mut page = Self { scene: Scene::new(width, 0.0), top: MARGIN + 6.0 };
+        page.draw_head(head);
         page
     }
 
@@ -123,28 +125,27 @@ impl Page {
         self.scene.width - 2.0 * MARGIN
     }
 
-    fn draw_head(&mut self) {
+    fn draw_head(&mut self, head: &Head) {
         let room = self.room();
         let bold = text_style(TITLE, true, palette::INK, Align::Left);
-        let title = font::wrapped(&self.head.title, TITLE, true, room);
+        let title = font::wrapped(&head.title, TITLE, true, room);
         for line in title.into_iter().filter(|line| !line.is_empty()) {
             self.scene.text((MARGIN, self.top), line, bold);
             self.top += 21.0;
         }
         let muted = text_style(SMALL, false, palette::MUTED, Align::Left);
-        for note in self.head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, false, room))
-        {
+        for note in head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, false, room)) {
             self.scene.text((MARGIN, self.top), note, muted);
             self.top += LINE;
         }
-        if self.head.is_not_covered() {
+        if head.is_not_covered() {
             self.top += 3.0;
             badge_box(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
             self.top += LINE + 4.0;
         }
-        self.draw_warning(room);
+        self.draw_warning(&head.warning, room);
         let mut x = MARGIN;
-        for (i, (colour, meaning)) in self.head.key.iter().enumerate() {
+        for (i, (colour, meaning)) in head.key.iter().enumerate() {
             let wide = SWATCH + 6.0 + font::width(meaning, SMALL, false);
             if i > 0 && x + wide > MARGIN + room {
                 x = MARGIN;
@@ -157,15 +158,15 @@ impl Page {
             self.scene.text((x + SWATCH + 6.0, y), meaning, ink);
             x += wide + 18.0;
         }
-        self.top += if self.head.key.is_empty() { 0.0 } else { LINE };
+        self.top += if head.key.is_empty() { 0.0 } else { LINE };
     }
 
-    fn draw_warning(&mut self, room: f64) {
+    fn draw_warning(&mut self, warning: &str, room: f64) {
         const PADDING: f64 = 8.0;
-        if self.head.warning.is_empty() {
+        if warning.is_empty() {
             return;
         }
-        let lines = font::wrapped(&self.head.warning, SMALL, false, room - 2.0 * PADDING);
+        let lines = font::wrapped(warning, SMALL, false, room - 2.0 * PADDING);
         let top = (self.top - LINE / 2.0).round();
         let bottom = top + LINE * lines.len() as f64 + PADDING;
         let area = Area { left: MARGIN, top, right: MARGIN + room, bottom };
@@ -176,22 +177,6 @@ impl Page {
             self.scene.text((MARGIN + PADDING, y), line, style);
         }
         self.top = bottom + LINE;
-    }
-
-    /// As [`finish`](Self::finish), with the body of a Vega-Lite specification, which gets the same
-    /// header.
-    pub(super) fn finish_interactive(self, bottom: f64, table: Table, body: Value) -> Figure {
-        let title = self.head.vega_lite(self.room(), None);
-        let specification = vega::page(title, body);
-        self.finish(bottom, table).with_vega_lite(specification)
-    }
-
-    /// Returns the finished figure with its lower edge at `bottom`; the values in `table` end its
-    /// text.
-    pub(super) fn finish(self, bottom: f64, table: Table) -> Figure {
-        let (head, scene) = (self.head.clone(), self.card(bottom));
-        let lines: Vec<String> = head.lines().collect();
-        Figure::new(head.title, &lines, table, scene).coverage(head.coverage)
     }
 
     /// Returns the finished drawing with its lower edge at `bottom`.
@@ -210,12 +195,24 @@ impl Page {
 mod tests {
     use super::*;
 
+    struct Nothing;
+
+    impl Drawing for Nothing {
+        fn width(&self) -> f64 {
+            400.0
+        }
+
+        fn draw(&self, page: &mut Page) -> f64 {
+            page.top
+        }
+    }
+
     #[test]
     fn the_badge_is_in_drawing_and_text_only_where_it_applies() {
         for applies in [true, false] {
             let coverage = Coverage::without_noise(applies);
             let head = Head::new("t").note("n").coverage(coverage).key(palette::KEPT, "kept");
-            let figure = Page::new(400.0, head).finish(90.0, Table::new(["table"]));
+            let figure = head.figure(&Nothing, Table::new(["table"]));
             assert_eq!(figure.svg().contains(&format!("\n{NOT_COVERED}\n")), applies);
             let text = if applies {
                 format!("t\n[{NOT_COVERED}]\nn\ntable\n─────")

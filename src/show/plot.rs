@@ -287,8 +287,8 @@ fn clipped(points: &[Point], area: &Area) -> Vec<Vec<Point>> {
     pieces
 }
 
-/// Draws markers along the lines of a series. Each series has its own positions, so that markers of different
-/// series do not overlap; none is drawn close to the point `marked`.
+/// Draws markers along the lines of a series. Each series has its own positions, so that markers of
+/// different series do not overlap; none is drawn close to the point `marked`.
 fn markers(
     scene: &mut Scene,
     lines: &[Vec<Point>],

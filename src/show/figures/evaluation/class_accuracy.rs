@@ -7,7 +7,6 @@ use crate::show::layout::{MARGIN, SMALL, text_style};
 use crate::show::page::{Drawing, Head, Page};
 use crate::show::scene::Align;
 use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
-use serde_json::Value;
 use std::fmt;
 
 /// Quantile of the normal distribution for a two-sided interval of 95 %.
@@ -216,10 +215,6 @@ impl Drawing for Intervals<'_> {
         let style = text_style(SMALL, false, palette::MUTED, Align::Right);
         page.scene.text((WIDTH - MARGIN, plot.bottom + 10.0), "examples", style);
         plot.bottom + 18.0
-    }
-
-    fn vega_lite(&self) -> Option<Value> {
-        None
     }
 }
 

@@ -3,8 +3,8 @@
 use super::on;
 use crate::Result;
 use crate::data::Dataset;
-use crate::show::figures::pictures::{Column, Form, Tile, draw_lines, draw_tiles, drawn_pictures};
-use crate::show::page::{Head, Page};
+use crate::show::figures::pictures::{Column, Form, PictureGrid, TextRows, Tile, drawn_pictures};
+use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
 use crate::show::{Bundle, Coverage, Figure, Table, format};
 use std::fmt;
@@ -257,9 +257,8 @@ fn pictures(shown: &Predictions, head: Head) -> Result<Figure> {
     };
     let tiles: Vec<Tile> = drawn.into_iter().zip(shown.rows.iter()).map(tile).collect();
     let head = head.note("Below each: the truth, then the prediction and its probability.");
-    let mut page = Page::new(800.0, head);
-    let bottom = draw_tiles(&mut page, if tiles.len() > 80 { 12 } else { 8 }, &tiles);
-    Ok(page.finish(bottom, shown.table()))
+    let columns = if tiles.len() > 80 { 12 } else { 8 };
+    Ok(head.figure(&PictureGrid { width: 800.0, columns, tiles }, shown.table()))
 }
 
 fn lines(
@@ -277,15 +276,13 @@ fn lines(
         ]
     };
     let rows: Vec<_> = shown.rows.iter().map(row).collect();
-    let columns = [
+    let columns = vec![
         Column::left("truth"),
         Column::left("prediction"),
         Column::right("probability"),
         Column::left(what),
     ];
-    let mut page = Page::new(800.0, head);
-    let bottom = draw_lines(&mut page, &columns, &rows);
-    page.finish(bottom, shown.table())
+    head.figure(&TextRows { width: 800.0, columns, rows }, shown.table())
 }
 
 /// A probability in whole percent; never 100 % or 0 % unless it is 1 or 0.

@@ -1,8 +1,8 @@
 //! Examples of a data set.
 
-use super::{Column, Form, Tile, draw_lines, draw_tiles, drawn_pictures};
+use super::{Column, Form, PictureGrid, TextRows, Tile, drawn_pictures};
 use crate::data::{Dataset, Vocabulary};
-use crate::show::page::{Head, Page};
+use crate::show::page::Head;
 use crate::show::palette;
 use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
@@ -72,11 +72,9 @@ fn pictures(data: &Dataset, ids: &[u32], head: Head) -> Result<Figure> {
         _ if ids.len() > 80 => 16,
         _ => 8.min(ids.len()),
     };
-    let mut page = Page::new(WIDTH, head);
-    let bottom = draw_tiles(&mut page, columns, &tiles);
     let rows = ids.iter().map(|&id| [format::count(id), label(id).clone()]);
     let table = rows.fold(Table::new(["example", "class"]), Table::row);
-    Ok(page.finish(bottom, table))
+    Ok(head.figure(&PictureGrid { width: WIDTH, columns, tiles }, table))
 }
 
 fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: Head) -> Figure {
@@ -91,13 +89,12 @@ fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: Head) -> Fi
         [label, vocabulary.text(part.features(id as usize))]
     };
     let rows: Vec<[String; 2]> = ids.iter().map(row).collect();
-    let mut page = Page::new(WIDTH, head);
-    let lines = rows
-        .iter()
-        .map(|[label, text]| vec![(label.clone(), palette::INK), (text.clone(), palette::MUTED)]);
-    let columns = [Column::left("class"), Column::left("text")];
-    let bottom = draw_lines(&mut page, &columns, &lines.collect::<Vec<_>>());
-    page.finish(bottom, rows.into_iter().fold(Table::new(["class", "text"]), Table::row))
+    let line = |[label, text]: &[String; 2]| {
+        vec![(label.clone(), palette::INK), (text.clone(), palette::MUTED)]
+    };
+    let columns = vec![Column::left("class"), Column::left("text")];
+    let drawing = TextRows { width: WIDTH, columns, rows: rows.iter().map(line).collect() };
+    head.figure(&drawing, rows.into_iter().fold(Table::new(["class", "text"]), Table::row))
 }
 
 /// The range of each column.
@@ -135,9 +132,8 @@ fn columns(data: &Dataset, head: Head) -> Figure {
     let [name, numbers @ ..] = heads;
     let columns: Vec<Column> =
         std::iter::once(Column::left(name)).chain(numbers.map(Column::right)).collect();
-    let mut page = Page::new(600.0, head);
-    let bottom = draw_lines(&mut page, &columns, &lines);
-    page.finish(bottom, all.into_iter().fold(Table::new(heads), Table::row))
+    let drawing = TextRows { width: 600.0, columns, rows: lines };
+    head.figure(&drawing, all.into_iter().fold(Table::new(heads), Table::row))
 }
 
 /// The numbers of at most `n` examples: the first of each class, then the second of each.

@@ -1,9 +1,9 @@
 //! The filters of a model's first layer.
 
-use super::{Tile, draw_tiles, has_pictures};
+use super::{PictureGrid, Tile, has_pictures};
 use crate::nn::{LayerSpec, Model};
 use crate::show::bitmap::{Bitmap, reduced};
-use crate::show::page::{Head, Page};
+use crate::show::page::Head;
 use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
@@ -174,9 +174,7 @@ pub fn filters(filters: &Filters) -> Figure {
                 .key(palette::diverging(1.0), number)
         }
     };
-    let mut page = Page::new(640.0, head);
-    let bottom = draw_tiles(&mut page, 8, &tiles);
-    page.finish(bottom, filters.table())
+    head.figure(&PictureGrid { width: 640.0, columns: 8, tiles }, filters.table())
 }
 
 #[cfg(test)]

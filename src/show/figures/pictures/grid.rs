@@ -2,7 +2,7 @@
 
 use crate::show::bitmap::Bitmap;
 use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::Page;
+use crate::show::page::{Drawing, Page};
 use crate::show::palette::Rgb;
 use crate::show::scene::{Align, Area};
 use crate::show::{font, format};
@@ -16,32 +16,46 @@ pub(in crate::show::figures) struct Tile {
     pub lines: Vec<(String, Rgb)>,
 }
 
-/// Draws the tiles in rows of `columns` below the header of a page, and returns their lower edge.
-/// Pictures are enlarged by a whole factor, so that their pixels are squares of one size.
-pub(in crate::show::figures) fn draw_tiles(page: &mut Page, columns: usize, tiles: &[Tile]) -> f64 {
-    let columns = columns.max(1);
-    let room = ((page.room() + GAP) / columns as f64 - GAP).floor();
-    let longest = |side: fn(&Bitmap) -> usize| tiles.iter().map(|tile| side(&tile.picture)).max();
-    let (wide, high) = (longest(|p| p.width).unwrap_or(1), longest(|p| p.height).unwrap_or(1));
-    let factor = (room.min(80.0) / wide.max(high) as f64).floor().max(1.0);
-    let lines = tiles.iter().map(|tile| tile.lines.len()).max().unwrap_or(0);
-    let row = high as f64 * factor + lines as f64 * LINE + 2.0 * GAP;
-    let top = page.top + 2.0;
-    for (i, tile) in tiles.iter().enumerate() {
-        let (r, c) = ((i / columns) as f64, (i % columns) as f64);
-        let middle = MARGIN + c * (room + GAP) + room / 2.0;
-        let y = top + r * row;
-        let half = tile.picture.width as f64 * factor / 2.0;
-        let bottom = y + tile.picture.height as f64 * factor;
-        let left = (middle - half).round();
-        let area = Area { left, top: y, right: left + 2.0 * half, bottom };
-        page.scene.picture(area, tile.picture.clone());
-        for (l, (text, colour)) in tile.lines.iter().enumerate() {
-            let text = font::fit(&format::one_line(text), SMALL, false, room);
-            let at = (middle, y + high as f64 * factor + 9.0 + l as f64 * LINE);
-            page.scene.text(at, text, text_style(SMALL, false, *colour, Align::Middle));
-        }
+/// Pictures in rows. They are enlarged by a whole factor, so that their pixels are squares of one
+/// size.
+pub(in crate::show::figures) struct PictureGrid {
+    pub width: f64,
+    /// Number of pictures in a row.
+    pub columns: usize,
+    pub tiles: Vec<Tile>,
+}
+
+impl Drawing for PictureGrid {
+    fn width(&self) -> f64 {
+        self.width
     }
-    let rows = tiles.len().div_ceil(columns) as f64;
-    top + rows * row - GAP
+
+    fn draw(&self, page: &mut Page) -> f64 {
+        let (tiles, columns) = (&self.tiles, self.columns.max(1));
+        let room = ((page.room() + GAP) / columns as f64 - GAP).floor();
+        let longest =
+            |side: fn(&Bitmap) -> usize| tiles.iter().map(|tile| side(&tile.picture)).max();
+        let (wide, high) = (longest(|p| p.width).unwrap_or(1), longest(|p| p.height).unwrap_or(1));
+        let factor = (room.min(80.0) / wide.max(high) as f64).floor().max(1.0);
+        let lines = tiles.iter().map(|tile| tile.lines.len()).max().unwrap_or(0);
+        let row = high as f64 * factor + lines as f64 * LINE + 2.0 * GAP;
+        let top = page.top + 2.0;
+        for (i, tile) in tiles.iter().enumerate() {
+            let (r, c) = ((i / columns) as f64, (i % columns) as f64);
+            let middle = MARGIN + c * (room + GAP) + room / 2.0;
+            let y = top + r * row;
+            let half = tile.picture.width as f64 * factor / 2.0;
+            let bottom = y + tile.picture.height as f64 * factor;
+            let left = (middle - half).round();
+            let area = Area { left, top: y, right: left + 2.0 * half, bottom };
+            page.scene.picture(area, tile.picture.clone());
+            for (l, (text, colour)) in tile.lines.iter().enumerate() {
+                let text = font::fit(&format::one_line(text), SMALL, false, room);
+                let at = (middle, y + high as f64 * factor + 9.0 + l as f64 * LINE);
+                page.scene.text(at, text, text_style(SMALL, false, *colour, Align::Middle));
+            }
+        }
+        let rows = tiles.len().div_ceil(columns) as f64;
+        top + rows * row - GAP
+    }
 }

@@ -1,7 +1,7 @@
 //! Rows of text in a figure.
 
 use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::Page;
+use crate::show::page::{Drawing, Page};
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::{Align, Area};
 use crate::show::{font, format};
@@ -25,46 +25,58 @@ impl Column {
     }
 }
 
-/// Draws rows of text below the header of a page, and returns their lower edge. All columns but the
-/// last are as wide as their texts, up to a third of the card; the last one takes what is left.
-pub(in crate::show::figures) fn draw_lines(
-    page: &mut Page,
-    columns: &[Column],
-    rows: &[Vec<(String, Rgb)>],
-) -> f64 {
-    let most = page.room() / 3.0;
-    // Rounded up, so that a text fits into its own width.
-    let width = |text: &str| font::width(text, SMALL, false).ceil() + 1.0;
-    let mut spans = Vec::new();
-    let (mut left, end) = (MARGIN, MARGIN + page.room());
-    for (c, column) in columns.iter().enumerate() {
-        let texts = rows.iter().filter_map(|row| row.get(c));
-        let widest = texts.map(|(text, _)| width(text)).fold(width(column.name), f64::max);
-        let is_last = c + 1 == columns.len() && column.align == Align::Left;
-        let right = if is_last { end } else { (left + widest.min(most)).min(end) };
-        spans.push((left, right));
-        left = right + GAP;
+/// Rows of text in columns. All columns but the last are as wide as their texts, up to a third of
+/// the card; the last one takes what is left.
+pub(in crate::show::figures) struct TextRows {
+    pub width: f64,
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<(String, Rgb)>>,
+}
+
+impl Drawing for TextRows {
+    fn width(&self) -> f64 {
+        self.width
     }
-    let top = page.top + 6.0;
-    let mut line = |y: f64, c: usize, text: &str, colour: Rgb| {
-        let (left, right) = spans[c];
-        let text = font::fit(&format::one_line(text), SMALL, false, right - left);
-        let align = columns[c].align;
-        let x = if align == Align::Right { right } else { left };
-        page.scene.text((x, y), text, text_style(SMALL, false, colour, align));
-    };
-    for (c, column) in columns.iter().enumerate() {
-        line(top, c, column.name, palette::MUTED);
-    }
-    for (r, row) in rows.iter().enumerate() {
-        for (c, (text, colour)) in row.iter().enumerate().take(columns.len()) {
-            line(top + ROW * (r + 1) as f64, c, text, *colour);
+
+    fn draw(&self, page: &mut Page) -> f64 {
+        let most = page.room() / 3.0;
+        // Rounded up, so that a text fits into its own width.
+        let width = |text: &str| font::width(text, SMALL, false).ceil() + 1.0;
+        let mut spans = Vec::new();
+        let (mut left, end) = (MARGIN, MARGIN + page.room());
+        for (c, column) in self.columns.iter().enumerate() {
+            let texts = self.rows.iter().filter_map(|row| row.get(c));
+            let widest = texts.map(|(text, _)| width(text)).fold(width(column.name), f64::max);
+            let is_last = c + 1 == self.columns.len() && column.align == Align::Left;
+            let right = if is_last { end } else { (left + widest.min(most)).min(end) };
+            spans.push((left, right));
+            left = right + GAP;
         }
+        let top = page.top + 6.0;
+        let mut line = |y: f64, c: usize, text: &str, colour: Rgb| {
+            let (left, right) = spans[c];
+            let text = font::fit(&format::one_line(text), SMALL, false, right - left);
+            let align = self.columns[c].align;
+            let x = if align == Align::Right { right } else { left };
+            page.scene.text((x, y), text, text_style(SMALL, false, colour, align));
+        };
+        for (c, column) in self.columns.iter().enumerate() {
+            line(top, c, column.name, palette::MUTED);
+        }
+        for (r, row) in self.rows.iter().enumerate() {
+            for (c, (text, colour)) in row.iter().enumerate().take(self.columns.len()) {
+                line(top + ROW * (r + 1) as f64, c, text, *colour);
+            }
+        }
+        let end = spans.last().map_or(end, |(_, right)| *right);
+        let rules = (0..=self.rows.len()).map(|r| top + ROW * (r as f64 + 0.5));
+        let rules = rules.map(|y| Area {
+            left: MARGIN,
+            top: y.floor(),
+            right: end,
+            bottom: y.floor() + 1.0,
+        });
+        page.scene.cells(rules.collect(), palette::GRID);
+        top + ROW * (self.rows.len() as f64 + 0.5)
     }
-    let end = spans.last().map_or(end, |(_, right)| *right);
-    let rules = (0..=rows.len()).map(|r| top + ROW * (r as f64 + 0.5));
-    let rules =
-        rules.map(|y| Area { left: MARGIN, top: y.floor(), right: end, bottom: y.floor() + 1.0 });
-    page.scene.cells(rules.collect(), palette::GRID);
-    top + ROW * (rows.len() as f64 + 0.5)
 }

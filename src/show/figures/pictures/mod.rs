@@ -10,5 +10,5 @@ pub use examples::examples;
 pub use filters::{Filters, filters};
 
 pub(super) use form::{Form, drawn_pictures, has_pictures};
-pub(super) use grid::{Tile, draw_tiles};
-pub(super) use lines::{Column, draw_lines};
+pub(super) use grid::{PictureGrid, Tile};
+pub(super) use lines::{Column, TextRows};
