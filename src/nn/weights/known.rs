@@ -82,23 +82,20 @@ fn number(group: &str) -> Option<usize> {
 
 /// Why layers with the parameters of a BiT network compute something else.
 pub(super) fn differs_from_bit(specs: &[LayerSpec]) -> Option<&'static str> {
-    let mut stem = None;
-    let mut standardised = true;
-    for_each_layer(specs, &mut |layers| {
-        standardised &= layers.iter().all(|layer| match layer {
-            LayerSpec::Conv2d(Conv2dSpec { standardised, .. }) => matches!(
-                standardised,
-                Some(Standardisation { gain: false, guard: Guard::Unscaled(_) })
-            ),
-            _ => true,
-        });
-        if let Some(at) = layers.iter().position(|l| matches!(l, LayerSpec::MaxPool2d(_))) {
-            stem = Some(layers[at.saturating_sub(1)..=at].to_vec());
+    let lists = lists(specs);
+    let is_standardised = |layer: &LayerSpec| match layer {
+        LayerSpec::Conv2d(Conv2dSpec { standardised, .. }) => {
+            matches!(standardised, Some(Standardisation { gain: false, guard: Guard::Unscaled(_) }))
         }
+        _ => true,
+    };
+    let stem = lists.iter().rev().find_map(|layers| {
+        let at = layers.iter().position(|layer| matches!(layer, LayerSpec::MaxPool2d(_)))?;
+        Some(layers[at.saturating_sub(1)..=at].to_vec())
     });
     let one = ZeroPad2dSpec::new(1).into();
     let pool = MaxPool2dSpec::new(3).stride(2).into();
-    if !standardised {
+    if !lists.iter().all(|layers| layers.iter().all(is_standardised)) {
         Some("the convolutions of a BiT network have standardised weights, without fan-in or gain")
     } else if stem != Some(vec![one, pool]) {
         Some("the stem of a BiT network pools images with a border of zeros")
@@ -112,7 +109,7 @@ pub(super) fn differs_from_bit(specs: &[LayerSpec]) -> Option<&'static str> {
 /// Why layers with the parameters of De et al.'s network compute something else.
 pub(super) fn differs_from_published(specs: &[LayerSpec]) -> Option<&'static str> {
     let (mut standardised, mut ordered) = (true, true);
-    for_each_layer(specs, &mut |layers| {
+    for layers in lists(specs) {
         for (i, layer) in layers.iter().enumerate() {
             match layer {
                 LayerSpec::Conv2d(conv) => {
@@ -122,7 +119,7 @@ pub(super) fn differs_from_published(specs: &[LayerSpec]) -> Option<&'static str
                 _ => {}
             }
         }
-    });
+    }
     if !standardised {
         Some("the convolutions of De et al.'s code have standardised weights with a gain")
     } else if !ordered || !only_relu(specs) {
@@ -133,24 +130,16 @@ pub(super) fn differs_from_published(specs: &[LayerSpec]) -> Option<&'static str
 }
 
 fn only_relu(specs: &[LayerSpec]) -> bool {
-    let mut only = true;
-    for_each_layer(specs, &mut |layers| {
-        only &= !layers.iter().any(|l| matches!(l, LayerSpec::Tanh | LayerSpec::Selu));
-    });
-    only
+    let other = |layer: &LayerSpec| matches!(layer, LayerSpec::Tanh | LayerSpec::Selu);
+    !lists(specs).iter().any(|layers| layers.iter().any(other))
 }
 
-/// Calls `visit` with each list of layers, those inside of groups and blocks too.
-fn for_each_layer(specs: &[LayerSpec], visit: &mut dyn FnMut(&[LayerSpec])) {
-    visit(specs);
-    for spec in specs {
-        match spec {
-            LayerSpec::Group(group) => for_each_layer(&group.layers, visit),
-            LayerSpec::Residual(block) => {
-                for_each_layer(&block.body, visit);
-                for_each_layer(&block.shortcut, visit);
-            }
-            _ => {}
-        }
-    }
+/// All lists of layers, those inside of groups and blocks too.
+fn lists(specs: &[LayerSpec]) -> Vec<&[LayerSpec]> {
+    let inner = specs.iter().flat_map(|spec| match spec {
+        LayerSpec::Group(group) => lists(&group.layers),
+        LayerSpec::Residual(block) => [lists(&block.body), lists(&block.shortcut)].concat(),
+        _ => Vec::new(),
+    });
+    std::iter::once(specs).chain(inner).collect()
 }

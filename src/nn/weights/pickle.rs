@@ -19,6 +19,8 @@ pub(super) struct Scan {
 
 /// Longest text that is kept: names of modules and functions are shorter.
 const LONGEST_NAME: u64 = 1024;
+/// The instructions that nothing follows: they take their values from the stack.
+const WITHOUT_ARGUMENT: &[u8] = b"(012NRb}d]l)tsuae\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92";
 /// Most values that a pickle may keep by number. The largest networks have some thousands.
 const MOST_KEPT: usize = 1_000_000;
 
@@ -113,26 +115,7 @@ impl<R: BufRead> Scanner<'_, R> {
             0x8a | b'C' => self.counted(1)?,
             0x8b | b'B' => self.counted(4)?,
             0x8e | 0x96 => self.counted(8)?,
-            b'('
-            | b'0'
-            | b'1'
-            | b'2'
-            | b'N'
-            | b'R'
-            | b'b'
-            | b'}'
-            | b'd'
-            | b']'
-            | b'l'
-            | b')'
-            | b't'
-            | b's'
-            | b'u'
-            | b'a'
-            | b'e'
-            | 0x81
-            | 0x85..=0x89
-            | 0x8f..=0x92 => {}
+            code if WITHOUT_ARGUMENT.contains(&code) => {}
             code => {
                 let why = format!("PyTorch writes no pickle with the byte 0x{code:02x} here");
                 return Err(invalid(why));

@@ -8,7 +8,8 @@ use pytorch_reader::{DType, MAX_PICKLE_SIZE, PytorchReader};
 use zip::{ZipArchive, ZipReadOptions};
 
 use super::pickle::{Scan, scan};
-use super::source::{Entry, Number, Refusal, printable};
+use super::source::{Entry, Number, damaged, failed, printable, refused};
+use crate::Result;
 use crate::privacy::digits::counted;
 
 /// First bytes of a ZIP archive.
@@ -22,38 +23,43 @@ const LEGACY_MAGIC: [&[u8]; 2] =
     [b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", b"119547037146038801333356"];
 
 /// The tensors of the file. `beginning` are its first bytes.
-pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>, Refusal> {
+pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>> {
     if beginning.get(TAPE_ARCHIVE.0..).is_some_and(|rest| rest.starts_with(TAPE_ARCHIVE.1)) {
-        return Err(Refusal::new("its format is that of PyTorch before 0.1.10")
+        return Err(refused(path, "its format is that of PyTorch before 0.1.10")
             .fix("load it with PyTorch, and save its state_dict again"));
     }
     // Pickles begin with their protocol, or in the oldest protocols with a container.
     let pickle = beginning.first().is_some_and(|first| b"\x80(}]cL".contains(first));
     if !pickle && !beginning.starts_with(ARCHIVE) {
-        return Err(Refusal::new("it is neither a safetensors file nor one that torch.save wrote"));
+        return Err(refused(
+            path,
+            "it is neither a safetensors file nor one that torch.save wrote",
+        ));
     }
-    let Scan { code, tensors } = scan_file(path, beginning).map_err(|e| Refusal::failed(&e))?;
+    let Scan { code, tensors } = scan_file(path, beginning).map_err(|e| failed(path, &e))?;
     if !code.is_empty() {
         let shown: Vec<String> = code.iter().take(3).map(|name| printable(name)).collect();
         let more = if code.len() > 3 { ", ..." } else { "" };
-        return Err(Refusal::new(format!(
+        let why = format!(
             "its pickle names code that is not part of a tensor: {}{more}. Programs that unpickle \
              it may run that code; nothing of it was run here",
             shown.join(", ")
-        ))
-        .fix(
+        );
+        return Err(refused(path, why).fix(
             "take weights from a source that you trust, as safetensors; or save only the \
              parameters: torch.save(model.state_dict(), path)",
         ));
     }
-    let reader = PytorchReader::new(path).map_err(Refusal::damaged)?;
+    let reader = PytorchReader::new(path).map_err(|e| damaged(path, e))?;
     if tensors > reader.len() {
-        return Err(Refusal::new(format!(
+        let why = format!(
             "it holds {} under {}, so it is not clear which one a name means",
             counted(tensors, "tensor"),
             counted(reader.len(), "name")
-        ))
-        .fix("save a state_dict in which every tensor has a name of its own"));
+        );
+        return Err(
+            refused(path, why).fix("save a state_dict in which every tensor has a name of its own")
+        );
     }
     let tensors = reader.into_tensors().into_iter();
     Ok(tensors

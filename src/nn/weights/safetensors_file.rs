@@ -10,7 +10,8 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::source::{Entry, Number, Refusal};
+use super::source::{Entry, Number, damaged, failed, refused};
+use crate::Result;
 
 /// Largest header, in bytes, as in the library of the format.
 const LARGEST_HEADER: u64 = 100_000_000;
@@ -25,8 +26,8 @@ pub(super) fn begins(beginning: &[u8]) -> bool {
 }
 
 /// The tensors of the file. Only its header is read.
-pub(super) fn entries(path: &Path) -> Result<Vec<Entry>, Refusal> {
-    let failed = |e: io::Error| Refusal::failed(&e);
+pub(super) fn entries(path: &Path) -> Result<Vec<Entry>> {
+    let failed = |e: io::Error| failed(path, &e);
     let mut file = File::open(path).map_err(failed)?;
     let in_file = file.metadata().map_err(failed)?.len();
     let mut length = [0; LENGTH as usize];
@@ -34,26 +35,23 @@ pub(super) fn entries(path: &Path) -> Result<Vec<Entry>, Refusal> {
     let length = u64::from_le_bytes(length);
     let start = LENGTH + length;
     if start > in_file || length > LARGEST_HEADER {
-        return Err(Refusal::damaged(format_args!(
-            "its header has {length} bytes, and the file {in_file}"
-        )));
+        let why = format_args!("its header has {length} bytes, and the file {in_file}");
+        return Err(damaged(path, why));
     }
     let mut header = vec![0; length as usize];
     file.read_exact(&mut header).map_err(failed)?;
-    let invalid =
-        |e: serde_json::Error| Refusal::damaged(format_args!("its header is invalid ({e})"));
+    let invalid = |e: serde_json::Error| damaged(path, format_args!("its header is invalid ({e})"));
     let Names(names) = serde_json::from_slice(&header).map_err(invalid)?;
     let mut seen = HashSet::new();
     if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-        return Err(Refusal::new(format!("it holds two tensors of the name {twice}"))
+        return Err(refused(path, format!("it holds two tensors of the name {twice}"))
             .fix("save the weights again, each tensor under a name of its own"));
     }
     let metadata: Metadata = serde_json::from_slice(&header).map_err(invalid)?;
     let announced = start + metadata.data_len() as u64;
     if announced != in_file {
-        return Err(Refusal::damaged(format_args!(
-            "its tensors need {announced} bytes, and it has {in_file}"
-        )));
+        let why = format_args!("its tensors need {announced} bytes, and it has {in_file}");
+        return Err(damaged(path, why));
     }
     let file = Arc::new(file);
     let entry = |(name, info): (String, &TensorInfo)| {

@@ -46,34 +46,25 @@ pub(super) enum Number {
 pub(super) const GET_AGAIN: &str =
     "get the file again, and compare its size or hash with the publisher's";
 
-/// Why a file is not read, and what to do about it.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    why: String,
-    fix: &'static str,
+/// The error for a file that is not read.
+pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
+    let what = format!("the file {} is refused", path.display());
+    Error::new(ErrorKind::CorruptData, what, why)
+        .fix("name a safetensors file, or a file that torch.save wrote")
 }
 
-impl Refusal {
-    pub(super) fn new(why: impl Into<String>) -> Self {
-        Self { why: why.into(), fix: "name a safetensors file, or a file that torch.save wrote" }
-    }
+/// The error for a file that can't be understood: it was changed.
+pub(super) fn damaged(path: &Path, why: impl Display) -> Error {
+    // The text of a reader can quote the file.
+    let why = format!("it is damaged: {}", printable(&why.to_string()));
+    refused(path, why).fix(GET_AGAIN)
+}
 
-    pub(super) fn fix(self, fix: &'static str) -> Self {
-        Self { fix, ..self }
-    }
-
-    /// The file can't be understood: it was changed.
-    pub(super) fn damaged(why: impl Display) -> Self {
-        // The text of a reader can quote the file.
-        Self::new(format!("it is damaged: {}", printable(&why.to_string()))).fix(GET_AGAIN)
-    }
-
-    /// As [`damaged`](Self::damaged), or the file is cut off.
-    pub(super) fn failed(error: &io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::new("it is cut off").fix(GET_AGAIN),
-            _ => Self::damaged(error),
-        }
+/// As [`damaged`], or the file is cut off.
+pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => refused(path, "it is cut off").fix(GET_AGAIN),
+        _ => damaged(path, error),
     }
 }
 
@@ -102,18 +93,14 @@ impl Source {
         let file = File::open(path).map_err(|e| failed(&e))?;
         file.take(BEGINNING).read_to_end(&mut beginning).map_err(|e| failed(&e))?;
         let (format, entries) = if safetensors_file::begins(&beginning) {
-            ("safetensors", safetensors_file::entries(path))
+            ("safetensors", safetensors_file::entries(path)?)
         } else {
-            ("PyTorch", pytorch::entries(path, &beginning))
+            ("PyTorch", pytorch::entries(path, &beginning)?)
         };
-        let refused = |Refusal { why, fix }| {
-            let what = format!("the file {} is refused", path.display());
-            Error::new(ErrorKind::CorruptData, what, why).fix(fix)
-        };
-        let entries = entries.map_err(refused)?.into_iter();
-        let entries: BTreeMap<_, _> = entries.map(|entry| (entry.name.clone(), entry)).collect();
+        let entries = entries.into_iter().map(|entry| (entry.name.clone(), entry));
+        let entries: BTreeMap<_, _> = entries.collect();
         if entries.is_empty() {
-            return Err(refused(Refusal::new("it holds no tensors")));
+            return Err(refused(path, "it holds no tensors"));
         }
         Ok(Self { format, entries })
     }
