@@ -60,30 +60,24 @@ impl Model {
         job: impl Fn(Tensor<2>, &[u32]) -> Tensor<1>,
     ) -> Result<Vec<f32>> {
         let guard = DeviceGuard::new(DeviceSpec::of(examples.device()));
-        guard.run(|| self.map_chunks_guarded(examples, job))
-    }
-
-    fn map_chunks_guarded(
-        &self,
-        examples: &OnDevice,
-        job: impl Fn(Tensor<2>, &[u32]) -> Tensor<1>,
-    ) -> Result<Vec<f32>> {
         let (on_device, examples) = (examples, examples.examples());
-        self.check_examples(examples)?;
-        let network = self.network().on(on_device.device());
-        if examples.is_in_memory() {
-            // Examples in files are images, which no network reads as token ids.
-            network.check_tokens(examples.features_flat())?;
-        }
-        let ids: Vec<u32> = (0..examples.len() as u32).collect();
-        let chunk_size = self.chunk_size(on_device.device())?;
-        let chunks = ids.chunks(chunk_size).zip(examples.labels().chunks(chunk_size));
-        let results = chunks.map(|(ids, labels)| {
-            let x = Value::from_flat(on_device.rows(ids)?, self.input_shape());
-            Ok(job(network.forward(x, &mut NoTape), labels))
-        });
-        let results = results.collect::<Result<Vec<_>>>()?;
-        Ok(host::try_values_of(results)?.concat())
+        guard.run(|| {
+            self.check_examples(examples)?;
+            let network = self.network().on(on_device.device());
+            if examples.is_in_memory() {
+                // Examples in files are images, which no network reads as token ids.
+                network.check_tokens(examples.features_flat())?;
+            }
+            let ids: Vec<u32> = (0..examples.len() as u32).collect();
+            let chunk_size = self.chunk_size(on_device.device())?;
+            let chunks = ids.chunks(chunk_size).zip(examples.labels().chunks(chunk_size));
+            let results = chunks.map(|(ids, labels)| {
+                let x = Value::from_flat(on_device.rows(ids)?, self.input_shape());
+                Ok(job(network.forward(x, &mut NoTape), labels))
+            });
+            let results = results.collect::<Result<Vec<_>>>()?;
+            Ok(host::try_values_of(results)?.concat())
+        })
     }
 
     /// Number of examples per chunk, such that the widest layer takes at most a quarter of the

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::{POINTS, Winograd, panel, transform};
-use crate::device::simd::dispatch;
+use crate::device::simd::{dispatch, lanes};
 use crate::engine::fused::op::resize_buffer;
 
 impl Winograd {
@@ -19,7 +19,28 @@ impl Winograd {
     /// The transformed kernel of the input gradient, given that of the convolution: rotated by 180°
     /// and with inputs and outputs exchanged. `self` is the convolution of the output gradient.
     pub(in super::super) fn rotated(&self, filter: &[f32], to: &mut Vec<f32>) {
-        dispatch(Rotated { plan: self, filter, to: resize_buffer(to, filter.len()) });
+        let (inputs, outputs, panel) = (self.input, self.out, 2 * lanes());
+        let each = inputs * outputs;
+        let points = resize_buffer(to, filter.len()).chunks_exact_mut(each);
+        for (point, to) in points.enumerate() {
+            // A rotated kernel exchanges the first and the last row of points, and of columns.
+            let turned = |i: usize| [3, 1, 2, 0][i];
+            let from = &filter[(4 * turned(point / 4) + turned(point % 4)) * each..][..each];
+            // Blocks of one panel by one panel stay in the L1 cache.
+            for start in (0..outputs).step_by(panel) {
+                let width = panel.min(outputs - start);
+                for first in (0..inputs).step_by(panel) {
+                    let count = panel.min(inputs - first);
+                    let from = &from[first * outputs..][..count * outputs];
+                    let to = &mut to[start * inputs..][..width * inputs];
+                    for i in 0..count {
+                        for o in 0..width {
+                            to[(first + i) * width + o] = from[(start + o) * count + i];
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -46,42 +67,6 @@ impl WithSimd for Filter<'_> {
                 });
                 let from = start * inputs + i * width;
                 transform::kernel(simd, taps, from, to);
-            }
-        }
-    }
-}
-
-struct Rotated<'a> {
-    plan: &'a Winograd,
-    filter: &'a [f32],
-    to: &'a mut [f32],
-}
-
-impl WithSimd for Rotated<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { plan, filter, to } = self;
-        let (inputs, outputs, panel) = (plan.input, plan.out, panel::<S>());
-        let each = inputs * outputs;
-        for (point, to) in to.chunks_exact_mut(each).enumerate() {
-            // A rotated kernel exchanges the first and the last row of points, and of columns.
-            let turned = |i: usize| [3, 1, 2, 0][i];
-            let from = &filter[(4 * turned(point / 4) + turned(point % 4)) * each..][..each];
-            // Blocks of one panel by one panel stay in the L1 cache.
-            for start in (0..outputs).step_by(panel) {
-                let width = panel.min(outputs - start);
-                for first in (0..inputs).step_by(panel) {
-                    let count = panel.min(inputs - first);
-                    let from = &from[first * outputs..][..count * outputs];
-                    let to = &mut to[start * inputs..][..width * inputs];
-                    for i in 0..count {
-                        for o in 0..width {
-                            to[(first + i) * width + o] = from[(start + o) * count + i];
-                        }
-                    }
-                }
             }
         }
     }
