@@ -16,7 +16,7 @@ use super::op::{Large, LargeParameters, Op};
 use super::pool::Pool;
 use super::stateless::{Dropout, Flatten, Identity, Mean};
 use super::zero_pad::ZeroPad;
-use crate::nn::{BackpropClippedSpec, LayerSpec};
+use crate::nn::{BackpropClippedSpec, LayerSpec, Window};
 
 /// An operation and its inputs. Value 0 is the network's input, value `i + 1` the output of node
 /// `i`.
@@ -187,17 +187,17 @@ impl Graph {
                 self.push(Conv::new(spec, [shape[1], shape[2]], activation), value)
             }
             LayerSpec::MaxPool2d(spec) => {
-                self.pool(true, spec.kernel, spec.stride, value, &shape, &out)
+                let window = Window::pooling(image(&shape), spec.kernel, spec.stride);
+                self.push(Pool::new(true, window), value)
             }
             LayerSpec::AvgPool2d(spec) => {
-                self.pool(false, spec.kernel, spec.stride, value, &shape, &out)
+                let window = Window::pooling(image(&shape), spec.kernel, spec.stride);
+                self.push(Pool::new(false, window), value)
             }
             LayerSpec::GlobalAvgPool | LayerSpec::MeanOverTime => {
                 self.push(Mean { positions, channels }, value)
             }
-            LayerSpec::ZeroPad2d(spec) => {
-                self.push(ZeroPad::new(*spec, [shape[0], shape[1], shape[2]]), value)
-            }
+            LayerSpec::ZeroPad2d(spec) => self.push(ZeroPad::new(*spec, image(&shape)), value),
             LayerSpec::GroupNorm(spec) => {
                 let sizes = [1, positions, channels, spec.groups];
                 self.push(Norm::new(sizes, spec.epsilon), value)
@@ -233,20 +233,11 @@ impl Graph {
         (node.activation, node.clip) = (activation, clip);
         (value, out)
     }
+}
 
-    fn pool(
-        &mut self,
-        is_max: bool,
-        kernel: [usize; 2],
-        stride: [usize; 2],
-        value: usize,
-        shape: &[usize],
-        out: &[usize],
-    ) -> usize {
-        let (size, output) = ([shape[1], shape[2]], [out[1], out[2]]);
-        let pool = Pool { is_max, size, channels: shape[0], kernel, stride, output };
-        self.push(pool, value)
-    }
+/// The shape of an image, `[channels, height, width]`.
+fn image(shape: &[usize]) -> [usize; 3] {
+    [shape[0], shape[1], shape[2]]
 }
 
 /// Whether the operation of a layer applies the activation after it.

@@ -1,74 +1,60 @@
 //! Pooling layers, channels last.
 
 use super::op::{Backward, Forward, Op, resize_buffer};
+use crate::nn::Window;
 use crate::nn::kernels::pool::max;
 use crate::nn::kernels::vectorised;
 
 /// Max or average pooling without padding.
 pub(super) struct Pool {
-    pub(super) is_max: bool,
-    pub(super) size: [usize; 2],
-    pub(super) channels: usize,
-    pub(super) kernel: [usize; 2],
-    pub(super) stride: [usize; 2],
-    pub(super) output: [usize; 2],
+    is_max: bool,
+    window: Window,
+    /// Where each window begins in an image, and the distances of its pixels from there.
+    corners: Vec<usize>,
+    taps: Vec<usize>,
 }
 
 impl Pool {
-    fn image_len(&self) -> usize {
-        self.size[0] * self.size[1] * self.channels
-    }
-
-    /// Offset of each window's corner in an image.
-    fn corners(&self) -> Vec<usize> {
-        let [rows, columns] = self.output;
-        let all = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
-        let pixel = |(row, column)| row * self.stride[0] * self.size[1] + column * self.stride[1];
-        all.map(|at| pixel(at) * self.channels).collect()
-    }
-
-    /// Offsets of the pixels of a window from its corner.
-    fn offsets(&self) -> Vec<usize> {
-        let [height, width] = self.kernel;
-        let all = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
-        all.map(|(y, x)| (y * self.size[1] + x) * self.channels).collect()
+    pub(super) fn new(is_max: bool, window: Window) -> Self {
+        let values = |pixels: Vec<usize>| pixels.iter().map(|p| p * window.channels).collect();
+        Self { is_max, corners: values(window.corners()), taps: values(window.taps()), window }
     }
 }
 
 impl Op for Pool {
     fn describe(&self) -> String {
-        let [rows, columns] = self.kernel;
-        format!("pool {rows}x{columns}, {} channels", self.channels)
+        let Window { kernel: [rows, columns], channels, .. } = self.window;
+        format!("pool {rows}x{columns}, {channels} channels")
     }
 
     fn len(&self) -> usize {
-        self.output[0] * self.output[1] * self.channels
+        self.corners.len() * self.window.channels
     }
 
     fn forward(&self, pass: Forward) {
-        let (corners, offsets) = (self.corners(), self.offsets());
-        let images = pass.x.chunks_exact(self.image_len());
+        let Self { is_max, window, corners, taps } = self;
+        let images = pass.x.chunks_exact(window.image());
         for (x, y) in images.zip(pass.y.chunks_exact_mut(self.len())) {
-            if self.is_max {
-                max_forward(x, &corners, &offsets, self.channels, y)
+            if *is_max {
+                max_forward(x, corners, taps, window.channels, y)
             } else {
-                mean_forward(x, &corners, &offsets, self.channels, y)
+                mean_forward(x, corners, taps, window.channels, y)
             }
         }
     }
 
     fn backward(&self, pass: Backward) {
         let Some(gx) = pass.gx else { return };
-        let (corners, offsets) = (self.corners(), self.offsets());
-        let remaining = resize_buffer(&mut pass.scratch.channels, self.channels);
-        let images = gx.zeroed().chunks_exact_mut(self.image_len());
-        let images = images.zip(pass.x.chunks_exact(self.image_len()));
+        let Self { is_max, window, corners, taps } = self;
+        let remaining = resize_buffer(&mut pass.scratch.channels, window.channels);
+        let images = gx.zeroed().chunks_exact_mut(window.image());
+        let images = images.zip(pass.x.chunks_exact(window.image()));
         let outputs = pass.y.chunks_exact(self.len()).zip(pass.g.chunks_exact(self.len()));
         for ((gx, x), (y, g)) in images.zip(outputs) {
-            if self.is_max {
-                max_backward(x, y, g, &corners, &offsets, remaining, gx)
+            if *is_max {
+                max_backward(x, y, g, corners, taps, remaining, gx)
             } else {
-                mean_backward(g, &corners, &offsets, self.channels, gx)
+                mean_backward(g, corners, taps, window.channels, gx)
             }
         }
     }

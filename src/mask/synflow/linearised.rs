@@ -152,8 +152,8 @@ impl Reader {
                 ops.push(Op::Scale { factors: self.factors(), run: 1 });
                 self.skip(1);
             }
-            LayerSpec::MaxPool2d(spec) => ops.push(pool(spec.kernel, spec.stride, input, output)),
-            LayerSpec::AvgPool2d(spec) => ops.push(pool(spec.kernel, spec.stride, input, output)),
+            LayerSpec::MaxPool2d(spec) => ops.push(pooling(spec.kernel, spec.stride, input)),
+            LayerSpec::AvgPool2d(spec) => ops.push(pooling(spec.kernel, spec.stride, input)),
             LayerSpec::GlobalAvgPool => {
                 ops.push(Op::Sums(Sums::means(size(input), size(&input[1..]), 1)));
             }
@@ -224,14 +224,8 @@ impl Reader {
     }
 }
 
-fn pool(kernel: [usize; 2], stride: [usize; 2], input: &[usize], output: &[usize]) -> Op {
-    let window = Window {
-        channels: input[0],
-        size: [input[1], input[2]],
-        kernel,
-        stride,
-        padding: [0; 2],
-        dilation: [1; 2],
-    };
-    Op::Sums(Sums::pooling(&window, [output[1], output[2]]))
+/// Average pooling, for images of shape `input`.
+fn pooling(kernel: [usize; 2], stride: [usize; 2], input: &[usize]) -> Op {
+    let window = Window::pooling([input[0], input[1], input[2]], kernel, stride);
+    Op::Sums(Sums::pooling(&window))
 }

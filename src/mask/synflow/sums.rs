@@ -16,17 +16,14 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Average pooling per channel.
-    pub(super) fn pooling(window: &Window, output: [usize; 2]) -> Self {
-        let Window { channels, size, kernel, stride, .. } = *window;
-        let mut sums = Self::new(window.image(), channels * output[0] * output[1]);
-        sums.factor = 1.0 / (kernel[0] * kernel[1]) as f64;
+    pub(super) fn pooling(window: &Window) -> Self {
+        let (corners, taps) = (window.corners(), window.taps());
+        let mut sums = Self::new(window.image(), window.channels * corners.len());
+        sums.factor = 1.0 / taps.len() as f64;
         for to in 0..sums.outputs {
-            let (channel, position) = (to / (output[0] * output[1]), to % (output[0] * output[1]));
-            let (top, left) = (position / output[1] * stride[0], position % output[1] * stride[1]);
-            for y in top..top + kernel[0] {
-                let row = (channel * size[0] + y) * size[1];
-                (row + left..row + left + kernel[1]).for_each(|from| sums.add(from, to));
-            }
+            let channel = to / corners.len() * (window.image() / window.channels);
+            let first = channel + corners[to % corners.len()];
+            taps.iter().for_each(|tap| sums.add(first + tap, to));
         }
         sums
     }

@@ -31,6 +31,16 @@ pub(crate) fn no_dilation() -> [usize; 2] {
 }
 
 impl Window {
+    /// The windows of a pooling layer over an image `[channels, height, width]`.
+    pub(crate) fn pooling(
+        [channels, height, width]: [usize; 3],
+        kernel: [usize; 2],
+        stride: [usize; 2],
+    ) -> Self {
+        let (size, padding, dilation) = ([height, width], [0, 0], [1, 1]);
+        Self { channels, size, kernel, stride, padding, dilation }
+    }
+
     /// Height and width of the output. `None` if the kernel does not fit into the padded image, if
     /// a kernel side or stride is 0, or if the arithmetic overflows.
     pub fn output(&self) -> Option<[usize; 2]> {
@@ -52,6 +62,24 @@ impl Window {
     /// Number of values in one image: channels x height x width.
     pub(crate) fn image(&self) -> usize {
         self.channels * self.size[0] * self.size[1]
+    }
+
+    /// The index of each window's first pixel, for windows without padding.
+    pub(crate) fn corners(&self) -> Vec<usize> {
+        let [rows, columns] = self.output().unwrap_or_default();
+        let all = (0..rows).flat_map(|row| (0..columns).map(move |column| [row, column]));
+        let pixel = |[row, column]: [usize; 2]| {
+            row * self.stride[0] * self.size[1] + column * self.stride[1]
+        };
+        all.map(pixel).collect()
+    }
+
+    /// The distance of each pixel of a window from the first.
+    pub(crate) fn taps(&self) -> Vec<usize> {
+        let all = (0..self.kernel[0]).flat_map(|y| (0..self.kernel[1]).map(move |x| [y, x]));
+        let offset =
+            |[y, x]: [usize; 2]| y * self.dilation[0] * self.size[1] + x * self.dilation[1];
+        all.map(offset).collect()
     }
 
     /// Number of output positions; 0 if there is no output.
@@ -364,6 +392,38 @@ mod tests {
         let mut out = vec![9.0; 14];
         Im2col::channels_first(&window).gather(&[1.0, 2.0], &mut out);
         assert_eq!(out, [0., 0., 0., 0., 0., 1., 1., 2., 2., 0., 0., 0., 0., 0.]);
+    }
+
+    #[test]
+    fn both_layouts_and_the_transpose_have_the_same_patches() {
+        let window = Window {
+            channels: 2,
+            size: [5, 4],
+            kernel: [3, 2],
+            stride: [2, 1],
+            padding: [1, 1],
+            dilation: [1, 2],
+        };
+        let first = Im2col::channels_first(&window);
+        let (patch, positions) = (first.patch_len(), first.positions());
+        let images: Vec<f64> = (1..=window.image()).map(|v| v as f64).collect();
+        let (mut rows, mut columns) = (vec![9.0; patch * positions], vec![9.0; patch * positions]);
+        first.gather(&images, &mut rows);
+        first.transposed().gather(&images, &mut columns);
+        let pixels = |i: usize| images[i % 2 * 20 + i / 2];
+        let images: Vec<f64> = (0..images.len()).map(pixels).collect();
+        let mut last = vec![9.0; rows.len()];
+        Im2col::channels_last(&window).gather(&images, &mut last);
+        for position in 0..positions {
+            for (i, value) in rows[position * patch..(position + 1) * patch].iter().enumerate() {
+                assert_eq!(*value, columns[i * positions + position]);
+                assert_eq!(*value, last[position * patch + i % 6 * 2 + i / 6]);
+            }
+        }
+        let (mut back, mut other) = (vec![0.0; images.len()], vec![0.0; images.len()]);
+        first.scatter(&rows, &mut back);
+        first.transposed().scatter(&columns, &mut other);
+        assert_eq!(back, other);
     }
 
     #[test]

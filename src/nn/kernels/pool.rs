@@ -5,12 +5,13 @@ use super::{Window, vectorised};
 /// Max pooling of `maps`, any number of feature maps of `window.size`, into as many maps of the
 /// output's size. NaN propagates, as in Burn.
 pub(super) fn forward(window: &Window, maps: &[f32], out: &mut [f32]) {
+    let taps = window.taps();
     for_each_output_row(window, maps.len(), |input, output, stride, columns| {
         let out = &mut out[output..output + columns];
-        for (first, offset) in offsets(window).enumerate().map(|(i, o)| (i == 0, o)) {
-            let x = &maps[input + offset..];
+        for (i, tap) in taps.iter().enumerate() {
+            let x = &maps[input + tap..];
             let pairs = out.iter_mut().zip(x.iter().step_by(stride));
-            match (first, stride) {
+            match (i == 0, stride) {
                 (true, _) => pairs.for_each(|(o, x)| *o = *x),
                 (false, 1) => max_in_place(&x[..columns], out),
                 (false, _) => pairs.for_each(|(o, x)| *o = max(*o, *x)),
@@ -29,14 +30,15 @@ pub(super) fn backward(
     out: &mut [f32],
 ) {
     out.fill(0.0);
+    let taps = window.taps();
     // Gradients of one output row that are not assigned to an input yet.
     let mut pending = Vec::new();
     for_each_output_row(window, maps.len(), |input, output, stride, columns| {
         let y = &maxima[output..output + columns];
         pending.clear();
         pending.extend_from_slice(&gradient[output..output + columns]);
-        for offset in offsets(window) {
-            let (x, out) = (&maps[input + offset..], &mut out[input + offset..]);
+        for tap in &taps {
+            let (x, out) = (&maps[input + tap..], &mut out[input + tap..]);
             if stride == 1 {
                 move_to_maxima(&x[..columns], y, &mut pending, &mut out[..columns]);
                 continue;
@@ -66,12 +68,6 @@ fn for_each_output_row(
             row(input, (map * rows + y) * columns, window.stride[1], columns);
         }
     }
-}
-
-/// Indices of a window's elements relative to its top left corner.
-fn offsets(window: &Window) -> impl Iterator<Item = usize> {
-    let ([height, width], [_, row_len]) = (window.kernel, window.size);
-    (0..height).flat_map(move |y| (0..width).map(move |x| y * row_len + x))
 }
 
 /// The larger of two values. NaN propagates, as in Burn.

@@ -76,18 +76,11 @@ fn output_shape(
     stride: [usize; 2],
     input: &[usize],
 ) -> Result<Vec<usize>> {
-    let [channels, height, width] = image_shape(kind, input)?;
+    let image = image_shape(kind, input)?;
     check(kind, kernel, stride)?;
-    let window = Window {
-        channels,
-        size: [height, width],
-        kernel,
-        stride,
-        padding: [0, 0],
-        dilation: [1, 1],
-    };
+    let window = Window::pooling(image, kernel, stride);
     match window.output() {
-        Some([rows, columns]) => Ok(vec![channels, rows, columns]),
+        Some([rows, columns]) => Ok(vec![window.channels, rows, columns]),
         None => Err(does_not_fit(kind, window)),
     }
 }
@@ -113,14 +106,8 @@ impl MaxPool2d {
             return Value::Image(self.inner.forward(x));
         }
         let [_, channels, height, width] = x.dims();
-        let window = Window {
-            channels,
-            size: [height, width],
-            kernel: self.inner.kernel_size,
-            stride: self.inner.stride,
-            padding: [0, 0],
-            dilation: [1, 1],
-        };
+        let image = [channels, height, width];
+        let window = Window::pooling(image, self.inner.kernel_size, self.inner.stride);
         Value::Image(kernels::max_pool(x, window))
     }
 }
