@@ -117,7 +117,7 @@ async fn measure(argv: Option<&[String]>, args: &KernelArgs) -> Result<Measured>
     }
     let kernel = client.kernel;
     let measured = Measured {
-        kernel_info_s: kernel.answered_after().as_secs_f64(),
+        kernel_info_s: kernel.answered_after.as_secs_f64(),
         first_cell_s,
         cells_s,
         lab_cells_s,

@@ -5,7 +5,7 @@
 
 use anstyle_parse::{Params, Parser, Perform};
 
-use super::escape::{escape, escape_into};
+use super::escape::escape;
 
 /// Style of the text at one point.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -26,7 +26,7 @@ pub fn to_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for (look, text) in pieces(text) {
         if look == Style::default() {
-            escape_into(&mut out, &text);
+            out.push_str(&escape(&text));
         } else {
             out.push_str(&format!("<span class=\"{}\">{}</span>", classes(look), escape(&text)));
         }

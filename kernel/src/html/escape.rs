@@ -4,16 +4,9 @@ use epsilab::show::format::html_escape;
 
 /// Escapes text for element content and for attributes in double quotes.
 pub fn escape(text: &str) -> String {
-    let mut out = String::new();
-    escape_into(&mut out, text);
-    out
-}
-
-/// Like [`escape`], but appends to `out`.
-pub fn escape_into(out: &mut String, text: &str) {
     // HTML does not allow control characters.
     let allowed = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t'));
-    out.push_str(&html_escape(&allowed.collect::<String>()));
+    html_escape(&allowed.collect::<String>())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use ra_ap_syntax::SyntaxKind::{self, *};
 use ra_ap_syntax::{AstNode, Edition, SourceFile, SyntaxToken};
 
-use super::escape::{escape, escape_into};
+use super::escape::escape;
 
 /// Kind of a token. Its value is its class in the style of the page.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +50,7 @@ pub fn highlight(code: &str) -> String {
 
 fn push(out: &mut String, kind: Kind, text: &str) {
     if kind == Kind::Plain {
-        return escape_into(out, text);
+        return out.push_str(&escape(text));
     }
     let class = char::from(kind as u8);
     out.push_str(&format!("<span class=\"{class}\">{}</span>", escape(text)));

@@ -31,8 +31,7 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
     wire.status(None, "starting");
     let current = CurrentCell::new(wire.clone(), epsilab::lab::home().join("outputs"));
     let interrupts = Interrupts::default();
-    let fences =
-        Fences::new(session.root().to_owned(), session.markers().clone(), interrupts.clone());
+    let fences = Fences::new(session.root.clone(), session.markers.clone(), interrupts.clone());
     let inputs = Inputs::new(current.clone(), interrupts.clone());
     let history = History::default();
     let context = Context { session, wire, current, interrupts, fences, inputs, history };

@@ -106,14 +106,14 @@ impl Engine {
         std::fs::create_dir_all(session.work_dir()).map_err(|e| e.to_string())?;
         let process = session.cell_process(lab).map_err(|e| e.to_string())?;
         let unwritten = |e: std::io::Error| format!("the session's folder can't be written: {e}");
-        std_sources::prepare(session.root()).map_err(unwritten)?;
+        std_sources::prepare(&session.root).map_err(unwritten)?;
         // evcxr reads an evcxr.toml in the current folder, which may lie beside the notebook.
         let _ = std::env::set_current_dir(session.empty_dir());
         let started = EvalContext::with_subprocess_command(process);
-        let _ = std::env::set_current_dir(session.home());
+        let _ = std::env::set_current_dir(&session.home);
         let (evcxr, outputs) = started
             .map_err(|e| format!("evcxr could not be started: {}", readable(&e.to_string())))?;
-        std_sources::link(session.root(), &lab.std_sources()).map_err(unwritten)?;
+        std_sources::link(&session.root, &lab.std_sources()).map_err(unwritten)?;
         let output = Output::start(outputs, context.clone());
         let mut evcxr = CommandContext::with_eval_context(evcxr);
         context.interrupts.watch(evcxr.process_handle(), &context.current);

@@ -65,10 +65,12 @@ fn forbids_programs(_: &Path) -> bool {
 /// Folders and environment of this kernel.
 pub struct Session {
     dir: Mutex<Option<TempFolder>>,
-    root: PathBuf,
-    home: PathBuf,
+    /// The folder of the kernel, with the named pipes that cells print to.
+    pub root: PathBuf,
+    /// The working directory of the notebook.
+    pub home: PathBuf,
     search_path: Option<OsString>,
-    markers: Markers,
+    pub markers: Markers,
 }
 
 impl Session {
@@ -93,16 +95,6 @@ impl Session {
         Ok(Self { dir: Mutex::new(Some(dir)), root, home, search_path, markers })
     }
 
-    /// The markers of this kernel.
-    pub fn markers(&self) -> &Markers {
-        &self.markers
-    }
-
-    /// The folder of the kernel, with the named pipes that cells print to.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Folder in which evcxr compiles cells.
     pub fn work_dir(&self) -> PathBuf {
         self.root.join("work")
@@ -121,11 +113,6 @@ impl Session {
     /// A folder without an `evcxr.toml`.
     pub fn empty_dir(&self) -> PathBuf {
         self.root.join("config")
-    }
-
-    /// The working directory of the notebook.
-    pub fn home(&self) -> &Path {
-        &self.home
     }
 
     /// The command with which evcxr starts the cell process.

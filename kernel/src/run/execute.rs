@@ -40,7 +40,7 @@ pub async fn execute(
             return Ok(Executed { halt: Some(Halt::Interrupted), started: false });
         }
     };
-    notebook.set_language(session.language().clone());
+    notebook.set_language(session.language.clone());
     let limit = timeout.map(Duration::from_secs);
     let mut halt = warm_up(&mut session, &mut outputs, &mut stop).await;
     let started = halt.is_none();

@@ -7,9 +7,9 @@ use epsilab::{Error, Result, file, program};
 use tokio::runtime::Runtime;
 
 use super::execute::{Executed, execute};
-use super::notebook::Notebook;
+use super::notebook::{Notebook, parent_of};
 use super::report::Halt;
-use super::targets::{self, Targets};
+use super::targets::Targets;
 use super::{Profile, RunArgs, compare, params, small};
 use crate::html;
 use crate::html::interactive::Libraries;
@@ -34,7 +34,9 @@ impl<'a> Job<'a> {
     pub fn prepare(path: &'a PathBuf, args: &RunArgs) -> Result<Self> {
         let mut notebook = Notebook::read(path)?;
         params::insert(&mut notebook, &args.params, path)?;
-        let folder = targets::folder_of(path)?;
+        let folder = parent_of(path)
+            .canonicalize()
+            .map_err(|e| Error::io(format!("reading {}", path.display()), &e))?;
         let has_files = !args.inplace && (!args.compare || args.out.is_some());
         let targets = has_files.then(|| Targets::choose(path, args.out.as_deref())).transpose()?;
         let saved = args.compare.then(|| saved(path)).transpose()?;

@@ -55,10 +55,12 @@ pub struct Session {
     heard: UnboundedReceiver<Heard>,
     /// The cell of each request.
     cells: HashMap<String, usize>,
-    language: Value,
+    /// The language information of the kernel, for the metadata of the notebook.
+    pub language: Value,
     /// When the program was started.
     started: Instant,
-    answered_after: Duration,
+    /// Time from the start of the program to its first answer.
+    pub answered_after: Duration,
     /// Private folder with the connection file and the log of the kernel.
     folder: TempFolder,
 }
@@ -116,19 +118,9 @@ impl Session {
         Ok(session)
     }
 
-    /// The language information of the kernel, for the metadata of the notebook.
-    pub fn language(&self) -> &Value {
-        &self.language
-    }
-
     /// Time since the program was started.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    /// Time from the start of the program to its first answer.
-    pub fn answered_after(&self) -> Duration {
-        self.answered_after
     }
 
     /// The process of the kernel, unless it has ended.

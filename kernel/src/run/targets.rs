@@ -14,15 +14,6 @@ pub struct Targets {
     pub page: PathBuf,
 }
 
-/// The folder of a notebook.
-///
-/// # Errors
-/// There is no notebook at `source`.
-pub fn folder_of(source: &Path) -> Result<PathBuf> {
-    let beside = notebook::parent_of(source);
-    beside.canonicalize().map_err(|e| Error::io(format!("reading {}", source.display()), &e))
-}
-
 impl Targets {
     /// Chooses them, and makes the folder `out`.
     ///
