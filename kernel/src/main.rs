@@ -41,6 +41,8 @@ mod notebook;
 #[cfg(feature = "notebook")]
 mod notebooks;
 #[cfg(feature = "notebook")]
+mod pattern;
+#[cfg(feature = "notebook")]
 mod prebuilt;
 #[cfg(feature = "notebook")]
 mod programs;

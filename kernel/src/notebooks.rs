@@ -1,12 +1,10 @@
 //! The command `notebooks`: writes the notebooks of the course to a folder.
 
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
-
 use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
-use regex::Regex;
+use std::path::{Path, PathBuf};
 
+use crate::pattern::{Pattern, pattern};
 use crate::prebuilt::{self, Origin};
 use crate::run::notebook::{Notebook, notebooks_in};
 
@@ -92,9 +90,8 @@ fn copy_pages(from: &Path, to: &Path) -> Result<()> {
 
 /// A page in which links to what is not copied are plain text.
 fn without_links_to_sources(page: &str) -> String {
-    static LINK: LazyLock<Regex> = LazyLock::new(|| {
-        let link = r"\[([^\[]*?)\]\(\.\./(?:examples|software-gpu|notebooks)/[^)]*\)";
-        Regex::new(link).expect("a valid pattern")
+    static LINK: Pattern = Pattern::new(|| {
+        pattern(r"\[([^\[]*?)\]\(\.\./(?:examples|software-gpu|notebooks)/[^)]*\)")
     });
     LINK.replace_all(page, "$1").into_owned()
 }

@@ -1,6 +1,5 @@
 //! An epsilon as JSON and as text.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use epsilab::Result;
@@ -40,30 +39,25 @@ impl Answered {
     /// only if it was requested.
     pub fn json(&self, curve: Option<&[Point]>) -> String {
         let epsilon = |answer: &Answer| answer.spent.as_ref().ok().map(|spent| spent.epsilon);
-        let mut line: BTreeMap<&str, Value> = BTreeMap::new();
-        for name in ["gdp", "pld", "rdp", "zcdp"] {
-            line.insert(name, Value::Null);
-        }
-        for answer in &self.all {
-            line.insert(&answer.accountant, json!(epsilon(answer)));
-        }
         let approximate = self.all.iter().filter(|a| a.approximate && a.spent.is_ok());
         let approximate: Vec<&str> = approximate.map(|a| a.accountant.as_str()).collect();
-        line.insert("approximate", json!(approximate));
-        line.insert("accountant", self.named());
-        line.insert("delta", json!(self.delta.0));
-        line.insert("epsilon", json!(epsilon(&self.answer)));
-        let spent = self.answer.spent.as_ref();
-        line.insert("lower", json!(spent.ok().and_then(|spent| spent.lower)));
+        let lower = self.answer.spent.as_ref().ok().and_then(|spent| spent.lower);
+        let mut line = json!({
+            "accountant": self.named(), "approximate": approximate, "delta": self.delta.0,
+            "epsilon": epsilon(&self.answer), "gdp": null, "lower": lower,
+            "neighbouring": self.asked.neighbouring, "pld": null, "rdp": null, "zcdp": null,
+        });
+        for answer in &self.all {
+            line[answer.accountant.as_str()] = json!(epsilon(answer));
+        }
         if let Err(refusal) = &self.answer.spent {
-            line.insert("why", json!(refusal.to_string()));
+            line["why"] = refusal.to_string().into();
         }
-        line.insert("neighbouring", json!(self.asked.neighbouring));
         if let Some(curve) = curve {
-            let points = curve.iter().map(|point| json!([point.delta.0, point.epsilon]));
-            line.insert("curve", points.collect());
+            line["curve"] = curve.iter().map(|at| json!([at.delta.0, at.epsilon])).collect();
         }
-        json!(line).to_string()
+        line.sort_all_objects();
+        line.to_string()
     }
 
     /// The accountant that the epsilon is from.

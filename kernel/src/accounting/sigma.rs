@@ -1,10 +1,8 @@
 //! The command `sigma`: noise multiplier for a target epsilon.
 
-use std::collections::BTreeMap;
-
 use epsilab::privacy::{Calibrated, Delta, Epsilon, SamplingRate, noise_multiplier_for_stages};
 use epsilab::{Error, ErrorKind, Result, privacy};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::asked::{Asked, AskedArgs, Choice};
 use super::run::{Run, RunArgs};
@@ -70,16 +68,14 @@ fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
 
 /// One line of JSON with keys in alphabetical order; `schedule` only if there is one.
 fn as_json(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> String {
-    let mut line: BTreeMap<&str, Value> = BTreeMap::new();
-    line.insert("accountant", json!(found.accountant));
-    line.insert("delta", json!(args.delta));
-    line.insert("epsilon", json!(found.epsilon));
-    line.insert("neighbouring", json!(asked.neighbouring));
-    line.insert("noise_multiplier", json!(found.noise_multiplier.0));
+    let mut line = json!({
+        "accountant": found.accountant, "delta": args.delta, "epsilon": found.epsilon,
+        "neighbouring": asked.neighbouring, "noise_multiplier": found.noise_multiplier.0,
+    });
     if let Some(schedule) = run.schedule() {
-        line.insert("schedule", json!(schedule.to_string()));
+        line["schedule"] = schedule.to_string().into();
     }
-    json!(line).to_string()
+    line.to_string()
 }
 
 fn words(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> Result<String> {

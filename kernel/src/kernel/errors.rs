@@ -1,8 +1,5 @@
 //! Errors of cells as the user sees them: a name, one line, and a traceback.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::{Value, json};
 
 use super::advice;
@@ -16,6 +13,7 @@ use super::place::{self, Part};
 use super::printed::is_panic_header;
 use super::variables::Variables;
 use super::wording;
+use crate::pattern::{Pattern, pattern};
 
 /// The content of an `error` message.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,8 +126,7 @@ fn without_dump(text: &str) -> &str {
 
 /// Rewrites advice for the command line into code: `--device cpu` becomes `.device("cpu")`.
 fn for_a_cell(line: &str) -> String {
-    static OPTION: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"--device ([\w:]*)").expect("a valid pattern"));
+    static OPTION: Pattern = Pattern::new(|| pattern(r"--device ([\w:]*)"));
     OPTION.replace_all(line, ".device(\"$1\")").into_owned()
 }
 

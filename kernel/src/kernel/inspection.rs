@@ -1,10 +1,10 @@
 //! Shortens the documentation of an item for a tooltip: signature, first paragraph, then the rest
 //! as far as it fits.
 
-use std::sync::LazyLock;
-
 use epsilab::show::format::html_escape;
-use regex::{Captures, Regex};
+use regex::Captures;
+
+use crate::pattern::{Pattern, pattern};
 
 /// Length of a signature in lines.
 const SIGNATURE_LINES: usize = 14;
@@ -126,18 +126,15 @@ fn blocks(html: &str) -> Vec<&str> {
 
 /// The lab has no pages at docs.rs: its links become text.
 fn without_dead_links(html: &str) -> String {
-    static LINK: LazyLock<Regex> = LazyLock::new(|| {
-        let link = r#"(?s)<a href="https://docs\.rs/epsilab/[^>]*>(.*?)</a>"#;
-        Regex::new(link).expect("a valid pattern")
-    });
+    static LINK: Pattern =
+        Pattern::new(|| pattern(r#"(?s)<a href="https://docs\.rs/epsilab/[^>]*>(.*?)</a>"#));
     LINK.replace_all(html, "$1").into_owned()
 }
 
 /// The text of HTML that [`shorten`] made, for terminals.
 pub fn plain(html: &str) -> String {
-    static TAG: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new("<[^>]*>?").expect("a valid pattern"));
-    static GAP: LazyLock<Regex> = LazyLock::new(|| Regex::new("\n{3,}").expect("a valid pattern"));
+    static TAG: Pattern = Pattern::new(|| pattern("<[^>]*>?"));
+    static GAP: Pattern = Pattern::new(|| pattern("\n{3,}"));
     let text = TAG.replace_all(html, |tag: &Captures<'_>| match &tag[0] {
         "</p>" | "</h1>" | "</pre>" | "</ul>" | "</ol>" => "\n",
         "<li>" => "- ",

@@ -1,9 +1,8 @@
 //! The compiler's words in the terms of a notebook.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::Value;
+
+use crate::pattern::{Pattern, pattern};
 
 /// The variable of evcxr's message about a reference.
 pub fn reference(message: &str) -> Option<&str> {
@@ -25,8 +24,7 @@ pub fn readable(message: &str) -> String {
         .replace("`Result<(), EvcxrUserCodeError>`", "what a cell returns")
         .replace("`EvcxrUserCodeError`", "the error of a cell")
         .replace("`evcxr_variable_store`", "the end of the cell");
-    static CRATE: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\b_::").expect("a valid pattern"));
+    static CRATE: Pattern = Pattern::new(|| pattern(r"\b_::"));
     CRATE.replace_all(&message, "epsilab::").into_owned()
 }
 

@@ -12,13 +12,11 @@
 //! Dates, durations, numbers of threads, paths, rules of tables and curves of block characters are
 //! never compared. With another profile than the saved one, only the kinds of outputs are compared.
 
-use std::sync::LazyLock;
-
 use epsilab::show::Coverage;
-use regex::Regex;
 use serde_json::Value;
 
 use super::notebook::{Notebook, text_of};
+use crate::pattern::{Pattern, pattern};
 
 /// Maximum difference of two percentages of a noisy output, in points.
 const POINTS: f64 = 15.0;
@@ -178,9 +176,7 @@ fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
 
 /// Whether a word is a day, with or without a time: `2026-11-29`, `2026-11-29T03:40:39Z`.
 fn is_date(word: &str) -> bool {
-    static DATE: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T|$)").expect("a valid pattern")
-    });
+    static DATE: Pattern = Pattern::new(|| pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T|$)"));
     DATE.is_match(bare(word))
 }
 
@@ -203,10 +199,8 @@ fn is_value(word: &str) -> bool {
 
 /// A word split into what stands before its number, the number, and what stands after it.
 fn number(word: &str) -> Option<(&str, &str, &str)> {
-    static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-        let number = "[-+]?[0-9]+(?:[.,][0-9]+)*(?:e[-+]?[0-9]+)?";
-        Regex::new(number).expect("a valid pattern")
-    });
+    static NUMBER: Pattern =
+        Pattern::new(|| pattern("[-+]?[0-9]+(?:[.,][0-9]+)*(?:e[-+]?[0-9]+)?"));
     let found = NUMBER.find(word)?;
     Some((&word[..found.start()], found.as_str(), &word[found.end()..]))
 }

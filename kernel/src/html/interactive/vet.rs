@@ -1,9 +1,8 @@
 //! Which Vega-Lite specifications are drawn. Those of a notebook may come from anyone.
 
-use std::sync::LazyLock;
-
-use regex::Regex;
 use serde_json::{Map, Value};
+
+use crate::pattern::{Pattern, pattern};
 
 /// Keys with which a specification, at any depth, loads or links something, changes the options of
 /// the page, or reaches the prototypes of JavaScript's objects.
@@ -27,9 +26,8 @@ pub fn is_safe(spec: &Value) -> bool {
 }
 
 fn is_version_5(schema: &str) -> bool {
-    static VERSION: LazyLock<Regex> = LazyLock::new(|| {
-        let version = r"\Ahttps://vega\.github\.io/schema/vega-lite/v5(?:\.[.0-9]*)?\.json\z";
-        Regex::new(version).expect("a valid pattern")
+    static VERSION: Pattern = Pattern::new(|| {
+        pattern(r"\Ahttps://vega\.github\.io/schema/vega-lite/v5(?:\.[.0-9]*)?\.json\z")
     });
     VERSION.is_match(schema)
 }
