@@ -47,14 +47,8 @@ pub fn check_temporary_folder() -> Result<()> {
 
 #[cfg(target_os = "linux")]
 fn forbids_programs(folder: &Path) -> bool {
-    let Ok(path) = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes()) else {
-        return false;
-    };
-    // SAFETY: the struct is plain data that statvfs(3) fills; the path ends with a zero.
-    unsafe {
-        let mut found: libc::statvfs = std::mem::zeroed();
-        libc::statvfs(path.as_ptr(), &mut found) == 0 && found.f_flag & libc::ST_NOEXEC != 0
-    }
+    let flag = rustix::fs::StatVfsMountFlags::NOEXEC;
+    rustix::fs::statvfs(folder).is_ok_and(|found| found.f_flag.contains(flag))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use epsilab::{Error, ErrorKind, Result, program};
+use rustix::fs::Access;
 use sha2::{Digest, Sha256};
 
 use super::toolchain::Toolchain;
@@ -241,7 +242,9 @@ impl BuildEnv {
     pub fn check_writable(&self) -> Result<()> {
         let labs = self.labs();
         let there = labs.ancestors().find(|folder| folder.exists()).unwrap_or(&labs);
-        can_write(there).map_err(|e| self.unwritable(&e))
+        // To make files, one has to write the folder and to go into it.
+        rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|e| self.unwritable(&e.into()))
     }
 
     /// The build folder, where a kernel that Jupyter starts would not find it.
@@ -304,16 +307,6 @@ fn build_dir() -> Result<PathBuf> {
         Error::new(ErrorKind::Notebook, "no cache folder", "the library for cells is built there")
             .fix(format!("set HOME, or {BUILD_DIR} to the absolute path of a folder"))
     })
-}
-
-/// Whether this process may make files in a folder.
-fn can_write(folder: &Path) -> std::io::Result<()> {
-    let path = std::ffi::CString::new(folder.as_os_str().as_encoded_bytes())?;
-    // SAFETY: a path that ends in a zero byte.
-    match unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
 }
 
 /// Changed with the layout of the folder, so that older labs are not used.

@@ -20,12 +20,12 @@ mod toolchain;
 use std::env::JoinPathsError;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use epsilab::{Error, ErrorKind, Result};
+use rustix::io::FdFlags;
 
 use build_env::BuildEnv;
 pub use build_env::{Origin, hex, is_installed, sources};
@@ -69,8 +69,8 @@ impl Lab {
     /// Keeps the lab in use for the program that replaces this process.
     pub fn keep_in_use(&self) {
         if let Some(file) = &self._in_use {
-            // SAFETY: changes a flag of an open file.
-            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFD, 0) };
+            // The program goes on without if the flag can't be removed.
+            let _ = rustix::io::fcntl_setfd(file, FdFlags::empty());
         }
     }
 

@@ -3,12 +3,13 @@
 use std::error::Error as _;
 use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Error, Result, Write};
+use std::io::{BufRead, BufReader, Result, Write};
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
+use rustix::io::fcntl_dupfd_cloexec;
 
 use super::LAB_VARIABLE;
 use super::input::Input;
@@ -42,7 +43,8 @@ impl CommandLoop {
     /// # Errors
     /// The system refuses a descriptor or a thread.
     pub fn new(markers: Markers) -> Result<Self> {
-        let (lines, out, err) = (BufReader::new(own(0)?), own(1)?, own(2)?);
+        let lines = BufReader::new(own(std::io::stdin())?);
+        let (out, err) = (own(std::io::stdout())?, own(std::io::stderr())?);
         let input = Input::install()?;
         let variables = std::ptr::null_mut();
         Ok(Self { markers, lines, input, out, err, variables, lab: None })
@@ -110,16 +112,9 @@ impl CommandLoop {
 }
 
 /// A copy of the descriptor that programs started by cells don't inherit.
-fn own(fd: c_int) -> Result<File> {
-    for at_least in [HIGH, 3] {
-        // SAFETY: a plain descriptor call.
-        let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, at_least) };
-        if copy >= 0 {
-            // SAFETY: the descriptor is new and has no other owner.
-            return Ok(unsafe { File::from_raw_fd(copy) });
-        }
-    }
-    Err(Error::last_os_error())
+fn own(stream: impl AsFd) -> Result<File> {
+    let copy = fcntl_dupfd_cloexec(&stream, HIGH).or_else(|_| fcntl_dupfd_cloexec(&stream, 3))?;
+    Ok(copy.into())
 }
 
 /// Loads the function of a cell. The library is never unloaded: variables may point into it.

@@ -13,6 +13,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
 use super::stream::{Encoder, Passed};
 use super::{CHANNEL, pipe_path};
 
@@ -65,11 +67,8 @@ fn named_pipe(path: &Path) -> Result<(File, File)> {
     // Otherwise this would wait for a writer.
     let read = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let write = File::options().write(true).open(path)?;
-    // SAFETY: a plain descriptor call.
-    match unsafe { libc::fcntl(read.as_raw_fd(), libc::F_SETFL, libc::O_RDONLY) } {
-        -1 => Err(Error::last_os_error()),
-        _ => Ok((read, write)),
-    }
+    rustix::fs::fcntl_setfl(&read, OFlags::empty())?;
+    Ok((read, write))
 }
 
 fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filter: Encoder) {
