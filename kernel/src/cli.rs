@@ -21,7 +21,7 @@ use crate::ledger::{self, LedgerArgs};
 use crate::notebook::{self, JupyterArgs};
 use crate::options;
 use crate::report::{self, ReportArgs};
-use crate::runs::{self, Next, RunsArgs};
+use crate::runs::{self, RunsArgs};
 use crate::train::{self, TrainArgs};
 
 #[cfg(feature = "notebook")]
@@ -422,10 +422,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Some(Command::Sweep(args)) => sweep::sweep(&args),
         Some(Command::Ledger(args)) => ledger::ledger(&args),
         Some(Command::Report(args)) => report::report(&args).map(done),
-        Some(Command::Runs(args)) => match runs::runs(&args)? {
-            Next::Done(code) => Ok(code),
-            Next::Resume { id, command } => resume(id, command),
-        },
+        Some(Command::Runs(args)) => runs::runs(&args, resume),
     }
 }
 

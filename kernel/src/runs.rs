@@ -36,20 +36,15 @@ enum Action {
     },
 }
 
-/// What follows the command line.
-pub enum Next {
-    /// Nothing.
-    Done(ExitCode),
-    /// The command with these arguments, which must go on with the run of this name.
-    Resume { id: String, command: Vec<OsString> },
-}
-
-/// Runs `runs`.
+/// Runs `runs`. `resume` gives the command of a checkpoint again, which must go on with the run of
+/// this name.
 ///
 /// # Errors
 /// Kind `MissingData` if there is no run of the name; errors of reading, writing and training.
-pub fn runs(args: &RunsArgs) -> Result<Next> {
-    let done = Ok(Next::Done(ExitCode::SUCCESS));
+pub fn runs(
+    args: &RunsArgs,
+    resume: impl FnOnce(String, Vec<OsString>) -> Result<ExitCode>,
+) -> Result<ExitCode> {
     match &args.action {
         None => {
             let runs = lab::runs()?;
@@ -59,7 +54,6 @@ pub fn runs(args: &RunsArgs) -> Result<Next> {
             } else {
                 runs.to_string()
             })?;
-            done
         }
         Some(Action::Resume { id }) => {
             let checkpoint = lab::checkpoint(id)?;
@@ -76,7 +70,7 @@ pub fn runs(args: &RunsArgs) -> Result<Next> {
             })?;
             eprintln!("in {}: epsilab {}", checkpoint.folder, checkpoint.command.join(" "));
             let command = checkpoint.command.into_iter().map(OsString::from).collect();
-            Ok(Next::Resume { id: checkpoint.id, command })
+            return resume(checkpoint.id, command);
         }
         Some(Action::Remove { id, stored }) => {
             let (what, id) = if *stored {
@@ -85,7 +79,7 @@ pub fn runs(args: &RunsArgs) -> Result<Next> {
                 ("the checkpoint of", lab::remove_checkpoint(id)?)
             };
             eprintln!("removed {what} {id}; what the ledger charges for it stays");
-            done
         }
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use epsilab::lab;
+use epsilab::show::format::counted;
 use serde_json::json;
 
 use super::{Check, State};
@@ -56,7 +57,6 @@ fn ledgers(store: &Path) -> BTreeSet<String> {
 }
 
 fn report(stores: &[Store]) -> Check {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let own = stores.iter().find(|store| store.used_here);
     let shared = |store: &Store| match own {
         Some(own) if !store.used_here => own.data.intersection(&store.data).count(),
@@ -68,9 +68,9 @@ fn report(stores: &[Store]) -> Check {
             let used = if store.used_here { "used here: " } else { "another store: " };
             let shared = match shared(store) {
                 0 => String::new(),
-                n => format!(", {} also in the one used here", count(n, "data set")),
+                n => format!(", {} also in the one used here", counted(n, "data set")),
             };
-            let ledgers = count(store.data.len(), "ledger");
+            let ledgers = counted(store.data.len(), "ledger");
             format!("{used}{} ({ledgers}{shared})", store.path.display())
         })
         .collect();

@@ -23,6 +23,7 @@ pub struct Counts([usize; KINDS.len()]);
 impl Counts {
     /// Counts what was removed of one output.
     pub fn add(&mut self, removed: Removed) {
+        // The place in the list of kinds.
         let (kind, count) = match removed {
             Removed::Figure => (0, 1),
             Removed::Part => (1, 1),
