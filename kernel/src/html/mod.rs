@@ -36,8 +36,8 @@ pub fn page(notebook: &Value, name: &str, folder: &Path) -> String {
     page_with(None, notebook, name, folder)
 }
 
-/// As [`page`]. With `libraries`, an interactive figure stands in the place of each output that has a
-/// Vega-Lite specification; a page without such an output still has no scripts.
+/// As [`page`]. With `libraries`, an interactive figure stands in the place of each output that has
+/// a Vega-Lite specification; a page without such an output still has no scripts.
 pub fn page_with(
     libraries: Option<&Libraries>,
     notebook: &Value,

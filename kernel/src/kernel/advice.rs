@@ -163,32 +163,27 @@ const OWNED: &str = "keep a value of its own, by `.clone()`, `.to_owned()` or \
 
 /// evcxr's message about a variable that can't be kept, with advice. Other messages stay.
 pub fn of_variable(message: &str) -> String {
-    if let Some(rest) = message.strip_prefix("Couldn't automatically determine type of variable `")
-    {
-        let name = rest.split('`').next().unwrap_or_default();
-        return format!(
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let (name, kind) = (quoted.next().unwrap_or_default(), quoted.next().unwrap_or_default());
+    let says = |rest: String| message.starts_with(&format!("The variable `{name}` {rest}"));
+    if message.starts_with("Couldn't automatically determine type of variable `") {
+        format!(
             "the type of `{name}` can't be found\nwhat to do: give it one without `_` \
              (`let {name}: Type = …;`)"
-        );
-    }
-    let Some((name, rest)) =
-        message.strip_prefix("The variable `").and_then(|rest| rest.split_once('`'))
-    else {
-        return message.to_owned();
-    };
-    if rest.starts_with(" is a closure") {
-        return format!(
+        )
+    } else if says("is a closure".into()) {
+        format!(
             "`{name}` is a closure, which can't be kept for later cells\nwhat to do: write a \
              function (`fn {name}(…) -> …`), or box it (`let {name}: Box<dyn Fn(…) -> …> = \
              Box::new(…);`); or put the code into braces `{{ … }}` if no later cell needs it"
-        );
-    }
-    match rest.strip_prefix(" has type `").and_then(|rest| rest.split_once("` which cannot")) {
-        Some((kind, _)) => format!(
+        )
+    } else if says(format!("has type `{kind}` which cannot")) {
+        format!(
             "`{name}` has the type `{}`, which can't be kept for later cells\nwhat to do: {OWNED}",
             readable(kind)
-        ),
-        None => message.to_owned(),
+        )
+    } else {
+        message.to_owned()
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Each line is one JSON object. The kernel answers a line after it has published the content, so a
 //! figure reaches the client before the reply of its cell. Figures and printed text keep their
-//! order: see [`Fences`].
+//! order: see [`Fences`](super::fence::Fences).
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -2,7 +2,7 @@
 //! as far as it fits.
 
 use epsilab::show::format::html_escape;
-use regex::Captures;
+use regex::{Captures, Regex};
 
 use crate::pattern::{Pattern, pattern};
 
@@ -72,10 +72,15 @@ fn without_private_fields(html: &str) -> Vec<String> {
 
 /// Parts of the text that start with a heading; the first has none.
 fn sections(html: &str) -> Vec<&str> {
-    let mut starts = vec![0];
-    starts.extend(html.match_indices("<h1>").map(|(at, _)| at));
-    starts.push(html.len());
-    starts.windows(2).map(|pair| &html[pair[0]..pair[1]]).collect()
+    static HEADING: Pattern = Pattern::new(|| pattern("<h1>"));
+    parts(html, &HEADING)
+}
+
+/// The text before the first place that the pattern finds, and the parts that begin there.
+fn parts<'a>(html: &'a str, start: &Regex) -> Vec<&'a str> {
+    let starts = start.find_iter(html).map(|found| found.start());
+    let places: Vec<usize> = std::iter::once(0).chain(starts).chain([html.len()]).collect();
+    places.windows(2).map(|pair| &html[pair[0]..pair[1]]).collect()
 }
 
 /// Keeps whole paragraphs while they fit; a first paragraph that is too long is cut, unless it is
@@ -105,23 +110,9 @@ fn shorten_section(section: &str, room: usize, introduction: bool) -> (String, b
 }
 
 /// Top-level elements, each with the line break behind it.
-fn blocks(html: &str) -> Vec<&str> {
-    const STARTS: [&str; 8] = ["<p>", "<h1>", "<h2>", "<ul>", "<ol>", "<pre>", "<table>", "<hr"];
-    let mut starts: Vec<usize> = html
-        .match_indices('<')
-        .map(|(at, _)| at)
-        .filter(|at| *at == 0 || html[..*at].ends_with('\n'))
-        .filter(|at| STARTS.iter().any(|start| html[*at..].starts_with(start)))
-        .collect();
-    if starts.first() != Some(&0) {
-        starts.insert(0, 0);
-    }
-    starts.push(html.len());
-    starts
-        .windows(2)
-        .map(|pair| &html[pair[0]..pair[1]])
-        .filter(|block| !block.is_empty())
-        .collect()
+fn blocks(html: &str) -> impl Iterator<Item = &str> {
+    static START: Pattern = Pattern::new(|| pattern("(?m)^<(?:p>|h1>|h2>|ul>|ol>|pre>|table>|hr)"));
+    parts(html, &START).into_iter().filter(|block| !block.is_empty())
 }
 
 /// The lab has no pages at docs.rs: its links become text.

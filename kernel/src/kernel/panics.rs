@@ -4,6 +4,7 @@
 //! belongs to the generated file. The statements themselves are copied line by line.
 
 use super::stop_points;
+use crate::pattern::{Pattern, pattern};
 
 /// A line of a cell.
 #[derive(Debug, PartialEq)]
@@ -54,17 +55,9 @@ pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<Cel
 
 /// Printed text without places in the generated file, which mean nothing to the user.
 pub fn without_places(text: String) -> String {
-    const PLACE: &str = " panicked at src/lib.rs:";
-    if !text.contains(PLACE) {
-        return text;
-    }
-    let lines = text.split_inclusive('\n').map(|line| match line.split_once(PLACE) {
-        Some((thread, place)) if thread.starts_with("thread '") => {
-            format!("{thread} panicked:{}", if place.ends_with('\n') { "\n" } else { "" })
-        }
-        _ => line.to_owned(),
-    });
-    lines.collect()
+    static PLACE: Pattern =
+        Pattern::new(|| pattern(r"(?m)^(thread '.*?) panicked at src/lib\.rs:.*"));
+    PLACE.replace_all(&text, "$1 panicked:").into_owned()
 }
 
 /// The lines that panics after a stop print, without those that only repeat the stop.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::crash;
 use super::panics;
 use crate::html::without_colours;
+use crate::pattern::{Pattern, pattern};
 
 /// One of the two streams that cells print to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,13 +149,8 @@ impl Printed {
 
 /// Start of the last panic message in a piece of standard error.
 fn start_of_panic(piece: &Piece) -> Option<usize> {
-    let lines = piece.text.split_inclusive('\n').scan(0, |end, line| {
-        let start = *end;
-        *end += line.len();
-        Some((start, line))
-    });
-    let headers = lines.filter(|(_, line)| piece.stream == Stream::Stderr && is_panic_header(line));
-    headers.last().map(|(start, _)| start)
+    let headers = HEADER.find_iter(&piece.text).map(|header| header.start());
+    headers.last().filter(|_| piece.stream == Stream::Stderr)
 }
 
 /// Removes what carriage returns overwrite, so that a progress bar does not use up the text of its
@@ -216,9 +212,11 @@ fn is_of_a_failure(line: &str) -> bool {
 /// Start of the first line of a panic message.
 const PANIC_HEADER: &str = "thread '";
 
+static HEADER: Pattern = Pattern::new(|| pattern("(?m)^thread '.* panicked at "));
+
 /// True for the first line of a panic message: `thread 'main' panicked at src/lib.rs:1:2:`.
 pub fn is_panic_header(line: &str) -> bool {
-    line.starts_with(PANIC_HEADER) && line.contains(" panicked at ")
+    HEADER.is_match(line)
 }
 
 #[cfg(test)]

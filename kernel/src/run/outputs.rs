@@ -6,6 +6,7 @@ use jupyter_zmq_client::{
 use serde_json::{Map, Value, json};
 
 use super::notebook::{lines_of, stored};
+use crate::pattern::{Pattern, pattern};
 
 /// The outputs of all cells. An update may change the output of an earlier cell.
 #[derive(Default)]
@@ -150,17 +151,9 @@ impl Outputs {
 
 /// Applies carriage returns as a terminal does: the text after one replaces its line.
 fn without_overwritten(text: &str) -> String {
-    if !text.contains('\r') {
-        return text.to_owned();
-    }
-    text.replace("\r\n", "\n")
-        .split_inclusive('\n')
-        .map(|line| {
-            let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
-            let last = body.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
-            format!("{last}{end}")
-        })
-        .collect()
+    static AT_THE_END: Pattern = Pattern::new(|| pattern(r"(?m)\r+$"));
+    static OVERWRITTEN: Pattern = Pattern::new(|| pattern(r"(?m)^.*\r"));
+    OVERWRITTEN.replace_all(&AT_THE_END.replace_all(text, ""), "").into_owned()
 }
 
 #[cfg(test)]
