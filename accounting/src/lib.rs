@@ -25,6 +25,7 @@
 
 pub mod accountant;
 pub mod calibrate;
+#[doc(hidden)]
 pub mod digits;
 mod error;
 pub mod event;

@@ -38,7 +38,7 @@ impl Stage {
     /// # Errors
     /// Kind `Setting` for 0 steps, and for a noise multiplier or a clip scale that is not finite
     /// and above 0.
-    pub fn check(&self) -> Result<&Self> {
+    pub(crate) fn check(&self) -> Result<&Self> {
         if self.steps == 0 {
             return Err(Error::setting("steps", 0, "a stage without steps releases nothing")
                 .fix("use at least 1 step, or leave the stage out"));

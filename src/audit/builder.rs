@@ -26,7 +26,7 @@ const MIN_TRIALS: usize = 100;
 const CHUNK: usize = 25;
 
 /// Hears of finished trials: how many, and of how many.
-pub type OnTrial = dyn Fn(usize, usize) + Send + Sync;
+pub(crate) type OnTrial = dyn Fn(usize, usize) + Send + Sync;
 
 /// Values of all trials of one world: `[statistics][trials]`.
 type Values = Vec<Vec<f64>>;

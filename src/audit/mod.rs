@@ -33,7 +33,7 @@ mod subjects;
 #[cfg(test)]
 mod tests;
 
-pub use builder::{Audit, OnTrial};
+pub use builder::Audit;
 pub use membership::{Finished, Membership, Shadow, lira, membership};
 pub use one_run::{Guesses, OneRun, OneRunReport};
 pub use report::{AuditReport, Statistic, Verdict};

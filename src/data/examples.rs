@@ -146,7 +146,7 @@ impl Examples {
     ///
     /// # Errors
     /// As [`gather`](Self::gather).
-    pub fn in_memory(&self) -> Result<Self> {
+    pub(crate) fn in_memory(&self) -> Result<Self> {
         if self.is_in_memory() {
             return Ok(self.clone());
         }
@@ -213,7 +213,7 @@ impl Examples {
     ///
     /// # Guarantee
     /// None: it is a property of the examples, for the eyes of their owner.
-    pub fn most_repeated(&self) -> usize {
+    pub(crate) fn most_repeated(&self) -> usize {
         let mut contents = self.contents();
         contents.par_sort_unstable();
         contents.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0)

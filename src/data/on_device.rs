@@ -50,12 +50,12 @@ impl OnDevice {
     }
 
     /// The examples on the host.
-    pub fn examples(&self) -> &Examples {
+    pub(crate) fn examples(&self) -> &Examples {
         &self.examples
     }
 
     /// The device.
-    pub fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 

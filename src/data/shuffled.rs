@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// have the same number of examples (one zeroed out, or one replaced). It does not hold for one
 /// example added or removed, which moves all that follow it to other places of the shuffle.
 #[derive(Clone)]
-pub struct ShuffledSampler {
+pub(crate) struct ShuffledSampler {
     order: Vec<u32>,
     batch_size: usize,
     /// Where the next batch begins in `order`.
@@ -31,7 +31,7 @@ impl ShuffledSampler {
     ///
     /// # Errors
     /// `Setting` for no examples, or 2^32 or more, and for a batch size of 0 or above their number.
-    pub fn new(examples: usize, batch_size: usize, seed: [u8; 32]) -> Result<Self> {
+    pub(crate) fn new(examples: usize, batch_size: usize, seed: [u8; 32]) -> Result<Self> {
         let number = u32::try_from(examples).unwrap_or(0);
         if number == 0 {
             let why = "there must be at least one, and fewer than 2^32";
@@ -47,13 +47,8 @@ impl ShuffledSampler {
         Ok(Self { order: (0..number).collect(), batch_size, next: examples, rng })
     }
 
-    /// Number of batches in an epoch.
-    pub fn steps_per_epoch(&self) -> u64 {
-        self.order.len().div_ceil(self.batch_size) as u64
-    }
-
     /// The indices of the examples in the next batch, ascending.
-    pub fn next_batch(&mut self) -> Vec<u32> {
+    pub(crate) fn next_batch(&mut self) -> Vec<u32> {
         if self.next >= self.order.len() {
             self.order.shuffle(&mut self.rng);
             self.next = 0;
@@ -70,6 +65,13 @@ impl ShuffledSampler {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+
+    impl ShuffledSampler {
+        /// Number of batches in an epoch.
+        pub(crate) fn steps_per_epoch(&self) -> u64 {
+            self.order.len().div_ceil(self.batch_size) as u64
+        }
+    }
 
     #[test]
     fn every_example_is_in_one_batch_of_every_epoch() {

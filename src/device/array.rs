@@ -75,7 +75,7 @@ impl DeviceArray {
     }
 
     /// The same values, with a copy on this device.
-    pub fn to_device(mut self, device: &Device) -> Self {
+    pub(crate) fn on(mut self, device: &Device) -> Self {
         self.device = Some(self.tensor(device));
         self
     }

@@ -57,7 +57,7 @@ impl DeviceGuard {
     ///
     /// # Errors
     /// `Device` with the message of the first panic.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match backend_panics().first_after(self.panics_before, self.device) {
             Some(panic) => Err(device_error(&self.device, &panic.message)),
             None => Ok(()),

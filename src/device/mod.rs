@@ -11,6 +11,8 @@ mod failure;
 pub(crate) mod host;
 mod host_syncs;
 mod installation;
+// Public for the tests on software GPUs.
+#[doc(hidden)]
 pub mod kernels;
 mod memory;
 mod probe;

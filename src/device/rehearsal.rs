@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const REHEARSAL_VARIABLE: &str = "EPSILAB_REHEARSAL";
 
 /// The mark of every output of a rehearsal.
+#[doc(hidden)]
 pub const REHEARSAL_MARK: &str = "rehearsal: no result";
 
 /// Whether this process rehearses: the environment variable `EPSILAB_REHEARSAL` is 1.
@@ -15,6 +16,7 @@ pub const REHEARSAL_MARK: &str = "rehearsal: no result";
 /// generate and whether these compile. It skips the comparison with the CPU that a device must pass
 /// otherwise. Nothing that it prints or stores is a result: names of data and devices carry
 /// [`REHEARSAL_MARK`], and its runs are stored under other names than real ones.
+#[doc(hidden)]
 pub fn rehearsal() -> bool {
     static REHEARSAL: OnceLock<bool> = OnceLock::new();
     *REHEARSAL.get_or_init(|| std::env::var(REHEARSAL_VARIABLE).is_ok_and(|value| value == "1"))
@@ -26,6 +28,7 @@ static ON_A_STAND_IN: AtomicBool = AtomicBool::new(false);
 /// Whether this process rehearses on a device that was found to compute nothing. Only then are
 /// checks of results skipped: on the CPU, and on a device that computes, a rehearsal checks
 /// everything.
+#[doc(hidden)]
 pub fn on_a_stand_in() -> bool {
     ON_A_STAND_IN.load(Ordering::SeqCst)
 }
@@ -36,6 +39,7 @@ pub(super) fn use_stand_in() {
 }
 
 /// A name as outputs show it: with [`REHEARSAL_MARK`] in a rehearsal.
+#[doc(hidden)]
 pub fn marked(name: &str) -> String {
     if rehearsal() { format!("{name} ({REHEARSAL_MARK})") } else { name.to_owned() }
 }

@@ -17,7 +17,7 @@ pub struct AutoExecutor {
 
 impl AutoExecutor {
     /// Sets the chunks of the tap executor: see [`TapExecutor::fixed_chunks`].
-    pub fn fixed_chunks(self, examples: usize) -> Self {
+    pub(crate) fn fixed_chunks(self, examples: usize) -> Self {
         Self { tap: self.tap.fixed_chunks(examples), ..self }
     }
 

@@ -169,7 +169,7 @@ impl Batch {
     pub fn to_device(self, device: &Device) -> Self {
         match self.features {
             Features::Held(features) if *device != Device::flex() => {
-                let features = Box::new(features.to_device(device));
+                let features = Box::new(features.on(device));
                 Self { features: Features::Held(features), ..self }
             }
             _ => self,

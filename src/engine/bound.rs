@@ -96,7 +96,7 @@ impl Groups {
     }
 
     /// The rule of a group.
-    pub fn rule(&self, group: usize) -> &dyn Rescale {
+    pub(crate) fn rule(&self, group: usize) -> &dyn Rescale {
         &*self.rules[group]
     }
 

@@ -119,7 +119,7 @@ impl ClipRule {
     }
 
     /// The same rule with all bounds multiplied by `scale`.
-    pub fn scaled(mut self, scale: f64) -> Self {
+    pub(crate) fn scaled(mut self, scale: f64) -> Self {
         match &mut self {
             Self::Flat { max_grad_norm }
             | Self::AutoS { max_grad_norm, .. }
@@ -140,7 +140,7 @@ impl ClipRule {
     /// # Errors
     /// If a bound is below 1e-30, negative or NaN, if γ is not between 1e-12 and 1e12, or if a
     /// factor is not a positive number.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::PerLayerGiven { max_grad_norms } if max_grad_norms.is_empty() => {
                 let why = "there is one bound per layer with parameters";

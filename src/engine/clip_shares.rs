@@ -66,7 +66,7 @@ impl ClipShares {
     /// # Errors
     /// `Model` if no layer has clips; `Setting` if no example is left; if the batch does not fit
     /// the network.
-    pub fn measure(network: &Network, batch: &Batch) -> Result<Self> {
+    pub(crate) fn measure(network: &Network, batch: &Batch) -> Result<Self> {
         let layers = network.clipped_layers();
         if layers.is_empty() {
             let why = "no layer has the clips of backpropagation clipping";

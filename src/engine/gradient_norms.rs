@@ -35,7 +35,7 @@ impl GradientNorms {
     ///
     /// # Errors
     /// `MissingData` without examples; `Model` if they do not fit the model.
-    pub fn measure(model: &Model, examples: &Examples) -> Result<Self> {
+    pub(crate) fn measure(model: &Model, examples: &Examples) -> Result<Self> {
         if examples.is_empty() {
             let what = "the gradient norms of no examples";
             return Err(Error::new(ErrorKind::MissingData, what, "there is nothing to measure")
@@ -63,7 +63,7 @@ impl GradientNorms {
     }
 
     /// The share of examples whose gradient is longer than the clip norm, if there is one.
-    pub fn clipped(&self) -> Option<f64> {
+    pub(crate) fn clipped(&self) -> Option<f64> {
         let clip = self.clip?;
         let longer = self.norms.iter().filter(|&&norm| f64::from(norm) > clip).count();
         Some(longer as f64 / self.norms.len().max(1) as f64)

@@ -45,14 +45,14 @@ pub use bound::{Bound, Groups, Rescale};
 pub use clip::ClipRule;
 pub use clip_shares::{ClipShares, LayerClipShares};
 pub use fused::{FusedExecutor, LayerProfile, StepProfile};
-pub use gradient_hook::tap;
+#[cfg(test)]
+pub(crate) use gradient_hook::tap;
 pub use gradient_norms::GradientNorms;
 pub use gradients::{Gradient, Gradients};
 pub use limits::{CpuLimits, LayerWork};
 pub use noise::GaussianNoise;
 pub use prove::{Proof, Proved, prove};
 pub use reference::ReferenceExecutor;
-pub use rescaling::Rescaling;
 pub use tap::TapExecutor;
 pub use weights::Weights;
 

@@ -7,7 +7,7 @@ use super::bound::Rescale;
 /// A rule that rescales a gradient of norm n; all but [`Scale`](Self::Scale) and
 /// [`Bounded`](Self::Bounded) to a norm of at most C.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rescaling {
+pub(crate) enum Rescaling {
     /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).
     Clip {
         /// C, the largest norm after clipping.

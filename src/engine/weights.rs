@@ -77,7 +77,7 @@ impl Weights {
     /// Also keeps the weights on `device`, so that later operations there need no copy.
     pub(crate) fn on(mut self, device: &Device) -> Self {
         for Gradient { values, .. } in &mut Arc::make_mut(&mut self.values).entries {
-            *values = std::mem::take(values).to_device(device);
+            *values = std::mem::take(values).on(device);
         }
         self
     }

@@ -45,6 +45,7 @@ pub fn ledger() -> Result<LedgerView> {
 /// # Errors
 /// `CorruptData` if the project has another format; `Ledger` for the first ledger that can't be
 /// trusted, or lacks a stored run.
+#[doc(hidden)]
 pub fn verify_ledgers() -> Result<()> {
     Store::open(home())?.all_ledgers().map(drop)
 }

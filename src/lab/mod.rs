@@ -42,7 +42,7 @@ pub use ledger::{LedgerView, ledger, verify_ledgers};
 pub use norms::gradient_norms;
 pub use parameters::{Parameter, parameter};
 pub use preview::Preview;
-pub use profile::{Profile, by_profile, profile};
+pub use profile::by_profile;
 pub use report::Report;
 pub use runs::{RunName, Runs, check_goes_on, checkpoint, remove_checkpoint, remove_run, runs};
 pub use statement::Statement;

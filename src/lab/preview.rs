@@ -15,7 +15,6 @@ use std::fmt;
 /// The settings, cost and warnings of a plan. Nothing is trained or spent.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    plan: Plan,
     rows: Vec<(String, String)>,
     warnings: Vec<String>,
     /// A note for the owner of the data. It reveals something of the examples, so redaction removes
@@ -142,7 +141,7 @@ impl Preview {
         if let Some(seed) = plan.seed() {
             warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
         }
-        Ok(Self { plan: plan.clone(), rows, warnings, private_note: None })
+        Ok(Self { rows, warnings, private_note: None })
     }
 
     /// The preview of a plan with what the ledger of its data has on record in this project.
@@ -172,11 +171,6 @@ impl Preview {
             }
         }
         Ok(preview)
-    }
-
-    /// The plan that was previewed.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
     }
 
     /// Warnings about the plan; may be empty.

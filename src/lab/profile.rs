@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How long a notebook may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Profile {
+pub(crate) enum Profile {
     /// Seconds, for a test.
     Tiny,
     /// Minutes on two cores, for a class.
@@ -16,7 +16,7 @@ pub enum Profile {
 
 /// The profile of this session: the environment variable `EPSILAB_PROFILE` (`tiny`, `default` or
 /// `full`). Any other value means the default.
-pub fn profile() -> Profile {
+pub(crate) fn profile() -> Profile {
     match std::env::var("EPSILAB_PROFILE").as_deref() {
         Ok("tiny") => Profile::Tiny,
         Ok("full") => Profile::Full,

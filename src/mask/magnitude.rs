@@ -39,7 +39,7 @@ impl MagnitudeMask {
     }
 
     /// The fraction that is dropped.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.rate
     }
 

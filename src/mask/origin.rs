@@ -80,7 +80,7 @@ pub struct Origin {
 
 impl Origin {
     /// An origin with a single privacy status.
-    pub fn new(method: impl Into<String>, privacy: PrivacyStatus) -> Self {
+    pub(crate) fn new(method: impl Into<String>, privacy: PrivacyStatus) -> Self {
         Self { method: method.into(), privacy: vec![privacy] }
     }
 }

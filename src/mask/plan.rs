@@ -55,7 +55,7 @@ impl PrePrune {
     }
 
     /// The origin of a fixed mask.
-    pub fn origin(&self) -> Option<&Origin> {
+    pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Fixed(fixed) => Some(&fixed.origin),
             _ => None,
@@ -63,7 +63,7 @@ impl PrePrune {
     }
 
     /// The fraction of prunable coordinates that is dropped.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         match self {
             Self::Fixed(fixed) => 1.0 - fixed.kept as f64 / fixed.total as f64,
             Self::Random(method) => method.rate(),
@@ -142,7 +142,7 @@ pub enum StateOfDropped {
 impl StateOfDropped {
     /// The coordinates that a step may change, of those that the mask keeps (`trained`) and those
     /// of them that the step does not drop (`selected`); `None` means all.
-    pub fn touched<'a>(
+    pub(crate) fn touched<'a>(
         self,
         trained: Option<&'a Weights>,
         selected: Option<&'a Weights>,

@@ -52,7 +52,7 @@ impl RandomMask {
     }
 
     /// The fraction that is dropped.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.rate
     }
 

@@ -77,7 +77,7 @@ impl Rate {
     }
 
     /// The rate of step `step` (counted from 0) in a run of `steps` steps.
-    pub fn at(&self, step: u64, steps: u64) -> f64 {
+    pub(crate) fn at(&self, step: u64, steps: u64) -> f64 {
         let progress =
             if steps < 2 { 0.0 } else { step.min(steps - 1) as f64 / (steps - 1) as f64 };
         match *self {
@@ -93,7 +93,7 @@ impl Rate {
     ///
     /// # Errors
     /// `Setting` if one is not.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let rates = match *self {
             Self::Fixed(rate) => [rate, rate],
             Self::Linear { from, to } | Self::Cosine { from, to } => [from, to],

@@ -36,14 +36,14 @@ mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub mod adaptive_dp_sgd;
-pub mod auto_dp_sgd;
+mod adaptive_dp_sgd;
+mod auto_dp_sgd;
 pub mod backprop_clip;
 pub mod dp_sgd;
-pub mod dp_ssgd;
-pub mod dynamic_dp_sgd;
+mod dp_ssgd;
+mod dynamic_dp_sgd;
 pub mod non_private;
-pub mod quantile_dp_sgd;
+mod quantile_dp_sgd;
 pub mod recipes;
 
 pub use crate::optim::Optimizer;
@@ -61,8 +61,8 @@ pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
 pub(crate) use registry::is_built_in;
 pub use registry::{Claim, FigureStyle, Method, MethodDescriptor, methods, register};
 pub use settings::{
-    Affects, Batches, CheckpointEvery, Checkpoints, PrivateSettings, Sampling, Scope, SetFromText,
-    SettingSpec, Settings, shared,
+    Affects, Batches, CheckpointEvery, Checkpoints, PrivateSettings, Sampling, Scope, SettingSpec,
+    Settings, shared,
 };
 
 use crate::device::DeviceArray;

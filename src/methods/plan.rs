@@ -87,7 +87,7 @@ impl Privacy {
     ///
     /// # Errors
     /// `Setting` for values out of range.
-    pub fn stages(&self, sampling_rate: SamplingRate, steps: u64) -> Result<Stages> {
+    pub(crate) fn stages(&self, sampling_rate: SamplingRate, steps: u64) -> Result<Stages> {
         let initial = NoiseMultiplier(self.noise_multiplier);
         let (noise, clip) = (&self.noise_schedule, &self.clip_schedule);
         Ok(Stages::scheduled(noise, clip, initial, sampling_rate, steps)?)
@@ -303,15 +303,15 @@ impl Plan {
         self.learning_rate
     }
     /// The update rule.
-    pub fn optimizer(&self) -> Optimizer {
+    pub(crate) fn optimizer(&self) -> Optimizer {
         self.settings.optimizer
     }
     /// The augmentation, if there is one.
-    pub fn augment(&self) -> Option<Augment> {
+    pub(crate) fn augment(&self) -> Option<Augment> {
         self.settings.augment
     }
     /// Which coordinates are trained, if not all of them in every step.
-    pub fn sparsity(&self) -> Option<&Sparsity> {
+    pub(crate) fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
     }
     /// Parameter tensors that are not trained.
@@ -319,7 +319,7 @@ impl Plan {
         &self.settings.freezing
     }
     /// Precision of the products that a GPU computes.
-    pub fn precision(&self) -> Precision {
+    pub(crate) fn precision(&self) -> Precision {
         self.settings.precision
     }
     /// The device to train on: the one it names, otherwise [`DeviceSpec::auto`].
@@ -387,7 +387,7 @@ impl Plan {
     /// # Errors
     /// As [`descriptor`](Self::descriptor); `Setting` or `Model` if the method can't train the
     /// model.
-    pub fn prepared(&self, model: &Model) -> Result<Model> {
+    pub(crate) fn prepared(&self, model: &Model) -> Result<Model> {
         self.prepared_network(model.network()).map(|network| model.with_layers(network))
     }
     /// The network of [`prepared`](Self::prepared).
@@ -421,18 +421,18 @@ impl Plan {
     ///
     /// # Errors
     /// `Setting` for values out of range, in the file of an edited plan.
-    pub fn rates(&self) -> Result<Rates> {
+    pub(crate) fn rates(&self) -> Result<Rates> {
         let Settings { learning_rate_schedule: schedule, warm_up, .. } = &self.settings;
         Rates::new(schedule, *warm_up, self.learning_rate, self.steps, 1.0 / self.sampling_rate())
     }
     /// Decoupled weight decay of the optimizer.
-    pub fn weight_decay(&self) -> f64 {
+    pub(crate) fn weight_decay(&self) -> f64 {
         let default = self.settings.optimizer.default_weight_decay();
         self.settings.weight_decay.unwrap_or(default)
     }
     /// The average of the parameters that is evaluated and returned; `None` for the parameters
     /// after the last step.
-    pub fn average(&self) -> Option<Average> {
+    pub(crate) fn average(&self) -> Option<Average> {
         self.settings.average
     }
     /// The settings that all methods share.
@@ -484,7 +484,7 @@ impl Plan {
     /// All releases that the result of the first `steps` steps depends on, by role: those of a
     /// given mask about the same data, which have been charged already, and those of
     /// [`event_after`](Self::event_after).
-    pub fn released_after(&self, steps: u64) -> Released {
+    pub(crate) fn released_after(&self, steps: u64) -> Released {
         let unaccountable = |why| Event::Unaccountable { why };
         let training = match (self.descriptor(), &self.selection) {
             (Ok(descriptor), None) => (descriptor.event)(self, steps),

@@ -61,7 +61,7 @@ impl PrivateSelection {
     }
 
     /// Replaces the method.
-    pub fn with_method(self, method: Box<dyn Method>) -> Self {
+    pub(crate) fn with_method(self, method: Box<dyn Method>) -> Self {
         Self { method, ..self }
     }
 

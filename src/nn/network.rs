@@ -96,7 +96,7 @@ impl Network {
     }
 
     /// Number of outputs (logits) per example.
-    pub fn outputs(&self) -> usize {
+    pub(crate) fn outputs(&self) -> usize {
         self.outputs
     }
 
@@ -113,7 +113,7 @@ impl Network {
     ///
     /// # Errors
     /// If a finite feature is not an integer between 0 and the size of the vocabulary - 1.
-    pub fn check_tokens(&self, features: &[f32]) -> Result<()> {
+    pub(crate) fn check_tokens(&self, features: &[f32]) -> Result<()> {
         let Some(vocabulary) = self.vocabulary() else { return Ok(()) };
         let is_invalid = |id: f32| {
             id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)

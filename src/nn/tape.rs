@@ -189,7 +189,7 @@ pub type Standardised = (Standardisation, Tensor<4>, Option<(ParamId, Tensor<1>)
 
 impl Site {
     /// The ids of the site's parameters: weight, bias and gain, as far as it has them.
-    pub fn parameters(&self) -> Vec<ParamId> {
+    pub(crate) fn parameters(&self) -> Vec<ParamId> {
         let (first, second, third) = match self {
             Self::Linear { weight, bias } => (weight, bias.as_ref(), None),
             Self::Conv2d { weight, bias, standardised, .. } => {

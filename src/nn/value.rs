@@ -104,7 +104,7 @@ impl Value {
     }
 
     /// The same activations outside autodiff.
-    pub fn detached(&self) -> Self {
+    pub(crate) fn detached(&self) -> Self {
         self.clone().map(Tensor::inner, Tensor::inner, Tensor::inner)
     }
 

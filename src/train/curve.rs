@@ -37,7 +37,7 @@ pub struct Curve {
 
 impl Curve {
     /// `(step, value)` of one measurement, where it was taken.
-    pub fn series(&self, value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
+    pub(crate) fn series(&self, value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
         self.points.iter().filter_map(|p| value(p).map(|v| (p.step as f64, v))).collect()
     }
 

@@ -8,6 +8,7 @@
 
 mod clt;
 mod curve;
+#[doc(hidden)]
 pub mod normal;
 
 use super::event::unsampled;

@@ -9,7 +9,7 @@ use std::f64::consts::PI;
 const SPLIT: f64 = 2.5;
 
 /// phi(x), the standard normal density.
-pub fn density(x: f64) -> f64 {
+pub(crate) fn density(x: f64) -> f64 {
     (-0.5 * x * x).exp() / (2.0 * PI).sqrt()
 }
 

@@ -58,7 +58,7 @@ impl Account {
     ///
     /// # Errors
     /// Kind `Ledger` for the first entry that contradicts those before it.
-    pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self> {
+    pub(crate) fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Result<Self> {
         let mut account = Self::default();
         entries.into_iter().try_for_each(|entry| account.add(entry))?;
         Ok(account)

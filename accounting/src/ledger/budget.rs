@@ -88,7 +88,7 @@ impl Spending {
 impl Account {
     /// Returns everything charged, and the accountant for all of it: for the relation that covers
     /// the events, or for one example replaced where the guarantee of a run is stated for that.
-    pub fn events_and_headline(&self) -> (Vec<Event>, Headline) {
+    pub(crate) fn events_and_headline(&self) -> (Vec<Event>, Headline) {
         self.with_plan(None, None)
     }
 
@@ -137,7 +137,7 @@ impl Account {
 
     /// The spending after `plan`, whose guarantee is stated for a relation, or an error that says
     /// why the plan is rejected; `None` without a budget.
-    pub fn spending_after(
+    pub(crate) fn spending_after(
         &self,
         plan: &Event,
         stated: Option<Neighbouring>,

@@ -78,7 +78,7 @@ impl Entry {
     }
 
     /// Returns the entry of a budget.
-    pub fn budget(data_hash: &str, budget: Budget) -> Self {
+    pub(crate) fn budget(data_hash: &str, budget: Budget) -> Self {
         Self::new(data_hash, EntryKind::Budget(budget))
     }
 

@@ -183,7 +183,7 @@ impl Vocabulary {
     }
 
     /// Why no epsilon covers a model that uses this vocabulary, as a phrase; `None` if one can.
-    pub fn not_covered(&self) -> Option<&'static str> {
+    pub(crate) fn not_covered(&self) -> Option<&'static str> {
         const WHY: &str = "the vocabulary was made from private texts: one text can change every \
                            token id";
         self.from_private_text.then_some(WHY)

@@ -153,6 +153,7 @@ fn noise_multiplier(batch_size: u64) -> Result<f64> {
 }
 
 /// The names that [`exercise`] takes.
+#[doc(hidden)]
 pub fn exercise_names() -> impl Iterator<Item = &'static str> {
     EXERCISES.iter().map(|exercise| exercise.name)
 }

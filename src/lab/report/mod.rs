@@ -151,6 +151,7 @@ impl Report {
 
     /// The same report with the command that repeats it, and the file that the command reads.
     #[must_use]
+    #[doc(hidden)]
     pub fn repeated_by(
         mut self,
         words: impl Into<String>,
@@ -166,11 +167,6 @@ impl Report {
         let at = software.unwrap_or(self.sections.len());
         self.sections.insert(at, Section { heading: REPEAT, blocks });
         self
-    }
-
-    /// Its title.
-    pub fn title(&self) -> &str {
-        &self.title
     }
 
     /// The report without what no epsilon covers: the parts of a figure, or whole blocks. A line at

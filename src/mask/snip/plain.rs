@@ -35,11 +35,6 @@ impl Snip {
         Self { rate }
     }
 
-    /// The fraction that is dropped.
-    pub fn rate(&self) -> f64 {
-        self.rate
-    }
-
     /// The scores |Σᵢ θ ⊙ ∂Lᵢ/∂θ| / N of all weights, where N is the number of examples.
     ///
     /// Examples with a gradient that is not finite contribute zero. The paper also divides by the

@@ -116,7 +116,7 @@ impl DpSnip {
     }
 
     /// The fraction that is dropped.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.rate
     }
 
@@ -169,7 +169,7 @@ impl DpSnip {
     /// # Errors
     /// `Setting` if the noise is not calibrated: a budget fraction or an epsilon without a planned
     /// run.
-    pub fn event(&self) -> Result<Event> {
+    pub(crate) fn event(&self) -> Result<Event> {
         Ok(Event::gaussian(self.sigma()?))
     }
 

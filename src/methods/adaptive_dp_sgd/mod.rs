@@ -3,4 +3,4 @@
 
 mod config;
 
-pub use config::{AdaptiveDpSgd, AdaptiveDpSgdSettings};
+pub use config::AdaptiveDpSgd;

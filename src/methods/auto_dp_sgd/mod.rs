@@ -6,5 +6,4 @@ mod mechanism;
 #[cfg(test)]
 mod tests;
 
-pub use config::{AutoDpSgd, AutoDpSgdSettings};
-pub use mechanism::ScaledSum;
+pub use config::AutoDpSgd;

@@ -46,7 +46,7 @@ impl BackpropClippedSum {
     }
 
     /// The same with this precision of products on a GPU.
-    pub fn precision(self, precision: Precision) -> Self {
+    pub(crate) fn precision(self, precision: Precision) -> Self {
         Self { sum: self.sum.precision(precision), ..self }
     }
 }

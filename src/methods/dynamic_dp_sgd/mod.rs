@@ -2,4 +2,4 @@
 
 mod config;
 
-pub use config::{DynamicDpSgd, DynamicDpSgdSettings};
+pub use config::DynamicDpSgd;

@@ -25,12 +25,12 @@ impl MeanGradient {
     }
 
     /// The same with the gradient of each example clipped to this L2 norm.
-    pub fn clip(self, max_grad_norm: f64) -> Self {
+    pub(crate) fn clip(self, max_grad_norm: f64) -> Self {
         Self { clip: Some(ClipRule::flat(max_grad_norm)), ..self }
     }
 
     /// The same with this precision of products on a GPU.
-    pub fn precision(self, precision: Precision) -> Self {
+    pub(crate) fn precision(self, precision: Precision) -> Self {
         Self { executor: self.executor.precision(precision), ..self }
     }
 }

@@ -164,7 +164,7 @@ impl Plan {
     }
 
     /// The checkpoints of its runs, if they write some.
-    pub fn checkpoints(&self) -> Option<&Checkpoints> {
+    pub(crate) fn checkpoints(&self) -> Option<&Checkpoints> {
         self.settings.checkpoints.as_ref()
     }
 

@@ -5,5 +5,4 @@ mod mechanism;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Quantile, QuantileDpSgd, QuantileDpSgdSettings};
-pub use mechanism::QuantileSum;
+pub use config::{Quantile, QuantileDpSgd};

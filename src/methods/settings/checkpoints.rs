@@ -25,7 +25,7 @@ impl CheckpointEvery {
     ///
     /// # Errors
     /// `Setting` for zero steps, and for minutes that are not positive or more than a year.
-    pub fn check(self) -> Result<()> {
+    pub(crate) fn check(self) -> Result<()> {
         let sound = match self {
             Self::Steps(steps) => steps > 0,
             Self::Minutes(minutes) => minutes > 0.0 && minutes <= LONGEST,

@@ -11,7 +11,7 @@ pub use batches::Batches;
 pub use checkpoints::{CheckpointEvery, Checkpoints};
 pub use private::PrivateSettings;
 pub use sampling::Sampling;
-pub use table::{Affects, Scope, SetFromText, SettingSpec};
+pub use table::{Affects, Scope, SettingSpec};
 
 use crate::data::Augment;
 use crate::mask::{Freezing, Sparsity};

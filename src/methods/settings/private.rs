@@ -48,38 +48,38 @@ impl PrivateSettings {
     }
 
     /// Sets the clip norm.
-    pub fn set_clip(&mut self, max_grad_norm: f64) {
+    pub(crate) fn set_clip(&mut self, max_grad_norm: f64) {
         self.clip = Some(max_grad_norm);
         self.clip_rule = None;
     }
 
     /// Sets the clip rule.
-    pub fn set_clip_rule(&mut self, rule: ClipRule) {
+    pub(crate) fn set_clip_rule(&mut self, rule: ClipRule) {
         self.clip_rule = Some(rule);
     }
 
     /// Sets the noise schedule.
-    pub fn set_noise_schedule(&mut self, schedule: NoiseSchedule) {
+    pub(crate) fn set_noise_schedule(&mut self, schedule: NoiseSchedule) {
         self.noise_schedule = schedule;
     }
 
     /// Sets the schedule of the clip bound.
-    pub fn set_clip_schedule(&mut self, schedule: ClipSchedule) {
+    pub(crate) fn set_clip_schedule(&mut self, schedule: ClipSchedule) {
         self.clip_schedule = schedule;
     }
 
     /// Sets the noise multiplier.
-    pub fn set_noise_multiplier(&mut self, noise_multiplier: f64) {
+    pub(crate) fn set_noise_multiplier(&mut self, noise_multiplier: f64) {
         self.noise_multiplier = Some(NoiseMultiplier(noise_multiplier));
     }
 
     /// Sets the delta that epsilon is reported at.
-    pub fn set_delta(&mut self, delta: Delta) {
+    pub(crate) fn set_delta(&mut self, delta: Delta) {
         self.delta = Some(delta);
     }
 
     /// Sets the guarantee to reach.
-    pub fn target(&mut self, epsilon: Epsilon, delta: Delta) {
+    pub(crate) fn target(&mut self, epsilon: Epsilon, delta: Delta) {
         self.target = Some(epsilon);
         self.delta = Some(delta);
     }

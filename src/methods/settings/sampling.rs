@@ -28,7 +28,7 @@ pub enum Sampling {
 
 impl Sampling {
     /// The neighbouring relation under which the guarantee is stated.
-    pub fn neighbouring(self) -> Neighbouring {
+    pub(crate) fn neighbouring(self) -> Neighbouring {
         match self {
             Self::Poisson => Neighbouring::AddOrRemoveOne,
             Self::DisjointBatches { neighbouring } => neighbouring,

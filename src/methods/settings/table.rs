@@ -101,7 +101,7 @@ impl SettingSpec {
     }
 
     /// Sets what depends on it.
-    pub const fn affects(self, affects: Affects) -> Self {
+    pub(crate) const fn affects(self, affects: Affects) -> Self {
         Self { affects, ..self }
     }
 

@@ -53,7 +53,7 @@ impl LayerClips {
     ///
     /// # Errors
     /// `Setting` for a bound that is not between 1e-12 and 1e12.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         for (name, bound) in
             [("max_input_norm", self.max_input_norm), ("max_upstream_norm", self.max_upstream_norm)]
         {

@@ -79,7 +79,7 @@ impl Standardisation {
 
     /// The standardised weight, `[channels out, channels in / groups, height, width]`, of the raw
     /// weight of this shape and the gain `[channels out]`.
-    pub fn apply(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> Tensor<4> {
+    pub(crate) fn apply(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> Tensor<4> {
         let shape = raw.dims();
         let (channels, fan_in) = (shape[0], shape[1] * shape[2] * shape[3]);
         let (guard, factor) = self.guard.scaled(fan_in);

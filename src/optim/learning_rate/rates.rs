@@ -201,7 +201,7 @@ impl WarmUp {
     ///
     /// # Errors
     /// `Setting` for a fraction outside [0, 1), or if no step is left after the warm-up.
-    pub fn steps(self, steps: u64) -> Result<u64> {
+    pub(crate) fn steps(self, steps: u64) -> Result<u64> {
         let refuse = |why: &str| {
             let fix = "use a fraction of the run such as 0.1, or fewer steps than the run has";
             Err(Error::setting("warm_up", self, why).fix(fix))

@@ -86,20 +86,20 @@ pub fn help() -> Guide {
 
 impl Guide {
     /// Tasks and the calls to begin with.
-    pub fn tasks(&self) -> Table {
+    pub(crate) fn tasks(&self) -> Table {
         TASKS.iter().fold(Table::new(["task", "begin with"]), |table, (task, call)| {
             table.row([*task, *call])
         })
     }
 
     /// The cells of [`scaffold`].
-    pub fn cells(&self) -> Table {
+    pub(crate) fn cells(&self) -> Table {
         let table = Table::new(["cell", "what it does"]).caption("lab::scaffold(\"...\")?");
         CELLS.iter().fold(table, |table, cell| table.row([cell.name, cell.about]))
     }
 
     /// The methods with their sources.
-    pub fn methods(&self) -> Table {
+    pub(crate) fn methods(&self) -> Table {
         let table = Table::new(["method", "what it is"]).caption("Methods");
         methods()
             .iter()
