@@ -146,7 +146,7 @@ impl Examples {
     ///
     /// # Errors
     /// As [`gather`](Self::gather).
-    pub(crate) fn in_memory(&self) -> Result<Self> {
+    pub fn in_memory(&self) -> Result<Self> {
         if self.is_in_memory() {
             return Ok(self.clone());
         }

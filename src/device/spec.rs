@@ -125,7 +125,7 @@ impl DeviceSpec {
     }
 
     /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`. In
-    /// a [`rehearsal`](super::rehearsal) it says so.
+    /// a rehearsal, for which `EPSILAB_REHEARSAL` is 1, it says so.
     pub fn describe(self) -> String {
         let device = match self {
             Self::Cpu => {

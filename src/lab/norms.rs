@@ -13,7 +13,7 @@ use crate::nn::Model;
 /// a private run by them, unless the examples are public.
 ///
 /// # Errors
-/// As [`GradientNorms::measure`].
+/// `MissingData` without examples; `Model` if they do not fit the model.
 pub fn gradient_norms(model: &Model, examples: &Examples) -> Result<GradientNorms> {
     GradientNorms::measure(model, examples)
 }

@@ -178,7 +178,7 @@ impl Mask {
     ///
     /// # Errors
     /// `Model` if the network lacks a parameter that the mask names, or has it in another shape.
-    pub(crate) fn check(&self, network: &Network) -> Result<()> {
+    pub fn check(&self, network: &Network) -> Result<()> {
         let parameters = network.parameters();
         for tensor in self.tensors() {
             let parameter = parameters.iter().find(|parameter| parameter.path == tensor.path);

@@ -387,7 +387,7 @@ impl Plan {
     /// # Errors
     /// As [`descriptor`](Self::descriptor); `Setting` or `Model` if the method can't train the
     /// model.
-    pub(crate) fn prepared(&self, model: &Model) -> Result<Model> {
+    pub fn prepared(&self, model: &Model) -> Result<Model> {
         self.prepared_network(model.network()).map(|network| model.with_layers(network))
     }
     /// The network of [`prepared`](Self::prepared).
@@ -484,7 +484,7 @@ impl Plan {
     /// All releases that the result of the first `steps` steps depends on, by role: those of a
     /// given mask about the same data, which have been charged already, and those of
     /// [`event_after`](Self::event_after).
-    pub(crate) fn released_after(&self, steps: u64) -> Released {
+    pub fn released_after(&self, steps: u64) -> Released {
         let unaccountable = |why| Event::Unaccountable { why };
         let training = match (self.descriptor(), &self.selection) {
             (Ok(descriptor), None) => (descriptor.event)(self, steps),

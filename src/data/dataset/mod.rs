@@ -243,7 +243,7 @@ impl Dataset {
 
     /// Whether the test part is disjoint from the data that training protects: it was read from
     /// files of its own and not made by [`split`](Self::split).
-    pub(crate) fn has_public_test(&self) -> bool {
+    pub fn has_public_test(&self) -> bool {
         !self.inner.test_split_off
     }
 

@@ -169,7 +169,7 @@ impl DpSnip {
     /// # Errors
     /// `Setting` if the noise is not calibrated: a budget fraction or an epsilon without a planned
     /// run.
-    pub(crate) fn event(&self) -> Result<Event> {
+    pub fn event(&self) -> Result<Event> {
         Ok(Event::gaussian(self.sigma()?))
     }
 

@@ -51,8 +51,9 @@ impl GaussianSum {
     /// [`clip_rule`](Self::clip_rule), and divides it by the expected batch size.
     ///
     /// # Errors
-    /// `Setting` if the noise is not a finite number; as [`GaussianNoise::add_to_each`] if the sum
-    /// was not made with the same selection.
+    /// `Setting` if the noise is not a finite number; as
+    /// [`GaussianNoise::add_to_each`](crate::engine::GaussianNoise::add_to_each) if the sum was not
+    /// made with the same selection.
     pub fn privatise(&mut self, sum: Gradients, selected: Option<&Weights>) -> Result<Gradients> {
         let std = self.noise_std();
         self.sum.noisy_mean(sum, std, selected).map(|(mean, _)| mean)

@@ -147,7 +147,7 @@ impl Plan {
     /// [`Checkpoints`](crate::methods::Checkpoints).
     ///
     /// # Errors
-    /// As [`CheckpointEvery::check`](crate::methods::CheckpointEvery::check).
+    /// `Setting` for zero steps, and for minutes that are not positive or more than a year.
     pub fn checkpoint_every(
         mut self,
         every: CheckpointEvery,

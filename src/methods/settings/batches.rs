@@ -87,7 +87,7 @@ impl Batches {
     /// If the examples hold token ids outside the network's vocabulary (the device does not check
     /// them), or if the plan's augmentation does not apply to them; as [`OnDevice::new`] and
     /// [`new`](Self::new).
-    pub(crate) fn on(self, network: &Network) -> Result<Self> {
+    pub fn on(self, network: &Network) -> Result<Self> {
         if network.device() == Device::flex() { Ok(self) } else { self.on_device_path(network) }
     }
 

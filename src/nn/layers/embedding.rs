@@ -55,8 +55,7 @@ impl Embedding {
     /// The rows of the weight for the token ids in `x`.
     ///
     /// A forward pass can't fail, so ids are clamped to the vocabulary and rounded down.
-    /// [`Network::check_tokens`](crate::nn::Network::check_tokens) refuses features that are not
-    /// token ids.
+    /// Batches and data whose features are not token ids are refused before.
     pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
         let weight = self.inner.weight.val();
         let last = (weight.dims()[0] - 1) as f64;

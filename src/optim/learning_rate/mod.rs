@@ -201,7 +201,7 @@ impl LearningRate {
     ///
     /// # Errors
     /// `Setting` for a parameter that is out of the range its documentation gives.
-    pub(crate) fn check(&self) -> Result<&Self> {
+    pub fn check(&self) -> Result<&Self> {
         match *self {
             Self::Constant => {}
             Self::Linear { end_factor } | Self::Cosine { end_factor } => {
