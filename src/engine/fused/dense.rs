@@ -144,7 +144,7 @@ impl LargeParameters for Dense {
 }
 
 impl Dense {
-    /// The sums `Σ w g² x²` of all examples: sums over inputs first, which need additions only if the
+    /// `Σ w g² x²` of each example: sums over inputs first, which need additions only if the
     /// weights are flags, and one matrix product of squares otherwise. Only for plain features.
     ///
     /// The smallest normal f32 is added to each square, because underflow may have lost that much

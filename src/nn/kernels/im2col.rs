@@ -207,56 +207,71 @@ impl Im2col {
     /// row for each row of positions, or row of positions after row of positions for each element
     /// of the kernel.
     fn for_each_run(&self, mut visit: impl FnMut(Run)) {
-        let lines = self.planes * self.kernel[0];
+        // A kernel row is contiguous in a patch only if the group has all channels.
+        let is_contiguous = self.group_channels == self.channels && self.dilation[1] == 1;
+        let together = if is_contiguous && !self.is_transposed { self.kernel[1] } else { 1 };
+        let taps = (0..self.kernel[1]).step_by(together);
+        let taps: Vec<Taps> = taps.map(|first| self.taps(first, together)).collect();
         if self.is_transposed {
-            for line in 0..lines {
-                for tap in 0..self.kernel[1] {
+            for line in self.kernel_lines() {
+                for taps in &taps {
                     for row in 0..self.output[0] {
-                        self.runs_of_line(row, line, tap..tap + 1, &mut visit);
+                        self.runs_of_line(row, line, taps, &mut visit);
                     }
                 }
             }
-            return;
-        }
-        // A kernel row is contiguous in a patch only if the group has all channels.
-        let is_contiguous = self.group_channels == self.channels && self.dilation[1] == 1;
-        let run = if is_contiguous { self.kernel[1] } else { 1 };
-        for row in 0..self.output[0] {
-            for line in 0..lines {
-                for tap in (0..self.kernel[1]).step_by(run) {
-                    self.runs_of_line(row, line, tap..tap + run, &mut visit);
+        } else {
+            for row in 0..self.output[0] {
+                for line in self.kernel_lines() {
+                    taps.iter().for_each(|taps| self.runs_of_line(row, line, taps, &mut visit));
                 }
             }
         }
     }
 
-    /// Visits the elements `taps` of one kernel row, counted over all planes, at one row of
-    /// positions. Whole runs, nearly all, are visited together.
+    /// The rows of the kernel: plane, and row within the plane.
+    fn kernel_lines(&self) -> impl Iterator<Item = [usize; 2]> {
+        let rows = self.kernel[0];
+        (0..self.planes).flat_map(move |plane| (0..rows).map(move |y| [plane, y]))
+    }
+
+    /// `count` elements of a kernel row from the element `first` on.
+    fn taps(&self, first: usize, count: usize) -> Taps {
+        let (offset, columns) = (first * self.dilation[1], self.output[1]);
+        let before = self.padding[1].saturating_sub(offset).div_ceil(self.stride[1]);
+        let room = (self.size[1] + self.padding[1]).checked_sub(offset + count);
+        let end = room.map_or(0, |room| room / self.stride[1] + 1).min(columns);
+        let start = before.min(columns);
+        Taps { first, count, whole: start..end.max(start) }
+    }
+
+    /// Visits some elements of one kernel row at one row of positions. Whole runs, nearly all, are
+    /// visited together.
     #[inline(always)]
     fn runs_of_line(
         &self,
         row: usize,
-        line: usize,
-        taps: Range<usize>,
+        [plane, y]: [usize; 2],
+        taps: &Taps,
         visit: &mut impl FnMut(Run),
     ) {
         let ([height, width], columns) = (self.size, self.output[1]);
-        let (plane, y) = (line / self.kernel[0], line % self.kernel[0]);
-        let (y, run) = (row * self.stride[0] + y * self.dilation[0], taps.len());
+        let y_with_padding = row * self.stride[0] + y * self.dilation[0];
         // Pixels of the padding wrap around and lie beyond the image.
-        let top = y.wrapping_sub(self.padding[0]);
+        let top = y_with_padding.wrapping_sub(self.padding[0]);
         if top >= height {
             return;
         }
         let pixels = (plane * height + top) * width;
         let left = |column: usize| {
-            (column * self.stride[1] + taps.start * self.dilation[1]) as isize
+            (column * self.stride[1] + taps.first * self.dilation[1]) as isize
                 - self.padding[1] as isize
         };
         // The distance in the matrix between patches, and between elements of a patch.
         let (patch, element) =
             if self.is_transposed { (1, self.positions()) } else { (self.patch_len(), 1) };
-        let first_element = (line * self.kernel[1] + taps.start) * self.group_channels;
+        let line = plane * self.kernel[0] + y;
+        let first_element = (line * self.kernel[1] + taps.first) * self.group_channels;
         // `count` runs from `column` on, of the pixels `inside` of each.
         let part = |column: usize, inside: Range<usize>, count: usize| {
             let pixel = pixels + (left(column) + inside.start as isize) as usize;
@@ -271,20 +286,26 @@ impl Im2col {
                 value_step: patch,
             }
         };
-        let fits = |c: usize| left(c) >= 0 && left(c) + run as isize <= width as isize;
-        let first = (0..columns).find(|&c| fits(c)).unwrap_or(columns);
-        let end = (first..columns).find(|&c| !fits(c)).unwrap_or(columns);
-        for column in (0..first).chain(end..columns) {
-            let from = (-left(column)).clamp(0, run as isize);
-            let to = (width as isize - left(column)).clamp(from, run as isize);
+        let whole = taps.whole.clone();
+        for column in (0..whole.start).chain(whole.end..columns) {
+            let from = (-left(column)).clamp(0, taps.count as isize);
+            let to = (width as isize - left(column)).clamp(from, taps.count as isize);
             if to > from {
                 visit(part(column, from as usize..to as usize, 1));
             }
         }
-        if end > first {
-            visit(part(first, 0..run, end - first));
+        if !whole.is_empty() {
+            visit(part(whole.start, 0..taps.count, whole.len()));
         }
     }
+}
+
+/// Neighbouring elements of a kernel row, which are visited together.
+struct Taps {
+    first: usize,
+    count: usize,
+    /// The columns of positions at which all of them lie inside the image.
+    whole: Range<usize>,
 }
 
 /// `count` runs of `len` values that are contiguous both in the image and in the matrix.
