@@ -9,6 +9,7 @@ use crate::{Error, ErrorKind, Result};
 pub type Version = (u32, u32);
 
 /// The CUDA installation of this machine. Detecting it compiles a small kernel but starts no GPU.
+#[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CudaInstallation {
     /// Whether the lab was built with the feature `cuda`. If not, all other fields are empty.
@@ -28,6 +29,7 @@ pub struct CudaInstallation {
 }
 
 /// One GPU.
+#[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
     /// The name, such as `NVIDIA H200`.

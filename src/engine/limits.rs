@@ -21,6 +21,7 @@ const ROUND: Duration = Duration::from_millis(20);
 const SIDES: [usize; 3] = [192, 384, 768];
 
 /// What a layer has to do for one row (one augmented copy of one example).
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerWork {
     /// Multiplications of f32 values, each with an addition.
@@ -32,6 +33,7 @@ pub struct LayerWork {
 }
 
 /// Measured upper limits of this machine, for all threads together.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpuLimits {
     /// Number of threads that worked at the same time.

@@ -156,12 +156,8 @@ impl BudgetView {
         let noise = Rounded(further.noise_multiplier.0);
         let like = match further.like_the_last {
             Some((rate, steps)) => {
-                let s = if steps == 1 { "" } else { "s" };
-                format!(
-                    "a run like the last one (sampling rate {}, {} step{s})",
-                    Short(rate),
-                    format::count(steps)
-                )
+                let steps = format::counted(steps, "step");
+                format!("a run like the last one (sampling rate {}, {steps})", Short(rate))
             }
             None => "one release on all examples".to_owned(),
         };

@@ -80,11 +80,6 @@ impl Network {
         Self { layers: Vec::new(), user_module: Some(module), specs, input_shape, outputs }
     }
 
-    /// The layers in order; empty for a user-defined module.
-    pub fn layers(&self) -> &[Layer] {
-        &self.layers
-    }
-
     /// The specifications of the layers in order; empty for a user-defined module.
     pub fn specs(&self) -> &[LayerSpec] {
         &self.specs

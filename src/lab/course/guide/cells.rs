@@ -53,7 +53,7 @@ macro_rules! cells {
 fn find(name: &str) -> Result<Scaffold> {
     let asked = name.trim().to_lowercase().replace([' ', '_'], "-");
     let found = CELLS.iter().find(|cell| cell.name == asked);
-    found.map(|cell| Scaffold { name: cell.name, code: cell.code }).ok_or_else(|| {
+    found.map(|cell| Scaffold { code: cell.code }).ok_or_else(|| {
         let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
         Error::new(ErrorKind::Setting, format!("scaffold {name:?}"), "there is no such cell")
             .fix(format!("choose one of {}", names.join(", ")))

@@ -17,16 +17,10 @@ use std::fmt;
 /// The code of a cell to start from: see [`scaffold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scaffold {
-    name: &'static str,
     code: &'static str,
 }
 
 impl Scaffold {
-    /// Its name.
-    pub fn name(&self) -> &str {
-        self.name
-    }
-
     /// The code, to copy into the next cell.
     pub fn code(&self) -> &str {
         self.code
