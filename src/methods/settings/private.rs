@@ -69,7 +69,7 @@ impl PrivateSettings {
     }
 
     /// Sets the noise multiplier.
-    pub(crate) fn set_noise_multiplier(&mut self, noise_multiplier: f64) {
+    pub fn set_noise_multiplier(&mut self, noise_multiplier: f64) {
         self.noise_multiplier = Some(NoiseMultiplier(noise_multiplier));
     }
 
