@@ -82,7 +82,7 @@ impl Augment {
     /// # Errors
     /// [`ErrorKind::Setting`] for fewer than 1 or more than 1,024 copies, for a crop that is not
     /// smaller than the shorter side, and for flips or crops of examples that are not images.
-    pub(crate) fn check(&self, shape: &[usize]) -> Result<()> {
+    pub fn check(&self, shape: &[usize]) -> Result<()> {
         self.check_copies()?;
         if !self.flip && self.crop == 0 {
             return Ok(());
@@ -118,11 +118,30 @@ impl Augment {
         Err(Error::setting("copies", self.copies, why).fix("16 is usual"))
     }
 
-    /// Appends the copies of these examples for one step, `[ids.len(), copies, shape…]` row-major,
-    /// of a shape that it applies to. `unread` decides about examples that can't be read.
+    /// The copies of these examples for one step, `[ids.len(), copies, shape…]` row-major, and one
+    /// label per example.
     ///
     /// The result is a function of the arguments. It does not depend on the number of threads, and
     /// the copies of an example do not depend on the other examples.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check) and [`Examples::gather`].
+    pub fn batch(
+        &self,
+        examples: &Examples,
+        ids: &[u32],
+        seed: u64,
+        step: u64,
+    ) -> Result<(Vec<f32>, Vec<u32>)> {
+        let mut features = Vec::new();
+        self.check(examples.shape())?;
+        self.gather(examples, ids, [seed, step], &mut features, &|_, error| Err(error))?;
+        let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
+        Ok((features, labels))
+    }
+
+    /// Appends what [`batch`](Self::batch) makes of examples of a shape that it applies to.
+    /// `unread` decides about examples that can't be read.
     ///
     /// # Errors
     /// If an index is out of range; those of `unread`. `into` is unchanged then.
@@ -155,7 +174,7 @@ impl Augment {
         read
     }
 
-    /// The copies that [`gather`](Self::gather) makes, computed on the device of the images: from
+    /// The copies that [`batch`](Self::batch) makes, computed on the device of the images: from
     /// `[ids, features]` to `[ids x copies, features]`. The random transforms are drawn on the
     /// host, so that all devices make the same copies.
     ///

@@ -1,23 +1,6 @@
 use super::*;
 use crate::data::{from_vecs, patterns_with, sentences_with};
 
-impl Augment {
-    /// What [`gather`](Self::gather) appends, and one label per example.
-    pub(crate) fn batch(
-        &self,
-        examples: &Examples,
-        ids: &[u32],
-        seed: u64,
-        step: u64,
-    ) -> Result<(Vec<f32>, Vec<u32>)> {
-        let mut features = Vec::new();
-        self.check(examples.shape())?;
-        self.gather(examples, ids, [seed, step], &mut features, &|_, error| Err(error))?;
-        let labels = ids.iter().map(|&id| examples.labels()[id as usize]).collect();
-        Ok((features, labels))
-    }
-}
-
 /// Images of `channels` x 5 x 6 whose pixels all differ.
 fn images(n: usize, channels: usize) -> Examples {
     let x = (0..n * channels * 30).map(|i| i as f32).collect();
