@@ -249,7 +249,8 @@ pub(super) fn some_finished(result: GridResult) -> Result<GridResult> {
         return Ok(result);
     }
     let why = result.rows().into_iter().flat_map(|row| row.errors).next();
-    let what = format!("a grid in other processes: 0 of {} runs", result.planned_runs());
+    let all = result.planned_runs();
+    let what = format!("a grid in other processes: 0 of {all} runs are finished");
     Err(Error::new(ErrorKind::Io, what, why.unwrap_or_default())
         .fix("read the log that it names; the same cell submits the runs again"))
 }

@@ -38,7 +38,7 @@ const EXECUTORS: [(&str, Executor); 6] = [
         let this = std::env::current_exe().unwrap();
         let worker = lab.folder.path().join("worker.sh");
         // Of the arguments `grid-worker --tickets FILE --index N`.
-        let call = "EPSILAB_TEST_TICKETS=\"$3\" EPSILAB_TEST_INDEX=\"$5\" exec";
+        let call = "WORKER_TICKETS=\"$3\" WORKER_INDEX=\"$5\" exec";
         let name = "cluster::tests::executors::a_worker_process";
         let script = format!("#!/bin/bash\n{call} '{}' --ignored --exact {name}\n", this.display());
         std::fs::write(&worker, script).unwrap();
@@ -83,8 +83,8 @@ fn outcomes(store: &Store, data: &Dataset) -> BTreeMap<String, Outcome> {
 #[test]
 #[ignore = "a worker of the next test, which starts it"]
 fn a_worker_process() {
-    let Some(tickets) = std::env::var_os("EPSILAB_TEST_TICKETS") else { return };
-    let index = std::env::var("EPSILAB_TEST_INDEX").unwrap().parse().unwrap();
+    let Some(tickets) = std::env::var_os("WORKER_TICKETS") else { return };
+    let index = std::env::var("WORKER_INDEX").unwrap().parse().unwrap();
     let worked = work(Path::new(&tickets), index).unwrap();
     assert_eq!((worked.trained, worked.errors), (1, Vec::new()));
 }
