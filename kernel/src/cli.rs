@@ -187,9 +187,10 @@ and a command that was stopped continues. If a case can't be trained, its errors
 others are trained. Below each table are the cost of all its runs together and the differences that
 are within the noise of the seeds.
 
-With --json each object has the keys of `grid --json`, and experiment, options and paper.
-seconds_per_epoch is the mean over seeds. --out writes sweep.json, sweep.md, and a CSV file and
-figures of each experiment.
+With --json each object has the keys of `grid --json`, and experiment, options, seconds_per_epoch
+(the mean over seeds) and paper (if it has results; its accuracy is in percent). epsilon is the
+target and epsilon_spent that of one run: the ledger counts all of them. --out writes sweep.json,
+sweep.md, and a CSV file and figures of each experiment.
 
 `paper` is what a paper says of an experiment or of a group of cases. Its results are shown beside
 ours where the work is the same: not if options of the command change it (other than --data and
@@ -203,17 +204,12 @@ by RDP with the `orders` of the paper. Its plans are for as many `examples`, so 
 where the file does not say how many, or where --data is given, it reads them. Cases that
 differ only in options that change no cost, such as learning-rate, are one row.
 
-With --json stdout is a list with one object per case: experiment, options, accuracy_mean,
-accuracy_std, accuracies, badge (proved, assumption, none), epsilon (the largest of its runs, null
-if none covers them), delta, claimed_epsilon, mean_threshold and seconds_per_epoch (means over
-seeds), paper (if it has results), runs, errors. Accuracies are fractions, that of a paper is in
-percent. epsilon is that of one run: the ledger counts all of them. Progress goes to stderr. With
---preview the objects have experiment, options, examples, steps, epochs, noise_multiplier, delta,
-target, epsilon, accountant, epsilon_rdp, noise_multiplier_rdp, paper.
+With --preview and --json the objects have experiment, options, examples, steps, epochs,
+noise_multiplier, delta, target, epsilon, accountant, epsilon_rdp, noise_multiplier_rdp, paper.
 
 Exit codes: 0; 1 for a file that can't be run (nothing is trained) or if no run succeeded; 2 for
 wrong usage; 130 after Ctrl-C, 143 after a request to terminate, 129 at the end of the terminal
-(finished runs are kept, nothing is printed).",
+(finished runs are kept and shown, --json prints nothing).",
 );
 
 const RUNS: Help = Help::new(

@@ -84,6 +84,10 @@ pub(super) trait Batch: std::fmt::Debug {
     fn queue(&self, arrays: &[&Array]) -> Result<Queue>;
     /// Cancels a job and all its tasks.
     fn cancel(&self, job: u64) -> Result<()>;
+    /// Does what it has to do between two questions.
+    fn tend(&self) -> Result<()> {
+        Ok(())
+    }
     /// How long to wait before it is asked again how far the runs are.
     fn pace(&self) -> Duration {
         Duration::from_secs(5)

@@ -113,7 +113,7 @@ impl OnBatch {
             let status = outage.accept(self.status(model, data), Instant::now())?;
             let is_over = status.as_ref().is_some_and(GridStatus::is_over);
             status.iter().for_each(&mut *watch);
-            if is_over || pause(&listening, self.batch.pace()) {
+            if is_over || self.pause(&listening)? {
                 break;
             }
         }
@@ -127,7 +127,7 @@ impl OnBatch {
             if let Some(result) = outage.accept(collected, Instant::now())? {
                 break result;
             }
-            pause(&listening, self.batch.pace());
+            self.pause(&listening)?;
         };
         drop(listening);
         let is_whole = result.runs() == result.planned_runs();
@@ -183,6 +183,18 @@ impl OnBatch {
         self.at(model, data, |site| site.cancel())
     }
 
+    /// Waits until the batch system is asked again. Returns whether this process was asked to stop.
+    fn pause(&self, listening: &Listening) -> Result<bool> {
+        for _ in 0..self.batch.pace().as_millis() / 100 {
+            if listening.stop() {
+                return Ok(true);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            self.batch.tend()?;
+        }
+        Ok(listening.stop())
+    }
+
     fn at<T>(
         &self,
         build: &dyn ModelFactory,
@@ -196,17 +208,6 @@ impl OnBatch {
         let batch = &*self.batch;
         what(&Site { experiment, slurm, batch, build, data, store: &store })
     }
-}
-
-/// Waits until the batch system is asked again. Returns whether this process was asked to stop.
-fn pause(listening: &Listening, pace: Duration) -> bool {
-    for _ in 0..pace.as_millis() / 100 {
-        if listening.stop() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    listening.stop()
 }
 
 /// An outage of Slurm's controller, which may be restarted, or be busy, while the jobs run.

@@ -59,6 +59,7 @@ impl Processes {
             .stdin(Stdio::null())
             .stderr(log.try_clone().map_err(starting)?)
             .stdout(log);
+        end_with_parent(&mut command);
         command.spawn().map_err(starting)
     }
 
@@ -85,12 +86,37 @@ impl Job {
     /// Asks all its tasks to stop, and starts no other.
     fn cancel(&mut self) {
         self.waiting.clear();
-        for (_, child) in &self.running {
-            // SAFETY: a signal to a child that was not waited for, so its number is still its own.
-            unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
-        }
+        self.running.iter_mut().for_each(|(_, child)| stop(child));
     }
 }
+
+/// Asks a process that was not waited for to stop.
+#[cfg(unix)]
+fn stop(child: &mut Child) {
+    // SAFETY: a signal to a child that was not waited for, so its number is still its own.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
+#[cfg(not(unix))]
+fn stop(child: &mut Child) {
+    let _ = child.kill();
+}
+
+/// Lets the process be asked to stop when the thread that starts it ends, as by a crash.
+#[cfg(target_os = "linux")]
+fn end_with_parent(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: the closure makes one system call, which is allowed between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            Ok(())
+        });
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_with_parent(_command: &mut Command) {}
 
 impl Batch for Processes {
     fn largest_array(&self) -> Result<usize> {
@@ -109,7 +135,10 @@ impl Batch for Processes {
             waiting: (0..array.tasks).collect(),
             running: Vec::new(),
         });
-        Ok(jobs.len() as u64 - 1)
+        let number = jobs.len() as u64 - 1;
+        drop(jobs);
+        self.advance()?;
+        Ok(number)
     }
 
     fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
@@ -134,7 +163,11 @@ impl Batch for Processes {
     }
 
     fn pace(&self) -> Duration {
-        Duration::from_millis(200)
+        Duration::from_secs(1)
+    }
+
+    fn tend(&self) -> Result<()> {
+        self.advance()
     }
 }
 

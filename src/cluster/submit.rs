@@ -110,8 +110,9 @@ impl Site<'_> {
             let what = "a private selection on a cluster";
             let why = "it is one run in one process: its trials must stay secret, and with them \
                        their number and times";
-            return Err(Error::new(ErrorKind::Setting, what, why)
-                .fix("train it here: leave out --engine slurm, in a notebook .on(slurm)"));
+            return Err(Error::new(ErrorKind::Setting, what, why).fix(
+                "train it here: leave out --engine, in a notebook .on(…) or .in_processes(…)",
+            ));
         }
         let mut queue = queue::Queue::new(self.experiment, self.build, self.data, &plans);
         let (mut wanted, mut seen) = (Vec::new(), HashSet::new());

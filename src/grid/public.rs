@@ -3,9 +3,9 @@
 //! The id of a run is a hash of its settings and of the data's hash, so someone who has all other
 //! examples could use it to test for one. In files for others, runs have their random labels.
 
-/// A message without ids of runs and hashes of data: words of 16 or more hexadecimal digits are
-/// removed.
-pub(super) fn without_names(text: &str) -> String {
+/// Returns a message without ids of runs and hashes of data: words of 16 or more hexadecimal digits
+/// are removed.
+pub fn without_names(text: &str) -> String {
     let is_hash = |word: &str| word.len() >= 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let mut out = String::with_capacity(text.len());
     for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {

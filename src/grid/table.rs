@@ -15,7 +15,9 @@ pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
         move |cell: &CellResult| any.then(|| has(cell).to_string())
     };
     let (pre_prune, drop) = (rate(|cell| cell.pre_prune), rate(|cell| cell.drop));
-    let has_claim = cells.iter().any(|cell| cell.claimed_epsilon().is_some());
+    let mut badges = cells.iter().filter_map(CellResult::badge);
+    let first = badges.next();
+    let differ = badges.any(|badge| Some(badge) != first);
     let columns: [Column<'_>; 10] = [
         ("epsilon", &|cell| cell.epsilon.map(|epsilon| epsilon.to_string())),
         ("pre-pruned", &pre_prune),
@@ -23,7 +25,7 @@ pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
         ("accuracy", &|cell| cell.mean().map(percent)),
         ("± sd", &|cell| cell.std().map(points)),
         ("spent", &|cell| cell.epsilon_spent().map(format::eps)),
-        ("guarantee", &|cell| cell.badge().filter(|_| has_claim).map(str::to_owned)),
+        ("guarantee", &|cell| cell.badge().filter(|_| differ).map(str::to_owned)),
         ("claimed epsilon", &|cell| cell.claimed_epsilon().map(format::eps)),
         ("mean threshold", &|cell| cell.mean_threshold().map(|c| format::significant(c, 4))),
         ("runs", &|cell| Some(format!("{} of {seeds}", cell.runs.len()))),

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::draft::is_draft;
-use super::paths_in;
-use super::{Store, record};
+use super::{Store, paths_in, record};
 use crate::train::checkpoint::{Keeper, is_there, read_header};
 use crate::train::{CheckpointHeader, Ending, RunRecord};
 use crate::{Error, ErrorKind, Result, program};
@@ -232,10 +231,17 @@ fn only(
 /// The folders in a folder by name, in order; none if it does not exist. Runs that are being
 /// written are left out.
 fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
-    let is_run = |path: &PathBuf| path.is_dir() && !path.is_symlink() && !is_draft(path);
-    let named = |path: PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        (name, path)
-    };
-    Ok(paths_in(path)?.into_iter().filter(is_run).map(named).collect())
+    let mut found = Vec::new();
+    for path in paths_in(path)? {
+        let about = match fs::symlink_metadata(&path) {
+            // It was removed meanwhile.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            about => about.map_err(|e| Error::io(format!("reading {}", path.display()), &e))?,
+        };
+        if about.is_dir() && !is_draft(&path) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            found.push((name, path));
+        }
+    }
+    Ok(found)
 }

@@ -20,9 +20,9 @@ pub(crate) fn attempted(name: &str) -> &str {
 }
 
 /// Returns the random part of `name`, the ledger name of an attempt. It is no hash of data, so it
-/// may name the run elsewhere.
+/// may name the run elsewhere. Empty if `name` is no attempt.
 pub(crate) fn label(name: &str) -> &str {
-    name.split_once('-').map_or(name, |(_, nonce)| nonce)
+    name.split_once('-').map_or("", |(_, nonce)| nonce)
 }
 
 #[cfg(test)]
@@ -39,6 +39,7 @@ mod tests {
             ("00ff", "00ff", "00ff")
         );
         assert_eq!((label("00ff-a1b2c3d4"), label(&one).len()), ("a1b2c3d4", 8));
+        assert_eq!(label("00ff"), "", "an id is no label");
         assert!(!is_attempt_at(&one, "00f") && !is_attempt_at(&one, "00ff0"));
     }
 }

@@ -126,7 +126,9 @@ impl Entry {
     /// # Errors
     /// Kind `Setting` for a number out of range, kind `Ledger` for another data set.
     pub fn check(&self, data_hash: &str) -> Result<()> {
-        self.event().map_or(Ok(()), |event| event.check().map(drop))?;
+        if let Some(event) = self.event() {
+            event.check()?;
+        }
         if let EntryKind::Budget(budget) = &self.entry {
             budget.check()?;
         }

@@ -1,7 +1,7 @@
 //! A case: the options of runs that differ only in their seed.
 
 use clap::FromArgMatches;
-use epsilab::Result;
+use epsilab::{Result, grid};
 
 use super::options::{self, Options, arguments, words};
 use super::paper::Paper;
@@ -47,6 +47,17 @@ impl Case {
     /// Returns the value of an option in words.
     pub fn get(&self, name: &str) -> Option<String> {
         self.options.get(name).map(|value| words(value).join(" "))
+    }
+
+    /// Returns the case as a row of results without runs.
+    pub fn row(&self) -> grid::Row {
+        let case = self.train_args().and_then(|args| args.case());
+        grid::Row {
+            data: self.get("data").unwrap_or_default(),
+            model: self.get("model").unwrap_or_default(),
+            method: case.map_or("", |case| case.name()),
+            ..grid::Row::default()
+        }
     }
 
     /// Returns the arguments of `train`, without a seed.

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::case::Case;
+use super::file_name;
 use super::options::{self, Options};
 use super::paper::Paper;
 
@@ -77,7 +78,8 @@ impl Experiments {
         let file: WrittenFile = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let experiments = file.experiments.into_iter().map(Experiment::of);
         let experiments: Vec<Experiment> = experiments.collect::<std::result::Result<_, _>>()?;
-        let names: Vec<&str> = experiments.iter().map(|e| e.name.as_str()).collect();
+        // Files of results have these names.
+        let names: Vec<String> = experiments.iter().map(|e| file_name(&e.name)).collect();
         match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             Some((_, name)) => Err(format!("two experiments are named `{name}`")),
             None if names.is_empty() => Err("it has no experiments".into()),

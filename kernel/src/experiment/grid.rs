@@ -182,6 +182,7 @@ pub fn stored(file: &Path) -> Result<(Plan, Vec<GridResult>)> {
 /// Kind `Setting` for a plan that can't be run, before anything is trained; errors of reading data
 /// and writing results.
 pub fn grid(args: &GridArgs) -> Result<ExitCode> {
+    args.experiment.check()?;
     let mut plan = args.file.as_deref().map(Plan::read).transpose()?.unwrap_or_default();
     plan.replace(&args.experiment.cases.0);
     plan.seeds = args.experiment.seeds()?.or(plan.seeds);

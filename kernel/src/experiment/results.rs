@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use epsilab::device::{DeviceSpec, marked};
-use epsilab::grid::{self, GridResult};
+use epsilab::grid::{self, GridResult, without_names};
 use epsilab::train::interrupt;
 use epsilab::{Error, ErrorKind, Result, file};
 use serde::Serialize;
@@ -66,6 +66,14 @@ impl Source<'_> {
 pub const PLAN: &str = "plan.json";
 
 impl ExperimentArgs {
+    /// Checks the options of the executor.
+    ///
+    /// # Errors
+    /// Kind `Setting` for those of another one.
+    pub fn check(&self) -> Result<()> {
+        self.executor.check()
+    }
+
     /// Returns the number of seeds that was asked for.
     ///
     /// # Errors
@@ -82,7 +90,6 @@ impl ExperimentArgs {
     /// be trained; errors of writing results, and of a cluster. Other errors of a run are among
     /// the results.
     pub fn run(&self, experiments: &[Experiment], source: Source<'_>) -> Result<ExitCode> {
-        self.executor.check()?;
         if let Some(out) = &self.out {
             check_out(out)?;
         }
@@ -92,10 +99,10 @@ impl ExperimentArgs {
         }
         let (mut all, mut part) = (Vec::new(), None);
         for experiment in experiments {
-            let groups = self.groups(experiment, source)?;
             if source.is_file() {
                 eprintln!("{}", experiment.heading());
             }
+            let groups = self.groups(experiment, source)?;
             let (results, outcome) = Results::train(experiment, groups, &self.executor, source)?;
             all.push(results);
             match outcome {
@@ -216,6 +223,7 @@ impl<'a> Results<'a> {
         source: Source<'_>,
     ) -> Result<(Self, Outcome)> {
         let mut all = Self { experiment, trained: Vec::new(), errors: Vec::new() };
+        let mut ended = Outcome::Finished;
         for group in groups {
             let group = match group {
                 Ok(group) => group,
@@ -231,11 +239,13 @@ impl<'a> Results<'a> {
             };
             all.trained.extend(result.map(|result| Trained::new(experiment, &group, result)));
             match outcome {
+                Outcome::Interrupted => return Ok((all, outcome)),
                 Outcome::Finished => {}
-                outcome => return Ok((all, outcome)),
+                // The other groups have the part done as well.
+                Outcome::Part(_) => ended = outcome,
             }
         }
-        Ok((all, Outcome::Finished))
+        Ok((all, ended))
     }
 
     /// Returns the runs that were finished before the error of a group. Cases without any have the
@@ -273,17 +283,33 @@ impl<'a> Results<'a> {
         source.is_file().then(|| self.experiment.caption())
     }
 
+    /// Returns lines about the cases that have no row in a table.
+    fn missing_cases(&self) -> Vec<String> {
+        let line = |(at, error): &(usize, Error)| {
+            let place = self.experiment.place(&self.experiment.cases[*at]);
+            format!("Not trained: {place}, {}", without_names(&in_a_line(error)))
+        };
+        self.errors.iter().map(line).collect()
+    }
+
     /// Returns tables and notes as text.
     fn text(&self, source: Source<'_>) -> String {
         let results = self.grids().map(ToString::to_string);
-        self.title(source).into_iter().chain(results).collect::<Vec<_>>().join("\n\n")
+        let missing = self.missing_cases();
+        let missing = (!missing.is_empty()).then(|| missing.join("\n"));
+        let parts = self.title(source).into_iter().chain(results).chain(missing);
+        parts.collect::<Vec<_>>().join("\n\n")
     }
 
     /// Returns tables and notes as Markdown.
     fn markdown(&self, source: Source<'_>) -> String {
         let results: Vec<GridResult> = self.grids().cloned().collect();
         let title = self.title(source).map(|title| format!("# {title}\n\n")).unwrap_or_default();
-        title + &grid::markdown(&results)
+        let missing: Vec<String> =
+            self.missing_cases().iter().map(|line| format!("- {line}\n")).collect();
+        let missing = missing.concat().replace('|', "\\|");
+        let space = if results.is_empty() || missing.is_empty() { "" } else { "\n" };
+        title + &grid::markdown(&results) + space + &missing
     }
 }
 
@@ -343,9 +369,9 @@ fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
         rows.extend(experiment.cases.iter().map(|case| Row {
             experiment: source.is_file().then(|| marked(&experiment.name)),
             options: source.is_file().then(|| case.options.clone()),
-            cell: grid::Row::default(),
+            cell: case.row(),
             seconds_per_epoch: None,
-            paper: Paper::default(),
+            paper: case.paper.clone(),
         }));
         for Trained { places, papers, result } in trained {
             let cells = result.cells().iter().zip(result.rows());
@@ -357,7 +383,7 @@ fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
             }
         }
         for (place, error) in errors {
-            rows[first + place].cell.errors = vec![in_a_line(error)];
+            rows[first + place].cell.errors = vec![without_names(&in_a_line(error))];
         }
     }
     rows

@@ -134,7 +134,7 @@ impl Group {
     pub fn run(&self, executor: &ExecutorArgs) -> Result<(Option<GridResult>, Outcome)> {
         if self.first.trains_first() {
             if executor.is_cluster() {
-                return Err(self.needs_start("--engine"));
+                return Err(self.needs_start("--engine slurm or processes"));
             }
             // What the runs can't do is found before anything is trained.
             let untrained = self.first.untrained(&self.data, Some(0))?;

@@ -34,6 +34,7 @@ pub struct SweepArgs {
 /// `Setting` for a file that holds no experiments and for a case that `train` would refuse before
 /// it reads data; errors of writing results. Other errors of a run are reported in its row.
 pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
+    args.experiment.check()?;
     let experiments = Experiments::read(&args.file)?
         .only(&args.only)?
         .with_options(&args.experiment.cases.0)?

@@ -7,7 +7,8 @@ use clap::Args;
 use epsilab::Result;
 use epsilab::train::interrupt;
 
-/// Train the runs of one task of a submitted grid. Jobs of `grid --engine slurm` call it.
+/// Train the runs of one task of a grid. Jobs of `--engine slurm` and processes of `--engine
+/// processes` call it.
 #[derive(Args, Clone, Debug)]
 pub struct WorkerArgs {
     /// File of tickets that the submitter wrote

@@ -40,7 +40,8 @@ struct Rest {
 
 impl Rest {
     fn create(path: PathBuf, limit: usize) -> Self {
-        let file = File::create(&path).map_err(|error| error.to_string());
+        let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let file = folder.and_then(|()| File::create(&path)).map_err(|error| error.to_string());
         Self { path, file, written: 0, limit }
     }
 
@@ -119,8 +120,6 @@ impl Limits {
         let mut said = Vec::new();
         let is_first = self.rest.is_none();
         if is_first {
-            // Without the folder, the file can't be made either.
-            let _ = std::fs::create_dir_all(&self.folder);
             self.rest = Some(Rest::create(self.path("txt"), FILE));
         }
         let Some(rest) = &mut self.rest else { return said };

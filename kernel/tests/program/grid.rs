@@ -215,6 +215,17 @@ fn child_processes_train_the_same_runs_and_are_charged_once() {
     assert!(text(&refused.stderr).contains("settings of jobs on a cluster"), "{refused:?}");
 }
 
+/// Parts of what is done on a cluster are done for every model.
+#[test]
+fn a_dry_run_shows_the_script_of_each_model() {
+    let home = folder();
+    let args = [&SMALL[..6], &["--model", "linear,mlp", "--batch", "100", "--steps", "3"]].concat();
+    let mut command = lab(home.path(), &[&args[..], &["--engine", "slurm", "--dry-run"]].concat());
+    let shown = command.output().expect("it starts");
+    assert_eq!(text(&shown.stdout).matches("#!/bin/bash").count(), 2, "{shown:?}");
+    assert_eq!(text(&shown.stderr).matches("3 runs would be submitted").count(), 2, "{shown:?}");
+}
+
 #[test]
 fn a_private_selection_in_a_grid_is_the_run_of_train_and_shows_no_time() {
     let home = folder();

@@ -97,6 +97,9 @@ fn a_case_that_cannot_be_trained_leaves_the_others() {
     assert!(error.contains("texts"), "{error}");
     let said = text(&done.stderr);
     assert!(said.contains("not trained: clips, model bilstm"), "{said}");
+    assert_eq!((&rows[0]["model"], &rows[0]["method"]), (&"bilstm".into(), &"dp-sgd".into()));
+    let words = text(&sweep(home.path(), &[&experiments, "--seeds", "1"]).stdout);
+    assert!(words.contains("Not trained: clips, model bilstm"), "{words}");
     assert_eq!((&rows[1]["runs"], &rows[1]["errors"]), (&1.into(), &Value::Array(Vec::new())));
     // So are data that can't be read.
     let missing = file(home.path(), &CLIPS.replace(r#""glyphs""#, r#"["nothing", "glyphs"]"#));

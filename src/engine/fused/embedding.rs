@@ -1,7 +1,7 @@
 //! Embedding layers.
 
 use super::layout::{Layout, ParameterSlot};
-use super::op::{Backward, Context, Forward, InputGradient, Large, Op, Sparse};
+use super::op::{Backward, Context, Forward, Large, Op, Sparse};
 use super::outer;
 use super::packed::CoordinateWeights;
 
@@ -53,7 +53,9 @@ impl Op for Embedding {
 
     /// Tokens have no gradient.
     fn backward(&self, pass: Backward) {
-        pass.gx.map(InputGradient::zeroed);
+        if let Some(gx) = pass.gx {
+            gx.zeroed();
+        }
     }
 
     fn large(&self) -> Option<Large<'_>> {

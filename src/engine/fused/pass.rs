@@ -313,6 +313,8 @@ impl Workspace {
             match node.op.large() {
                 Some(Large::Matrices(matrices)) => {
                     let found = matrices.squared_norms(ctx, weights, &mut self.scratch);
+                    // A norm left out would leave a gradient unclipped.
+                    assert_eq!(found.len(), job.rows.examples, "a norm of each example");
                     for (example, found) in found.into_iter().enumerate() {
                         match found {
                             Some(square) => squares[example] += square,

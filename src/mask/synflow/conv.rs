@@ -21,7 +21,7 @@ impl Convolution {
     pub(super) fn new(spec: &Conv2dSpec, size: [usize; 2]) -> Self {
         let all = spec.window(size);
         let window = Window { channels: all.channels / spec.groups, ..all };
-        let im2col = Im2col::channels_first(&window).transposed();
+        let im2col = Im2col::channels_first_transposed(&window);
         let channels_out = spec.channels_out / spec.groups;
         Self { image: window.image(), im2col, groups: spec.groups, channels_out }
     }

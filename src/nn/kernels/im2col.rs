@@ -107,6 +107,9 @@ pub(crate) struct Im2col {
     pub(crate) planes: usize,
     /// Whether the matrix is `[patch, positions]`, not `[positions, patch]`.
     pub(crate) is_transposed: bool,
+    /// Whether the values of a pixel are added in the order of the positions. Otherwise those of
+    /// windows that lie inside the image are added last. The order decides the last bits of sums.
+    pub(crate) in_order: bool,
 }
 
 impl Im2col {
@@ -126,6 +129,7 @@ impl Im2col {
             group_channels: channels,
             planes: 1,
             is_transposed: false,
+            in_order: false,
         }
     }
 
@@ -133,12 +137,13 @@ impl Im2col {
     /// `[channels, kernel height, kernel width]`.
     pub(crate) fn channels_first(window: &Window) -> Self {
         let one = Window { channels: 1, ..*window };
-        Self { planes: window.channels, ..Self::channels_last(&one) }
+        Self { planes: window.channels, in_order: true, ..Self::channels_last(&one) }
     }
 
-    /// The same windows with a matrix `[patch, positions]`, which is written row by row.
-    pub(crate) fn transposed(self) -> Self {
-        Self { is_transposed: true, ..self }
+    /// Windows over images `[channels, height, width]`, with a matrix `[patch, positions]` that is
+    /// written row by row.
+    pub(crate) fn channels_first_transposed(window: &Window) -> Self {
+        Self { is_transposed: true, in_order: false, ..Self::channels_first(window) }
     }
 
     /// Whether the patches are the pixels: a 1 x 1 kernel with stride 1 and no padding.
@@ -211,7 +216,11 @@ impl Im2col {
         let is_contiguous = self.group_channels == self.channels && self.dilation[1] == 1;
         let together = if is_contiguous && !self.is_transposed { self.kernel[1] } else { 1 };
         let taps = (0..self.kernel[1]).step_by(together);
-        let taps: Vec<Taps> = taps.map(|first| self.taps(first, together)).collect();
+        let mut taps: Vec<Taps> = taps.map(|first| self.taps(first, together)).collect();
+        if self.in_order {
+            // Of windows one behind the other, a pixel is the element of a lower number.
+            taps.reverse();
+        }
         if self.is_transposed {
             for line in self.kernel_lines() {
                 for taps in &taps {
@@ -287,15 +296,20 @@ impl Im2col {
             }
         };
         let whole = taps.whole.clone();
-        for column in (0..whole.start).chain(whole.end..columns) {
+        let cut = |column: usize| {
             let from = (-left(column)).clamp(0, taps.count as isize);
             let to = (width as isize - left(column)).clamp(from, taps.count as isize);
-            if to > from {
-                visit(part(column, from as usize..to as usize, 1));
-            }
+            (to > from).then(|| part(column, from as usize..to as usize, 1))
+        };
+        (0..whole.start).filter_map(cut).for_each(&mut *visit);
+        if !self.in_order {
+            (whole.end..columns).filter_map(cut).for_each(&mut *visit);
         }
         if !whole.is_empty() {
             visit(part(whole.start, 0..taps.count, whole.len()));
+        }
+        if self.in_order {
+            (whole.end..columns).filter_map(cut).for_each(&mut *visit);
         }
     }
 }
@@ -426,11 +440,12 @@ mod tests {
             dilation: [1, 2],
         };
         let first = Im2col::channels_first(&window);
+        let transposed = Im2col::channels_first_transposed(&window);
         let (patch, positions) = (first.patch_len(), first.positions());
         let images: Vec<f64> = (1..=window.image()).map(|v| v as f64).collect();
         let (mut rows, mut columns) = (vec![9.0; patch * positions], vec![9.0; patch * positions]);
         first.gather(&images, &mut rows);
-        first.transposed().gather(&images, &mut columns);
+        transposed.gather(&images, &mut columns);
         let pixels = |i: usize| images[i % 2 * 20 + i / 2];
         let images: Vec<f64> = (0..images.len()).map(pixels).collect();
         let mut last = vec![9.0; rows.len()];
@@ -443,8 +458,38 @@ mod tests {
         }
         let (mut back, mut other) = (vec![0.0; images.len()], vec![0.0; images.len()]);
         first.scatter(&rows, &mut back);
-        first.transposed().scatter(&columns, &mut other);
+        transposed.scatter(&columns, &mut other);
         assert_eq!(back, other);
+    }
+
+    /// The order of additions decides the last bits of a gradient, and so what a seeded run is.
+    #[test]
+    fn values_of_a_pixel_are_added_in_the_order_of_the_positions() {
+        for (kernel, stride, dilation) in [([3, 3], [1, 1], [1, 1]), ([2, 3], [1, 2], [1, 2])] {
+            let (size, padding) = ([4, 7], [1, 2]);
+            let window = Window { channels: 2, size, kernel, stride, padding, dilation };
+            let [rows, columns] = window.output().unwrap();
+            let patch = window.patch();
+            let wild = |i: usize| (i as f32 * 0.7).sin() * 10f32.powi(i as i32 % 7 - 3);
+            let values: Vec<f32> = (0..rows * columns * patch).map(wild).collect();
+            let mut expected = vec![0f32; window.image()];
+            for (position, values) in values.chunks_exact(patch).enumerate() {
+                for (element, value) in values.iter().enumerate() {
+                    let (x, y) = (element % kernel[1], element / kernel[1] % kernel[0]);
+                    let channel = element / (kernel[0] * kernel[1]);
+                    let y = position / columns * stride[0] + y * dilation[0];
+                    let x = position % columns * stride[1] + x * dilation[1];
+                    let (y, x) = (y.wrapping_sub(padding[0]), x.wrapping_sub(padding[1]));
+                    if y < size[0] && x < size[1] {
+                        expected[(channel * size[0] + y) * size[1] + x] += value;
+                    }
+                }
+            }
+            let mut image = vec![0f32; window.image()];
+            Im2col::channels_first(&window).scatter(&values, &mut image);
+            let bits = |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&image), bits(&expected), "{kernel:?} {dilation:?}");
+        }
     }
 
     #[test]
