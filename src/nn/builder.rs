@@ -93,8 +93,8 @@ pub struct ModelBuilder<F = SizedFamily> {
 /// use epsilab::prelude::*;
 /// let data = data::glyphs_with(100, 20, 1)?;
 /// let by_function = |seed| models::mlp(&data, &[8]).seed(seed).build();
-/// let hash = models::mlp(&data, &[8]).model(3)?.hash();
-/// assert_eq!(by_function.model(3)?.hash(), hash);
+/// let by_builder = models::mlp(&data, &[8]);
+/// assert_eq!(by_function.model(3)?.parameters(), by_builder.model(3)?.parameters());
 /// # Ok::<(), Error>(())
 /// ```
 pub trait ModelFactory {
