@@ -95,8 +95,8 @@ impl OnBatch {
         some_finished(result)
     }
 
-    /// As [`run`](Self::run), with a function that is given the status every few seconds in place of
-    /// a display.
+    /// As [`run`](Self::run), with a function that is given the status every few seconds in place
+    /// of a display.
     ///
     /// # Errors
     /// As [`submit`](Self::submit) and [`collect`](Self::collect).

@@ -85,8 +85,8 @@ pub struct ModelBuilder<F = SizedFamily> {
     seed: Option<u64>,
 }
 
-/// Makes the initial model of each seed: a [`ModelBuilder`], or a function of the seed. The model of
-/// a seed must be the same in every call.
+/// Makes the initial model of each seed: a [`ModelBuilder`], or a function of the seed. The model
+/// of a seed must be the same in every call.
 ///
 /// ```
 /// use epsilab::nn::ModelFactory;
