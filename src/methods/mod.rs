@@ -36,14 +36,14 @@ mod settings;
 #[cfg(test)]
 pub(crate) mod tests;
 
-mod adaptive_dp_sgd;
-mod auto_dp_sgd;
+pub mod adaptive_dp_sgd;
+pub mod auto_dp_sgd;
 pub mod backprop_clip;
 pub mod dp_sgd;
-mod dp_ssgd;
-mod dynamic_dp_sgd;
+pub mod dp_ssgd;
+pub mod dynamic_dp_sgd;
 pub mod non_private;
-mod quantile_dp_sgd;
+pub mod quantile_dp_sgd;
 pub mod recipes;
 
 pub use crate::optim::Optimizer;

@@ -3,4 +3,4 @@
 
 mod config;
 
-pub use config::AdaptiveDpSgd;
+pub use config::{AdaptiveDpSgd, AdaptiveDpSgdSettings};

@@ -6,4 +6,5 @@ mod mechanism;
 #[cfg(test)]
 mod tests;
 
-pub use config::AutoDpSgd;
+pub use config::{AutoDpSgd, AutoDpSgdSettings};
+pub use mechanism::ScaledSum;

@@ -4,4 +4,4 @@ mod config;
 #[cfg(test)]
 mod tests;
 
-pub use config::DpSsgd;
+pub use config::{DpSsgd, DpSsgdSettings};

@@ -2,4 +2,4 @@
 
 mod config;
 
-pub use config::DynamicDpSgd;
+pub use config::{DynamicDpSgd, DynamicDpSgdSettings};

@@ -5,4 +5,5 @@ mod mechanism;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Quantile, QuantileDpSgd};
+pub use config::{Quantile, QuantileDpSgd, QuantileDpSgdSettings};
+pub use mechanism::QuantileSum;
