@@ -12,7 +12,7 @@ use crate::experiment::{PLAN, file_name, grid};
 /// Write a report of a stored run or of a grid.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ReportArgs {
-    /// The name of a run, or how it begins; or the folder of `grid --out`, or the plan of a grid
+    /// The name of a run, or how it begins, or its label; or the folder of `grid --out`, or the plan of a grid
     #[arg(value_name = "RUN|GRID")]
     of: String,
     /// Write an HTML page (the default)
@@ -66,7 +66,7 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
                 let why = if of.contains(['/', '.']) {
                     "there is no such file or folder"
                 } else {
-                    "it is not the beginning of exactly one stored run's name"
+                    "it is neither a label nor the beginning of exactly one stored run's name"
                 };
                 Error::new(ErrorKind::MissingData, of, why).fix(format!(
                     "`{}` lists the names; a grid is named by the folder of `grid --out`, or by \

@@ -75,8 +75,8 @@ impl Site<'_> {
         self.experiment.check()?;
         let first = self.build.model(0)?;
         if first.is_user_module() {
-            let what = format!("the model {} on a cluster", first.name());
-            let why = "it is a module of yours, whose code the nodes do not have";
+            let what = format!("the model {} in another process", first.name());
+            let why = "it is a module of yours, whose code the workers do not have";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("build the model of layers; or train here, with .jobs(n)"));
         }
@@ -86,28 +86,28 @@ impl Site<'_> {
             matches!(mask, Some(PrePrune::Fixed(_)))
         };
         if plans.iter().flatten().any(is_given) {
-            let what = "masks that are made before the run, as those by snip, on a cluster";
+            let what = "masks that are made before the run, as those by snip, in another process";
             return Err(Error::new(ErrorKind::Setting, what, "tickets hold no masks").fix(
                 "use masks that a run makes itself, such as synflow or dp-snip; or train here",
             ));
         }
         if plans.iter().flatten().any(Plan::names_device) {
-            let what = "a grid of a method with .device(…) on a cluster";
-            let why = "the nodes train on CPUs, or on the GPUs that are asked for";
+            let what = "a grid of a method with .device(…) in other processes";
+            let why = "the workers train on CPUs, or on the GPUs that are asked for";
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("leave the device out; ask for GPUs with .gpus(…), --gpus"));
         }
         let outside = plans.iter().flatten().find(|plan| !is_built_in(plan.method()));
         if let Some(plan) = outside.filter(|_| self.slurm.program.is_none()) {
-            let what = format!("the method {} on a cluster", plan.method());
-            let why = "it is of another crate, and the program of the nodes does not have it";
+            let what = format!("the method {} in another process", plan.method());
+            let why = "it is of another crate, and the program of the workers does not have it";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(
                 "name a program that registers it and calls epsilab::cluster::work: \
                  .program(…), --program",
             ));
         }
         if plans.iter().flatten().any(|plan| plan.selection().is_some()) {
-            let what = "a private selection on a cluster";
+            let what = "a private selection in another process";
             let why = "it is one run in one process: its trials must stay secret, and with them \
                        their number and times";
             return Err(Error::new(ErrorKind::Setting, what, why).fix(

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::noise;
-use super::public::without_names;
+use super::public::redact_hashes;
 use super::result::Inner;
 use super::table::point;
 use crate::data::Dataset;
@@ -271,7 +271,7 @@ fn missing(result: &Inner) -> Vec<String> {
     let mut lines = Vec::new();
     for cell in &result.cells {
         for error in &cell.errors {
-            let why = without_names(&error.replace('\n', " "));
+            let why = redact_hashes(&error.replace('\n', " "));
             lines.push(format!("Not made ({}): {why}", point(cell)));
         }
     }

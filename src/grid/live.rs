@@ -77,11 +77,7 @@ impl GridProgress<'_> {
             if n >= least { format!(", {} {what}", count(n)) } else { String::new() }
         };
         let now = number(self.running, 2, "at once") + &number(self.failed, 1, "failed");
-        let since = match self.seconds {
-            0.0 => String::new(),
-            seconds => format!(", {}", format::seconds(seconds)),
-        };
-        format!("{done} of {all}{now}{since}{left}")
+        format!("{done} of {all}{now}{}{left}", time(self.seconds))
     }
 
     /// A line about a run that has ended.
@@ -90,15 +86,15 @@ impl GridProgress<'_> {
             Ok(run) => {
                 let accuracy = run.accuracy.map_or("no test part".into(), super::table::percent);
                 let how = if run.restored { "shown again" } else { "trained" };
-                let time = match run.seconds {
-                    // Kept back, as that of a private selection.
-                    0.0 => String::new(),
-                    seconds => format!(", {}", format::seconds(seconds)),
-                };
-                format!("{accuracy} ({how}{time})")
+                format!("{accuracy} ({how}{})", time(run.seconds))
             }
             Err(error) => format!("failed: {}", error.to_string().replace('\n', " ")),
         };
         format!("{}; {}, seed {}: {outcome}", self.how_far(), point(self.cell), self.seed)
     }
+}
+
+/// Returns a time as the end of a phrase: `, 42 s`.
+fn time(seconds: Option<f64>) -> String {
+    seconds.map(|seconds| format!(", {}", format::seconds(seconds))).unwrap_or_default()
 }

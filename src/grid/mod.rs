@@ -35,6 +35,6 @@ pub use case::Case;
 pub use experiment::Experiment;
 pub use mask_kind::MaskKind;
 pub use observe::{GridObserver, GridProgress, Quiet};
-pub use public::without_names;
+pub use public::redact_hashes;
 pub use result::{CellResult, CellRun, GridResult, Row};
 pub use write::{csv, markdown};

@@ -1,28 +1,36 @@
 //! Which differences between cells are within the noise of the seeds, for the cells of one method
-//! and epsilon, which are one heat map; its frames follow the same rule.
+//! and epsilon, which are one heat map; its frames follow the same rule. Where no heat map has two
+//! cells, the cells of one method are pooled.
 
 use super::draw::{at_epsilon, cell_of, groups};
 use super::result::{CellResult, Inner};
 use crate::show::figures::GridFigure;
 use crate::show::format;
 
-/// The noise of the seeds in the cells of one method and epsilon.
-pub(super) struct Group<'a> {
-    cells: &'a [CellResult],
+/// The noise of the seeds in some cells.
+pub(super) struct Pool {
+    /// The method of the cells, and their epsilon if it is the same.
+    name: String,
     /// Differences of two means below this are within the noise.
     pub(super) threshold: f64,
     deviation: f64,
     freedom: usize,
 }
 
-/// The groups with an estimate. Cells may share runs (dp-sgd has those of dp-ssgd without
-/// sparsity), so a group whose runs are all in another group is skipped.
-pub(super) fn of(result: &Inner) -> Vec<Group<'_>> {
-    let all: Vec<&[CellResult]> = groups(&result.cells).collect();
+/// Returns the pools with an estimate. Cells may share runs (dp-sgd has those of dp-ssgd without
+/// sparsity), so a pool whose runs are all in another pool is skipped.
+pub(super) fn of(result: &Inner) -> Vec<Pool> {
+    let maps: Vec<&[CellResult]> = groups(&result.cells).collect();
+    let are_single = maps.iter().all(|map| map.len() == 1);
+    let all: Vec<&[CellResult]> = if are_single {
+        result.cells.chunk_by(|a, b| a.method == b.method).collect()
+    } else {
+        maps
+    };
     let alone = |at: usize| {
         let inside = |other: usize| {
             let same = ids(all[other]).count() == ids(all[at]).count();
-            // Of two equal groups, the first is kept.
+            // Of two equal pools, the first is kept.
             other != at
                 && (!same || other < at)
                 && ids(all[at]).all(|id| ids(all[other]).any(|known| known == id))
@@ -30,38 +38,39 @@ pub(super) fn of(result: &Inner) -> Vec<Group<'_>> {
         !(0..all.len()).any(inside)
     };
     let told = (0..all.len()).filter(|&at| alone(at));
-    told.filter_map(|at| group(all[at], result.seeds)).collect()
+    let name = |cells: &[CellResult]| {
+        let at = if are_single { String::new() } else { at_epsilon(cells.iter()) };
+        format!("{}{at}", cells[0].method)
+    };
+    told.filter_map(|at| pool(name(all[at]), all[at], result.seeds)).collect()
 }
 
 fn ids(cells: &[CellResult]) -> impl Iterator<Item = &str> {
     cells.iter().flat_map(|cell| &cell.runs).map(|run| run.id.as_str())
 }
 
-fn group(cells: &[CellResult], seeds: u64) -> Option<Group<'_>> {
+fn pool(name: String, cells: &[CellResult], seeds: u64) -> Option<Pool> {
     let figure = GridFigure { cells: cells.iter().map(cell_of).collect(), ..GridFigure::default() };
     let noise = figure.noise()?;
     let (threshold, deviation) = (noise.threshold(seeds), noise.deviation());
-    Some(Group { cells, threshold, deviation, freedom: noise.freedom })
+    Some(Pool { name, threshold, deviation, freedom: noise.freedom })
 }
 
-/// The notes: a line per group, then the rule.
+/// The notes: a line per pool, then the rule.
 pub(super) fn notes(result: &Inner) -> Vec<String> {
-    let groups = of(result);
-    if groups.is_empty() {
+    let pools = of(result);
+    if pools.is_empty() {
         let words = match result.seeds {
             1 => "One seed says nothing about noise: use several before you compare cells.",
             _ => "No cell has two finished runs yet, so nothing is known about noise.",
         };
         return vec![words.into()];
     }
-    let mut notes: Vec<String> = match groups.as_slice() {
+    let mut notes: Vec<String> = match pools.as_slice() {
         [only] => vec![format!("Differences{}", only.words())],
         several => several
             .iter()
-            .map(|group| {
-                let (first, at) = (group.cells[0].method, at_epsilon(group.cells.iter()));
-                format!("{first}{at}: differences{}", group.words())
-            })
+            .map(|pool| format!("{}: differences{}", pool.name, pool.words()))
             .collect(),
     };
     let seeds = result.seeds;
@@ -70,7 +79,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
          errors of a difference of two cells; two cells that spread more, or miss runs, need a \
          larger difference."
     );
-    if groups.len() > 1 {
+    if pools.len() > 1 {
         rule.push_str(" Across methods or epsilons take the larger number.");
     }
     if seeds < 5 {
@@ -83,7 +92,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
     notes
 }
 
-impl Group<'_> {
+impl Pool {
     fn words(&self) -> String {
         let points = |share: f64| format!("{} points", format::significant(100.0 * share, 2));
         let freedom = match self.freedom {

@@ -22,8 +22,9 @@ pub struct GridProgress<'a> {
     pub step: u64,
     /// Steps of its plan.
     pub steps: u64,
-    /// Seconds since the grid began; 0 where a case is a private selection, whose time is secret.
-    pub seconds: f64,
+    /// Seconds since the grid began; `None` where a case is a private selection, whose time is
+    /// secret.
+    pub seconds: Option<f64>,
     /// Estimated seconds until the end, from the runs trained so far; `None` before the first of
     /// them.
     pub seconds_left: Option<f64>,

@@ -5,7 +5,7 @@
 
 /// Returns a message without ids of runs and hashes of data: words of 16 or more hexadecimal digits
 /// are removed.
-pub fn without_names(text: &str) -> String {
+pub fn redact_hashes(text: &str) -> String {
     let is_hash = |word: &str| word.len() >= 16 && word.bytes().all(|b| b.is_ascii_hexdigit());
     let mut out = String::with_capacity(text.len());
     for part in text.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
@@ -34,10 +34,10 @@ mod tests {
              ba7816bf8f01cfea-0a1b2c3d; pre_prune = 0.3333333333333333"
         );
         assert_eq!(
-            without_names(&said),
+            redact_hashes(&said),
             "the run /home/me/runs/(name kept back) is not in (name kept back).jsonl, nor (name \
              kept back)-0a1b2c3d; pre_prune = 0.3333333333333333"
         );
-        assert_eq!(without_names("é 1234567890123456"), "é (name kept back)");
+        assert_eq!(redact_hashes("é 1234567890123456"), "é (name kept back)");
     }
 }

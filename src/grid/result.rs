@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::footer::Together;
-use super::public::without_names;
+use super::public::redact_hashes;
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
 use crate::privacy::Badge;
@@ -36,10 +36,11 @@ pub struct CellRun {
     pub claimed_epsilon: Option<f64>,
     /// The mean clip threshold of its steps, of a method that adapts it.
     pub mean_threshold: Option<f64>,
-    /// Wall-clock seconds of its training, per expected pass over the data.
-    pub seconds_per_epoch: f64,
-    /// Wall-clock seconds of its training.
-    pub seconds: f64,
+    /// Wall-clock seconds of its training, per expected pass over the data; `None` for a private
+    /// selection, whose time is secret.
+    pub seconds_per_epoch: Option<f64>,
+    /// Wall-clock seconds of its training; `None` for a private selection.
+    pub seconds: Option<f64>,
     /// Whether it was found in the store.
     pub restored: bool,
     /// Where it is charged.
@@ -131,9 +132,10 @@ impl CellResult {
         self.mean_over_runs(|run| run.mean_threshold)
     }
 
-    /// Returns the mean of its runs' seconds of training per expected pass over the data.
+    /// Returns the mean of its runs' seconds of training per expected pass over the data; `None` for
+    /// a private selection, whose time is secret.
     pub fn seconds_per_epoch(&self) -> Option<f64> {
-        self.mean_over_runs(|run| Some(run.seconds_per_epoch))
+        self.mean_over_runs(|run| run.seconds_per_epoch)
     }
 
     fn mean_over_runs(&self, value: fn(&CellRun) -> Option<f64>) -> Option<f64> {
@@ -255,10 +257,11 @@ impl GridResult {
 
     /// Differences of two cells' means below this are within the noise of the seeds: 2 x pooled
     /// standard deviation x sqrt(2 / seeds), about two standard errors of a difference. The pool is
-    /// the cells of one method and epsilon. Of several pools this is the largest value, and the
-    /// notes have each. `None` for one seed.
+    /// the cells of one method and epsilon, or of one method if no two cells differ in their rates
+    /// alone. Of several pools this is the largest value, and the notes have each. `None` for one
+    /// seed.
     pub fn noise_threshold(&self) -> Option<f64> {
-        noise::of(&self.0).iter().map(|group| group.threshold).reduce(f64::max)
+        noise::of(&self.0).iter().map(|pool| pool.threshold).reduce(f64::max)
     }
 
     /// The notes below the table: the cost of all runs together and of choosing a cell, the
@@ -319,7 +322,7 @@ impl GridResult {
             accuracies: cell.accuracies(),
             runs: cell.runs.len(),
             run_labels: cell.runs.iter().map(|run| run.label.clone()).collect(),
-            errors: cell.errors.iter().map(|error| without_names(error)).collect(),
+            errors: cell.errors.iter().map(|error| redact_hashes(error)).collect(),
         }
     }
 

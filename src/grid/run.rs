@@ -90,6 +90,8 @@ pub(super) fn delta(cells: &[CellResult]) -> Option<Delta> {
 pub(super) fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
     let record = run.record();
     // Accuracies are multiples of 1 / n; reading one from a file may change its last bit.
+    let (seconds, epochs) =
+        (record.shown_seconds(), record.steps as f64 * run.plan().sampling_rate());
     let exact = |share: f64| (share * test_examples as f64).round() / test_examples as f64;
     CellRun {
         seed,
@@ -100,8 +102,8 @@ pub(super) fn summary(seed: u64, run: &Run, test_examples: usize) -> CellRun {
         badge: run.badge().clone(),
         claimed_epsilon: record.claim().map(|claim| claim.epsilon),
         mean_threshold: record.mean_threshold,
-        seconds_per_epoch: record.seconds / (record.steps as f64 * run.plan().sampling_rate()),
-        seconds: record.seconds,
+        seconds_per_epoch: seconds.map(|seconds| seconds / epochs),
+        seconds,
         restored: run.is_restored(),
         charged: record.charged.clone(),
     }
@@ -330,7 +332,7 @@ impl<'a> Going<'a> {
             seed,
             step,
             steps,
-            seconds: if self.is_timeless { 0.0 } else { self.began.elapsed().as_secs_f64() },
+            seconds: (!self.is_timeless).then(|| self.began.elapsed().as_secs_f64()),
             seconds_left: (runs > 0 && !self.is_timeless)
                 .then(|| each * (self.all - self.done) as f64),
             cells: &self.cells,

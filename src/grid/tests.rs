@@ -24,8 +24,8 @@ fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
         badge: Badge::Proved,
         claimed_epsilon: None,
         mean_threshold: None,
-        seconds_per_epoch: 0.5,
-        seconds: 1.5,
+        seconds_per_epoch: Some(0.5),
+        seconds: Some(1.5),
         restored: false,
         charged: Charged { origin: "data".into(), run: format!("run{seed}") },
     }
@@ -207,6 +207,20 @@ fn what_is_missing_is_said() {
     assert!(stopped.contains("Stopped after 3 of 4 runs"), "{stopped}");
     assert!(result.table().text().contains("1 of 2"));
     assert!(markdown(&[result]).contains("80.00 (1 of 2 runs)"));
+}
+
+/// A line for each case of an experiment would say nothing: each has few seeds.
+#[test]
+fn cells_that_differ_in_labels_only_are_one_pool() {
+    let labelled = |clip: &str, accuracies: &[f64]| CellResult {
+        labels: vec![("clip".into(), clip.into())],
+        ..cell(0.0, Some(2.9), accuracies)
+    };
+    let cells = vec![labelled("1", &[0.90, 0.92]), labelled("2", &[0.8, 0.8])];
+    let result = of(result(cells, 2));
+    let notes = result.notes().join("\n");
+    assert_eq!(notes.matches("within seed noise").count(), 1, "{notes}");
+    assert!(notes.contains("pooled standard deviation 1.0 points, 2 degrees"), "{notes}");
 }
 
 #[test]

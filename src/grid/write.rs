@@ -56,7 +56,7 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
                     run.seed.to_string(),
                     number(run.accuracy),
                     number(run.epsilon),
-                    run.seconds.to_string(),
+                    number(run.seconds),
                     run.label.clone(),
                 ];
                 let further = labels.iter().map(|name| cell.label(name).unwrap_or("").to_owned());

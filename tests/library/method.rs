@@ -156,6 +156,35 @@ fn parts(plan: &Plan) -> Result<(Power, Stages)> {
     Ok((Power { norm, power }, plan.stages()?.expect("stages")))
 }
 
+/// A cell keeps a method in a variable only if the type of it has a public path.
+#[test]
+fn the_types_of_all_methods_can_be_named() {
+    use epsilab::methods::{
+        MethodSettings, adaptive_dp_sgd::AdaptiveDpSgdSettings, auto_dp_sgd::AutoDpSgdSettings,
+        backprop_clip::BackpropClipSettings, dp_sgd::DpSgdSettings, dp_ssgd::DpSsgdSettings,
+        dynamic_dp_sgd::DynamicDpSgdSettings, non_private::NonPrivateSettings,
+        quantile_dp_sgd::QuantileDpSgdSettings,
+    };
+    fn name<S: MethodSettings>() -> &'static str {
+        S::descriptor().name
+    }
+    let named = [
+        name::<AdaptiveDpSgdSettings>(),
+        name::<AutoDpSgdSettings>(),
+        name::<BackpropClipSettings>(),
+        name::<DpSgdSettings>(),
+        name::<DpSsgdSettings>(),
+        name::<DynamicDpSgdSettings>(),
+        name::<NonPrivateSettings>(),
+        name::<QuantileDpSgdSettings>(),
+    ];
+    for method in epsilab::methods::methods() {
+        let name = method.descriptor().name;
+        // The method of this file may be registered already.
+        assert!(named.contains(&name) || name == "power-clip", "{name}");
+    }
+}
+
 #[test]
 fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Result<()> {
     home();
@@ -191,7 +220,7 @@ fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Resu
     let slurm = Slurm::new();
     let build = |seed| models::linear(&data).seed(seed).build();
     let refused = Grid::new(method.clone()).on(slurm).dry_run(&build, &data);
-    assert!(refused.unwrap_err().to_string().contains("power-clip SGD on a cluster"));
+    assert!(refused.unwrap_err().to_string().contains("power-clip SGD in another process"));
 
     // A grid trains it beside another method, and figures know its style.
     let grid = Grid::new(method).beside(DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(3));

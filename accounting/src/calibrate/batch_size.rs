@@ -185,7 +185,7 @@ impl Run {
             what: "batch size",
             target: self.target,
             parameter,
-            too_costly: "an expected batch size of 1 already costs epsilon",
+            unreachable: "an expected batch size of 1 already costs epsilon",
             advice: "use more noise, a shorter training, or a larger epsilon or delta",
             epsilon,
         };

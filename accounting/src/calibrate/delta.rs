@@ -66,7 +66,7 @@ pub fn delta_for(
             initial: 1e-5,
             elasticity: 0.05,
         },
-        too_costly: &format!("even at delta {} epsilon is", RANGE.1),
+        unreachable: &format!("even at delta {} epsilon is", RANGE.1),
         advice: "use a larger epsilon, or release less",
         epsilon: &|delta, accountant| {
             accountant.epsilon(events, Delta(delta)).map(|spent| spent.epsilon)

@@ -113,7 +113,7 @@ pub fn noise_multiplier_for_events(
             initial: 1.0,
             elasticity: 1.5,
         },
-        too_costly: &format!("a noise multiplier of {:e} still costs epsilon", RANGE.1),
+        unreachable: &format!("a noise multiplier of {:e} still costs epsilon", RANGE.1),
         advice: "use a larger epsilon or delta, or fewer steps",
         epsilon: &|factor, accountant| {
             let mut events = prior.to_vec();

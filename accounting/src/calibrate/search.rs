@@ -40,15 +40,16 @@ pub(super) struct Parameter {
 
 /// A search for the least private value of `parameter` whose epsilon is at most `target`.
 pub(super) struct Search<'a> {
-    /// What is searched for, as errors name it.
+    /// The parameter as errors name it, such as `noise multiplier`.
     pub what: &'a str,
     pub target: Epsilon,
     pub parameter: Parameter,
-    /// Says that the most private value of the range costs too much, up to its epsilon.
-    pub too_costly: &'a str,
-    /// What to do about that.
+    /// The reason in the error for a target that no value reaches, before the epsilon of the most
+    /// private value.
+    pub unreachable: &'a str,
+    /// The advice of that error.
     pub advice: &'a str,
-    /// The epsilon of a value by an accountant.
+    /// Returns the epsilon of a value by an accountant.
     pub epsilon: &'a dyn Fn(f64, &dyn Accountant) -> Result<f64>,
 }
 
@@ -142,7 +143,7 @@ impl Bracket {
                     if epsilon <= self.target {
                         self.safe = Some((value, epsilon));
                     } else if value == safest {
-                        let why = format!("{} {}", search.too_costly, Rounded(epsilon));
+                        let why = format!("{} {}", search.unreachable, Rounded(epsilon));
                         return Err(infeasible(search.what, search.target, accountant, why)
                             .fix(search.advice));
                     } else {

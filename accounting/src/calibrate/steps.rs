@@ -73,7 +73,7 @@ pub fn steps_for(
             initial: 1000.0,
             elasticity: 0.6,
         },
-        too_costly: "a single step already costs epsilon",
+        unreachable: "a single step already costs epsilon",
         advice: "use more noise, a smaller batch, or a larger epsilon or delta",
         epsilon: &|steps, accountant| {
             let event = training(rate, noise, steps as u64);

@@ -265,9 +265,14 @@ impl Experiment {
     pub fn labels(&self) -> Vec<String> {
         const SHOWN: [&str; 6] = ["data", "model", "method", "epsilon", "pre-prune", "drop"];
         // Cases of a method that does not have an option lack it, which their method tells.
+        let differ = |one: &Case, other: &Case, name: &str| {
+            let (one_value, other_value) = (one.options.get(name), other.options.get(name));
+            let is_told = one_value.is_none() || other_value.is_none();
+            one_value != other_value && !(is_told && one.get("method") != other.get("method"))
+        };
         let differs = |name: &&str| {
-            let mut values = self.cases.iter().filter_map(|case| case.options.get(*name));
-            values.next().is_some_and(|first| values.any(|value| value != first))
+            let others = |one: &Case| self.cases.iter().any(|other| differ(one, other, name));
+            self.cases.iter().any(others)
         };
         let varied = self.varied().into_iter().filter(|name| !SHOWN.contains(name));
         varied.filter(differs).map(str::to_owned).collect()

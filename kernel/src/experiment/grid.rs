@@ -11,10 +11,11 @@ use epsilab::{Error, ErrorKind, Result, program};
 use serde_json::Value;
 
 use super::case::Case;
+use super::command::{ExperimentArgs, checked};
 use super::file::{Experiment, checked_seeds};
 use super::options::{self, OF_MASKS, Options};
 use super::paper::Paper;
-use super::results::{ExperimentArgs, Source, checked};
+use super::results::Source;
 use super::run::{ExecutorArgs, Group, groups};
 
 /// Seeds of each cell if none are given.

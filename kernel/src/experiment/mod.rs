@@ -2,6 +2,7 @@
 //! options of `train`, and each is trained with several seeds, here or on a cluster.
 
 mod case;
+mod command;
 mod file;
 pub mod grid;
 mod options;

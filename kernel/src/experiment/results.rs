@@ -1,47 +1,20 @@
-//! The results of experiments: made here or on a cluster, printed and written to files.
+//! The results of experiments: made here or on a cluster, as text and in files.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::Path;
 
-use epsilab::device::{DeviceSpec, marked};
-use epsilab::grid::{self, GridResult, without_names};
-use epsilab::train::interrupt;
+use epsilab::device::marked;
+use epsilab::grid::{self, GridResult, redact_hashes};
+use epsilab::show::format;
 use epsilab::{Error, ErrorKind, Result, file};
 use serde::Serialize;
 
-use super::case::Case;
 use super::file::Experiment;
-use super::options::{CaseArgs, Options};
+use super::options::Options;
 use super::paper::{Paper, printed};
-use super::preview;
-use super::run::{ExecutorArgs, Group, GroupOrError, Outcome, groups};
-use crate::options::{check_out, count};
-use crate::stdout;
+use super::run::{ExecutorArgs, Group, GroupOrError, Outcome};
 
-/// Options of commands that run experiments.
-#[derive(clap::Args, Clone, Debug)]
-pub struct ExperimentArgs {
-    #[command(flatten)]
-    pub cases: CaseArgs,
-    /// Number of seeds per case, 0, 1, … [default: that of the file; 3 without one]
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
-    seeds: Option<i64>,
-    /// Show steps, noise and epsilon of every case and train nothing. Where a file says the number
-    /// of examples, no data are read
-    #[arg(long)]
-    preview: bool,
-    /// Write the results to this folder, as JSON, CSV and Markdown, and the figures; with --preview
-    /// the costs
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Print a JSON list with one object per case on stdout and nothing else
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    executor: ExecutorArgs,
-}
-
-/// Where experiments are from.
+/// The origin of experiments, which decides how cases that can't be trained are treated, and the
+/// form of the results.
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
     /// The options of `grid`, which make one experiment and the file of its plan. Nothing is
@@ -53,11 +26,12 @@ pub enum Source<'a> {
 
 impl Source<'_> {
     /// Returns the name of the command, which its files have.
-    fn command(self) -> &'static str {
+    pub fn command(self) -> &'static str {
         if self.is_file() { "sweep" } else { "grid" }
     }
 
-    fn is_file(self) -> bool {
+    /// Returns whether the experiments are from a file.
+    pub fn is_file(self) -> bool {
         matches!(self, Self::File)
     }
 }
@@ -65,137 +39,8 @@ impl Source<'_> {
 /// The file of `--out` from which `report` knows the grid.
 pub const PLAN: &str = "plan.json";
 
-impl ExperimentArgs {
-    /// Checks the options of the executor.
-    ///
-    /// # Errors
-    /// Kind `Setting` for those of another one.
-    pub fn check(&self) -> Result<()> {
-        self.executor.check()
-    }
-
-    /// Returns the number of seeds that was asked for.
-    ///
-    /// # Errors
-    /// Kind `Setting` for a negative number.
-    pub fn seeds(&self) -> Result<Option<u64>> {
-        count("--seeds", self.seeds)
-    }
-
-    /// Trains the experiments, prints and writes their results. Exit codes: 0, 1 if no run
-    /// succeeded, 128 and the signal after a request to stop.
-    ///
-    /// # Errors
-    /// Kind `Setting` for options that exclude each other, and for a case from options that can't
-    /// be trained; errors of writing results, and of a cluster. Other errors of a run are among
-    /// the results.
-    pub fn run(&self, experiments: &[Experiment], source: Source<'_>) -> Result<ExitCode> {
-        if let Some(out) = &self.out {
-            check_out(out)?;
-        }
-        if self.preview {
-            let is_named = !source.is_file() || self.cases.0.contains_key("data");
-            return preview::show(experiments, is_named, self.json, self.out.as_deref());
-        }
-        let (mut all, mut part) = (Vec::new(), None);
-        for experiment in experiments {
-            if source.is_file() {
-                eprintln!("{}", experiment.heading());
-            }
-            let groups = self.groups(experiment, source)?;
-            let (results, outcome) = Results::train(experiment, groups, &self.executor, source)?;
-            all.push(results);
-            match outcome {
-                Outcome::Finished => {}
-                Outcome::Part(code) => part = Some(code),
-                Outcome::Interrupted => return self.report_interruption(&all, source),
-            }
-        }
-        match part {
-            Some(code) => Ok(code),
-            None => self.finish(&all, source),
-        }
-    }
-
-    /// Returns the groups of an experiment. Those from options can all be trained.
-    fn groups(&self, experiment: &Experiment, source: Source<'_>) -> Result<Vec<GroupOrError>> {
-        let groups = groups(experiment, &self.executor)?;
-        if source.is_file() {
-            return Ok(groups);
-        }
-        let groups = checked(groups)?;
-        if !self.executor.is_cluster() {
-            // The device of the nodes need not be here.
-            experiment.cases.iter().try_for_each(check_device)?;
-        }
-        Ok(groups.into_iter().map(Ok).collect())
-    }
-
-    /// Prints what there is of experiments that were interrupted, and returns the exit code. A
-    /// script must not take an incomplete list for the whole.
-    fn report_interruption(&self, all: &[Results<'_>], source: Source<'_>) -> Result<ExitCode> {
-        let done: usize = all.iter().flat_map(Results::grids).map(GridResult::runs).sum();
-        eprintln!(
-            "stopped after {done} finished runs, which are kept; the same command continues from \
-             there"
-        );
-        if !self.json {
-            print_words(all, source)?;
-        }
-        Ok(ExitCode::from(interrupt::exit_code()))
-    }
-
-    /// Prints and writes the results.
-    fn finish(&self, all: &[Results<'_>], source: Source<'_>) -> Result<ExitCode> {
-        let rows = rows(all, source);
-        let json = json(&rows)?;
-        if let Some(out) = &self.out {
-            write(out, &json, all, source)?;
-        }
-        if self.json {
-            stdout::print(&json)?;
-        }
-        // Last, because the total privacy cost takes a while to compute.
-        if let Some(out) = &self.out {
-            let sections: Vec<String> = all.iter().map(|one| one.markdown(source)).collect();
-            file::write(out.join(format!("{}.md", source.command())), sections.join("\n"))?;
-            eprintln!("wrote {}", out.display());
-        }
-        if !self.json {
-            print_words(all, source)?;
-        } else if self.out.is_some() {
-            print_costs(all);
-        }
-        // In full, since stderr is read by the owner of the data.
-        for (place, error) in all.iter().flat_map(Results::missing) {
-            eprintln!("not trained: {place}, {}", error.replace('\n', " "));
-        }
-        let any = rows.iter().any(|row| row.cell.runs > 0);
-        Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-}
-
-/// Returns the groups, all of which can be trained.
-///
-/// # Errors
-/// The first error of a group, or of one of its cases.
-pub fn checked(groups: Vec<GroupOrError>) -> Result<Vec<Group>> {
-    let groups = groups.into_iter().map(|group| group.map_err(|(_, error)| error));
-    let groups = groups.collect::<Result<Vec<Group>>>()?;
-    groups.iter().try_for_each(Group::check)?;
-    Ok(groups)
-}
-
-/// Refuses a device that can't be used, since every run would fail with the same error.
-fn check_device(case: &Case) -> Result<()> {
-    match case.train_args()?.device()? {
-        Some(device) => device.check(),
-        None => DeviceSpec::auto().map(drop),
-    }
-}
-
 /// The cases of an experiment that were trained together.
-struct Trained {
+struct GroupResult {
     /// Their places in the experiment.
     places: Vec<usize>,
     /// What papers say of each.
@@ -204,9 +49,9 @@ struct Trained {
 }
 
 /// An experiment with its results.
-struct Results<'a> {
+pub struct Results<'a> {
     experiment: &'a Experiment,
-    trained: Vec<Trained>,
+    trained: Vec<GroupResult>,
     /// The places of cases without any result, with the error.
     errors: Vec<(usize, Error)>,
 }
@@ -216,7 +61,7 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// Those of a cluster, and with cases from options the first of any.
-    fn train(
+    pub fn train(
         experiment: &'a Experiment,
         groups: Vec<GroupOrError>,
         executor: &ExecutorArgs,
@@ -237,7 +82,7 @@ impl<'a> Results<'a> {
                 Err(error) if !source.is_file() || executor.is_cluster() => return Err(error),
                 Err(error) => (all.stored_after(&group, &error), Outcome::Finished),
             };
-            all.trained.extend(result.map(|result| Trained::new(experiment, &group, result)));
+            all.trained.extend(result.map(|result| GroupResult::new(experiment, &group, result)));
             match outcome {
                 Outcome::Interrupted => return Ok((all, outcome)),
                 Outcome::Finished => {}
@@ -261,15 +106,15 @@ impl<'a> Results<'a> {
         stored.filter(|result| result.runs() > 0)
     }
 
-    fn grids(&self) -> impl Iterator<Item = &GridResult> {
+    pub fn grids(&self) -> impl Iterator<Item = &GridResult> {
         self.trained.iter().map(|trained| &trained.result)
     }
 
     /// Returns the errors of cases and of runs, each with the case.
-    fn missing(&self) -> Vec<(String, String)> {
+    pub fn missing(&self) -> Vec<(String, String)> {
         let place = |place: usize| self.experiment.place(&self.experiment.cases[place]);
         let cases = self.errors.iter().map(|(at, error)| (place(*at), error.to_string()));
-        let cells = |trained: &'_ Trained| {
+        let cells = |trained: &GroupResult| {
             let cells = trained.places.clone().into_iter().zip(trained.result.cells().to_vec());
             cells.flat_map(|(at, cell)| cell.errors.into_iter().map(move |error| (at, error)))
         };
@@ -287,13 +132,13 @@ impl<'a> Results<'a> {
     fn missing_cases(&self) -> Vec<String> {
         let line = |(at, error): &(usize, Error)| {
             let place = self.experiment.place(&self.experiment.cases[*at]);
-            format!("Not trained: {place}, {}", without_names(&in_a_line(error)))
+            format!("Not trained: {place}, {}", redact_hashes(&in_a_line(error)))
         };
         self.errors.iter().map(line).collect()
     }
 
     /// Returns tables and notes as text.
-    fn text(&self, source: Source<'_>) -> String {
+    pub fn text(&self, source: Source<'_>) -> String {
         let results = self.grids().map(ToString::to_string);
         let missing = self.missing_cases();
         let missing = (!missing.is_empty()).then(|| missing.join("\n"));
@@ -302,7 +147,7 @@ impl<'a> Results<'a> {
     }
 
     /// Returns tables and notes as Markdown.
-    fn markdown(&self, source: Source<'_>) -> String {
+    pub fn markdown(&self, source: Source<'_>) -> String {
         let results: Vec<GridResult> = self.grids().cloned().collect();
         let title = self.title(source).map(|title| format!("# {title}\n\n")).unwrap_or_default();
         let missing: Vec<String> =
@@ -313,7 +158,7 @@ impl<'a> Results<'a> {
     }
 }
 
-impl Trained {
+impl GroupResult {
     /// Returns the result with columns of what papers say of the same work.
     fn new(experiment: &Experiment, group: &Group, result: GridResult) -> Self {
         let examples = group.data.train().len();
@@ -322,7 +167,7 @@ impl Trained {
         let is_timed = papers.iter().any(|paper| paper.seconds_per_epoch.is_some());
         let times = result.cells().iter().map(|cell| {
             let seconds = cell.seconds_per_epoch().filter(|_| is_timed);
-            seconds.map(epsilab::show::format::seconds).unwrap_or_default()
+            seconds.map(format::seconds).unwrap_or_default()
         });
         let numbers = |number: fn(&Paper) -> Option<f64>| {
             papers.iter().map(|paper| number(paper).map(printed).unwrap_or_default()).collect()
@@ -341,14 +186,14 @@ impl Trained {
 
 /// A case with the results of its seeds. It has no names of runs, which are derived from the data.
 #[derive(Serialize)]
-struct Row {
+pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     experiment: Option<String>,
     /// The `train` options of the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<Options>,
     #[serde(flatten)]
-    cell: grid::Row,
+    pub cell: grid::Row,
     /// Mean over seeds of the seconds of training per epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_per_epoch: Option<f64>,
@@ -362,7 +207,7 @@ fn is_silent(paper: &Paper) -> bool {
 }
 
 /// Returns the rows of all cases.
-fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
+pub fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for Results { experiment, trained, errors } in all {
         let first = rows.len();
@@ -373,7 +218,7 @@ fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
             seconds_per_epoch: None,
             paper: case.paper.clone(),
         }));
-        for Trained { places, papers, result } in trained {
+        for GroupResult { places, papers, result } in trained {
             let cells = result.cells().iter().zip(result.rows());
             for ((place, paper), (cell, of_cell)) in places.iter().zip(papers).zip(cells) {
                 let row: &mut Row = &mut rows[first + place];
@@ -383,7 +228,7 @@ fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
             }
         }
         for (place, error) in errors {
-            rows[first + place].cell.errors = vec![without_names(&in_a_line(error))];
+            rows[first + place].cell.errors = vec![redact_hashes(&in_a_line(error))];
         }
     }
     rows
@@ -391,7 +236,7 @@ fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
 
 /// Returns an error as one line.
 pub fn in_a_line(error: &Error) -> String {
-    error.to_string().replace('\n', " ")
+    error.to_string().replace("\n  what to do: ", "; what to do: ").replace('\n', " ")
 }
 
 /// Returns rows as a JSON list.
@@ -403,27 +248,12 @@ pub fn json(rows: &[impl Serialize]) -> Result<String> {
         .map_err(|e| Error::new(ErrorKind::Io, "the results as JSON", e.to_string()))
 }
 
-/// Prints tables and notes, and on stderr the cost of other recorded runs, which changes with them.
-fn print_words(all: &[Results<'_>], source: Source<'_>) -> Result<()> {
-    let words: Vec<String> = all.iter().map(|one| one.text(source)).collect();
-    stdout::print(&words.join("\n\n"))?;
-    print_costs(all);
-    Ok(())
-}
-
-/// Prints the cost of other recorded runs.
-fn print_costs(all: &[Results<'_>]) {
-    all.iter().flat_map(Results::grids).filter_map(GridResult::on_record).for_each(|line| {
-        eprintln!("{line}");
-    });
-}
-
 /// Writes the JSON list and, for each experiment, a CSV file and the figures as SVG and PNG, and
 /// the plan.
 ///
 /// # Errors
 /// Kind `Io` for the first file that can't be written.
-fn write(folder: &Path, json: &str, all: &[Results<'_>], source: Source<'_>) -> Result<()> {
+pub fn write(folder: &Path, json: &str, all: &[Results<'_>], source: Source<'_>) -> Result<()> {
     let write = |name: &str, bytes: &[u8]| file::write(folder.join(name), bytes);
     write(&format!("{}.json", source.command()), format!("{json}\n").as_bytes())?;
     for one in all {

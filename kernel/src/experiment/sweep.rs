@@ -9,8 +9,9 @@ use std::process::ExitCode;
 
 use epsilab::Result;
 
+use super::command::ExperimentArgs;
 use super::file::Experiments;
-use super::results::{ExperimentArgs, Source};
+use super::results::Source;
 use crate::stdout;
 
 /// Train the experiments of a file: all combinations of lists of `train` options.

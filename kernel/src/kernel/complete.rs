@@ -14,17 +14,17 @@ use super::receiver;
 use super::requests::Cursor;
 use super::visibility::{Member, Visibility};
 
-/// What a client asks about code.
+/// A request of a client about code at a cursor.
 #[derive(Clone, Copy)]
 pub enum Question {
-    /// What may stand at the cursor.
+    /// `complete_request`: the texts that may replace the word at the cursor.
     Complete,
-    /// What the word at the cursor means.
+    /// `inspect_request`: the documentation of the word at the cursor.
     Inspect,
 }
 
 impl Question {
-    /// The message type of the reply.
+    /// Returns the message type of the reply.
     pub fn reply(self) -> &'static str {
         match self {
             Self::Complete => "complete_reply",
@@ -32,7 +32,7 @@ impl Question {
         }
     }
 
-    /// Content of the reply without completions or documentation.
+    /// Returns the content of the reply without completions or documentation.
     pub fn no_answer(self, cursor: &Cursor) -> Value {
         match self {
             Self::Complete => completed(&[], cursor.position()..cursor.position()),
@@ -41,7 +41,7 @@ impl Question {
     }
 }
 
-/// Content of a `complete_reply`: what may replace these code points.
+/// Returns the content of a `complete_reply`: the texts that may replace these code points.
 pub fn completed(matches: &[String], place: Range<usize>) -> Value {
     json!({
         "status": "ok", "matches": matches, "metadata": {},

@@ -17,7 +17,7 @@ use crate::nn::kernels::product::{Store, add_scaled, transpose};
 /// its gradient is formed.
 type Recomputed = (usize, usize);
 
-/// What is computed, and for how many rows.
+/// The network, the requested sum and its plan, and the number of rows of a chunk.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) graph: &'a Graph,

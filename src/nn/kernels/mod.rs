@@ -7,12 +7,13 @@ mod ops;
 pub(crate) mod pool;
 pub(crate) mod product;
 pub(crate) mod tanh;
+mod window;
 
 pub(crate) use crate::device::vectorised;
 pub(crate) use im2col::Im2col;
-pub use im2col::Window;
-pub(super) use im2col::no_dilation;
 pub(super) use ops::{conv2d, max_pool, tanh};
+pub use window::Window;
+pub(super) use window::no_dilation;
 
 /// The scale λ and the α of SELU (Klambauer et al., 2017, "Self-normalizing neural networks",
 /// equation 14).
