@@ -1,5 +1,6 @@
 //! The file of experiments.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use epsilab::device::marked;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::case::Case;
 use super::file_name;
-use super::options::{self, Options};
+use super::options::{self, OF_MASKS, Options};
 use super::paper::Paper;
 
 /// What to do about a file that does not hold experiments.
@@ -264,15 +265,17 @@ impl Experiment {
     /// own.
     pub fn labels(&self) -> Vec<String> {
         const SHOWN: [&str; 6] = ["data", "model", "method", "epsilon", "pre-prune", "drop"];
-        // Cases of a method that does not have an option lack it, which their method tells.
-        let differ = |one: &Case, other: &Case, name: &str| {
-            let (one_value, other_value) = (one.options.get(name), other.options.get(name));
-            let is_told = one_value.is_none() || other_value.is_none();
-            one_value != other_value && !(is_told && one.get("method") != other.get("method"))
-        };
+        // The method tells that a case lacks an option, and a rate of 0 that it has no mask.
         let differs = |name: &&str| {
-            let others = |one: &Case| self.cases.iter().any(|other| differ(one, other, name));
-            self.cases.iter().any(others)
+            let values = || self.cases.iter().map(|case| case.options.get(*name));
+            let first = values().flatten().next();
+            let mut is_given = BTreeMap::new();
+            let is_told = OF_MASKS.contains(name)
+                || self.cases.iter().zip(values()).all(|(case, value)| {
+                    *is_given.entry(case.get("method")).or_insert(value.is_some())
+                        == value.is_some()
+                });
+            !is_told || values().flatten().any(|value| Some(value) != first)
         };
         let varied = self.varied().into_iter().filter(|name| !SHOWN.contains(name));
         varied.filter(differs).map(str::to_owned).collect()

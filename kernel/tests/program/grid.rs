@@ -243,6 +243,12 @@ fn a_private_selection_in_a_grid_is_the_run_of_train_and_shows_no_time() {
     let run = train.args(words).output().expect("it starts");
     assert_eq!(common::json(&run)["accuracy"], cells[0]["accuracy_mean"], "{run:?}");
     assert_eq!(ledgers(home.path()), before, "nothing is charged twice");
+    let out = folder();
+    let with_files = [&args[..], &["--out", out.path().to_str().expect("a path")]].concat();
+    lab(home.path(), &with_files).output().expect("it starts");
+    let csv = std::fs::read_to_string(out.path().join("grid.csv")).expect("written");
+    let line = csv.lines().nth(1).expect("a run");
+    assert_eq!(line.split(',').nth(11), Some(""), "no seconds: {line}");
     let several = [&args[..], &["--seeds", "2"]].concat();
     let refused = text(&lab(home.path(), &several).output().expect("it starts").stderr);
     assert!(refused.contains("seeds = 2"), "{refused}");

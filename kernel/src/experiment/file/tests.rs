@@ -35,6 +35,11 @@ fn lists_vary_and_cases_are_named_by_what_differs() {
     let labels: Vec<String> = first.cases.iter().map(|case| first.label(case)).collect();
     assert_eq!(labels[1], "method dp-sgd, clip 0.1, epsilon 2");
     assert_eq!(labels[5], "method auto-dp-sgd, scale 0.5, noise-multiplier 1");
+    // Cases that lack an option are told apart by it only if they have the same method.
+    assert_eq!(first.labels(), ["scale", "clip"]);
+    let selection = r#"{"experiments": [{"name": "s", "cases": [
+        {"epsilon": 2}, {"epsilon": 2, "best-of": 3, "learning-rates": "0.5,1"}]}]}"#;
+    assert_eq!(parse(selection).0[0].labels(), ["best-of", "learning-rates"]);
     let list = both.list();
     assert!(list.contains("the other") && list.contains("13 runs"), "{list}");
     // Equal cases are one.
