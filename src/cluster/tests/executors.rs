@@ -100,13 +100,12 @@ fn processes_that_are_dropped_stop_and_begin_nothing_more() {
     let array = Array { name: "sleep".into(), first: 0, tasks: 3, job: None };
     let batch = Processes::new(2);
     let job = batch.submit(&script, &array).unwrap();
-    let running = |task: &Task| task.running;
     while !(begun("0").exists() && begun("1").exists()) {
-        let queue = batch.queue(&[&array]).unwrap();
-        assert_eq!(queue["sleep"].0, job);
-        assert_eq!(queue["sleep"].1.iter().filter(|task| running(task)).count(), 2);
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    let task = |index: usize, running: bool| Task { index, running };
+    let expected = (job, vec![task(0, true), task(1, true), task(2, false)]);
+    assert_eq!(batch.queue(&[&array]).unwrap()["sleep"], expected);
     // It returns when both have ended.
     drop(batch);
     assert!(!begun("2").exists());
