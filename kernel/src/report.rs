@@ -12,7 +12,7 @@ use crate::experiment::{PLAN, file_name, grid};
 /// Write a report of a stored run or of a grid.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ReportArgs {
-    /// The name of a run, or how it begins, or its label; or the folder of `grid --out`, or the plan of a grid
+    /// A run, by its name, the beginning of its name or its label; or the folder or plan of a grid
     #[arg(value_name = "RUN|GRID")]
     of: String,
     /// Write an HTML page (the default)

@@ -132,8 +132,8 @@ impl CellResult {
         self.mean_over_runs(|run| run.mean_threshold)
     }
 
-    /// Returns the mean of its runs' seconds of training per expected pass over the data; `None` for
-    /// a private selection, whose time is secret.
+    /// Returns the mean of its runs' seconds of training per expected pass over the data; `None`
+    /// for a private selection, whose time is secret.
     pub fn seconds_per_epoch(&self) -> Option<f64> {
         self.mean_over_runs(|run| run.seconds_per_epoch)
     }
