@@ -98,7 +98,10 @@ impl Slurm {
         self
     }
 
-    /// The program `epsilab` on the nodes; by default this program, or the one beside it.
+    /// Sets the program of the workers; by default the program `epsilab` that runs, or the one
+    /// beside it. For a method of another crate, it is a program that registers the method and
+    /// calls
+    /// [`work`](super::work).
     pub fn program(self, path: impl Into<PathBuf>) -> Self {
         Self { program: Some(path.into()), ..self }
     }

@@ -154,7 +154,7 @@ impl Grid {
 
     fn combined(&self) -> Experiment {
         let cases = self.methods.iter().flat_map(|method| self.cases(method));
-        Experiment { cases: cases.collect(), seeds: self.seeds, jobs: self.jobs }
+        Experiment { jobs: self.jobs, ..Experiment::new(cases).seeds(self.seeds) }
     }
 
     /// Returns the cases of one method.

@@ -1,12 +1,12 @@
 //! The figures of a grid: heat maps and line charts.
 
-use super::MaskKind;
 use super::result::{CellResult, GridResult};
+use super::{MaskKind, lines};
 use crate::show::figures::{self, GridCell, GridFigure, GridSlices};
 use crate::show::{Bundle, Coverage, NOT_COVERED, format};
 
-/// The figures of a result by name: for each method heat maps, side by side where there are several
-/// epsilons, and for each epsilon a line chart.
+/// The figures of a result by name: for each method with rates heat maps, side by side where there
+/// are several epsilons, and for each epsilon a line chart; then charts over other settings.
 pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
     let mut all = Vec::new();
     let alike = |a: &CellResult, b: &CellResult| (a.method, &a.labels) == (b.method, &b.labels);
@@ -23,6 +23,7 @@ pub(super) fn figures(result: &GridResult) -> Vec<(String, Bundle)> {
             all.extend(slice.drawn(result, own));
         }
     }
+    all.extend(lines::charts(result));
     all
 }
 
@@ -106,7 +107,7 @@ fn named(cell: &CellResult) -> String {
     format!("{}{}", cell.method, labels.collect::<String>())
 }
 
-fn note(result: &GridResult) -> String {
+pub(super) fn note(result: &GridResult) -> String {
     format!("Seeds 0 to {}, study mode.", result.seeds() - 1)
 }
 

@@ -36,12 +36,34 @@ pub struct Experiment {
     pub(crate) cases: Vec<Case>,
     pub(crate) seeds: u64,
     pub(super) jobs: Option<usize>,
+    pub(super) randomness: Randomness,
+}
+
+/// The source of the batches and the noise of an experiment's runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Randomness {
+    /// The seed of each run, which is public (study mode).
+    #[default]
+    Seeds,
+    /// The same seed for all runs, or for `None` the operating system.
+    Fixed(Option<u64>),
+}
+
+impl Randomness {
+    /// Returns the seed of the plan of a run with this seed.
+    pub(super) fn seed(self, seed: u64) -> Option<u64> {
+        match self {
+            Self::Seeds => Some(seed),
+            Self::Fixed(seed) => seed,
+        }
+    }
 }
 
 impl Experiment {
     /// Returns an experiment with one seed.
     pub fn new(cases: impl IntoIterator<Item = impl Into<Case>>) -> Self {
-        Self { cases: cases.into_iter().map(Into::into).collect(), seeds: 1, jobs: None }
+        let cases = cases.into_iter().map(Into::into).collect();
+        Self { cases, seeds: 1, jobs: None, randomness: Randomness::Seeds }
     }
 
     /// Sets the number of seeds per case, counted from 0; 1 by default. A seed decides the initial
@@ -59,6 +81,11 @@ impl Experiment {
     /// is charged once, by an entry of its own, before its first step.
     pub fn jobs(self, jobs: usize) -> Self {
         Self { jobs: Some(jobs), ..self }
+    }
+
+    /// Sets the source of batches and noise.
+    pub(crate) fn randomness(self, randomness: Randomness) -> Self {
+        Self { randomness, ..self }
     }
 
     /// Returns the cases.

@@ -98,7 +98,10 @@ impl<'a> Queue<'a> {
                 Ok(planned.clone())
             };
             let work = plan.and_then(|plan| {
-                let plan = plan.with_seed(seed);
+                let plan = match self.experiment.randomness.seed(seed) {
+                    Some(seed) => plan.with_seed(seed),
+                    None => plan,
+                };
                 let id = run_id(&plan, &model, self.data)?;
                 Ok(Work { order, at, seed, id, plan, model: model.clone() })
             });

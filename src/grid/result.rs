@@ -1,6 +1,6 @@
 //! The result of a grid.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use super::public::redact_hashes;
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
 use crate::privacy::Badge;
-use crate::show::figures::RunPoint;
+use crate::privacy::digits::counted;
+use crate::show::figures::{GridCell, RunPoint};
 use crate::show::{self, Bundle, Coverage, Table};
 use crate::train::Charged;
-use crate::{Result, file};
+use crate::{Error, Result, file};
 
 /// One finished run of a cell.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,9 +139,41 @@ impl CellResult {
         self.mean_over_runs(|run| run.seconds_per_epoch)
     }
 
+    /// Returns the difference of its accuracies to those of another cell, over the seeds that both
+    /// have and that gave both the same initial model; `None` if there is no such seed.
+    pub fn difference(&self, baseline: &Self) -> Option<PairedDifference> {
+        let accuracy = |run: &CellRun| run.accuracy.map(|accuracy| (run.seed, accuracy));
+        let known: HashMap<u64, f64> = baseline.runs.iter().filter_map(accuracy).collect();
+        let pairs = self.runs.iter().filter_map(accuracy);
+        let differences: Vec<f64> =
+            pairs.filter_map(|(seed, accuracy)| Some(accuracy - known.get(&seed)?)).collect();
+        let seeds = differences.len();
+        let cell = GridCell { pre_prune: 0.0, drop: 0.0, accuracy: differences };
+        Some(PairedDifference { mean: cell.mean()?, deviation: cell.deviation(), seeds })
+    }
+
     fn mean_over_runs(&self, value: fn(&CellRun) -> Option<f64>) -> Option<f64> {
         let values: Vec<f64> = self.runs.iter().filter_map(value).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
+/// The difference of the accuracies of two cells, over the seeds that both have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PairedDifference {
+    /// Mean of the differences, as a fraction of 1.
+    pub mean: f64,
+    /// Sample standard deviation of the differences (divisor n - 1); `None` for one seed.
+    pub deviation: Option<f64>,
+    /// Number of seeds.
+    pub seeds: usize,
+}
+
+/// A difference in percentage points: `+0.42 ± 0.10`.
+impl fmt::Display for PairedDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:+.2}", 100.0 * self.mean)?;
+        self.deviation.map_or(Ok(()), |deviation| write!(f, " ± {}", table::points(deviation)))
     }
 }
 
@@ -184,6 +217,9 @@ pub struct Row {
     pub accuracy_std: Option<f64>,
     /// The accuracies, in the order of the seeds.
     pub accuracies: Vec<f64>,
+    /// Difference to the baseline of the result, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<PairedDifference>,
     /// Number of finished runs.
     pub runs: usize,
     /// Their [labels](CellRun::label), in the order of the seeds.
@@ -209,6 +245,8 @@ pub(super) struct Inner {
     pub(super) all: usize,
     pub(super) interrupted: bool,
     pub(super) together: Together,
+    /// The cell that others are compared with.
+    pub(super) baseline: Option<usize>,
     /// Further columns of the table, with a text for each cell.
     pub(super) columns: Vec<(String, Vec<String>)>,
 }
@@ -284,6 +322,33 @@ impl GridResult {
         self
     }
 
+    /// Returns the result with the differences in accuracy to one of its cells, in percentage
+    /// points over the seeds that both have: mean and sample standard deviation. Runs of one seed
+    /// begin with the same parameters, which the difference of two means does not use.
+    ///
+    /// # Errors
+    /// Kind `Setting` if there is no such cell.
+    pub fn with_baseline(mut self, cell: usize) -> Result<Self> {
+        let cells = self.cells();
+        if cell >= cells.len() {
+            let why = format!("the result has {}, counted from 0", counted(cells.len(), "cell"));
+            return Err(Error::setting("the baseline", cell, why).fix("name one of its cells"));
+        }
+        Arc::make_mut(&mut self.0).baseline = Some(cell);
+        let name = format!("minus {}", table::point(&self.cells()[cell]));
+        let text = |(at, each): (usize, &CellResult)| match self.difference(each) {
+            Some(difference) if at != cell => difference.to_string(),
+            _ => String::new(),
+        };
+        let texts = self.cells().iter().enumerate().map(text).collect();
+        Ok(self.with_column(name, texts))
+    }
+
+    /// Returns the difference of a cell to the baseline.
+    fn difference(&self, cell: &CellResult) -> Option<PairedDifference> {
+        cell.difference(&self.cells()[self.0.baseline?])
+    }
+
     /// The cells as a table.
     pub fn table(&self) -> Table {
         let caption = format!("{} on {}: {}", self.model(), self.data(), table::axes(self.cells()));
@@ -320,6 +385,7 @@ impl GridResult {
             accuracy_mean: cell.mean(),
             accuracy_std: cell.std(),
             accuracies: cell.accuracies(),
+            difference: self.difference(cell),
             runs: cell.runs.len(),
             run_labels: cell.runs.iter().map(|run| run.label.clone()).collect(),
             errors: cell.errors.iter().map(|error| redact_hashes(error)).collect(),
@@ -342,7 +408,8 @@ impl GridResult {
         file::write(path, write::markdown(std::slice::from_ref(self)))
     }
 
-    /// The figures by name, one set per method and epsilon: `heat_map_dp-ssgd_eps_3`.
+    /// The figures by name: for rates one set per method and epsilon (`heat_map_dp-ssgd_eps_3`),
+    /// and for each other setting with several numbers as values `accuracy_over_clip`.
     pub fn figures(&self) -> Vec<(String, Bundle)> {
         draw::figures(self)
     }

@@ -208,6 +208,7 @@ impl<'a> Going<'a> {
             all: experiment.len(),
             interrupted,
             together,
+            baseline: None,
             columns: Vec::new(),
         })))
     }

@@ -73,6 +73,7 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
             account: Account::default(),
             all: OnceLock::from(Ok(spent(7.5))),
         },
+        baseline: None,
         columns: Vec::new(),
     }
 }
@@ -99,6 +100,65 @@ fn cells_say_mean_spread_and_the_largest_epsilon() {
     assert!(json[0]["accuracy_std"].is_null(), "{json}");
     assert_eq!(json[0]["accuracy_mean"], 0.5);
     assert_eq!(json[0]["runs"], 1);
+}
+
+#[test]
+fn differences_to_a_baseline_are_those_of_equal_seeds() {
+    let mut other = cell(0.5, Some(3.0), &[0.8, 0.8, 0.86]);
+    other.runs.remove(0);
+    let cells = vec![cell(0.0, Some(2.9), &[0.1, 0.90, 0.92]), other, cell(0.9, Some(3.0), &[])];
+    let result = of(result(cells, 3));
+    let columns = result.table().text();
+    let result = result.with_baseline(0).unwrap();
+    // -0.10 and -0.06 for the seeds 1 and 2; the means of the cells say +0.19.
+    let difference = result.cells()[1].difference(&result.cells()[0]).unwrap();
+    assert!((difference.mean + 0.08).abs() < 1e-12 && difference.seeds == 2, "{difference:?}");
+    assert!((difference.deviation.unwrap() - 0.04 / 2f64.sqrt()).abs() < 1e-12, "{difference:?}");
+    let text = result.table().text();
+    assert!(text.contains("minus dp-ssgd, epsilon 3") && text.contains("-8.00 ± 2.83"), "{text}");
+    assert!(!columns.contains("minus"), "{columns}");
+    let json = serde_json::to_value(result.rows()).unwrap();
+    assert_eq!(json[1]["difference"]["seeds"], 2);
+    assert!(json[2].get("difference").is_none(), "no run, no difference: {json}");
+    let error = result.with_baseline(3).unwrap_err();
+    assert!(error.to_string().contains("3 cells"), "{error}");
+}
+
+#[test]
+fn settings_with_several_numbers_have_a_chart_each() {
+    let labelled = |clip: &str, rule: &str, accuracy: f64| {
+        let labels = [("clip", clip), ("rule", rule)].map(|(name, v)| (name.into(), v.into()));
+        CellResult { labels: labels.into(), ..cell(0.0, Some(3.0), &[accuracy, accuracy + 0.02]) }
+    };
+    let cells = vec![
+        labelled("10", "flat", 0.5),
+        labelled("0.1", "flat", 0.7),
+        labelled("1", "flat", 0.9),
+        labelled("1", "auto", 0.8),
+    ];
+    let figures = of(result(cells.clone(), 2)).figures();
+    let [(name, figure)] = figures.as_slice() else { panic!("{figures:?}") };
+    assert_eq!(name, "accuracy_over_clip");
+    let text = &figure.text;
+    assert!(text.contains("Accuracy over clip, linear on toys"), "{text}");
+    assert!(text.contains("dp-ssgd, rule flat, epsilon 3"), "{text}");
+    let at = |x: &str| text.find(x).unwrap_or_else(|| panic!("{x}: {text}"));
+    assert!(at("71.0 %") < at("91.0 %") && at("91.0 %") < at("51.0 %"), "by clip norm: {text}");
+    // With rates, epsilon has heat maps; without, it is a setting like others.
+    let at_epsilon = |drop: f64, epsilon: f64| CellResult {
+        epsilon: Some(epsilon),
+        ..cell(drop, Some(epsilon), &[epsilon / 10.0])
+    };
+    let names = |cells: Vec<CellResult>| -> Vec<String> {
+        of(result(cells, 1)).figures().into_iter().map(|(name, _)| name).collect()
+    };
+    let cells = vec![at_epsilon(0.0, 1.0), at_epsilon(0.0, 3.0)];
+    assert_eq!(names(cells.clone()), ["accuracy_over_epsilon"]);
+    let sparse = [at_epsilon(0.5, 1.0), at_epsilon(0.5, 3.0)];
+    let names =
+        names([cells[0].clone(), sparse[0].clone(), cells[1].clone(), sparse[1].clone()].into());
+    assert!(!names.contains(&"accuracy_over_epsilon".into()), "{names:?}");
+    assert!(names.contains(&"heat_maps_dp-ssgd".into()), "{names:?}");
 }
 
 fn result_of_one() -> Inner {

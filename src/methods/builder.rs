@@ -24,7 +24,7 @@ pub struct Builder<S> {
 ///
 /// A type that implements this trait is a training method: [`Builder`] gives it the builder methods
 /// of the settings that it shares with others, and [`register`](super::register) makes it known to
-/// commands, grids and stored runs.
+/// grids, audits and stored runs of a process.
 pub trait MethodSettings: Clone + Debug + Default + PartialEq + Send + Sync + 'static {
     /// Returns what the method is.
     fn descriptor() -> &'static MethodDescriptor;

@@ -472,11 +472,13 @@ impl Plan {
     /// The releases of the first `steps` steps of this plan, and of a mask that the run makes.
     ///
     /// # Guarantee
-    /// Neighbours: one example added or removed. The event of the steps is that of the method
-    /// ([`MethodDescriptor::event`]): of DP-SGD, a Poisson-subsampled Gaussian whose noise
-    /// multiplier is the standard deviation of the noise over the sensitivity of the clip rule, on
-    /// all or on selected coordinates. Without privacy, or where [`not_covered`](Self::not_covered)
-    /// says why there is no guarantee, every accountant refuses the event.
+    /// Neighbours: [`neighbouring`](Self::neighbouring), one example added or removed, or with
+    /// disjoint batches one example whose gradient is replaced by zero. The event of the steps is
+    /// that of the method ([`MethodDescriptor::event`]): of DP-SGD, a Poisson-subsampled Gaussian
+    /// whose noise multiplier is the standard deviation of the noise over the sensitivity of the
+    /// clip rule, on all or on selected coordinates. Without privacy, or where
+    /// [`not_covered`](Self::not_covered) says why there is no guarantee, every accountant refuses
+    /// the event.
     pub fn event_after(&self, steps: u64) -> Event {
         self.released_after(steps).charged()
     }

@@ -38,9 +38,10 @@ pub fn methods() -> Vec<Box<dyn Method>> {
     BUILT_IN.iter().map(|method| method()).chain(registered).collect()
 }
 
-/// Makes a method of another crate known to the grids, audits, figures, commands and stored runs of
-/// this process. Registering it again changes nothing. Every process that reads its plans or runs
-/// registers it first.
+/// Makes a method of another crate known to the grids, audits, figures and stored runs of this
+/// process, and to its command line if it has one; the program `epsilab` does not know the method.
+/// Registering it again changes nothing. Every process that reads its plans or runs registers it
+/// first.
 ///
 /// # Errors
 /// `Setting` if another method has its name or title, if [`MethodDescriptor::method`] makes another
@@ -181,7 +182,9 @@ impl fmt::Display for Claim {
 }
 
 impl MethodDescriptor {
-    /// That of DP-SGD: the descriptor of another method states where it differs.
+    /// The descriptor of DP-SGD, from which that of another method takes what it does not replace.
+    /// Noise and charge belong together: replace `mechanism`, `bound` and `event` together, or none
+    /// of them.
     pub const DP_SGD: Self = Self {
         name: "dp-sgd",
         title: "DP-SGD",

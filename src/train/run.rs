@@ -293,7 +293,8 @@ impl Run {
     pub fn curve(&self) -> &Curve {
         &self.0.record.curve
     }
-    /// Epsilon of the steps taken, at the plan's delta; infinite without a guarantee.
+    /// Returns the epsilon of the steps that stay charged, which are at least those taken, at the
+    /// plan's delta; infinite without a guarantee.
     pub fn epsilon(&self) -> f64 {
         self.0.record.epsilon.unwrap_or(f64::INFINITY)
     }

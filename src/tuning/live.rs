@@ -1,39 +1,75 @@
 //! The live display of a tuning.
 
-use super::outcome::Trial;
-use crate::Error;
-use crate::show::{Bundle, Coverage, LiveDisplay, display, format};
-use crate::train::{Observer, Progress};
+use crate::grid::{CellResult, CellRun, GridObserver, GridProgress};
+use crate::show::{Bundle, Coverage, LiveDisplay, display};
+use crate::{Error, ErrorKind, Result};
 
-/// Shows how far a tuning is in one output of the notebook.
+/// Shows the progress of a tuning in one output of the notebook.
 #[derive(Default)]
 pub(super) struct LiveTuning {
     display: LiveDisplay,
-    now: String,
+    step: String,
+    /// The cells whose parameters became infinite or NaN.
+    diverged: Vec<String>,
+    /// The first other error of a run.
+    failure: Option<Error>,
 }
 
 impl LiveTuning {
-    /// The next run: `step 2, run 3 of 6: learning rate 0.1, clip norm 1`.
-    pub(super) fn begins(&mut self, step: &str, run: usize, runs: usize, trial: &Trial) {
-        let rate = format::significant(trial.learning_rate, 3);
-        let clip = trial.clip.map(|clip| format!(", clip norm {}", format::significant(clip, 3)));
-        let clip = clip.unwrap_or_default();
-        self.now = format!("{step}: run {run} of {runs}, learning rate {rate}{clip}");
-        self.display.update(&Bundle::text(&self.now));
+    /// Begins a step of the procedure.
+    pub(super) fn begin(&mut self, step: &str) {
+        step.clone_into(&mut self.step);
+        self.display.update(&Bundle::text(step));
+    }
+
+    /// Checks that the run of each cell was trained or diverged.
+    ///
+    /// # Errors
+    /// The first other error.
+    pub(super) fn check(&mut self, cells: &[CellResult]) -> Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let is_lost =
+            |cell: &&CellResult| cell.runs.is_empty() && !self.diverged.contains(&cell.in_words());
+        match cells.iter().find(is_lost) {
+            None => Ok(()),
+            Some(cell) => {
+                let what = format!("tuning, {}: {}", self.step, cell.in_words());
+                Err(Error::new(ErrorKind::Setting, what, cell.errors.join("\n")))
+            }
+        }
     }
 
     pub(super) fn finish(&self) {
         self.display
             .finish(&Bundle::text("The tuning is finished.").with_coverage(Coverage::Public));
     }
+
+    fn draw(&self, progress: &GridProgress<'_>, end: &str) {
+        if self.display.is_due() {
+            let (how_far, cell) = (progress.how_far(), progress.cell.in_words());
+            self.display.update(&Bundle::text(format!("{}: {how_far}; {cell}{end}", self.step)));
+        }
+    }
 }
 
-impl Observer for LiveTuning {
-    fn progressed(&mut self, progress: &Progress<'_>) {
-        if self.display.is_due() {
-            let (step, steps) = (progress.step, progress.plan.steps());
-            self.display.update(&Bundle::text(format!("{}: step {step}/{steps}", self.now)));
+impl GridObserver for LiveTuning {
+    fn progressed(&mut self, progress: &GridProgress<'_>) {
+        self.draw(progress, &format!(": step {}/{}", progress.step, progress.steps));
+    }
+
+    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+        match run {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Model => {
+                self.diverged.push(progress.cell.in_words());
+            }
+            Err(error) => {
+                self.failure.get_or_insert_with(|| error.clone());
+            }
         }
+        self.draw(progress, "");
     }
 
     fn trouble(&mut self, error: &Error) {

@@ -4,13 +4,14 @@ use super::live::LiveTuning;
 use super::outcome::{Trial, Tuned, TuningStep};
 use super::{Tuning, cost, draw};
 use crate::data::Dataset;
+use crate::grid::{Case, CellResult, Experiment, Randomness, run};
 use crate::methods::{Method, NonPrivate, Plan};
 use crate::nn::Model;
 use crate::privacy::digits::{count, counted};
 use crate::show::format;
 use crate::store::{Store, home};
 use crate::train::Listening;
-use crate::{Error, ErrorKind, Result, runs};
+use crate::{Error, ErrorKind, Result};
 
 impl<M: Method + Clone + 'static> Tuning<M> {
     /// Runs the procedure, with a live display. `make` builds the initial model for the data that
@@ -52,10 +53,11 @@ impl<M: Method + Clone + 'static> Tuning<M> {
         }
         let _listening = Listening::start();
         let model = make(on)?;
-        let place = Place { store, model: &model, on };
-        let mut search = Search { tuning: self, plan: &plan, place, live: LiveTuning::default() };
+        let mut live = LiveTuning::default();
+        let mut search =
+            Search { tuning: self, plan: &plan, store, model: &model, on, live: &mut live };
         let tuned = search.all_steps(data)?;
-        search.live.finish();
+        live.finish();
         Ok(tuned)
     }
 }
@@ -83,20 +85,16 @@ fn fits(plan: &Plan, on: &Dataset) -> Result<()> {
     Ok(())
 }
 
-/// Where runs are made and kept.
-struct Place<'a> {
-    store: &'a Store,
-    model: &'a Model,
-    on: &'a Dataset,
-}
-
 /// A procedure that is going on.
 struct Search<'a, M> {
     tuning: &'a Tuning<M>,
     /// The plan for the private data.
     plan: &'a Plan,
-    place: Place<'a>,
-    live: LiveTuning,
+    store: &'a Store,
+    model: &'a Model,
+    /// The data of the runs: public, or the private ones.
+    on: &'a Dataset,
+    live: &'a mut LiveTuning,
 }
 
 impl<M: Method + Clone + 'static> Search<'_, M> {
@@ -115,7 +113,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
 
         let title = "1. learning rate without clipping and noise";
         let pairs: Vec<_> = learning_rates.iter().map(|&rate| (rate, None)).collect();
-        let plain = self.step(title, &pairs, |search, rate, _| search.without_noise(rate, None))?;
+        let plain = self.step(title, &pairs, Self::without_noise)?;
         let (best, accuracy) = best_of(title, &plain)?;
         let public_rate = best.learning_rate;
         warnings.extend(at_the_end("learning rate of step 1", public_rate, learning_rates));
@@ -191,53 +189,62 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             steps: [Some(first), Some(second), Some(third), fourth].into_iter().flatten().collect(),
             warnings,
             badge: cost::badge(data, public),
-            data: self.place.on.name().to_owned(),
+            data: self.on.name().to_owned(),
         })
     }
 
-    /// Trains the runs of one step.
+    /// Trains the runs of one step: an experiment with a case for each pair of learning rate and
+    /// clip norm.
     fn step(
         &mut self,
         title: &str,
         pairs: &[(f64, Option<f64>)],
-        plan: impl Fn(&Self, f64, Option<f64>) -> Result<Plan>,
+        case: impl Fn(&Self, f64, Option<f64>) -> Case,
     ) -> Result<Vec<Trial>> {
-        let mut trials = Vec::new();
-        for (i, &(learning_rate, clip)) in pairs.iter().enumerate() {
-            let mut trial = Trial { learning_rate, clip, accuracy: None };
-            self.live.begins(title, i + 1, pairs.len(), &trial);
-            let plan = plan(self, learning_rate, clip)?;
-            let Place { store, model, on } = self.place;
-            match runs::load_or_train(store, &plan, model, on, &mut self.live) {
-                Ok(run) if run.interrupted() => return Err(stopped(title)),
-                Ok(run) => trial.accuracy = run.record().test_accuracy,
-                // Parameters that are not finite.
-                Err(error) if error.kind() == ErrorKind::Model => {}
-                Err(error) => return Err(error),
+        let cases = pairs.iter().map(|&(rate, clip)| {
+            let case = case(self, rate, clip).label("learning rate", number(rate));
+            match clip {
+                Some(clip) => case.label("clip norm", number(clip)),
+                None => case,
             }
-            trials.push(trial);
+        });
+        let seed = self.tuning.method.settings().seed;
+        let experiment =
+            Experiment::new(cases).jobs(self.tuning.jobs).randomness(Randomness::Fixed(seed));
+        let model = |_| Ok(self.model.clone());
+        self.live.begin(title);
+        let result = run::run(&experiment, &model, self.on, self.store, self.live)?;
+        if result.is_interrupted() {
+            return Err(stopped(title));
         }
-        Ok(trials)
+        self.live.check(result.cells())?;
+        let accuracy = |cell: &CellResult| cell.runs.first().and_then(|run| run.accuracy);
+        let accuracies = result.cells().iter().map(accuracy);
+        let trial = |(&(learning_rate, clip), accuracy)| Trial { learning_rate, clip, accuracy };
+        Ok(pairs.iter().zip(accuracies).map(trial).collect())
     }
 
-    /// The plan of a run without noise, with the private plan's batches and steps.
-    fn without_noise(&self, learning_rate: f64, clip: Option<f64>) -> Result<Plan> {
+    /// Returns a case without noise, with the private plan's batches and steps.
+    fn without_noise(&self, learning_rate: f64, clip: Option<f64>) -> Case {
         let mut settings = self.tuning.method.settings().clone();
         settings.learning_rate = Some(learning_rate);
         settings.steps = Some(self.plan.steps());
-        let mut plain = NonPrivate { settings, ..NonPrivate::new() };
-        if let Some(clip) = clip {
-            plain = plain.clip(clip);
+        settings.seed = None;
+        let plain = NonPrivate { settings, ..NonPrivate::new() };
+        match clip {
+            Some(clip) => plain.clip(clip).into(),
+            None => plain.into(),
         }
-        plain.plan(self.place.on)
     }
 
-    /// The plan of a run with the private plan's noise multiplier, batches and steps.
-    fn with_noise(&self, learning_rate: f64, clip: Option<f64>) -> Result<Plan> {
+    /// Returns a case with the private plan's noise multiplier, batches and steps.
+    fn with_noise(&self, learning_rate: f64, clip: Option<f64>) -> Case {
         let mut method = self.tuning.method.clone();
-        method.settings_mut().learning_rate = Some(learning_rate);
+        let settings = method.settings_mut();
+        settings.learning_rate = Some(learning_rate);
+        settings.seed = None;
         if self.tuning.public.is_some() {
-            method.settings_mut().steps = Some(self.plan.steps());
+            settings.steps = Some(self.plan.steps());
         }
         if let (Some(private), Some(known)) = (method.private_mut(), self.plan.privacy()) {
             if self.tuning.public.is_some() {
@@ -247,7 +254,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             }
             private.set_clip(clip.unwrap_or(1.0));
         }
-        method.plan(self.place.on)
+        method.into()
     }
 
     /// The line under the heat map's title.
@@ -256,7 +263,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         format!(
             "{} on {}, noise multiplier {}, batches of {}, {}.",
             self.plan.method(),
-            self.place.on.name(),
+            self.on.name(),
             number(noise),
             count(self.plan.expected_batch_size()),
             counted(usize::try_from(self.plan.steps()).unwrap_or(usize::MAX), "step")

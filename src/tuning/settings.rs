@@ -12,8 +12,9 @@ use crate::{Error, ErrorKind, Result};
 /// 3. With that clip norm and the noise of the plan, find the best learning rate again.
 /// 4. Try pairs in the vicinity. Where the clip norm is small, their product decides.
 ///
-/// Every run has as many steps and as large batches as the private plan. Runs are stored, so a
-/// tuning that was stopped goes on where it was.
+/// Each step is an [`Experiment`](crate::grid::Experiment), whose runs have as many steps and as
+/// large batches as the private plan. Runs are stored, so a tuning that was stopped goes on from
+/// there.
 ///
 /// ```no_run
 /// use epsilab::prelude::*;
@@ -43,6 +44,7 @@ pub struct Tuning<M> {
     pub(super) factors: Vec<f64>,
     pub(super) around: Vec<f64>,
     pub(super) tolerance: f64,
+    pub(super) jobs: usize,
 }
 
 impl<M: Method + Clone> Tuning<M> {
@@ -56,6 +58,7 @@ impl<M: Method + Clone> Tuning<M> {
             factors: vec![0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0],
             around: vec![1.0 / 3.0, 1.0, 3.0],
             tolerance: 0.01,
+            jobs: 1,
         }
     }
 
@@ -91,6 +94,14 @@ impl<M: Method + Clone> Tuning<M> {
     /// percentage point, by default.
     pub fn tolerance(self, accuracy: f64) -> Self {
         Self { tolerance: accuracy, ..self }
+    }
+
+    /// Trains up to this many runs of a step at once, as [`Experiment::jobs`]; one after the other
+    /// by default.
+    ///
+    /// [`Experiment::jobs`]: crate::grid::Experiment::jobs
+    pub fn jobs(self, jobs: usize) -> Self {
+        Self { jobs, ..self }
     }
 
     /// Checks the values to try.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use epsilab::device::DeviceSpec;
 use epsilab::grid::GridResult;
 use epsilab::train::interrupt;
-use epsilab::{Result, file};
+use epsilab::{Error, Result, file};
 
 use super::case::Case;
 use super::file::Experiment;
@@ -25,6 +25,10 @@ pub struct ExperimentArgs {
     /// Number of seeds per case, 0, 1, … [default: that of the file; 3 without one]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     seeds: Option<i64>,
+    /// Show the difference in accuracy of each case to this one, over the same seeds; 1 is the
+    /// first case
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    baseline: Option<i64>,
     /// Show steps, noise and epsilon of every case and train nothing. Where a file says the number
     /// of examples, no data are read
     #[arg(long)]
@@ -72,6 +76,7 @@ impl ExperimentArgs {
             let is_named = !source.is_file() || self.cases.0.contains_key("data");
             return preview::show(experiments, is_named, self.json, self.out.as_deref());
         }
+        let baseline = self.baseline(experiments)?;
         let (mut all, mut part) = (Vec::new(), None);
         for experiment in experiments {
             if source.is_file() {
@@ -79,7 +84,10 @@ impl ExperimentArgs {
             }
             let groups = self.groups(experiment, source)?;
             let (results, outcome) = Results::train(experiment, groups, &self.executor, source)?;
-            all.push(results);
+            all.push(match baseline {
+                Some(place) => results.with_baseline(place)?,
+                None => results,
+            });
             match outcome {
                 Outcome::Finished => {}
                 Outcome::Part(code) => part = Some(code),
@@ -89,6 +97,23 @@ impl ExperimentArgs {
         match part {
             Some(code) => Ok(code),
             None => self.finish(&all, source),
+        }
+    }
+
+    /// Returns the place of the case that others are compared with.
+    ///
+    /// # Errors
+    /// Kind `Setting` if an experiment has no such case.
+    fn baseline(&self, experiments: &[Experiment]) -> Result<Option<usize>> {
+        let Some(number) = self.baseline else { return Ok(None) };
+        let cases = experiments.iter().map(|experiment| experiment.cases.len()).min().unwrap_or(0);
+        match usize::try_from(number) {
+            Ok(number) if (1..=cases).contains(&number) => Ok(Some(number - 1)),
+            _ => {
+                let why = format!("there are {cases} cases, counted from 1");
+                Err(Error::setting("--baseline", number, why)
+                    .fix("name one of them; --preview lists the cases"))
+            }
         }
     }
 

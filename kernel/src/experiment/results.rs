@@ -106,6 +106,20 @@ impl<'a> Results<'a> {
         stored.filter(|result| result.runs() > 0)
     }
 
+    /// Returns the results with the differences to the case at this place, in the group that has
+    /// it.
+    ///
+    /// # Errors
+    /// As [`GridResult::with_baseline`].
+    pub fn with_baseline(mut self, place: usize) -> Result<Self> {
+        for group in &mut self.trained {
+            if let Some(at) = group.places.iter().position(|&known| known == place) {
+                group.result = group.result.clone().with_baseline(at)?;
+            }
+        }
+        Ok(self)
+    }
+
     pub fn grids(&self) -> impl Iterator<Item = &GridResult> {
         self.trained.iter().map(|trained| &trained.result)
     }

@@ -57,7 +57,7 @@ fn every_case_is_trained_with_every_seed_once() {
         let files = std::fs::read_dir(home.path().join("ledger")).expect("a folder");
         files.map(|file| file.unwrap().metadata().unwrap().len()).collect()
     };
-    let (charged, again) = (ledgers(), sweep(home.path(), &[&experiments]));
+    let (charged, again) = (ledgers(), sweep(home.path(), &[&experiments, "--baseline", "2"]));
     assert_eq!(ledgers(), charged, "nothing is trained twice");
     let words = text(&again.stdout);
     assert!(
@@ -65,6 +65,10 @@ fn every_case_is_trained_with_every_seed_once() {
         "{words}"
     );
     let head = words.lines().find(|line| line.starts_with("method")).expect("a table");
+    assert!(head.contains("minus dp-sgd, clip 1"), "{words}");
+    let wrong = sweep(home.path(), &[&experiments, "--baseline", "5"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("there are 4 cases"), "{}", text(&wrong.stderr));
     assert!(!head.contains("steps"), "equal options are no column: {words}");
     // As below a grid: what the four private runs cost together, and the noise of the seeds.
     assert!(words.contains("Private runs: 4 on") && words.contains("within seed noise"), "{words}");

@@ -10,12 +10,13 @@ use crate::{Error, ErrorKind, Result};
 /// The Gaussian mechanism on a sum of clipped per-example gradients.
 ///
 /// # Guarantee
-/// Neighbours: one example added or removed. The sum changes by at most the sensitivity of the clip
-/// rule in L2 norm. Independent Gaussian noise of standard deviation `noise_multiplier *
-/// sensitivity` is added to every coordinate of the sum, which is then divided by the expected
-/// batch size, a public number. Noise multiplier and clip bound of step t are those of the stages
-/// at t. The release of an empty batch is noise only. With selected coordinates, norm, clipping,
-/// sum and noise are restricted to them, and all others are zero for every batch.
+/// Neighbours: one example added or removed, or its gradient replaced by zero. The sum changes by
+/// at most the sensitivity of the clip rule in L2 norm. Independent Gaussian noise of standard
+/// deviation `noise_multiplier * sensitivity` is added to every coordinate of the sum, which is
+/// then divided by the expected batch size, a public number. Noise multiplier and clip bound of
+/// step t are those of the stages at t. The release of an empty batch is noise only. With selected
+/// coordinates, norm, clipping, sum and noise are restricted to them, and all others are zero for
+/// every batch.
 pub struct GaussianSum {
     clip: ClipRule,
     sum: NoisySum,
