@@ -25,7 +25,7 @@ use crate::privacy::ledger::{Account, Book};
 use crate::privacy::{Entry, Ledger};
 use crate::{Error, ErrorKind, Result, file, privacy};
 use chain::Chain;
-use head::{Coming, Head};
+use head::Head;
 
 /// The format of a line.
 const FORMAT: u32 = 2;
@@ -171,16 +171,10 @@ impl LedgerFile {
             text.push('\n');
         }
         let end = Head::at(known + others.len(), contents.chain.last().to_owned());
-        let Head { entries, chain, .. } = end.clone();
-        let coming = Some(Coming { entries, chain });
+        let coming = Some(Box::new(end.clone()));
         let head = |e: io::Error| self.io("writing the head of", &e);
         Head { coming, ..Head::at(known, begin) }.write(&self.path).map_err(head)?;
-        if let Err(e) = file.write_all(text.as_bytes()) {
-            // As in `write`.
-            let _ = file.set_len(contents.length);
-            return Err(self.io("writing to", &e));
-        }
-        file.sync_all().map_err(|e| self.io("syncing", &e))?;
+        self.append_text(file, contents.length, &text)?;
         end.write(&self.path).map_err(head)
     }
 
@@ -204,19 +198,24 @@ impl LedgerFile {
             head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
             contents.head_is_behind = false;
         }
-        if let Err(e) = file.write_all(format!("{line}\n").as_bytes()) {
-            // A full disk may take part of a line. The entry was not made, so it is removed again.
-            // If that fails too, the next reader reports the incomplete line.
-            let _ = file.set_len(contents.length);
-            return Err(self.io("writing to", &e));
-        }
-        file.sync_all().map_err(|e| self.io("syncing", &e))?;
+        self.append_text(file, contents.length, &format!("{line}\n"))?;
         chain.advance(&line);
         head = Head::at(head.entries + 1, chain.last().to_owned());
         head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
         contents.length += line.len() as u64 + 1;
         contents.lines += 1;
         Ok(())
+    }
+
+    /// Appends lines to a file of this length. Returns when they are on disk.
+    fn append_text(&self, file: &mut File, length: u64, text: &str) -> Result<()> {
+        if let Err(e) = file.write_all(text.as_bytes()) {
+            // A full disk may take part of a line. The entry was not made, so it is removed again.
+            // If that fails too, the next reader reports the incomplete line.
+            let _ = file.set_len(length);
+            return Err(self.io("writing to", &e));
+        }
+        file.sync_all().map_err(|e| self.io("syncing", &e))
     }
 
     /// The JSON object of an entry. Checks that it can be read back, because a line that cannot
@@ -317,9 +316,9 @@ impl LedgerFile {
                 "its hash is not the one in the head: ledger and head do not belong together",
             ));
         }
-        if let Some(Coming { entries: end, chain }) = coming
-            && links.len() <= end
-            && (links.len() < end || links[end - 1] == chain)
+        if let Some(coming) = coming
+            && links.len() <= coming.entries
+            && (links.len() < coming.entries || links[coming.entries - 1] == coming.chain)
         {
             return Ok(links.len() > entries);
         }
