@@ -162,33 +162,15 @@ impl Accountant for Headline {
         if exact.is_ok() {
             return exact;
         }
-        let bounds = [
-            self.pld.epsilon(events, delta),
-            Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta),
-        ];
-        let lower = bounds.iter().flatten().find_map(|spent| spent.lower);
-        let mut refusals = Vec::new();
-        let mut best: Option<Spent> = None;
-        for bound in bounds {
-            match bound {
-                Ok(spent) if best.as_ref().is_none_or(|b| spent.epsilon < b.epsilon) => {
-                    best = Some(spent);
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Accounting => refusals.push(error),
-                Err(error) => return Err(error),
-            }
-        }
-        match (best, refusals.into_iter().next_back()) {
-            (Some(best), _) => Ok(match lower {
-                Some(lower) => best.with_lower_bound(lower),
-                None => best,
-            }),
-            (None, Some(refusal)) => Err(refusal),
-            (None, None) => {
-                Err(Error::new(ErrorKind::Accounting, "epsilon", "no accountant gave a result"))
-            }
-        }
+        let pld = refused_as_none(self.pld.epsilon(events, delta))?;
+        let rdp = Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
+        let Some(pld) = pld else { return rdp };
+        let lower = pld.lower;
+        let best = refused_as_none(rdp)?.filter(|rdp| rdp.epsilon < pld.epsilon).unwrap_or(pld);
+        Ok(match lower {
+            Some(lower) => best.with_lower_bound(lower),
+            None => best,
+        })
     }
 }
 
