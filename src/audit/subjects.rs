@@ -218,7 +218,7 @@ impl Settings {
             ));
         };
         private.set_noise_multiplier(self.options.noise_multiplier);
-        private.set_delta(Delta(self.options.delta));
+        private.delta = Some(Delta(self.options.delta));
         // Only the number of examples matters to a plan.
         method.plan(&data::from_vecs(vec![0.0; examples], &[1], vec![0; examples], 2)?)
     }

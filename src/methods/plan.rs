@@ -1,15 +1,15 @@
 //! The plan of a run: all settings that determine its guarantee.
 
-use crate::data::{Augment, Dataset, Population};
+use crate::data::{Dataset, Population};
 use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
 use crate::mask::{Freezing, Sparsity};
 use crate::methods::registry::{self, MethodDescriptor};
 use crate::methods::settings::private::check_clip;
 use crate::methods::settings::steps_of;
-use crate::methods::{Mechanism, Optimizer, Quantile, Sampling, Settings};
-use crate::nn::{Model, Network, Precision};
-use crate::optim::{Average, Rates};
+use crate::methods::{Mechanism, Quantile, Sampling, Settings};
+use crate::nn::{Model, Network};
+use crate::optim::Rates;
 use crate::privacy::{
     Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier,
     NoiseSchedule, Released, SamplingRate, Spent, Stages,
@@ -289,6 +289,17 @@ impl Plan {
     pub fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
+    /// The event of the first steps of a plan, whose file may have been edited so that it lacks its
+    /// stages.
+    ///
+    /// # Guarantee
+    /// As [`training_event`](Self::training_event); without stages, every accountant refuses it.
+    pub(super) fn event_of(&self, stages: Result<Stages>, steps: u64) -> Event {
+        match stages {
+            Ok(stages) => self.training_event(&stages, steps),
+            Err(error) => Event::Unaccountable { why: error.to_string() },
+        }
+    }
     /// Probability with which each example is in a batch. In Poisson samples it is independent of
     /// all other examples; of disjoint batches, one in each epoch has the example.
     pub fn sampling_rate(&self) -> f64 {
@@ -302,14 +313,6 @@ impl Plan {
     pub fn learning_rate(&self) -> f64 {
         self.learning_rate
     }
-    /// The update rule.
-    pub(crate) fn optimizer(&self) -> Optimizer {
-        self.settings.optimizer
-    }
-    /// The augmentation, if there is one.
-    pub(crate) fn augment(&self) -> Option<Augment> {
-        self.settings.augment
-    }
     /// Which coordinates are trained, if not all of them in every step.
     pub(crate) fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
@@ -317,10 +320,6 @@ impl Plan {
     /// Parameter tensors that are not trained.
     pub fn freezing(&self) -> &Freezing {
         &self.settings.freezing
-    }
-    /// Precision of the products that a GPU computes.
-    pub(crate) fn precision(&self) -> Precision {
-        self.settings.precision
     }
     /// The device to train on: the one it names, otherwise [`DeviceSpec::auto`].
     ///
@@ -429,11 +428,6 @@ impl Plan {
     pub(crate) fn weight_decay(&self) -> f64 {
         let default = self.settings.optimizer.default_weight_decay();
         self.settings.weight_decay.unwrap_or(default)
-    }
-    /// The average of the parameters that is evaluated and returned; `None` for the parameters
-    /// after the last step.
-    pub(crate) fn average(&self) -> Option<Average> {
-        self.settings.average
     }
     /// The settings that all methods share.
     pub fn settings(&self) -> &Settings {

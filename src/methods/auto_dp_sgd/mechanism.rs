@@ -2,7 +2,7 @@
 
 use crate::engine::{Batch, ClipRule, Executor, Weights, mean};
 use crate::methods::noisy_sum::NoisySum;
-use crate::methods::{Mechanism, Plan, Release, Threshold, check_state};
+use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
@@ -34,9 +34,7 @@ impl Mechanism for ScaledSum {
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        check_state(state, 0)?;
-        self.sum.resume(steps);
-        Ok(())
+        self.sum.resume(steps, state, 0)
     }
 }
 

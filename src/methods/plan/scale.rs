@@ -219,8 +219,8 @@ mod tests {
             settings.learning_rate_schedule = LearningRate::Constant;
             if let Some(private) = method.private_mut() {
                 private.set_noise_multiplier(1.5);
-                private.set_noise_schedule(NoiseSchedule::constant());
-                private.set_clip_schedule(ClipSchedule::constant());
+                private.noise_schedule = NoiseSchedule::constant();
+                private.clip_schedule = ClipSchedule::constant();
             }
             if method.descriptor().name == "soft-clip" {
                 continue; // has a schedule of epochs

@@ -119,7 +119,7 @@ impl Plan {
             let why = "each trial would release a mask of its own, at a cost of its own".to_owned();
             return refused(why, "make the mask before, or take one that looks at no data");
         }
-        if self.checkpoints().is_some() {
+        if self.settings.checkpoints.is_some() {
             let why = "a checkpoint would show how far the trials are, and their number is secret";
             return refused(why.to_owned(), "leave .checkpoint_every(…) out");
         }
