@@ -195,14 +195,14 @@ fn ranks(trials: usize) -> Vec<usize> {
     ranks
 }
 
-fn sorted(values: &[f64], sign: f64) -> Vec<f64> {
+pub(super) fn sorted(values: &[f64], sign: f64) -> Vec<f64> {
     let mut values: Vec<f64> = values.iter().map(|value| sign * value).collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
 /// Number of values above the threshold.
-fn above(sorted: &[f64], threshold: f64) -> usize {
+pub(super) fn above(sorted: &[f64], threshold: f64) -> usize {
     sorted.len() - sorted.partition_point(|&value| value <= threshold)
 }
 
