@@ -502,19 +502,19 @@ impl Plan {
     /// Checks that preparation and earlier releases of the data are those that the plan accounts
     /// for.
     pub(crate) fn check_releases_before(&self, data: &Dataset) -> Result<()> {
+        let other = |why: String| {
+            Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
+                .fix("make the plan from the data that it trains on"))
+        };
         if self.data_not_covered.as_deref() != data.not_covered() {
-            let why = format!("{} was prepared in another way", data.name());
-            return Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
-                .fix("make the plan from the data that it trains on"));
+            return other(format!("{} was prepared in another way", data.name()));
         }
         let released = self.sparsity().map(|s| s.released_before(&data.into())).transpose()?;
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
             return Ok(());
         }
-        let why = format!("the mask has other releases about {}", data.name());
-        Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
-            .fix("make the plan from the data that it trains on"))
+        other(format!("the mask has other releases about {}", data.name()))
     }
 
     /// Cost of the first `steps` steps at the plan's delta, by the headline accountant; `None`
