@@ -1,7 +1,8 @@
 //! Single releases: events flattened into releases and their counts.
 
 use super::{Event, nearly_equal};
-use crate::{Error, ErrorKind, Result};
+use crate::accountant::unsupported;
+use crate::{Error, Result};
 use crate::{Neighbouring, NoiseMultiplier, SamplingRate};
 use std::collections::HashMap;
 
@@ -158,13 +159,7 @@ impl Single {
 
     /// The error of an accountant that does not support this release.
     pub(crate) fn unsupported(&self, accountant: &str, why: impl Into<String>) -> Error {
-        self.unsupported_n(accountant, 1, why)
-    }
-
-    /// As [`unsupported`](Self::unsupported), for a release that happens `times` times.
-    fn unsupported_n(&self, accountant: &str, times: u64, why: impl Into<String>) -> Error {
-        let what = format!("{accountant} does not support {}", self.event(times));
-        Error::new(ErrorKind::Accounting, what, why)
+        unsupported(accountant, self.event(1), why)
     }
 
     /// A hashable key, equal for equal releases.
@@ -255,7 +250,8 @@ pub(crate) fn unsampled(
             let why = format!(
                 "under \"{neighbouring}\" it is not a Gaussian mechanism without sampling, {but}"
             );
-            single.unsupported_n(accountant, times, why).fix("use the PLD or the RDP accountant")
+            let error = unsupported(accountant, single.event(times), why);
+            error.fix("use the PLD or the RDP accountant")
         })?;
         Ok((sigma, times))
     };
@@ -294,8 +290,7 @@ impl SingleCounts {
                     "use the RDP accountant",
                 ),
             };
-            let what = format!("{accountant} does not support {event}");
-            Error::new(ErrorKind::Accounting, what, why).fix(fix)
+            unsupported(accountant, event, why).fix(fix)
         })?;
         let single = single.simplified();
         let times = times.saturating_mul(count);
