@@ -289,6 +289,12 @@ impl Plan {
     pub fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
+    /// The error of a plan that lacks what its method needs, which only an edited file can: `how`
+    /// ends "a plan of DP-SGD ...".
+    pub(super) fn edited(&self, how: &str) -> Error {
+        let what = format!("a plan of {} {how}", self.method);
+        Error::new(ErrorKind::CorruptData, what, "the file was edited").fix("make the plan anew")
+    }
     /// The event of the first steps of a plan, whose file may have been edited so that it lacks its
     /// stages.
     ///

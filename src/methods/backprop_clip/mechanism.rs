@@ -4,13 +4,13 @@
 use burn::prelude::Device;
 
 use super::standardised::PlainConvolutions;
+use crate::Result;
 use crate::device::DeviceArray;
 use crate::engine::{Batch, Bound, ClipRule, Executor, Gradients, Weights};
 use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::{LayerClips, Network};
 use crate::privacy::Stages;
-use crate::{Error, ErrorKind, Result};
 
 /// The Gaussian mechanism on the sum of the gradients of a network whose layers have clips.
 ///
@@ -124,10 +124,6 @@ pub(super) fn parts(plan: &Plan) -> Result<(LayerClips, Stages)> {
     let clip = clip.filter(|_| plan.privacy().is_some_and(|privacy| privacy.quantile.is_none()));
     match (clip, plan.stages()?) {
         (Some((&ClipRule::Backprop(clips), true)), Some(stages)) => Ok((clips, stages)),
-        _ => {
-            let what = format!("a plan of {} without its clips", plan.method());
-            Err(Error::new(ErrorKind::CorruptData, what, "the file was edited")
-                .fix("make the plan anew"))
-        }
+        _ => Err(plan.edited("without its clips")),
     }
 }

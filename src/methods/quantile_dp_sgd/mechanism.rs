@@ -5,6 +5,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use super::Quantile;
+use crate::Result;
 use crate::engine::{
     Batch, Bound, ClipRule, Executor, GaussianNoise, Gradient, Gradients, Weights,
 };
@@ -12,7 +13,6 @@ use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
 use crate::privacy::{Event, Neighbouring, Stages};
-use crate::{Error, ErrorKind, Result};
 
 /// The clip norm stays within this factor of its first value.
 const RANGE: f64 = 1e3;
@@ -139,11 +139,7 @@ fn parts(plan: &Plan) -> Result<(f64, Quantile, Stages)> {
         {
             Ok((privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne), quantile, stages))
         }
-        _ => {
-            let what = format!("a plan of {} without its settings", plan.method());
-            Err(Error::new(ErrorKind::CorruptData, what, "the file was edited")
-                .fix("make the plan anew"))
-        }
+        _ => Err(plan.edited("without its settings")),
     }
 }
 

@@ -93,12 +93,6 @@ struct Contents {
     head_is_behind: bool,
 }
 
-/// The locked file and its contents, for appending.
-struct LockedFile {
-    file: File,
-    contents: Contents,
-}
-
 impl LedgerFile {
     /// Creates the file and its folders if they do not exist, and verifies the contents.
     fn create(path: &Path) -> Result<Self> {
@@ -151,17 +145,19 @@ impl LedgerFile {
         if entries.is_empty() {
             return Ok(());
         }
-        let mut locked = self.lock_for_append()?;
-        check(&locked.contents.entries)?;
+        // Until the file is closed, no other process writes between check and append.
+        let file = &mut self.open_for_append(false)?;
+        file.lock().map_err(|e| self.io("locking", &e))?;
+        let contents = &mut self.read_contents(file)?;
+        check(&contents.entries)?;
         let texts: Vec<String> =
             entries.iter().map(|entry| self.serialise(&dated(entry))).collect::<Result<_>>()?;
         let Some((first, others)) = texts.split_first() else { return Ok(()) };
         // The head of an empty ledger has no entry from which it could announce others.
-        self.write(&mut locked, first)?;
+        self.write(file, contents, first)?;
         if others.is_empty() {
             return Ok(());
         }
-        let LockedFile { file, contents } = &mut locked;
         let (known, begin) = (contents.lines, contents.chain.last().to_owned());
         let mut text = String::new();
         for entry in others {
@@ -178,17 +174,8 @@ impl LedgerFile {
         end.write(&self.path).map_err(head)
     }
 
-    /// Locks the file until it is closed, so that no other process writes between check and append.
-    fn lock_for_append(&self) -> Result<LockedFile> {
-        let mut file = self.open_for_append(false)?;
-        file.lock().map_err(|e| self.io("locking", &e))?;
-        let contents = self.read_contents(&mut file)?;
-        Ok(LockedFile { file, contents })
-    }
-
     /// Appends an entry that the account has accepted. Returns when it is on disk.
-    fn write(&self, locked: &mut LockedFile, entry: &str) -> Result<()> {
-        let LockedFile { file, contents } = locked;
+    fn write(&self, file: &mut File, contents: &mut Contents, entry: &str) -> Result<()> {
         let chain = &mut contents.chain;
         let line = chain.with_link(entry);
         let mut head = Head::at(contents.lines, chain.last().to_owned());
