@@ -33,17 +33,8 @@ impl Headline {
     /// The accountant for all these events together: for one example added or removed, or, if some
     /// of them are on disjoint batches, for one example zeroed out.
     pub fn covering(events: &[Event]) -> Self {
-        fn is_disjoint(event: &Event) -> bool {
-            match event {
-                Event::ShuffledEpochs { .. } => true,
-                Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => {
-                    is_disjoint(event)
-                }
-                Event::Composed { events } => events.iter().any(is_disjoint),
-                _ => false,
-            }
-        }
-        if events.iter().any(is_disjoint) {
+        let is_disjoint = |event: &Event| matches!(event, Event::ShuffledEpochs { .. });
+        if events.iter().any(|event| event.has(is_disjoint)) {
             Self::with_neighbouring(Neighbouring::ZeroOutOne)
         } else {
             Self::new()

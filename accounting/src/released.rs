@@ -33,11 +33,7 @@ impl Released {
     /// The event that the run's own ledger entry charges: everything but the releases before.
     pub fn charged(&self) -> Event {
         let parts = self.preparation.iter().chain(&self.mask).cloned();
-        let events: Vec<Event> = parts.chain([self.training.clone()]).collect();
-        match events.len() {
-            1 => self.training.clone(),
-            _ => Event::Composed { events },
-        }
+        Event::composed(parts.chain([self.training.clone()]))
     }
 
     /// All releases, in chronological order: what an accountant composes.

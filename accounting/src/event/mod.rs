@@ -181,14 +181,19 @@ impl Event {
         }
     }
 
+    /// Whether it is, or contains, an event that is like this.
+    pub(crate) fn has(&self, is: fn(&Event) -> bool) -> bool {
+        let inside = match self {
+            Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => event.has(is),
+            Event::Composed { events } => events.iter().any(|event| event.has(is)),
+            _ => false,
+        };
+        inside || is(self)
+    }
+
     /// Whether it contains a private selection.
     pub(crate) fn has_selection(&self) -> bool {
-        match self {
-            Event::PrivateSelection { .. } => true,
-            Event::Composed { events } => events.iter().any(Event::has_selection),
-            Event::Repeated { event, .. } => event.has_selection(),
-            _ => false,
-        }
+        self.has(|event| matches!(event, Event::PrivateSelection { .. }))
     }
 
     /// Number of noisy releases. A shuffled epoch and an unaccountable event count as one each, a
