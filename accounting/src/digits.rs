@@ -89,6 +89,11 @@ pub fn count(n: impl fmt::Display) -> String {
     group(&n.to_string())
 }
 
+/// A count with its noun and without separators: `1 step`, `60000 steps`.
+pub(crate) fn counted_plainly(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// A count with its noun: `1 example`, `60,000 examples`, `2 classes`, `3 entries`.
 pub fn counted(n: impl fmt::Display, noun: &str) -> String {
     let number = count(n);

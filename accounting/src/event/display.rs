@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Event;
-use crate::digits::{RoundedDown, Short};
+use crate::digits::{RoundedDown, Short, counted_plainly as counted};
 
 /// Maximum number of parts of a composition that are written out.
 const LISTED: usize = 5;
@@ -112,10 +112,6 @@ fn schedule(events: &[Event]) -> Option<String> {
         counted(total, "step"),
         Short(rate),
     ))
-}
-
-fn counted(number: u64, word: &str) -> String {
-    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

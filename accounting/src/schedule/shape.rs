@@ -112,7 +112,8 @@ impl fmt::Display for Shape {
             Shape::Exponential { rate } => write!(f, "exp:{}", Readable(*rate)),
             Shape::Decay { ratio } => write!(f, "decay:{}", Readable(*ratio)),
             Shape::Piecewise { phases } => {
-                let phase = |(epochs, factor): &(u64, f64)| format!("{epochs}x{}", Readable(*factor));
+                let phase =
+                    |(epochs, factor): &(u64, f64)| format!("{epochs}x{}", Readable(*factor));
                 write!(f, "piecewise:{}", phases.iter().map(phase).collect::<Vec<_>>().join(","))
             }
         }

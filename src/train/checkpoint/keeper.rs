@@ -42,8 +42,8 @@ impl Keeper {
         let lock = locked(&folder, id)?;
         // The run of another process may have been finished just now.
         make(&folder)?;
-        let found =
-            if file::is_there(&path) && !plan.is_fresh() { Some(file::read(&path)?) } else { None };
+        let goes_on = file::is_there(&path) && !plan.is_fresh();
+        let found = goes_on.then(|| file::read(&path)).transpose()?;
         if let Some(found) = &found {
             check(&path, &found.header, id)?;
         }
