@@ -95,6 +95,15 @@ pub(crate) fn finite(number: f64, accountant: &str, events: &[Event]) -> Result<
     Err(overflow(format!("epsilon of {all} by {accountant}")))
 }
 
+/// Returns the error of an accountant that does not support these releases.
+pub(crate) fn unsupported(
+    accountant: &str,
+    what: impl fmt::Display,
+    why: impl Into<String>,
+) -> Error {
+    Error::new(ErrorKind::Accounting, format!("{accountant} does not support {what}"), why)
+}
+
 /// Returns the error of an epsilon that is not finite.
 pub(crate) fn overflow(what: String) -> Error {
     let why = "the privacy loss overflows: so little noise gives no privacy";

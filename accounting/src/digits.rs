@@ -72,14 +72,8 @@ impl fmt::Display for RoundedDown {
 
 /// Inserts commas between groups of three digits of the integer part.
 pub fn group(number: &str) -> String {
-    let (sign, rest) = match number.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", number),
-    };
-    let (whole, fraction) = match rest.find('.') {
-        Some(dot) => rest.split_at(dot),
-        None => (rest, ""),
-    };
+    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
+    let (whole, fraction) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
     let mut out = sign.to_string();
     for (i, digit) in whole.chars().enumerate() {
         if i > 0 && (whole.len() - i).is_multiple_of(3) {
@@ -93,6 +87,11 @@ pub fn group(number: &str) -> String {
 /// A count with thousands separated: `60,000`.
 pub fn count(n: impl fmt::Display) -> String {
     group(&n.to_string())
+}
+
+/// A count with its noun and without separators: `1 step`, `60000 steps`.
+pub(crate) fn counted_plainly(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A count with its noun: `1 example`, `60,000 examples`, `2 classes`, `3 entries`.

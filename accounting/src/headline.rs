@@ -33,17 +33,8 @@ impl Headline {
     /// The accountant for all these events together: for one example added or removed, or, if some
     /// of them are on disjoint batches, for one example zeroed out.
     pub fn covering(events: &[Event]) -> Self {
-        fn is_disjoint(event: &Event) -> bool {
-            match event {
-                Event::ShuffledEpochs { .. } => true,
-                Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => {
-                    is_disjoint(event)
-                }
-                Event::Composed { events } => events.iter().any(is_disjoint),
-                _ => false,
-            }
-        }
-        if events.iter().any(is_disjoint) {
+        let is_disjoint = |event: &Event| matches!(event, Event::ShuffledEpochs { .. });
+        if events.iter().any(|event| event.has(is_disjoint)) {
             Self::with_neighbouring(Neighbouring::ZeroOutOne)
         } else {
             Self::new()
@@ -162,33 +153,15 @@ impl Accountant for Headline {
         if exact.is_ok() {
             return exact;
         }
-        let bounds = [
-            self.pld.epsilon(events, delta),
-            Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta),
-        ];
-        let lower = bounds.iter().flatten().find_map(|spent| spent.lower);
-        let mut refusals = Vec::new();
-        let mut best: Option<Spent> = None;
-        for bound in bounds {
-            match bound {
-                Ok(spent) if best.as_ref().is_none_or(|b| spent.epsilon < b.epsilon) => {
-                    best = Some(spent);
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Accounting => refusals.push(error),
-                Err(error) => return Err(error),
-            }
-        }
-        match (best, refusals.into_iter().next_back()) {
-            (Some(best), _) => Ok(match lower {
-                Some(lower) => best.with_lower_bound(lower),
-                None => best,
-            }),
-            (None, Some(refusal)) => Err(refusal),
-            (None, None) => {
-                Err(Error::new(ErrorKind::Accounting, "epsilon", "no accountant gave a result"))
-            }
-        }
+        let pld = refused_as_none(self.pld.epsilon(events, delta))?;
+        let rdp = Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
+        let Some(pld) = pld else { return rdp };
+        let lower = pld.lower;
+        let best = refused_as_none(rdp)?.filter(|rdp| rdp.epsilon < pld.epsilon).unwrap_or(pld);
+        Ok(match lower {
+            Some(lower) => best.with_lower_bound(lower),
+            None => best,
+        })
     }
 }
 

@@ -26,38 +26,24 @@ impl Length {
     /// Kind `Setting` for a sampling rate or a length out of range.
     pub fn steps(self, sampling_rate: SamplingRate) -> Result<u64> {
         let rate = sampling_rate.check()?.0;
-        let steps = match self {
+        let epochs = match self {
             Length::Steps(0) => {
                 return Err(Error::setting("steps", 0, "with 0 steps nothing is released")
                     .fix("train for at least 1 step"));
             }
             Length::Steps(steps) => return Ok(steps),
-            Length::Epochs(epochs) if epochs > 0.0 && epochs.is_finite() => {
-                // An exact quotient may be rounded up.
-                (epochs / rate - 1e-9).ceil().max(1.0)
-            }
-            Length::Epochs(epochs) => {
-                return Err(Error::setting(
-                    "epochs",
-                    epochs,
-                    "the number of epochs must be finite and above 0",
-                )
-                .fix("use for example 10"));
-            }
+            Length::Epochs(epochs) => epochs,
         };
+        if !(epochs > 0.0 && epochs.is_finite()) {
+            let why = "the number of epochs must be finite and above 0";
+            return Err(Error::setting("epochs", epochs, why).fix("use for example 10"));
+        }
+        // An exact quotient may be rounded up.
+        let steps = (epochs / rate - 1e-9).ceil().max(1.0);
         if steps > MAX_STEPS {
             let why = format!("at sampling rate {sampling_rate} that is {steps:e} steps: too many");
-            return Err(
-                Error::setting("epochs", epochs_of(self), why).fix("train for fewer epochs")
-            );
+            return Err(Error::setting("epochs", epochs, why).fix("train for fewer epochs"));
         }
         Ok(steps as u64)
-    }
-}
-
-fn epochs_of(length: Length) -> f64 {
-    match length {
-        Length::Epochs(epochs) => epochs,
-        Length::Steps(steps) => steps as f64,
     }
 }

@@ -24,6 +24,8 @@
 #![warn(missing_docs)]
 
 pub mod accountant;
+#[doc(hidden)]
+pub mod bisection;
 pub mod calibrate;
 #[doc(hidden)]
 pub mod digits;

@@ -120,8 +120,8 @@ impl Nodes {
 
     /// Releases in terms of the nodes, which were made for these and possibly more releases.
     pub fn components(&self, releases: &[(Single, u64)]) -> Vec<Component> {
-        let mut components: Vec<Component> = Vec::new();
-        components.resize_with(self.list.len(), Component::default);
+        let empty = |node| Component { node, ..Component::default() };
+        let mut components: Vec<Component> = (0..self.list.len()).map(empty).collect();
         for &(single, count) in releases {
             let Some(range) = self.samplers.get(&sampler(&single)) else { continue };
             let (sigma, own) = (single.noise_multiplier(), &self.list[range.clone()]);
@@ -139,9 +139,6 @@ impl Nodes {
                 }
                 _ => components[node].exact += count as f64,
             }
-        }
-        for (node, component) in components.iter_mut().enumerate() {
-            component.node = node;
         }
         components.retain(|component| component.exact > 0.0 || !component.between.is_empty());
         components

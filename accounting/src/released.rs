@@ -33,11 +33,7 @@ impl Released {
     /// The event that the run's own ledger entry charges: everything but the releases before.
     pub fn charged(&self) -> Event {
         let parts = self.preparation.iter().chain(&self.mask).cloned();
-        let events: Vec<Event> = parts.chain([self.training.clone()]).collect();
-        match events.len() {
-            1 => self.training.clone(),
-            _ => Event::Composed { events },
-        }
+        Event::composed(parts.chain([self.training.clone()]))
     }
 
     /// All releases, in chronological order: what an accountant composes.
@@ -48,9 +44,7 @@ impl Released {
     /// The releases of the run's own ledger entry by role: `mask: 1 release, training: 300
     /// releases`.
     pub fn roles(&self) -> String {
-        let count = |event: &Event| {
-            counted(usize::try_from(event.releases()).unwrap_or(usize::MAX), "release")
-        };
+        let count = |event: &Event| counted(event.releases(), "release");
         let roles = [("preparation", &self.preparation), ("mask", &self.mask)];
         let parts = roles.iter().filter_map(|(role, event)| {
             event.as_ref().map(|event| format!("{role}: {}", count(event)))

@@ -280,7 +280,7 @@ fn how(facts: &GuaranteeFacts) -> String {
 
 /// One kind of step in words.
 fn sampling(kind: &Single, times: u64) -> String {
-    let counted = |noun| counted(usize::try_from(times).unwrap_or(usize::MAX), noun);
+    let counted = |noun| counted(times, noun);
     match *kind {
         Single::Gaussian { .. } => format!("{} on all examples", counted("step")),
         Single::Poisson { sampling_rate, .. } => format!(
@@ -297,8 +297,8 @@ fn sampling(kind: &Single, times: u64) -> String {
         Single::FixedSize { examples, batch_size, .. } => format!(
             "{} on exactly {} of {} examples, drawn without replacement",
             counted("step"),
-            count(batch_size as usize),
-            count(examples as usize)
+            count(batch_size),
+            count(examples)
         ),
         Single::ShuffledEpoch { .. } => format!(
             "{} over shuffled, disjoint batches, each counted as one release on all examples \

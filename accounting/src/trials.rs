@@ -127,7 +127,7 @@ impl Trials {
         }
         // The logarithm of the first probability, which may underflow, and the ratios of the next
         // ones to those before them.
-        let (mut k, mut ln_probability): (u64, f64) = match *self {
+        let (mut k, mut ln_probability, factor, shape): (u64, f64, f64, f64) = match *self {
             Self::NegativeBinomial { mean, shape } => {
                 let gamma = Self::gamma(mean, shape);
                 let ln_first = if shape == 0.0 {
@@ -136,13 +136,9 @@ impl Trials {
                     // η / (γ^-η - 1)
                     shape.ln() - ln_exp_m1(-shape * gamma.ln())
                 };
-                (1, (-gamma).ln_1p() + ln_first)
+                (1, (-gamma).ln_1p() + ln_first, 1.0 - gamma, shape)
             }
-            Self::Poisson { mean } => (0, -mean),
-        };
-        let (factor, shape) = match *self {
-            Self::NegativeBinomial { mean, shape } => (1.0 - Self::gamma(mean, shape), shape),
-            Self::Poisson { mean } => (mean, f64::NAN),
+            Self::Poisson { mean } => (0, -mean, mean, f64::NAN),
         };
         let ratio = |k: u64| {
             if shape.is_nan() {

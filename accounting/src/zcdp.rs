@@ -9,6 +9,7 @@ use super::rdp::Conversion;
 use super::{Accountant, Delta, Event, Neighbouring, Spent};
 use crate::Result;
 use crate::accountant::finite;
+use crate::bisection::bisect;
 
 /// The accountant of zero-concentrated differential privacy.
 ///
@@ -107,14 +108,12 @@ pub fn epsilon_improved(rho: f64, delta: f64) -> f64 {
     let ln_delta = delta.ln();
     // m = alpha - 1 is below both sqrt(ln(1/delta) / rho) and 1/delta - 1. The search is over ln m,
     // because m may be 1e-150 or 1e150.
-    let mut high = (0.5 * (-ln_delta / rho).ln()).min((-ln_delta).exp_m1().ln());
-    let mut low = high - 800.0;
-    for _ in 0..70 {
-        let middle = 0.5 * (low + high);
-        let m = middle.exp();
-        if rho * m * m < -ln_delta - m.ln_1p() { low = middle } else { high = middle }
-    }
-    let m = low.exp();
+    let high = (0.5 * (-ln_delta / rho).ln()).min((-ln_delta).exp_m1().ln());
+    let m = bisect((high - 800.0, high), 70, |ln_m| {
+        let m = ln_m.exp();
+        rho * m * m < -ln_delta - m.ln_1p()
+    })
+    .exp();
     // Every m gives a valid bound, so the search need not be exact. The added terms cover rounding;
     // the rounding error of ln delta is divided by m.
     let epsilon = rho * (1.0 + m) - m.recip().ln_1p() - (ln_delta + m.ln_1p()) / m;

@@ -15,7 +15,7 @@ use crate::mask::DpSnip;
 use crate::methods::{Mechanism, Plan};
 use crate::nn::workers;
 use crate::privacy::gdp;
-use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate, Stages};
+use crate::privacy::{Delta, NoiseMultiplier, SamplingRate, Stages};
 use crate::train::Seeds;
 use crate::{Error, Result};
 
@@ -30,13 +30,6 @@ pub(crate) type OnTrial = dyn Fn(usize, usize) + Send + Sync;
 
 /// Values of all trials of one world: `[statistics][trials]`.
 type Values = Vec<Vec<f64>>;
-
-/// The releases of one trial.
-struct Releases {
-    noise_multiplier: f64,
-    sampling_rate: f64,
-    steps: u64,
-}
 
 /// What is played.
 #[derive(Clone)]
@@ -183,7 +176,7 @@ impl Audit {
         let stages = stages_of(&self.plan)?;
         poisson_only(&self.plan)?;
         let setup = Setup::new(&self.plan, self.dimension, self.canary_norm)?;
-        let (game, claim, releases) = self.game(setup, stages)?;
+        let (game, claim, stages, rate) = self.game(setup, stages)?;
         let (without, with) = self.play(&*game)?;
         let Evaluation { verdict, lower_bound, mu, refuted_by, best } =
             Evaluation::of(game.statistics(), &claim, &without, &with);
@@ -208,9 +201,9 @@ impl Audit {
             true_positive_rate_lower: best.rates.true_positive_lower,
             true_positive_rate_allowed: claim.trade_off.max_tpr(best.rates.false_positive_upper),
             refuted_by,
-            sampling_rate: releases.sampling_rate,
-            noise_multiplier: releases.noise_multiplier,
-            steps: releases.steps,
+            sampling_rate: rate.0,
+            noise_multiplier: stages.at(0).noise_multiplier,
+            steps: stages.steps(),
             canary_norm: self.canary_norm,
             dimension: self.dimension,
             seed: self.seed,
@@ -220,8 +213,12 @@ impl Audit {
         })
     }
 
-    /// The game, the claim, and the releases of one trial.
-    fn game(&self, setup: Setup, stages: Stages) -> Result<(Box<dyn Game>, Claim, Releases)> {
+    /// The game, the claim, and stages and sampling rate of the releases of one trial.
+    fn game(
+        &self,
+        setup: Setup,
+        stages: Stages,
+    ) -> Result<(Box<dyn Game>, Claim, Stages, SamplingRate)> {
         let plan = &self.plan;
         let privacy = plan.privacy().map(|privacy| privacy.delta);
         let delta = self.delta.or(privacy).unwrap_or(Delta(1e-5));
@@ -231,21 +228,15 @@ impl Audit {
                 let event = plan.released_after(plan.steps()).training;
                 let refused = (plan.descriptor()?.not_covered)(plan);
                 let claim = Claim::new(&event, refused, &stages, rate, delta)?;
-                let noise_multiplier = stages.at(0).noise_multiplier;
-                let releases =
-                    Releases { noise_multiplier, sampling_rate: rate.0, steps: plan.steps() };
-                let mechanism = self.mechanism.clone();
-                let game = Steps::new(plan, stages, mechanism, setup, self.selections)?;
-                Ok((Box::new(game), claim, releases))
+                let (played, mechanism) = (stages.clone(), self.mechanism.clone());
+                let game = Steps::new(plan, played, mechanism, setup, self.selections)?;
+                Ok((Box::new(game), claim, stages, rate))
             }
             Played::Mask(snip, clip, sigma) => {
-                let stages = Stages::constant(*sigma, 1)?;
-                let event: Event = snip.event()?;
-                let claim = Claim::new(&event, None, &stages, SamplingRate(1.0), delta)?;
+                let (stages, rate) = (Stages::constant(*sigma, 1)?, SamplingRate(1.0));
+                let claim = Claim::new(&snip.event()?, None, &stages, rate, delta)?;
                 let game = SnipMask::new(*snip, (*clip, *sigma), &setup, plan.examples() - 1)?;
-                let noise_multiplier = sigma.0;
-                let releases = Releases { noise_multiplier, sampling_rate: 1.0, steps: 1 };
-                Ok((Box::new(game), claim, releases))
+                Ok((Box::new(game), claim, stages, rate))
             }
         }
     }

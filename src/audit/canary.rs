@@ -69,23 +69,6 @@ impl Setup {
         Ok(Self { network, features, canary_norm, others_norm: unit, gain })
     }
 
-    /// The shape of one example.
-    fn shape(&self) -> [usize; 1] {
-        [self.features]
-    }
-
-    /// The features of the canary at this coordinate.
-    fn canary_features(&self, feature: usize, row: &mut [f32]) {
-        row[feature] = (self.canary_norm / self.gain) as f32;
-    }
-
-    /// The features of the other examples: in the last two coordinates, with the sum 0.
-    fn other_features(&self, row: &mut [f32]) {
-        let each = (self.others_norm / self.gain / SQRT_2) as f32;
-        row[self.features - 1] = each;
-        row[self.features - 2] = -each;
-    }
-
     /// Others with these ids, whose gradients have alternating signs, and the canary if there is
     /// one, as the last example.
     fn rows(&self, ids: impl Iterator<Item = u32>, canary: Option<usize>) -> (Vec<f32>, Vec<u32>) {
@@ -95,8 +78,13 @@ impl Setup {
         let mut features = vec![0.0; labels.len() * self.features];
         for (i, row) in features.chunks_exact_mut(self.features).enumerate() {
             match canary.filter(|_| i == others) {
-                Some(feature) => self.canary_features(feature, row),
-                None => self.other_features(row),
+                Some(feature) => row[feature] = (self.canary_norm / self.gain) as f32,
+                None => {
+                    // In the last two coordinates, with the sum 0.
+                    let each = (self.others_norm / self.gain / SQRT_2) as f32;
+                    row[self.features - 1] = each;
+                    row[self.features - 2] = -each;
+                }
             }
         }
         (features, labels)
@@ -105,13 +93,13 @@ impl Setup {
     /// A batch, as [`rows`](Self::rows).
     pub(super) fn batch(&self, ids: &[u32], canary: Option<usize>) -> Result<Batch> {
         let (features, labels) = self.rows(ids.iter().copied(), canary);
-        Batch::new(features, &self.shape(), labels)
+        Batch::new(features, &[self.features], labels)
     }
 
     /// A data set of `others` examples, with or without the canary.
     pub(super) fn data(&self, others: usize, canary: Option<usize>) -> Result<Dataset> {
         let (features, labels) = self.rows(0..others as u32, canary);
-        data::from_vecs(features, &self.shape(), labels, 2)
+        data::from_vecs(features, &[self.features], labels, 2)
     }
 
     /// A model with the network.

@@ -67,15 +67,10 @@ impl Steps {
     }
 
     /// The canary and the direction of the others for these coordinates.
-    fn directions(&self, step: u64, selected: Option<&Weights>) -> Result<(Canary, Vec<Vec<f32>>)> {
-        match selected {
-            None => Ok(self.dense.clone()),
-            Some(_) => {
-                let bound = self.plan.bound(step)?;
-                let canary = self.setup.canary(bound.as_deref(), selected)?;
-                Ok((canary, self.setup.others_direction(selected)?))
-            }
-        }
+    fn directions(&self, step: u64, selected: &Weights) -> Result<(Canary, Vec<Vec<f32>>)> {
+        let bound = self.plan.bound(step)?;
+        let canary = self.setup.canary(bound.as_deref(), Some(selected))?;
+        Ok((canary, self.setup.others_direction(Some(selected))?))
     }
 }
 
@@ -99,7 +94,7 @@ impl Game for Steps {
             let directions;
             let (canary, others) = match selected.as_deref() {
                 None => &self.dense,
-                selected => {
+                Some(selected) => {
                     directions = self.directions(step, selected)?;
                     &directions
                 }

@@ -4,6 +4,7 @@
 use statrs::function::beta::beta_reg;
 
 use crate::privacy::TradeOff;
+use crate::privacy::bisection::bisect;
 use crate::privacy::gdp::normal::upper_tail;
 
 /// Confidence of the bounds of every audit: all bounds of one audit hold together with it.
@@ -16,22 +17,12 @@ pub(crate) fn proportion_lower(successes: usize, trials: usize, alpha: f64) -> f
         return 0.0;
     }
     let (k, n) = (successes as f64, trials as f64);
-    bisect(|p| beta_reg(k, n - k + 1.0, p) < alpha).0
+    bisect((0.0, 1.0), 60, |p| beta_reg(k, n - k + 1.0, p) < alpha)
 }
 
 /// Upper confidence bound of a proportion, as [`proportion_lower`].
 pub(crate) fn proportion_upper(successes: usize, trials: usize, alpha: f64) -> f64 {
     1.0 - proportion_lower(trials - successes, trials, alpha)
-}
-
-/// The two ends of a short interval in [0, 1] around the place where `below` turns false.
-pub(super) fn bisect(below: impl Fn(f64) -> bool) -> (f64, f64) {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if below(middle) { low = middle } else { high = middle }
-    }
-    (low, high)
 }
 
 /// The x with P[N(0, 1) <= x] = p, infinite at 0 and 1.
@@ -40,7 +31,10 @@ fn normal_quantile(p: f64) -> f64 {
     match p {
         p if p <= 0.0 => f64::NEG_INFINITY,
         p if p >= 1.0 => f64::INFINITY,
-        _ => FAR * (2.0 * bisect(|at| upper_tail(-FAR * (2.0 * at - 1.0)) < p).0 - 1.0),
+        _ => {
+            let below = |at: f64| upper_tail(-FAR * (2.0 * at - 1.0)) < p;
+            FAR * (2.0 * bisect((0.0, 1.0), 60, below) - 1.0)
+        }
     }
 }
 
@@ -195,14 +189,14 @@ fn ranks(trials: usize) -> Vec<usize> {
     ranks
 }
 
-fn sorted(values: &[f64], sign: f64) -> Vec<f64> {
+pub(super) fn sorted(values: &[f64], sign: f64) -> Vec<f64> {
     let mut values: Vec<f64> = values.iter().map(|value| sign * value).collect();
     values.sort_by(f64::total_cmp);
     values
 }
 
 /// Number of values above the threshold.
-fn above(sorted: &[f64], threshold: f64) -> usize {
+pub(super) fn above(sorted: &[f64], threshold: f64) -> usize {
     sorted.len() - sorted.partition_point(|&value| value <= threshold)
 }
 

@@ -7,7 +7,7 @@ use crate::engine::ClipRule;
 use crate::mask::{DpSnip, Dropping, RandomMask};
 use crate::methods::{self, BackpropClip, DpSgd, DpSsgd, Method, MethodDescriptor, Plan};
 use crate::privacy::{ClipSchedule, Delta, NoiseMultiplier, Stages};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// Settings of an audit by name.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,31 +79,31 @@ struct Settings {
 static VARIANTS: [Subject; 11] = [
     method("dp-ssgd", "DP-SGD on the half of the coordinates that each step selects", |s| {
         let half = Dropping::random(0.5);
-        s.audit(DpSsgd::new().pre_prune(RandomMask::prune(0.3)).drop_gradients(half))
+        s.audit(&DpSsgd::new().pre_prune(RandomMask::prune(0.3)).drop_gradients(half))
     }),
     method("dp-snip", "the noisy release that makes a mask by DP-SNIP", |s| {
-        let (plan, sigma) = (s.plan(DpSgd::new())?, s.options.noise_multiplier);
+        let (plan, sigma) = (s.plan(&DpSgd::new())?, s.options.noise_multiplier);
         let snip = DpSnip::prune(0.5).clip(1.0).noise_multiplier(sigma);
         Ok(Audit::of_mask(&plan, snip, 1.0, NoiseMultiplier(sigma)))
     }),
     method("auto-s", "DP-SGD with automatic clipping (AUTO-S)", |s| {
-        s.audit(DpSgd::new().clip_rule(ClipRule::auto_s(1.0)))
+        s.audit(&DpSgd::new().clip_rule(ClipRule::auto_s(1.0)))
     }),
     method("normalised", "DP-SGD with normalised gradients", |s| {
-        s.audit(DpSgd::new().clip_rule(ClipRule::normalised(1.0)))
+        s.audit(&DpSgd::new().clip_rule(ClipRule::normalised(1.0)))
     }),
     Subject {
         steps: SCHEDULED_STEPS,
         ..method("decaying-clip", "DP-SGD with a public schedule of the clip bound", |s| {
-            s.audit(DpSgd::new().clip_schedule(ClipSchedule::decay(0.5)))
+            s.audit(&DpSgd::new().clip_schedule(ClipSchedule::decay(0.5)))
         })
     },
     method("per-layer", "DP-SGD with clipping per layer", |s| {
-        s.audit(DpSgd::new().clip_rule(ClipRule::per_layer(1.0)))
+        s.audit(&DpSgd::new().clip_rule(ClipRule::per_layer(1.0)))
     }),
     control("backprop-clipping-original", "the same with the noise of the published code", |s| {
-        let published = s.plan(BackpropClip::new().as_published())?;
-        let audit = s.audit(BackpropClip::new())?;
+        let published = s.plan(&BackpropClip::new().as_published())?;
+        let audit = s.audit(&BackpropClip::new())?;
         Ok(audit.with_mechanism(move |seed| Ok(Box::new(OfPlan::new(&published, seed)?))))
     }),
     control("half-noise", "DP-SGD with half the noise that the ledger charges", |s| {
@@ -113,12 +113,12 @@ static VARIANTS: [Subject; 11] = [
         s.played_by(s.options.noise_multiplier / UNCLIPPED, UNCLIPPED)
     }),
     control("noise-over-batch-twice", "DP-SGD with noise divided by the batch size twice", |s| {
-        let batch_size = s.plan(DpSgd::new())?.expected_batch_size();
+        let batch_size = s.plan(&DpSgd::new())?.expected_batch_size();
         s.played_by(s.options.noise_multiplier / batch_size as f64, 1.0)
     }),
     control("mask-from-gradients", "DP-SGD on coordinates chosen by the batch's gradients", |s| {
-        let plan = s.plan(DpSgd::new())?;
-        let audit = s.audit(DpSgd::new())?;
+        let plan = s.plan(&DpSgd::new())?;
+        let audit = s.audit(&DpSgd::new())?;
         Ok(audit.with_mechanism(move |seed| {
             Ok(Box::new(MaskFromGradients::new(plan.mechanism(seed)?)))
         }))
@@ -152,7 +152,7 @@ impl Subject {
     fn of_method(method: Box<dyn Method>) -> Self {
         let descriptor = method.descriptor();
         let settings = Settings { options: Options::default(), steps: SCHEDULED_STEPS };
-        let stages = settings.plan_boxed(method).and_then(|plan| plan.stages());
+        let stages = settings.plan(&*method).and_then(|plan| plan.stages());
         let is_scheduled = |stages: &Stages| stages.as_slice().len() > 1;
         let changes = matches!(&stages, Ok(Some(stages)) if is_scheduled(stages));
         let steps = if changes { SCHEDULED_STEPS } else { 1 };
@@ -187,7 +187,7 @@ pub fn method_named(name: &str, options: &Options) -> Result<Audit> {
     let settings = Settings { options: options.clone(), steps };
     let audit = match subject.make {
         Make::Variant(make) => make(&settings)?,
-        Make::Method(descriptor) => settings.audit_boxed((descriptor.method)())?,
+        Make::Method(descriptor) => settings.audit(&*(descriptor.method)())?,
     };
     Ok(audit
         .name(name)
@@ -200,42 +200,29 @@ pub fn method_named(name: &str, options: &Options) -> Result<Audit> {
 
 impl Settings {
     /// The plan of a method with clip bound 1 and these settings.
-    fn plan(&self, method: impl Method) -> Result<Plan> {
-        self.plan_boxed(Box::new(method))
-    }
-
-    fn plan_boxed(&self, mut method: Box<dyn Method>) -> Result<Plan> {
+    fn plan(&self, method: &dyn Method) -> Result<Plan> {
+        let mut method = method.boxed_clone();
         let (batch_size, examples) = sizes(self.options.sampling_rate)?;
         let settings = method.settings_mut();
         settings.expected_batch_size = batch_size;
         settings.steps = Some(self.steps);
-        let name = method.descriptor().name;
-        let Some(private) = method.private_mut() else {
-            return Err(Error::new(
-                ErrorKind::Setting,
-                format!("an audit of {name}"),
-                "it adds no noise: its epsilon is infinite",
-            ));
-        };
-        private.set_noise_multiplier(self.options.noise_multiplier);
-        private.set_delta(Delta(self.options.delta));
+        if let Some(private) = method.private_mut() {
+            private.set_noise_multiplier(self.options.noise_multiplier);
+            private.delta = Some(Delta(self.options.delta));
+        }
         // Only the number of examples matters to a plan.
         method.plan(&data::from_vecs(vec![0.0; examples], &[1], vec![0; examples], 2)?)
     }
 
-    fn audit(&self, method: impl Method) -> Result<Audit> {
-        self.audit_boxed(Box::new(method))
-    }
-
-    fn audit_boxed(&self, method: Box<dyn Method>) -> Result<Audit> {
-        Ok(Audit::of(&self.plan_boxed(method)?))
+    fn audit(&self, method: &dyn Method) -> Result<Audit> {
+        Ok(Audit::of(&self.plan(method)?))
     }
 
     /// The claim of DP-SGD, played by DP-SGD with another noise multiplier and clip bound.
     fn played_by(&self, noise_multiplier: f64, clip: f64) -> Result<Audit> {
-        let audit = self.audit(DpSgd::new())?;
+        let audit = self.audit(&DpSgd::new())?;
         let options = Options { noise_multiplier, ..self.options.clone() };
-        let wrong = Settings { options, steps: self.steps }.plan(DpSgd::new().clip(clip))?;
+        let wrong = Settings { options, steps: self.steps }.plan(&DpSgd::new().clip(clip))?;
         Ok(audit.with_mechanism(move |seed| wrong.mechanism(seed)))
     }
 }
@@ -260,6 +247,7 @@ fn sizes(sampling_rate: f64) -> Result<(usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
     #[test]
     fn sizes_give_the_sampling_rate() {

@@ -163,7 +163,7 @@ impl Case {
         let is_dense = mask.is_none() && !sparsity.is_some_and(is_given);
         let mut method = if is_dense { self.method.dense() } else { self.method.clone() };
         if let (Some(trials), Some(private)) = (best_of, method.private_mut()) {
-            private.set_best_of(trials);
+            private.best_of = Some(trials);
         }
         if let Some(mask) = mask {
             method.settings_mut().sparsity.get_or_insert_default().pre_prune = Some(mask);

@@ -59,7 +59,7 @@ impl Preview {
             ),
             (
                 "optimizer".into(),
-                format!("{}, learning rate {}", plan.optimizer(), plan.learning_rate()),
+                format!("{}, learning rate {}", plan.settings().optimizer, plan.learning_rate()),
             ),
         ];
         if let Some(selection) = plan.selection() {
@@ -81,7 +81,7 @@ impl Preview {
                 Err(error) => warnings.push(format!("training will be refused: {error}")),
             }
         }
-        if let Some(augment) = plan.augment() {
+        if let Some(augment) = plan.settings().augment {
             rows.push(("augmentation".into(), augment.to_string()));
         }
         if !plan.freezing().is_none() {
@@ -243,7 +243,7 @@ fn post_processing(plan: &Plan, rows: &mut Vec<(String, String)>) {
     if plan.weight_decay() > 0.0 {
         rows.push(("weight decay".into(), plan.weight_decay().to_string()));
     }
-    if let Some(average) = plan.average() {
+    if let Some(average) = plan.settings().average {
         rows.push(("average".into(), average.to_string()));
     }
 }

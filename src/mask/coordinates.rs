@@ -85,7 +85,7 @@ impl Coordinates {
             return Ok(None);
         };
         let mask = match recipe {
-            PrePrune::Fixed(_) => recipe.fixed_mask().cloned().ok_or_else(|| {
+            PrePrune::Fixed(fixed) => fixed.mask.clone().ok_or_else(|| {
                 let why = "a stored plan names its mask, but does not hold it";
                 Error::new(ErrorKind::Setting, "a plan without its mask", why)
                     .fix("make the plan anew, with .pre_prune(&run.mask().unwrap())")

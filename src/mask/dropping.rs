@@ -4,6 +4,7 @@ use burn::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -90,8 +91,8 @@ pub struct Selector {
     step: u64,
     /// The mask as weights (all ones without a mask), once it has been needed.
     mask_weights: Option<Arc<Weights>>,
-    /// The indices that the mask keeps, one list per tensor of the mask. Empty without dropping.
-    kept_indices: Vec<Vec<usize>>,
+    /// The indices that the mask keeps, by the path of the parameter. Empty without dropping.
+    kept_indices: HashMap<String, Vec<usize>>,
 }
 
 impl Selector {
@@ -104,8 +105,9 @@ impl Selector {
     ) -> Self {
         let rng = ChaCha20Rng::from_seed(seed);
         let tensors = mask.filter(|_| dropping.is_some()).map_or(&[][..], Mask::tensors);
-        let kept =
-            |tensor: &MaskTensor| (0..tensor.kept.len()).filter(|&i| tensor.kept[i]).collect();
+        let kept = |MaskTensor { path, kept, .. }: &MaskTensor| {
+            (path.clone(), (0..kept.len()).filter(|&i| kept[i]).collect())
+        };
         let kept_indices = tensors.iter().map(kept).collect();
         Self {
             mask: mask.cloned(),
@@ -168,7 +170,7 @@ impl Selector {
         };
         let mut selected = Gradients::zeros_like(network);
         for (index, entry) in selected.entries.iter_mut().enumerate() {
-            let indices = kept_indices(&self.kept_indices, self.mask.as_ref(), &entry.path);
+            let indices = self.kept_indices.get(&entry.path);
             let count = indices.map_or(entry.values.len(), Vec::len);
             let drop = dropping.drop_count(rate, &entry.shape, count);
             let kept = match dropping.rule {
@@ -206,7 +208,7 @@ impl Selector {
     ) -> Result<Arc<Weights>> {
         let mask = self.mask_weights(Some(gpu), network)?;
         let entries = mask.entries().iter().zip(network.tensors()).map(|(entry, values)| {
-            let indices = kept_indices(&self.kept_indices, self.mask.as_ref(), &entry.path);
+            let indices = self.kept_indices.get(&entry.path);
             let count = indices.map_or(entry.values.len(), Vec::len);
             let candidates = entry.values.tensor(gpu);
             let kept = match dropping.drop_count(rate, &entry.shape, count) {
@@ -245,16 +247,6 @@ fn to_device(weights: Weights, gpu: Option<&Device>) -> Arc<Weights> {
         Some(gpu) => weights.on(gpu),
         None => weights,
     })
-}
-
-/// The indices that the mask keeps of a parameter. `None` if the mask does not name it.
-fn kept_indices<'a>(
-    indices: &'a [Vec<usize>],
-    mask: Option<&Mask>,
-    path: &str,
-) -> Option<&'a Vec<usize>> {
-    let tensors = mask.map_or(&[][..], Mask::tensors);
-    tensors.iter().position(|tensor| tensor.path == path).map(|tensor| &indices[tensor])
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::path::Path;
 
 use super::origin::{Origin, PrivacyStatus};
 use super::{Mask, MaskTensor};
-use crate::data::digest::hex;
+use crate::data::digest::sha256;
 use crate::file::StoredTensor;
 use crate::nn::{read_error, read_regular_file};
 use crate::{Error, ErrorKind, Result, file};
@@ -66,7 +65,7 @@ impl Mask {
             tensors: self.tensors().iter().map(|tensor| tensor.path.clone()).collect(),
             zeroing: self.is_zeroing(),
             origin: self.origin().clone(),
-            sha256: sha256_of(&bytes),
+            sha256: sha256(&bytes.concat()),
         };
         let text = serde_json::to_string(&description).map_err(|e| failed(e.to_string()))?;
         let tensors = self.tensors().iter().zip(bytes);
@@ -99,63 +98,47 @@ impl Mask {
     /// # Errors
     /// As [`load`](Self::load).
     pub(crate) fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self> {
-        read(bytes).map_err(|why| match why {
-            LoadError::NewerFormat(format) => {
-                let what = format!("the mask {} has format {format}", path.display());
-                let why = format!("this version of the lab reads formats up to {FORMAT}");
-                Error::new(ErrorKind::Model, what, why).fix("update the lab")
-            }
-            LoadError::IsModel => {
-                let what = format!("the file {} is not a mask", path.display());
-                Error::new(ErrorKind::Model, what, "it is a model")
-                    .fix("read it with models::load(path)")
-            }
-            LoadError::Other(why) => {
-                let what = format!("the file {} is not a mask", path.display());
-                Error::new(ErrorKind::Model, what, why).fix("load a file that Mask::save wrote")
-            }
-        })
-    }
-}
-
-/// Why a file is not read as a mask.
-enum LoadError {
-    NewerFormat(u32),
-    IsModel,
-    Other(String),
-}
-
-impl From<String> for LoadError {
-    fn from(why: String) -> Self {
-        Self::Other(why)
-    }
-}
-
-fn read(bytes: &[u8]) -> std::result::Result<Mask, LoadError> {
-    let (_, header) = SafeTensors::read_metadata(bytes)
-        .map_err(|e| format!("it is not a safetensors file ({e})"))?;
-    let file = SafeTensors::deserialize(bytes).map_err(|e| format!("it is damaged ({e})"))?;
-    let metadata = header.metadata().clone().unwrap_or_default();
-    let Some(text) = metadata.get(KEY) else {
-        if metadata.contains_key(MODEL_KEY) {
-            return Err(LoadError::IsModel);
+        let refused = |why: String, fix: &str| {
+            let what = format!("the file {} is not a mask", path.display());
+            Error::new(ErrorKind::Model, what, why).fix(fix)
+        };
+        let other = |why: String| refused(why, "load a file that Mask::save wrote");
+        let (_, header) = SafeTensors::read_metadata(bytes)
+            .map_err(|e| other(format!("it is not a safetensors file ({e})")))?;
+        let file =
+            SafeTensors::deserialize(bytes).map_err(|e| other(format!("it is damaged ({e})")))?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        let Some(text) = metadata.get(KEY) else {
+            return Err(if metadata.contains_key(MODEL_KEY) {
+                refused("it is a model".to_owned(), "read it with models::load(path)")
+            } else {
+                other("it is a safetensors file of another program".to_owned())
+            });
+        };
+        let unread = |e: serde_json::Error| other(format!("its description can't be read ({e})"));
+        let Version { format } = serde_json::from_str(text).map_err(unread)?;
+        if format > FORMAT {
+            let what = format!("the mask {} has format {format}", path.display());
+            let why = format!("this version of the lab reads formats up to {FORMAT}");
+            return Err(Error::new(ErrorKind::Model, what, why).fix("update the lab"));
         }
-        return Err("it is a safetensors file of another program".to_owned().into());
-    };
-    let unread = |e: serde_json::Error| format!("its description can't be read ({e})");
-    let Version { format } = serde_json::from_str(text).map_err(unread)?;
-    if format > FORMAT {
-        return Err(LoadError::NewerFormat(format));
+        described(&file, serde_json::from_str(text).map_err(unread)?).map_err(other)
     }
-    let description: Description = serde_json::from_str(text).map_err(unread)?;
+}
+
+/// The mask of a description.
+fn described(
+    file: &SafeTensors<'_>,
+    description: Description,
+) -> std::result::Result<Mask, String> {
     check_origin(&description.origin)?;
-    let tensors = description.tensors.iter().map(|path| tensor(&file, path));
+    let tensors = description.tensors.iter().map(|path| tensor(file, path));
     let tensors: Vec<MaskTensor> = tensors.collect::<std::result::Result<_, _>>()?;
     if tensors.len() != file.len() {
-        return Err(format!("it holds {} tensors, not {}", file.len(), tensors.len()).into());
+        return Err(format!("it holds {} tensors, not {}", file.len(), tensors.len()));
     }
-    if sha256_of(&tensors.iter().map(bytes_of).collect::<Vec<_>>()) != description.sha256 {
-        return Err("it is damaged (the hash of its flags does not match)".to_owned().into());
+    if sha256(&tensors.iter().flat_map(bytes_of).collect::<Vec<_>>()) != description.sha256 {
+        return Err("it is damaged (the hash of its flags does not match)".to_owned());
     }
     let mask = Mask::with_origin(tensors, description.origin).map_err(|e| e.to_string())?;
     Ok(if description.zeroing { mask.zeroing() } else { mask })
@@ -188,11 +171,4 @@ fn tensor(file: &SafeTensors<'_>, path: &str) -> std::result::Result<MaskTensor,
 
 fn bytes_of(tensor: &MaskTensor) -> Vec<u8> {
     tensor.kept.iter().map(|&kept| u8::from(kept)).collect()
-}
-
-/// SHA-256 of the flags of all tensors, in hexadecimal.
-fn sha256_of(tensors: &[Vec<u8>]) -> String {
-    let mut hash = Sha256::new();
-    tensors.iter().for_each(|bytes| hash.update(bytes));
-    hex(&hash.finalize())
 }

@@ -17,7 +17,7 @@ use crate::nn::Model;
 /// the badge of a run states this assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MagnitudeMask {
-    rate: f64,
+    pub(super) rate: f64,
     #[serde(default)]
     include_1d: bool,
 }
@@ -36,11 +36,6 @@ impl MagnitudeMask {
     /// Prunes biases and normalisation parameters too.
     pub fn include_1d(self) -> Self {
         Self { include_1d: true, ..self }
-    }
-
-    /// The fraction that is dropped.
-    pub(crate) fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// The absolute values of the prunable parameters, as scores.

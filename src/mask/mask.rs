@@ -309,20 +309,16 @@ impl Mask {
     }
 
     fn check_same_tensors(&self, other: &Mask) -> Result<()> {
-        let shapes = |mask: &Mask| -> Vec<(String, Vec<usize>)> {
-            mask.tensors().iter().map(|t| (t.path.clone(), t.shape.clone())).collect()
-        };
-        let (a, b) = (shapes(self), shapes(other));
-        if a == b {
+        let (a, b) = (self.tensors(), other.tensors());
+        let same = |(a, b): (&MaskTensor, &MaskTensor)| a.path == b.path && a.shape == b.shape;
+        if a.len() == b.len() && a.iter().zip(b).all(same) {
             return Ok(());
         }
-        let names = |list: &[(String, Vec<usize>)]| -> String {
-            list.iter()
-                .map(|(path, shape)| format!("{path} {shape:?}"))
-                .collect::<Vec<_>>()
-                .join(", ")
+        let names = |tensors: &[MaskTensor]| -> String {
+            let each = tensors.iter().map(|tensor| format!("{} {:?}", tensor.path, tensor.shape));
+            each.collect::<Vec<_>>().join(", ")
         };
-        let what = format!("masks for {} and for {}", names(&a), names(&b));
+        let what = format!("masks for {} and for {}", names(a), names(b));
         Err(Error::new(ErrorKind::Model, what, "the masks are for different parameters")
             .fix("use masks of the same model and the same set of prunable parameters"))
     }

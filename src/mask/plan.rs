@@ -42,18 +42,10 @@ pub struct FixedMask {
     zeroing: bool,
     /// Not serialised: a stored run keeps its mask in a separate file.
     #[serde(skip)]
-    mask: Option<Mask>,
+    pub(super) mask: Option<Mask>,
 }
 
 impl PrePrune {
-    /// The fixed mask. `None` if a pruning method makes it, or if the plan was deserialised.
-    pub(crate) fn fixed_mask(&self) -> Option<&Mask> {
-        match self {
-            Self::Fixed(fixed) => fixed.mask.as_ref(),
-            _ => None,
-        }
-    }
-
     /// The origin of a fixed mask.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
@@ -66,10 +58,10 @@ impl PrePrune {
     pub(crate) fn rate(&self) -> f64 {
         match self {
             Self::Fixed(fixed) => 1.0 - fixed.kept as f64 / fixed.total as f64,
-            Self::Random(method) => method.rate(),
-            Self::Synflow(method) => method.rate(),
-            Self::Magnitude(method) => method.rate(),
-            Self::DpSnip(method) => method.rate(),
+            Self::Random(method) => method.rate,
+            Self::Synflow(method) => method.rate,
+            Self::Magnitude(method) => method.rate,
+            Self::DpSnip(method) => method.rate,
         }
     }
 
@@ -113,15 +105,14 @@ impl From<Mask> for PrePrune {
 
 impl fmt::Display for PrePrune {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dropped = in_percent(self.rate());
         match self {
             Self::Fixed(fixed) => {
                 write!(f, "{} of {} kept: {}", fixed.kept, fixed.total, fixed.origin)
             }
-            Self::Random(method) => write!(f, "random, {} dropped", in_percent(method.rate())),
-            Self::Synflow(method) => write!(f, "Synflow, {} dropped", in_percent(method.rate())),
-            Self::Magnitude(method) => {
-                write!(f, "magnitude, {} dropped", in_percent(method.rate()))
-            }
+            Self::Random(_) => write!(f, "random, {dropped} dropped"),
+            Self::Synflow(_) => write!(f, "Synflow, {dropped} dropped"),
+            Self::Magnitude(_) => write!(f, "magnitude, {dropped} dropped"),
             Self::DpSnip(method) => write!(f, "{method}"),
         }
     }

@@ -19,7 +19,7 @@ use crate::nn::{Model, fresh_seed};
 /// Data-free: the mask costs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RandomMask {
-    rate: f64,
+    pub(super) rate: f64,
     #[serde(default)]
     include_1d: bool,
     seed: Option<u64>,
@@ -49,11 +49,6 @@ impl RandomMask {
     /// The same method with this seed, unless it has a seed already.
     pub(crate) fn with_default_seed(self, seed: u64) -> Self {
         Self { seed: self.seed.or(Some(seed)), ..self }
-    }
-
-    /// The fraction that is dropped.
-    pub(crate) fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// The mask for a model.

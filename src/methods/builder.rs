@@ -80,7 +80,7 @@ impl<S: MethodSettings> Builder<S> {
     /// 0.9 where the method does not say otherwise. A private method needs a
     /// [`target`](Self::target) or a [`noise_multiplier`](Self::noise_multiplier).
     pub fn new() -> Self {
-        let (settings, private) = (Settings::default(), PrivateSettings::new());
+        let (settings, private) = (Settings::default(), PrivateSettings::default());
         S::defaults(Self { settings, private, own: S::default() })
     }
 

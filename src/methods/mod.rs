@@ -106,11 +106,6 @@ impl Release {
         Self { gradient, losses, noise_std, threshold: None, norms: None }
     }
 
-    /// With the norms of the examples' gradients.
-    pub(crate) fn with_norms(self, norms: DeviceArray) -> Self {
-        Self { norms: Some(norms), ..self }
-    }
-
     /// Mean loss of the examples that were not masked out, if there are any. Synchronizes with the
     /// device.
     pub fn mean_loss(&self) -> Option<f64> {

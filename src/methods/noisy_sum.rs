@@ -5,8 +5,7 @@ use crate::Result;
 use crate::engine::{
     AutoExecutor, ClippedSum, GaussianNoise, Gradients, Weights, typical_max_batch_size,
 };
-use crate::methods::{Plan, Release};
-use crate::nn::Precision;
+use crate::methods::{Plan, Release, check_state};
 use crate::privacy::{Stage, Stages};
 
 /// The sums of a run and the noise of its steps.
@@ -31,12 +30,8 @@ impl NoisySum {
 
     /// Returns the sums of a plan with these stages.
     pub(super) fn of(plan: &Plan, stages: Stages, noise_seed: [u8; 32]) -> Self {
-        Self::new(stages, plan.expected_batch_size(), noise_seed).precision(plan.precision())
-    }
-
-    /// The same with this precision of products on a GPU.
-    pub(super) fn precision(self, precision: Precision) -> Self {
-        Self { executor: self.executor.precision(precision), ..self }
+        let sum = Self::new(stages, plan.expected_batch_size(), noise_seed);
+        Self { executor: sum.executor.precision(plan.settings().precision), ..sum }
     }
 
     /// Returns noise multiplier and clip scale of the next step.
@@ -92,11 +87,17 @@ impl NoisySum {
         selected: Option<&Weights>,
     ) -> Result<Release> {
         let (gradient, noise_std) = self.noisy_mean(clipped.sum, std, selected)?;
-        Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
+        let norms = Some(clipped.norms);
+        Ok(Release { norms, ..Release::new(gradient, clipped.losses, noise_std) })
     }
 
     /// Goes on after so many steps: the next noise is that of the step after them.
-    pub(super) fn resume(&mut self, steps: u64) {
+    ///
+    /// # Errors
+    /// As [`check_state`], for the state of the mechanism, which has this number of values.
+    pub(super) fn resume(&mut self, steps: u64, state: &[f64], values: usize) -> Result<()> {
+        check_state(state, values)?;
         self.noise = self.noise.clone().at_step(steps);
+        Ok(())
     }
 }

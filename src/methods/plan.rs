@@ -1,15 +1,15 @@
 //! The plan of a run: all settings that determine its guarantee.
 
-use crate::data::{Augment, Dataset, Population};
+use crate::data::{Dataset, Population};
 use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
 use crate::mask::{Freezing, Sparsity};
 use crate::methods::registry::{self, MethodDescriptor};
 use crate::methods::settings::private::check_clip;
 use crate::methods::settings::steps_of;
-use crate::methods::{Mechanism, Optimizer, Quantile, Sampling, Settings};
-use crate::nn::{Model, Network, Precision};
-use crate::optim::{Average, Rates};
+use crate::methods::{Mechanism, Quantile, Sampling, Settings};
+use crate::nn::{Model, Network};
+use crate::optim::Rates;
 use crate::privacy::{
     Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier,
     NoiseSchedule, Released, SamplingRate, Spent, Stages,
@@ -289,6 +289,23 @@ impl Plan {
     pub fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
+    /// The error of a plan that lacks what its method needs, which only an edited file can: `how`
+    /// ends "a plan of DP-SGD ...".
+    pub(super) fn edited(&self, how: &str) -> Error {
+        let what = format!("a plan of {} {how}", self.method);
+        Error::new(ErrorKind::CorruptData, what, "the file was edited").fix("make the plan anew")
+    }
+    /// The event of the first steps of a plan, whose file may have been edited so that it lacks its
+    /// stages.
+    ///
+    /// # Guarantee
+    /// As [`training_event`](Self::training_event); without stages, every accountant refuses it.
+    pub(super) fn event_of(&self, stages: Result<Stages>, steps: u64) -> Event {
+        match stages {
+            Ok(stages) => self.training_event(&stages, steps),
+            Err(error) => Event::Unaccountable { why: error.to_string() },
+        }
+    }
     /// Probability with which each example is in a batch. In Poisson samples it is independent of
     /// all other examples; of disjoint batches, one in each epoch has the example.
     pub fn sampling_rate(&self) -> f64 {
@@ -302,14 +319,6 @@ impl Plan {
     pub fn learning_rate(&self) -> f64 {
         self.learning_rate
     }
-    /// The update rule.
-    pub(crate) fn optimizer(&self) -> Optimizer {
-        self.settings.optimizer
-    }
-    /// The augmentation, if there is one.
-    pub(crate) fn augment(&self) -> Option<Augment> {
-        self.settings.augment
-    }
     /// Which coordinates are trained, if not all of them in every step.
     pub(crate) fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
@@ -317,10 +326,6 @@ impl Plan {
     /// Parameter tensors that are not trained.
     pub fn freezing(&self) -> &Freezing {
         &self.settings.freezing
-    }
-    /// Precision of the products that a GPU computes.
-    pub(crate) fn precision(&self) -> Precision {
-        self.settings.precision
     }
     /// The device to train on: the one it names, otherwise [`DeviceSpec::auto`].
     ///
@@ -430,11 +435,6 @@ impl Plan {
         let default = self.settings.optimizer.default_weight_decay();
         self.settings.weight_decay.unwrap_or(default)
     }
-    /// The average of the parameters that is evaluated and returned; `None` for the parameters
-    /// after the last step.
-    pub(crate) fn average(&self) -> Option<Average> {
-        self.settings.average
-    }
     /// The settings that all methods share.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -510,19 +510,19 @@ impl Plan {
     /// Checks that preparation and earlier releases of the data are those that the plan accounts
     /// for.
     pub(crate) fn check_releases_before(&self, data: &Dataset) -> Result<()> {
+        let other = |why: String| {
+            Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
+                .fix("make the plan from the data that it trains on"))
+        };
         if self.data_not_covered.as_deref() != data.not_covered() {
-            let why = format!("{} was prepared in another way", data.name());
-            return Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
-                .fix("make the plan from the data that it trains on"));
+            return other(format!("{} was prepared in another way", data.name()));
         }
         let released = self.sparsity().map(|s| s.released_before(&data.into())).transpose()?;
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
             return Ok(());
         }
-        let why = format!("the mask has other releases about {}", data.name());
-        Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
-            .fix("make the plan from the data that it trains on"))
+        other(format!("the mask has other releases about {}", data.name()))
     }
 
     /// Cost of the first `steps` steps at the plan's delta, by the headline accountant; `None`

@@ -109,36 +109,35 @@ impl PrivateSelection {
     fn candidates(&self) -> Vec<Box<dyn Method>> {
         let mut method = self.method.clone();
         if let Some(private) = method.private_mut() {
-            private.set_best_of(self.trials);
+            private.best_of = Some(self.trials);
         }
-        let clipped: Vec<Box<dyn Method>> = if self.clips.is_empty() {
-            vec![method]
-        } else {
-            self.clips.iter().map(|&clip| with_clip(&*method, clip)).collect()
-        };
-        let each = clipped.iter().flat_map(|method| {
-            if self.learning_rates.is_empty() {
-                vec![method.clone()]
-            } else {
-                self.learning_rates.iter().map(|&rate| with_rate(&**method, rate)).collect()
+        let clipped = with_each(vec![method], &self.clips, |method, clip| {
+            if let Some(private) = method.private_mut() {
+                private.set_clip(clip);
             }
         });
-        each.collect()
+        with_each(clipped, &self.learning_rates, |method, rate| {
+            method.settings_mut().learning_rate = Some(rate);
+        })
     }
 }
 
-fn with_clip(method: &dyn Method, clip: f64) -> Box<dyn Method> {
-    let mut method = method.boxed_clone();
-    if let Some(private) = method.private_mut() {
-        private.set_clip(clip);
+/// Returns each method with each value, or as it is if there are no values.
+fn with_each(
+    methods: Vec<Box<dyn Method>>,
+    values: &[f64],
+    set: fn(&mut dyn Method, f64),
+) -> Vec<Box<dyn Method>> {
+    if values.is_empty() {
+        return methods;
     }
-    method
-}
-
-fn with_rate(method: &dyn Method, rate: f64) -> Box<dyn Method> {
-    let mut method = method.boxed_clone();
-    method.settings_mut().learning_rate = Some(rate);
-    method
+    let with = |(method, value): (&Box<dyn Method>, f64)| {
+        let mut method = method.clone();
+        set(&mut *method, value);
+        method
+    };
+    let each = methods.iter().flat_map(|method| values.iter().map(move |&value| (method, value)));
+    each.map(with).collect()
 }
 
 impl fmt::Display for PrivateSelection {

@@ -194,7 +194,7 @@ fn augmentation_costs_no_epsilon_and_is_part_of_the_settings() -> Result<()> {
     assert_eq!(read(&text(&plain)), plain);
     // Runs stored before there was augmentation have the same text, hence the same name.
     assert!(!text(&plain).contains("augment"), "{}", text(&plain));
-    assert_eq!(augmented.augment().map(|a| a.multiplicity()), Some(4));
+    assert_eq!(augmented.settings().augment.map(|a| a.multiplicity()), Some(4));
     Ok(())
 }
 

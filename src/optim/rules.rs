@@ -1,8 +1,8 @@
 //! The update rules, each a formula for one coordinate.
 
+use super::Moments;
 use super::elementwise::Formula;
 use super::number::Number;
-use super::{Moments, StateValues};
 
 /// The number of inputs of a rule: gradient and variance of its noise.
 pub(super) const INPUTS: usize = 2;
@@ -19,21 +19,6 @@ pub(super) struct Slot {
     pub name: &'static str,
     /// Whether it stays the same for all coordinates while every step updates all of them.
     pub shared: bool,
-}
-
-impl Slot {
-    /// The array at the start.
-    pub(super) fn initial(&self) -> (String, StateValues) {
-        (self.name.to_owned(), StateValues::Same(0.0))
-    }
-}
-
-const fn each(name: &'static str) -> Slot {
-    Slot { name, shared: false }
-}
-
-const fn shared(name: &'static str) -> Slot {
-    Slot { name, shared: true }
 }
 
 /// Plain gradient descent: theta <- theta - rate * (g + decay * theta).
@@ -78,7 +63,7 @@ pub(super) struct Momentum {
 }
 
 impl Rule<2> for Momentum {
-    const STATE: &'static [Slot] = &[each("velocity")];
+    const STATE: &'static [Slot] = &[Slot { name: "velocity", shared: false }];
 }
 
 impl Formula<2, INPUTS> for Momentum {
@@ -114,10 +99,10 @@ pub(super) struct Adam {
 
 impl Rule<5> for Adam {
     const STATE: &'static [Slot] = &[
-        each("first_moment"),
-        each("second_moment"),
-        shared("first_weight"),
-        shared("second_weight"),
+        Slot { name: "first_moment", shared: false },
+        Slot { name: "second_moment", shared: false },
+        Slot { name: "first_weight", shared: true },
+        Slot { name: "second_weight", shared: true },
     ];
 }
 

@@ -162,9 +162,10 @@ impl OptimizerState {
             return Err(other_parameters("a gradient"));
         }
         if self.tensors.is_empty() {
+            let start = |slot: &Slot| (slot.name.to_owned(), StateValues::Same(0.0));
             let initial = |entry: &Gradient| TensorState {
                 path: entry.path.clone(),
-                arrays: R::STATE.iter().map(Slot::initial).collect(),
+                arrays: R::STATE.iter().map(start).collect(),
             };
             self.tensors = gradient.entries.iter().map(initial).collect();
         }

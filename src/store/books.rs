@@ -68,14 +68,11 @@ impl<'a> Books<'a> {
     /// # Errors
     /// As [`Store::ledger`].
     pub(crate) fn ledger(&mut self) -> Result<Ledger> {
-        match &self.ledger {
-            Some(ledger) => Ok(ledger.clone()),
-            None => {
-                let ledger = self.store.ledger(self.data)?;
-                self.ledger = Some(ledger.clone());
-                Ok(ledger)
-            }
-        }
+        let ledger = match &self.ledger {
+            Some(ledger) => ledger.clone(),
+            None => self.store.ledger(self.data)?,
+        };
+        Ok(self.ledger.insert(ledger).clone())
     }
 
     /// As [`Store::known_run`]. The account is read again for a run that it does not have: another

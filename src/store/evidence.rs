@@ -4,7 +4,7 @@
 //! charged to it still exist.
 
 use super::draft::is_draft;
-use super::paths_in;
+use super::{if_there, paths_in};
 use crate::data::Dataset;
 use crate::privacy::ledger::Account;
 use crate::privacy::{Event, Ledger};
@@ -13,7 +13,6 @@ use crate::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs;
-use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 
 /// A stored run and its ledger entry.
@@ -47,11 +46,8 @@ fn charged(folder: &Path) -> Result<Option<Charged>> {
     if is_draft(folder) || !path.is_file() {
         return Ok(None);
     }
-    let text = match fs::read_to_string(&path) {
-        // A newer run with the same id has replaced it meanwhile.
-        Err(e) if e.kind() == NotFound => return Ok(None),
-        text => text.map_err(|e| Error::io(format!("reading {}", path.display()), &e))?,
-    };
+    // A newer run with the same id may have replaced it meanwhile.
+    let Some(text) = if_there(&path, fs::read_to_string(&path))? else { return Ok(None) };
     let settings: Settings = serde_json::from_str(&text).map_err(|e| {
         Error::new(
             ErrorKind::CorruptData,

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::if_there;
 use crate::{Error, ErrorKind, Result, file};
 
 /// The name of the file.
@@ -76,12 +77,8 @@ pub(super) fn write(home: &Path) -> Result<()> {
 
 /// Whether a folder exists and is not empty.
 fn has_entries(folder: &Path) -> Result<bool> {
-    match fs::read_dir(folder) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        entries => entries
-            .map(|mut entries| entries.next().is_some())
-            .map_err(|e| Error::io(format!("reading {}", folder.display()), &e)),
-    }
+    let entries = if_there(folder, fs::read_dir(folder))?;
+    Ok(entries.is_some_and(|mut entries| entries.next().is_some()))
 }
 
 fn without_format(home: &Path) -> Error {

@@ -47,6 +47,7 @@ use crate::{Error, ErrorKind, Result};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Version of the run ids, raised when equal settings mean another run. A run that is only rounded
@@ -243,7 +244,7 @@ impl Store {
             draft.keep_as(&beside)?;
             return Ok(beside);
         }
-        let moving = |e: std::io::Error| Error::io(format!("moving {}", folder.display()), &e);
+        let moving = |e: io::Error| Error::io(format!("moving {}", folder.display()), &e);
         let earlier = folder.exists();
         if earlier {
             fs::rename(&folder, &beside).map_err(moving)?;
@@ -294,8 +295,7 @@ impl Store {
     /// # Errors
     /// `CorruptData` if its record is damaged.
     pub(crate) fn has_finished(&self, id: &str) -> Result<bool> {
-        let stored = record::read(&self.folder(id))?;
-        Ok(stored.is_some_and(|(record, _)| record.ending == Ending::Finished))
+        Ok(self.charged(id)?.is_some())
     }
 
     /// Where a stored run is charged, if it is finished.
@@ -340,15 +340,24 @@ impl Store {
 /// # Errors
 /// `Io` if the folder can't be read.
 fn paths_in(folder: &Path) -> Result<Vec<PathBuf>> {
-    let reading = |e: std::io::Error| Error::io(format!("reading {}", folder.display()), &e);
-    let entries = match fs::read_dir(folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(reading)?,
-    };
+    let Some(entries) = if_there(folder, fs::read_dir(folder))? else { return Ok(Vec::new()) };
     let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    let mut paths: Vec<PathBuf> = paths.collect::<std::io::Result<_>>().map_err(reading)?;
+    let mut paths: Vec<PathBuf> = paths
+        .collect::<io::Result<_>>()
+        .map_err(|e| Error::io(format!("reading {}", folder.display()), &e))?;
     paths.sort();
     Ok(paths)
+}
+
+/// Returns what was read at this path; `None` if nothing is there.
+///
+/// # Errors
+/// `Io` if it can't be read.
+fn if_there<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some).map_err(|e| Error::io(format!("reading {}", path.display()), &e)),
+    }
 }
 
 /// How a run was put into the store.

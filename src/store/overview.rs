@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::draft::is_draft;
-use super::{Store, paths_in, record};
+use super::{Store, if_there, paths_in, record};
 use crate::train::checkpoint::{Keeper, is_there, read_header};
 use crate::train::{CheckpointHeader, Ending, RunRecord};
 use crate::{Error, ErrorKind, Result, program};
@@ -63,9 +63,7 @@ impl RunSummary {
             Ending::Interrupted => RunState::EndedEarly,
         };
         Self {
-            id,
             label: record.label().to_owned(),
-            state,
             method: record.plan.method().to_owned(),
             data: record.data.clone(),
             steps: record.steps,
@@ -73,33 +71,32 @@ impl RunSummary {
             epsilon: record.epsilon,
             accuracy: record.test_accuracy,
             at: record.trained_at.clone(),
-            command: Vec::new(),
-            why: None,
+            ..Self::new(id, state)
         }
     }
 
     fn checkpoint(header: CheckpointHeader) -> Self {
         Self {
-            id: header.id,
-            label: String::new(),
-            state: RunState::Checkpoint,
             method: header.method,
             data: header.data,
             steps: header.step,
             planned_steps: header.steps,
-            epsilon: None,
-            accuracy: None,
             at: Some(header.at),
             command: header.command,
-            why: None,
+            ..Self::new(header.id, RunState::Checkpoint)
         }
     }
 
     fn damaged(id: String, error: &Error) -> Self {
+        Self { why: Some(error.to_string()), ..Self::new(id, RunState::Damaged) }
+    }
+
+    /// A run of which nothing else is known.
+    fn new(id: String, state: RunState) -> Self {
         Self {
             id,
             label: String::new(),
-            state: RunState::Damaged,
+            state,
             method: String::new(),
             data: String::new(),
             steps: 0,
@@ -108,7 +105,7 @@ impl RunSummary {
             accuracy: None,
             at: None,
             command: Vec::new(),
-            why: Some(error.to_string()),
+            why: None,
         }
     }
 }
@@ -146,7 +143,7 @@ impl Store {
     /// # Errors
     /// `MissingData` if there is none, or more than one; `CorruptData` if it can't be read.
     pub(crate) fn record_named(&self, name: &str) -> Result<RunRecord> {
-        let (id, folder) = only(name, "stored run", &mut folders(&self.runs())?.into_iter())?;
+        let (id, folder) = only(name, "stored run", folders(&self.runs())?)?;
         let stored = record::read(&folder)?.map(|(record, _)| record);
         stored.ok_or_else(|| no_record(&id))
     }
@@ -156,9 +153,9 @@ impl Store {
     /// # Errors
     /// `MissingData` if there is none, or more than one.
     fn checkpoint_named(&self, name: &str) -> Result<(String, PathBuf)> {
-        let all = folders(&self.checkpoints())?.into_iter();
-        let mut all = all.filter(|(_, folder)| is_there(&Keeper::path_in(folder)));
-        only(name, "checkpoint", all.by_ref())
+        let mut all = folders(&self.checkpoints())?;
+        all.retain(|(_, folder)| is_there(&Keeper::path_in(folder)));
+        only(name, "checkpoint", all)
     }
 
     /// The checkpoint of the run whose name begins with `name`.
@@ -188,7 +185,7 @@ impl Store {
     /// # Errors
     /// `MissingData` if there is none, or more than one; `Io` if it can't be removed.
     pub(crate) fn remove_run(&self, name: &str) -> Result<String> {
-        let (id, folder) = only(name, "stored run", &mut folders(&self.runs())?.into_iter())?;
+        let (id, folder) = only(name, "stored run", folders(&self.runs())?)?;
         fs::remove_dir_all(&folder)
             .map_err(|e| Error::io(format!("removing {}", folder.display()), &e))?;
         Ok(id)
@@ -202,13 +199,8 @@ pub(super) fn no_record(id: &str) -> Error {
 }
 
 /// The one folder whose name is `name`, or begins with it.
-fn only(
-    name: &str,
-    kind: &str,
-    all: &mut dyn Iterator<Item = (String, PathBuf)>,
-) -> Result<(String, PathBuf)> {
-    let mut found: Vec<(String, PathBuf)> =
-        all.filter(|(id, _)| !name.is_empty() && id.starts_with(name)).collect();
+fn only(name: &str, kind: &str, mut found: Vec<(String, PathBuf)>) -> Result<(String, PathBuf)> {
+    found.retain(|(id, _)| !name.is_empty() && id.starts_with(name));
     if let Some(exact) = found.iter().position(|(id, _)| id == name) {
         return Ok(found.swap_remove(exact));
     }
@@ -233,11 +225,8 @@ fn only(
 fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for path in paths_in(path)? {
-        let about = match fs::symlink_metadata(&path) {
-            // It was removed meanwhile.
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            about => about.map_err(|e| Error::io(format!("reading {}", path.display()), &e))?,
-        };
+        // It may have been removed meanwhile.
+        let Some(about) = if_there(&path, fs::symlink_metadata(&path))? else { continue };
         if about.is_dir() && !is_draft(&path) {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             found.push((name, path));

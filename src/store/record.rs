@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::if_there;
 use crate::data::digest::sha256;
 use crate::nn::read_regular_file;
 use crate::train::RunRecord;
@@ -32,11 +33,9 @@ pub(super) fn sums(folder: &Path) -> Result<Sums> {
     let mut sums = Sums::new();
     for name in [MODEL, MASK, TOUCHED] {
         let path = folder.join(name);
-        match read_regular_file(&path) {
-            Ok(bytes) => sums.insert(name.to_owned(), sha256(&bytes)),
-            Err(e) if e.kind() == NotFound => None,
-            Err(e) => return Err(Error::io(format!("reading {}", path.display()), &e)),
-        };
+        if let Some(bytes) = if_there(&path, read_regular_file(&path))? {
+            sums.insert(name.to_owned(), sha256(&bytes));
+        }
     }
     Ok(sums)
 }

@@ -37,15 +37,15 @@ fn enrolled() -> Vec<Box<dyn Method>> {
                 private.set_clip(0.5);
             }
             if scheduled {
-                private.set_noise_schedule(NoiseSchedule::linear(0.5));
-                private.set_clip_schedule(ClipSchedule::decay(0.3));
+                private.noise_schedule = NoiseSchedule::linear(0.5);
+                private.clip_schedule = ClipSchedule::decay(0.3);
             }
         }
         // A method that adapts its clip bound refuses a schedule of it.
         if let Err(error) = method.plan(&small()) {
             assert!(scheduled && error.to_string().contains("clip"), "{error}");
             let private = method.private_mut().unwrap();
-            private.set_clip_schedule(ClipSchedule::default());
+            private.clip_schedule = ClipSchedule::default();
         }
         method
     };

@@ -60,7 +60,7 @@ pub(crate) fn belong_together(
     start::check(plan, model, data)?;
     let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
     if fits {
-        plan.augment().map_or(Ok(()), |augment| augment.check(data.shape()))?;
+        plan.settings().augment.map_or(Ok(()), |augment| augment.check(data.shape()))?;
         return tokens(model, data);
     }
     Err(Error::new(

@@ -78,24 +78,6 @@ pub(crate) enum Claim<'a> {
     Trial(&'a str),
 }
 
-/// The seeds, mask and charge of a run that starts, or goes on from a checkpoint.
-struct Start<'a> {
-    seeds: Seeds,
-    /// The mask, unless the run releases it.
-    mask: Option<Mask>,
-    charge: Charge<'a>,
-    /// The checkpoint that it goes on from.
-    found: Option<Checkpoint>,
-}
-
-/// The result of the steps of a run, and the number of steps that stay charged.
-struct Outcome {
-    trained: Trained,
-    charged: u64,
-    /// Why the charge could not be reduced.
-    not_closed: Option<Error>,
-}
-
 impl<'a> Fit<'a> {
     /// Trains the run, as [`fit`]. With a keeper, it goes on from the checkpoint that `keeper`
     /// found, if any, and writes others. The caller removes them when the run has been stored.
@@ -123,14 +105,14 @@ impl<'a> Fit<'a> {
         let model = &plan.prepared(&plan.initial_model(self.model)?)?;
         check::belong_together(plan, model, data, ledger)?;
         let place = plan.place()?;
-        let found = keeper.as_mut().map(|keeper| keeper.take(place)).transpose()?.flatten();
-        let Start { seeds, mask, charge, found } = self.start(model, ledger, found)?;
+        let mut found = keeper.as_mut().map(|keeper| keeper.take(place)).transpose()?.flatten();
+        let (charge, seeds, mask) = self.start(model, ledger, &mut found)?;
         let resumed = found.as_ref().map(|found| found.numbers.resumed.clone());
         let checkpoints =
             keeper.is_some().then(|| Checkpointed { resumed: resumed.unwrap_or_default() });
         let guard = DeviceGuard::new(place);
         let there = guard.run(|| {
-            place.check_run(!plan.precision().is_default())?;
+            place.check_run(!plan.settings().precision.is_default())?;
             Ok(match &found {
                 Some(found) => found.model(model)?.on(&place.device()),
                 None => model.on(&place.device()),
@@ -151,21 +133,21 @@ impl<'a> Fit<'a> {
         let trained = guard
             .run(|| begin.steps(&mut course, &mut meter, &listening, writer, observer))
             .map_err(|error| device_first(place, error));
-        let outcome = settled(trained, &charge, &course)?;
+        let (trained, charged, not_closed) = settled(trained, &charge, &course)?;
         let network = guard
             .run(|| {
-                meter.at_end(&mut course, &outcome.trained.network)?;
-                let network = outcome.trained.network.on(&DeviceSpec::Cpu.device());
+                meter.at_end(&mut course, &trained.network)?;
+                let network = trained.network.on(&DeviceSpec::Cpu.device());
                 if place != DeviceSpec::Cpu {
                     // A copy is made when it is read first, and the device may fail then.
                     network.values();
                 }
                 Ok(network)
             })
-            .map_err(|error| still_charged(error, outcome.charged, plan))?;
+            .map_err(|error| still_charged(error, charged, plan))?;
         drop(listening);
 
-        let Outcome { trained: Trained { mask, touched, .. }, charged, not_closed } = outcome;
+        let Trained { mask, touched, .. } = trained;
         let trouble = course.trouble.take();
         let record = self.record(model, place, charge.run(), charged, checkpoints, course)?;
         let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
@@ -198,24 +180,25 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    /// Returns seeds, mask and charge: those of the checkpoint, or new ones.
+    /// Returns the charge, the seeds, and the mask unless the run releases it: those of the
+    /// checkpoint that it goes on from, or new ones.
     fn start<'l>(
         &self,
         model: &Model,
         ledger: &'l Ledger,
-        mut found: Option<Checkpoint>,
-    ) -> Result<Start<'l>>
+        found: &mut Option<Checkpoint>,
+    ) -> Result<(Charge<'l>, Seeds, Option<Mask>)>
     where
         'a: 'l,
     {
         let Self { id, plan, data, claim, .. } = *self;
         // A stored run may be trained again under the same id; the ledger has an entry per attempt.
-        let charge = match (claim, &found) {
+        let charge = match (claim, &*found) {
             (Claim::Granted(run) | Claim::Trial(run), _) => Charge::elsewhere(ledger, plan, run),
             (Claim::Charge(_), Some(found)) => Charge::of(ledger, plan, &found.header)?,
             (Claim::Charge(_), None) => Charge::new(ledger, plan, id)?,
         };
-        let (seeds, mask) = match &mut found {
+        let (seeds, mask) = match found {
             Some(found) => {
                 if let Some(last) = found.numbers.resumed.last_mut() {
                     last.repeated |= charge.is_behind();
@@ -229,7 +212,7 @@ impl<'a> Fit<'a> {
                 (seeds, mask)
             }
         };
-        Ok(Start { seeds, mask, charge, found })
+        Ok((charge, seeds, mask))
     }
 
     /// Returns the record of the run.
@@ -288,11 +271,16 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Reduces the charge to what the steps released, however they ended.
+/// Reduces the charge to what the steps released, however they ended. Returns what was trained, the
+/// number of steps that stay charged, and why the charge could not be reduced.
 ///
 /// # Errors
 /// That of the steps, with what stays charged.
-fn settled(trained: Result<Trained>, charge: &Charge<'_>, course: &Course<'_>) -> Result<Outcome> {
+fn settled(
+    trained: Result<Trained>,
+    charge: &Charge<'_>,
+    course: &Course<'_>,
+) -> Result<(Trained, u64, Option<Error>)> {
     let (plan, steps) = (course.plan, course.steps);
     let spent = match &trained {
         Ok(_) => charge.spent(steps),
@@ -308,7 +296,7 @@ fn settled(trained: Result<Trained>, charge: &Charge<'_>, course: &Course<'_>) -
     let not_closed = charge.close(spent).err();
     let charged = if not_closed.is_none() { spent } else { plan.steps() };
     let trained = trained.map_err(|error| still_charged(error, charged, plan))?;
-    Ok(Outcome { trained, charged, not_closed })
+    Ok((trained, charged, not_closed))
 }
 
 /// The cause of a failed training. The device is tested again: one that has stopped computing makes

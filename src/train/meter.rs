@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::{Dataset, OnDevice};
 use crate::device::{DeviceArray, on_a_stand_in};
 use crate::engine;
-use crate::methods::Plan;
+use crate::methods::{Plan, Release};
 use crate::nn::{Model, Network};
 use crate::train::course::Course;
 use crate::train::state::Arrays;
@@ -22,13 +22,6 @@ const EVALUATIONS: u64 = 10;
 const EARLY: [u64; 2] = [60, 20];
 /// Evenly spaced points along a run at which loss, epsilon and norm are recorded.
 const POINTS: u64 = 60;
-
-/// What a step's release has beside its gradient.
-pub(super) struct Measured {
-    pub(super) losses: DeviceArray,
-    pub(super) norms: Option<DeviceArray>,
-    pub(super) threshold: Option<f64>,
-}
 
 /// What was measured since the last point, beside its arrays.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -129,15 +122,16 @@ impl<'a> Meter<'a> {
     pub(super) fn after_step(
         &mut self,
         course: &mut Course<'_>,
-        released: Measured,
+        released: Release,
         network: &Network,
         evaluated: &dyn Fn() -> Network,
     ) -> Result<Option<Point>> {
         course.steps += 1;
         self.losses.push(released.losses);
         self.norms.extend(released.norms);
-        self.thresholds.extend(released.threshold);
-        course.thresholds.extend(released.threshold);
+        let threshold = released.threshold.map(|threshold| threshold.value);
+        self.thresholds.extend(threshold);
+        course.thresholds.extend(threshold);
         if !is_point(course.steps, self.plan.steps()) {
             return Ok(None);
         }

@@ -56,7 +56,7 @@ impl State {
         let batches = batches.on(model.network())?;
         let mechanism = plan.mechanism(seeds.noise)?;
         let optimizer =
-            OptimizerState::new(plan.optimizer()).with_weight_decay(plan.weight_decay());
+            OptimizerState::new(plan.settings().optimizer).with_weight_decay(plan.weight_decay());
         let rates = plan.rates()?;
         let of = CoordinatesOf {
             freezing: plan.freezing(),
@@ -68,8 +68,8 @@ impl State {
         let seeds = seeds.of_coordinates();
         let coordinates = Coordinates::begin(of, model, data, mask.clone(), &seeds)?;
         let network = coordinates.start(model)?;
-        let average =
-            plan.average().map(|average| AverageState::new(average, &network)).transpose()?;
+        let average = plan.settings().average.map(|average| AverageState::new(average, &network));
+        let average = average.transpose()?;
         Ok(Self { batches, mechanism, optimizer, rates, coordinates, network, average })
     }
 

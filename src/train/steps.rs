@@ -2,7 +2,7 @@
 
 use super::course::Course;
 use super::interrupt::Listening;
-use super::meter::{Measured, Meter};
+use super::meter::Meter;
 use super::state::State;
 use super::writer::Writer;
 use super::{Observer, Seeds};
@@ -88,9 +88,7 @@ impl Begin<'_> {
             }
             let average = state.average.as_ref();
             let evaluated = || average.map_or_else(|| network.clone(), |a| a.network());
-            let threshold = release.threshold.map(|threshold| threshold.value);
-            let measured = Measured { losses: release.losses, norms: release.norms, threshold };
-            let point = meter.after_step(course, measured, network, &evaluated)?;
+            let point = meter.after_step(course, release, network, &evaluated)?;
             if let Some(loss) = point.and_then(|point| point.loss) {
                 state.rates.observe(loss);
             }

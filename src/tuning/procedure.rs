@@ -250,7 +250,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             if self.tuning.public.is_some() {
                 private.target = None;
                 private.set_noise_multiplier(known.noise_multiplier);
-                private.set_delta(known.delta);
+                private.delta = Some(known.delta);
             }
             private.set_clip(clip.unwrap_or(1.0));
         }

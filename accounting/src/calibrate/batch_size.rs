@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::search::{Parameter, Search};
 use super::{Length, at_least_one, check_reachable, training};
-use crate::digits::Rounded;
+use crate::digits::{Rounded, counted_plainly};
 use crate::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
@@ -28,12 +28,8 @@ pub struct CalibratedBatchSize {
 impl fmt::Display for CalibratedBatchSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batch_size, steps, epsilon, accountant, .. } = self;
-        let (plural, epsilon) = (if *steps == 1 { "" } else { "s" }, Rounded(*epsilon));
-        write!(
-            f,
-            "batch size {batch_size} for {steps} step{plural} costs epsilon {epsilon} \
-             ({accountant})"
-        )
+        let (steps, epsilon) = (counted_plainly(*steps, "step"), Rounded(*epsilon));
+        write!(f, "batch size {batch_size} for {steps} costs epsilon {epsilon} ({accountant})")
     }
 }
 

@@ -179,10 +179,8 @@ impl Bracket {
     }
 
     fn width(&self) -> f64 {
-        match (self.safe, self.costly) {
-            (Some((safe, _)), Some(costly)) => self.x(safe) - self.x(costly),
-            _ => f64::INFINITY,
-        }
+        let ends = self.safe.zip(self.costly);
+        ends.map_or(f64::INFINITY, |((safe, _), costly)| self.x(safe) - self.x(costly))
     }
 
     /// The width at which the bracket counts as closed.
@@ -192,30 +190,23 @@ impl Bracket {
     }
 
     fn is_closed(&self) -> bool {
-        match (self.safe, self.costly) {
-            (Some((safe, _)), Some(costly)) => (safe - costly).abs() <= self.gap(safe),
-            _ => false,
-        }
+        let ends = self.safe.zip(self.costly);
+        ends.is_some_and(|((safe, _), costly)| (safe - costly).abs() <= self.gap(safe))
     }
 
-    /// The value whose epsilon is closest to the target.
-    fn closest(&self) -> Option<Evaluation> {
-        self.evaluations
-            .iter()
-            .copied()
-            .min_by(|a, b| a.log_error.abs().total_cmp(&b.log_error.abs()))
+    /// Among these values, that whose epsilon is closest to the target.
+    fn closest(&self, among: impl Fn(&Evaluation) -> bool) -> Option<Evaluation> {
+        let known = self.evaluations.iter().copied().filter(among);
+        known.min_by(|a, b| a.log_error.abs().total_cmp(&b.log_error.abs()))
     }
 
     /// The slope of -ln epsilon over x between the two values closest to the target, above 0.
     fn local_elasticity(&self) -> f64 {
         let usual = self.parameter.elasticity;
-        let Some(best) = self.closest() else { return usual };
+        let Some(best) = self.closest(|_| true) else { return usual };
         // Two epsilons within the fluctuations of the accountant determine no slope.
-        let others = self
-            .evaluations
-            .iter()
-            .filter(|evaluation| (evaluation.log_error - best.log_error).abs() > ACCOUNTANT_NOISE);
-        let other = others.min_by(|a, b| a.log_error.abs().total_cmp(&b.log_error.abs()));
+        let other =
+            self.closest(|other| (other.log_error - best.log_error).abs() > ACCOUNTANT_NOISE);
         let slope =
             other.map_or(usual, |other| (best.log_error - other.log_error) / (other.x - best.x));
         if slope > 0.0 { slope.clamp(usual / 100.0, usual * 100.0) } else { usual }
@@ -225,7 +216,8 @@ impl Bracket {
     fn next_value(&mut self) -> f64 {
         let (safe, costly) =
             (self.safe.map(|(value, _)| self.x(value)), self.costly.map(|v| self.x(v)));
-        let root = self.closest().map(|best| best.x + best.log_error / self.local_elasticity());
+        let root =
+            self.closest(|_| true).map(|best| best.x + best.log_error / self.local_elasticity());
         match (safe, costly) {
             (Some(safe), Some(costly)) => {
                 let halved = 0.5 * (safe + costly);

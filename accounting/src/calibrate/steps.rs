@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::search::{Parameter, Search};
 use super::{check_reachable, training};
 use crate::Result;
-use crate::digits::Rounded;
+use crate::digits::{Rounded, counted_plainly};
 use crate::length::MAX_STEPS;
 use crate::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 
@@ -28,9 +28,8 @@ pub struct CalibratedSteps {
 impl fmt::Display for CalibratedSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { steps, epochs, epsilon, accountant } = self;
-        let plural = if *steps == 1 { "" } else { "s" };
-        let epsilon = Rounded(*epsilon);
-        write!(f, "{steps} step{plural} ({epochs:.2} epochs) cost epsilon {epsilon} ({accountant})")
+        let (steps, epsilon) = (counted_plainly(*steps, "step"), Rounded(*epsilon));
+        write!(f, "{steps} ({epochs:.2} epochs) cost epsilon {epsilon} ({accountant})")
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Event;
-use crate::digits::{RoundedDown, Short};
+use crate::digits::{RoundedDown, Short, counted_plainly as counted};
 
 /// Maximum number of parts of a composition that are written out.
 const LISTED: usize = 5;
@@ -55,19 +55,18 @@ impl fmt::Display for Event {
                 write!(f, "{} ({event})", counted(*count, "time"))
             }
             Event::Composed { events } if events.is_empty() => f.write_str("nothing"),
-            Event::Composed { events } if is_schedule(events) => write_schedule(f, events),
             Event::Composed { events } => {
-                for (i, event) in events.iter().enumerate() {
-                    if i > 0 {
-                        f.write_str(", then ")?;
-                    }
-                    // Long compositions are abbreviated.
-                    if i == LISTED - 1 && events.len() > LISTED {
-                        return write!(f, "{} more", events.len() - i);
-                    }
-                    write!(f, "{event}")?;
+                if let Some(schedule) = schedule(events) {
+                    return f.write_str(&schedule);
                 }
-                Ok(())
+                // Long compositions are abbreviated.
+                let listed = if events.len() > LISTED { LISTED - 1 } else { events.len() };
+                let mut parts: Vec<String> =
+                    events[..listed].iter().map(Event::to_string).collect();
+                if listed < events.len() {
+                    parts.push(format!("{} more", events.len() - listed));
+                }
+                f.write_str(&parts.join(", then "))
             }
             Event::PrivateSelection { event, trials } => {
                 write!(f, "the best of a random number of trials ({trials}) of: {event}")
@@ -79,27 +78,22 @@ impl fmt::Display for Event {
     }
 }
 
-/// Whether the events are many Poisson-sampled steps that differ in their noise only.
-fn is_schedule(events: &[Event]) -> bool {
-    let rate = |event: &Event| match event {
-        Event::PoissonGaussian { sampling_rate, .. } => Some(*sampling_rate),
-        _ => None,
-    };
-    let same = |pair: &[Event]| rate(&pair[0]).is_some() && rate(&pair[0]) == rate(&pair[1]);
-    events.len() > LISTED && events.windows(2).all(same)
-}
-
-/// `1000 steps with Gaussian noise on Poisson samples (sampling rate 0.01, noise multipliers from
-/// 1.49 down to 0.91)`.
-fn write_schedule(f: &mut fmt::Formatter<'_>, events: &[Event]) -> fmt::Result {
-    let (mut total, mut rate, mut noises) = (0u64, 0.0, Vec::new());
-    for event in events {
-        if let Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } = *event {
-            total = total.saturating_add(steps);
-            rate = sampling_rate;
-            noises.push(noise_multiplier);
+/// Many Poisson-sampled steps that differ in their noise only: `1000 steps with Gaussian noise on
+/// Poisson samples (sampling rate 0.01, noise multipliers from 1.49 down to 0.91)`.
+fn schedule(events: &[Event]) -> Option<String> {
+    let parts = events.iter().map(|event| match *event {
+        Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
+            Some((sampling_rate, noise_multiplier, steps))
         }
+        _ => None,
+    });
+    let parts: Vec<(f64, f64, u64)> = parts.collect::<Option<_>>()?;
+    let rate = parts.first()?.0;
+    if parts.len() <= LISTED || parts.iter().any(|part| part.0 != rate) {
+        return None;
     }
+    let total = parts.iter().fold(0u64, |total, part| total.saturating_add(part.2));
+    let noises: Vec<f64> = parts.iter().map(|part| part.1).collect();
     let text = |noise: f64| RoundedDown(noise).to_string();
     let (first, last) = (text(noises[0]), text(noises[noises.len() - 1]));
     let noise = if noises.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -113,16 +107,11 @@ fn write_schedule(f: &mut fmt::Formatter<'_>, events: &[Event]) -> fmt::Result {
         let most = noises.iter().copied().fold(0.0, f64::max);
         format!("noise multipliers between {} and {}", text(least), text(most))
     };
-    write!(
-        f,
+    Some(format!(
         "{} with Gaussian noise on Poisson samples (sampling rate {}, {noise})",
         counted(total, "step"),
         Short(rate),
-    )
-}
-
-fn counted(number: u64, word: &str) -> String {
-    format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+    ))
 }
 
 #[cfg(test)]

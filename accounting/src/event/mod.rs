@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{NoiseMultiplier, SamplingRate, Trials};
-use crate::{Error, Result};
+use super::Trials;
+use crate::Result;
 
 mod display;
 mod reduce;
@@ -142,37 +142,6 @@ impl Event {
     /// here: it is a truthful description.
     pub fn check(&self) -> Result<&Self> {
         match self {
-            Event::PoissonGaussian { sampling_rate, noise_multiplier, .. } => {
-                SamplingRate(*sampling_rate).check()?;
-                NoiseMultiplier(*noise_multiplier).check()?;
-            }
-            Event::Gaussian { noise_multiplier, .. } => {
-                NoiseMultiplier(*noise_multiplier).check()?;
-            }
-            Event::TruncatedPoissonGaussian {
-                examples,
-                sampling_rate,
-                batch_cap,
-                noise_multiplier,
-                ..
-            } => {
-                SamplingRate(*sampling_rate).check()?;
-                NoiseMultiplier(*noise_multiplier).check()?;
-                at_least_one("examples", *examples)?;
-                at_least_one("batch_cap", *batch_cap)?;
-            }
-            Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, .. } => {
-                NoiseMultiplier(*noise_multiplier).check()?;
-                at_least_one("batch_size", *batch_size)?;
-                if batch_size > examples {
-                    let why = format!("the data set has only {examples} examples");
-                    return Err(Error::setting("batch_size", batch_size, why)
-                        .fix("use a batch size of at most the number of examples"));
-                }
-            }
-            Event::ShuffledEpochs { noise_multiplier, .. } => {
-                NoiseMultiplier(*noise_multiplier).check()?;
-            }
             Event::Repeated { event, .. } => {
                 event.check()?;
             }
@@ -185,7 +154,7 @@ impl Event {
                 event.check()?;
                 trials.check()?;
             }
-            Event::Unaccountable { .. } => {}
+            _ => self.single().map_or(Ok(()), |(single, _)| single.check())?,
         }
         Ok(self)
     }
@@ -212,39 +181,32 @@ impl Event {
         }
     }
 
+    /// Whether it is, or contains, an event that is like this.
+    pub(crate) fn has(&self, is: fn(&Event) -> bool) -> bool {
+        let inside = match self {
+            Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => event.has(is),
+            Event::Composed { events } => events.iter().any(|event| event.has(is)),
+            _ => false,
+        };
+        inside || is(self)
+    }
+
     /// Whether it contains a private selection.
     pub(crate) fn has_selection(&self) -> bool {
-        match self {
-            Event::PrivateSelection { .. } => true,
-            Event::Composed { events } => events.iter().any(Event::has_selection),
-            Event::Repeated { event, .. } => event.has_selection(),
-            _ => false,
-        }
+        self.has(|event| matches!(event, Event::PrivateSelection { .. }))
     }
 
     /// Number of noisy releases. A shuffled epoch and an unaccountable event count as one each, a
     /// private selection as one trial.
     pub fn releases(&self) -> u64 {
         match self {
-            Event::PoissonGaussian { steps, .. }
-            | Event::TruncatedPoissonGaussian { steps, .. }
-            | Event::FixedSizeGaussian { steps, .. } => *steps,
-            Event::Gaussian { count, .. } => *count,
-            Event::ShuffledEpochs { epochs, .. } => *epochs,
             Event::Repeated { event, count } => event.releases().saturating_mul(*count),
             Event::Composed { events } => {
                 events.iter().fold(0, |sum, event| sum.saturating_add(event.releases()))
             }
             Event::PrivateSelection { event, .. } => event.releases(),
-            Event::Unaccountable { .. } => 1,
+            _ => self.single().map_or(1, |(_, count)| count),
         }
-    }
-}
-
-fn at_least_one(name: &str, value: u64) -> Result<()> {
-    match value {
-        0 => Err(Error::setting(name, value, "with 0 nothing is released").fix("use at least 1")),
-        _ => Ok(()),
     }
 }
 

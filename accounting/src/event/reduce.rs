@@ -34,8 +34,7 @@ impl Event {
             )
             .fix("close a run with the event of its plan and at most the planned number of steps"))
         };
-        let (Some((planned, kind)), Some((taken, spent_kind))) =
-            (self.count_and_parameters(), spent.count_and_parameters())
+        let (Some((release, planned)), Some((other, taken))) = (self.single(), spent.single())
         else {
             return match (self, spent) {
                 (Event::Composed { events }, Event::Composed { events: taken })
@@ -64,13 +63,10 @@ impl Event {
                 _ => reject(),
             };
         };
-        if kind.len() != spent_kind.len() || taken > planned {
+        if taken > planned || !release.is_nearly(&other) {
             return reject();
         }
-        if !kind.iter().zip(&spent_kind).all(|(a, b)| nearly_equal(*a, *b)) {
-            return reject();
-        }
-        Ok(self.with_count(taken))
+        Ok(release.event(taken))
     }
 
     /// Returns the larger of two parts of one planned event, which covers both; `None` if neither
@@ -86,54 +82,6 @@ impl Event {
     /// Whether two events are the same up to the rounding of numbers that were read from a file.
     fn is_nearly(&self, other: &Event) -> bool {
         self.reduced_to(other).is_ok() && other.reduced_to(self).is_ok()
-    }
-
-    /// The number of repetitions of a simple event and its other parameters, starting with a number
-    /// for the kind. `None` for nested and unaccountable events.
-    fn count_and_parameters(&self) -> Option<(u64, Vec<f64>)> {
-        Some(match *self {
-            Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
-                (steps, vec![1.0, sampling_rate, noise_multiplier])
-            }
-            Event::Gaussian { noise_multiplier, count } => (count, vec![2.0, noise_multiplier]),
-            Event::TruncatedPoissonGaussian {
-                examples,
-                sampling_rate,
-                batch_cap,
-                noise_multiplier,
-                steps,
-            } => {
-                let sizes = [examples as f64, batch_cap as f64];
-                (steps, vec![3.0, sizes[0], sizes[1], sampling_rate, noise_multiplier])
-            }
-            Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps } => {
-                (steps, vec![4.0, examples as f64, batch_size as f64, noise_multiplier])
-            }
-            Event::ShuffledEpochs { noise_multiplier, epochs } => {
-                (epochs, vec![5.0, noise_multiplier])
-            }
-            Event::Repeated { .. }
-            | Event::Composed { .. }
-            | Event::PrivateSelection { .. }
-            | Event::Unaccountable { .. } => return None,
-        })
-    }
-
-    /// This event with another number of repetitions.
-    fn with_count(&self, times: u64) -> Event {
-        let mut event = self.clone();
-        match &mut event {
-            Event::PoissonGaussian { steps: count, .. }
-            | Event::TruncatedPoissonGaussian { steps: count, .. }
-            | Event::FixedSizeGaussian { steps: count, .. }
-            | Event::Gaussian { count, .. }
-            | Event::ShuffledEpochs { epochs: count, .. }
-            | Event::Repeated { count, .. } => *count = times,
-            Event::Composed { .. }
-            | Event::PrivateSelection { .. }
-            | Event::Unaccountable { .. } => {}
-        }
-        event
     }
 }
 

@@ -1,8 +1,9 @@
 //! Single releases: events flattened into releases and their counts.
 
-use super::Event;
-use crate::Neighbouring;
-use crate::{Error, ErrorKind, Result};
+use super::{Event, nearly_equal};
+use crate::accountant::unsupported;
+use crate::{Error, Result};
+use crate::{Neighbouring, NoiseMultiplier, SamplingRate};
 use std::collections::HashMap;
 
 /// One noisy release. Composed and repeated events are flattened into these.
@@ -53,21 +54,83 @@ impl Single {
     /// Under [`Neighbouring::AddOrRemoveOne`] a shuffled epoch has no such value: removing an
     /// example shifts all later batches.
     pub(crate) fn unsampled_noise_multiplier(&self, neighbouring: Neighbouring) -> Option<f64> {
-        match (*self, neighbouring) {
-            (Single::Gaussian { noise_multiplier }, Neighbouring::AddOrRemoveOne)
-            | (
-                Single::Gaussian { noise_multiplier } | Single::ShuffledEpoch { noise_multiplier },
-                Neighbouring::ZeroOutOne,
-            ) => Some(noise_multiplier),
-            (
-                Single::Gaussian { noise_multiplier } | Single::ShuffledEpoch { noise_multiplier },
-                Neighbouring::ReplaceOne,
-            ) => Some(noise_multiplier / 2.0),
-            _ => None,
+        let noise_multiplier = match *self {
+            Single::Gaussian { noise_multiplier } => noise_multiplier,
+            Single::ShuffledEpoch { noise_multiplier }
+                if neighbouring != Neighbouring::AddOrRemoveOne =>
+            {
+                noise_multiplier
+            }
+            _ => return None,
+        };
+        match neighbouring {
+            Neighbouring::AddOrRemoveOne | Neighbouring::ZeroOutOne => Some(noise_multiplier),
+            Neighbouring::ReplaceOne => Some(noise_multiplier / 2.0),
         }
     }
 
-    /// This release as an event with count `times`, for error messages.
+    /// Refuses parameters out of range, as [`Event::check`].
+    pub(super) fn check(&self) -> Result<()> {
+        if let Single::Poisson { sampling_rate, .. } | Single::Truncated { sampling_rate, .. } =
+            *self
+        {
+            SamplingRate(sampling_rate).check()?;
+        }
+        NoiseMultiplier(self.noise_multiplier()).check()?;
+        match *self {
+            Single::Truncated { examples, batch_cap, .. } => {
+                at_least_one("examples", examples)?;
+                at_least_one("batch_cap", batch_cap)
+            }
+            Single::FixedSize { examples, batch_size, .. } => {
+                at_least_one("batch_size", batch_size)?;
+                if batch_size <= examples {
+                    return Ok(());
+                }
+                let why = format!("the data set has only {examples} examples");
+                Err(Error::setting("batch_size", batch_size, why)
+                    .fix("use a batch size of at most the number of examples"))
+            }
+            Single::Gaussian { .. } | Single::Poisson { .. } | Single::ShuffledEpoch { .. } => {
+                Ok(())
+            }
+        }
+    }
+
+    /// This release, as a Gaussian mechanism if its sampler takes all examples.
+    fn simplified(self) -> Self {
+        let noise_multiplier = self.noise_multiplier();
+        match self {
+            Single::Poisson { sampling_rate, .. } if sampling_rate >= 1.0 => {
+                Single::Gaussian { noise_multiplier }
+            }
+            Single::FixedSize { examples, batch_size, .. } if batch_size >= examples => {
+                Single::Gaussian { noise_multiplier }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether two releases are the same up to the rounding of numbers that were read from a file.
+    pub(super) fn is_nearly(&self, other: &Self) -> bool {
+        let numbers = |single: &Self| {
+            let sigma = single.noise_multiplier();
+            match *single {
+                Single::Gaussian { .. } | Single::ShuffledEpoch { .. } => [sigma, 0.0, 0.0, 0.0],
+                Single::Poisson { sampling_rate, .. } => [sigma, sampling_rate, 0.0, 0.0],
+                Single::Truncated { examples, sampling_rate, batch_cap, .. } => {
+                    [sigma, sampling_rate, examples as f64, batch_cap as f64]
+                }
+                Single::FixedSize { examples, batch_size, .. } => {
+                    [sigma, examples as f64, batch_size as f64, 0.0]
+                }
+            }
+        };
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && numbers(self).iter().zip(numbers(other)).all(|(a, b)| nearly_equal(*a, b))
+    }
+
+    /// This release as an event with count `times`.
     pub(crate) fn event(&self, times: u64) -> Event {
         match *self {
             Single::Gaussian { noise_multiplier } => {
@@ -96,13 +159,7 @@ impl Single {
 
     /// The error of an accountant that does not support this release.
     pub(crate) fn unsupported(&self, accountant: &str, why: impl Into<String>) -> Error {
-        self.unsupported_n(accountant, 1, why)
-    }
-
-    /// As [`unsupported`](Self::unsupported), for a release that happens `times` times.
-    fn unsupported_n(&self, accountant: &str, times: u64, why: impl Into<String>) -> Error {
-        let what = format!("{accountant} does not support {}", self.event(times));
-        Error::new(ErrorKind::Accounting, what, why)
+        unsupported(accountant, self.event(1), why)
     }
 
     /// A hashable key, equal for equal releases.
@@ -117,6 +174,47 @@ impl Single {
             Single::FixedSize { examples, batch_size, .. } => (3, [sigma, examples, batch_size, 0]),
             Single::ShuffledEpoch { .. } => (4, [sigma, 0, 0, 0]),
         }
+    }
+}
+
+impl Event {
+    /// The release that this event repeats, and how often; `None` for events that are made of
+    /// others, and for a release without a guarantee.
+    pub(super) fn single(&self) -> Option<(Single, u64)> {
+        Some(match *self {
+            Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
+                (Single::Poisson { sampling_rate, noise_multiplier }, steps)
+            }
+            Event::Gaussian { noise_multiplier, count } => {
+                (Single::Gaussian { noise_multiplier }, count)
+            }
+            Event::TruncatedPoissonGaussian {
+                examples,
+                sampling_rate,
+                batch_cap,
+                noise_multiplier,
+                steps,
+            } => {
+                (Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }, steps)
+            }
+            Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps } => {
+                (Single::FixedSize { examples, batch_size, noise_multiplier }, steps)
+            }
+            Event::ShuffledEpochs { noise_multiplier, epochs } => {
+                (Single::ShuffledEpoch { noise_multiplier }, epochs)
+            }
+            Event::Repeated { .. }
+            | Event::Composed { .. }
+            | Event::PrivateSelection { .. }
+            | Event::Unaccountable { .. } => return None,
+        })
+    }
+}
+
+fn at_least_one(name: &str, value: u64) -> Result<()> {
+    match value {
+        0 => Err(Error::setting(name, value, "with 0 nothing is released").fix("use at least 1")),
+        _ => Ok(()),
     }
 }
 
@@ -152,7 +250,8 @@ pub(crate) fn unsampled(
             let why = format!(
                 "under \"{neighbouring}\" it is not a Gaussian mechanism without sampling, {but}"
             );
-            single.unsupported_n(accountant, times, why).fix("use the PLD or the RDP accountant")
+            let error = unsupported(accountant, single.event(times), why);
+            error.fix("use the PLD or the RDP accountant")
         })?;
         Ok((sigma, times))
     };
@@ -167,64 +266,33 @@ struct SingleCounts {
 
 impl SingleCounts {
     fn add(&mut self, accountant: &str, event: &Event, times: u64) -> Result<()> {
-        let (single, count) = match *event {
-            Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
-                let single = if sampling_rate >= 1.0 {
-                    Single::Gaussian { noise_multiplier }
-                } else {
-                    Single::Poisson { sampling_rate, noise_multiplier }
-                };
-                (single, steps)
-            }
-            Event::Gaussian { noise_multiplier, count } => {
-                (Single::Gaussian { noise_multiplier }, count)
-            }
-            Event::TruncatedPoissonGaussian {
-                examples,
-                sampling_rate,
-                batch_cap,
-                noise_multiplier,
-                steps,
-            } => {
-                (Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }, steps)
-            }
-            Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps } => {
-                let single = if batch_size >= examples {
-                    Single::Gaussian { noise_multiplier }
-                } else {
-                    Single::FixedSize { examples, batch_size, noise_multiplier }
-                };
-                (single, steps)
-            }
-            Event::ShuffledEpochs { noise_multiplier, epochs } => {
-                (Single::ShuffledEpoch { noise_multiplier }, epochs)
-            }
-            Event::Repeated { ref event, count } => {
-                return match times.saturating_mul(count) {
+        match event {
+            Event::Repeated { event, count } => {
+                return match times.saturating_mul(*count) {
                     0 => Ok(()),
                     times => self.add(accountant, event, times),
                 };
             }
-            Event::Composed { ref events } => {
+            Event::Composed { events } => {
                 return events.iter().try_for_each(|event| self.add(accountant, event, times));
             }
-            Event::PrivateSelection { .. } => {
-                return Err(Error::new(
-                    ErrorKind::Accounting,
-                    format!("{accountant} does not support {event}"),
-                    "the cost of selecting the best trial is known in Rényi divergences only",
-                )
-                .fix("use the RDP accountant"));
-            }
-            Event::Unaccountable { ref why } => {
-                return Err(Error::new(
-                    ErrorKind::Accounting,
-                    format!("{accountant} does not support {event}"),
+            _ => {}
+        }
+        let (single, count) = event.single().ok_or_else(|| {
+            let (why, fix) = match event {
+                Event::Unaccountable { why } => (
                     format!("no finite epsilon holds for it: {why}"),
-                )
-                .fix("use a method with a sound guarantee instead of this release"));
-            }
-        };
+                    "use a method with a sound guarantee instead of this release",
+                ),
+                _ => (
+                    "the cost of selecting the best trial is known in Rényi divergences only"
+                        .to_owned(),
+                    "use the RDP accountant",
+                ),
+            };
+            unsupported(accountant, event, why).fix(fix)
+        })?;
+        let single = single.simplified();
         let times = times.saturating_mul(count);
         if times > 0 {
             let at = *self.index.entry(single.key()).or_insert(self.list.len());

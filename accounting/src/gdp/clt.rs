@@ -2,10 +2,10 @@
 
 use super::curve;
 use super::normal::{centred_cdf, upper_tail};
-use crate::accountant::finite;
+use crate::Result;
+use crate::accountant::{finite, unsupported};
 use crate::event::{Single, singles};
 use crate::{Accountant, Delta, Event, Neighbouring, Spent};
-use crate::{Error, ErrorKind, Result};
 
 /// The central limit theorem (CLT) approximation of Gaussian differential privacy. **Approximate.**
 ///
@@ -45,13 +45,10 @@ impl GdpClt {
         for (single, times) in singles("gdp_clt", events)? {
             let one = self.mu_squared(&single)?;
             if !one.is_finite() {
-                return Err(Error::new(
-                    ErrorKind::Accounting,
-                    format!("gdp_clt does not support {}", single.event(times)),
-                    "e^(1 / noise multiplier²) overflows, and the central limit theorem does not \
-                     apply to so little noise",
-                )
-                .fix("use the PLD or the RDP accountant, or a larger noise multiplier"));
+                let why = "e^(1 / noise multiplier²) overflows, and the central limit theorem does \
+                           not apply to so little noise";
+                return Err(unsupported("gdp_clt", single.event(times), why)
+                    .fix("use the PLD or the RDP accountant, or a larger noise multiplier"));
             }
             squares += times as f64 * one;
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Account;
-use crate::digits::{Rounded, RoundedDown};
+use crate::digits::{Rounded, RoundedDown, counted_plainly};
 use crate::event::nearly_equal;
 use crate::{Accountant, Delta, Epsilon, Event, Headline, Neighbouring, Spent};
 use crate::{Error, ErrorKind, Result};
@@ -70,13 +70,13 @@ impl Spending {
 
     /// Summary, for example `2.1 is spent by 3 runs, 0.9 below the limit`.
     pub fn usage(&self) -> String {
-        let s = if self.runs == 1 { "" } else { "s" };
         let relation = match self.neighbouring {
             Neighbouring::AddOrRemoveOne => String::new(),
             other => format!(" (neighbours: {other})"),
         };
         let spent = Rounded(self.spent.epsilon);
-        let spent = format!("{spent} is spent by {} run{s}{relation}", self.runs);
+        let runs = counted_plainly(self.runs as u64, "run");
+        let spent = format!("{spent} is spent by {runs}{relation}");
         if self.is_overspent() {
             format!("{spent}, which is more: every plan is refused until the budget is raised")
         } else {

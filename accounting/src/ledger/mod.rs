@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::{Delta, Epsilon, Event, Neighbouring};
 use crate::Result;
+use crate::digits::counted_plainly;
 
 mod account;
 mod book;
@@ -218,8 +219,8 @@ impl fmt::Display for Ledger {
         let short: String = self.data_hash().chars().take(12).collect();
         match self.runs() {
             Ok(runs) => {
-                let s = if runs.len() == 1 { "" } else { "s" };
-                write!(f, "ledger of data set {short}: {} run{s} charged", runs.len())
+                let runs = counted_plainly(runs.len() as u64, "run");
+                write!(f, "ledger of data set {short}: {runs} charged")
             }
             Err(error) => write!(f, "ledger of data set {short}: {error}"),
         }

@@ -40,7 +40,7 @@ impl CompositionBounds {
                 None => Add::Composed(task.compose(Direction::Add)?.upper),
             }
         };
-        let can_be_refined = upper.points() <= 1 << 17 && !case.merged;
+        let can_be_refined = upper.mass.len() <= 1 << 17 && !case.merged;
         Some(Self { upper, lower, can_be_refined, add })
     }
 

@@ -65,13 +65,6 @@ pub(super) struct Composed {
     pub losses: NodeLosses,
 }
 
-impl Composed {
-    /// Lower and upper bound on epsilon at `delta`; `None` if it is outside of the window.
-    pub fn epsilon(&self, delta: f64) -> Option<(f64, f64)> {
-        TiltedSum::bounds(&self.upper, self.lower.as_ref(), delta)
-    }
-}
-
 impl<'a> BoundsBuilder<'a> {
     pub fn new(case: &'a Case, delta: f64, refinement: f64) -> Self {
         let releases = case.releases();

@@ -1,6 +1,7 @@
 //! Partition of the privacy losses into cells of equal width.
 
 use super::dominating_pair::{DominatingPair, Kind, NORM, phi};
+use crate::bisection::bisect;
 use crate::gdp::normal::density;
 
 /// The masses of P and Q in each cell. Cell k holds losses from offset + k step to the next.
@@ -85,15 +86,11 @@ pub(super) fn balanced_offset(pair: &DominatingPair, step: f64, mass: f64) -> f6
     }
     let lies_above =
         |loss: f64| integrate_lower_tail(pair, loss, pair.inverse_loss(loss + step)).1 >= 0.0;
-    let (mut below, mut above) = (least, least + step);
+    let above = least + step;
     if lies_above(above) {
         return 0.0;
     }
-    for _ in 0..60 {
-        let middle = 0.5 * (below + above);
-        if lies_above(middle) { below = middle } else { above = middle }
-    }
-    below
+    bisect((least, above), 60, lies_above)
 }
 
 /// (P, P - e^loss Q) of everything below t.

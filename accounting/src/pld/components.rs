@@ -2,6 +2,7 @@
 
 use super::dominating_pair::{DominatingPair, Kind};
 use crate::Result;
+use crate::accountant::unsupported;
 use crate::event::{Single, singles};
 use crate::nodes::{Component, Nodes};
 use crate::rdp::truncated::binomial_tail_upper;
@@ -173,23 +174,18 @@ impl Releases {
 fn check_size(case: &Case) -> Result<()> {
     let sigma = case.pairs().map(|pair| pair.sigma).fold(f64::INFINITY, f64::min);
     if sigma < MIN_NOISE {
-        return Err(crate::Error::new(
-            crate::ErrorKind::Accounting,
-            format!("pld does not support noise of {sigma:.2e} times the sensitivity"),
-            format!("the privacy losses of noise below {MIN_NOISE} do not fit on one grid"),
-        )
-        .fix("use the RDP accountant, or a larger noise multiplier"));
+        let what = format!("noise of {sigma:.2e} times the sensitivity");
+        let why = format!("the privacy losses of noise below {MIN_NOISE} do not fit on one grid");
+        return Err(unsupported("pld", what, why)
+            .fix("use the RDP accountant, or a larger noise multiplier"));
     }
     let pair_is_too_large = |pair: &DominatingPair| pair.sigma > MAX_NOISE || pair.q < MIN_RATE;
     let count_is_too_large = |component: &Component| component.releases() > MAX_COUNT;
     if case.pairs().any(pair_is_too_large) || case.components.iter().any(count_is_too_large) {
-        return Err(crate::Error::new(
-            crate::ErrorKind::Accounting,
-            "pld does not support so many releases, so small a rate or so much noise",
-            "noise multipliers above 1e6, sampling rates below 1e-9 and more than 1e12 releases \
-             need too large a grid",
-        )
-        .fix("use the RDP accountant"));
+        let what = "so many releases, so small a rate or so much noise";
+        let why = "noise multipliers above 1e6, sampling rates below 1e-9 and more than 1e12 \
+                   releases need too large a grid";
+        return Err(unsupported("pld", what, why).fix("use the RDP accountant"));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use super::chernoff::{ChernoffBound, Moments};
 use super::coarse::Direction;
 use super::components::Case;
 use super::node_losses::NodeLosses;
+use super::tilted_sum::TiltedSum;
 use super::{exact_epsilon, has_one_grid, threshold, tightened};
 
 /// Bounds whose relative difference exceeds this value are computed again on a finer grid. It is
@@ -74,7 +75,7 @@ fn in_direction(
         return Some((None, found));
     }
     let composed = task.compose(direction)?;
-    let (lower, upper) = composed.epsilon(task.delta)?;
+    let (lower, upper) = TiltedSum::bounds(&composed.upper, composed.lower.as_ref(), task.delta)?;
     *kept = Some(composed.losses);
     Some((Some(lower), upper))
 }

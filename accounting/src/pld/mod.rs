@@ -18,7 +18,8 @@
 //! - `threshold`: a second lower bound, for cases where the grid gives none.
 
 use super::{Accountant, Delta, Event, Neighbouring, Profile, Spent, gdp};
-use crate::{Error, ErrorKind, Result};
+use crate::accountant::unsupported;
+use crate::{Error, Result};
 use bounds::CompositionBounds;
 use components::{Case, cases, cases_of_lists};
 
@@ -287,10 +288,7 @@ fn exact_epsilon(case: &Case, delta: f64) -> Option<f64> {
 }
 
 fn grid_too_large(events: &[Event]) -> Error {
-    Error::new(
-        ErrorKind::Accounting,
-        format!("pld does not support {}", Event::Composed { events: events.to_vec() }),
-        "its privacy losses do not fit on a grid of a million points",
-    )
-    .fix("use the RDP accountant, a larger noise multiplier or fewer steps")
+    let all = Event::Composed { events: events.to_vec() };
+    unsupported("pld", all, "its privacy losses do not fit on a grid of a million points")
+        .fix("use the RDP accountant, a larger noise multiplier or fewer steps")
 }

@@ -36,11 +36,6 @@ impl TiltedSum {
         Some((lower, upper))
     }
 
-    /// Number of grid points.
-    pub fn points(&self) -> usize {
-        self.mass.len()
-    }
-
     /// delta at every grid point of the window, from its upper end downwards, as (loss, delta,
     /// slope). Up to the next grid point delta is `delta - slope (e^(eps - loss) - 1)`.
     pub fn deltas(&self, bound: Bound) -> impl Iterator<Item = (f64, f64, f64)> + '_ {

@@ -112,12 +112,9 @@ impl fmt::Display for Shape {
             Shape::Exponential { rate } => write!(f, "exp:{}", Readable(*rate)),
             Shape::Decay { ratio } => write!(f, "decay:{}", Readable(*ratio)),
             Shape::Piecewise { phases } => {
-                f.write_str("piecewise:")?;
-                for (i, (epochs, factor)) in phases.iter().enumerate() {
-                    let comma = if i > 0 { "," } else { "" };
-                    write!(f, "{comma}{epochs}x{}", Readable(*factor))?;
-                }
-                Ok(())
+                let phase =
+                    |(epochs, factor): &(u64, f64)| format!("{epochs}x{}", Readable(*factor));
+                write!(f, "piecewise:{}", phases.iter().map(phase).collect::<Vec<_>>().join(","))
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::statistics::{CONFIDENCE, proportion_lower, proportion_upper};
+use super::statistics::{CONFIDENCE, above, proportion_lower, proportion_upper, sorted};
 use crate::data::Examples;
 use crate::nn::Model;
 use crate::train::Run;
@@ -182,7 +182,7 @@ impl Membership {
 fn auc(members: &[f64], non_members: &[f64]) -> (f64, f64) {
     // The fraction of the others below each value; ties count half.
     let below = |values: &[f64], others: &[f64]| -> Vec<f64> {
-        let others = sorted(others);
+        let others = sorted(others, 1.0);
         let rank = |&value: &f64| {
             let less = others.partition_point(|&other| other < value);
             let not_more = others.partition_point(|&other| other <= value);
@@ -208,14 +208,11 @@ fn advantage(members: &[f64], non_members: &[f64]) -> (f64, (f64, f64)) {
         values.iter().skip(odd).step_by(2).copied().collect()
     };
     let [choosing, measuring] =
-        [0, 1].map(|odd| (sorted(&part(members, odd)), sorted(&part(non_members, odd))));
-    let above = |values: &[f64], threshold: f64| {
-        values.len() - values.partition_point(|&value| value <= threshold)
-    };
+        [0, 1].map(|odd| (sorted(&part(members, odd), 1.0), sorted(&part(non_members, odd), 1.0)));
     let rate = |values: &[f64], threshold| above(values, threshold) as f64 / values.len() as f64;
     let gap = |threshold: f64| rate(&choosing.0, threshold) - rate(&choosing.1, threshold);
     let all: Vec<f64> = choosing.0.iter().chain(&choosing.1).copied().collect();
-    let between = sorted(&all);
+    let between = sorted(&all, 1.0);
     let thresholds = between.windows(2).map(|pair| 0.5 * (pair[0] + pair[1]));
     let best = thresholds.max_by(|&a, &b| gap(a).total_cmp(&gap(b))).unwrap_or(0.0);
     let (members, others) = &measuring;
@@ -229,7 +226,7 @@ fn advantage(members: &[f64], non_members: &[f64]) -> (f64, (f64, f64)) {
 }
 
 fn curve(members: &[f64], non_members: &[f64]) -> Vec<(f64, f64)> {
-    let (members, others) = (sorted(members), sorted(non_members));
+    let (members, others) = (sorted(members, 1.0), sorted(non_members, 1.0));
     let mut thresholds: Vec<f64> = members.iter().chain(&others).copied().collect();
     thresholds.sort_by(|a, b| b.total_cmp(a));
     thresholds.dedup();
@@ -239,12 +236,6 @@ fn curve(members: &[f64], non_members: &[f64]) -> Vec<(f64, f64)> {
     };
     let points = thresholds.iter().map(|&at| (rate(&others, at), rate(&members, at)));
     [(0.0, 0.0)].into_iter().chain(points).collect()
-}
-
-fn sorted(values: &[f64]) -> Vec<f64> {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    values
 }
 
 impl fmt::Display for Membership {

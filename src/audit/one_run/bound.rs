@@ -3,6 +3,7 @@
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::ln_gamma;
 
+use crate::privacy::bisection::bisect;
 use crate::{Error, Result};
 
 /// The guesses about the canaries of one run.
@@ -79,12 +80,7 @@ impl Guesses {
         if !rejected(0.0) {
             return Ok(0.0);
         }
-        let (mut low, mut high) = (0.0, MAX_EPSILON);
-        for _ in 0..50 {
-            let middle = 0.5 * (low + high);
-            if rejected(middle) { low = middle } else { high = middle }
-        }
-        Ok(low)
+        Ok(bisect((0.0, MAX_EPSILON), 50, rejected))
     }
 }
 

@@ -119,7 +119,7 @@ impl OneRun {
     fn claim(&self) -> Result<Claim> {
         let plan = &self.plan;
         poisson_only(plan)?;
-        if plan.augment().is_some() {
+        if plan.settings().augment.is_some() {
             let why = "canaries are not images, so they have no flipped or cropped copies";
             return Err(Error::new(ErrorKind::Setting, "an audit with augmentation", why)
                 .fix("audit the plan without augmentation: epsilon is the same"));
@@ -178,7 +178,7 @@ impl OneRun {
         let mut network = coordinates.start(model)?;
         let mut mechanism = (self.mechanism)(seeds.noise)?;
         let mut optimizer =
-            OptimizerState::new(plan.optimizer()).with_weight_decay(plan.weight_decay());
+            OptimizerState::new(plan.settings().optimizer).with_weight_decay(plan.weight_decay());
         let rates = plan.rates()?;
         let state = plan.sparsity().map(|sparsity| sparsity.state).unwrap_or_default();
         let examples = all.train();

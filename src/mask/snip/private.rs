@@ -48,7 +48,7 @@ const DEFAULT_BUDGET_FRACTION: f64 = 0.05;
 /// public or accounted for.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DpSnip {
-    rate: f64,
+    pub(in crate::mask) rate: f64,
     clip: f64,
     #[serde(rename = "asked")]
     requested: Noise,
@@ -113,11 +113,6 @@ impl DpSnip {
     /// Holds only against someone who does not know the seed.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
-    }
-
-    /// The fraction that is dropped.
-    pub(crate) fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// The seed of study mode, if set.

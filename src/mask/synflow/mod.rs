@@ -41,7 +41,7 @@ const MAX_ROUNDS: usize = 10_000;
 /// [`MagnitudeMask`](super::MagnitudeMask).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Synflow {
-    rate: f64,
+    pub(super) rate: f64,
     rounds: usize,
 }
 
@@ -59,11 +59,6 @@ impl Synflow {
     /// The number of rounds. Default 100; 1 is one-shot pruning.
     pub fn rounds(self, rounds: usize) -> Self {
         Self { rounds, ..self }
-    }
-
-    /// The fraction that is dropped.
-    pub fn rate(&self) -> f64 {
-        self.rate
     }
 
     /// The scores |w| ∂R/∂|w| of all weights before any round.

@@ -52,5 +52,5 @@ settings! {
 
     /// Sets the factor on the noise variance per epoch.
     #[setting("R", "0.99", Cost, [], "Factor on the noise variance per epoch")]
-    fn decay(factor: f64) |private| private.set_noise_schedule(NoiseSchedule::linear(factor));
+    fn decay(factor: f64) |private| private.noise_schedule = NoiseSchedule::linear(factor);
 }

@@ -1,10 +1,10 @@
 //! The release of an Auto DP-SGD step, as published.
 
+use crate::Result;
 use crate::engine::{Batch, ClipRule, Executor, Weights, mean};
 use crate::methods::noisy_sum::NoisySum;
-use crate::methods::{Mechanism, Plan, Release, Threshold, check_state};
+use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
-use crate::{Error, ErrorKind, Result};
 
 /// The sum of gradients, each times the scale s, with noise in proportion to the batch's mean
 /// threshold (Algorithm 1 with algorithm AC).
@@ -34,9 +34,7 @@ impl Mechanism for ScaledSum {
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        check_state(state, 0)?;
-        self.sum.resume(steps);
-        Ok(())
+        self.sum.resume(steps, state, 0)
     }
 }
 
@@ -44,8 +42,8 @@ impl Mechanism for ScaledSum {
 pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let clip = plan.privacy().map(|privacy| &privacy.clip);
     let (Some(&ClipRule::Unbounded { scale }), Some(stages)) = (clip, plan.stages()?) else {
-        let what = format!("a plan of {} with a clip bound", plan.method());
-        return Err(Error::new(ErrorKind::CorruptData, what, "the file was edited")
+        return Err(plan
+            .edited("with a clip bound")
             .fix("make the plan anew, or change its method to DP-SGD"));
     };
     Ok(Box::new(ScaledSum { scale, sum: NoisySum::of(plan, stages, noise_seed) }))

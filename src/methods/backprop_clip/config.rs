@@ -177,8 +177,5 @@ impl BackpropClip {
 /// # Guarantee
 /// As [`mechanism::BackpropClippedSum`], on the plan's batches.
 fn event(plan: &Plan, steps: u64) -> Event {
-    match mechanism::parts(plan) {
-        Ok((_, stages)) => plan.training_event(&stages, steps),
-        Err(error) => Event::Unaccountable { why: error.to_string() },
-    }
+    plan.event_of(mechanism::parts(plan).map(|(_, stages)| stages), steps)
 }

@@ -4,13 +4,13 @@
 use burn::prelude::Device;
 
 use super::standardised::PlainConvolutions;
+use crate::Result;
 use crate::device::DeviceArray;
 use crate::engine::{Batch, Bound, ClipRule, Executor, Gradients, Weights};
 use crate::methods::noisy_sum::NoisySum;
-use crate::methods::{Mechanism, Plan, Release, check_state};
-use crate::nn::{LayerClips, Network, Precision};
+use crate::methods::{Mechanism, Plan, Release};
+use crate::nn::{LayerClips, Network};
 use crate::privacy::Stages;
-use crate::{Error, ErrorKind, Result};
 
 /// The Gaussian mechanism on the sum of the gradients of a network whose layers have clips.
 ///
@@ -45,13 +45,6 @@ impl BackpropClippedSum {
         Self { clips, sum, plain: None }
     }
 
-    /// The same with this precision of products on a GPU.
-    pub(crate) fn precision(self, precision: Precision) -> Self {
-        Self { sum: self.sum.precision(precision), ..self }
-    }
-}
-
-impl BackpropClippedSum {
     /// The noisy sum, the losses, and the standard deviation of the noise in each tensor.
     fn noisy_sum(
         &mut self,
@@ -103,17 +96,15 @@ impl Mechanism for BackpropClippedSum {
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        check_state(state, 0)?;
-        self.sum.resume(steps);
-        Ok(())
+        self.sum.resume(steps, state, 0)
     }
 }
 
 /// The mechanism of a plan.
 pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clips, stages) = parts(plan)?;
-    let sum = BackpropClippedSum::new(clips, stages, plan.expected_batch_size(), noise_seed);
-    Ok(Box::new(sum.precision(plan.precision())))
+    let sum = NoisySum::of(plan, stages, noise_seed);
+    Ok(Box::new(BackpropClippedSum { clips, sum, plain: None }))
 }
 
 /// The bound of every step.
@@ -133,10 +124,6 @@ pub(super) fn parts(plan: &Plan) -> Result<(LayerClips, Stages)> {
     let clip = clip.filter(|_| plan.privacy().is_some_and(|privacy| privacy.quantile.is_none()));
     match (clip, plan.stages()?) {
         (Some((&ClipRule::Backprop(clips), true)), Some(stages)) => Ok((clips, stages)),
-        _ => {
-            let what = format!("a plan of {} without its clips", plan.method());
-            Err(Error::new(ErrorKind::CorruptData, what, "the file was edited")
-                .fix("make the plan anew"))
-        }
+        _ => Err(plan.edited("without its clips")),
     }
 }

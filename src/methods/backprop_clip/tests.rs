@@ -218,7 +218,7 @@ fn settings_that_do_not_apply_are_refused() -> Result<()> {
     };
     refused(&|method| method.private_mut().unwrap().set_clip(1.0), "bound on the clipped");
     let decay = || ClipSchedule::decay(0.5);
-    refused(&|method| method.private_mut().unwrap().set_clip_schedule(decay()), "bound on the");
+    refused(&|method| method.private_mut().unwrap().clip_schedule = decay(), "bound on the");
     for value in ["0", "-1", "nan", "1e13"] {
         refused(&|method| method.set("input-clip", value).unwrap(), "max_input_norm");
         refused(&|method| method.set("gradient-clip", value).unwrap(), "max_upstream_norm");

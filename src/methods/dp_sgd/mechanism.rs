@@ -2,8 +2,8 @@
 
 use crate::engine::{Batch, Bound, ClipRule, Executor, Gradients, Weights};
 use crate::methods::noisy_sum::NoisySum;
-use crate::methods::{Mechanism, Plan, Privacy, Release, check_state};
-use crate::nn::{Network, Precision};
+use crate::methods::{Mechanism, Plan, Privacy, Release};
+use crate::nn::Network;
 use crate::privacy::{Event, Stages};
 use crate::{Error, ErrorKind, Result};
 
@@ -31,11 +31,6 @@ impl GaussianSum {
         noise_seed: [u8; 32],
     ) -> Self {
         Self { clip, sum: NoisySum::new(stages, expected_batch_size, noise_seed) }
-    }
-
-    /// The same with this precision of products on a GPU.
-    pub(crate) fn precision(self, precision: Precision) -> Self {
-        Self { sum: self.sum.precision(precision), ..self }
     }
 
     /// The clip rule of the next step.
@@ -75,17 +70,15 @@ impl Mechanism for GaussianSum {
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        check_state(state, 0)?;
-        self.sum.resume(steps);
-        Ok(())
+        self.sum.resume(steps, state, 0)
     }
 }
 
 /// The mechanism of a private plan.
 pub(crate) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clip, stages) = private_part(plan)?;
-    let sum = GaussianSum::new(clip.clone(), stages, plan.expected_batch_size(), noise_seed);
-    Ok(Box::new(sum.precision(plan.precision())))
+    let (clip, sum) = (clip.clone(), NoisySum::of(plan, stages, noise_seed));
+    Ok(Box::new(GaussianSum { clip, sum }))
 }
 
 /// The clip rule of a step of a private plan.
@@ -99,10 +92,7 @@ pub(crate) fn bound(plan: &Plan, step: u64) -> Result<Option<Box<dyn Bound>>> {
 /// # Guarantee
 /// As [`GaussianSum`], on the plan's batches.
 pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
-    match private_part(plan) {
-        Ok((_, stages)) => plan.training_event(&stages, steps),
-        Err(error) => Event::Unaccountable { why: error.to_string() },
-    }
+    plan.event_of(private_part(plan).map(|(_, stages)| stages), steps)
 }
 
 /// Clip rule and stages, which a plan lacks only if its file was edited.

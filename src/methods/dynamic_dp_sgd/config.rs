@@ -57,9 +57,9 @@ settings! {
 
     /// Sets the last noise multiplier over the first one.
     #[setting("RATIO", "0.7", Cost, [], "Last noise multiplier over the first one")]
-    fn noise_ratio(ratio: f64) |private| private.set_noise_schedule(NoiseSchedule::decay(ratio));
+    fn noise_ratio(ratio: f64) |private| private.noise_schedule = NoiseSchedule::decay(ratio);
 
     /// Sets the last clip norm over the first one.
     #[setting("RATIO", "0.5", Outcome, [], "Last clip norm over the first one")]
-    fn clip_ratio(ratio: f64) |private| private.set_clip_schedule(ClipSchedule::decay(ratio));
+    fn clip_ratio(ratio: f64) |private| private.clip_schedule = ClipSchedule::decay(ratio);
 }

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Weights, typical_max_batch_size};
 use crate::methods::{Mechanism, Plan, Release, check_state};
-use crate::nn::{Network, Precision};
+use crate::nn::Network;
 use crate::privacy::Event;
 
 /// The summed gradient divided by the expected batch size, as in the private methods.
@@ -23,16 +23,6 @@ impl MeanGradient {
             AutoExecutor::default().fixed_chunks(typical_max_batch_size(expected_batch_size));
         Self { expected_batch_size: expected_batch_size as f64, clip: None, executor }
     }
-
-    /// The same with the gradient of each example clipped to this L2 norm.
-    pub(crate) fn clip(self, max_grad_norm: f64) -> Self {
-        Self { clip: Some(ClipRule::flat(max_grad_norm)), ..self }
-    }
-
-    /// The same with this precision of products on a GPU.
-    pub(crate) fn precision(self, precision: Precision) -> Self {
-        Self { executor: self.executor.precision(precision), ..self }
-    }
 }
 
 impl Mechanism for MeanGradient {
@@ -42,18 +32,19 @@ impl Mechanism for MeanGradient {
         batch: &Batch,
         selected: Option<&Weights>,
     ) -> Result<Release> {
-        if let Some(clip) = &self.clip {
-            let clipped = self.executor.weighted_sum(network, batch, clip, selected)?;
-            let mut gradient = clipped.sum;
-            gradient.scale(1.0 / self.expected_batch_size);
-            let noise_std = vec![0.0; gradient.entries.len()];
-            return Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms));
-        }
-        let all = self.executor.plain_sum(network, batch, selected)?;
-        let mut gradient = all.sum;
+        let (mut gradient, losses, norms) = match &self.clip {
+            Some(clip) => {
+                let clipped = self.executor.weighted_sum(network, batch, clip, selected)?;
+                (clipped.sum, clipped.losses, Some(clipped.norms))
+            }
+            None => {
+                let all = self.executor.plain_sum(network, batch, selected)?;
+                (all.sum, all.losses, None)
+            }
+        };
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = vec![0.0; gradient.entries.len()];
-        Ok(Release::new(gradient, all.losses, noise_std))
+        Ok(Release { norms, ..Release::new(gradient, losses, noise_std) })
     }
 
     fn resume(&mut self, _steps: u64, state: &[f64]) -> Result<()> {
@@ -63,11 +54,10 @@ impl Mechanism for MeanGradient {
 
 /// The mechanism of a plan; there is no noise.
 pub(super) fn of(plan: &Plan, _noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-    let mut mean = MeanGradient::new(plan.expected_batch_size());
-    if let Some(norm) = plan.settings().clip_without_noise {
-        mean = mean.clip(norm);
-    }
-    Ok(Box::new(mean.precision(plan.precision())))
+    let (settings, mean) = (plan.settings(), MeanGradient::new(plan.expected_batch_size()));
+    let executor = mean.executor.precision(settings.precision);
+    let clip = settings.clip_without_noise.map(ClipRule::flat);
+    Ok(Box::new(MeanGradient { clip, executor, ..mean }))
 }
 
 /// The event of the first steps, which no accountant accepts.

@@ -163,11 +163,6 @@ impl Plan {
         Ok(self)
     }
 
-    /// The checkpoints of its runs, if they write some.
-    pub(crate) fn checkpoints(&self) -> Option<&Checkpoints> {
-        self.settings.checkpoints.as_ref()
-    }
-
     /// The same plan, trained and charged again even if a finished run of it is stored.
     pub fn fresh(mut self) -> Self {
         self.settings.fresh = true;

@@ -96,17 +96,14 @@ impl Plan {
             ]
         });
         let of_rate = (rate.counts_epochs(), "learning_rate_schedule", rate.to_string());
-        match of_privacy.chain([of_rate]).find(|(counts_epochs, ..)| *counts_epochs) {
-            None => Ok(()),
-            Some((_, name, schedule)) => {
-                let why = "it counts epochs, and in k times as large batches an epoch has 1/k as \
-                           many steps, so the schedule would be another one";
-                let fix = "use a schedule over the run, such as cosine or decay:0.5, or make the \
-                           plan anew";
-                Err(Error::new(ErrorKind::Setting, format!("scaling {name} = {schedule}"), why)
-                    .fix(fix))
-            }
-        }
+        let mut schedules = of_privacy.chain([of_rate]);
+        let Some((_, name, schedule)) = schedules.find(|(counts_epochs, ..)| *counts_epochs) else {
+            return Ok(());
+        };
+        let why = "it counts epochs, and in k times as large batches an epoch has 1/k as many \
+                   steps, so the schedule would be another one";
+        Err(Error::new(ErrorKind::Setting, format!("scaling {name} = {schedule}"), why)
+            .fix("use a schedule over the run, such as cosine or decay:0.5, or make the plan anew"))
     }
 
     /// What another plan changes, in words.
@@ -219,8 +216,8 @@ mod tests {
             settings.learning_rate_schedule = LearningRate::Constant;
             if let Some(private) = method.private_mut() {
                 private.set_noise_multiplier(1.5);
-                private.set_noise_schedule(NoiseSchedule::constant());
-                private.set_clip_schedule(ClipSchedule::constant());
+                private.noise_schedule = NoiseSchedule::constant();
+                private.clip_schedule = ClipSchedule::constant();
             }
             if method.descriptor().name == "soft-clip" {
                 continue; // has a schedule of epochs

@@ -103,25 +103,25 @@ impl Plan {
     }
 
     fn may_be_a_trial(&self) -> Result<()> {
-        let refused = |why: String, fix: &str| {
+        let refused = |why: &str, fix: &str| {
             let what = format!("private selection among trials of {}", self.method);
             Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
         };
         if !self.is_private() {
-            let why = self.not_covered().unwrap_or_else(|| "a trial has no guarantee".to_owned());
+            let why = self.not_covered();
+            let why = why.as_deref().unwrap_or("a trial has no guarantee");
             return refused(why, "select among plans of a private method");
         }
         if self.selection.is_some() {
-            let why = "a trial is itself a selection".to_owned();
-            return refused(why, "select among the candidates of both");
+            return refused("a trial is itself a selection", "select among the candidates of both");
         }
         if self.released_after(self.steps).mask.is_some() {
-            let why = "each trial would release a mask of its own, at a cost of its own".to_owned();
+            let why = "each trial would release a mask of its own, at a cost of its own";
             return refused(why, "make the mask before, or take one that looks at no data");
         }
-        if self.checkpoints().is_some() {
+        if self.settings.checkpoints.is_some() {
             let why = "a checkpoint would show how far the trials are, and their number is secret";
-            return refused(why.to_owned(), "leave .checkpoint_every(…) out");
+            return refused(why, "leave .checkpoint_every(…) out");
         }
         Ok(())
     }

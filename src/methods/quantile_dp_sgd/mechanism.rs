@@ -5,14 +5,14 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use super::Quantile;
+use crate::Result;
 use crate::engine::{
     Batch, Bound, ClipRule, Executor, GaussianNoise, Gradient, Gradients, Weights,
 };
 use crate::methods::noisy_sum::NoisySum;
-use crate::methods::{Mechanism, Plan, Release, Threshold, check_state};
+use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
 use crate::privacy::{Event, Neighbouring, Stages};
-use crate::{Error, ErrorKind, Result};
 
 /// The clip norm stays within this factor of its first value.
 const RANGE: f64 = 1e3;
@@ -68,9 +68,8 @@ impl Mechanism for QuantileSum {
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
-        check_state(state, 1)?;
+        self.sum.resume(steps, state, 1)?;
         self.clip = state[0];
-        self.sum.resume(steps);
         self.noise_of_counts = self.noise_of_counts.clone().at_step(steps);
         Ok(())
     }
@@ -127,10 +126,7 @@ pub(super) fn bound(plan: &Plan, _: u64) -> Result<Option<Box<dyn Bound>>> {
 /// # Guarantee
 /// As [`QuantileSum`], on the plan's batches.
 pub(super) fn event(plan: &Plan, steps: u64) -> Event {
-    match parts(plan) {
-        Ok((_, _, stages)) => plan.training_event(&stages, steps),
-        Err(error) => Event::Unaccountable { why: error.to_string() },
-    }
+    plan.event_of(parts(plan).map(|(_, _, stages)| stages), steps)
 }
 
 /// First clip norm, adaptation and stages, which a plan lacks only if its file was edited.
@@ -143,11 +139,7 @@ fn parts(plan: &Plan) -> Result<(f64, Quantile, Stages)> {
         {
             Ok((privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne), quantile, stages))
         }
-        _ => {
-            let what = format!("a plan of {} without its settings", plan.method());
-            Err(Error::new(ErrorKind::CorruptData, what, "the file was edited")
-                .fix("make the plan anew"))
-        }
+        _ => Err(plan.edited("without its settings")),
     }
 }
 

@@ -17,7 +17,7 @@ mod published;
 pub use super::Scaled;
 pub use published::Published;
 
-use super::{DpSgd, NonPrivate};
+use super::{Builder, DpSgd, MethodSettings, NonPrivate};
 use crate::data::Augment;
 use crate::optim::{Average, LearningRate, Optimizer, WarmUp};
 use crate::privacy::{Delta, Epsilon, NoiseMultiplier};
@@ -50,12 +50,9 @@ pub fn imagenet_dp() -> Published<DpSgd> {
         .clip(1.0)
         .batch_size(65_536)
         .epochs(70.0)
-        .optimizer(NESTEROV)
         .learning_rate(7.68)
-        .learning_rate_schedule(COSINE)
-        .warm_up(WarmUp::Fraction(1.0 / 70.0))
-        .weight_decay(1e-4);
-    Published::new(method, "ImageNet", IMAGENET)
+        .warm_up(WarmUp::Fraction(1.0 / 70.0));
+    imagenet(method)
 }
 
 /// Training of a ResNet-18 on ImageNet from scratch (Kurakin et al., 2022, Tables 5 and 9): the
@@ -80,12 +77,9 @@ pub fn imagenet_from_scratch() -> Published<DpSgd> {
         .clip(1.0)
         .batch_size(1_024)
         .epochs(10.0)
-        .optimizer(NESTEROV)
         .learning_rate(16.0)
-        .learning_rate_schedule(COSINE)
-        .warm_up(WarmUp::Fraction(0.1))
-        .weight_decay(1e-4);
-    Published::new(method, "ImageNet", IMAGENET)
+        .warm_up(WarmUp::Fraction(0.1));
+    imagenet(method)
 }
 
 /// Training on ImageNet without privacy (Kurakin et al., 2022, appendix A; ResNet-18 70.8 %,
@@ -100,11 +94,14 @@ pub fn imagenet_non_private() -> Published<NonPrivate> {
     let method = NonPrivate::new()
         .batch_size(1_024)
         .epochs(90.0)
-        .optimizer(NESTEROV)
         .learning_rate(0.4)
-        .learning_rate_schedule(COSINE)
-        .warm_up(WarmUp::Fraction(5.0 / 90.0))
-        .weight_decay(1e-4);
+        .warm_up(WarmUp::Fraction(5.0 / 90.0));
+    imagenet(method)
+}
+
+/// A recipe of Kurakin et al. for ImageNet, with what they share.
+fn imagenet<S: MethodSettings>(method: Builder<S>) -> Published<Builder<S>> {
+    let method = method.optimizer(NESTEROV).learning_rate_schedule(COSINE).weight_decay(1e-4);
     Published::new(method, "ImageNet", IMAGENET)
 }
 

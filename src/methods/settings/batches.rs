@@ -13,7 +13,6 @@ use crate::data::source::{Augmented, Source, SourceReader};
 use crate::data::{Augment, Examples, OnDevice};
 use crate::engine::Batch;
 use crate::methods::Plan;
-use crate::methods::settings::sampling::Sampler;
 use crate::nn::Network;
 
 /// Draws the batches of a plan with the sampler that its accountant assumes.
@@ -60,12 +59,12 @@ impl Batches {
         masks: [u8; 32],
     ) -> Result<Self> {
         let batch_size = plan.expected_batch_size();
-        let sampler = plan.sampling().sampler(examples.len(), batch_size, sampling)?;
+        let next_ids = plan.sampling().sampler(examples.len(), batch_size, sampling)?;
         let mut masks = ChaCha20Rng::from_seed(masks);
         masks.set_stream(STREAM);
         let augment_seed = masks.next_u64();
-        let draws = Draws { sampler, masks, augment_seed, drawn: 0, steps: plan.steps() };
-        let (examples, augment) = (examples.clone(), plan.augment());
+        let draws = Draws { next_ids, masks, augment_seed, drawn: 0, steps: plan.steps() };
+        let (examples, augment) = (examples.clone(), plan.settings().augment);
         let in_place = examples.is_in_memory() && augment.is_none();
         let reader = if in_place { None } else { Some(Arc::new(Reader::start()?)) };
         Ok(Self { examples, augment, draws, placed: None, reader, ahead: None })
@@ -160,7 +159,7 @@ impl Batches {
 /// the tensor shapes of a step, so drawing on the device would need a synchronization per step. It
 /// also makes a seed draw the same batches on every device.
 struct Draws {
-    sampler: Sampler,
+    next_ids: Box<dyn FnMut() -> Vec<u32> + Send>,
     /// Generates the dropout seed of each step.
     masks: ChaCha20Rng,
     /// Seed of the augmentation; the step number is its second argument.
@@ -181,7 +180,7 @@ struct Draw {
 
 impl Draws {
     fn next(&mut self) -> Draw {
-        let (ids, seed) = (self.sampler.next_batch(), self.masks.next_u64());
+        let (ids, seed) = ((self.next_ids)(), self.masks.next_u64());
         self.drawn += 1;
         Draw { ids, seed, augmentation: [self.augment_seed, self.drawn - 1] }
     }

@@ -55,7 +55,8 @@ pub struct Settings {
     /// Decoupled weight decay; `None` for the optimizer's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_decay: Option<f64>,
-    /// The average of the parameters that is evaluated and returned.
+    /// The average of the parameters that is evaluated and returned; `None` for the parameters
+    /// after the last step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<Average>,
     /// The clip norm of a method without noise.

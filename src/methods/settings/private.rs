@@ -19,7 +19,9 @@ const DEFAULT_CLIP: f64 = 1.0;
 const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
 
 /// The settings that only private methods have, as given; making a plan checks them.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// The defaults are flat clipping at norm 1, without noise multiplier and target.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrivateSettings {
     pub(crate) clip: Option<f64>,
     pub(crate) clip_rule: Option<ClipRule>,
@@ -33,49 +35,15 @@ pub struct PrivateSettings {
 }
 
 impl PrivateSettings {
-    /// Flat clipping at norm 1, without noise multiplier and target.
-    pub(in crate::methods) fn new() -> Self {
-        Self {
-            clip: None,
-            clip_rule: None,
-            noise_schedule: NoiseSchedule::default(),
-            clip_schedule: ClipSchedule::default(),
-            target: None,
-            noise_multiplier: None,
-            delta: None,
-            best_of: None,
-        }
-    }
-
     /// Sets the clip norm.
     pub(crate) fn set_clip(&mut self, max_grad_norm: f64) {
         self.clip = Some(max_grad_norm);
         self.clip_rule = None;
     }
 
-    /// Sets the clip rule.
-    pub(crate) fn set_clip_rule(&mut self, rule: ClipRule) {
-        self.clip_rule = Some(rule);
-    }
-
-    /// Sets the noise schedule.
-    pub(crate) fn set_noise_schedule(&mut self, schedule: NoiseSchedule) {
-        self.noise_schedule = schedule;
-    }
-
-    /// Sets the schedule of the clip bound.
-    pub(crate) fn set_clip_schedule(&mut self, schedule: ClipSchedule) {
-        self.clip_schedule = schedule;
-    }
-
     /// Sets the noise multiplier.
     pub fn set_noise_multiplier(&mut self, noise_multiplier: f64) {
         self.noise_multiplier = Some(NoiseMultiplier(noise_multiplier));
-    }
-
-    /// Sets the delta that epsilon is reported at.
-    pub(crate) fn set_delta(&mut self, delta: Delta) {
-        self.delta = Some(delta);
     }
 
     /// Sets the guarantee to reach.
@@ -92,11 +60,6 @@ impl PrivateSettings {
     /// The total that the run may spend, if a target was given.
     pub(in crate::methods) fn total(&self) -> Result<Option<(Epsilon, Delta)>> {
         self.target.map(|epsilon| Ok((epsilon.check()?, self.delta()?))).transpose()
-    }
-
-    /// Makes a target that for the best of a random number of trials, all of them together.
-    pub(crate) fn set_best_of(&mut self, trials: Trials) {
-        self.best_of = Some(trials);
     }
 
     /// Clip rule, noise and delta of training. `beside` are the other releases that the run's
@@ -243,7 +206,7 @@ settings! {
 
     /// Sets the delta that epsilon is reported at.
     #[setting("D", "1e-5", Cost, ["target_delta"], "Delta of epsilon")]
-    fn delta(delta: Delta) |private| private.set_delta(delta);
+    fn delta(delta: Delta) |private| private.delta = Some(delta);
 
     /// Sets a public schedule of the noise multiplier, `NoiseSchedule::linear(0.99)`. A target
     /// decides its initial value, and a given noise multiplier is its initial value.
@@ -252,7 +215,7 @@ settings! {
         "Schedule of the noise multiplier: linear:0.99, time:0.01, step:0.99:10, exp:0.1, \
          decay:0.5, piecewise:10x1,5x0.8"
     )]
-    fn noise_schedule(schedule: NoiseSchedule) |private| private.set_noise_schedule(schedule);
+    fn noise_schedule(schedule: NoiseSchedule) |private| private.noise_schedule = schedule;
 }
 
 impl<S: Noise> Builder<S> {
@@ -280,14 +243,14 @@ settings! {
         "SCHEDULE", "constant", Outcome, [],
         "Schedule of the clip norm, as those of the noise multiplier"
     )]
-    fn clip_schedule(schedule: ClipSchedule) |private| private.set_clip_schedule(schedule);
+    fn clip_schedule(schedule: ClipSchedule) |private| private.clip_schedule = schedule;
 
     #[setting(
         "RULE", "flat", Outcome, [],
         "How each example is bounded by the clip norm: flat, auto-s, normalised, per-layer"
     )]
     text clip_rule(rule: String) |private| {
-        private.set_clip_rule(ClipRule::named(&rule, private.clip.unwrap_or(DEFAULT_CLIP))?)
+        private.clip_rule = Some(ClipRule::named(&rule, private.clip.unwrap_or(DEFAULT_CLIP))?)
     };
 }
 
@@ -295,7 +258,7 @@ impl<S: Clip> Builder<S> {
     /// Sets how one example's influence is bounded, instead of flat clipping:
     /// `ClipRule::auto_s(1.0)`, `ClipRule::normalised(1.0)`, `ClipRule::per_layer(1.0)`.
     pub fn clip_rule(mut self, rule: ClipRule) -> Self {
-        self.private.set_clip_rule(rule);
+        self.private.clip_rule = Some(rule);
         self
     }
 }

@@ -92,14 +92,16 @@ impl Sampling {
         examples: usize,
         batch_size: usize,
         seed: [u8; 32],
-    ) -> Result<Sampler> {
+    ) -> Result<Box<dyn FnMut() -> Vec<u32> + Send>> {
         Ok(match self {
             Self::Poisson => {
                 let rate = self.rate(examples, batch_size).0;
-                Sampler::Poisson(PoissonSampler::new(examples, rate, seed)?)
+                let mut sampler = PoissonSampler::new(examples, rate, seed)?;
+                Box::new(move || sampler.next_batch())
             }
             Self::DisjointBatches { .. } => {
-                Sampler::Shuffled(ShuffledSampler::new(examples, batch_size, seed)?)
+                let mut sampler = ShuffledSampler::new(examples, batch_size, seed)?;
+                Box::new(move || sampler.next_batch())
             }
         })
     }
@@ -112,22 +114,6 @@ impl fmt::Display for Sampling {
             Self::DisjointBatches { neighbouring } => {
                 write!(f, "disjoint batches ({neighbouring})")
             }
-        }
-    }
-}
-
-/// The sampler of a run.
-pub(in crate::methods) enum Sampler {
-    Poisson(PoissonSampler),
-    Shuffled(ShuffledSampler),
-}
-
-impl Sampler {
-    /// The indices of the examples in the next batch, ascending.
-    pub(in crate::methods) fn next_batch(&mut self) -> Vec<u32> {
-        match self {
-            Self::Poisson(sampler) => sampler.next_batch(),
-            Self::Shuffled(sampler) => sampler.next_batch(),
         }
     }
 }

@@ -3,9 +3,9 @@
 use super::table::settings;
 use super::{CheckpointEvery, Checkpoints, Sampling, Scope};
 use crate::data::Augment;
-use crate::mask::{Dropping, PrePrune, Sparsity, StateOfDropped};
+use crate::mask::{Dropping, PrePrune, StateOfDropped};
 use crate::methods::builder::{MethodSettings, Sparse};
-use crate::methods::{Builder, Method, Optimizer};
+use crate::methods::{Builder, Optimizer};
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
 use crate::privacy::Neighbouring;
@@ -200,8 +200,8 @@ settings! {
 }
 
 settings! {
-    pub(super) static SPARSE in Scope::Sparse, on |method| sparsity_mut(method);
-    impl [S: Sparse] Builder<S>, on |builder| builder.sparsity_mut();
+    pub(super) static SPARSE in Scope::Sparse, on |method| Some(method.settings_mut());
+    impl [S: Sparse] Builder<S>, on |builder| &mut builder.settings;
 
     /// Sets how the optimizer treats coordinates that a step drops: it keeps their value and
     /// momentum (`Lazy`, the default), or applies a gradient of zero (`Zeros`).
@@ -210,12 +210,9 @@ settings! {
         "What the optimizer does with dropped coordinates: keep value and momentum (lazy), or \
          apply a gradient of zero (zeros)"
     )]
-    fn state_of_dropped(state: StateOfDropped) |sparsity| sparsity.state = state;
-}
-
-/// Returns the sparsity of a method, to change it.
-fn sparsity_mut(method: &mut dyn Method) -> Option<&mut Sparsity> {
-    Some(method.settings_mut().sparsity.get_or_insert_default())
+    fn state_of_dropped(state: StateOfDropped) |settings| {
+        settings.sparsity.get_or_insert_default().state = state
+    };
 }
 
 impl<S: Sparse> Builder<S> {
@@ -223,18 +220,14 @@ impl<S: Sparse> Builder<S> {
     /// makes one from the model when the run begins (`Synflow::keep(0.3)`, `RandomMask`,
     /// `MagnitudeMask`, `DpSnip`).
     pub fn pre_prune(mut self, mask: impl Into<PrePrune>) -> Self {
-        self.sparsity_mut().pre_prune = Some(mask.into());
+        self.settings.sparsity.get_or_insert_default().pre_prune = Some(mask.into());
         self
     }
 
     /// Drops a part of the coordinates that the mask keeps in every step: `Dropping::random(0.5)`,
     /// `Dropping::magnitude(0.5)`.
     pub fn drop_gradients(mut self, dropping: Dropping) -> Self {
-        self.sparsity_mut().dropping = Some(dropping);
+        self.settings.sparsity.get_or_insert_default().dropping = Some(dropping);
         self
-    }
-
-    fn sparsity_mut(&mut self) -> &mut Sparsity {
-        self.settings.sparsity.get_or_insert_default()
     }
 }

@@ -189,8 +189,8 @@ macro_rules! read {
     (
         [$($number:ty: $kind:literal, $example:literal),*] ;
         $($type:ty),* ;
-        $($schedule:ty),* ;
-        $($wrapper:ident),*
+        $($wrapper:ident),* ;
+        $($named:ty: [$($name:literal => $value:expr),*]),*
     ) => {
         $(impl SettingValue for $number {
             fn read(name: &str, text: &str) -> Result<Self> {
@@ -202,17 +202,17 @@ macro_rules! read {
         })*
         $(impl SettingValue for $type {
             fn read(_: &str, text: &str) -> Result<Self> {
-                text.parse()
-            }
-        })*
-        $(impl SettingValue for $schedule {
-            fn read(_: &str, text: &str) -> Result<Self> {
-                Ok(text.parse::<Self>()?)
+                text.parse::<Self>().map_err(Into::into)
             }
         })*
         $(impl SettingValue for $wrapper {
             fn read(name: &str, text: &str) -> Result<Self> {
                 f64::read(name, text).map($wrapper)
+            }
+        })*
+        $(impl SettingValue for $named {
+            fn read(name: &str, text: &str) -> Result<Self> {
+                choose(name, text, &[$(($name, $value)),*])
             }
         })*
     };
@@ -223,9 +223,15 @@ read!(
         usize: "a whole number, 0 or more", "256",
         u64: "a whole number, 0 or more", "256"
     ];
-    Optimizer, LearningRate, WarmUp, Average, CheckpointEvery;
-    NoiseSchedule, ClipSchedule;
-    Epsilon, Delta
+    Optimizer, LearningRate, WarmUp, Average, CheckpointEvery, NoiseSchedule, ClipSchedule;
+    Epsilon, Delta;
+    bool: ["true" => true, "false" => false],
+    Augment: ["true" => Augment::default()],
+    Neighbouring: [
+        "zero-out" => Neighbouring::ZeroOutOne, "replace-one" => Neighbouring::ReplaceOne
+    ],
+    Precision: ["f32" => Precision::F32, "bf16" => Precision::Bf16],
+    StateOfDropped: ["lazy" => StateOfDropped::Lazy, "zeros" => StateOfDropped::Zeros]
 );
 
 impl SettingValue for String {
@@ -237,38 +243,6 @@ impl SettingValue for String {
 impl<T: SettingValue> SettingValue for Option<T> {
     fn read(name: &str, text: &str) -> Result<Self> {
         if text == "none" { Ok(None) } else { T::read(name, text).map(Some) }
-    }
-}
-
-/// A switch, which is given or not.
-impl SettingValue for bool {
-    fn read(name: &str, text: &str) -> Result<Self> {
-        choose(name, text, &[("true", true), ("false", false)])
-    }
-}
-
-/// The usual augmentation.
-impl SettingValue for Augment {
-    fn read(name: &str, text: &str) -> Result<Self> {
-        choose(name, text, &[("true", Self::default())])
-    }
-}
-
-impl SettingValue for Neighbouring {
-    fn read(name: &str, text: &str) -> Result<Self> {
-        choose(name, text, &[("zero-out", Self::ZeroOutOne), ("replace-one", Self::ReplaceOne)])
-    }
-}
-
-impl SettingValue for Precision {
-    fn read(name: &str, text: &str) -> Result<Self> {
-        choose(name, text, &[("f32", Self::F32), ("bf16", Self::Bf16)])
-    }
-}
-
-impl SettingValue for StateOfDropped {
-    fn read(name: &str, text: &str) -> Result<Self> {
-        choose(name, text, &[("lazy", Self::Lazy), ("zeros", Self::Zeros)])
     }
 }
 

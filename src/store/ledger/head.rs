@@ -24,16 +24,7 @@ pub(super) struct Head {
     pub(super) chain: String,
     /// Where the entries end that are being appended together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) coming: Option<Coming>,
-}
-
-/// An announced end of a ledger.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Coming {
-    /// The number of entries.
-    pub(super) entries: usize,
-    /// The link of the last of them.
-    pub(super) chain: String,
+    pub(super) coming: Option<Box<Head>>,
 }
 
 /// The path of the head for the ledger in `ledger`.
@@ -64,11 +55,6 @@ impl Head {
 
     /// The JSON text of the head.
     pub(super) fn to_json(&self) -> String {
-        let Self { entries, chain, coming } = self;
-        let coming = coming.as_ref().map(|Coming { entries, chain }| {
-            format!(r#","coming":{{"entries":{entries},"chain":"{chain}"}}"#)
-        });
-        let coming = coming.unwrap_or_default();
-        format!(r#"{{"entries":{entries},"chain":"{chain}"{coming}}}"#)
+        serde_json::to_string(self).expect("numbers and texts")
     }
 }

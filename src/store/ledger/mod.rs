@@ -25,7 +25,7 @@ use crate::privacy::ledger::{Account, Book};
 use crate::privacy::{Entry, Ledger};
 use crate::{Error, ErrorKind, Result, file, privacy};
 use chain::Chain;
-use head::{Coming, Head};
+use head::Head;
 
 /// The format of a line.
 const FORMAT: u32 = 2;
@@ -93,12 +93,6 @@ struct Contents {
     head_is_behind: bool,
 }
 
-/// The locked file and its contents, for appending.
-struct LockedFile {
-    file: File,
-    contents: Contents,
-}
-
 impl LedgerFile {
     /// Creates the file and its folders if they do not exist, and verifies the contents.
     fn create(path: &Path) -> Result<Self> {
@@ -151,17 +145,19 @@ impl LedgerFile {
         if entries.is_empty() {
             return Ok(());
         }
-        let mut locked = self.lock_for_append()?;
-        check(&locked.contents.entries)?;
+        // Until the file is closed, no other process writes between check and append.
+        let file = &mut self.open_for_append(false)?;
+        file.lock().map_err(|e| self.io("locking", &e))?;
+        let contents = &mut self.read_contents(file)?;
+        check(&contents.entries)?;
         let texts: Vec<String> =
             entries.iter().map(|entry| self.serialise(&dated(entry))).collect::<Result<_>>()?;
         let Some((first, others)) = texts.split_first() else { return Ok(()) };
         // The head of an empty ledger has no entry from which it could announce others.
-        self.write(&mut locked, first)?;
+        self.write(file, contents, first)?;
         if others.is_empty() {
             return Ok(());
         }
-        let LockedFile { file, contents } = &mut locked;
         let (known, begin) = (contents.lines, contents.chain.last().to_owned());
         let mut text = String::new();
         for entry in others {
@@ -171,30 +167,15 @@ impl LedgerFile {
             text.push('\n');
         }
         let end = Head::at(known + others.len(), contents.chain.last().to_owned());
-        let Head { entries, chain, .. } = end.clone();
-        let coming = Some(Coming { entries, chain });
+        let coming = Some(Box::new(end.clone()));
         let head = |e: io::Error| self.io("writing the head of", &e);
         Head { coming, ..Head::at(known, begin) }.write(&self.path).map_err(head)?;
-        if let Err(e) = file.write_all(text.as_bytes()) {
-            // As in `write`.
-            let _ = file.set_len(contents.length);
-            return Err(self.io("writing to", &e));
-        }
-        file.sync_all().map_err(|e| self.io("syncing", &e))?;
+        self.append_text(file, contents.length, &text)?;
         end.write(&self.path).map_err(head)
     }
 
-    /// Locks the file until it is closed, so that no other process writes between check and append.
-    fn lock_for_append(&self) -> Result<LockedFile> {
-        let mut file = self.open_for_append(false)?;
-        file.lock().map_err(|e| self.io("locking", &e))?;
-        let contents = self.read_contents(&mut file)?;
-        Ok(LockedFile { file, contents })
-    }
-
     /// Appends an entry that the account has accepted. Returns when it is on disk.
-    fn write(&self, locked: &mut LockedFile, entry: &str) -> Result<()> {
-        let LockedFile { file, contents } = locked;
+    fn write(&self, file: &mut File, contents: &mut Contents, entry: &str) -> Result<()> {
         let chain = &mut contents.chain;
         let line = chain.with_link(entry);
         let mut head = Head::at(contents.lines, chain.last().to_owned());
@@ -204,19 +185,24 @@ impl LedgerFile {
             head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
             contents.head_is_behind = false;
         }
-        if let Err(e) = file.write_all(format!("{line}\n").as_bytes()) {
-            // A full disk may take part of a line. The entry was not made, so it is removed again.
-            // If that fails too, the next reader reports the incomplete line.
-            let _ = file.set_len(contents.length);
-            return Err(self.io("writing to", &e));
-        }
-        file.sync_all().map_err(|e| self.io("syncing", &e))?;
+        self.append_text(file, contents.length, &format!("{line}\n"))?;
         chain.advance(&line);
         head = Head::at(head.entries + 1, chain.last().to_owned());
         head.write(&self.path).map_err(|e| self.io("writing the head of", &e))?;
         contents.length += line.len() as u64 + 1;
         contents.lines += 1;
         Ok(())
+    }
+
+    /// Appends lines to a file of this length. Returns when they are on disk.
+    fn append_text(&self, file: &mut File, length: u64, text: &str) -> Result<()> {
+        if let Err(e) = file.write_all(text.as_bytes()) {
+            // A full disk may take part of a line. The entry was not made, so it is removed again.
+            // If that fails too, the next reader reports the incomplete line.
+            let _ = file.set_len(length);
+            return Err(self.io("writing to", &e));
+        }
+        file.sync_all().map_err(|e| self.io("syncing", &e))
     }
 
     /// The JSON object of an entry. Checks that it can be read back, because a line that cannot
@@ -317,9 +303,9 @@ impl LedgerFile {
                 "its hash is not the one in the head: ledger and head do not belong together",
             ));
         }
-        if let Some(Coming { entries: end, chain }) = coming
-            && links.len() <= end
-            && (links.len() < end || links[end - 1] == chain)
+        if let Some(coming) = coming
+            && links.len() <= coming.entries
+            && (links.len() < coming.entries || links[coming.entries - 1] == coming.chain)
         {
             return Ok(links.len() > entries);
         }

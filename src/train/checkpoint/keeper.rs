@@ -34,20 +34,20 @@ impl Keeper {
     /// is a checkpoint that can't be read or is not that of this run; `Setting` if it was written
     /// by another version of the lab.
     pub(crate) fn open(folder: PathBuf, id: &str, plan: &Plan) -> Result<Option<Self>> {
-        let path = Self::path_in(&folder);
-        if plan.checkpoints().is_none() && (plan.is_fresh() || !file::is_there(&path)) {
+        let (path, wanted) = (Self::path_in(&folder), &plan.settings().checkpoints);
+        if wanted.is_none() && (plan.is_fresh() || !file::is_there(&path)) {
             return Ok(None);
         }
         make(&folder)?;
         let lock = locked(&folder, id)?;
         // The run of another process may have been finished just now.
         make(&folder)?;
-        let found =
-            if file::is_there(&path) && !plan.is_fresh() { Some(file::read(&path)?) } else { None };
+        let goes_on = file::is_there(&path) && !plan.is_fresh();
+        let found = goes_on.then(|| file::read(&path)).transpose()?;
         if let Some(found) = &found {
             check(&path, &found.header, id)?;
         }
-        let checkpoints = match (plan.checkpoints(), &found) {
+        let checkpoints = match (wanted, &found) {
             (Some(checkpoints), _) => checkpoints.clone(),
             (None, Some(found)) => Checkpoints {
                 every: found.header.every.parse()?,

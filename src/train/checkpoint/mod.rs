@@ -68,13 +68,11 @@ impl Checkpoint {
     /// # Errors
     /// `CorruptData` if the checkpoint has other parameters.
     pub(super) fn model(&self, model: &Model) -> Result<Model> {
-        match self.numbers.progress {
-            Some(_) => Ok(model.clone()),
-            None => {
-                let network = with_parameters(model.network(), &mut self.arrays.clone())?;
-                Ok(model.with_layers(network))
-            }
+        if self.numbers.progress.is_some() {
+            return Ok(model.clone());
         }
+        with_parameters(model.network(), &mut self.arrays.clone())
+            .map(|network| model.with_layers(network))
     }
 
     /// The mask of the run, if it was known.

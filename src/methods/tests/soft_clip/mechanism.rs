@@ -63,7 +63,8 @@ impl Mechanism for SoftClippedSum {
         self.noise.add_to_each(&mut gradient, &stds, selected)?;
         gradient.scale(1.0 / self.expected_batch_size);
         let noise_std = stds.iter().map(|std| std / self.expected_batch_size).collect();
-        Ok(Release::new(gradient, clipped.losses, noise_std).with_norms(clipped.norms))
+        let norms = Some(clipped.norms);
+        Ok(Release { norms, ..Release::new(gradient, clipped.losses, noise_std) })
     }
 
     fn resume(&mut self, steps: u64, state: &[f64]) -> Result<()> {
