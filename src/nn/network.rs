@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
+use burn::tensor::Gradients;
 
 use super::layers::{Init, ParameterSource, ParameterSpec, forward_all, parameter_specs};
-use super::parameters::{self, Parameter};
+use super::parameters::{self, Parameter, Part};
 use super::user_module::UserModule;
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
 use crate::device::host::Host;
@@ -224,11 +225,18 @@ impl Network {
         parameters::flattened(self)
     }
 
+    /// The gradient of each trainable tensor, as [`tensors`](Self::tensors); `None` where the loss
+    /// does not depend on it.
+    pub(crate) fn gradients(&self, grads: &Gradients) -> Vec<Option<Tensor<1>>> {
+        parameters::gradients(self, grads)
+    }
+
     /// A copy of this network with other trainable tensors, in the order and shapes of
     /// [`tensors`](Self::tensors).
     pub(crate) fn with_tensors(&self, tensors: Vec<Tensor<1>>) -> Self {
-        let tensors = self.trainable_ids().into_iter().zip(tensors).collect();
-        parameters::with_flattened(self.clone(), tensors)
+        let tensors = self.trainable_ids().into_iter().zip(tensors);
+        let tensors: HashMap<ParamId, Tensor<1>> = tensors.collect();
+        parameters::replaced(self.clone(), |id, _| tensors.get(&id).cloned())
     }
 
     /// A copy of this network with other values for the paths that `values` returns some for.
@@ -236,22 +244,27 @@ impl Network {
     pub(crate) fn with_values(&self, values: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
         let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
         let paths: HashMap<ParamId, String> = paths.collect();
-        parameters::with_values(self.clone(), |id| paths.get(&id).and_then(|path| values(path)))
+        parameters::replaced(self.clone(), |id, device| {
+            let values = paths.get(&id).and_then(|path| values(path))?;
+            let shape = [values.len()];
+            Some(Tensor::from_data(TensorData::new(values, shape), device))
+        })
     }
 
     /// A copy of this network with every parameter tracked by autodiff.
     pub(crate) fn tracked(&self) -> Self {
-        parameters::tracked(self.clone(), |_| true)
+        self.tracked_where(|_| true)
     }
 
     /// As [`tracked`](Self::tracked), for those parameters that `is_tracked` names by their index.
     pub(crate) fn tracked_where(&self, is_tracked: impl Fn(usize) -> bool) -> Self {
-        parameters::tracked(self.clone(), is_tracked)
+        let part = |index| if is_tracked(index) { Part::Tracked } else { Part::None };
+        parameters::with_parts(self.clone(), part)
     }
 
     /// A copy of this network in the form that Burn's optimizers expect.
     pub(crate) fn for_optimizer(&self) -> Self {
-        parameters::for_optimizer(self.clone())
+        parameters::with_parts(self.clone(), |_| Part::Lifted)
     }
 
     /// This network with no parameter tracked by autodiff, the form that models keep.

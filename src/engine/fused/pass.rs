@@ -11,6 +11,7 @@ use super::plan::{Plan, Request};
 use super::profile::{Phase, Times};
 use crate::engine::Groups;
 use crate::engine::batch::Chunk;
+use crate::engine::per_example::PerExample;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
 /// A node and an example whose norm from ghosts or transformed parameters is unreliable, so that
@@ -29,7 +30,7 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     /// The weights of one node's large parameters, `None` for ones and zeros.
     fn weights(&self, node: usize) -> Option<&'a CoordinateWeights> {
-        PackedWeights::of(self.request.weights(), node)
+        PackedWeights::of(self.request.weights, node)
     }
 }
 
@@ -83,11 +84,8 @@ pub(super) struct Sums {
     /// The sum of the gradients that were formed because their norm is unreliable otherwise, one
     /// item per node; empty for nodes without.
     pub(super) recomputed: Vec<Vec<f32>>,
-    /// Norms over all parameters, `[examples]`.
-    pub(super) norms: Vec<f32>,
-    /// Norms of each group, `[groups][examples]`; empty for one group.
-    pub(super) group_norms: Vec<Vec<f32>>,
-    pub(super) losses: Vec<f32>,
+    /// Without norms of groups if there is only one.
+    pub(super) each: PerExample<f32>,
 }
 
 impl Workspace {
@@ -100,11 +98,11 @@ impl Workspace {
     /// Adds the clipped gradients of the given examples to `sums`.
     pub(super) fn run(&mut self, job: Job, chunk: Chunk, sums: &mut Sums) {
         self.forward(job, chunk);
-        self.losses(job, chunk, &mut sums.losses);
+        self.losses(job, chunk, &mut sums.each.losses);
         self.backward(job);
-        match job.request {
-            Request::PlainSum { .. } => self.add_sums(job, None, sums),
-            Request::ClippedSum { groups, .. } => self.add_clipped(job, groups, sums),
+        match job.request.groups {
+            None => self.add_sums(job, None, sums),
+            Some(groups) => self.add_clipped(job, groups, sums),
         }
     }
 
@@ -122,7 +120,7 @@ impl Workspace {
                 recomputed.push((node, i));
             }
             let norm = squares.iter().map(|squares| squares[i]).sum::<f64>().sqrt() as f32;
-            sums.norms.push(norm);
+            sums.each.norms.push(norm);
             // If a norm is not finite, the caller excludes the example and starts again.
             if norm.is_finite() {
                 for (group, factors) in factors.iter_mut().enumerate() {
@@ -135,8 +133,8 @@ impl Workspace {
             }
         }
         if groups.count() > 1 {
-            sums.group_norms.resize_with(groups.count(), Vec::new);
-            for (norms, squares) in sums.group_norms.iter_mut().zip(&squares) {
+            sums.each.group_norms.resize_with(groups.count(), Vec::new);
+            for (norms, squares) in sums.each.group_norms.iter_mut().zip(&squares) {
                 norms.extend(squares.iter().map(|square| square.sqrt() as f32));
             }
         }
@@ -298,7 +296,7 @@ impl Workspace {
         let mut squares = vec![vec![0.0; job.rows.examples]; groups];
         for (i, own) in self.small_rows(job).enumerate() {
             for (run, group) in &plan.small_runs {
-                let weights = job.request.weights().map(|w| &w.small[run.clone()]);
+                let weights = job.request.weights.map(|w| &w.small[run.clone()]);
                 squares[*group][i] += outer::weighted_squared_norm(&own[run.clone()], weights);
             }
         }

@@ -14,8 +14,8 @@ use burn::prelude::*;
 use burn::tensor::FloatDType;
 
 use super::batch::{Chunk, pieces};
+use super::per_example::of_finite;
 use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Groups, Weights};
-use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
@@ -128,10 +128,8 @@ impl TapExecutor {
         let requested =
             RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
         let job = Job { network, device, batch, groups, norm_weights, requested };
-        let estimate = || match self.chunk {
-            Some(chunk) => Ok(chunk),
-            None => Probe::of(network).chunk(batch.copies(), &job.device),
-        };
+        let probe = || Probe::of(network).chunk(batch.copies(), &job.device);
+        let estimate = || self.chunk.map_or_else(probe, Ok);
         let chunking = self.chunking;
         self.clipped_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
             let chunking = (chunking, size);
@@ -189,40 +187,13 @@ impl Executor for TapExecutor {
             norm_weights[entry].is_zero()
         });
         let job = Job { network, device, batch, groups, norm_weights, requested };
-        let mut examples = batch.finite()?;
         let chunk = match self.chunk {
             Some(chunk) => chunk,
-            None if examples.is_empty() => 1,
+            None if batch.is_empty() => 1,
             None => Probe::of(network).chunk(batch.copies(), &job.device)?,
         };
-        // An example with finite features can still have a gradient that overflows, and one in a
-        // file can prove unreadable. It is removed and all chunks are computed again, so that the
-        // others are in the same chunks, with the same rounding, as in a batch without it.
-        let sums = loop {
-            let sums = sum_chunks(&job, &examples, chunk)?;
-            let left_out = batch.left_out();
-            let finite = |i: usize| {
-                let is_read = !left_out.contains(&examples[i]);
-                is_read && sums.norms[i].is_finite() && sums.losses[i].is_finite()
-            };
-            let kept = (0..examples.len()).filter(|&i| finite(i)).map(|i| examples[i]);
-            let kept: Vec<usize> = kept.collect();
-            if kept.len() == examples.len() {
-                break sums;
-            }
-            examples = kept;
-        };
-        // NaN for the excluded examples.
-        let of_batch = |values: &[f32]| -> DeviceArray {
-            let mut all = vec![f32::NAN; batch.len()];
-            examples.iter().zip(values).for_each(|(&example, &value)| all[example] = value);
-            all.into()
-        };
-        let group_norms = match sums.group_norms.len() {
-            1 => Vec::new(),
-            _ => sums.group_norms.iter().map(|norms| of_batch(norms)).collect(),
-        };
-        let (norms, losses) = (of_batch(&sums.norms), of_batch(&sums.losses));
+        let compute = |examples: &[usize]| sum_chunks(&job, examples, chunk);
+        let (sums, examples) = of_finite(batch, compute, |sums| &sums.each)?;
         let mut sum = Gradients::zeros_like(network);
         for (entry, tensor) in sums.sum {
             sum.entries[entry].values = values(tensor).into();
@@ -230,7 +201,7 @@ impl Executor for TapExecutor {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms, group_norms, losses })
+        Ok(sums.each.of_batch(sum, batch, &examples))
     }
 
     fn plain_sum(
@@ -246,10 +217,8 @@ impl Executor for TapExecutor {
         }
         super::check(network, batch, &ClipRule::unclipped(), weights)?;
         let (key, device) = chunk_key(network, batch);
-        let estimate = || match self.chunk {
-            Some(chunk) => Ok(chunk),
-            None => Probe::of(network).plain_chunk(batch.copies(), &device),
-        };
+        let probe = || Probe::of(network).plain_chunk(batch.copies(), &device);
+        let estimate = || self.chunk.map_or_else(probe, Ok);
         let precision = self.checked_precision(&device)?;
         let left_out = |entry| weights.is_some_and(|weights| weights.is_zero(entry));
         let tracked = network.tracked_where(|entry| !left_out(entry));
