@@ -1,6 +1,5 @@
 //! [`DeviceSpec`]: the name of a device, whether it can be used, and the default device.
 
-use std::env::VarError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -36,9 +35,10 @@ impl DeviceSpec {
     /// `Device` if the variable names no device or one that can't be used: there is no silent
     /// fallback to the CPU.
     pub fn auto() -> Result<Self> {
-        match std::env::var(DEVICE_VARIABLE) {
-            Ok(name) if !name.is_empty() && name != "auto" => name.parse::<Self>()?.checked(),
-            Err(VarError::NotUnicode(name)) => name.to_string_lossy().parse::<Self>()?.checked(),
+        match std::env::var_os(DEVICE_VARIABLE) {
+            Some(name) if !name.is_empty() && name != "auto" => {
+                name.to_string_lossy().parse::<Self>()?.checked()
+            }
             _ if Self::Cuda(0).check().is_ok() => Ok(Self::Cuda(0)),
             _ => Ok(Self::Cpu),
         }

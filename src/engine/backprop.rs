@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bound::{Groups, Rescale};
-use super::rescaling::Rescaling;
+use super::rescaling::{Form, Rescaling};
 use crate::nn::{LayerClips, LayerSpec, Network};
 use crate::{Error, ErrorKind, Result};
 
@@ -27,8 +27,9 @@ pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("make the network with network.with_backprop_clips(&clip, &[])"));
     }
-    let rule =
-        |max_grad_norm| -> Arc<dyn Rescale> { Arc::new(Rescaling::Bounded { max_grad_norm }) };
-    let bounds = bounds.into_iter().map(|bound| rule(bound.unwrap_or(f64::INFINITY)));
+    let bounds = bounds.into_iter().map(|bound| -> Arc<dyn Rescale> {
+        let max_grad_norm = bound.unwrap_or(f64::INFINITY);
+        Arc::new(Rescaling { max_grad_norm, form: Form::Bounded })
+    });
     Groups::per_layer(network, bounds.collect())
 }

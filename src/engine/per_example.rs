@@ -34,12 +34,7 @@ impl<T: Clone> PerExample<T> {
 
 impl PerExample<f32> {
     /// The result of an executor, with these values of the given examples of a batch.
-    pub(super) fn of_batch(
-        &self,
-        sum: Gradients,
-        batch: &Batch,
-        examples: &[usize],
-    ) -> ClippedSum {
+    pub(super) fn of_batch(&self, sum: Gradients, batch: &Batch, examples: &[usize]) -> ClippedSum {
         // NaN for the excluded examples, and where no norms were computed.
         let all = |values: &Vec<f32>| -> DeviceArray {
             let mut all = vec![f32::NAN; batch.len()];

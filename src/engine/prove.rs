@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::gradient_norms::quantile;
 use super::{AutoExecutor, Batch, ClipRule, Executor, Gradients, ReferenceExecutor};
 use crate::data::Dataset;
 use crate::nn::{Model, Network};
@@ -84,7 +85,7 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     }
     let batch = &batch.in_memory()?;
     let unclipped = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
-    let Some(median) = median(&unclipped.norms) else {
+    let Some(median) = quantile(&unclipped.norms, 0.5) else {
         return refuse("no example has a finite gradient").map_err(|e| {
             e.fix("check the features for outliers, or scale them: data.normalized(mean, std)")
         });
@@ -155,12 +156,6 @@ fn ratio(got: &[f32], want: &[f32], floor: f64) -> f64 {
         ratio if ratio.is_finite() => ratio,
         _ => f64::INFINITY,
     }
-}
-
-fn median(norms: &[f32]) -> Option<f64> {
-    let mut finite: Vec<f32> = norms.iter().copied().filter(|norm| norm.is_finite()).collect();
-    finite.sort_by(f32::total_cmp);
-    finite.get(finite.len() / 2).map(|&norm| f64::from(norm))
 }
 
 impl fmt::Display for Proof {

@@ -46,11 +46,7 @@ pub(crate) fn visit<M: Module>(
     }
     impl ModuleVisitor for Visitor<'_> {
         fn enter_module(&mut self, name: &str, container: &str) {
-            self.path.push(if is_path_segment(name, container) {
-                Some(name.to_owned())
-            } else {
-                None
-            });
+            self.path.push(is_path_segment(name, container).then(|| name.to_owned()));
         }
         fn exit_module(&mut self, _name: &str, _container: &str) {
             self.path.pop();

@@ -9,8 +9,8 @@ use rand_chacha::ChaCha20Rng;
 
 use super::user_module::UserModule;
 use super::{Site, Tape, Value};
-use crate::device::DeviceArray;
 use crate::device::host::values;
+use crate::device::{DeviceArray, panic_text};
 use crate::{Error, ErrorKind, Result};
 
 /// Bounds of the features' absolute values. Networks are made for the smaller one. The larger one
@@ -114,14 +114,10 @@ pub(super) fn behaviour(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
 
 /// The error for a panic in the module's forward pass.
 pub(super) fn failure(shape: &[usize], panic: Box<dyn std::any::Any + Send>) -> Error {
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-    Error::new(
-        ErrorKind::Model,
-        format!("the module fails on examples of shape {shape:?}"),
-        text.unwrap_or_else(|| "its forward pass panics".to_owned()),
-    )
-    .fix("check the sizes of its layers against the shape of the data")
+    let what = format!("the module fails on examples of shape {shape:?}");
+    let why = panic_text(&*panic).unwrap_or("its forward pass panics");
+    Error::new(ErrorKind::Model, what, why)
+        .fix("check the sizes of its layers against the shape of the data")
 }
 
 /// `count` uniform values from -scale to scale, seeded by the example.
@@ -148,26 +144,13 @@ impl Tape for Probes {
     }
 
     fn layer(&mut self, _site: Site, input: &Value, output: Value) -> Value {
-        fn zeros<const D: usize>(y: &Tensor<D>) -> Tensor<D> {
+        fn zeros<const D: usize>(y: Tensor<D>) -> Tensor<D> {
             Tensor::zeros(y.dims(), &y.device().without_autodiff()).autodiff().require_grad()
         }
-        let (output, probe) = match output {
-            Value::Flat(y) => {
-                let probe = zeros(&y);
-                (Value::Flat(y.autodiff() + probe.clone()), Value::Flat(probe))
-            }
-            Value::Sequence(y) => {
-                let probe = zeros(&y);
-                (Value::Sequence(y.autodiff() + probe.clone()), Value::Sequence(probe))
-            }
-            Value::Image(y) => {
-                let probe = zeros(&y);
-                (Value::Image(y.autodiff() + probe.clone()), Value::Image(probe))
-            }
-        };
+        let probe = output.clone().map(zeros, zeros, zeros);
         self.inputs.push(input.detached());
-        self.probes.push(probe);
-        output
+        self.probes.push(probe.clone());
+        output.map(Tensor::autodiff, Tensor::autodiff, Tensor::autodiff).plus(probe)
     }
 
     fn summed_layer(&mut self, _place: usize, _site: Site, input: Value) {

@@ -28,11 +28,11 @@ pub(super) enum Features {
 /// Examples of a data set.
 #[derive(Clone)]
 pub(super) struct Drawn {
-    source: Arc<Source>,
+    pub(super) source: Arc<Source>,
     /// The thread that gathers the batches of a run; `None` for a thread of its own.
-    reader: Option<SourceReader>,
+    pub(super) reader: Option<SourceReader>,
     /// The batch that comes next, which the reader begins with when it has finished this one.
-    next: Option<Arc<Source>>,
+    pub(super) next: Option<Arc<Source>>,
 }
 
 /// Some examples of a batch with their features on the host.
@@ -86,18 +86,6 @@ impl<'a> Chunk<'a> {
 }
 
 impl Drawn {
-    pub(super) fn new(
-        source: Arc<Source>,
-        reader: Option<SourceReader>,
-        next: Option<Arc<Source>>,
-    ) -> Self {
-        Self { source, reader, next }
-    }
-
-    pub(super) fn source(&self) -> &Source {
-        &self.source
-    }
-
     /// Gathers chunks of these examples, which are in order, ahead on a thread.
     fn chunks(
         &self,

@@ -104,6 +104,16 @@ impl<'a> InputGradient<'a> {
     }
 }
 
+/// What a convolution reads and writes.
+pub(super) struct Convolution<'a> {
+    pub(super) images: &'a [f32],
+    /// The kernel, or for the gradient of the kernel the gradient of the output.
+    pub(super) with: &'a [f32],
+    pub(super) out: &'a mut [f32],
+    pub(super) store: Store,
+    pub(super) scratch: &'a mut Vec<f32>,
+}
+
 impl Store {
     /// Writes `from` to `to`, or adds it.
     pub(super) fn put(self, to: &mut [f32], from: &[f32]) {

@@ -123,7 +123,7 @@ impl TapExecutor {
     ) -> Result<ClippedSum> {
         let (key, device) = chunk_key(network, batch);
         let norm_weights =
-            NormWeights::per_parameter_on_device(weights, key.parameters.len(), &device);
+            NormWeights::per_parameter(weights, key.parameters.len(), &device, false);
         let path = ComputePath::Device(self.checked_precision(&device)?);
         let requested =
             RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
@@ -182,7 +182,7 @@ impl Executor for TapExecutor {
             return self.on_device_path(network, batch, groups, weights);
         }
         let (parameters, device) = (network.parameters(), network.device());
-        let norm_weights = NormWeights::per_parameter(weights, parameters.len(), &device);
+        let norm_weights = NormWeights::per_parameter(weights, parameters.len(), &device, true);
         let requested = RequestedGrads::new(&parameters, ComputePath::Host, |entry| {
             norm_weights[entry].is_zero()
         });

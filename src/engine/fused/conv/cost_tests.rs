@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::algorithm::{self, Method};
 use super::*;
-use crate::engine::fused::op::{Context, LargeParameters, Rows, Scratch};
+use crate::engine::fused::op::{Context, InputGradient, LargeParameters, Rows, Scratch};
 use crate::nn::kernels::product::Store;
 
 /// Times of both algorithms are measured in turn; the median counts.

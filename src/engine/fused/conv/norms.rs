@@ -2,7 +2,9 @@
 //! forming it, and weighted sums.
 
 use super::Conv;
-use crate::engine::fused::op::{Context, LargeParameters, NormMethod, Scratch, resize_buffer};
+use crate::engine::fused::op::{
+    Context, Convolution, LargeParameters, NormMethod, Scratch, resize_buffer,
+};
 use crate::engine::fused::outer;
 use crate::engine::fused::packed::CoordinateWeights;
 use crate::engine::fused::standardise::Columns;
@@ -82,8 +84,9 @@ impl LargeParameters for Conv {
         let Some(gradient) = self.algorithm.weight_gradient(ctx.rows.total()) else {
             return self.patches.add_weight_gradients(ctx, factors, sum, scratch);
         };
-        let g = outer::weighted(ctx.g, factors, &mut scratch.weighted);
-        gradient.compute(ctx.x, g, sum, Store::Add, &mut scratch.patches);
+        let with = outer::weighted(ctx.g, factors, &mut scratch.weighted);
+        let (store, scratch) = (Store::Add, &mut scratch.patches);
+        gradient.compute(Convolution { images: ctx.x, with, out: sum, store, scratch });
     }
 
     /// With weight standardisation, sums are taken over gradients of the standardised weights.
@@ -169,7 +172,8 @@ impl Conv {
         let positions = ctx.rows.copies * self.patches.positions();
         let formed = self.algorithm.weight_gradient(ctx.rows.total());
         if let Some(formed) = &formed {
-            formed.compute(ctx.x, ctx.g, out, Store::Replace, &mut scratch.patches);
+            let (store, scratch) = (Store::Replace, &mut scratch.patches);
+            formed.compute(Convolution { images: ctx.x, with: ctx.g, out, store, scratch });
         }
         let (tile_rows, block_rows) =
             ((TILE_ELEMENTS / outputs).max(1), (BLOCK_ELEMENTS / outputs).max(1));
