@@ -1,6 +1,7 @@
 //! The reference executor: one backward pass per example.
 
 use super::batch::Chunk;
+use super::per_example::PerExample;
 use super::tap::DropoutTape;
 use super::{Batch, Bound, ClippedSum, Executor, Gradients, Weights};
 use crate::Result;
@@ -42,9 +43,7 @@ impl Executor for ReferenceExecutor {
         let weight = |entry: usize, j: usize| {
             weights.map_or(1.0, |weights| f64::from(weights.entries()[entry].values[j]))
         };
-        let mut norms = vec![f32::NAN; batch.len()];
-        let mut group_norms = vec![norms.clone(); groups.count()];
-        let mut losses = vec![f32::NAN; batch.len()];
+        let (mut values, mut finite) = (PerExample::none(groups.count()), Vec::new());
         let mut add = |one: Chunk| {
             let i = one.examples[0];
             let (loss, gradient) = example_gradient(&tracked, one);
@@ -63,12 +62,11 @@ impl Executor for ReferenceExecutor {
             if !norm.is_finite() || !loss.is_finite() {
                 return;
             }
-            norms[i] = norm;
-            losses[i] = loss;
             let each: Vec<f32> = squares.iter().map(|square| square.sqrt() as f32).collect();
-            for (all, &norm) in group_norms.iter_mut().zip(&each) {
-                all[i] = norm;
-            }
+            let group_norms = each.iter().map(|&norm| vec![norm]).collect();
+            let (norms, losses) = (vec![norm], vec![loss]);
+            values.append(&mut PerExample { norms, group_norms, losses });
+            finite.push(i);
             let gradient = gradient.iter().zip(groups.of_parameters());
             for (total, (gradient, &group)) in total.iter_mut().zip(gradient) {
                 let factor = f64::from(groups.rule(group).factor(each[group]));
@@ -91,10 +89,6 @@ impl Executor for ReferenceExecutor {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        let group_norms = match groups.count() {
-            1 => Vec::new(),
-            _ => group_norms.into_iter().map(Into::into).collect(),
-        };
-        Ok(ClippedSum { sum, norms: norms.into(), group_norms, losses: losses.into() })
+        Ok(values.of_batch(sum, batch, &finite))
     }
 }

@@ -24,7 +24,7 @@ pub struct Model {
     pub(super) provenance: Provenance,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Metadata {
     name: String,
     classes: usize,
@@ -70,11 +70,9 @@ impl Model {
 
     /// Marks the parameters as initial ones of this distribution. `seeded` says whether the user
     /// chose the seed.
-    pub(super) fn initialised(self, seeded: bool, from: Initialisation) -> Self {
-        let Metadata { ref name, classes, seed, .. } = *self.metadata;
-        let metadata = Metadata { name: name.clone(), classes, seed, initialisation: Some(from) };
-        Self { metadata: Arc::new(metadata), ..self }
-            .with_provenance(Provenance::Initial { seeded })
+    pub(super) fn initialised(mut self, seeded: bool, from: Initialisation) -> Self {
+        Arc::make_mut(&mut self.metadata).initialisation = Some(from);
+        self.with_provenance(Provenance::Initial { seeded })
     }
 
     /// The model with initial parameters of this seed, if its own are initial ones whose seed

@@ -11,7 +11,7 @@ use super::layers::{Init, ParameterSource, ParameterSpec, forward_all, parameter
 use super::parameters::{self, Parameter, Part};
 use super::user_module::UserModule;
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
-use crate::device::host::Host;
+use crate::device::host::{Host, values};
 use crate::{Error, ErrorKind, Result};
 
 /// A feed-forward network: a list of layers with their parameters, as a Burn module.
@@ -114,14 +114,10 @@ impl Network {
         let is_invalid = |id: f32| {
             id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)
         };
-        match features.iter().find(|&&id| is_invalid(id)) {
-            None => Ok(()),
-            Some(id) => {
-                let why = format!("token ids are whole numbers from 0 to {}", vocabulary - 1);
-                Err(Error::new(ErrorKind::Model, format!("an example with the token {id}"), why)
-                    .fix("build the model for the vocabulary of the data's tokenizer"))
-            }
-        }
+        let Some(id) = features.iter().find(|&&id| is_invalid(id)) else { return Ok(()) };
+        let why = format!("token ids are whole numbers from 0 to {}", vocabulary - 1);
+        Err(Error::new(ErrorKind::Model, format!("an example with the token {id}"), why)
+            .fix("build the model for the vocabulary of the data's tokenizer"))
     }
 
     /// Logits, `[batch, classes]`. Each layer with parameters is reported to `tape`.
@@ -153,9 +149,13 @@ impl Network {
     /// All trainable tensors, in the order of the layers and, within a layer, of
     /// [`LayerSpec::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        self.visit_parameters(|parameter, _| all.push(parameter));
-        all
+        if let Some(module) = &self.user_module {
+            return parameters::list(module);
+        }
+        // Burn visits the parameters in the order of the specifications, which the layers are built
+        // from.
+        let each = parameters::list(self).into_iter().zip(parameter_specs(&self.specs));
+        each.map(|(parameter, spec)| Parameter { path: spec.path, ..parameter }).collect()
     }
 
     /// Burn's ids of the trainable tensors, in the order of [`parameters`](Self::parameters).
@@ -198,21 +198,7 @@ impl Network {
 
     /// All trainable tensors with a copy of their values, row-major.
     pub fn values(&self) -> Vec<(Parameter, Vec<f32>)> {
-        let mut all = Vec::new();
-        self.visit_parameters(|parameter, read| all.push((parameter, read())));
-        all
-    }
-
-    fn visit_parameters(&self, mut visit: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
-        if let Some(module) = &self.user_module {
-            return parameters::visit(module, visit);
-        }
-        // Burn visits the parameters in the order of this list, which the layers are built from.
-        let mut specs = parameter_specs(&self.specs).into_iter();
-        parameters::visit(self, |parameter, read| {
-            let path = specs.next().map_or(parameter.path, |spec| spec.path);
-            visit(Parameter { path, ..parameter }, read);
-        });
+        self.parameters().into_iter().zip(self.tensors().into_iter().map(values)).collect()
     }
 
     /// The values of all trainable tensors on the host, without a copy where possible.

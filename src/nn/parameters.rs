@@ -4,8 +4,6 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 use burn::tensor::Gradients;
 
-use crate::device::host;
-
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
@@ -31,20 +29,14 @@ impl Parameter {
     }
 }
 
-/// Called with a parameter and a function that reads its values.
-type Visit<'a> = dyn FnMut(Parameter, &dyn Fn() -> Vec<f32>) + 'a;
-
-/// Calls `visit` with every parameter of the module, in Burn's order, and a function that copies
-/// its values to the host.
-pub(crate) fn visit<M: Module>(
-    module: &M,
-    mut visit: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>),
-) {
-    struct Visitor<'a> {
+/// Every parameter of the module, in Burn's order.
+pub(crate) fn list<M: Module>(module: &M) -> Vec<Parameter> {
+    #[derive(Default)]
+    struct Visitor {
         path: Vec<Option<String>>,
-        visit: &'a mut Visit<'a>,
+        found: Vec<Parameter>,
     }
-    impl ModuleVisitor for Visitor<'_> {
+    impl ModuleVisitor for Visitor {
         fn enter_module(&mut self, name: &str, container: &str) {
             self.path.push(is_path_segment(name, container).then(|| name.to_owned()));
         }
@@ -52,19 +44,17 @@ pub(crate) fn visit<M: Module>(
             self.path.pop();
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let parameter = Parameter {
-                path: join_path(&self.path),
-                id: param.id,
-                shape: param.val().dims().to_vec(),
-            };
-            (self.visit)(parameter, &|| host::values(param.val()));
+            let (path, shape) = (join_path(&self.path), param.val().dims().to_vec());
+            self.found.push(Parameter { path, id: param.id, shape });
         }
     }
-    module.visit(&mut Visitor { path: Vec::new(), visit: &mut visit });
+    let mut visitor = Visitor::default();
+    module.visit(&mut visitor);
+    visitor.found
 }
 
 /// Every parameter flattened to one dimension, on its device and without autodiff, in the order of
-/// [`visit`].
+/// [`list`].
 pub(crate) fn flattened<M: Module>(module: &M) -> Vec<Tensor<1>> {
     struct Collect(Vec<Tensor<1>>);
     impl ModuleVisitor for Collect {
@@ -77,7 +67,7 @@ pub(crate) fn flattened<M: Module>(module: &M) -> Vec<Tensor<1>> {
     collect.0
 }
 
-/// The gradient of every parameter, flattened, in the order of [`visit`]; `None` where the loss does
+/// The gradient of every parameter, flattened, in the order of [`list`]; `None` where the loss does
 /// not depend on it.
 pub(crate) fn gradients<M: Module>(module: &M, grads: &Gradients) -> Vec<Option<Tensor<1>>> {
     struct Collect<'a>(&'a Gradients, Vec<Option<Tensor<1>>>);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use burn::module::{
     Content, Devices, Flag, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper,
-    ModuleVisitor, Param,
+    ModuleVisitor, Param, ParamId,
 };
 use burn::prelude::*;
 
@@ -102,7 +102,7 @@ pub(super) type Field = (String, String);
 /// The content of a field.
 #[derive(Clone, Debug)]
 pub(super) enum FieldContent {
-    Parameter(ParamOfRank),
+    Parameter(ParamId, ParamOfRank),
     /// A parameter of a rank above 4, which no layer has.
     UnsupportedRank,
     /// The training flag of a layer of Burn's that behaves differently during training.
@@ -158,8 +158,10 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
                 self.path.pop();
             }
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let content = ParamOfRank::of(param)
-                    .map_or(FieldContent::UnsupportedRank, FieldContent::Parameter);
+                let content = match ParamOfRank::of(param) {
+                    Some(ranked) => FieldContent::Parameter(param.id, ranked),
+                    None => FieldContent::UnsupportedRank,
+                };
                 self.found.push((self.path.clone(), content));
             }
             fn visit_flag(&mut self, _flag: &Param<Flag>) {
@@ -232,7 +234,7 @@ impl Module for UserModule {
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
         for (path, content) in self.0.fields() {
-            let FieldContent::Parameter(param) = content else { continue };
+            let FieldContent::Parameter(_, param) = content else { continue };
             path.iter().for_each(|(name, container)| visitor.enter_module(name, container));
             match param {
                 ParamOfRank::One(param) => visitor.visit_float(&param),

@@ -1,16 +1,15 @@
 //! Checks whether a user-defined module can be trained privately.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::parameters::{is_path_segment, is_wrapped_layer, join_path};
+use super::parameters::{is_path_segment, is_wrapped_layer, join_path, list};
 use super::trial::{self, Trial};
 use super::user_module::{FieldContent, UserModule};
-use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
+use super::{LayerInfo, Model, NoTape, Parameter, Site, Tape, Value};
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
 
@@ -142,7 +141,8 @@ pub(super) fn check(
         let mixing = mixing(own, input_shape, classes, first, device);
         // A module that is refused already may fail on the synthetic examples for that reason.
         let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
-        problems.extend(mixing.map(|mixing| mixing.to_string()));
+        let problem = |what| format!("{what}: compute each row of the batch by itself");
+        problems.extend(mixing.map(problem));
     } else {
         problems.push(
             "the logits of the same examples differ from one pass to the next while training: \
@@ -158,32 +158,14 @@ pub(super) fn check(
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
 
-/// What of an example depends on the rest of its batch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mixing {
-    Logits,
-    Gradients,
-    Inputs,
-    Count,
-}
-
-impl fmt::Display for Mixing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self {
-            Self::Logits => "the logits of an example change with the other examples of the batch",
-            Self::Gradients => {
-                "the gradient of an example changes with the other examples of the batch, though \
-                 its logits do not"
-            }
-            Self::Inputs => {
-                "the input of a layer changes with the other examples of the batch, and so does \
-                 the gradient of an example by its parameters, though the logits do not"
-            }
-            Self::Count => "an example's logits or gradient change with the size of the batch",
-        };
-        write!(f, "{what}: compute each row of the batch by itself")
-    }
-}
+/// What [`mixing`] finds.
+const MIXED_LOGITS: &str = "the logits of an example change with the other examples of the batch";
+const MIXED_GRADIENTS: &str = "the gradient of an example changes with the other examples of the \
+                               batch, though its logits do not";
+const MIXED_INPUTS: &str = "the input of a layer changes with the other examples of the batch, and \
+                            so does the gradient of an example by its parameters, though the \
+                            logits do not";
+const MIXED_BY_COUNT: &str = "an example's logits or gradient change with the size of the batch";
 
 /// What of an example depends on other examples, if anything does. Each synthetic example is run
 /// in batches of one size whose other examples differ, and one of them in a batch of its own.
@@ -196,10 +178,10 @@ fn mixing(
     classes: usize,
     zeros: &[f32],
     device: &Device,
-) -> Result<Option<Mixing>> {
+) -> Result<Option<&'static str>> {
     let constant = values(run(own, &[0.0, 1.0], shape, device, &mut NoTape)?);
     if *zeros != constant[..classes] {
-        return Ok(Some(Mixing::Logits));
+        return Ok(Some(MIXED_LOGITS));
     }
     for scale in trial::SCALES {
         let trial = |examples: &[u64]| Trial::run(own, examples, shape, scale, device);
@@ -209,9 +191,9 @@ fn mixing(
             others[i] = i as u64;
             let others = trial(&others)?;
             let same = [
-                (Mixing::Logits, among.logits[i] == others.logits[i]),
-                (Mixing::Gradients, among.gradients[i] == others.gradients[i]),
-                (Mixing::Inputs, among.inputs[i] == others.inputs[i]),
+                (MIXED_LOGITS, among.logits[i] == others.logits[i]),
+                (MIXED_GRADIENTS, among.gradients[i] == others.gradients[i]),
+                (MIXED_INPUTS, among.inputs[i] == others.inputs[i]),
             ];
             if let Some((mixing, _)) = same.into_iter().find(|(_, same)| !same) {
                 return Ok(Some(mixing));
@@ -224,7 +206,7 @@ fn mixing(
             (&among.inputs[0], &alone.inputs[0]),
         ];
         if !same.into_iter().all(|(a, b)| close(a, b)) {
-            return Ok(Some(Mixing::Count));
+            return Ok(Some(MIXED_BY_COUNT));
         }
     }
     Ok(None)
@@ -281,8 +263,8 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
             tell(layer, "BatchNorm mixes the examples of a batch: use GroupNorm".to_owned());
             continue;
         }
-        let param = match held {
-            FieldContent::Parameter(param) => param,
+        let id = match held {
+            FieldContent::Parameter(id, _) => id,
             FieldContent::UnsupportedRank => {
                 let problem = "a parameter of more than four dimensions has no gradient here";
                 tell(whole, problem.to_owned());
@@ -293,7 +275,6 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
                 continue;
             }
         };
-        let id = id_of(&param);
         if let Some(other) = seen.insert(id, whole.clone()) {
             let problem =
                 format!("the same parameter as {other}: hold the layer once, use it twice");
@@ -331,23 +312,13 @@ fn random(name: &str) -> String {
     }
 }
 
-fn id_of(param: &super::user_module::ParamOfRank) -> ParamId {
-    use super::user_module::ParamOfRank;
-    match param {
-        ParamOfRank::One(param) => param.id,
-        ParamOfRank::Two(param) => param.id,
-        ParamOfRank::Three(param) => param.id,
-        ParamOfRank::Four(param) => param.id,
-    }
-}
-
 /// A line per site, in the order of the forward pass.
 fn lines(own: &UserModule, recorder: &SiteRecorder) -> Vec<LayerInfo> {
-    let mut places: HashMap<ParamId, (String, usize)> = HashMap::new();
-    super::parameters::visit(own, |parameter, _| {
+    let place = |parameter: Parameter| {
         let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();
-        places.insert(parameter.id, (layer, parameter.len()));
-    });
+        (parameter.id, (layer, parameter.len()))
+    };
+    let places: HashMap<ParamId, _> = list(own).into_iter().map(place).collect();
     let line = |(site, shape): &(Site, Vec<usize>)| {
         let ids = site.parameters();
         let name = ids.first().and_then(|id| places.get(id)).map(|(layer, _)| layer.clone());

@@ -184,19 +184,16 @@ impl Batch {
         };
         let all: Vec<usize> = (0..self.len()).collect();
         let mut features = Vec::new();
-        match drawn.source.device().filter(|_| !self.is_empty()) {
-            None => drawn.source.gather(&all, Copies::Augmented, &mut features)?,
-            Some(device) => {
-                let whole = drawn.source.is_whole_on(device);
-                if !whole {
-                    drawn.source.gather(&all, Copies::Plain, &mut features)?;
-                }
-                let plain = (!whole).then_some(features);
-                let features = drawn.source.features_on(device, &all, plain)?;
-                return Ok(DeviceArray::from_tensor(features.flatten(0, 1)));
-            }
+        let Some(device) = drawn.source.device().filter(|_| !self.is_empty()) else {
+            drawn.source.gather(&all, Copies::Augmented, &mut features)?;
+            return Ok(features.into());
+        };
+        let whole = drawn.source.is_whole_on(device);
+        if !whole {
+            drawn.source.gather(&all, Copies::Plain, &mut features)?;
         }
-        Ok(features.into())
+        let features = drawn.source.features_on(device, &all, (!whole).then_some(features))?;
+        Ok(DeviceArray::from_tensor(features.flatten(0, 1)))
     }
 
     /// How many examples to gather at a time on the host. Unlimited if the batch holds its
