@@ -127,18 +127,15 @@ impl DeviceSpec {
     /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`. In
     /// a rehearsal, for which `EPSILAB_REHEARSAL` is 1, it says so.
     pub fn describe(self) -> String {
-        let device = match self {
+        let gpu = match self {
             Self::Cpu => {
                 let threads = std::thread::available_parallelism().map_or(1, usize::from);
-                format!("cpu, {threads} threads")
+                return format!("cpu, {threads} threads");
             }
-            Self::Cuda(number) => match CudaInstallation::detect().gpus.get(number) {
-                Some(gpu) => format!("{self}, {gpu}"),
-                None => self.to_string(),
-            },
-            Self::Wgpu => self.to_string(),
+            Self::Cuda(number) => CudaInstallation::detect().gpus.get(number),
+            Self::Wgpu => None,
         };
-        if self == Self::Cpu { device } else { marked(&device) }
+        marked(&gpu.map_or_else(|| self.to_string(), |gpu| format!("{self}, {gpu}")))
     }
 }
 

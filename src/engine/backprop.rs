@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bound::{Groups, Rescale};
 use super::rescaling::{Form, Rescaling};
-use crate::nn::{LayerClips, LayerSpec, Network};
+use crate::nn::{BackpropClippedSpec, LayerClips, LayerSpec, Network};
 use crate::{Error, ErrorKind, Result};
 
 /// One group per layer with parameters, with the sensitivity that its clips give it. A layer
@@ -16,9 +16,9 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 /// `Setting` if no layer has these clips.
 pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
-    let between = |layer: &LayerSpec| match layer {
-        LayerSpec::BackpropClipped(clipped) if clipped.clip == *clip => Some(clipped.sensitivity()),
-        _ => None,
+    let between = |layer: &LayerSpec| {
+        let clipped = layer.clipped().filter(|clipped| clipped.clip == *clip);
+        clipped.map(BackpropClippedSpec::sensitivity)
     };
     let bounds: Vec<Option<f64>> = network.leaf_specs().into_iter().map(between).collect();
     if bounds.iter().all(Option::is_none) {

@@ -337,10 +337,8 @@ impl Batch {
 /// memory are read; batches with an example that can't be read are not equal to any.
 impl PartialEq for Batch {
     fn eq(&self, other: &Self) -> bool {
-        let features = || match (self.gather_all(), other.gather_all()) {
-            (Ok(own), Ok(others)) => own == others,
-            _ => false,
-        };
+        let all = || (self.gather_all(), other.gather_all());
+        let features = || matches!(all(), (Ok(own), Ok(others)) if own == others);
         self.shape == other.shape
             && self.labels == other.labels
             && self.indices == other.indices

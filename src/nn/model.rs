@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::init::{Initialisation, Initialiser};
 use super::summary::{LayerInfo, Summary};
+use super::trial::Subject;
 use super::user_module::UserModule;
 use super::{Forward, Network, Provenance, parameters, trial, validate};
 use crate::data::Dataset;
@@ -58,7 +59,8 @@ impl Model {
     {
         let module = UserModule(Arc::new(parameters::untracked(module)));
         let device = module.devices().into_iter().next().unwrap_or_else(Device::flex);
-        validate::check(&module, data.shape(), data.classes(), &device)?;
+        let subject = Subject { module: &module, shape: data.shape(), device: &device };
+        validate::check(subject, data.classes())?;
         let network = Network::from_user_module(module, data.shape(), data.classes());
         if network.parameters().is_empty() {
             let what = format!("the module {name} has no parameters");
@@ -134,8 +136,8 @@ impl Model {
             return LayerInfo::list("", self.input_shape(), self.network.specs());
         };
         // `Model::custom` has run the module on this shape, so this does not fail.
-        let device = self.network.device();
-        validate::layers(module, self.input_shape(), &device).unwrap_or_default()
+        let (shape, device) = (self.input_shape(), &self.network.device());
+        validate::layers(Subject { module, shape, device }).unwrap_or_default()
     }
 
     /// The layers as a table.

@@ -17,6 +17,14 @@ use crate::{Error, ErrorKind, Result};
 /// leaves the range where activations are nearly linear, and gives embeddings different tokens.
 pub(super) const SCALES: [f32; 2] = [1.0, 30.0];
 
+/// A user-defined module with the shape of its examples, on a device.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) module: &'a UserModule,
+    pub(super) shape: &'a [usize],
+    pub(super) device: &'a Device,
+}
+
 /// What one forward and backward pass over a batch shows, with one entry per example.
 ///
 /// A per-example gradient is a function of the inputs and the output gradients of the layers. It
@@ -40,20 +48,15 @@ impl Trial {
     /// # Errors
     /// Kind `Model` if the module panics, or if the input or output of a layer does not have
     /// exactly one row per example.
-    pub(super) fn run(
-        own: &UserModule,
-        examples: &[u64],
-        shape: &[usize],
-        scale: f32,
-        device: &Device,
-    ) -> Result<Self> {
+    pub(super) fn run(of: Subject, examples: &[u64], scale: f32) -> Result<Self> {
+        let Subject { module, shape, device } = of;
         let n = examples.len();
         let size = shape.iter().product();
         let features = examples.iter().flat_map(|&example| random(example, size, scale));
         let x = Value::new(features.collect(), n, shape, device);
         let mut tape = Probes::default();
         let passed = catch_unwind(AssertUnwindSafe(|| {
-            let logits = own.0.logits(x, &mut tape);
+            let logits = module.0.logits(x, &mut tape);
             let [_, classes] = logits.dims();
             // Any loss that belongs to the example alone: a linear one has every gradient.
             let loss = examples.iter().flat_map(|&example| random(!example, classes, 1.0));
@@ -104,10 +107,11 @@ fn one_row_each(verb: &str, value: &Value, n: usize) -> Result<()> {
 /// different activations, dropout rates or detached branches have different fingerprints.
 pub(super) fn behaviour(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     let device = Device::flex();
-    let own = UserModule(own.0.apply(super::user_module::ModuleOp::To(device.clone())));
+    let module = &UserModule(own.0.apply(super::user_module::ModuleOp::To(device.clone())));
+    let of = Subject { module, shape, device: &device };
     let mut bytes = Vec::new();
     for scale in SCALES {
-        bytes.extend(Trial::run(&own, &[0, 1, 2], shape, scale, &device)?.bytes());
+        bytes.extend(Trial::run(of, &[0, 1, 2], scale)?.bytes());
     }
     Ok(bytes)
 }

@@ -7,7 +7,7 @@ use burn::module::ParamId;
 use burn::prelude::*;
 
 use super::parameters::{is_path_segment, is_wrapped_layer, join_path, list};
-use super::trial::{self, Trial};
+use super::trial::{self, Subject, Trial};
 use super::user_module::{FieldContent, UserModule};
 use super::{LayerInfo, Model, NoTape, Parameter, Site, Tape, Value};
 use crate::device::host::values;
@@ -59,7 +59,10 @@ impl Model {
         let network = self.network();
         match &network.user_module {
             None => Ok(()),
-            Some(own) => check(own, self.input_shape(), self.classes(), &network.device()),
+            Some(module) => {
+                let (shape, device) = (self.input_shape(), &network.device());
+                check(Subject { module, shape, device }, self.classes())
+            }
         }
     }
 }
@@ -105,40 +108,31 @@ impl Tape for Training {
 }
 
 /// The layers that a checked module reports to the tape.
-pub(super) fn layers(
-    own: &UserModule,
-    input_shape: &[usize],
-    device: &Device,
-) -> Result<Vec<LayerInfo>> {
+pub(super) fn layers(of: Subject) -> Result<Vec<LayerInfo>> {
     let mut recorder = SiteRecorder::default();
-    run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
-    Ok(lines(own, &recorder))
+    run(of, &[0.0, 0.0], &mut recorder)?;
+    Ok(lines(of.module, &recorder))
 }
 
 /// Checks a module by its parts and by running it on synthetic examples.
-pub(super) fn check(
-    own: &UserModule,
-    input_shape: &[usize],
-    classes: usize,
-    device: &Device,
-) -> Result<()> {
+pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
     let mut recorder = SiteRecorder::default();
-    let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
+    let zeros = run(of, &[0.0, 0.0], &mut recorder)?;
     if zeros.dims() != [2, classes] {
         let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
         let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
-    let mut problems = parts(own, &recorder);
+    let mut problems = parts(of.module, &recorder);
     // Two passes over equal examples; several of them make it likely that randomness shows.
     let trained = || -> Result<Vec<u32>> {
-        let logits = values(run(own, &[1.0; 4], input_shape, device, &mut Training)?);
+        let logits = values(run(of, &[1.0; 4], &mut Training)?);
         Ok(logits.into_iter().map(f32::to_bits).collect())
     };
     if trained()? == trained()? {
         // Comparing batches shows nothing where equal examples have different logits.
         let first = &values(zeros)[..classes];
-        let mixing = mixing(own, input_shape, classes, first, device);
+        let mixing = mixing(of, classes, first);
         // A module that is refused already may fail on the synthetic examples for that reason.
         let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
         let problem = |what| format!("{what}: compute each row of the batch by itself");
@@ -172,19 +166,13 @@ const MIXED_BY_COUNT: &str = "an example's logits or gradient change with the si
 ///
 /// Batches of one size are computed alike, so results must be equal bit for bit. `zeros` are the
 /// logits of a constant example among others like it.
-fn mixing(
-    own: &UserModule,
-    shape: &[usize],
-    classes: usize,
-    zeros: &[f32],
-    device: &Device,
-) -> Result<Option<&'static str>> {
-    let constant = values(run(own, &[0.0, 1.0], shape, device, &mut NoTape)?);
+fn mixing(of: Subject, classes: usize, zeros: &[f32]) -> Result<Option<&'static str>> {
+    let constant = values(run(of, &[0.0, 1.0], &mut NoTape)?);
     if *zeros != constant[..classes] {
         return Ok(Some(MIXED_LOGITS));
     }
     for scale in trial::SCALES {
-        let trial = |examples: &[u64]| Trial::run(own, examples, shape, scale, device);
+        let trial = |examples: &[u64]| Trial::run(of, examples, scale);
         let among = trial(&[0, 1, 2])?;
         for i in 0..3 {
             let mut others = [3, 4, 5];
@@ -228,17 +216,12 @@ fn things(count: usize) -> String {
 }
 
 /// The logits of examples with constant features. A panic of the module is an error.
-fn run(
-    own: &UserModule,
-    examples: &[f32],
-    shape: &[usize],
-    device: &Device,
-    tape: &mut dyn Tape,
-) -> Result<Tensor<2>> {
+fn run(of: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result<Tensor<2>> {
+    let Subject { module, shape, device } = of;
     let size: usize = shape.iter().product();
     let features = examples.iter().flat_map(|&value| vec![value; size]).collect();
     let x = Value::new(features, examples.len(), shape, device);
-    catch_unwind(AssertUnwindSafe(|| own.0.logits(x, tape).inner()))
+    catch_unwind(AssertUnwindSafe(|| module.0.logits(x, tape).inner()))
         .map_err(|panic| trial::failure(shape, panic))
 }
 

@@ -30,10 +30,6 @@ pub(super) struct CoordinateWeights {
 }
 
 impl CoordinateWeights {
-    pub(super) fn new(values: Vec<f32>) -> Self {
-        Self { values, kept: OnceLock::new() }
-    }
-
     /// The kept inputs of each of `outputs` outputs, if the weights are a matrix of flags. It is
     /// made once.
     pub(super) fn kept(&self, outputs: usize) -> Option<&Kept> {
@@ -58,7 +54,8 @@ impl PackedWeights {
             } else if packed.iter().all(|&w| w == 0.0) {
                 LayerWeights::Zeros
             } else {
-                LayerWeights::PerCoordinate(CoordinateWeights::new(packed))
+                let kept = OnceLock::new();
+                LayerWeights::PerCoordinate(CoordinateWeights { values: packed, kept })
             };
         });
         Self { small, large }

@@ -367,11 +367,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Takes an unused buffer, or creates one.
 fn take_spare<T: Default>(spare: &Mutex<Vec<T>>) -> T {
-    spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
+    lock(spare).pop().unwrap_or_default()
 }
 
 fn return_spare<T>(spare: &Mutex<Vec<T>>, used: T) {
-    if let Ok(mut spare) = spare.lock() {
-        spare.push(used);
-    }
+    lock(spare).push(used);
 }

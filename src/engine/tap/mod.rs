@@ -15,7 +15,7 @@ use burn::tensor::FloatDType;
 
 use super::batch::{Chunk, pieces};
 use super::per_example::of_finite;
-use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Groups, Weights};
+use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Weights};
 use crate::device::host::values;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
@@ -113,29 +113,6 @@ impl TapExecutor {
         Err(Error::new(ErrorKind::Device, "precision bf16 on a GPU that does not support it", why)
             .fix("leave out .precision(…): the default is f32"))
     }
-
-    fn on_device_path(
-        &self,
-        network: &Network,
-        batch: &Batch,
-        groups: Groups,
-        weights: Option<&Weights>,
-    ) -> Result<ClippedSum> {
-        let (key, device) = chunk_key(network, batch);
-        let norm_weights =
-            NormWeights::per_parameter(weights, key.parameters.len(), &device, false);
-        let path = ComputePath::Device(self.checked_precision(&device)?);
-        let requested =
-            RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
-        let job = Job { network, device, batch, groups, norm_weights, requested };
-        let probe = || Probe::of(network).chunk(batch.copies(), &job.device);
-        let estimate = || self.chunk.map_or_else(probe, Ok);
-        let chunking = self.chunking;
-        self.clipped_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
-            let chunking = (chunking, size);
-            device::sum(&job, network.parameters(), batch, &job.device, chunking, verify)
-        })
-    }
 }
 
 /// The key of the chunk sizer, and the device of the network.
@@ -178,20 +155,33 @@ impl Executor for TapExecutor {
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
         let groups = super::check(network, batch, bound, weights)?;
-        if self.uses_device_path(network) {
-            return self.on_device_path(network, batch, groups, weights);
-        }
-        let (parameters, device) = (network.parameters(), network.device());
-        let norm_weights = NormWeights::per_parameter(weights, parameters.len(), &device, true);
-        let requested = RequestedGrads::new(&parameters, ComputePath::Host, |entry| {
-            norm_weights[entry].is_zero()
-        });
-        let job = Job { network, device, batch, groups, norm_weights, requested };
-        let chunk = match self.chunk {
-            Some(chunk) => chunk,
-            None if batch.is_empty() => 1,
-            None => Probe::of(network).chunk(batch.copies(), &job.device)?,
+        let on_device = self.uses_device_path(network);
+        let (key, device) = chunk_key(network, batch);
+        let path = if on_device {
+            ComputePath::Device(self.checked_precision(&device)?)
+        } else {
+            ComputePath::Host
         };
+        let norm_weights =
+            NormWeights::per_parameter(weights, key.parameters.len(), &device, !on_device);
+        let requested =
+            RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
+        let job = Job { network, device, batch, groups, norm_weights, requested };
+        let probe = || Probe::of(network).chunk(batch.copies(), &job.device);
+        let estimate = || self.chunk.map_or_else(probe, Ok);
+        if on_device {
+            let chunking = self.chunking;
+            return self.clipped_sizer.run(
+                key,
+                (chunking, batch.len()),
+                estimate,
+                |size, verify| {
+                    let chunking = (chunking, size);
+                    device::sum(&job, network.parameters(), batch, &job.device, chunking, verify)
+                },
+            );
+        }
+        let chunk = if batch.is_empty() { 1 } else { estimate()? };
         let compute = |examples: &[usize]| sum_chunks(&job, examples, chunk);
         let (sums, examples) = of_finite(batch, compute, |sums| &sums.each)?;
         let mut sum = Gradients::zeros_like(network);

@@ -163,6 +163,16 @@ impl BackpropClippedSpec {
     }
 }
 
+impl LayerSpec {
+    /// The layer with its clips, if it has some.
+    pub(crate) fn clipped(&self) -> Option<&BackpropClippedSpec> {
+        match self {
+            Self::BackpropClipped(clipped) => Some(clipped),
+            _ => None,
+        }
+    }
+}
+
 /// Why backpropagation clipping has no bound for a layer, if it has none.
 pub(super) fn unsupported(layer: &LayerSpec) -> Option<&'static str> {
     match layer {

@@ -165,11 +165,10 @@ impl Patches {
     }
 
     /// Adds Σ factor · gradient of the weights over the examples to `sum`, per group
-    /// `[patch] x [outputs]`; `None` stands for factors of 1.
+    /// `[patch] x [outputs]`.
     pub(super) fn add_weight_gradients(
         &self,
         ctx: Context,
-        factors: Option<&[f32]>,
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
@@ -186,7 +185,7 @@ impl Patches {
         let gs = ctx.g.chunks(block * copies * self.output_len());
         for (at, (x, g)) in xs.zip(gs).enumerate() {
             let rows = g.len() / self.out;
-            let factors = factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
+            let factors = ctx.factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
             let sums = sum.chunks_exact_mut(self.patch_len() * self.group_out());
             for (group, sum) in sums.enumerate() {
                 let patches = self.gather(group, x, &mut scratch.patches);

@@ -28,7 +28,7 @@ use super::site_gradient::SiteGradient;
 use crate::Result;
 use crate::device::{DeviceArray, kernels, synchronize, watched};
 use crate::engine::per_example::PerExample;
-use crate::engine::{Batch, ClippedSum, Gradient, Gradients};
+use crate::engine::{Batch, ClippedSum, Gradients};
 use crate::nn::{Parameter, Value};
 use chunk_sizer::ChunkError;
 pub(super) use chunk_sizer::{ChunkKey, ChunkSizer};
@@ -59,52 +59,38 @@ pub(super) fn sum(
     chunking: (Chunking, usize),
     verify: bool,
 ) -> Result<ClippedSum, ChunkError> {
-    let once = |verify| sum_once(pass, parameters.clone(), batch, device, chunking, verify);
+    let (chunking, size) = chunking;
+    let once = |verify: bool| -> Result<ClippedSum, ChunkError> {
+        let mut total = ChunkSum::empty(0);
+        if !batch.is_empty() {
+            let chunks = chunking.chunks(batch.len(), size);
+            let piece = |(examples, _)| vec![examples];
+            let split = |n: usize| chunking.chunks(n, size).into_iter().map(piece).collect();
+            batch.for_each_chunk_on(device, &split, |number, features| {
+                let (examples, padded) = chunks[number].clone();
+                total.add(pass.run(PaddedChunk::new(features, batch, examples, padded))?);
+                Ok::<_, ChunkError>(())
+            })?;
+        }
+        let ChunkSum { mut sum, each: PerExample { norms, group_norms, losses } } = total;
+        if verify && !batch.is_empty() {
+            let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);
+            let some = sum.values().chain(&norms).chain(&losses).map(first).collect();
+            synchronize(some).map_err(ChunkError::from_message)?;
+        }
+        let sum = Gradients::with_values(parameters.clone(), |entry, parameter| {
+            let zeros = || Tensor::zeros([parameter.len()], device);
+            DeviceArray::from_tensor(sum.remove(&entry).unwrap_or_else(zeros))
+        });
+        let group_norms = group_norms.into_iter().map(concatenate).collect();
+        Ok(ClippedSum { sum, norms: concatenate(norms), group_norms, losses: concatenate(losses) })
+    };
     let first = once(verify)?;
     if !verify || batch.is_empty() || *device == Device::flex() {
         return Ok(first);
     }
     drop(first);
     watched(device, || once(true)).unwrap_or_else(|message| Err(ChunkError::from_message(message)))
-}
-
-fn sum_once(
-    pass: &dyn Pass,
-    parameters: Vec<Parameter>,
-    batch: &Batch,
-    device: &Device,
-    (chunking, size): (Chunking, usize),
-    verify: bool,
-) -> Result<ClippedSum, ChunkError> {
-    let mut total = ChunkSum::empty(0);
-    if !batch.is_empty() {
-        let chunks = chunking.chunks(batch.len(), size);
-        let piece = |(examples, _)| vec![examples];
-        let split = |n: usize| chunking.chunks(n, size).into_iter().map(piece).collect();
-        batch.for_each_chunk_on(device, &split, |number, features| {
-            let (examples, padded) = chunks[number].clone();
-            total.add(pass.run(PaddedChunk::new(features, batch, examples, padded))?);
-            Ok::<_, ChunkError>(())
-        })?;
-    }
-    let ChunkSum { mut sum, each: PerExample { norms, group_norms, losses } } = total;
-    if verify && !batch.is_empty() {
-        let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);
-        let some = sum.values().chain(&norms).chain(&losses).map(first).collect();
-        synchronize(some).map_err(ChunkError::from_message)?;
-    }
-    let entries = parameters.into_iter().enumerate().map(|(entry, parameter)| Gradient {
-        values: DeviceArray::from_tensor(match sum.remove(&entry) {
-            Some(sum) => sum,
-            None => Tensor::zeros([parameter.len()], device),
-        }),
-        path: parameter.path,
-        id: parameter.id,
-        shape: parameter.shape,
-    });
-    let sum = Gradients { entries: entries.collect() };
-    let group_norms = group_norms.into_iter().map(concatenate).collect();
-    Ok(ClippedSum { sum, norms: concatenate(norms), group_norms, losses: concatenate(losses) })
 }
 
 fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
@@ -118,7 +104,7 @@ fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
 impl Pass for Job<'_> {
     fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum<Tensor<1>>> {
         let tape = Recorder::new(self.batch, &chunk.examples)
-            .on_device(&self.device, self.requested.precision());
+            .on_device(&self.device, self.requested.path.precision());
         let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
         let (site_gradients, losses) = self.forward_backward(x, &chunk.labels, tape)?;
         let groups = self.group_norms_device(&site_gradients, chunk.examples.len());
