@@ -61,10 +61,8 @@ impl DeviceArray {
         let only_on_device = |array: &&Self| array.host.get().is_none() && array.len > 0;
         let tensors: Vec<_> =
             arrays.iter().filter(only_on_device).filter_map(|a| a.device.clone()).collect();
-        let Some(first) = tensors.first() else {
-            return arrays.iter().map(|array| array.to_vec()).collect();
-        };
-        if tensors.iter().any(|tensor| tensor.device() != first.device()) {
+        let device = tensors.first().map(Tensor::device);
+        if tensors.iter().any(|tensor| Some(tensor.device()) != device) {
             return arrays.iter().map(|array| array.to_vec()).collect();
         }
         let mut copied = host::values_of(tensors).into_iter();

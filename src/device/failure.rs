@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
@@ -35,7 +36,7 @@ impl DeviceGuard {
             listen();
             GUARDS.fetch_add(1, Ordering::SeqCst);
         }
-        Self { device, panics_before: backend_panics().total }
+        Self { device, panics_before: last_number(&backend_panics()) }
     }
 
     /// Runs `work` on the device. Its result counts only if the device has not failed.
@@ -50,7 +51,9 @@ impl DeviceGuard {
         // Unwind safe: the state of `work` is dropped, so nothing half-done remains visible.
         let outcome = quietly(|| catch_unwind(AssertUnwindSafe(work)));
         self.check()?;
-        outcome.unwrap_or_else(|panic| Err(device_error(&self.device, &panic_message(&*panic))))
+        outcome.unwrap_or_else(|panic| {
+            Err(device_error(&self.device, panic_text(&*panic).unwrap_or(NO_REASON)))
+        })
     }
 
     /// Checks that no thread of the backend has panicked since the guard was made.
@@ -58,7 +61,9 @@ impl DeviceGuard {
     /// # Errors
     /// `Device` with the message of the first panic.
     pub(crate) fn check(&self) -> Result<()> {
-        match backend_panics().first_after(self.panics_before, self.device) {
+        let new = |panic: &&BackendPanic| panic.number > self.panics_before;
+        let own = |panic: &&BackendPanic| drives(&panic.thread, self.device);
+        match backend_panics().iter().filter(new).find(own) {
             Some(panic) => Err(device_error(&self.device, &panic.message)),
             None => Ok(()),
         }
@@ -75,23 +80,17 @@ impl Drop for DeviceGuard {
 
 /// The error for a failure that `device` reported with this message.
 pub(crate) fn device_error(device: &impl std::fmt::Display, message: &str) -> Error {
-    let out_of_memory = is_out_of_memory(message);
     let what = format!("{device} failed: {}", summary(message));
-    let why = if out_of_memory {
-        "the GPU ran out of memory"
-    } else {
-        "the computation in progress is lost; earlier results are kept"
-    };
-    Error::new(ErrorKind::Device, what, why).fix(if out_of_memory {
-        "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs \
-             on the GPU (`nvidia-smi` lists them), or use a smaller model"
-            .to_owned()
-    } else {
-        format!(
-            "check the GPU (`{}`, `nvidia-smi`), or use the device \"cpu\"",
-            program::command("doctor")
-        )
-    })
+    if is_out_of_memory(message) {
+        return Error::new(ErrorKind::Device, what, "the GPU ran out of memory").fix(
+            "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs \
+             on the GPU (`nvidia-smi` lists them), or use a smaller model",
+        );
+    }
+    let why = "the computation in progress is lost; earlier results are kept";
+    let doctor = program::command("doctor");
+    Error::new(ErrorKind::Device, what, why)
+        .fix(format!("check the GPU (`{doctor}`, `nvidia-smi`), or use the device \"cpu\""))
 }
 
 /// Whether a failure with this message means that memory ran out. The patterns are those of CubeCL
@@ -144,10 +143,13 @@ fn summary(message: &str) -> String {
     }
 }
 
-fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// The text of a panic, if it has one.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason").to_owned()
+    text.or(panic.downcast_ref::<&str>().copied())
 }
+
+const NO_REASON: &str = "it gave no reason";
 
 /// The number of guards that exist. While there are any, panics of backend threads are not printed.
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
@@ -165,13 +167,7 @@ fn quietly<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The panics of backend threads in this process.
-struct BackendPanics {
-    total: usize,
-    /// The latest ones, the oldest first.
-    latest: Vec<BackendPanic>,
-}
-
+/// A panic of a backend thread.
 struct BackendPanic {
     /// 1 for the first of the process.
     number: usize,
@@ -179,30 +175,18 @@ struct BackendPanic {
     message: String,
 }
 
-impl BackendPanics {
-    /// Panics that are kept.
-    const KEPT: usize = 16;
+const KEPT_PANICS: usize = 16;
 
-    fn add(&mut self, thread: &str, message: &str) {
-        self.total += 1;
-        let (number, thread, message) = (self.total, thread.to_owned(), message.to_owned());
-        self.latest.push(BackendPanic { number, thread, message });
-        if self.latest.len() > Self::KEPT {
-            self.latest.remove(0);
-        }
-    }
-
-    /// The first panic after `count` panics by a thread of this device.
-    fn first_after(&self, count: usize, device: DeviceSpec) -> Option<&BackendPanic> {
-        self.latest.iter().find(|panic| panic.number > count && drives(&panic.thread, device))
-    }
-}
-
-fn backend_panics() -> std::sync::MutexGuard<'static, BackendPanics> {
-    static PANICS: Mutex<BackendPanics> =
-        Mutex::new(BackendPanics { total: 0, latest: Vec::new() });
+/// The latest panics of backend threads in this process, the oldest first.
+fn backend_panics() -> std::sync::MutexGuard<'static, VecDeque<BackendPanic>> {
+    static PANICS: Mutex<VecDeque<BackendPanic>> = Mutex::new(VecDeque::new());
     // Every change is complete in itself, so a poisoned lock is harmless.
     PANICS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The number of the last panic; 0 if there was none.
+fn last_number(panics: &VecDeque<BackendPanic>) -> usize {
+    panics.back().map_or(0, |panic| panic.number)
 }
 
 /// Installs the panic hook, once per process.
@@ -215,8 +199,13 @@ fn listen() {
             let thread = thread.name().unwrap_or_default();
             let backend = is_backend_thread(thread);
             if backend && !is_reported_by_backend(info.location()) {
-                let message = info.payload_as_str().unwrap_or("it gave no reason");
-                backend_panics().add(thread, message);
+                let message = info.payload_as_str().unwrap_or(NO_REASON);
+                let mut panics = backend_panics();
+                let (number, thread) = (last_number(&panics) + 1, thread.to_owned());
+                panics.push_back(BackendPanic { number, thread, message: message.to_owned() });
+                if panics.len() > KEPT_PANICS {
+                    panics.pop_front();
+                }
             }
             let reported = if backend { GUARDS.load(Ordering::SeqCst) > 0 } else { CATCHES.get() };
             if !reported {

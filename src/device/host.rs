@@ -19,10 +19,7 @@ pub(crate) enum Host {
 impl Host {
     /// The tensor's values, shared with it if possible, else copied.
     pub(crate) fn of<const D: usize>(tensor: Tensor<D>) -> Self {
-        match Self::shared(tensor.clone()) {
-            Some(shared) => shared,
-            None => Self::Copy(values(tensor)),
-        }
+        Self::shared(tensor.clone()).unwrap_or_else(|| Self::Copy(values(tensor)))
     }
 
     /// The tensor's own memory. `None` unless it is an `f32` tensor of the CPU backend.

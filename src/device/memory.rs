@@ -1,7 +1,5 @@
 //! Memory budgets, and waiting for a device.
 
-use std::env::VarError;
-
 use burn::prelude::*;
 
 use crate::{Error, Result};
@@ -24,11 +22,8 @@ pub(crate) fn memory_budget(device: &Device) -> Result<usize> {
     if *device == Device::flex() {
         return Ok(CPU_BUDGET);
     }
-    match std::env::var(MEMORY_VARIABLE) {
-        Ok(mebibytes) => parse_mebibytes(&mebibytes),
-        Err(VarError::NotUnicode(text)) => parse_mebibytes(&text.to_string_lossy()),
-        Err(VarError::NotPresent) => Ok(DEFAULT_GPU_BUDGET),
-    }
+    let set = std::env::var_os(MEMORY_VARIABLE);
+    set.map_or(Ok(DEFAULT_GPU_BUDGET), |text| parse_mebibytes(&text.to_string_lossy()))
 }
 
 fn parse_mebibytes(mebibytes: &str) -> Result<usize> {

@@ -24,7 +24,7 @@ mod watch;
 
 pub use array::DeviceArray;
 pub use failure::DeviceGuard;
-pub(crate) use failure::{device_error, is_out_of_memory};
+pub(crate) use failure::{device_error, is_out_of_memory, panic_text};
 pub use host_syncs::host_syncs;
 pub use installation::{CudaInstallation, Gpu};
 pub(crate) use memory::memory_budget;

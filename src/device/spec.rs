@@ -1,6 +1,5 @@
 //! [`DeviceSpec`]: the name of a device, whether it can be used, and the default device.
 
-use std::env::VarError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -36,9 +35,10 @@ impl DeviceSpec {
     /// `Device` if the variable names no device or one that can't be used: there is no silent
     /// fallback to the CPU.
     pub fn auto() -> Result<Self> {
-        match std::env::var(DEVICE_VARIABLE) {
-            Ok(name) if !name.is_empty() && name != "auto" => name.parse::<Self>()?.checked(),
-            Err(VarError::NotUnicode(name)) => name.to_string_lossy().parse::<Self>()?.checked(),
+        match std::env::var_os(DEVICE_VARIABLE) {
+            Some(name) if !name.is_empty() && name != "auto" => {
+                name.to_string_lossy().parse::<Self>()?.checked()
+            }
             _ if Self::Cuda(0).check().is_ok() => Ok(Self::Cuda(0)),
             _ => Ok(Self::Cpu),
         }
@@ -127,18 +127,15 @@ impl DeviceSpec {
     /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`. In
     /// a rehearsal, for which `EPSILAB_REHEARSAL` is 1, it says so.
     pub fn describe(self) -> String {
-        let device = match self {
+        let gpu = match self {
             Self::Cpu => {
                 let threads = std::thread::available_parallelism().map_or(1, usize::from);
-                format!("cpu, {threads} threads")
+                return format!("cpu, {threads} threads");
             }
-            Self::Cuda(number) => match CudaInstallation::detect().gpus.get(number) {
-                Some(gpu) => format!("{self}, {gpu}"),
-                None => self.to_string(),
-            },
-            Self::Wgpu => self.to_string(),
+            Self::Cuda(number) => CudaInstallation::detect().gpus.get(number),
+            Self::Wgpu => None,
         };
-        if self == Self::Cpu { device } else { marked(&device) }
+        marked(&gpu.map_or_else(|| self.to_string(), |gpu| format!("{self}, {gpu}")))
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::bound::{Groups, Rescale};
-use super::rescaling::Rescaling;
-use crate::nn::{LayerClips, LayerSpec, Network};
+use super::rescaling::{Form, Rescaling};
+use crate::nn::{BackpropClippedSpec, LayerClips, LayerSpec, Network};
 use crate::{Error, ErrorKind, Result};
 
 /// One group per layer with parameters, with the sensitivity that its clips give it. A layer
@@ -16,9 +16,9 @@ use crate::{Error, ErrorKind, Result};
 /// # Errors
 /// `Setting` if no layer has these clips.
 pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
-    let between = |layer: &LayerSpec| match layer {
-        LayerSpec::BackpropClipped(clipped) if clipped.clip == *clip => Some(clipped.sensitivity()),
-        _ => None,
+    let between = |layer: &LayerSpec| {
+        let clipped = layer.clipped().filter(|clipped| clipped.clip == *clip);
+        clipped.map(BackpropClippedSpec::sensitivity)
     };
     let bounds: Vec<Option<f64>> = network.leaf_specs().into_iter().map(between).collect();
     if bounds.iter().all(Option::is_none) {
@@ -27,8 +27,9 @@ pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("make the network with network.with_backprop_clips(&clip, &[])"));
     }
-    let rule =
-        |max_grad_norm| -> Arc<dyn Rescale> { Arc::new(Rescaling::Bounded { max_grad_norm }) };
-    let bounds = bounds.into_iter().map(|bound| rule(bound.unwrap_or(f64::INFINITY)));
+    let bounds = bounds.into_iter().map(|bound| -> Arc<dyn Rescale> {
+        let max_grad_norm = bound.unwrap_or(f64::INFINITY);
+        Arc::new(Rescaling { max_grad_norm, form: Form::Bounded })
+    });
     Groups::per_layer(network, bounds.collect())
 }

@@ -119,7 +119,7 @@ impl Batch {
         let (shape, indices) = (examples.shape().to_vec(), source.ids().to_vec());
         let copies = source.copies();
         Self::from_parts(
-            Features::Drawn(Drawn::new(source, reader, next)),
+            Features::Drawn(Drawn { source, reader, next }),
             &shape,
             labels,
             indices,
@@ -184,7 +184,7 @@ impl Batch {
     pub(crate) fn unread(&self) -> Option<Error> {
         match &self.features {
             Features::Held(_) => None,
-            Features::Drawn(drawn) => drawn.source().unread(),
+            Features::Drawn(drawn) => drawn.source.unread(),
         }
     }
 
@@ -258,7 +258,7 @@ impl Batch {
                 let size = self.example_len();
                 &features[i * size..(i + 1) * size]
             }
-            Features::Drawn(drawn) => drawn.source().held(i).unwrap_or_else(|| {
+            Features::Drawn(drawn) => drawn.source.held(i).unwrap_or_else(|| {
                 panic!("these features are not in memory: let batch = batch.in_memory()?")
             }),
         }
@@ -324,8 +324,8 @@ impl Batch {
         match &self.features {
             // Tokens of data on a device were checked when the data were copied there.
             Features::Held(features) if features.is_on_host() => network.check_tokens(features),
-            Features::Drawn(drawn) if drawn.source().device().is_none() => {
-                let mut tokens = (0..self.len()).filter_map(|i| drawn.source().plain(i));
+            Features::Drawn(drawn) if drawn.source.device().is_none() => {
+                let mut tokens = (0..self.len()).filter_map(|i| drawn.source.plain(i));
                 tokens.try_for_each(|tokens| network.check_tokens(tokens))
             }
             _ => Ok(()),
@@ -337,10 +337,8 @@ impl Batch {
 /// memory are read; batches with an example that can't be read are not equal to any.
 impl PartialEq for Batch {
     fn eq(&self, other: &Self) -> bool {
-        let features = || match (self.gather_all(), other.gather_all()) {
-            (Ok(own), Ok(others)) => own == others,
-            _ => false,
-        };
+        let all = || (self.gather_all(), other.gather_all());
+        let features = || matches!(all(), (Ok(own), Ok(others)) if own == others);
         self.shape == other.shape
             && self.labels == other.labels
             && self.indices == other.indices

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backprop;
 use super::bound::{Bound, Groups, Rescale, l2_norm, sensitivity};
-use super::rescaling::Rescaling;
+use super::rescaling::{Form, Rescaling};
 use crate::nn::{LayerClips, Network};
 use crate::privacy::Neighbouring;
 use crate::{Error, Result};
@@ -222,30 +222,26 @@ impl Bound for ClipRule {
     }
 
     fn groups(&self, network: &Network) -> Result<Groups> {
-        let clip =
-            |max_grad_norm| -> Arc<dyn Rescale> { Arc::new(Rescaling::Clip { max_grad_norm }) };
-        Ok(match *self {
-            Self::Flat { max_grad_norm } => Groups::joint(network, clip(max_grad_norm)),
-            Self::Unbounded { scale } => {
-                Groups::joint(network, Arc::new(Rescaling::Scale { factor: scale }))
-            }
-            Self::AutoS { max_grad_norm, gamma } => {
-                Groups::joint(network, Arc::new(Rescaling::AutoS { max_grad_norm, gamma }))
-            }
-            Self::Normalised { max_grad_norm, gamma } => {
-                Groups::joint(network, Arc::new(Rescaling::Normalise { max_grad_norm, gamma }))
-            }
+        let rule = |max_grad_norm, form| -> Arc<dyn Rescale> {
+            Arc::new(Rescaling { max_grad_norm, form })
+        };
+        let (max_grad_norm, form) = match *self {
+            Self::Flat { max_grad_norm } => (max_grad_norm, Form::Clip),
+            Self::Unbounded { scale } => (f64::INFINITY, Form::Scale { factor: scale }),
+            Self::AutoS { max_grad_norm, gamma } => (max_grad_norm, Form::AutoS { gamma }),
+            Self::Normalised { max_grad_norm, gamma } => (max_grad_norm, Form::Normalise { gamma }),
             Self::PerLayer { max_grad_norm } => {
                 let layers = network.layer_of_parameters().into_iter().max().map_or(0, |l| l + 1);
                 let each = max_grad_norm / (layers as f64).sqrt();
-                Groups::per_layer(network, vec![clip(each); layers])?
+                return Groups::per_layer(network, vec![rule(each, Form::Clip); layers]);
             }
-            Self::Backprop(clip) => backprop::groups(network, &clip)?,
+            Self::Backprop(clip) => return backprop::groups(network, &clip),
             Self::PerLayerGiven { ref max_grad_norms } => {
-                let rules = max_grad_norms.iter().map(|&bound| clip(bound)).collect();
-                Groups::per_layer(network, rules)?
+                let rules = max_grad_norms.iter().map(|&bound| rule(bound, Form::Clip)).collect();
+                return Groups::per_layer(network, rules);
             }
-        })
+        };
+        Ok(Groups::joint(network, rule(max_grad_norm, form)))
     }
 }
 

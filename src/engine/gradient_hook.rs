@@ -10,6 +10,7 @@ use burn_autodiff::grads::Gradients;
 use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
 use crate::device::kernels::DeviceOps;
+use crate::nn::kernels::record;
 use crate::nn::{UpstreamClip, Value};
 
 /// The hooks as backend operations of Burn; called by [`tap`] and [`clip_gradient`].
@@ -68,22 +69,8 @@ impl<B: Backend + TapOps + DeviceOps, C: CheckpointStrategy> TapOps for Autodiff
     }
 
     fn clip_gradient(y: FloatTensor<Self>, clip: RowClip) -> FloatTensor<Self> {
-        #[derive(Debug)]
-        struct Clip;
-        impl<B: Backend + DeviceOps> Backward<B, 1> for Clip {
-            type State = RowClip;
-            fn backward(self, ops: Ops<RowClip, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-                let gradient = grads.consume::<B>(&ops.node);
-                if let [Some(y)] = ops.parents {
-                    grads.register::<B>(y.id, ops.state.apply::<B>(gradient));
-                }
-            }
-        }
         let (y, node) = y.into_parts();
-        match Clip.prepare::<C>([node]).compute_bound().stateful() {
-            OpsKind::Tracked(step) => step.finish(clip, y),
-            OpsKind::UnTracked(step) => step.finish(y),
-        }
+        record::<B, C>(node, y, move |gradient| clip.apply::<B>(gradient))
     }
 }
 

@@ -5,7 +5,7 @@ use burn::optim::GradientsParams;
 use burn::prelude::*;
 
 use crate::device::DeviceArray;
-use crate::nn::Network;
+use crate::nn::{Network, Parameter};
 
 /// The gradient of one parameter tensor.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,13 +31,20 @@ pub struct Gradients {
 impl Gradients {
     /// Zeros for every trainable parameter of `network`.
     pub fn zeros_like(network: &Network) -> Self {
-        let entries = network.parameters().into_iter().map(|parameter| Gradient {
-            values: vec![0.0; parameter.len()].into(),
-            path: parameter.path,
-            id: parameter.id,
-            shape: parameter.shape,
+        Self::with_values(network.parameters(), |_, parameter| vec![0.0; parameter.len()].into())
+    }
+
+    /// The values that a function gives for each entry.
+    pub(super) fn with_values(
+        parameters: Vec<Parameter>,
+        mut values: impl FnMut(usize, &Parameter) -> DeviceArray,
+    ) -> Self {
+        let each = parameters.into_iter().enumerate().map(|(entry, parameter)| {
+            let values = values(entry, &parameter);
+            let Parameter { path, id, shape } = parameter;
+            Gradient { path, id, shape, values }
         });
-        Self { entries: entries.collect() }
+        Self { entries: each.collect() }
     }
 
     /// The entry of the parameter at `path`.

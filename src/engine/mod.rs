@@ -33,6 +33,7 @@ mod gradient_norms;
 mod gradients;
 mod limits;
 pub mod noise;
+mod per_example;
 mod prove;
 mod reference;
 mod rescaling;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::gradient_norms::quantile;
 use super::{AutoExecutor, Batch, ClipRule, Executor, Gradients, ReferenceExecutor};
 use crate::data::Dataset;
 use crate::nn::{Model, Network};
@@ -84,7 +85,7 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     }
     let batch = &batch.in_memory()?;
     let unclipped = ReferenceExecutor.clipped_sum(network, batch, &ClipRule::unclipped())?;
-    let Some(median) = median(&unclipped.norms) else {
+    let Some(median) = quantile(&unclipped.norms, 0.5) else {
         return refuse("no example has a finite gradient").map_err(|e| {
             e.fix("check the features for outliers, or scale them: data.normalized(mean, std)")
         });
@@ -157,31 +158,20 @@ fn ratio(got: &[f32], want: &[f32], floor: f64) -> f64 {
     }
 }
 
-fn median(norms: &[f32]) -> Option<f64> {
-    let mut finite: Vec<f32> = norms.iter().copied().filter(|norm| norm.is_finite()).collect();
-    finite.sort_by(f32::total_cmp);
-    finite.get(finite.len() / 2).map(|&norm| f64::from(norm))
-}
-
 impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = |holds: bool| if holds { "agrees" } else { "DIFFERS" };
         let mut rows: Vec<[String; 5]> =
             vec![["parameter", "shape", "norms by", "difference", ""].map(str::to_owned)];
-        rows.extend(self.parameters.iter().map(|p| {
-            [
-                p.path.clone(),
-                format!("{:?}", p.shape),
-                p.norm_method.to_owned(),
-                format!("{:.1e}", p.difference),
-                verdict(p.holds()).to_owned(),
-            ]
-        }));
-        for (name, difference) in [("norms", self.norms), ("losses", self.losses)] {
-            let holds = verdict(difference <= TOLERANCE);
-            let cells = [name, "", "", &format!("{difference:.1e}"), holds];
-            rows.push(cells.map(str::to_owned));
+        let mut add = |name: &str, shape: &str, norm_method: &str, difference: f64| {
+            let verdict = if difference <= TOLERANCE { "agrees" } else { "DIFFERS" };
+            let difference = format!("{difference:.1e}");
+            rows.push([name, shape, norm_method, &difference, verdict].map(str::to_owned));
+        };
+        for Proved { path, shape, norm_method, difference } in &self.parameters {
+            add(path, &format!("{shape:?}"), norm_method, *difference);
         }
+        add("norms", "", "", self.norms);
+        add("losses", "", "", self.losses);
         let width = |c: usize| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..5).map(width).collect();
         writeln!(

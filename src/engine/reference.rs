@@ -1,17 +1,13 @@
 //! The reference executor: one backward pass per example.
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::prelude::*;
-use burn::tensor::Gradients as BurnGradients;
-
 use super::batch::Chunk;
-use super::gradient_hook::clip_gradient;
+use super::per_example::PerExample;
+use super::tap::DropoutTape;
 use super::{Batch, Bound, ClippedSum, Executor, Gradients, Weights};
 use crate::Result;
-use crate::device::DeviceArray;
 use crate::device::host::values;
 use crate::nn::loss::cross_entropy;
-use crate::nn::{Network, Tape, UpstreamClip, Value};
+use crate::nn::{Network, Value};
 
 /// Computes each example's gradient by one backward pass of Burn over the network's own parameters,
 /// without ghost norms or the lab's kernels, and with no backward hook but that of layers with
@@ -20,60 +16,15 @@ use crate::nn::{Network, Tape, UpstreamClip, Value};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceExecutor;
 
-/// Disables the lab's kernels and draws the batch's dropout masks.
-struct ReferenceTape<'a> {
-    batch: &'a Batch,
-    example: usize,
-    dropouts: usize,
-}
-
-impl Tape for ReferenceTape<'_> {
-    fn use_cpu_kernels(&self) -> bool {
-        false
-    }
-
-    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
-        clip_gradient(y, *clip, self.batch.copies())
-    }
-
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
-        let layer = self.dropouts;
-        self.dropouts += 1;
-        let rows = self.batch.rows(&[self.example]);
-        let mut mask = vec![0.0; shape.iter().product()];
-        let each = mask.len() / rows.len();
-        for (mask, row) in mask.chunks_mut(each).zip(rows) {
-            self.batch.dropout_mask(row, layer, rate, mask);
-        }
-        Some(mask.into())
-    }
-}
-
-/// Collects the gradient of every parameter, in the network's order.
-struct GradientCollector<'a> {
-    grads: &'a BurnGradients,
-    gradients: Vec<Vec<f32>>,
-}
-
-impl ModuleVisitor for GradientCollector<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let gradient = param.val().grad(self.grads);
-        self.gradients.push(
-            gradient.map(values).unwrap_or_else(|| vec![0.0; param.val().shape().num_elements()]),
-        );
-    }
-}
-
-/// Loss and gradient of a chunk of one example, averaged over its copies.
+/// Loss and gradient of a chunk of one example, averaged over its copies. The gradient has no values
+/// for parameters that the loss does not depend on.
 fn example_gradient(tracked: &Network, one: Chunk) -> (f32, Vec<Vec<f32>>) {
     let (batch, (features, labels)) = (one.batch, one.rows());
     let x = Value::new(features, batch.copies(), batch.shape(), &tracked.device());
-    let mut tape = ReferenceTape { batch, example: one.examples[0], dropouts: 0 };
+    let mut tape = DropoutTape::new(batch, one.examples);
     let loss = cross_entropy(tracked.forward(x, &mut tape), &labels).mean();
-    let grads = loss.backward();
-    let mut collector = GradientCollector { grads: &grads, gradients: Vec::new() };
-    tracked.visit(&mut collector);
-    (values(loss)[0], collector.gradients)
+    let gradients = tracked.gradients(&loss.backward()).into_iter();
+    (values(loss)[0], gradients.map(|gradient| gradient.map_or_else(Vec::new, values)).collect())
 }
 
 impl Executor for ReferenceExecutor {
@@ -92,9 +43,7 @@ impl Executor for ReferenceExecutor {
         let weight = |entry: usize, j: usize| {
             weights.map_or(1.0, |weights| f64::from(weights.entries()[entry].values[j]))
         };
-        let mut norms = vec![f32::NAN; batch.len()];
-        let mut group_norms = vec![norms.clone(); groups.count()];
-        let mut losses = vec![f32::NAN; batch.len()];
+        let (mut values, mut finite) = (PerExample::none(groups.count()), Vec::new());
         let mut add = |one: Chunk| {
             let i = one.examples[0];
             let (loss, gradient) = example_gradient(&tracked, one);
@@ -113,12 +62,11 @@ impl Executor for ReferenceExecutor {
             if !norm.is_finite() || !loss.is_finite() {
                 return;
             }
-            norms[i] = norm;
-            losses[i] = loss;
             let each: Vec<f32> = squares.iter().map(|square| square.sqrt() as f32).collect();
-            for (all, &norm) in group_norms.iter_mut().zip(&each) {
-                all[i] = norm;
-            }
+            let group_norms = each.iter().map(|&norm| vec![norm]).collect();
+            let (norms, losses) = (vec![norm], vec![loss]);
+            values.append(&mut PerExample { norms, group_norms, losses });
+            finite.push(i);
             let gradient = gradient.iter().zip(groups.of_parameters());
             for (total, (gradient, &group)) in total.iter_mut().zip(gradient) {
                 let factor = f64::from(groups.rule(group).factor(each[group]));
@@ -141,10 +89,6 @@ impl Executor for ReferenceExecutor {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        let group_norms = match groups.count() {
-            1 => Vec::new(),
-            _ => group_norms.into_iter().map(Into::into).collect(),
-        };
-        Ok(ClippedSum { sum, norms: norms.into(), group_norms, losses: losses.into() })
+        Ok(values.of_batch(sum, batch, &finite))
     }
 }

@@ -4,64 +4,42 @@ use burn::prelude::*;
 
 use super::bound::Rescale;
 
-/// A rule that rescales a gradient of norm n; all but [`Scale`](Self::Scale) and
-/// [`Bounded`](Self::Bounded) to a norm of at most C.
+/// A rule that rescales a gradient of norm n; all but [`Scale`](Form::Scale) and
+/// [`Bounded`](Form::Bounded) to a norm of at most C.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Rescaling {
-    /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).
-    Clip {
-        /// C, the largest norm after clipping.
-        max_grad_norm: f64,
-    },
-    /// Automatic clipping, AUTO-S: the factor C/(n + γ) (Bu et al., 2023, arXiv:2206.07136).
-    AutoS {
-        /// C, an upper bound on the norm after rescaling.
-        max_grad_norm: f64,
-        /// γ, a small positive number; gradients much shorter than γ stay short.
-        gamma: f64,
-    },
-    /// Normalisation: the factor C/max(n, γ).
-    Normalise {
-        /// C, the norm of all rescaled gradients that are longer than γ.
-        max_grad_norm: f64,
-        /// γ, a small positive number; shorter gradients are multiplied by C/γ.
-        gamma: f64,
-    },
-    /// The same factor for every gradient. It bounds nothing: the sensitivity is infinite.
-    Scale {
-        /// The factor.
-        factor: f64,
-    },
-    /// No change: the gradient is bounded where it is computed, by
-    /// [backpropagation clipping](crate::nn::LayerClips).
-    Bounded {
-        /// C, the largest norm.
-        max_grad_norm: f64,
-    },
+pub(crate) struct Rescaling {
+    /// C, the largest norm of a gradient after rescaling.
+    pub(super) max_grad_norm: f64,
+    pub(super) form: Form,
 }
 
-impl Rescaling {
-    fn max_grad_norm(&self) -> f64 {
-        match *self {
-            Self::Scale { .. } => f64::INFINITY,
-            Self::Clip { max_grad_norm }
-            | Self::AutoS { max_grad_norm, .. }
-            | Self::Normalise { max_grad_norm, .. }
-            | Self::Bounded { max_grad_norm } => max_grad_norm,
-        }
-    }
+/// The factor of a rule. Each γ is a small positive number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Form {
+    /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).
+    Clip,
+    /// Automatic clipping, AUTO-S: the factor C/(n + γ) (Bu et al., 2023, arXiv:2206.07136).
+    /// Gradients much shorter than γ stay short.
+    AutoS { gamma: f64 },
+    /// Normalisation: the factor C/max(n, γ). Gradients that are longer than γ have norm C; shorter
+    /// ones are multiplied by C/γ.
+    Normalise { gamma: f64 },
+    /// The same factor for every gradient. It bounds nothing: C is infinite.
+    Scale { factor: f64 },
+    /// No change: the gradient is bounded where it is computed, by
+    /// [backpropagation clipping](crate::nn::LayerClips).
+    Bounded,
 }
 
 impl Rescale for Rescaling {
     fn factor(&self, norm: f32) -> f32 {
-        let norm = f64::from(norm);
-        let factor = match *self {
-            Self::Clip { max_grad_norm } if norm > max_grad_norm => max_grad_norm / norm,
-            Self::Clip { .. } => 1.0,
-            Self::AutoS { max_grad_norm, gamma } => max_grad_norm / (norm + gamma),
-            Self::Normalise { max_grad_norm, gamma } => max_grad_norm / norm.max(gamma),
-            Self::Scale { factor } => factor,
-            Self::Bounded { .. } => 1.0,
+        let (norm, max_grad_norm) = (f64::from(norm), self.max_grad_norm);
+        let factor = match self.form {
+            Form::Clip if norm > max_grad_norm => max_grad_norm / norm,
+            Form::Clip | Form::Bounded => 1.0,
+            Form::AutoS { gamma } => max_grad_norm / (norm + gamma),
+            Form::Normalise { gamma } => max_grad_norm / norm.max(gamma),
+            Form::Scale { factor } => factor,
         } as f32;
         // Rounding a subnormal factor could double it.
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
@@ -71,27 +49,27 @@ impl Rescale for Rescaling {
     /// such a bound to zero.
     fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
         // No finite f32 norm exceeds a bound that rounds to infinity.
-        let bound = self.max_grad_norm() as f32;
+        let bound = self.max_grad_norm as f32;
         if bound < f32::MIN_POSITIVE {
             return norms.zeros_like();
         }
-        let factors = match *self {
-            Self::Scale { factor } => return norms.full_like(factor as f32),
-            Self::Bounded { .. } => return norms.ones_like(),
-            Self::Clip { .. } if bound == f32::INFINITY => return norms.ones_like(),
-            Self::Clip { .. } => {
+        let factors = match self.form {
+            Form::Scale { factor } => return norms.full_like(factor as f32),
+            Form::Bounded => return norms.ones_like(),
+            Form::Clip if bound == f32::INFINITY => return norms.ones_like(),
+            Form::Clip => {
                 let longer = norms.clone().greater_elem(bound);
                 norms.ones_like().mask_where(longer, norms.full_like(bound) / norms)
             }
-            Self::AutoS { gamma, .. } => norms.full_like(bound) / (norms + gamma as f32),
-            Self::Normalise { gamma, .. } => norms.full_like(bound) / norms.clamp_min(gamma as f32),
+            Form::AutoS { gamma } => norms.full_like(bound) / (norms + gamma as f32),
+            Form::Normalise { gamma } => norms.full_like(bound) / norms.clamp_min(gamma as f32),
         };
         let tiny = factors.clone().lower_elem(f32::MIN_POSITIVE);
         factors.mask_fill(tiny, 0.0)
     }
 
     fn sensitivity(&self) -> f64 {
-        self.max_grad_norm()
+        self.max_grad_norm
     }
 }
 
@@ -101,11 +79,8 @@ mod tests {
     use crate::device::host::values;
 
     fn rules(max_grad_norm: f64) -> [Rescaling; 3] {
-        [
-            Rescaling::Clip { max_grad_norm },
-            Rescaling::AutoS { max_grad_norm, gamma: 0.01 },
-            Rescaling::Normalise { max_grad_norm, gamma: 0.01 },
-        ]
+        let forms = [Form::Clip, Form::AutoS { gamma: 0.01 }, Form::Normalise { gamma: 0.01 }];
+        forms.map(|form| Rescaling { max_grad_norm, form })
     }
 
     /// Norms around 0.1, where clipping at 0.1 starts, and over the range of f32.

@@ -22,10 +22,7 @@ impl Network {
         self.check_backprop_clips(frozen)?;
         let mut frozen = frozen.iter().copied().chain(std::iter::repeat(false));
         let specs = map_layers(self.specs(), &mut |spec| {
-            let layer = match spec {
-                LayerSpec::BackpropClipped(clipped) => &*clipped.layer,
-                layer => layer,
-            };
+            let layer = spec.clipped().map_or(spec, |clipped| &*clipped.layer);
             let parameters = layer.parameters().len();
             // `all` would leave items of this layer.
             if (&mut frozen).take(parameters).filter(|&frozen| frozen).count() == parameters {
@@ -47,10 +44,7 @@ impl Network {
         let each = self.leaf_specs().into_iter().filter_map(|layer| {
             let own: Vec<String> = (&mut paths).take(layer.parameters().len()).collect();
             let path = common_path(own.first()?, own.last()?);
-            match layer {
-                LayerSpec::BackpropClipped(clipped) => Some((path, clipped)),
-                _ => None,
-            }
+            Some((path, layer.clipped()?))
         });
         each.collect()
     }

@@ -187,10 +187,7 @@ impl<F: Family> ModelBuilder<F> {
                 .fix("use data with labels of two or more classes"));
         }
         let specs = self.layers()?;
-        let seed = match self.seed {
-            Some(seed) => seed,
-            None => fresh_seed()?,
-        };
+        let seed = self.seed.map_or_else(fresh_seed, Ok)?;
         let initialisation = self.initialisation.unwrap_or_else(|| activation.initialisation());
         let mut initialiser = Initialiser::new(seed, initialisation);
         let network =

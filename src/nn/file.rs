@@ -90,9 +90,7 @@ impl Model {
         let bytes = file::safetensors(&tensors, [(METADATA_KEY, text)]).map_err(failed)?;
         file::write(path, &bytes)
     }
-}
 
-impl Model {
     /// A copy of this model with the parameters of a file that [`Model::save`] wrote.
     ///
     /// It restores a user-defined module, and starts a model from the parameters of another one
@@ -113,8 +111,10 @@ impl Model {
                 .fix("load a file that was saved from a model with the same parameters")
         })?;
         // Clips have no parameters, but they change what the layers compute.
-        let clips =
-            |specs: &[LayerSpec]| leaf_specs(specs).into_iter().map(clip_of).collect::<Vec<_>>();
+        let clips = |specs: &[LayerSpec]| -> Vec<Option<LayerClips>> {
+            let each = leaf_specs(specs).into_iter();
+            each.map(|layer| layer.clipped().map(|clipped| clipped.clip)).collect()
+        };
         if !file.description.custom
             && clips(&file.description.layers) != clips(self.network().specs())
         {
@@ -129,14 +129,6 @@ impl Model {
         let provenance =
             if self.is_user_module() { Provenance::UNKNOWN } else { file.description.provenance() };
         Ok(self.with_network(network).with_provenance(provenance))
-    }
-}
-
-/// The clips of a layer, if it has some.
-fn clip_of(layer: &LayerSpec) -> Option<LayerClips> {
-    match layer {
-        LayerSpec::BackpropClipped(clipped) => Some(clipped.clip),
-        _ => None,
     }
 }
 

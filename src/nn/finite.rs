@@ -1,7 +1,5 @@
 //! Search for parameters that are NaN or infinite.
 
-use burn::module::{Module, ModuleVisitor, Param};
-use burn::prelude::*;
 use burn::tensor::DType;
 
 use super::{Network, Parameter};
@@ -16,23 +14,17 @@ impl Network {
     /// # Errors
     /// If the device reports a failure, which may be that of an earlier operation.
     pub(crate) fn first_non_finite(&self) -> Result<Option<Parameter>> {
-        /// One flag per row of each parameter, so that the rows of a long one are checked in
-        /// parallel.
-        struct Flags(Vec<Tensor<1>>);
-        impl ModuleVisitor for Flags {
-            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let values = param.val().cast(DType::F32);
-                let length = values.shape().num_elements();
-                let rows = if D < 2 { 1 } else { values.dims()[0] };
-                let rows = values.reshape([rows, length / rows.max(1)]);
-                self.0.push(kernels::finite_rows(rows));
-            }
-        }
-        let mut flags = Flags(Vec::new());
-        self.visit(&mut flags);
-        let flags = host::try_values_of(flags.0)?;
+        let parameters = self.parameters();
+        // One flag per row of each parameter, so that the rows of a long one are checked in
+        // parallel.
+        let flags = self.tensors().into_iter().zip(&parameters).map(|(values, parameter)| {
+            let rows = if parameter.shape.len() < 2 { 1 } else { parameter.shape[0] };
+            let values = values.cast(DType::F32).reshape([rows, parameter.len() / rows.max(1)]);
+            kernels::finite_rows(values)
+        });
+        let flags = host::try_values_of(flags.collect())?;
         let first = flags.iter().position(|own| own.iter().any(|&flag| flag != 1.0));
-        Ok(first.and_then(|index| self.parameters().into_iter().nth(index)))
+        Ok(first.map(|index| parameters[index].clone()))
     }
 }
 

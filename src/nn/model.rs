@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::init::{Initialisation, Initialiser};
 use super::summary::{LayerInfo, Summary};
+use super::trial::Subject;
 use super::user_module::UserModule;
 use super::{Forward, Network, Provenance, parameters, trial, validate};
 use crate::data::Dataset;
@@ -24,7 +25,7 @@ pub struct Model {
     pub(super) provenance: Provenance,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Metadata {
     name: String,
     classes: usize,
@@ -58,7 +59,8 @@ impl Model {
     {
         let module = UserModule(Arc::new(parameters::untracked(module)));
         let device = module.devices().into_iter().next().unwrap_or_else(Device::flex);
-        validate::check(&module, data.shape(), data.classes(), &device)?;
+        let subject = Subject { module: &module, shape: data.shape(), device: &device };
+        validate::check(subject, data.classes())?;
         let network = Network::from_user_module(module, data.shape(), data.classes());
         if network.parameters().is_empty() {
             let what = format!("the module {name} has no parameters");
@@ -70,11 +72,9 @@ impl Model {
 
     /// Marks the parameters as initial ones of this distribution. `seeded` says whether the user
     /// chose the seed.
-    pub(super) fn initialised(self, seeded: bool, from: Initialisation) -> Self {
-        let Metadata { ref name, classes, seed, .. } = *self.metadata;
-        let metadata = Metadata { name: name.clone(), classes, seed, initialisation: Some(from) };
-        Self { metadata: Arc::new(metadata), ..self }
-            .with_provenance(Provenance::Initial { seeded })
+    pub(super) fn initialised(mut self, seeded: bool, from: Initialisation) -> Self {
+        Arc::make_mut(&mut self.metadata).initialisation = Some(from);
+        self.with_provenance(Provenance::Initial { seeded })
     }
 
     /// The model with initial parameters of this seed, if its own are initial ones whose seed
@@ -136,8 +136,8 @@ impl Model {
             return LayerInfo::list("", self.input_shape(), self.network.specs());
         };
         // `Model::custom` has run the module on this shape, so this does not fail.
-        let device = self.network.device();
-        validate::layers(module, self.input_shape(), &device).unwrap_or_default()
+        let (shape, device) = (self.input_shape(), &self.network.device());
+        validate::layers(Subject { module, shape, device }).unwrap_or_default()
     }
 
     /// The layers as a table.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use burn::module::{Module, ParamId};
 use burn::prelude::*;
+use burn::tensor::Gradients;
 
 use super::layers::{Init, ParameterSource, ParameterSpec, forward_all, parameter_specs};
-use super::parameters::{self, Parameter};
+use super::parameters::{self, Parameter, Part};
 use super::user_module::UserModule;
 use super::{Layer, LayerSpec, NoTape, Tape, Value};
-use crate::device::host::Host;
+use crate::device::host::{Host, values};
 use crate::{Error, ErrorKind, Result};
 
 /// A feed-forward network: a list of layers with their parameters, as a Burn module.
@@ -113,14 +114,10 @@ impl Network {
         let is_invalid = |id: f32| {
             id.is_finite() && (id < 0.0 || id.fract() != 0.0 || id as usize >= vocabulary)
         };
-        match features.iter().find(|&&id| is_invalid(id)) {
-            None => Ok(()),
-            Some(id) => {
-                let why = format!("token ids are whole numbers from 0 to {}", vocabulary - 1);
-                Err(Error::new(ErrorKind::Model, format!("an example with the token {id}"), why)
-                    .fix("build the model for the vocabulary of the data's tokenizer"))
-            }
-        }
+        let Some(id) = features.iter().find(|&&id| is_invalid(id)) else { return Ok(()) };
+        let why = format!("token ids are whole numbers from 0 to {}", vocabulary - 1);
+        Err(Error::new(ErrorKind::Model, format!("an example with the token {id}"), why)
+            .fix("build the model for the vocabulary of the data's tokenizer"))
     }
 
     /// Logits, `[batch, classes]`. Each layer with parameters is reported to `tape`.
@@ -152,9 +149,13 @@ impl Network {
     /// All trainable tensors, in the order of the layers and, within a layer, of
     /// [`LayerSpec::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {
-        let mut all = Vec::new();
-        self.visit_parameters(|parameter, _| all.push(parameter));
-        all
+        if let Some(module) = &self.user_module {
+            return parameters::list(module);
+        }
+        // Burn visits the parameters in the order of the specifications, which the layers are built
+        // from.
+        let each = parameters::list(self).into_iter().zip(parameter_specs(&self.specs));
+        each.map(|(parameter, spec)| Parameter { path: spec.path, ..parameter }).collect()
     }
 
     /// Burn's ids of the trainable tensors, in the order of [`parameters`](Self::parameters).
@@ -197,21 +198,7 @@ impl Network {
 
     /// All trainable tensors with a copy of their values, row-major.
     pub fn values(&self) -> Vec<(Parameter, Vec<f32>)> {
-        let mut all = Vec::new();
-        self.visit_parameters(|parameter, read| all.push((parameter, read())));
-        all
-    }
-
-    fn visit_parameters(&self, mut visit: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>)) {
-        if let Some(module) = &self.user_module {
-            return parameters::visit(module, visit);
-        }
-        // Burn visits the parameters in the order of this list, which the layers are built from.
-        let mut specs = parameter_specs(&self.specs).into_iter();
-        parameters::visit(self, |parameter, read| {
-            let path = specs.next().map_or(parameter.path, |spec| spec.path);
-            visit(Parameter { path, ..parameter }, read);
-        });
+        self.parameters().into_iter().zip(self.tensors().into_iter().map(values)).collect()
     }
 
     /// The values of all trainable tensors on the host, without a copy where possible.
@@ -224,11 +211,18 @@ impl Network {
         parameters::flattened(self)
     }
 
+    /// The gradient of each trainable tensor, as [`tensors`](Self::tensors); `None` where the loss
+    /// does not depend on it.
+    pub(crate) fn gradients(&self, grads: &Gradients) -> Vec<Option<Tensor<1>>> {
+        parameters::gradients(self, grads)
+    }
+
     /// A copy of this network with other trainable tensors, in the order and shapes of
     /// [`tensors`](Self::tensors).
     pub(crate) fn with_tensors(&self, tensors: Vec<Tensor<1>>) -> Self {
-        let tensors = self.trainable_ids().into_iter().zip(tensors).collect();
-        parameters::with_flattened(self.clone(), tensors)
+        let tensors = self.trainable_ids().into_iter().zip(tensors);
+        let tensors: HashMap<ParamId, Tensor<1>> = tensors.collect();
+        parameters::replaced(self.clone(), |id, _| tensors.get(&id).cloned())
     }
 
     /// A copy of this network with other values for the paths that `values` returns some for.
@@ -236,22 +230,27 @@ impl Network {
     pub(crate) fn with_values(&self, values: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
         let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
         let paths: HashMap<ParamId, String> = paths.collect();
-        parameters::with_values(self.clone(), |id| paths.get(&id).and_then(|path| values(path)))
+        parameters::replaced(self.clone(), |id, device| {
+            let values = paths.get(&id).and_then(|path| values(path))?;
+            let shape = [values.len()];
+            Some(Tensor::from_data(TensorData::new(values, shape), device))
+        })
     }
 
     /// A copy of this network with every parameter tracked by autodiff.
     pub(crate) fn tracked(&self) -> Self {
-        parameters::tracked(self.clone(), |_| true)
+        self.tracked_where(|_| true)
     }
 
     /// As [`tracked`](Self::tracked), for those parameters that `is_tracked` names by their index.
     pub(crate) fn tracked_where(&self, is_tracked: impl Fn(usize) -> bool) -> Self {
-        parameters::tracked(self.clone(), is_tracked)
+        let part = |index| if is_tracked(index) { Part::Tracked } else { Part::None };
+        parameters::with_parts(self.clone(), part)
     }
 
     /// A copy of this network in the form that Burn's optimizers expect.
     pub(crate) fn for_optimizer(&self) -> Self {
-        parameters::for_optimizer(self.clone())
+        parameters::with_parts(self.clone(), |_| Part::Lifted)
     }
 
     /// This network with no parameter tracked by autodiff, the form that models keep.

@@ -1,11 +1,8 @@
 //! Reading and replacing the parameters of a Burn module.
 
-use std::collections::HashMap;
-
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
-
-use crate::device::host;
+use burn::tensor::Gradients;
 
 /// One trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,44 +29,32 @@ impl Parameter {
     }
 }
 
-/// Called with a parameter and a function that reads its values.
-type Visit<'a> = dyn FnMut(Parameter, &dyn Fn() -> Vec<f32>) + 'a;
-
-/// Calls `visit` with every parameter of the module, in Burn's order, and a function that copies
-/// its values to the host.
-pub(crate) fn visit<M: Module>(
-    module: &M,
-    mut visit: impl FnMut(Parameter, &dyn Fn() -> Vec<f32>),
-) {
-    struct Visitor<'a> {
+/// Every parameter of the module, in Burn's order.
+pub(crate) fn list<M: Module>(module: &M) -> Vec<Parameter> {
+    #[derive(Default)]
+    struct Visitor {
         path: Vec<Option<String>>,
-        visit: &'a mut Visit<'a>,
+        found: Vec<Parameter>,
     }
-    impl ModuleVisitor for Visitor<'_> {
+    impl ModuleVisitor for Visitor {
         fn enter_module(&mut self, name: &str, container: &str) {
-            self.path.push(if is_path_segment(name, container) {
-                Some(name.to_owned())
-            } else {
-                None
-            });
+            self.path.push(is_path_segment(name, container).then(|| name.to_owned()));
         }
         fn exit_module(&mut self, _name: &str, _container: &str) {
             self.path.pop();
         }
         fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-            let parameter = Parameter {
-                path: join_path(&self.path),
-                id: param.id,
-                shape: param.val().dims().to_vec(),
-            };
-            (self.visit)(parameter, &|| host::values(param.val()));
+            let (path, shape) = (join_path(&self.path), param.val().dims().to_vec());
+            self.found.push(Parameter { path, id: param.id, shape });
         }
     }
-    module.visit(&mut Visitor { path: Vec::new(), visit: &mut visit });
+    let mut visitor = Visitor::default();
+    module.visit(&mut visitor);
+    visitor.found
 }
 
 /// Every parameter flattened to one dimension, on its device and without autodiff, in the order of
-/// [`visit`].
+/// [`list`].
 pub(crate) fn flattened<M: Module>(module: &M) -> Vec<Tensor<1>> {
     struct Collect(Vec<Tensor<1>>);
     impl ModuleVisitor for Collect {
@@ -82,78 +67,76 @@ pub(crate) fn flattened<M: Module>(module: &M) -> Vec<Tensor<1>> {
     collect.0
 }
 
-/// The module with each parameter that `tensors` has an entry for replaced by that entry, reshaped.
-/// Ids stay the same, and nothing is copied.
-pub(crate) fn with_flattened<M: Module>(module: M, tensors: HashMap<ParamId, Tensor<1>>) -> M {
-    struct Replace(HashMap<ParamId, Tensor<1>>);
-    impl ModuleMapper for Replace {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let Some(flat) = self.0.get(&param.id) else { return param };
-            let shape = param.val().dims();
-            Param::initialized(param.id, flat.clone().reshape(shape))
+/// The gradient of every parameter, flattened, in the order of [`list`]; `None` where the loss does
+/// not depend on it.
+pub(crate) fn gradients<M: Module>(module: &M, grads: &Gradients) -> Vec<Option<Tensor<1>>> {
+    struct Collect<'a>(&'a Gradients, Vec<Option<Tensor<1>>>);
+    impl ModuleVisitor for Collect<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.1.push(param.val().grad(self.0).map(|gradient| gradient.reshape([-1])));
         }
     }
-    module.map(&mut Replace(tensors))
+    let mut collect = Collect(grads, Vec::new());
+    module.visit(&mut collect);
+    collect.1
 }
 
-/// The module with each parameter that `is_tracked` names, by its index in the module's order, a
-/// tracked leaf of autodiff. Ids stay the same.
-pub(crate) fn tracked<M: Module>(module: M, is_tracked: impl Fn(usize) -> bool) -> M {
-    struct Track<F>(F, usize);
-    impl<F: Fn(usize) -> bool> ModuleMapper for Track<F> {
+/// The module with each parameter for which `new` returns a tensor replaced by it, reshaped. `new`
+/// is given the parameter's id and device. Ids stay the same, and nothing is copied.
+pub(crate) fn replaced<M: Module>(
+    module: M,
+    new: impl Fn(ParamId, &Device) -> Option<Tensor<1>>,
+) -> M {
+    struct Replace<F>(F);
+    impl<F: Fn(ParamId, &Device) -> Option<Tensor<1>>> ModuleMapper for Replace<F> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let (id, tensor, _) = param.consume();
-            self.1 += 1;
-            if (self.0)(self.1 - 1) {
-                Param::initialized(id, tensor.inner().autodiff().require_grad())
-            } else {
-                Param::initialized(id, tensor.inner())
+            let before = param.val();
+            match (self.0)(param.id, &before.device()) {
+                Some(flat) => Param::initialized(param.id, flat.reshape(before.dims())),
+                None => param,
             }
         }
     }
-    module.map(&mut Track(is_tracked, 0))
+    module.map(&mut Replace(new))
 }
 
-/// The module in the form that Burn's optimizers expect: parameters on the autodiff device, but not
-/// tracked. Ids stay the same.
-///
-/// Burn keeps tracked leaves in memory until the next backward pass, which may never happen.
-pub(crate) fn for_optimizer<M: Module>(module: M) -> M {
-    struct Lift;
-    impl ModuleMapper for Lift {
+/// The part of a parameter in autodiff.
+#[derive(Clone, Copy)]
+pub(crate) enum Part {
+    /// It is outside of autodiff.
+    None,
+    /// It is on the autodiff device, but not tracked: the form that Burn's optimizers expect. Burn
+    /// keeps tracked leaves in memory until the next backward pass, which may never happen.
+    Lifted,
+    /// It is a tracked leaf.
+    Tracked,
+}
+
+/// The module in which each parameter, by its index in the module's order, has this part in
+/// autodiff. Ids stay the same.
+pub(crate) fn with_parts<M: Module>(module: M, part: impl Fn(usize) -> Part) -> M {
+    struct SetPart<F>(F, usize);
+    impl<F: Fn(usize) -> Part> ModuleMapper for SetPart<F> {
         fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
             let (id, tensor, _) = param.consume();
-            Param::initialized(id, tensor.inner().autodiff())
+            let tensor = tensor.inner();
+            self.1 += 1;
+            Param::initialized(
+                id,
+                match (self.0)(self.1 - 1) {
+                    Part::None => tensor,
+                    Part::Lifted => tensor.autodiff(),
+                    Part::Tracked => tensor.autodiff().require_grad(),
+                },
+            )
         }
     }
-    module.map(&mut Lift)
+    module.map(&mut SetPart(part, 0))
 }
 
 /// The module with every parameter outside autodiff. Ids stay the same.
 pub(crate) fn untracked<M: Module>(module: M) -> M {
-    struct Untrack;
-    impl ModuleMapper for Untrack {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let (id, tensor, _) = param.consume();
-            Param::initialized(id, tensor.inner())
-        }
-    }
-    module.map(&mut Untrack)
-}
-
-/// The module with the row-major values that `values` returns for a parameter, if it returns some.
-/// Their number must be that of the parameter's elements. Ids stay the same.
-pub(crate) fn with_values<M: Module>(module: M, values: impl Fn(ParamId) -> Option<Vec<f32>>) -> M {
-    struct Fill<F>(F);
-    impl<F: Fn(ParamId) -> Option<Vec<f32>>> ModuleMapper for Fill<F> {
-        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-            let Some(values) = (self.0)(param.id) else { return param };
-            let (id, tensor, _) = param.consume();
-            let data = TensorData::new(values, tensor.dims());
-            Param::initialized(id, Tensor::from_data(data, &tensor.device()))
-        }
-    }
-    module.map(&mut Fill(values))
+    with_parts(module, |_| Part::None)
 }
 
 /// Whether a field is part of parameter paths. Enum variants and the field that wraps Burn's layer

@@ -46,12 +46,10 @@ impl Network {
     /// For each stage, the number of parameter tensors up to its end.
     fn stages(&self) -> Vec<usize> {
         let specs = self.specs();
-        let grouped = |spec: &LayerSpec| match spec {
-            LayerSpec::Group(group) => {
-                let number = group.name.strip_prefix("group");
-                number.is_some_and(|number| number.parse::<u32>().is_ok())
-            }
-            _ => false,
+        let is_number = |text: &str| text.parse::<u32>().is_ok();
+        let grouped = |spec: &LayerSpec| {
+            matches!(spec, LayerSpec::Group(group)
+                if group.name.strip_prefix("group").is_some_and(is_number))
         };
         let by_groups = specs.iter().any(grouped);
         let (mut tensors, mut ends) = (0, Vec::new());

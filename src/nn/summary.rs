@@ -74,16 +74,13 @@ impl fmt::Display for Summary {
         writeln!(f, "{}", self.title)?;
         let names = self.layers.iter().map(|layer| layer.name.len());
         let width = names.max().unwrap_or(0).max("layer".len());
-        let head = ("layer", "kind", "output", "parameters");
-        write!(f, "{:<width$}  {:<13}  {:<14}  {:>10}", head.0, head.1, head.2, head.3)?;
-        for layer in &self.layers {
-            let output = format!("{:?}", layer.output_shape);
-            write!(
-                f,
-                "\n{:<width$}  {:<13}  {:<14}  {:>10}",
-                layer.name, layer.kind, output, layer.parameters
-            )?;
-        }
-        Ok(())
+        let line = |name: &str, kind: &str, output: &str, parameters: &str| {
+            format!("{name:<width$}  {kind:<13}  {output:<14}  {parameters:>10}")
+        };
+        f.write_str(&line("layer", "kind", "output", "parameters"))?;
+        self.layers.iter().try_for_each(|LayerInfo { name, kind, output_shape, parameters }| {
+            let (output, parameters) = (format!("{output_shape:?}"), parameters.to_string());
+            write!(f, "\n{}", line(name, kind, &output, &parameters))
+        })
     }
 }

@@ -9,13 +9,21 @@ use rand_chacha::ChaCha20Rng;
 
 use super::user_module::UserModule;
 use super::{Site, Tape, Value};
-use crate::device::DeviceArray;
 use crate::device::host::values;
+use crate::device::{DeviceArray, panic_text};
 use crate::{Error, ErrorKind, Result};
 
 /// Bounds of the features' absolute values. Networks are made for the smaller one. The larger one
 /// leaves the range where activations are nearly linear, and gives embeddings different tokens.
 pub(super) const SCALES: [f32; 2] = [1.0, 30.0];
+
+/// A user-defined module with the shape of its examples, on a device.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) module: &'a UserModule,
+    pub(super) shape: &'a [usize],
+    pub(super) device: &'a Device,
+}
 
 /// What one forward and backward pass over a batch shows, with one entry per example.
 ///
@@ -40,20 +48,15 @@ impl Trial {
     /// # Errors
     /// Kind `Model` if the module panics, or if the input or output of a layer does not have
     /// exactly one row per example.
-    pub(super) fn run(
-        own: &UserModule,
-        examples: &[u64],
-        shape: &[usize],
-        scale: f32,
-        device: &Device,
-    ) -> Result<Self> {
+    pub(super) fn run(of: Subject, examples: &[u64], scale: f32) -> Result<Self> {
+        let Subject { module, shape, device } = of;
         let n = examples.len();
         let size = shape.iter().product();
         let features = examples.iter().flat_map(|&example| random(example, size, scale));
         let x = Value::new(features.collect(), n, shape, device);
         let mut tape = Probes::default();
         let passed = catch_unwind(AssertUnwindSafe(|| {
-            let logits = own.0.logits(x, &mut tape);
+            let logits = module.0.logits(x, &mut tape);
             let [_, classes] = logits.dims();
             // Any loss that belongs to the example alone: a linear one has every gradient.
             let loss = examples.iter().flat_map(|&example| random(!example, classes, 1.0));
@@ -104,24 +107,21 @@ fn one_row_each(verb: &str, value: &Value, n: usize) -> Result<()> {
 /// different activations, dropout rates or detached branches have different fingerprints.
 pub(super) fn behaviour(own: &UserModule, shape: &[usize]) -> Result<Vec<u8>> {
     let device = Device::flex();
-    let own = UserModule(own.0.apply(super::user_module::ModuleOp::To(device.clone())));
+    let module = &UserModule(own.0.apply(super::user_module::ModuleOp::To(device.clone())));
+    let of = Subject { module, shape, device: &device };
     let mut bytes = Vec::new();
     for scale in SCALES {
-        bytes.extend(Trial::run(&own, &[0, 1, 2], shape, scale, &device)?.bytes());
+        bytes.extend(Trial::run(of, &[0, 1, 2], scale)?.bytes());
     }
     Ok(bytes)
 }
 
 /// The error for a panic in the module's forward pass.
 pub(super) fn failure(shape: &[usize], panic: Box<dyn std::any::Any + Send>) -> Error {
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-    Error::new(
-        ErrorKind::Model,
-        format!("the module fails on examples of shape {shape:?}"),
-        text.unwrap_or_else(|| "its forward pass panics".to_owned()),
-    )
-    .fix("check the sizes of its layers against the shape of the data")
+    let what = format!("the module fails on examples of shape {shape:?}");
+    let why = panic_text(&*panic).unwrap_or("its forward pass panics");
+    Error::new(ErrorKind::Model, what, why)
+        .fix("check the sizes of its layers against the shape of the data")
 }
 
 /// `count` uniform values from -scale to scale, seeded by the example.
@@ -148,26 +148,13 @@ impl Tape for Probes {
     }
 
     fn layer(&mut self, _site: Site, input: &Value, output: Value) -> Value {
-        fn zeros<const D: usize>(y: &Tensor<D>) -> Tensor<D> {
+        fn zeros<const D: usize>(y: Tensor<D>) -> Tensor<D> {
             Tensor::zeros(y.dims(), &y.device().without_autodiff()).autodiff().require_grad()
         }
-        let (output, probe) = match output {
-            Value::Flat(y) => {
-                let probe = zeros(&y);
-                (Value::Flat(y.autodiff() + probe.clone()), Value::Flat(probe))
-            }
-            Value::Sequence(y) => {
-                let probe = zeros(&y);
-                (Value::Sequence(y.autodiff() + probe.clone()), Value::Sequence(probe))
-            }
-            Value::Image(y) => {
-                let probe = zeros(&y);
-                (Value::Image(y.autodiff() + probe.clone()), Value::Image(probe))
-            }
-        };
+        let probe = output.clone().map(zeros, zeros, zeros);
         self.inputs.push(input.detached());
-        self.probes.push(probe);
-        output
+        self.probes.push(probe.clone());
+        output.map(Tensor::autodiff, Tensor::autodiff, Tensor::autodiff).plus(probe)
     }
 
     fn summed_layer(&mut self, _place: usize, _site: Site, input: Value) {

@@ -1,8 +1,8 @@
 //! User-defined modules: the [`Forward`] trait, and a type-erased wrapper for [`Network`].
 //!
 //! Burn's `Module`, visitors and mappers have generic methods and can't be trait objects.
-//! [`UserModuleOps`] is an object-safe trait with the operations that a network needs. It passes
-//! parameters as an enum over the ranks that layers have.
+//! [`UserModuleOps`] is an object-safe trait with the operations that a network needs. It passes a
+//! parameter as an [`Any`], which is a `Param<Tensor<D>>` of a rank that layers have, 1 to 4.
 //!
 //! [`Network`]: super::Network
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use burn::module::{
     Content, Devices, Flag, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper,
-    ModuleVisitor, Param,
+    ModuleVisitor, Param, ParamId,
 };
 use burn::prelude::*;
 
@@ -66,43 +66,12 @@ pub trait Forward {
     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;
 }
 
-/// A parameter of a rank that layers have.
-#[derive(Clone, Debug)]
-pub(super) enum ParamOfRank {
-    One(Param<Tensor<1>>),
-    Two(Param<Tensor<2>>),
-    Three(Param<Tensor<3>>),
-    Four(Param<Tensor<4>>),
-}
-
-impl ParamOfRank {
-    fn of<const D: usize>(param: &Param<Tensor<D>>) -> Option<Self> {
-        let param = param as &dyn Any;
-        let one = param.downcast_ref().cloned().map(Self::One);
-        let two = || param.downcast_ref().cloned().map(Self::Two);
-        let three = || param.downcast_ref().cloned().map(Self::Three);
-        let four = || param.downcast_ref().cloned().map(Self::Four);
-        one.or_else(two).or_else(three).or_else(four)
-    }
-
-    fn into<const D: usize>(self) -> Option<Param<Tensor<D>>> {
-        let any: Box<dyn Any> = match self {
-            Self::One(param) => Box::new(param),
-            Self::Two(param) => Box::new(param),
-            Self::Three(param) => Box::new(param),
-            Self::Four(param) => Box::new(param),
-        };
-        any.downcast().ok().map(|param| *param)
-    }
-}
-
 /// A field on the path to a parameter: its name and the type that contains it.
 pub(super) type Field = (String, String);
 
 /// The content of a field.
-#[derive(Clone, Debug)]
 pub(super) enum FieldContent {
-    Parameter(ParamOfRank),
+    Parameter(ParamId, Box<dyn Any>),
     /// A parameter of a rank above 4, which no layer has.
     UnsupportedRank,
     /// The training flag of a layer of Burn's that behaves differently during training.
@@ -129,10 +98,7 @@ pub(super) trait UserModuleOps: Debug + Send + Sync {
     /// All parameters and training flags, in Burn's order.
     fn fields(&self) -> Vec<FoundField>;
     /// The module with `map` applied to every parameter of rank 1 to 4.
-    fn map_parameters(
-        &self,
-        map: &mut dyn FnMut(ParamOfRank) -> ParamOfRank,
-    ) -> Arc<dyn UserModuleOps>;
+    fn map_parameters(&self, map: &mut dyn FnMut(&mut dyn Any)) -> Arc<dyn UserModuleOps>;
     /// The module after an operation.
     fn apply(&self, change: ModuleOp) -> Arc<dyn UserModuleOps>;
     /// `devices` and those of the parameters.
@@ -158,8 +124,10 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
                 self.path.pop();
             }
             fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-                let content = ParamOfRank::of(param)
-                    .map_or(FieldContent::UnsupportedRank, FieldContent::Parameter);
+                let content = match D {
+                    1..=4 => FieldContent::Parameter(param.id, Box::new(param.clone())),
+                    _ => FieldContent::UnsupportedRank,
+                };
                 self.found.push((self.path.clone(), content));
             }
             fn visit_flag(&mut self, _flag: &Param<Flag>) {
@@ -171,15 +139,13 @@ impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
         visitor.found
     }
 
-    fn map_parameters(
-        &self,
-        map: &mut dyn FnMut(ParamOfRank) -> ParamOfRank,
-    ) -> Arc<dyn UserModuleOps> {
-        struct Mapper<'a>(&'a mut dyn FnMut(ParamOfRank) -> ParamOfRank);
+    fn map_parameters(&self, map: &mut dyn FnMut(&mut dyn Any)) -> Arc<dyn UserModuleOps> {
+        struct Mapper<'a>(&'a mut dyn FnMut(&mut dyn Any));
         impl ModuleMapper for Mapper<'_> {
             fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-                let mapped = ParamOfRank::of(&param).and_then(|ranked| (self.0)(ranked).into());
-                mapped.unwrap_or(param)
+                let mut param = param;
+                (self.0)(&mut param);
+                param
             }
         }
         Arc::new(self.clone().map(&mut Mapper(map)))
@@ -232,25 +198,37 @@ impl Module for UserModule {
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
         for (path, content) in self.0.fields() {
-            let FieldContent::Parameter(param) = content else { continue };
+            let FieldContent::Parameter(_, param) = content else { continue };
             path.iter().for_each(|(name, container)| visitor.enter_module(name, container));
-            match param {
-                ParamOfRank::One(param) => visitor.visit_float(&param),
-                ParamOfRank::Two(param) => visitor.visit_float(&param),
-                ParamOfRank::Three(param) => visitor.visit_float(&param),
-                ParamOfRank::Four(param) => visitor.visit_float(&param),
-            }
+            visit_rank::<1>(&*param, visitor);
+            visit_rank::<2>(&*param, visitor);
+            visit_rank::<3>(&*param, visitor);
+            visit_rank::<4>(&*param, visitor);
             path.iter().rev().for_each(|(name, container)| visitor.exit_module(name, container));
         }
     }
 
     fn map<V: ModuleMapper>(self, mapper: &mut V) -> Self {
-        Self(self.0.map_parameters(&mut |param| match param {
-            ParamOfRank::One(param) => ParamOfRank::One(mapper.map_float(param)),
-            ParamOfRank::Two(param) => ParamOfRank::Two(mapper.map_float(param)),
-            ParamOfRank::Three(param) => ParamOfRank::Three(mapper.map_float(param)),
-            ParamOfRank::Four(param) => ParamOfRank::Four(mapper.map_float(param)),
+        Self(self.0.map_parameters(&mut |param| {
+            map_rank::<1>(param, mapper);
+            map_rank::<2>(param, mapper);
+            map_rank::<3>(param, mapper);
+            map_rank::<4>(param, mapper);
         }))
+    }
+}
+
+/// Visits a parameter if it is of rank `D`.
+fn visit_rank<const D: usize>(param: &dyn Any, visitor: &mut impl ModuleVisitor) {
+    if let Some(param) = param.downcast_ref::<Param<Tensor<D>>>() {
+        visitor.visit_float(param);
+    }
+}
+
+/// Maps a parameter if it is of rank `D`.
+fn map_rank<const D: usize>(param: &mut dyn Any, mapper: &mut impl ModuleMapper) {
+    if let Some(param) = param.downcast_mut::<Param<Tensor<D>>>() {
+        *param = mapper.map_float(param.clone());
     }
 }
 

@@ -1,16 +1,15 @@
 //! Checks whether a user-defined module can be trained privately.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::parameters::{is_path_segment, is_wrapped_layer, join_path};
-use super::trial::{self, Trial};
+use super::parameters::{is_path_segment, is_wrapped_layer, join_path, list};
+use super::trial::{self, Subject, Trial};
 use super::user_module::{FieldContent, UserModule};
-use super::{LayerInfo, Model, NoTape, Site, Tape, Value};
+use super::{LayerInfo, Model, NoTape, Parameter, Site, Tape, Value};
 use crate::device::host::values;
 use crate::{Error, ErrorKind, Result};
 
@@ -60,7 +59,10 @@ impl Model {
         let network = self.network();
         match &network.user_module {
             None => Ok(()),
-            Some(own) => check(own, self.input_shape(), self.classes(), &network.device()),
+            Some(module) => {
+                let (shape, device) = (self.input_shape(), &network.device());
+                check(Subject { module, shape, device }, self.classes())
+            }
         }
     }
 }
@@ -106,43 +108,35 @@ impl Tape for Training {
 }
 
 /// The layers that a checked module reports to the tape.
-pub(super) fn layers(
-    own: &UserModule,
-    input_shape: &[usize],
-    device: &Device,
-) -> Result<Vec<LayerInfo>> {
+pub(super) fn layers(of: Subject) -> Result<Vec<LayerInfo>> {
     let mut recorder = SiteRecorder::default();
-    run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
-    Ok(lines(own, &recorder))
+    run(of, &[0.0, 0.0], &mut recorder)?;
+    Ok(lines(of.module, &recorder))
 }
 
 /// Checks a module by its parts and by running it on synthetic examples.
-pub(super) fn check(
-    own: &UserModule,
-    input_shape: &[usize],
-    classes: usize,
-    device: &Device,
-) -> Result<()> {
+pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
     let mut recorder = SiteRecorder::default();
-    let zeros = run(own, &[0.0, 0.0], input_shape, device, &mut recorder)?;
+    let zeros = run(of, &[0.0, 0.0], &mut recorder)?;
     if zeros.dims() != [2, classes] {
         let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
         let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
-    let mut problems = parts(own, &recorder);
+    let mut problems = parts(of.module, &recorder);
     // Two passes over equal examples; several of them make it likely that randomness shows.
     let trained = || -> Result<Vec<u32>> {
-        let logits = values(run(own, &[1.0; 4], input_shape, device, &mut Training)?);
+        let logits = values(run(of, &[1.0; 4], &mut Training)?);
         Ok(logits.into_iter().map(f32::to_bits).collect())
     };
     if trained()? == trained()? {
         // Comparing batches shows nothing where equal examples have different logits.
         let first = &values(zeros)[..classes];
-        let mixing = mixing(own, input_shape, classes, first, device);
+        let mixing = mixing(of, classes, first);
         // A module that is refused already may fail on the synthetic examples for that reason.
         let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
-        problems.extend(mixing.map(|mixing| mixing.to_string()));
+        let problem = |what| format!("{what}: compute each row of the batch by itself");
+        problems.extend(mixing.map(problem));
     } else {
         problems.push(
             "the logits of the same examples differ from one pass to the next while training: \
@@ -158,60 +152,36 @@ pub(super) fn check(
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
 
-/// What of an example depends on the rest of its batch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Mixing {
-    Logits,
-    Gradients,
-    Inputs,
-    Count,
-}
-
-impl fmt::Display for Mixing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match self {
-            Self::Logits => "the logits of an example change with the other examples of the batch",
-            Self::Gradients => {
-                "the gradient of an example changes with the other examples of the batch, though \
-                 its logits do not"
-            }
-            Self::Inputs => {
-                "the input of a layer changes with the other examples of the batch, and so does \
-                 the gradient of an example by its parameters, though the logits do not"
-            }
-            Self::Count => "an example's logits or gradient change with the size of the batch",
-        };
-        write!(f, "{what}: compute each row of the batch by itself")
-    }
-}
+/// What [`mixing`] finds.
+const MIXED_LOGITS: &str = "the logits of an example change with the other examples of the batch";
+const MIXED_GRADIENTS: &str = "the gradient of an example changes with the other examples of the \
+                               batch, though its logits do not";
+const MIXED_INPUTS: &str = "the input of a layer changes with the other examples of the batch, and \
+                            so does the gradient of an example by its parameters, though the \
+                            logits do not";
+const MIXED_BY_COUNT: &str = "an example's logits or gradient change with the size of the batch";
 
 /// What of an example depends on other examples, if anything does. Each synthetic example is run
 /// in batches of one size whose other examples differ, and one of them in a batch of its own.
 ///
 /// Batches of one size are computed alike, so results must be equal bit for bit. `zeros` are the
 /// logits of a constant example among others like it.
-fn mixing(
-    own: &UserModule,
-    shape: &[usize],
-    classes: usize,
-    zeros: &[f32],
-    device: &Device,
-) -> Result<Option<Mixing>> {
-    let constant = values(run(own, &[0.0, 1.0], shape, device, &mut NoTape)?);
+fn mixing(of: Subject, classes: usize, zeros: &[f32]) -> Result<Option<&'static str>> {
+    let constant = values(run(of, &[0.0, 1.0], &mut NoTape)?);
     if *zeros != constant[..classes] {
-        return Ok(Some(Mixing::Logits));
+        return Ok(Some(MIXED_LOGITS));
     }
     for scale in trial::SCALES {
-        let trial = |examples: &[u64]| Trial::run(own, examples, shape, scale, device);
+        let trial = |examples: &[u64]| Trial::run(of, examples, scale);
         let among = trial(&[0, 1, 2])?;
         for i in 0..3 {
             let mut others = [3, 4, 5];
             others[i] = i as u64;
             let others = trial(&others)?;
             let same = [
-                (Mixing::Logits, among.logits[i] == others.logits[i]),
-                (Mixing::Gradients, among.gradients[i] == others.gradients[i]),
-                (Mixing::Inputs, among.inputs[i] == others.inputs[i]),
+                (MIXED_LOGITS, among.logits[i] == others.logits[i]),
+                (MIXED_GRADIENTS, among.gradients[i] == others.gradients[i]),
+                (MIXED_INPUTS, among.inputs[i] == others.inputs[i]),
             ];
             if let Some((mixing, _)) = same.into_iter().find(|(_, same)| !same) {
                 return Ok(Some(mixing));
@@ -224,7 +194,7 @@ fn mixing(
             (&among.inputs[0], &alone.inputs[0]),
         ];
         if !same.into_iter().all(|(a, b)| close(a, b)) {
-            return Ok(Some(Mixing::Count));
+            return Ok(Some(MIXED_BY_COUNT));
         }
     }
     Ok(None)
@@ -246,17 +216,12 @@ fn things(count: usize) -> String {
 }
 
 /// The logits of examples with constant features. A panic of the module is an error.
-fn run(
-    own: &UserModule,
-    examples: &[f32],
-    shape: &[usize],
-    device: &Device,
-    tape: &mut dyn Tape,
-) -> Result<Tensor<2>> {
+fn run(of: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result<Tensor<2>> {
+    let Subject { module, shape, device } = of;
     let size: usize = shape.iter().product();
     let features = examples.iter().flat_map(|&value| vec![value; size]).collect();
     let x = Value::new(features, examples.len(), shape, device);
-    catch_unwind(AssertUnwindSafe(|| own.0.logits(x, tape).inner()))
+    catch_unwind(AssertUnwindSafe(|| module.0.logits(x, tape).inner()))
         .map_err(|panic| trial::failure(shape, panic))
 }
 
@@ -281,8 +246,8 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
             tell(layer, "BatchNorm mixes the examples of a batch: use GroupNorm".to_owned());
             continue;
         }
-        let param = match held {
-            FieldContent::Parameter(param) => param,
+        let id = match held {
+            FieldContent::Parameter(id, _) => id,
             FieldContent::UnsupportedRank => {
                 let problem = "a parameter of more than four dimensions has no gradient here";
                 tell(whole, problem.to_owned());
@@ -293,7 +258,6 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
                 continue;
             }
         };
-        let id = id_of(&param);
         if let Some(other) = seen.insert(id, whole.clone()) {
             let problem =
                 format!("the same parameter as {other}: hold the layer once, use it twice");
@@ -331,23 +295,13 @@ fn random(name: &str) -> String {
     }
 }
 
-fn id_of(param: &super::user_module::ParamOfRank) -> ParamId {
-    use super::user_module::ParamOfRank;
-    match param {
-        ParamOfRank::One(param) => param.id,
-        ParamOfRank::Two(param) => param.id,
-        ParamOfRank::Three(param) => param.id,
-        ParamOfRank::Four(param) => param.id,
-    }
-}
-
 /// A line per site, in the order of the forward pass.
 fn lines(own: &UserModule, recorder: &SiteRecorder) -> Vec<LayerInfo> {
-    let mut places: HashMap<ParamId, (String, usize)> = HashMap::new();
-    super::parameters::visit(own, |parameter, _| {
+    let place = |parameter: Parameter| {
         let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();
-        places.insert(parameter.id, (layer, parameter.len()));
-    });
+        (parameter.id, (layer, parameter.len()))
+    };
+    let places: HashMap<ParamId, _> = list(own).into_iter().map(place).collect();
     let line = |(site, shape): &(Site, Vec<usize>)| {
         let ids = site.parameters();
         let name = ids.first().and_then(|id| places.get(id)).map(|(layer, _)| layer.clone());

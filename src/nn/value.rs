@@ -22,20 +22,8 @@ impl Value {
     /// # Panics
     /// If the number of values is not `n` times the size of an example.
     pub fn new(values: Vec<f32>, n: usize, shape: &[usize], device: &Device) -> Self {
-        match *shape {
-            [channels, height, width] => Self::Image(Tensor::from_data(
-                TensorData::new(values, [n, channels, height, width]),
-                device,
-            )),
-            [time, features] => Self::Sequence(Tensor::from_data(
-                TensorData::new(values, [n, time, features]),
-                device,
-            )),
-            _ => {
-                let features: usize = shape.iter().product();
-                Self::Flat(Tensor::from_data(TensorData::new(values, [n, features]), device))
-            }
-        }
+        let size: usize = shape.iter().product();
+        Self::from_flat(Tensor::from_data(TensorData::new(values, [n, size]), device), shape)
     }
 
     /// As [`new`](Self::new), from a tensor `[batch, features]`.

@@ -28,11 +28,11 @@ pub(super) enum Features {
 /// Examples of a data set.
 #[derive(Clone)]
 pub(super) struct Drawn {
-    source: Arc<Source>,
+    pub(super) source: Arc<Source>,
     /// The thread that gathers the batches of a run; `None` for a thread of its own.
-    reader: Option<SourceReader>,
+    pub(super) reader: Option<SourceReader>,
     /// The batch that comes next, which the reader begins with when it has finished this one.
-    next: Option<Arc<Source>>,
+    pub(super) next: Option<Arc<Source>>,
 }
 
 /// Some examples of a batch with their features on the host.
@@ -86,18 +86,6 @@ impl<'a> Chunk<'a> {
 }
 
 impl Drawn {
-    pub(super) fn new(
-        source: Arc<Source>,
-        reader: Option<SourceReader>,
-        next: Option<Arc<Source>>,
-    ) -> Self {
-        Self { source, reader, next }
-    }
-
-    pub(super) fn source(&self) -> &Source {
-        &self.source
-    }
-
     /// Gathers chunks of these examples, which are in order, ahead on a thread.
     fn chunks(
         &self,
@@ -196,19 +184,16 @@ impl Batch {
         };
         let all: Vec<usize> = (0..self.len()).collect();
         let mut features = Vec::new();
-        match drawn.source.device().filter(|_| !self.is_empty()) {
-            None => drawn.source.gather(&all, Copies::Augmented, &mut features)?,
-            Some(device) => {
-                let whole = drawn.source.is_whole_on(device);
-                if !whole {
-                    drawn.source.gather(&all, Copies::Plain, &mut features)?;
-                }
-                let plain = (!whole).then_some(features);
-                let features = drawn.source.features_on(device, &all, plain)?;
-                return Ok(DeviceArray::from_tensor(features.flatten(0, 1)));
-            }
+        let Some(device) = drawn.source.device().filter(|_| !self.is_empty()) else {
+            drawn.source.gather(&all, Copies::Augmented, &mut features)?;
+            return Ok(features.into());
+        };
+        let whole = drawn.source.is_whole_on(device);
+        if !whole {
+            drawn.source.gather(&all, Copies::Plain, &mut features)?;
         }
-        Ok(features.into())
+        let features = drawn.source.features_on(device, &all, (!whole).then_some(features))?;
+        Ok(DeviceArray::from_tensor(features.flatten(0, 1)))
     }
 
     /// How many examples to gather at a time on the host. Unlimited if the batch holds its

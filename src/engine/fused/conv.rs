@@ -11,7 +11,7 @@ use self::patches::Patches;
 use super::activation::Activation;
 use super::direct::Direct;
 use super::layout::{Layout, ParameterSlot};
-use super::op::{Backward, Forward, InputGradient, Large, Op};
+use super::op::{Backward, Forward, Large, Op};
 use super::outer;
 use super::pixel_gram::PixelGram;
 use super::standardise::Standardise;
@@ -129,8 +129,8 @@ impl Op for Conv {
 
     fn backward(&self, pass: Backward) {
         outer::add_bias_gradients(pass.g, pass.rows.examples, pass.small);
-        if let Some(InputGradient { values, store }) = pass.gx {
-            self.algorithm.input_gradient(&self.patches, pass.g, values, store, pass.scratch);
+        if let Some(gx) = pass.gx {
+            self.algorithm.input_gradient(&self.patches, pass.g, gx, pass.scratch);
         }
     }
 

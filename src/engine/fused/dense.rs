@@ -86,14 +86,9 @@ impl LargeParameters for Dense {
         }
     }
 
-    fn squared_norms(
-        &self,
-        ctx: Context,
-        weights: Option<&CoordinateWeights>,
-        scratch: &mut Scratch,
-    ) -> Vec<Option<f64>> {
+    fn squared_norms(&self, ctx: Context, scratch: &mut Scratch) -> Vec<Option<f64>> {
         let positions = ctx.rows.copies * self.steps;
-        if let (1, Some(weights)) = (positions, weights) {
+        if let (1, Some(weights)) = (positions, ctx.weights) {
             return self.weighted_squared_norms(ctx, weights, scratch);
         }
         if positions == 1 {
@@ -114,32 +109,20 @@ impl LargeParameters for Dense {
         (0..ctx.rows.examples).map(square).collect()
     }
 
-    fn instance_gradient(
-        &self,
-        ctx: Context,
-        weights: Option<&[f32]>,
-        out: &mut [f32],
-        _: &mut Scratch,
-    ) -> f64 {
+    fn instance_gradient(&self, ctx: Context, out: &mut [f32], _: &mut Scratch) -> f64 {
         let positions = ctx.rows.copies * self.steps;
         let x = Matrix::new(ctx.x, positions, self.inputs);
         product(out, Store::Replace, x.transposed(), Matrix::new(ctx.g, positions, self.outputs));
-        outer::weighted_squared_norm(out, weights)
+        ctx.squared_norm(out)
     }
 
     fn sums_more_rows(&self, rows: usize) -> bool {
         outer::sums_more_positions(rows * self.steps, self.inputs * self.outputs)
     }
 
-    fn weighted_sum(
-        &self,
-        ctx: Context,
-        factors: Option<&[f32]>,
-        sum: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
+    fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch) {
         let rows = ctx.rows.total() * self.steps;
-        outer::add_weighted_product(ctx.x, ctx.g, rows, factors, sum, &mut scratch.weighted);
+        outer::add_weighted_product(ctx.x, ctx.g, rows, ctx.factors, sum, &mut scratch.weighted);
     }
 }
 

@@ -10,7 +10,7 @@ mod tests;
 
 use pulp::{Simd, WithSimd};
 
-use super::op::resize_buffer;
+use super::op::{Convolution, resize_buffer};
 use super::small_product::{Left, Right, Size, product};
 use crate::device::simd::{dispatch, lanes};
 use crate::nn::kernels::Im2col;
@@ -72,6 +72,13 @@ impl Direct {
         self.geometry.size.iter().product::<usize>() * self.geometry.channels
     }
 
+    /// An image of zeros, into which [`pad`](Self::pad) writes.
+    fn zeros<'a>(&self, scratch: &'a mut Vec<f32>) -> &'a mut [f32] {
+        let padded = resize_buffer(scratch, self.padded_len());
+        padded.fill(0.0);
+        padded
+    }
+
     /// Writes an image into one with zeros around it, whose borders are zero already.
     fn pad(&self, image: &[f32], padded: &mut [f32]) {
         let Im2col { size, padding, channels, .. } = self.geometry;
@@ -85,50 +92,26 @@ impl Direct {
 
     /// Convolution of images into `out`, `[images, positions, outputs]`, with a kernel `[kernel
     /// height, kernel width, channels, outputs]`.
-    pub(super) fn convolve(
-        &self,
-        images: &[f32],
-        kernel: &[f32],
-        out: &mut [f32],
-        store: Store,
-        scratch: &mut Vec<f32>,
-    ) {
-        let padded = resize_buffer(scratch, self.padded_len());
-        padded.fill(0.0);
-        dispatch(Convolve { plan: self, images, kernel, out, store, padded });
+    pub(super) fn convolve(&self, of: Convolution) {
+        dispatch(Convolve(self, of));
     }
 
     /// Gradient of the kernel, `[kernel height, kernel width, channels, outputs]`, summed over
     /// images.
-    pub(super) fn weight_gradient(
-        &self,
-        images: &[f32],
-        gradients: &[f32],
-        out: &mut [f32],
-        store: Store,
-        scratch: &mut Vec<f32>,
-    ) {
-        let padded = resize_buffer(scratch, self.padded_len());
-        padded.fill(0.0);
-        dispatch(WeightGradient { plan: self, images, gradients, out, store, padded });
+    pub(super) fn weight_gradient(&self, of: Convolution) {
+        dispatch(WeightGradient(self, of));
     }
 }
 
-struct Convolve<'a> {
-    plan: &'a Direct,
-    images: &'a [f32],
-    kernel: &'a [f32],
-    out: &'a mut [f32],
-    store: Store,
-    padded: &'a mut [f32],
-}
+struct Convolve<'a>(&'a Direct, Convolution<'a>);
 
 impl WithSimd for Convolve<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { plan, images, kernel, out, store, padded } = self;
+        let Self(plan, Convolution { images, with: kernel, out, store, scratch }) = self;
+        let padded = plan.zeros(scratch);
         let Im2col { kernel: [runs, kernel_width], stride, channels, output, .. } = plan.geometry;
         let (outputs, panel) = (plan.out, 2 * S::F32_LANES);
         let row_len = output[1] * outputs;
@@ -152,21 +135,15 @@ impl WithSimd for Convolve<'_> {
     }
 }
 
-struct WeightGradient<'a> {
-    plan: &'a Direct,
-    images: &'a [f32],
-    gradients: &'a [f32],
-    out: &'a mut [f32],
-    store: Store,
-    padded: &'a mut [f32],
-}
+struct WeightGradient<'a>(&'a Direct, Convolution<'a>);
 
 impl WithSimd for WeightGradient<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { plan, images, gradients, out, mut store, padded } = self;
+        let Self(plan, Convolution { images, with: gradients, out, mut store, scratch }) = self;
+        let padded = plan.zeros(scratch);
         let Im2col { kernel, stride, channels, output, .. } = plan.geometry;
         let (outputs, panel) = (plan.out, 2 * S::F32_LANES);
         let (rows, row_len) = (kernel[1] * channels, output[1] * outputs);

@@ -3,7 +3,6 @@
 use super::layout::{Layout, ParameterSlot};
 use super::op::{Backward, Context, Forward, Large, Op, Sparse};
 use super::outer;
-use super::packed::CoordinateWeights;
 
 pub(super) struct Embedding {
     vocabulary: usize,
@@ -65,25 +64,19 @@ impl Op for Embedding {
 
 impl Embedding {
     /// Adds the squared norm of each example's gradient of the table.
-    pub(super) fn add_squared_norms(
-        &self,
-        ctx: Context,
-        weights: Option<&CoordinateWeights>,
-        squares: &mut [f64],
-    ) {
+    pub(super) fn add_squared_norms(&self, ctx: Context, squares: &mut [f64]) {
         for (i, square) in squares.iter_mut().enumerate() {
             self.for_each_token_gradient(ctx.example(i), |row, gradient| {
-                let weights = weights.map(|w| &w.values[row..row + self.features]);
+                let weights = ctx.weights.map(|w| &w.values[row..row + self.features]);
                 *square += outer::weighted_squared_norm(gradient, weights);
             });
         }
     }
 
-    /// Adds Σ factor · gradient of the table over the examples of the chunk; `None` stands for
-    /// factors of 1.
-    pub(super) fn add_sum(&self, ctx: Context, factors: Option<&[f32]>, sum: &mut Sparse) {
+    /// Adds Σ factor · gradient of the table over the examples of the chunk.
+    pub(super) fn add_sum(&self, ctx: Context, sum: &mut Sparse) {
         for i in 0..ctx.rows.examples {
-            let factor = factors.map_or(1.0, |f| f[i]);
+            let factor = ctx.factors.map_or(1.0, |f| f[i]);
             self.for_each_token_gradient(ctx.example(i), |row, gradient| {
                 sum.offsets.push(row);
                 sum.values.extend(gradient.iter().map(|g| factor * g));

@@ -68,6 +68,9 @@ pub(super) struct Graph {
     pub(super) channels: usize,
 }
 
+/// A value of the graph, and its shape.
+type Shaped = (usize, Vec<usize>);
+
 impl Graph {
     /// Builds the graph. Shapes have been checked by `Network::build`.
     pub(super) fn of(input_shape: &[usize], specs: &[LayerSpec]) -> Self {
@@ -78,7 +81,7 @@ impl Graph {
             input_len: input_shape.iter().product(),
             channels: if let [channels, _, _] = *input_shape { channels } else { 1 },
         };
-        graph.sequence(specs, 0, input_shape.to_vec());
+        graph.sequence(specs, (0, input_shape.to_vec()));
         graph
     }
 
@@ -115,13 +118,7 @@ impl Graph {
     }
 
     /// Appends layers in sequence. Returns the index and the shape of the last value.
-    fn sequence(
-        &mut self,
-        specs: &[LayerSpec],
-        value: usize,
-        shape: Vec<usize>,
-    ) -> (usize, Vec<usize>) {
-        let (mut value, mut shape) = (value, shape);
+    fn sequence(&mut self, specs: &[LayerSpec], (mut value, mut shape): Shaped) -> Shaped {
         let mut specs = specs.iter().peekable();
         while let Some(spec) = specs.next() {
             // An activation directly after a layer with weights is fused into it.
@@ -132,7 +129,7 @@ impl Graph {
                 activation = next;
                 specs.next();
             }
-            (value, shape) = self.layer(spec, activation, value, shape);
+            (value, shape) = self.layer(spec, activation, (value, shape));
         }
         (value, shape)
     }
@@ -141,9 +138,8 @@ impl Graph {
         &mut self,
         spec: &LayerSpec,
         mut activation: Activation,
-        value: usize,
-        shape: Vec<usize>,
-    ) -> (usize, Vec<usize>) {
+        (value, shape): Shaped,
+    ) -> Shaped {
         // Checked by `Network::build`.
         let out = spec.output_shape(&shape).unwrap_or_default();
         let len: usize = shape.iter().product();
@@ -170,10 +166,10 @@ impl Graph {
         let value = match spec {
             // A clipped layer is none of these; `Network::build` has checked it.
             LayerSpec::BackpropClipped(_) => return (value, out),
-            LayerSpec::Group(group) => return self.sequence(&group.layers, value, shape),
+            LayerSpec::Group(group) => return self.sequence(&group.layers, (value, shape)),
             LayerSpec::Residual(spec) => {
-                let (body, out) = self.sequence(&spec.body, value, shape.clone());
-                let (shortcut, _) = self.sequence(&spec.shortcut, value, shape);
+                let (body, out) = self.sequence(&spec.body, (value, shape.clone()));
+                let (shortcut, _) = self.sequence(&spec.shortcut, (value, shape));
                 let end = Identity { name: "shortcut", len: out.iter().product() };
                 let value = self.push(end, body);
                 self.nodes[value - 1].addend = Some(shortcut);

@@ -221,14 +221,8 @@ impl Op for Lstm {
                     let c = &back[t * hidden..(t + 1) * hidden];
                     let offset = i * len + t * self.outputs() + d * hidden;
                     let own = i * hidden..(i + 1) * hidden;
-                    step_back(
-                        z,
-                        c,
-                        before,
-                        &pass.g[offset..offset + hidden],
-                        &dh[own.clone()],
-                        &mut dc[own],
-                    );
+                    let g = &pass.g[offset..offset + hidden];
+                    step_back(z, c, before, g, &dh[own.clone()], &mut dc[own]);
                 }
                 let z = Matrix::strided(&saved[gates + t * width..], n, width, row);
                 let recurrent = Matrix::new(&direction.recurrent, hidden, width);
@@ -276,29 +270,17 @@ impl LargeParameters for Lstm {
         self.steps * self.directions.len() * self.large_per_direction()
     }
 
-    fn instance_gradient(
-        &self,
-        ctx: Context,
-        weights: Option<&[f32]>,
-        out: &mut [f32],
-        scratch: &mut Scratch,
-    ) -> f64 {
+    fn instance_gradient(&self, ctx: Context, out: &mut [f32], scratch: &mut Scratch) -> f64 {
         out.fill(0.0);
         for row in 0..ctx.rows.copies {
             self.add_gradients(ctx, row, 1.0, out, &mut scratch.weighted);
         }
-        outer::weighted_squared_norm(out, weights)
+        ctx.squared_norm(out)
     }
 
-    fn weighted_sum(
-        &self,
-        ctx: Context,
-        factors: Option<&[f32]>,
-        sum: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
+    fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch) {
         for row in 0..ctx.rows.total() {
-            let factor = factors.map_or(1.0, |f| f[row / ctx.rows.copies]);
+            let factor = ctx.factors.map_or(1.0, |f| f[row / ctx.rows.copies]);
             self.add_gradients(ctx, row, factor, sum, &mut scratch.weighted);
         }
     }

@@ -88,7 +88,7 @@ impl FusedExecutor {
     ) -> Result<(ClippedSum, StepProfile)> {
         let groups = super::check(network, batch, bound, None)?;
         self.with_state(network, |state| {
-            let request = Request::ClippedSum { groups: &groups, weights: None };
+            let request = Request { groups: Some(&groups), weights: None };
             state.profile(network, batch, &request, self.chunk)
         })
     }
@@ -107,10 +107,7 @@ impl FusedExecutor {
                 state.load_weights(weights);
             }
             let packed = weights.and_then(|_| state.packed_weights());
-            let request = match bound {
-                None => Request::PlainSum { weights: packed },
-                Some(_) => Request::ClippedSum { groups: &groups, weights: packed },
-            };
+            let request = Request { groups: bound.map(|_| &groups), weights: packed };
             let mut result = state.sum(network, batch, &request, self.chunk)?;
             if let Some(weights) = weights {
                 weights.select(&mut result.sum);

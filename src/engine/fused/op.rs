@@ -5,7 +5,7 @@ use super::activation::Activation;
 use super::embedding::Embedding;
 use super::kept::KeptScratch;
 use super::layout::ParameterSlot;
-use super::outer::add;
+use super::outer::{add, weighted_squared_norm};
 use super::packed::CoordinateWeights;
 use super::stateless::Dropout;
 use crate::nn::kernels::product::Store;
@@ -104,6 +104,16 @@ impl<'a> InputGradient<'a> {
     }
 }
 
+/// What a convolution reads and writes.
+pub(super) struct Convolution<'a> {
+    pub(super) images: &'a [f32],
+    /// The kernel, or for the gradient of the kernel the gradient of the output.
+    pub(super) with: &'a [f32],
+    pub(super) out: &'a mut [f32],
+    pub(super) store: Store,
+    pub(super) scratch: &'a mut Vec<f32>,
+}
+
 impl Store {
     /// Writes `from` to `to`, or adds it.
     pub(super) fn put(self, to: &mut [f32], from: &[f32]) {
@@ -116,7 +126,7 @@ impl Store {
 
 /// A layer's values for one chunk after the backward pass, row by row: input `x`, output `y`,
 /// `saved` values, and the gradient `g` of the loss with respect to the output before the
-/// activation.
+/// activation; with what sums and norms take into account.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) rows: Rows,
@@ -124,9 +134,18 @@ pub(super) struct Context<'a> {
     pub(super) y: &'a [f32],
     pub(super) saved: &'a [f32],
     pub(super) g: &'a [f32],
+    /// The weights of the large parameters; `None` for ones and zeros.
+    pub(super) weights: Option<&'a CoordinateWeights>,
+    /// The factors of the examples in a sum; `None` for factors of 1.
+    pub(super) factors: Option<&'a [f32]>,
 }
 
 impl<'a> Context<'a> {
+    /// The squared norm of a gradient of the large parameters.
+    pub(super) fn squared_norm(self, gradient: &[f32]) -> f64 {
+        weighted_squared_norm(gradient, self.weights.map(|weights| weights.values.as_slice()))
+    }
+
     /// The rows of example `i`.
     pub(super) fn example(self, i: usize) -> Self {
         let part = |all: &'a [f32]| {
@@ -139,6 +158,8 @@ impl<'a> Context<'a> {
             y: part(self.y),
             saved: part(self.saved),
             g: part(self.g),
+            factors: self.factors.map(|factors| &factors[i..=i]),
+            ..self
         }
     }
 }
@@ -239,33 +260,16 @@ pub(super) trait LargeParameters {
     /// among those of other examples.
     ///
     /// [`norm_method`]: Self::norm_method
-    fn squared_norms(
-        &self,
-        _ctx: Context,
-        _weights: Option<&CoordinateWeights>,
-        _scratch: &mut Scratch,
-    ) -> Vec<Option<f64>> {
+    fn squared_norms(&self, _ctx: Context, _scratch: &mut Scratch) -> Vec<Option<f64>> {
         Vec::new()
     }
 
     /// Writes one example's gradient to `out` and returns its weighted squared norm. The values
     /// that are measured are those that are added to the sum.
-    fn instance_gradient(
-        &self,
-        ctx: Context,
-        weights: Option<&[f32]>,
-        out: &mut [f32],
-        scratch: &mut Scratch,
-    ) -> f64;
+    fn instance_gradient(&self, ctx: Context, out: &mut [f32], scratch: &mut Scratch) -> f64;
 
-    /// Adds Σ factor · gradient over the examples of the chunk; `None` stands for factors of 1.
-    fn weighted_sum(
-        &self,
-        ctx: Context,
-        factors: Option<&[f32]>,
-        sum: &mut [f32],
-        scratch: &mut Scratch,
-    );
+    /// Adds Σ factor · gradient over the examples of the chunk.
+    fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch);
 
     /// Whether a weighted sum over more than this many rows takes considerably less time per row.
     /// Inputs and output gradients are then kept until all examples of a segment have passed.

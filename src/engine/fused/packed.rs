@@ -1,34 +1,10 @@
 //! Weights of the parameter coordinates in the layers' own layouts.
 
-use std::sync::{OnceLock, Weak};
+use std::sync::OnceLock;
 
 use super::graph::{Graph, for_each_node, split};
 use super::kept::Kept;
-use crate::engine::{Gradients, Weights};
-
-/// The weights of the last call that had any: training with a mask uses the same ones in every
-/// step.
-#[derive(Default)]
-pub(super) struct PackedCache {
-    last: Option<(Weak<Gradients>, PackedWeights)>,
-}
-
-impl PackedCache {
-    /// Packs these weights, unless they are those of the last call.
-    pub(super) fn load(&mut self, weights: &Weights, graph: &Graph) {
-        let values = weights.shared_values();
-        if self.last.as_ref().is_some_and(|(known, _)| known.ptr_eq(&values)) {
-            return;
-        }
-        // Dropped first, so that both are never in memory together.
-        self.last = None;
-        self.last = Some((values, PackedWeights::new(weights, graph)));
-    }
-
-    pub(super) fn get(&self) -> Option<&PackedWeights> {
-        self.last.as_ref().map(|(_, packed)| packed)
-    }
-}
+use crate::engine::Weights;
 
 /// Coordinate weights in the packed layout of the nodes.
 pub(super) struct PackedWeights {
@@ -54,10 +30,6 @@ pub(super) struct CoordinateWeights {
 }
 
 impl CoordinateWeights {
-    pub(super) fn new(values: Vec<f32>) -> Self {
-        Self { values, kept: OnceLock::new() }
-    }
-
     /// The kept inputs of each of `outputs` outputs, if the weights are a matrix of flags. It is
     /// made once.
     pub(super) fn kept(&self, outputs: usize) -> Option<&Kept> {
@@ -66,7 +38,7 @@ impl CoordinateWeights {
 }
 
 impl PackedWeights {
-    fn new(weights: &Weights, graph: &Graph) -> Self {
+    pub(super) fn new(weights: &Weights, graph: &Graph) -> Self {
         let mut small = vec![0.0; graph.small_len];
         let mut large: Vec<LayerWeights> = graph.nodes.iter().map(|_| LayerWeights::Ones).collect();
         let small_parts = split(&mut small, graph.nodes.iter().map(|node| node.small.len()));
@@ -82,7 +54,8 @@ impl PackedWeights {
             } else if packed.iter().all(|&w| w == 0.0) {
                 LayerWeights::Zeros
             } else {
-                LayerWeights::PerCoordinate(CoordinateWeights::new(packed))
+                let kept = OnceLock::new();
+                LayerWeights::PerCoordinate(CoordinateWeights { values: packed, kept })
             };
         });
         Self { small, large }

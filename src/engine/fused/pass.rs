@@ -6,11 +6,12 @@ use super::op::{
     Sparse, resize_buffer,
 };
 use super::outer;
-use super::packed::{CoordinateWeights, PackedWeights};
+use super::packed::PackedWeights;
 use super::plan::{Plan, Request};
 use super::profile::{Phase, Times};
 use crate::engine::Groups;
 use crate::engine::batch::Chunk;
+use crate::engine::per_example::PerExample;
 use crate::nn::kernels::product::{Store, add_scaled, transpose};
 
 /// A node and an example whose norm from ghosts or transformed parameters is unreliable, so that
@@ -26,13 +27,6 @@ pub(super) struct Job<'a> {
     pub(super) rows: Rows,
 }
 
-impl<'a> Job<'a> {
-    /// The weights of one node's large parameters, `None` for ones and zeros.
-    fn weights(&self, node: usize) -> Option<&'a CoordinateWeights> {
-        PackedWeights::of(self.request.weights(), node)
-    }
-}
-
 /// The values of a chunk, of all nodes.
 #[derive(Default)]
 struct Buffers {
@@ -45,7 +39,7 @@ struct Buffers {
 
 impl Buffers {
     /// The values of node `i`.
-    fn context(&self, job: &Job, i: usize) -> Context<'_> {
+    fn context<'a>(&'a self, job: &Job<'a>, i: usize) -> Context<'a> {
         let (node, n) = (&job.graph.nodes[i], job.rows.total());
         Context {
             rows: job.rows,
@@ -53,6 +47,8 @@ impl Buffers {
             y: &self.values[i + 1][..n * node.op.len()],
             saved: &self.saved[i][..n * node.op.saved_len()],
             g: &self.gradients[i + 1][..n * node.op.len()],
+            weights: PackedWeights::of(job.request.weights, i),
+            factors: None,
         }
     }
 }
@@ -83,11 +79,8 @@ pub(super) struct Sums {
     /// The sum of the gradients that were formed because their norm is unreliable otherwise, one
     /// item per node; empty for nodes without.
     pub(super) recomputed: Vec<Vec<f32>>,
-    /// Norms over all parameters, `[examples]`.
-    pub(super) norms: Vec<f32>,
-    /// Norms of each group, `[groups][examples]`; empty for one group.
-    pub(super) group_norms: Vec<Vec<f32>>,
-    pub(super) losses: Vec<f32>,
+    /// Without norms of groups if there is only one.
+    pub(super) each: PerExample<f32>,
 }
 
 impl Workspace {
@@ -100,11 +93,11 @@ impl Workspace {
     /// Adds the clipped gradients of the given examples to `sums`.
     pub(super) fn run(&mut self, job: Job, chunk: Chunk, sums: &mut Sums) {
         self.forward(job, chunk);
-        self.losses(job, chunk, &mut sums.losses);
+        self.losses(job, chunk, &mut sums.each.losses);
         self.backward(job);
-        match job.request {
-            Request::PlainSum { .. } => self.add_sums(job, None, sums),
-            Request::ClippedSum { groups, .. } => self.add_clipped(job, groups, sums),
+        match job.request.groups {
+            None => self.add_sums(job, None, sums),
+            Some(groups) => self.add_clipped(job, groups, sums),
         }
     }
 
@@ -122,7 +115,7 @@ impl Workspace {
                 recomputed.push((node, i));
             }
             let norm = squares.iter().map(|squares| squares[i]).sum::<f64>().sqrt() as f32;
-            sums.norms.push(norm);
+            sums.each.norms.push(norm);
             // If a norm is not finite, the caller excludes the example and starts again.
             if norm.is_finite() {
                 for (group, factors) in factors.iter_mut().enumerate() {
@@ -135,8 +128,8 @@ impl Workspace {
             }
         }
         if groups.count() > 1 {
-            sums.group_norms.resize_with(groups.count(), Vec::new);
-            for (norms, squares) in sums.group_norms.iter_mut().zip(&squares) {
+            sums.each.group_norms.resize_with(groups.count(), Vec::new);
+            for (norms, squares) in sums.each.group_norms.iter_mut().zip(&squares) {
                 norms.extend(squares.iter().map(|square| square.sqrt() as f32));
             }
         }
@@ -298,7 +291,7 @@ impl Workspace {
         let mut squares = vec![vec![0.0; job.rows.examples]; groups];
         for (i, own) in self.small_rows(job).enumerate() {
             for (run, group) in &plan.small_runs {
-                let weights = job.request.weights().map(|w| &w.small[run.clone()]);
+                let weights = job.request.weights.map(|w| &w.small[run.clone()]);
                 squares[*group][i] += outer::weighted_squared_norm(&own[run.clone()], weights);
             }
         }
@@ -308,11 +301,11 @@ impl Workspace {
                 continue;
             }
             let start = self.times.start();
-            let (ctx, weights) = (self.buffers.context(&job, i), job.weights(i));
+            let ctx = self.buffers.context(&job, i);
             let squares = &mut squares[plan.group[i]];
             match node.op.large() {
                 Some(Large::Matrices(matrices)) => {
-                    let found = matrices.squared_norms(ctx, weights, &mut self.scratch);
+                    let found = matrices.squared_norms(ctx, &mut self.scratch);
                     // A norm left out would leave a gradient unclipped.
                     assert_eq!(found.len(), job.rows.examples, "a norm of each example");
                     for (example, found) in found.into_iter().enumerate() {
@@ -322,7 +315,7 @@ impl Workspace {
                         }
                     }
                 }
-                Some(Large::Table(table)) => table.add_squared_norms(ctx, weights, squares),
+                Some(Large::Table(table)) => table.add_squared_norms(ctx, squares),
                 None => {}
             }
             self.times.stop(i, Phase::Norms, start);
@@ -335,8 +328,7 @@ impl Workspace {
         let Some(matrices) = job.graph.nodes[node].matrices() else { return 0.0 };
         let out = resize_buffer(&mut self.recomputed, job.graph.nodes[node].large_len);
         let ctx = self.buffers.context(&job, node).example(example);
-        let weights = job.weights(node).map(|weights| weights.values.as_slice());
-        matrices.instance_gradient(ctx, weights, out, &mut self.scratch)
+        matrices.instance_gradient(ctx, out, &mut self.scratch)
     }
 
     /// Forms the instance gradients of example `i` and adds their squared norms to `squares`,
@@ -359,8 +351,7 @@ impl Workspace {
             let square = if plan.transformed[n] {
                 matrices.transformed_instance(ctx, out, scratch)
             } else {
-                let weights = job.weights(n).map(|weights| weights.values.as_slice());
-                Some(matrices.instance_gradient(ctx, weights, out, scratch))
+                Some(matrices.instance_gradient(ctx, out, scratch))
             };
             match square {
                 Some(square) => own[plan.group[n]] += square,
@@ -407,9 +398,9 @@ impl Workspace {
                 remaining.as_slice()
             });
             let start = self.times.start();
-            let ctx = self.buffers.context(&job, i);
+            let ctx = Context { factors, ..self.buffers.context(&job, i) };
             match node.op.large() {
-                Some(Large::Table(table)) => table.add_sum(ctx, factors, &mut sums.sparse[i]),
+                Some(Large::Table(table)) => table.add_sum(ctx, &mut sums.sparse[i]),
                 Some(Large::Matrices(_)) if plan.deferred[i] => {
                     let Deferred { x, g } = &mut sums.deferred[i];
                     x.extend_from_slice(ctx.x);
@@ -421,7 +412,7 @@ impl Workspace {
                 }
                 Some(Large::Matrices(matrices)) => {
                     let sum = &mut sums.dense[plan.sum_ranges[i].clone()];
-                    matrices.weighted_sum(ctx, factors, sum, &mut self.scratch);
+                    matrices.weighted_sum(ctx, sum, &mut self.scratch);
                 }
                 None => {}
             }
@@ -437,9 +428,9 @@ impl Workspace {
             let start = self.times.start();
             let copies = job.rows.copies;
             let rows = Rows { examples: g.len() / node.op.len() / copies, copies };
-            let ctx = Context { rows, x, y: &[], saved: &[], g };
+            let ctx = Context { rows, x, y: &[], saved: &[], g, weights: None, factors: None };
             let sum = &mut sums.dense[job.plan.sum_ranges[i].clone()];
-            matrices.weighted_sum(ctx, None, sum, &mut self.scratch);
+            matrices.weighted_sum(ctx, sum, &mut self.scratch);
             x.clear();
             g.clear();
             self.times.stop(i, Phase::Sums, start);

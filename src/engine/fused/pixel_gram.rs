@@ -2,6 +2,7 @@
 //! its products with other pixels are computed only once.
 
 use super::op::resize_buffer;
+use crate::nn::Window;
 use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Matrix, Store, product};
 use crate::nn::kernels::vectorised;
@@ -26,10 +27,9 @@ impl PixelGram {
         if groups > 1 || im2col.stride != [1, 1] || !cheap {
             return None;
         }
-        let [height, width] = im2col.kernel;
-        let kernel = (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
-        let offset = |(y, x)| y * im2col.dilation[0] * padded[1] + x * im2col.dilation[1];
-        Some(Self { im2col: *im2col, padded, taps: kernel.map(offset).collect() })
+        let Im2col { channels, kernel, stride, dilation, .. } = *im2col;
+        let over = Window { channels, size: padded, kernel, stride, padding: [0, 0], dilation };
+        Some(Self { im2col: *im2col, padded, taps: over.taps() })
     }
 
     fn pixels(&self) -> usize {
@@ -121,7 +121,6 @@ vectorised! {
 mod tests {
     use super::*;
     use crate::engine::fused::outer;
-    use crate::nn::Window;
 
     #[test]
     fn it_is_the_gram_matrix_of_the_patches() {

@@ -8,20 +8,13 @@ use super::packed::{LayerWeights, PackedWeights};
 use crate::engine::Groups;
 
 /// What a call computes.
-pub(super) enum Request<'a> {
-    /// The sum of gradients, without norms. Weights only say which tensors are left out.
-    PlainSum { weights: Option<&'a PackedWeights> },
-    /// Σ factor(norm) · gradient, per group of parameters.
-    ClippedSum { groups: &'a Groups, weights: Option<&'a PackedWeights> },
-}
-
-impl<'a> Request<'a> {
+#[derive(Clone, Copy, Default)]
+pub(super) struct Request<'a> {
+    /// For Σ factor(norm) · gradient, per group of parameters; `None` for the sum of gradients
+    /// without norms, in which weights only say which tensors are left out.
+    pub(super) groups: Option<&'a Groups>,
     /// The weights of the coordinates.
-    pub(super) fn weights(&self) -> Option<&'a PackedWeights> {
-        match *self {
-            Self::PlainSum { weights } | Self::ClippedSum { weights, .. } => weights,
-        }
-    }
+    pub(super) weights: Option<&'a PackedWeights>,
 }
 
 /// Norm methods, required gradients and buffer offsets of a call.
@@ -54,11 +47,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn of(graph: &Graph, copies: usize, request: &Request) -> Self {
         let nodes = &graph.nodes;
-        let weights = request.weights();
-        let groups = match request {
-            Request::PlainSum { .. } => None,
-            Request::ClippedSum { groups, .. } => Some(*groups),
-        };
+        let Request { groups, weights } = *request;
         let group = groups_of_nodes(graph, groups);
         let mut needs_gradient = vec![false];
         let norm_methods: Vec<Option<NormMethod>> = nodes

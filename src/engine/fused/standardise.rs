@@ -14,13 +14,6 @@ use super::outer;
 use crate::nn::Guard;
 use crate::nn::kernels::vectorised;
 
-/// What the backward pass subtracts from the columns of a `γ`, and the scales it multiplies with.
-struct Projection {
-    means: Vec<f32>,
-    projected: Vec<f32>,
-    scales: Vec<f32>,
-}
-
 /// Of each column of one `γ`: the sum, the product with that of `ŵ`, and the squared norm. In f64,
 /// because the projected part can be far larger than the rest.
 pub(super) struct Columns {
@@ -189,16 +182,6 @@ impl Standardise {
         square.is_finite().then_some(square)
     }
 
-    /// The projection for one group, of which the first column is channel `first`.
-    fn projection(&self, first: usize, columns: &Columns) -> Projection {
-        let means = columns.sums.iter().map(|sum| (sum / self.patch as f64) as f32).collect();
-        let each = columns.dots.iter().zip(&self.unit_squared_norm[first..]);
-        let projected = each.map(|(&dot, &l)| if l > 0.0 { dot as f32 } else { 0.0 }).collect();
-        let each = self.gain[first..].iter().zip(&self.inverse[first..]).take(columns.sums.len());
-        let scales = each.map(|(gain, inverse)| gain * inverse).collect();
-        Projection { means, projected, scales }
-    }
-
     /// Converts `γ` into gradients of weights and gain, in place.
     pub(super) fn backward(&self, weight: &mut [f32], gain: &mut [f32]) {
         let outputs = self.outputs();
@@ -207,10 +190,17 @@ impl Standardise {
             let unit = &self.unit[group * len..(group + 1) * len];
             let mut columns = Columns::new(outputs);
             self.measure(&mut columns, group * len, weight);
-            let Projection { means, projected, scales } =
-                self.projection(group * outputs, &columns);
+            let first = group * outputs;
+            // What is subtracted from the columns, and the scales that they are multiplied with.
+            let means = columns.sums.iter().map(|sum| (sum / self.patch as f64) as f32);
+            let each = columns.dots.iter().zip(&self.unit_squared_norm[first..]);
+            let projected = each.map(|(&dot, &l)| if l > 0.0 { dot as f32 } else { 0.0 });
+            let each = self.gain[first..].iter().zip(&self.inverse[first..]).take(outputs);
+            let scales = each.map(|(gain, inverse)| gain * inverse);
+            let [means, projected, scales]: [Vec<f32>; 3] =
+                [means.collect(), projected.collect(), scales.collect()];
             if self.trainable_gain {
-                let each = gain[group * outputs..].iter_mut().zip(&columns.dots);
+                let each = gain[first..].iter_mut().zip(&columns.dots);
                 each.for_each(|(gain, dot)| *gain = *dot as f32 * self.factor);
             }
             project(weight, unit, &means, &projected, &scales);

@@ -1,18 +1,18 @@
 //! State kept between calls: the graph with its weights, and the buffers of the workers.
 
 use std::borrow::Cow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use super::graph::{Graph, Node, for_each_node, split};
 use super::op::{Deferred, NormMethod, Rows, Sparse};
-use super::packed::{PackedCache, PackedWeights};
+use super::packed::PackedWeights;
 use super::pass::{Job, Sums, Workspace};
 use super::plan::{Plan, Request};
 use super::profile::{self, LayerProfile, Phase, StepProfile, Times};
 use super::windows::windows;
 use crate::Result;
-use crate::device::DeviceArray;
+use crate::engine::per_example::{PerExample, of_finite};
 use crate::engine::{Batch, ClippedSum, Gradients, Weights};
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
@@ -35,7 +35,9 @@ pub(super) struct State {
     specs: Vec<LayerSpec>,
     input_shape: Vec<usize>,
     pub(super) graph: Graph,
-    packed: PackedCache,
+    /// The weights of the last call that had any: training with a mask uses the same ones in every
+    /// step.
+    packed: Option<(Weak<Gradients>, PackedWeights)>,
     /// Multiplications of the forward pass for one row.
     multiplications_per_row: usize,
     workspaces: Mutex<Vec<Workspace>>,
@@ -52,7 +54,7 @@ impl State {
             specs: network.specs().to_vec(),
             input_shape: network.input_shape().to_vec(),
             graph,
-            packed: PackedCache::default(),
+            packed: None,
             multiplications_per_row,
             workspaces: Mutex::default(),
             sums: Mutex::default(),
@@ -128,17 +130,23 @@ impl State {
 
     /// Packs these weights, unless they are those of the last call.
     pub(super) fn load_weights(&mut self, weights: &Weights) {
-        self.packed.load(weights, &self.graph);
+        let values = weights.shared_values();
+        if self.packed.as_ref().is_some_and(|(known, _)| known.ptr_eq(&values)) {
+            return;
+        }
+        // Dropped first, so that both are never in memory together.
+        self.packed = None;
+        self.packed = Some((values, PackedWeights::new(weights, &self.graph)));
     }
 
     /// The weights of [`load_weights`](Self::load_weights).
     pub(super) fn packed_weights(&self) -> Option<&PackedWeights> {
-        self.packed.get()
+        self.packed.as_ref().map(|(_, packed)| packed)
     }
 
     /// Norm method of each parameter, in the network's order.
     pub(super) fn norm_methods(&self) -> Vec<&'static str> {
-        let plan = Plan::of(&self.graph, 1, &Request::PlainSum { weights: None });
+        let plan = Plan::of(&self.graph, 1, &Request::default());
         let each =
             self.graph.nodes.iter().zip(plan.norm_methods).flat_map(|(node, norm_method)| {
                 node.op.layout().iter().map(move |slot| match norm_method {
@@ -159,40 +167,16 @@ impl State {
     ) -> Result<ClippedSum> {
         let mut plan = Plan::of(&self.graph, batch.copies(), request);
         let chunk = chunk.unwrap_or_else(|| chunk_len(&plan, batch.copies()));
-        let mut examples = batch.finite()?;
-        // An example with finite features can still have a gradient that overflows, and one in a
-        // file can prove unreadable. It is removed and all chunks are computed again, so that the
-        // others are in the same chunks, with the same rounding, as in a batch without it.
-        let (sums, sparse) = loop {
-            plan.defer_sums(
-                &self.graph,
-                batch.copies(),
-                self.lengths(&plan, batch, examples.len(), chunk),
-            );
-            let (sums, sparse) = self.sum_segments(&plan, batch, &examples, request, chunk)?;
-            let left_out = batch.left_out();
-            let norm = |i: usize| sums.norms.get(i).is_none_or(|norm| norm.is_finite());
-            let finite = |i: usize| {
-                norm(i) && sums.losses[i].is_finite() && !left_out.contains(&examples[i])
-            };
-            let kept = (0..examples.len()).filter(|&i| finite(i)).map(|i| examples[i]);
-            let kept: Vec<usize> = kept.collect();
-            if kept.len() == examples.len() {
-                break (sums, sparse);
-            }
-            examples = kept;
+        let compute = |examples: &[usize]| {
+            let lengths = self.lengths(&plan, batch, examples.len(), chunk);
+            plan.defer_sums(&self.graph, batch.copies(), lengths);
+            self.sum_segments(&plan, batch, examples, request, chunk)
         };
-        // NaN for the excluded examples, and where no norms were computed.
-        let of_batch = |values: &[f32]| -> DeviceArray {
-            let mut all = vec![f32::NAN; batch.len()];
-            examples.iter().zip(values).for_each(|(&example, &value)| all[example] = value);
-            all.into()
-        };
-        let group_norms = sums.group_norms.iter().map(|norms| of_batch(norms)).collect();
-        let (norms, losses) = (of_batch(&sums.norms), of_batch(&sums.losses));
+        let ((sums, sparse), examples) = of_finite(batch, compute, |(sums, _)| &sums.each)?;
         let sum = self.to_gradients(&plan, network, &sums, sparse);
+        let sum = sums.each.of_batch(sum, batch, &examples);
         return_spare(&self.sums, sums);
-        Ok(ClippedSum { sum, norms, group_norms, losses })
+        Ok(sum)
     }
 
     /// Adds the sums of the segments in order; sparse sums become full tables. Segments and their
@@ -225,11 +209,7 @@ impl State {
                 total.resize(own.len(), 0.0);
                 add_scaled(total, 1.0, own);
             }
-            total.norms.append(&mut sums.norms);
-            for (total, norms) in total.group_norms.iter_mut().zip(&mut sums.group_norms) {
-                total.append(norms);
-            }
-            total.losses.append(&mut sums.losses);
+            total.each.append(&mut sums.each);
             return_spare(&self.sums, sums);
         };
         let windows = windows_of(examples.len());
@@ -335,9 +315,7 @@ impl Sums {
     fn clear(&mut self, len: usize, nodes: usize) {
         self.dense.clear();
         self.dense.resize(len, 0.0);
-        self.norms.clear();
-        self.group_norms.clear();
-        self.losses.clear();
+        self.each = PerExample::default();
         self.recomputed.resize_with(nodes, Vec::new);
         self.recomputed.iter_mut().for_each(Vec::clear);
         self.sparse.resize_with(nodes, Sparse::default);
@@ -389,11 +367,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Takes an unused buffer, or creates one.
 fn take_spare<T: Default>(spare: &Mutex<Vec<T>>) -> T {
-    spare.lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
+    lock(spare).pop().unwrap_or_default()
 }
 
 fn return_spare<T>(spare: &Mutex<Vec<T>>, used: T) {
-    if let Ok(mut spare) = spare.lock() {
-        spare.push(used);
-    }
+    lock(spare).push(used);
 }

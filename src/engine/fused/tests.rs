@@ -8,7 +8,9 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::FusedExecutor;
+use super::op::Convolution;
 use crate::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, Weights};
+use crate::nn::kernels::product::Store;
 use crate::nn::*;
 
 /// Uniform in ±1/2.
@@ -333,6 +335,16 @@ fn selu_at_zero_has_the_derivative_of_the_oracle() {
     assert!(off < 1e-6, "{off:e}");
     let sum = FusedExecutor::default().plain_sum(&network, &batch, None).unwrap().sum;
     assert!(sum.get("0.bias").unwrap().values.iter().any(|&v| v != 0.0));
+}
+
+pub(super) fn convolution<'a>(
+    images: &'a [f32],
+    with: &'a [f32],
+    out: &'a mut [f32],
+    store: Store,
+    scratch: &'a mut Vec<f32>,
+) -> Convolution<'a> {
+    Convolution { images, with, out, store, scratch }
 }
 
 /// Values in [-1, 1).

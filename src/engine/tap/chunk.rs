@@ -11,6 +11,7 @@ use super::site_gradient::SiteGradient;
 use crate::Result;
 use crate::device::host::values;
 use crate::engine::batch::Chunk;
+use crate::engine::per_example::PerExample;
 use crate::engine::{Batch, Groups, joint_norm};
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Value};
@@ -25,27 +26,22 @@ pub(super) struct Job<'a> {
     pub(super) requested: RequestedGrads,
 }
 
-/// Clipped sum of one or more chunks, with norms and losses.
-pub(super) struct ChunkSum {
+/// Sum over one or more chunks, with the norms and losses of their examples.
+pub(super) struct ChunkSum<T = f32> {
     /// Σ factor · gradient, flattened, by entry. Parameters that the loss does not depend on are
     /// absent.
     pub(super) sum: BTreeMap<usize, Tensor<1>>,
-    /// Norms over all parameters, `[examples]`.
-    pub(super) norms: Vec<f32>,
-    /// Norms of each group, `[groups][examples]`.
-    pub(super) group_norms: Vec<Vec<f32>>,
-    pub(super) losses: Vec<f32>,
+    pub(super) each: PerExample<T>,
 }
 
-impl ChunkSum {
+impl<T: Clone> ChunkSum<T> {
     /// The sum of no examples.
     pub(super) fn empty(groups: usize) -> Self {
-        let (norms, losses) = (Vec::new(), Vec::new());
-        Self { sum: BTreeMap::new(), norms, group_norms: vec![Vec::new(); groups], losses }
+        Self { sum: BTreeMap::new(), each: PerExample::none(groups) }
     }
 
     /// Adds the result of the next chunk.
-    pub(super) fn add(&mut self, chunk: Self) {
+    pub(super) fn add(&mut self, mut chunk: Self) {
         for (entry, values) in chunk.sum {
             let values = match self.sum.remove(&entry) {
                 Some(sum) => sum + values,
@@ -53,11 +49,7 @@ impl ChunkSum {
             };
             self.sum.insert(entry, values);
         }
-        self.norms.extend(chunk.norms);
-        for (all, norms) in self.group_norms.iter_mut().zip(chunk.group_norms) {
-            all.extend(norms);
-        }
-        self.losses.extend(chunk.losses);
+        self.each.append(&mut chunk.each);
     }
 }
 
@@ -85,7 +77,7 @@ impl Job<'_> {
             .map(|(entry, site_gradient)| (entry, site_gradient.sum(&factors[of[entry]])))
             .collect();
         let norms = (0..n).map(|i| joint_norm(group_norms.iter().map(|norms| norms[i]))).collect();
-        Ok(ChunkSum { sum, norms, group_norms, losses })
+        Ok(ChunkSum { sum, each: PerExample { norms, group_norms, losses } })
     }
 
     /// Forward and backward pass: per-example gradients of each parameter that the loss depends on,

@@ -6,9 +6,9 @@ use burn::tensor::ops::{PadMode, UnfoldOptions};
 
 use super::site::ComputePath;
 use crate::device::host::Host;
+use crate::nn::Window;
 use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Matrix, Store, product};
-use crate::nn::{Precision, Window};
 
 /// Gradients with respect to the weight that the convolution multiplies with,
 /// `[examples, channels out, patch]`. `input` and `gradient` have `copies` rows per example.
@@ -20,20 +20,37 @@ pub(super) fn instance_gradients(
     copies: usize,
     path: ComputePath,
 ) -> Tensor<3> {
-    if let ComputePath::Device(precision) = path {
-        return with_tensor_ops(window, groups, input, gradient, copies, precision);
-    }
+    let [rows, channels, ..] = gradient.dims();
     // Burn's CPU backend unfolds element by element, often by way of a convolution; the lab's
     // kernels are several times as fast. Only this function distinguishes host tensors.
-    match (Host::shared(input.clone()), Host::shared(gradient.clone())) {
-        (Some(images), Some(gradients)) => {
-            let [rows, channels, ..] = gradient.dims();
-            let (images, gradients) = (images.slice(), gradients.slice());
-            let sizes = [rows / copies, copies, channels, groups];
-            with_host_kernels(window, sizes, images, gradients, &gradient.device())
-        }
-        _ => with_tensor_ops(window, groups, input, gradient, copies, Precision::F32),
+    if path == ComputePath::Host
+        && let Some(images) = Host::shared(input.clone())
+        && let Some(gradients) = Host::shared(gradient.clone())
+    {
+        let (images, gradients) = (images.slice(), gradients.slice());
+        let sizes = [rows / copies, copies, channels, groups];
+        return with_host_kernels(window, sizes, images, gradients, &gradient.device());
     }
+    // The same with tensor operations: unfold into patches, then one batched product.
+    let precision = path.precision();
+    // Round before unfolding: this halves the memory traffic.
+    let (input, gradient) = (precision.cast_operand(input), precision.cast_operand(gradient));
+    let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
+    // Burn unfolds images without padding and dilation as views, so padding is separate.
+    let padded = match [vertical, horizontal] {
+        [0, 0] => input,
+        _ => input.pad([(vertical, vertical), (horizontal, horizontal)], PadMode::Constant(0.0)),
+    };
+    let patches = unfold4d(padded, kernel, UnfoldOptions::new(stride, [0, 0], dilation));
+    let (patch, positions) = (window.patch() / groups, window.positions());
+    let patches = patches.reshape([rows * groups, patch, positions]);
+    let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
+    let each = precision.cast_result(gradient.matmul(patches.swap_dims(1, 2)));
+    each.reshape([rows / copies, copies, channels * patch]).sum_dim(1).reshape([
+        rows / copies,
+        channels,
+        patch,
+    ])
 }
 
 /// One product per row and group. Copies of an example accumulate in place.
@@ -67,40 +84,11 @@ fn with_host_kernels(
     Tensor::from_data(TensorData::new(out, [n, channels, patch]), device)
 }
 
-/// The same with tensor operations: unfold into patches, then one batched product.
-fn with_tensor_ops(
-    window: Window,
-    groups: usize,
-    input: Tensor<4>,
-    gradient: Tensor<4>,
-    copies: usize,
-    precision: Precision,
-) -> Tensor<3> {
-    // Round before unfolding: this halves the memory traffic.
-    let (input, gradient) = (precision.cast_operand(input), precision.cast_operand(gradient));
-    let [rows, channels, ..] = gradient.dims();
-    let Window { kernel, stride, padding: [vertical, horizontal], dilation, .. } = window;
-    // Burn unfolds images without padding and dilation as views, so padding is separate.
-    let padded = match [vertical, horizontal] {
-        [0, 0] => input,
-        _ => input.pad([(vertical, vertical), (horizontal, horizontal)], PadMode::Constant(0.0)),
-    };
-    let patches = unfold4d(padded, kernel, UnfoldOptions::new(stride, [0, 0], dilation));
-    let (patch, positions) = (window.patch() / groups, window.positions());
-    let patches = patches.reshape([rows * groups, patch, positions]);
-    let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
-    let each = precision.cast_result(gradient.matmul(patches.swap_dims(1, 2)));
-    each.reshape([rows / copies, copies, channels * patch]).sum_dim(1).reshape([
-        rows / copies,
-        channels,
-        patch,
-    ])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::host::values;
+    use crate::nn::Precision;
 
     fn test_tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let n: usize = shape.iter().product();

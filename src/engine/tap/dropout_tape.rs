@@ -32,9 +32,7 @@ impl<'a> DropoutTape<'a> {
     pub(in crate::engine) fn on_device(self, device: &Device) -> Self {
         Self { device: Some(device.clone()), ..self }
     }
-}
 
-impl DropoutTape<'_> {
     /// Sets the precision in which layers compute products.
     pub(super) fn with_precision(self, precision: Precision) -> Self {
         Self { precision, ..self }

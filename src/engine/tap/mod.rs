@@ -14,8 +14,8 @@ use burn::prelude::*;
 use burn::tensor::FloatDType;
 
 use super::batch::{Chunk, pieces};
-use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Groups, Weights};
-use crate::device::DeviceArray;
+use super::per_example::of_finite;
+use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Weights};
 use crate::device::host::values;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
@@ -113,31 +113,6 @@ impl TapExecutor {
         Err(Error::new(ErrorKind::Device, "precision bf16 on a GPU that does not support it", why)
             .fix("leave out .precision(…): the default is f32"))
     }
-
-    fn on_device_path(
-        &self,
-        network: &Network,
-        batch: &Batch,
-        groups: Groups,
-        weights: Option<&Weights>,
-    ) -> Result<ClippedSum> {
-        let (key, device) = chunk_key(network, batch);
-        let norm_weights =
-            NormWeights::per_parameter_on_device(weights, key.parameters.len(), &device);
-        let path = ComputePath::Device(self.checked_precision(&device)?);
-        let requested =
-            RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
-        let job = Job { network, device, batch, groups, norm_weights, requested };
-        let estimate = || match self.chunk {
-            Some(chunk) => Ok(chunk),
-            None => Probe::of(network).chunk(batch.copies(), &job.device),
-        };
-        let chunking = self.chunking;
-        self.clipped_sizer.run(key, (chunking, batch.len()), estimate, |size, verify| {
-            let chunking = (chunking, size);
-            device::sum(&job, network.parameters(), batch, &job.device, chunking, verify)
-        })
-    }
 }
 
 /// The key of the chunk sizer, and the device of the network.
@@ -180,49 +155,35 @@ impl Executor for TapExecutor {
         weights: Option<&Weights>,
     ) -> Result<ClippedSum> {
         let groups = super::check(network, batch, bound, weights)?;
-        if self.uses_device_path(network) {
-            return self.on_device_path(network, batch, groups, weights);
-        }
-        let (parameters, device) = (network.parameters(), network.device());
-        let norm_weights = NormWeights::per_parameter(weights, parameters.len(), &device);
-        let requested = RequestedGrads::new(&parameters, ComputePath::Host, |entry| {
-            norm_weights[entry].is_zero()
-        });
+        let on_device = self.uses_device_path(network);
+        let (key, device) = chunk_key(network, batch);
+        let path = if on_device {
+            ComputePath::Device(self.checked_precision(&device)?)
+        } else {
+            ComputePath::Host
+        };
+        let norm_weights =
+            NormWeights::per_parameter(weights, key.parameters.len(), &device, !on_device);
+        let requested =
+            RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
         let job = Job { network, device, batch, groups, norm_weights, requested };
-        let mut examples = batch.finite()?;
-        let chunk = match self.chunk {
-            Some(chunk) => chunk,
-            None if examples.is_empty() => 1,
-            None => Probe::of(network).chunk(batch.copies(), &job.device)?,
-        };
-        // An example with finite features can still have a gradient that overflows, and one in a
-        // file can prove unreadable. It is removed and all chunks are computed again, so that the
-        // others are in the same chunks, with the same rounding, as in a batch without it.
-        let sums = loop {
-            let sums = sum_chunks(&job, &examples, chunk)?;
-            let left_out = batch.left_out();
-            let finite = |i: usize| {
-                let is_read = !left_out.contains(&examples[i]);
-                is_read && sums.norms[i].is_finite() && sums.losses[i].is_finite()
-            };
-            let kept = (0..examples.len()).filter(|&i| finite(i)).map(|i| examples[i]);
-            let kept: Vec<usize> = kept.collect();
-            if kept.len() == examples.len() {
-                break sums;
-            }
-            examples = kept;
-        };
-        // NaN for the excluded examples.
-        let of_batch = |values: &[f32]| -> DeviceArray {
-            let mut all = vec![f32::NAN; batch.len()];
-            examples.iter().zip(values).for_each(|(&example, &value)| all[example] = value);
-            all.into()
-        };
-        let group_norms = match sums.group_norms.len() {
-            1 => Vec::new(),
-            _ => sums.group_norms.iter().map(|norms| of_batch(norms)).collect(),
-        };
-        let (norms, losses) = (of_batch(&sums.norms), of_batch(&sums.losses));
+        let probe = || Probe::of(network).chunk(batch.copies(), &job.device);
+        let estimate = || self.chunk.map_or_else(probe, Ok);
+        if on_device {
+            let chunking = self.chunking;
+            return self.clipped_sizer.run(
+                key,
+                (chunking, batch.len()),
+                estimate,
+                |size, verify| {
+                    let chunking = (chunking, size);
+                    device::sum(&job, network.parameters(), batch, &job.device, chunking, verify)
+                },
+            );
+        }
+        let chunk = if batch.is_empty() { 1 } else { estimate()? };
+        let compute = |examples: &[usize]| sum_chunks(&job, examples, chunk);
+        let (sums, examples) = of_finite(batch, compute, |sums| &sums.each)?;
         let mut sum = Gradients::zeros_like(network);
         for (entry, tensor) in sums.sum {
             sum.entries[entry].values = values(tensor).into();
@@ -230,7 +191,7 @@ impl Executor for TapExecutor {
         if let Some(weights) = weights {
             weights.select(&mut sum);
         }
-        Ok(ClippedSum { sum, norms, group_norms, losses })
+        Ok(sums.each.of_batch(sum, batch, &examples))
     }
 
     fn plain_sum(
@@ -246,10 +207,8 @@ impl Executor for TapExecutor {
         }
         super::check(network, batch, &ClipRule::unclipped(), weights)?;
         let (key, device) = chunk_key(network, batch);
-        let estimate = || match self.chunk {
-            Some(chunk) => Ok(chunk),
-            None => Probe::of(network).plain_chunk(batch.copies(), &device),
-        };
+        let probe = || Probe::of(network).plain_chunk(batch.copies(), &device);
+        let estimate = || self.chunk.map_or_else(probe, Ok);
         let precision = self.checked_precision(&device)?;
         let left_out = |entry| weights.is_some_and(|weights| weights.is_zero(entry));
         let tracked = network.tracked_where(|entry| !left_out(entry));

@@ -16,34 +16,26 @@ pub(super) struct NormWeights {
 
 impl NormWeights {
     /// One item per parameter; every weight is 1 if there are none.
+    ///
+    /// Unless `reads`, weights that live on a device are not read: they are used as they are, on the
+    /// assumption that the largest is about 1.
     pub(super) fn per_parameter(
         weights: Option<&Weights>,
         entries: usize,
         device: &Device,
+        reads: bool,
     ) -> Vec<Self> {
         let Some(weights) = weights else {
             return (0..entries).map(|_| Self { scale: 1.0, relative: None }).collect();
         };
-        weights.entries().iter().map(|entry| Self::of(&entry.values, device)).collect()
-    }
-
-    /// As [`per_parameter`](Self::per_parameter), without reading weights that live on a device:
-    /// these are used as they are, on the assumption that the largest is about 1. Whether all of
-    /// them are zero must be known.
-    pub(super) fn per_parameter_on_device(
-        weights: Option<&Weights>,
-        entries: usize,
-        device: &Device,
-    ) -> Vec<Self> {
-        let Some(weights) = weights else { return Self::per_parameter(None, entries, device) };
         let of = |(entry, weight): (usize, &Gradient)| match weight.values.device() {
             _ if weights.is_zero(entry) => Self { scale: 0.0, relative: None },
-            None => Self::of(&weight.values, device),
-            Some(_) => {
+            Some(_) if !reads => {
                 let weights = weight.values.tensor(device);
                 let root = weights.clone().sqrt();
                 Self { scale: 1.0, relative: Some((weights, root)) }
             }
+            _ => Self::of(&weight.values, device),
         };
         weights.entries().iter().enumerate().map(of).collect()
     }

@@ -14,7 +14,7 @@ use crate::nn::{Parameter, Precision, Site, Value};
 pub(super) struct RequestedGrads {
     /// Entry and shape of each parameter, by Burn's id.
     parameters: BTreeMap<ParamId, (usize, Vec<usize>)>,
-    path: ComputePath,
+    pub(super) path: ComputePath,
 }
 
 /// How instance gradients are formed.
@@ -46,11 +46,6 @@ impl RequestedGrads {
         let each = parameters.iter().enumerate().filter(|&(entry, _)| !masked_out(entry));
         let parameters = each.map(|(entry, p)| (p.id, (entry, p.shape.clone()))).collect();
         Self { parameters, path }
-    }
-
-    /// Precision of products.
-    pub(super) fn precision(&self) -> Precision {
-        self.path.precision()
     }
 
     /// Index of a parameter's entry; `None` if it is not requested.
@@ -150,10 +145,7 @@ fn gradients_of_site(
 
 /// Joins the copies and time steps of each example: `[examples, positions, features]`.
 fn merge_copies(value: Value, copies: usize) -> Tensor<3> {
-    let x = match value {
-        Value::Flat(x) => x.unsqueeze_dim(1),
-        other => other.sequence(),
-    };
+    let x = value.sequence();
     let [rows, steps, features] = x.dims();
     x.reshape([rows / copies, copies * steps, features])
 }

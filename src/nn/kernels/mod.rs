@@ -11,6 +11,7 @@ mod window;
 
 pub(crate) use crate::device::vectorised;
 pub(crate) use im2col::Im2col;
+pub(crate) use ops::record;
 pub(super) use ops::{conv2d, max_pool, tanh};
 pub use window::Window;
 pub(super) use window::no_dilation;

@@ -140,21 +140,26 @@ impl<F> Debug for Step<F> {
     }
 }
 
-impl<F: FnOnce(FlexTensor) -> FlexTensor + Send + 'static> Backward<Flex, 1> for Step<F> {
+impl<B, F> Backward<B, 1> for Step<F>
+where
+    B: Backend,
+    F: FnOnce(FloatTensor<B>) -> FloatTensor<B> + Send + 'static,
+{
     type State = ();
 
     fn backward(self, ops: Ops<(), 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        unary::<Flex, _>(ops.parents, ops.node, grads, self.0);
+        unary::<B, _>(ops.parents, ops.node, grads, self.0);
     }
 }
 
 /// The output `y` of a kernel at an input, with its step in the backward pass.
-fn record<C: CheckpointStrategy>(
+pub(crate) fn record<B: Backend, C: CheckpointStrategy>(
     input: NodeGuard,
-    y: FlexTensor,
-    backward: impl FnOnce(FlexTensor) -> FlexTensor + Send + 'static,
-) -> FloatTensor<Autodiff<Flex, C>> {
-    match Step(backward).prepare::<C>([input]).compute_bound().stateful() {
+    y: FloatTensor<B>,
+    backward: impl FnOnce(FloatTensor<B>) -> FloatTensor<B> + Send + 'static,
+) -> FloatTensor<Autodiff<B, C>> {
+    let step = Step(backward);
+    match Backward::<B, 1>::prepare::<C>(step, [input]).compute_bound().stateful() {
         OpsKind::Tracked(step) => step.finish((), y),
         OpsKind::UnTracked(step) => step.finish(y),
     }
@@ -164,7 +169,7 @@ impl<C: CheckpointStrategy> KernelOps for Autodiff<Flex, C> {
     fn cpu_tanh(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let (x, input) = x.into_parts();
         let y = Flex::cpu_tanh(x);
-        record::<C>(input, y.clone(), move |gradient| tanh_backward(&y, gradient))
+        record::<Flex, C>(input, y.clone(), move |gradient| tanh_backward(&y, gradient))
     }
 
     fn cpu_conv2d(
@@ -176,14 +181,14 @@ impl<C: CheckpointStrategy> KernelOps for Autodiff<Flex, C> {
         let (x, input) = x.into_parts();
         let ((weight, _), (bias, _)) = (weight.into_parts(), bias.into_parts());
         let y = Flex::cpu_conv2d(x, weight.clone(), bias, window);
-        record::<C>(input, y, move |gradient| conv2d_backward(&weight, gradient, &window))
+        record::<Flex, C>(input, y, move |gradient| conv2d_backward(&weight, gradient, &window))
     }
 
     fn cpu_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self> {
         let (x, input) = x.into_parts();
         let y = Flex::cpu_max_pool(x.clone(), window);
         let values = [x, y.clone()];
-        record::<C>(input, y, move |gradient| max_pool_backward(&values, gradient, &window))
+        record::<Flex, C>(input, y, move |gradient| max_pool_backward(&values, gradient, &window))
     }
 }
 

@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::source::{ParameterSource, ParameterSpec};
+use super::source::ParameterSource;
 use super::{Conv2dSpec, Layer, LayerSpec};
 use crate::device::kernels;
 use crate::nn::{Tape, UpstreamClip, Value};
@@ -126,26 +126,24 @@ impl BackpropClippedSpec {
     /// LSTM, with respect to the pre-activations of its gates.
     pub(crate) fn upstream(&self, output: &[usize]) -> UpstreamClip {
         let max_norm = self.clip.max_upstream_norm;
-        let LayerSpec::Embedding(_) = self.layer.as_ref() else {
-            let (positions, patches) = match self.layer.as_ref() {
-                LayerSpec::Conv2d(spec) => (output[2] * output[3], patches_per_value(spec)),
-                _ if output.len() == 3 => (output[1], 1),
-                _ => (1, 1),
-            };
-            let input = self.clip.max_input_norm;
-            let constant = constants(&self.layer) * positions as f64;
-            let sqrt_m = (patches as f64 * input * input + constant).sqrt();
-            let sqrt_m = Some(sqrt_m / self.input_bound(&self.layer));
-            let (l15, sqrt_m) = match self.clip.norm {
-                // On one position both are the L2 norm.
-                _ if positions == 1 => (false, Some(1.0)),
-                UpstreamNorm::L15 => (true, None),
-                UpstreamNorm::SqrtM => (false, sqrt_m),
-                UpstreamNorm::Either => (true, sqrt_m),
-            };
-            return UpstreamClip::Map { max_norm, l15, sqrt_m };
+        let (positions, patches) = match self.layer.as_ref() {
+            LayerSpec::Embedding(_) => return UpstreamClip::Lookup { max_norm },
+            LayerSpec::Conv2d(spec) => (output[2] * output[3], patches_per_value(spec)),
+            _ if output.len() == 3 => (output[1], 1),
+            _ => (1, 1),
         };
-        UpstreamClip::Lookup { max_norm }
+        let input = self.clip.max_input_norm;
+        let constant = constants(&self.layer) * positions as f64;
+        let sqrt_m = (patches as f64 * input * input + constant).sqrt();
+        let sqrt_m = Some(sqrt_m / self.input_bound(&self.layer));
+        let (l15, sqrt_m) = match self.clip.norm {
+            // On one position both are the L2 norm.
+            _ if positions == 1 => (false, Some(1.0)),
+            UpstreamNorm::L15 => (true, None),
+            UpstreamNorm::SqrtM => (false, sqrt_m),
+            UpstreamNorm::Either => (true, sqrt_m),
+        };
+        UpstreamClip::Map { max_norm, l15, sqrt_m }
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
@@ -160,12 +158,18 @@ impl BackpropClippedSpec {
         self.layer.output_shape(input)
     }
 
-    pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
-        self.layer.parameter_specs()
-    }
-
     pub(super) fn build(&self, source: &mut ParameterSource) -> BackpropClipped {
         BackpropClipped { layer: vec![self.layer.build(source)], spec: self.clone() }
+    }
+}
+
+impl LayerSpec {
+    /// The layer with its clips, if it has some.
+    pub(crate) fn clipped(&self) -> Option<&BackpropClippedSpec> {
+        match self {
+            Self::BackpropClipped(clipped) => Some(clipped),
+            _ => None,
+        }
     }
 }
 

@@ -205,13 +205,8 @@ impl Conv2d {
             if precision.is_default() {
                 conv2d(x, weight, bias, options)
             } else {
-                let y = conv2d(
-                    precision.cast_operand(x),
-                    precision.cast_operand(weight),
-                    None,
-                    options,
-                );
-                let y = precision.cast_result(y);
+                let (x, weight) = (precision.cast_operand(x), precision.cast_operand(weight));
+                let y = precision.cast_result(conv2d(x, weight, None, options));
                 match bias {
                     Some(bias) => y + bias.reshape([1, self.spec.channels_out, 1, 1]),
                     None => y,

@@ -5,9 +5,11 @@ use burn::nn;
 use burn::tensor::module::embedding;
 use serde::{Deserialize, Serialize};
 
-use super::source::{Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes};
+use super::source::{
+    Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, shape_of,
+};
+use crate::Result;
 use crate::nn::{Site, Tape, Value};
-use crate::{Error, ErrorKind, Result};
 
 /// Specification of an [`Embedding`] layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,11 +28,8 @@ impl EmbeddingSpec {
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
         self.check()?;
-        let [time] = *input else {
-            let what = format!("an Embedding layer was given examples of shape {input:?}");
-            return Err(Error::new(ErrorKind::Model, what, "it takes token ids, [time]")
-                .fix("put it first, on data of token ids"));
-        };
+        let (why, fix) = ("it takes token ids, [time]", "put it first, on data of token ids");
+        let [time] = shape_of("an Embedding layer", input, why, fix)?;
         Ok(vec![time, self.features])
     }
 

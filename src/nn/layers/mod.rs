@@ -37,7 +37,7 @@ pub use time::MeanOverTime;
 pub use zero_pad::{ZeroPad2d, ZeroPad2dSpec};
 
 pub(crate) use block::forward_all;
-pub(crate) use source::{Init, ParameterSource, ParameterSpec, parameter_specs};
+pub(crate) use source::{IMAGES, Init, ParameterSource, ParameterSpec, parameter_specs, shape_of};
 
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
@@ -180,7 +180,7 @@ impl LayerSpec {
             Self::Lstm(spec) => spec.parameters(),
             Self::Residual(spec) => spec.parameters(),
             Self::Group(spec) => parameter_specs(&spec.layers),
-            Self::BackpropClipped(spec) => spec.parameters(),
+            Self::BackpropClipped(spec) => spec.layer.parameter_specs(),
             _ => Vec::new(),
         }
     }

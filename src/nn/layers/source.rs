@@ -124,26 +124,30 @@ pub(super) fn check_epsilon(kind: &str, epsilon: f64) -> Result<()> {
     Err(Error::setting("epsilon", epsilon, why).fix("use a small positive number, such as 1e-5"))
 }
 
+/// Why images are needed.
+pub(crate) const IMAGES: &str = "it works on images, [channels, height, width]";
+
+/// `input` as a shape of `N` sides, or an error that says that `who` was given another.
+pub(crate) fn shape_of<const N: usize>(
+    who: &str,
+    input: &[usize],
+    why: &str,
+    fix: &str,
+) -> Result<[usize; N]> {
+    <[usize; N]>::try_from(input).map_err(|_| {
+        let what = format!("{who} was given examples of shape {input:?}");
+        Error::new(ErrorKind::Model, what, why).fix(fix)
+    })
+}
+
 /// `input` as the shape of an image, or an error that names the kind of layer.
 pub(super) fn image_shape(kind: &str, input: &[usize]) -> Result<[usize; 3]> {
-    <[usize; 3]>::try_from(input).map_err(|_| {
-        Error::new(
-            ErrorKind::Model,
-            format!("a {kind} layer was given examples of shape {input:?}"),
-            "it works on images, [channels, height, width]",
-        )
-        .fix("put it before Flatten, or use a model for plain features, such as models::mlp")
-    })
+    let fix = "put it before Flatten, or use a model for plain features, such as models::mlp";
+    shape_of(&format!("a {kind} layer"), input, IMAGES, fix)
 }
 
 /// `input` as the shape of a sequence, or an error that names the kind of layer.
 pub(super) fn sequence_shape(kind: &str, input: &[usize]) -> Result<[usize; 2]> {
-    <[usize; 2]>::try_from(input).map_err(|_| {
-        Error::new(
-            ErrorKind::Model,
-            format!("a {kind} layer was given examples of shape {input:?}"),
-            "it works on sequences, [time, features]",
-        )
-        .fix("put Embedding before it if the examples are token ids")
-    })
+    let fix = "put Embedding before it if the examples are token ids";
+    shape_of(&format!("a {kind} layer"), input, "it works on sequences, [time, features]", fix)
 }

@@ -19,14 +19,11 @@ pub struct ZeroPad2dSpec {
 
 impl ZeroPad2dSpec {
     pub(super) fn check(&self) -> Result<()> {
-        match self.before.into_iter().chain(self.after).find(|&side| side > MAX_SIZE) {
-            None => Ok(()),
-            Some(side) => {
-                let why = format!("at most {MAX_SIZE} pixels can be added on a side");
-                Err(Error::new(ErrorKind::Model, format!("zero padding by {side} pixels"), why)
-                    .fix("check the settings of the layer"))
-            }
-        }
+        let mut sides = self.before.into_iter().chain(self.after);
+        let Some(side) = sides.find(|&side| side > MAX_SIZE) else { return Ok(()) };
+        let why = format!("at most {MAX_SIZE} pixels can be added on a side");
+        Err(Error::new(ErrorKind::Model, format!("zero padding by {side} pixels"), why)
+            .fix("check the settings of the layer"))
     }
 
     pub(super) fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {

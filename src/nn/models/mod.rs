@@ -28,20 +28,14 @@ pub use text::{Bilstm, bilstm};
 pub use wide_resnet::{WideResnet, wide_resnet};
 
 use super::builder::ModelConfig;
-use super::layers::LayerSpec;
+use super::layers::{IMAGES, LayerSpec, shape_of};
 use super::network::output_shapes;
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
 
 /// The shape of the images, `[channels, height, width]`, or an error that names the model.
 fn image_shape(model: &str, config: &ModelConfig) -> Result<[usize; 3]> {
-    <[usize; 3]>::try_from(config.input_shape.as_slice()).map_err(|_| {
-        Error::new(
-            ErrorKind::Model,
-            format!("{model} was given examples of shape {:?}", config.input_shape),
-            "it works on images, [channels, height, width]",
-        )
-        .fix("use models::mlp(&data, &[64]) or models::linear(&data)")
-    })
+    let fix = "use models::mlp(&data, &[64]) or models::linear(&data)";
+    shape_of(model, &config.input_shape, IMAGES, fix)
 }
 
 /// Number of features of an example after the layers.

@@ -1,10 +1,11 @@
 //! Text classification models on token ids.
 
+use crate::Result;
 use crate::data::Dataset;
 use crate::layers;
 use crate::nn::builder::{Family, ModelBuilder, ModelConfig};
+use crate::nn::layers::shape_of;
 use crate::nn::{EmbeddingSpec, LayerSpec, LinearSpec, LstmSpec, MeanOverTime};
-use crate::{Error, ErrorKind, Result};
 
 /// The family of [`bilstm`], with its sizes.
 #[derive(Clone, Debug)]
@@ -31,11 +32,8 @@ pub fn bilstm(
 
 impl Family for Bilstm {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
-        if config.input_shape.len() != 1 {
-            let what = format!("bilstm was given examples of shape {:?}", config.input_shape);
-            return Err(Error::new(ErrorKind::Model, what, "it reads token ids, [time]")
-                .fix("use models::papernot_cnn(&data) for images"));
-        }
+        let fix = "use models::papernot_cnn(&data) for images";
+        shape_of::<1>("bilstm", &config.input_shape, "it reads token ids, [time]", fix)?;
         Ok(layers![
             EmbeddingSpec::new(self.vocabulary, self.features),
             LstmSpec::new(self.features, self.hidden).bidirectional(),

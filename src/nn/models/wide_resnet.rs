@@ -102,12 +102,9 @@ impl WideResnet {
         let shortcut = layers![self.conv(from, to, 1, stride)];
         [pre_activation, layers![ResidualSpec::new(body).shortcut(shortcut)]].concat()
     }
-}
 
-/// Blocks of De et al.'s code.
-impl WideResnet {
-    /// An activation, a normalisation and a 3 x 3 convolution of images of this size, which become
-    /// smaller by the stride, rounded up.
+    /// In De et al.'s code: an activation, a normalisation and a 3 x 3 convolution of images of this
+    /// size, which become smaller by the stride, rounded up.
     fn published_layer(
         &self,
         [from, to]: [usize; 2],

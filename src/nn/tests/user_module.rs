@@ -6,7 +6,7 @@ use burn::optim::SgdConfig;
 use burn::prelude::*;
 
 use super::super::loss::cross_entropy;
-use super::super::trial::Trial;
+use super::super::trial::{Subject, Trial};
 use super::super::user_module::UserModule;
 use super::*;
 use crate::engine;
@@ -305,7 +305,8 @@ fn inputs_of_the_batch_show_neither_in_logits_nor_in_output_gradients() {
     for how in [How::Input, How::SharedInput] {
         let module = super::super::parameters::untracked(Hidden::new(how));
         let own = UserModule(std::sync::Arc::new(module));
-        let run = |examples| Trial::run(&own, examples, &[1, 5, 5], 1.0, &Device::flex()).unwrap();
+        let of = Subject { module: &own, shape: &[1, 5, 5], device: &Device::flex() };
+        let run = |examples| Trial::run(of, examples, 1.0).unwrap();
         let (one, other) = (run(&[0, 1, 2]), run(&[0, 4, 5]));
         assert_eq!(one.logits[0], other.logits[0], "{how:?}");
         assert_eq!(one.gradients[0], other.gradients[0], "{how:?}");

@@ -46,7 +46,12 @@ impl<'a> Assignment<'a> {
                     kept.push(unmatched(&place.path, &place.shape, why));
                 }
                 (None, Some(entry)) => {
-                    check_tensor(attempt, &place, entry, index >= head)?;
+                    if let Number::Other(_) = entry.number {
+                        return Err(attempt.no_floats(&place, entry));
+                    }
+                    if !layout.axes.fits(&place, &entry.shape) {
+                        return Err(attempt.shape(&place, entry, index >= head));
+                    }
                     pairs.push((place, entry));
                 }
                 (None, None) => missing.push((place, name)),
@@ -121,18 +126,6 @@ impl<'a> Assignment<'a> {
             left: left.collect(),
             kept: self.kept,
         }
-    }
-}
-
-/// Checks that a tensor can be the values of a parameter.
-fn check_tensor(attempt: Attempt, place: &Place, entry: &Entry, in_head: bool) -> Result<()> {
-    if let Number::Other(_) = entry.number {
-        return Err(attempt.no_floats(place, entry));
-    }
-    if attempt.layout.axes.fits(place, &entry.shape) {
-        Ok(())
-    } else {
-        Err(attempt.shape(place, entry, in_head))
     }
 }
 

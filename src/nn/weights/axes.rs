@@ -1,6 +1,9 @@
 //! [`Axes`]: the order of the axes of weights in a file.
 
+use burn::prelude::*;
+
 use super::place::{Kind, Place};
+use crate::device::host;
 
 /// The order of the axes of weights in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,23 +49,14 @@ impl Axes {
         if order.is_empty() {
             return values;
         }
-        // The distance in the file between neighbours along each axis of the parameter.
-        let (mut distances, mut distance) = (vec![0; order.len()], 1);
-        for &axis in order.iter().rev() {
-            distances[axis] = distance;
-            distance *= place.shape[axis];
+        // Both with sides of 1 before the others.
+        let (mut in_file, mut axes, first) = ([1; 4], [0, 1, 2, 3], 4 - order.len());
+        for (i, &axis) in order.iter().enumerate() {
+            in_file[first + i] = place.shape[axis];
+            axes[first + axis] = first + i;
         }
-        let mut axes: Vec<(usize, usize)> = place.shape.iter().copied().zip(distances).collect();
-        let along = |(length, distance): (usize, usize)| (0..length).map(move |i| i * distance);
-        let last = axes.pop().unwrap_or((1, 0));
-        let mut starts = vec![0];
-        for axis in axes {
-            let next =
-                starts.iter().flat_map(|start| along(axis).map(move |offset| start + offset));
-            starts = next.collect();
-        }
-        let offsets = starts.iter().flat_map(|start| along(last).map(move |offset| start + offset));
-        offsets.map(|offset| values[offset]).collect()
+        let tensor = Tensor::<4>::from_data(TensorData::new(values, in_file), &Device::flex());
+        host::values(tensor.permute(axes))
     }
 }
 

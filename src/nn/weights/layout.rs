@@ -9,13 +9,7 @@ use super::place::Place;
 use crate::nn::LayerSpec;
 
 /// The name in the file for a parameter of the model, if there is one.
-#[derive(Clone)]
-enum Names {
-    ByPlace(fn(&Place) -> Option<String>),
-    ByPath(Arc<ByPath>),
-}
-
-type ByPath = dyn Fn(&str) -> Option<String> + Send + Sync;
+type Names = dyn Fn(&Place) -> Option<String> + Send + Sync;
 
 /// Where a file keeps the parameters of a model: names, order of axes, and what may be left out.
 ///
@@ -24,7 +18,7 @@ type ByPath = dyn Fn(&str) -> Option<String> + Send + Sync;
 #[derive(Clone)]
 pub struct Layout {
     pub(super) name: String,
-    names: Names,
+    names: Arc<Names>,
     pub(super) axes: Axes,
     /// Why layers with the same parameters would compute something else than the file's network.
     pub(super) differs: fn(&[LayerSpec]) -> Option<&'static str>,
@@ -39,7 +33,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    fn new(name: &str, names: Names, axes: Axes) -> Self {
+    fn new(name: &str, axes: Axes, names: Arc<Names>) -> Self {
         Self {
             name: name.to_owned(),
             names,
@@ -59,9 +53,8 @@ impl Layout {
     /// Names such as `stages.0.blocks.1.conv2.weight` and `head.fc.weight`. Other `resnetv2`
     /// networks of timm have BatchNorm or another stem, and are refused.
     pub fn timm_resnetv2() -> Self {
-        let names = Names::ByPlace(known::timm_name);
         let model = "models::bit_resnet50(&data), or models::bit_resnet(&data, &[3, 4, 23, 3], 3)";
-        let layout = Self::new(known::TIMM_RESNETV2, names, Axes::PyTorch);
+        let layout = Self::new(known::TIMM_RESNETV2, Axes::PyTorch, Arc::new(known::timm_name));
         Self { differs: known::differs_from_bit, model, ..layout }
     }
 
@@ -73,16 +66,14 @@ impl Layout {
     /// module and its parameter with a slash between them, such as
     /// `wide_res_net/Block_1Conv_0_0/w`.
     pub fn de_wide_resnet() -> Self {
-        let names = Names::ByPlace(known::haiku_name);
         let model = "models::wide_resnet(&data, 28, 10).as_published()";
-        let layout = Self::new(known::DE_WIDE_RESNET, names, Axes::Jax);
+        let layout = Self::new(known::DE_WIDE_RESNET, Axes::Jax, Arc::new(known::haiku_name));
         Self { differs: known::differs_from_published, model, ..layout }.prefix("wide_res_net/")
     }
 
     /// The names and axes of the lab: the [paths](crate::nn::Network::paths) of the parameters.
     pub fn own() -> Self {
-        let names = Names::ByPath(Arc::new(|path| Some(path.to_owned())));
-        Self::new("own names", names, Axes::Own)
+        Self::new("own names", Axes::Own, Arc::new(|place: &Place| Some(place.path.clone())))
     }
 
     /// The names that a function gives for the paths of the model's parameters; `None` if the file
@@ -95,7 +86,7 @@ impl Layout {
         axes: Axes,
         name: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self::new("given names", Names::ByPath(Arc::new(name)), axes)
+        Self::new("given names", axes, Arc::new(move |place: &Place| name(&place.path)))
     }
 
     /// Pairs of a parameter's path and its name in the file. Otherwise as
@@ -138,11 +129,7 @@ impl Layout {
 
     /// The name in the file of the parameter at a place.
     pub(super) fn name_of(&self, place: &Place) -> Option<String> {
-        let name = match &self.names {
-            Names::ByPlace(name) => name(place),
-            Names::ByPath(name) => name(&place.path),
-        };
-        name.map(|name| format!("{}{name}", self.prefix))
+        (self.names)(place).map(|name| format!("{}{name}", self.prefix))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use pytorch_reader::{DType, MAX_PICKLE_SIZE, PytorchReader};
+use pytorch_reader::{MAX_PICKLE_SIZE, PytorchReader};
 use zip::{ZipArchive, ZipReadOptions};
 
 use super::pickle::{Scan, scan};
@@ -66,20 +66,10 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>> {
         .map(|(name, tensor)| Entry {
             name,
             shape: tensor.shape().to_vec(),
-            number: number(tensor.dtype()),
+            number: Number::of(tensor.dtype()),
             read: Box::new(move || tensor.read()),
         })
         .collect())
-}
-
-fn number(of: DType) -> Number {
-    match of {
-        DType::F16 => Number::F16,
-        DType::BF16 => Number::Bf16,
-        DType::F32 => Number::F32,
-        DType::F64 => Number::F64,
-        other => Number::Other(format!("{other:?}").to_lowercase()),
-    }
 }
 
 /// Scans the pickles of the file.

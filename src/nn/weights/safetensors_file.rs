@@ -6,7 +6,6 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
@@ -63,19 +62,14 @@ pub(super) fn entries(path: &Path) -> Result<Vec<Entry>> {
             file.read_exact(&mut bytes)?;
             Ok(bytes)
         };
-        Entry { name, shape: info.shape.clone(), number: number(info.dtype), read: Box::new(read) }
+        Entry {
+            name,
+            shape: info.shape.clone(),
+            number: Number::of(info.dtype),
+            read: Box::new(read),
+        }
     };
     Ok(metadata.tensors().into_iter().map(entry).collect())
-}
-
-fn number(of: Dtype) -> Number {
-    match of {
-        Dtype::F16 => Number::F16,
-        Dtype::BF16 => Number::Bf16,
-        Dtype::F32 => Number::F32,
-        Dtype::F64 => Number::F64,
-        other => Number::Other(format!("{other:?}").to_lowercase()),
-    }
 }
 
 /// The keys of a JSON object in order, repeated ones too.

@@ -1,7 +1,7 @@
 //! The tensors of a file of weights: names, shapes and values.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -135,6 +135,17 @@ fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> impl It
 }
 
 impl Number {
+    /// The type that a library of readers calls so.
+    pub(super) fn of(kind: impl Debug) -> Self {
+        match format!("{kind:?}").as_str() {
+            "F16" => Self::F16,
+            "BF16" => Self::Bf16,
+            "F32" => Self::F32,
+            "F64" => Self::F64,
+            other => Self::Other(other.to_lowercase()),
+        }
+    }
+
     /// Its name in other libraries.
     pub(super) fn name(&self) -> &str {
         match self {

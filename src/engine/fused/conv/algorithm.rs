@@ -3,7 +3,7 @@
 
 use super::patches::Patches;
 use crate::engine::fused::direct::Direct;
-use crate::engine::fused::op::Scratch;
+use crate::engine::fused::op::{self, Convolution, Scratch};
 use crate::engine::fused::winograd::Winograd;
 use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Store, transpose};
@@ -28,18 +28,11 @@ impl Method {
     }
 
     /// Convolution of images into `out`, `[images, positions, outputs]`.
-    fn convolve(
-        &self,
-        images: &[f32],
-        weights: &[f32],
-        out: &mut [f32],
-        store: Store,
-        scratch: &mut Vec<f32>,
-    ) {
+    fn convolve(&self, of: Convolution) {
         match self {
-            Self::Filtering(plan) => plan.convolve(images, weights, out, store, scratch),
-            Self::Direct(plan) => plan.convolve(images, weights, out, store, scratch),
-            Self::Patches(plan) => plan.convolve(images, weights, out, store, scratch),
+            Self::Filtering(plan) => plan.convolve(of),
+            Self::Direct(plan) => plan.convolve(of),
+            Self::Patches(plan) => plan.convolve(of),
         }
     }
 }
@@ -122,7 +115,8 @@ impl Algorithm {
 
     /// Convolution of images into `out`, `[images, positions, outputs]`.
     pub(super) fn convolve(&self, images: &[f32], out: &mut [f32], scratch: &mut Vec<f32>) {
-        self.forward.convolve(images, &self.weights, out, Store::Replace, scratch);
+        let (with, store) = (&self.weights, Store::Replace);
+        self.forward.convolve(Convolution { images, with, out, store, scratch });
     }
 
     /// The gradient `gx` with respect to images from the gradient `g` with respect to the output.
@@ -130,16 +124,17 @@ impl Algorithm {
         &self,
         patches: &Patches,
         g: &[f32],
-        gx: &mut [f32],
-        store: Store,
+        gx: op::InputGradient,
         scratch: &mut Scratch,
     ) {
         match &self.gradient {
             InputGradient::Convolved { method, rotated } => {
-                method.convolve(g, rotated, gx, store, &mut scratch.patches);
+                let (op::InputGradient { values: out, store }, scratch) =
+                    (gx, &mut scratch.patches);
+                method.convolve(Convolution { images: g, with: rotated, out, store, scratch });
             }
             InputGradient::Scattered { transposed } => {
-                patches.scatter_gradient(g, transposed, gx, store, scratch);
+                patches.scatter_gradient(g, transposed, gx.zeroed(), scratch);
             }
         }
     }
@@ -205,17 +200,10 @@ pub(super) enum WeightGradient<'a> {
 
 impl WeightGradient<'_> {
     /// The weight gradient, `[patch] x [outputs]`, summed over images.
-    pub(super) fn compute(
-        &self,
-        images: &[f32],
-        g: &[f32],
-        out: &mut [f32],
-        store: Store,
-        scratch: &mut Vec<f32>,
-    ) {
+    pub(super) fn compute(&self, of: Convolution) {
         match self {
-            Self::Filtering(plan) => plan.weight_gradient(images, g, out, store, scratch),
-            Self::Direct(plan) => plan.weight_gradient(images, g, out, store, scratch),
+            Self::Filtering(plan) => plan.weight_gradient(of),
+            Self::Direct(plan) => plan.weight_gradient(of),
         }
     }
 }

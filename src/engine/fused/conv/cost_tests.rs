@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::algorithm::{self, Method};
 use super::*;
-use crate::engine::fused::op::{Context, LargeParameters, Rows, Scratch};
+use crate::engine::fused::op::{Context, InputGradient, LargeParameters, Rows, Scratch};
 use crate::nn::kernels::product::Store;
 
 /// Times of both algorithms are measured in turn; the median counts.
@@ -47,12 +47,12 @@ fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scra
         let gx = Some(InputGradient { values: &mut gx, store: Store::Replace });
         let (saved, small) = (&mut [], &mut []);
         layer.backward(Backward { rows, x: &x, y: &y, saved, g: &mut g, gx, small, scratch });
-        let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g };
-        layer.weighted_sum(ctx, None, &mut sum, scratch);
+        let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g, weights: None, factors: None };
+        layer.weighted_sum(ctx, &mut sum, scratch);
     } else {
-        let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g };
+        let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g, weights: None, factors: None };
         for i in 0..images {
-            layer.instance_gradient(ctx.example(i), None, &mut sum, scratch);
+            layer.instance_gradient(ctx.example(i), &mut sum, scratch);
         }
     }
     start.elapsed().as_secs_f64()

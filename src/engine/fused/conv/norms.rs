@@ -2,9 +2,10 @@
 //! forming it, and weighted sums.
 
 use super::Conv;
-use crate::engine::fused::op::{Context, LargeParameters, NormMethod, Scratch, resize_buffer};
+use crate::engine::fused::op::{
+    Context, Convolution, LargeParameters, NormMethod, Scratch, resize_buffer,
+};
 use crate::engine::fused::outer;
-use crate::engine::fused::packed::CoordinateWeights;
 use crate::engine::fused::standardise::Columns;
 use crate::nn::kernels::product::{Matrix, Store, product};
 
@@ -33,25 +34,15 @@ impl LargeParameters for Conv {
         outer::norm_method(copies * patches.positions(), inputs, outputs)
     }
 
-    fn squared_norms(
-        &self,
-        ctx: Context,
-        _: Option<&CoordinateWeights>,
-        scratch: &mut Scratch,
-    ) -> Vec<Option<f64>> {
+    fn squared_norms(&self, ctx: Context, scratch: &mut Scratch) -> Vec<Option<f64>> {
         let examples = 0..ctx.rows.examples;
         examples.map(|i| self.ghost_squared_norm(ctx.example(i), scratch)).collect()
     }
 
-    fn instance_gradient(
-        &self,
-        ctx: Context,
-        weights: Option<&[f32]>,
-        out: &mut [f32],
-        scratch: &mut Scratch,
-    ) -> f64 {
+    fn instance_gradient(&self, ctx: Context, out: &mut [f32], scratch: &mut Scratch) -> f64 {
         let (weight, gain) = out.split_at_mut(self.weight_len);
-        let (weights, gain_weights) = weights.map(|all| all.split_at(weight.len())).unzip();
+        let (weights, gain_weights) =
+            ctx.weights.map(|all| all.values.split_at(weight.len())).unzip();
         let mut square = 0.0;
         let measure = |_: usize, offset: usize, block: &[f32]| {
             let weights = weights.map(|all| &all[offset..offset + block.len()]);
@@ -71,19 +62,14 @@ impl LargeParameters for Conv {
         outer::sums_more_positions(rows * self.patches.positions(), self.weight_len)
     }
 
-    fn weighted_sum(
-        &self,
-        ctx: Context,
-        factors: Option<&[f32]>,
-        sum: &mut [f32],
-        scratch: &mut Scratch,
-    ) {
+    fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch) {
         let sum = &mut sum[..self.weight_len];
         let Some(gradient) = self.algorithm.weight_gradient(ctx.rows.total()) else {
-            return self.patches.add_weight_gradients(ctx, factors, sum, scratch);
+            return self.patches.add_weight_gradients(ctx, sum, scratch);
         };
-        let g = outer::weighted(ctx.g, factors, &mut scratch.weighted);
-        gradient.compute(ctx.x, g, sum, Store::Add, &mut scratch.patches);
+        let with = outer::weighted(ctx.g, ctx.factors, &mut scratch.weighted);
+        let (store, scratch) = (Store::Add, &mut scratch.patches);
+        gradient.compute(Convolution { images: ctx.x, with, out: sum, store, scratch });
     }
 
     /// With weight standardisation, sums are taken over gradients of the standardised weights.
@@ -169,7 +155,8 @@ impl Conv {
         let positions = ctx.rows.copies * self.patches.positions();
         let formed = self.algorithm.weight_gradient(ctx.rows.total());
         if let Some(formed) = &formed {
-            formed.compute(ctx.x, ctx.g, out, Store::Replace, &mut scratch.patches);
+            let (store, scratch) = (Store::Replace, &mut scratch.patches);
+            formed.compute(Convolution { images: ctx.x, with: ctx.g, out, store, scratch });
         }
         let (tile_rows, block_rows) =
             ((TILE_ELEMENTS / outputs).max(1), (BLOCK_ELEMENTS / outputs).max(1));

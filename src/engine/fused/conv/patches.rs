@@ -1,6 +1,6 @@
 //! Convolutions as matrix products with patches, for one group of channels after the other.
 
-use crate::engine::fused::op::{Context, Scratch, resize_buffer};
+use crate::engine::fused::op::{Context, Convolution, Scratch, resize_buffer};
 use crate::engine::fused::outer;
 use crate::nn::kernels::Im2col;
 use crate::nn::kernels::product::{Matrix, Store, product, product_into};
@@ -120,14 +120,8 @@ impl Patches {
 
     /// Convolution of images into `out`, `[images, positions, outputs]`, with weights, per group
     /// `[patch] x [outputs]`.
-    pub(super) fn convolve(
-        &self,
-        images: &[f32],
-        weight: &[f32],
-        out: &mut [f32],
-        store: Store,
-        scratch: &mut Vec<f32>,
-    ) {
+    pub(super) fn convolve(&self, of: Convolution) {
+        let Convolution { images, with: weight, out, store, scratch } = of;
         let block = self.images_per_block();
         let images = images.chunks(block * self.image_len());
         for (images, out) in images.zip(out.chunks_mut(block * self.output_len())) {
@@ -142,7 +136,7 @@ impl Patches {
         }
     }
 
-    /// The gradient with respect to images from that with respect to the output: gradients of
+    /// Adds the gradient with respect to images from that with respect to the output: gradients of
     /// patches, which are added to the pixels that they came from. The weights are, per group,
     /// `[outputs] x [patch]`.
     pub(super) fn scatter_gradient(
@@ -150,12 +144,8 @@ impl Patches {
         g: &[f32],
         transposed: &[f32],
         gx: &mut [f32],
-        store: Store,
         scratch: &mut Scratch,
     ) {
-        if store == Store::Replace {
-            gx.fill(0.0);
-        }
         let (block, outputs) = (self.images_per_block(), self.group_out());
         let blocks = gx.chunks_mut(block * self.image_len());
         for (gx, g) in blocks.zip(g.chunks(block * self.output_len())) {
@@ -175,11 +165,10 @@ impl Patches {
     }
 
     /// Adds Σ factor · gradient of the weights over the examples to `sum`, per group
-    /// `[patch] x [outputs]`; `None` stands for factors of 1.
+    /// `[patch] x [outputs]`.
     pub(super) fn add_weight_gradients(
         &self,
         ctx: Context,
-        factors: Option<&[f32]>,
         sum: &mut [f32],
         scratch: &mut Scratch,
     ) {
@@ -196,7 +185,7 @@ impl Patches {
         let gs = ctx.g.chunks(block * copies * self.output_len());
         for (at, (x, g)) in xs.zip(gs).enumerate() {
             let rows = g.len() / self.out;
-            let factors = factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
+            let factors = ctx.factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
             let sums = sum.chunks_exact_mut(self.patch_len() * self.group_out());
             for (group, sum) in sums.enumerate() {
                 let patches = self.gather(group, x, &mut scratch.patches);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::fused::tests::random;
+use crate::engine::fused::tests::{convolution as of, random};
 use crate::nn::Window;
 
 fn geometry(
@@ -59,15 +59,15 @@ fn convolutions_and_gradients_are_those_of_patches() {
         // Buffers hold what was in them before.
         let mut scratch = vec![f32::NAN; plan.padded_len()];
         let mut found = vec![f32::NAN; y.len()];
-        plan.convolve(&images, &kernel, &mut found, Store::Replace, &mut scratch);
+        plan.convolve(of(&images, &kernel, &mut found, Store::Replace, &mut scratch));
         assert_near(&found, &y);
-        plan.convolve(&images, &kernel, &mut found, Store::Add, &mut scratch);
+        plan.convolve(of(&images, &kernel, &mut found, Store::Add, &mut scratch));
         assert_near(&found, &y.iter().map(|y| 2.0 * y).collect::<Vec<_>>());
         let mut found = vec![f32::NAN; gw.len()];
         scratch.fill(f32::NAN);
-        plan.weight_gradient(&images, &gradients, &mut found, Store::Replace, &mut scratch);
+        plan.weight_gradient(of(&images, &gradients, &mut found, Store::Replace, &mut scratch));
         assert_near(&found, &gw);
-        plan.weight_gradient(&images, &gradients, &mut found, Store::Add, &mut scratch);
+        plan.weight_gradient(of(&images, &gradients, &mut found, Store::Add, &mut scratch));
         assert_near(&found, &gw.iter().map(|gw| 2.0 * gw).collect::<Vec<_>>());
     }
 }
@@ -82,8 +82,8 @@ fn an_image_is_computed_as_if_it_were_alone() {
         let kernel = random(plan.geometry.patch_len() * plan.out, 2);
         let one = plan.geometry.positions() * plan.out;
         let (mut both, mut alone, mut scratch) = (vec![0.0; 2 * one], vec![0.0; one], Vec::new());
-        plan.convolve(&images, &kernel, &mut both, Store::Replace, &mut scratch);
-        plan.convolve(&images[len..], &kernel, &mut alone, Store::Replace, &mut scratch);
+        plan.convolve(of(&images, &kernel, &mut both, Store::Replace, &mut scratch));
+        plan.convolve(of(&images[len..], &kernel, &mut alone, Store::Replace, &mut scratch));
         assert!(alone.iter().all(|y| y.is_finite()));
         assert_eq!(alone, both[one..]);
     }

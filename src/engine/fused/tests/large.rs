@@ -38,7 +38,7 @@ fn deferred_sums_agree_with_the_reference() {
     for copies in [1, 2] {
         let batch = batch(&network, 10, copies, false);
         let state = State::of(&network);
-        let mut plan = Plan::of(&state.graph, copies, &Request::PlainSum { weights: None });
+        let mut plan = Plan::of(&state.graph, copies, &Request::default());
         plan.defer_sums(&state.graph, copies, [8, 8]);
         assert!(plan.deferred.iter().all(|&deferred| !deferred), "one chunk: nothing to wait for");
         plan.defer_sums(&state.graph, copies, [8, 3]);
@@ -121,12 +121,12 @@ fn shared_gradient_buffers_are_few_and_go_back() {
     state.load(&network);
     let mut counts = Vec::new();
     for _ in 0..3 {
-        let request = Request::PlainSum { weights: None };
+        let request = Request::default();
         state.sum(&network, &batch, &request, Some(2)).unwrap();
         counts.push(state.spare_gradients());
     }
     assert!((1..=3).contains(&counts[0]) && counts.iter().all(|n| *n == counts[0]), "{counts:?}");
-    let plan = Plan::of(&state.graph, 1, &Request::PlainSum { weights: None });
+    let plan = Plan::of(&state.graph, 1, &Request::default());
     let shared = (1..=state.graph.nodes.len()).filter(|&value| !plan.keeps_gradient(value));
     assert!(shared.count() > counts[0], "more gradients than buffers");
 }

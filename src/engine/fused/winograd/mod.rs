@@ -15,7 +15,7 @@ mod transform;
 
 use pulp::{Simd, WithSimd};
 
-use super::op::resize_buffer;
+use super::op::{Convolution, resize_buffer};
 use super::small_product::{Left, Right, Size, product};
 use crate::device::simd::{dispatch, lanes};
 use crate::nn::kernels::Im2col;
@@ -125,27 +125,13 @@ impl Winograd {
     }
 
     /// Convolution of images with a transformed kernel into `out`, `[images, positions, outputs]`.
-    pub(super) fn convolve(
-        &self,
-        images: &[f32],
-        filter: &[f32],
-        out: &mut [f32],
-        store: Store,
-        scratch: &mut Vec<f32>,
-    ) {
-        dispatch(Convolve { plan: self, images, filter, out, store, scratch });
+    pub(super) fn convolve(&self, of: Convolution) {
+        dispatch(Convolve(self, of));
     }
 
     /// Gradient of the kernel, `[3, 3, input, outputs]`, summed over images.
-    pub(super) fn weight_gradient(
-        &self,
-        images: &[f32],
-        gradients: &[f32],
-        out: &mut [f32],
-        store: Store,
-        scratch: &mut Vec<f32>,
-    ) {
-        dispatch(WeightGradient { plan: self, images, gradients, out, store, scratch });
+    pub(super) fn weight_gradient(&self, of: Convolution) {
+        dispatch(WeightGradient(self, of));
     }
 }
 
@@ -155,21 +141,14 @@ fn panel<S: Simd>() -> usize {
     2 * S::F32_LANES
 }
 
-struct Convolve<'a> {
-    plan: &'a Winograd,
-    images: &'a [f32],
-    filter: &'a [f32],
-    out: &'a mut [f32],
-    store: Store,
-    scratch: &'a mut Vec<f32>,
-}
+struct Convolve<'a>(&'a Winograd, Convolution<'a>);
 
 impl WithSimd for Convolve<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { plan, images, filter, out, store, scratch } = self;
+        let Self(plan, Convolution { images, with: filter, out, store, scratch }) = self;
         let (input, outputs, panel) = (plan.input, plan.out, panel::<S>());
         let total = images.len() / plan.image_len() * plan.tiles();
         let block = plan.tiles_per_block().min(total);
@@ -199,21 +178,14 @@ impl WithSimd for Convolve<'_> {
     }
 }
 
-struct WeightGradient<'a> {
-    plan: &'a Winograd,
-    images: &'a [f32],
-    gradients: &'a [f32],
-    out: &'a mut [f32],
-    store: Store,
-    scratch: &'a mut Vec<f32>,
-}
+struct WeightGradient<'a>(&'a Winograd, Convolution<'a>);
 
 impl WithSimd for WeightGradient<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { plan, images, gradients, out, mut store, scratch } = self;
+        let Self(plan, Convolution { images, with: gradients, out, mut store, scratch }) = self;
         let (input, outputs, panel) = (plan.input, plan.out, panel::<S>());
         let total = images.len() / plan.image_len() * plan.tiles();
         let block = plan.tiles_per_block().max(128).min(total);

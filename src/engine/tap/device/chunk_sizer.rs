@@ -1,14 +1,13 @@
 //! Chunk size that fits into GPU memory: starts from an estimate and halves it when memory runs
 //! out.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use burn::prelude::Device;
 
 use super::Chunking;
-use crate::device::{device_error, is_out_of_memory};
+use crate::device::{device_error, is_out_of_memory, panic_text};
 use crate::nn::Parameter;
 use crate::{Error, ErrorKind, Result};
 
@@ -126,17 +125,14 @@ fn catch_out_of_memory<T>(
 ) -> Result<T, ChunkError> {
     match catch_unwind(AssertUnwindSafe(attempt)) {
         Ok(result) => result,
-        Err(panic) => match ChunkError::from_message(panic_message(&*panic)) {
-            error @ ChunkError::OutOfMemory(_) => Err(error),
-            // Not about memory: pass the panic on.
-            ChunkError::Other(_) => resume_unwind(panic),
-        },
+        Err(panic) => {
+            match ChunkError::from_message(panic_text(&*panic).unwrap_or_default().to_owned()) {
+                error @ ChunkError::OutOfMemory(_) => Err(error),
+                // Not about memory: pass the panic on.
+                ChunkError::Other(_) => resume_unwind(panic),
+            }
+        }
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> String {
-    let fixed = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    fixed.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 fn out_of_memory_error(key: &ChunkKey, message: &str) -> Error {

@@ -22,12 +22,13 @@ use std::collections::BTreeMap;
 
 use burn::prelude::*;
 
-use super::chunk::Job;
+use super::chunk::{ChunkSum, Job};
 use super::recorder::Recorder;
 use super::site_gradient::SiteGradient;
 use crate::Result;
 use crate::device::{DeviceArray, kernels, synchronize, watched};
-use crate::engine::{Batch, ClippedSum, Gradient, Gradients};
+use crate::engine::per_example::PerExample;
+use crate::engine::{Batch, ClippedSum, Gradients};
 use crate::nn::{Parameter, Value};
 use chunk_sizer::ChunkError;
 pub(super) use chunk_sizer::{ChunkKey, ChunkSizer};
@@ -37,23 +38,12 @@ pub(super) use plain_sum::PlainSum;
 
 /// Computes the sum of one chunk.
 pub(super) trait Pass {
-    /// Sum, norms and losses of the examples of one chunk.
+    /// Sum, norms and losses of the examples of one chunk, in one tensor each: NaN for excluded
+    /// examples. There are no norms of groups if there is only one.
     ///
     /// # Errors
     /// If a layer's input or output does not have one row per copy of an example.
-    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum>;
-}
-
-/// Sum, norms and losses of one chunk.
-pub(super) struct DeviceChunkSum {
-    /// Sum by entry, flattened. Parameters that the loss does not depend on are absent.
-    sum: BTreeMap<usize, Tensor<1>>,
-    /// Norms, `[examples]`; NaN for excluded examples.
-    norms: Tensor<1>,
-    /// The same for each group; empty for one group.
-    group_norms: Vec<Tensor<1>>,
-    /// Losses, `[examples]`; NaN for excluded examples.
-    losses: Tensor<1>,
+    fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum<Tensor<1>>>;
 }
 
 /// Sums the chunks of a batch, at most `size` examples each.
@@ -69,66 +59,38 @@ pub(super) fn sum(
     chunking: (Chunking, usize),
     verify: bool,
 ) -> Result<ClippedSum, ChunkError> {
-    let once = |verify| sum_once(pass, parameters.clone(), batch, device, chunking, verify);
+    let (chunking, size) = chunking;
+    let once = |verify: bool| -> Result<ClippedSum, ChunkError> {
+        let mut total = ChunkSum::empty(0);
+        if !batch.is_empty() {
+            let chunks = chunking.chunks(batch.len(), size);
+            let piece = |(examples, _)| vec![examples];
+            let split = |n: usize| chunking.chunks(n, size).into_iter().map(piece).collect();
+            batch.for_each_chunk_on(device, &split, |number, features| {
+                let (examples, padded) = chunks[number].clone();
+                total.add(pass.run(PaddedChunk::new(features, batch, examples, padded))?);
+                Ok::<_, ChunkError>(())
+            })?;
+        }
+        let ChunkSum { mut sum, each: PerExample { norms, group_norms, losses } } = total;
+        if verify && !batch.is_empty() {
+            let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);
+            let some = sum.values().chain(&norms).chain(&losses).map(first).collect();
+            synchronize(some).map_err(ChunkError::from_message)?;
+        }
+        let sum = Gradients::with_values(parameters.clone(), |entry, parameter| {
+            let zeros = || Tensor::zeros([parameter.len()], device);
+            DeviceArray::from_tensor(sum.remove(&entry).unwrap_or_else(zeros))
+        });
+        let group_norms = group_norms.into_iter().map(concatenate).collect();
+        Ok(ClippedSum { sum, norms: concatenate(norms), group_norms, losses: concatenate(losses) })
+    };
     let first = once(verify)?;
     if !verify || batch.is_empty() || *device == Device::flex() {
         return Ok(first);
     }
     drop(first);
     watched(device, || once(true)).unwrap_or_else(|message| Err(ChunkError::from_message(message)))
-}
-
-fn sum_once(
-    pass: &dyn Pass,
-    parameters: Vec<Parameter>,
-    batch: &Batch,
-    device: &Device,
-    (chunking, size): (Chunking, usize),
-    verify: bool,
-) -> Result<ClippedSum, ChunkError> {
-    let mut sum = BTreeMap::<usize, Tensor<1>>::new();
-    let (mut norms, mut losses) = (Vec::new(), Vec::new());
-    let mut group_norms: Vec<Vec<Tensor<1>>> = Vec::new();
-    if !batch.is_empty() {
-        let chunks = chunking.chunks(batch.len(), size);
-        let piece = |(examples, _)| vec![examples];
-        let split = |n: usize| chunking.chunks(n, size).into_iter().map(piece).collect();
-        batch.for_each_chunk_on(device, &split, |number, features| {
-            let (examples, padded) = chunks[number].clone();
-            let chunk = pass.run(PaddedChunk::new(features, batch, examples, padded))?;
-            for (entry, values) in chunk.sum {
-                let values = match sum.remove(&entry) {
-                    Some(sum) => sum + values,
-                    None => values,
-                };
-                sum.insert(entry, values);
-            }
-            norms.push(chunk.norms);
-            group_norms.resize_with(chunk.group_norms.len(), Vec::new);
-            for (all, norms) in group_norms.iter_mut().zip(chunk.group_norms) {
-                all.push(norms);
-            }
-            losses.push(chunk.losses);
-            Ok::<_, ChunkError>(())
-        })?;
-    }
-    if verify && !batch.is_empty() {
-        let first = |values: &Tensor<1>| values.clone().narrow(0, 0, 1);
-        let some = sum.values().chain(&norms).chain(&losses).map(first).collect();
-        synchronize(some).map_err(ChunkError::from_message)?;
-    }
-    let entries = parameters.into_iter().enumerate().map(|(entry, parameter)| Gradient {
-        values: DeviceArray::from_tensor(match sum.remove(&entry) {
-            Some(sum) => sum,
-            None => Tensor::zeros([parameter.len()], device),
-        }),
-        path: parameter.path,
-        id: parameter.id,
-        shape: parameter.shape,
-    });
-    let sum = Gradients { entries: entries.collect() };
-    let group_norms = group_norms.into_iter().map(concatenate).collect();
-    Ok(ClippedSum { sum, norms: concatenate(norms), group_norms, losses: concatenate(losses) })
 }
 
 fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
@@ -140,9 +102,9 @@ fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
 }
 
 impl Pass for Job<'_> {
-    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum> {
+    fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum<Tensor<1>>> {
         let tape = Recorder::new(self.batch, &chunk.examples)
-            .on_device(&self.device, self.requested.precision());
+            .on_device(&self.device, self.requested.path.precision());
         let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
         let (site_gradients, losses) = self.forward_backward(x, &chunk.labels, tape)?;
         let groups = self.group_norms_device(&site_gradients, chunk.examples.len());
@@ -161,12 +123,12 @@ impl Pass for Job<'_> {
         let included =
             |values: Tensor<1>| chunk.without_padding(values.mask_fill(excluded.clone(), f32::NAN));
         let group_norms = if groups.len() == 1 { Vec::new() } else { groups };
-        Ok(DeviceChunkSum {
-            sum: sum.collect(),
-            norms: included(norms),
-            group_norms: group_norms.into_iter().map(included).collect(),
-            losses: included(losses),
-        })
+        let each = PerExample {
+            norms: vec![included(norms)],
+            group_norms: group_norms.into_iter().map(|norms| vec![included(norms)]).collect(),
+            losses: vec![included(losses)],
+        };
+        Ok(ChunkSum { sum: sum.collect(), each })
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use burn::module::{Module, ModuleVisitor, Param};
 use burn::prelude::*;
-use burn::tensor::Gradients;
 
-use super::{DeviceChunkSum, PaddedChunk, Pass};
+use super::{PaddedChunk, Pass};
 use crate::Result;
 use crate::device::kernels;
 use crate::engine::Batch;
+use crate::engine::per_example::PerExample;
+use crate::engine::tap::chunk::ChunkSum;
 use crate::engine::tap::dropout_tape::DropoutTape;
 use crate::nn::loss::cross_entropy;
 use crate::nn::{Network, Precision, Value};
@@ -27,7 +27,7 @@ pub(in crate::engine::tap) struct PlainSum<'a> {
 }
 
 impl Pass for PlainSum<'_> {
-    fn run(&self, chunk: PaddedChunk) -> Result<DeviceChunkSum> {
+    fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum<Tensor<1>>> {
         let (n, copies) = (chunk.examples.len(), self.batch.copies());
         let tape = DropoutTape::new(self.batch, &chunk.examples).on_device(&chunk.rows.device());
         let mut tape = tape.with_precision(self.precision);
@@ -44,18 +44,17 @@ impl Pass for PlainSum<'_> {
         let finite = kernels::finite_rows(losses.clone().inner().reshape([n, 1])) * finite;
         let excluded = finite.equal_elem(0.0);
         let total = losses.clone().mask_fill(excluded.clone(), 0.0).sum();
-        let mut collector =
-            GradientCollector { grads: &total.backward(), entry: 0, gradients: BTreeMap::new() };
-        self.network.visit(&mut collector);
-        let (sum, overflowed) = zero_unless_finite(collector.gradients);
+        let gradients = self.network.gradients(&total.backward()).into_iter().enumerate();
+        let gradients = gradients.filter_map(|(entry, gradient)| gradient.map(|g| (entry, g)));
+        let (sum, overflowed) = zero_unless_finite(gradients.collect());
         let losses = losses.inner().mask_fill(excluded, f32::NAN);
         let losses = match overflowed {
             Some(overflowed) => losses.mask_fill(overflowed.expand([n]), f32::NAN),
             None => losses,
         };
         let losses = chunk.without_padding(losses);
-        let norms = losses.full_like(f32::NAN);
-        Ok(DeviceChunkSum { sum, norms, group_norms: Vec::new(), losses })
+        let (norms, losses) = (vec![losses.full_like(f32::NAN)], vec![losses]);
+        Ok(ChunkSum { sum, each: PerExample { norms, group_norms: Vec::new(), losses } })
     }
 }
 
@@ -71,21 +70,4 @@ fn zero_unless_finite(
         (entry, values.mask_fill(all, 0.0))
     };
     (sum.into_iter().map(select).collect(), Some(overflowed))
-}
-
-/// Collects the flattened gradient of every parameter by its index in the network's order.
-struct GradientCollector<'a> {
-    grads: &'a Gradients,
-    entry: usize,
-    gradients: BTreeMap<usize, Tensor<1>>,
-}
-
-impl ModuleVisitor for GradientCollector<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if let Some(gradient) = param.val().grad(self.grads) {
-            let len = gradient.shape().num_elements();
-            self.gradients.insert(self.entry, gradient.reshape([len]));
-        }
-        self.entry += 1;
-    }
 }

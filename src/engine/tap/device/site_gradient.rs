@@ -119,7 +119,7 @@ mod tests {
         let bad = [f32::NAN, f32::INFINITY, 1.0];
         let two = |good: [f32; 3]| Tensor::<2>::from_data([good, bad], &device);
         let factors = Tensor::from_data([0.5, 0.0], &device);
-        let all = NormWeights::per_parameter(None, 1, &device).remove(0);
+        let all = NormWeights::per_parameter(None, 1, &device, true).remove(0);
         let sum = |site_gradient: SiteGradient| values(site_gradient.sum_device(&factors, &all));
         assert_eq!(sum(SiteGradient::Instance(two([1.0, 2.0, 4.0]))), [0.5, 1.0, 2.0]);
         let outer =
