@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::dataset::Dataset;
 use super::digest::{count, sha256};
 use super::examples::Examples;
-use super::find::{self, CIFAR_10, CIFAR_100, Found, Known};
+use super::find::{CIFAR_10, CIFAR_100, Known};
 use super::unpack::{self, corrupt};
 use crate::{ErrorKind, Result};
 
@@ -65,7 +65,7 @@ const HUNDRED: Spec = Spec {
 /// [`ErrorKind::CorruptData`] if a file is truncated, a label is out of range, or a file has the
 /// size of the original but another SHA-256 (of its unpacked bytes).
 pub fn cifar10() -> Result<Dataset> {
-    load(&TEN, TEN.known.find_parts(&find::roots())?)
+    load(&TEN, None)
 }
 
 /// Reads CIFAR-10 from the given folder only; otherwise as [`cifar10`].
@@ -73,7 +73,7 @@ pub fn cifar10() -> Result<Dataset> {
 /// # Errors
 /// As [`cifar10`].
 pub fn cifar10_in(folder: impl AsRef<Path>) -> Result<Dataset> {
-    load(&TEN, TEN.known.find_parts_in(&[folder.as_ref().to_path_buf()])?)
+    load(&TEN, Some(folder.as_ref()))
 }
 
 /// CIFAR-10 if its files are found, otherwise the built-in [`patterns`](super::patterns()) of the
@@ -98,7 +98,7 @@ pub fn cifar10_or_patterns() -> Result<Dataset> {
 /// # Errors
 /// As [`cifar10`]; the files are not compared with a published hash.
 pub fn cifar100() -> Result<Dataset> {
-    load(&HUNDRED, HUNDRED.known.find_parts(&find::roots())?)
+    load(&HUNDRED, None)
 }
 
 /// Reads CIFAR-100 from the given folder only; otherwise as [`cifar100`].
@@ -106,10 +106,12 @@ pub fn cifar100() -> Result<Dataset> {
 /// # Errors
 /// As [`cifar100`].
 pub fn cifar100_in(folder: impl AsRef<Path>) -> Result<Dataset> {
-    load(&HUNDRED, HUNDRED.known.find_parts_in(&[folder.as_ref().to_path_buf()])?)
+    load(&HUNDRED, Some(folder.as_ref()))
 }
 
-fn load(spec: &Spec, found: Found) -> Result<Dataset> {
+/// `folder` is the only folder that is searched, if it is given.
+fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
+    let found = spec.known.find(folder)?;
     let read = |files: &[PathBuf]| -> Result<Vec<Records>> {
         files.par_iter().map(|path| Records::read(spec, path)).collect()
     };
@@ -184,17 +186,7 @@ impl Records {
         let Some((_, expected)) = known.filter(|_| bytes.len() == 10_000 * size) else {
             return Ok(false);
         };
-        let found = sha256(bytes);
-        if found == *expected {
-            return Ok(true);
-        }
-        let what = format!(
-            "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected \
-             {expected}",
-            spec.known.name
-        );
-        let fix = format!("get it again as published by {}", spec.known.publisher);
-        Err(corrupt(path, what).fix(fix))
+        spec.known.check_hash(path, &sha256(bytes), expected, "").map(|()| true)
     }
 }
 

@@ -4,6 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use super::dataset::Dataset;
 use super::digest::count;
 use super::examples::Examples;
 use crate::{Error, Result};
@@ -32,7 +33,7 @@ pub(super) fn stream(tag: &[u8; 16], seed: u64, part: Part, number: u64) -> ChaC
 
 /// Returns `len` examples of this shape. `draw` writes the features of the example with an index,
 /// which are zero, and returns its class.
-pub(super) fn examples(
+fn examples(
     shape: &[usize],
     len: usize,
     draw: impl Fn(u64, &mut [f32]) -> usize + Sync,
@@ -44,8 +45,23 @@ pub(super) fn examples(
     Examples::new(shape, features, labels)
 }
 
+/// A data set drawn by code of this many training and test examples. `draw` is as in [`examples`],
+/// for either part.
+pub(super) fn dataset(
+    (name, source): (&str, String),
+    class_names: Vec<String>,
+    shape: &[usize],
+    (train, test): (usize, usize),
+    draw: impl Fn(Part, u64, &mut [f32]) -> usize + Sync,
+) -> Result<Dataset> {
+    check_counts(train, test, shape.iter().product())?;
+    let part = |len, part| examples(shape, len, |i, into| draw(part, i, into));
+    let (train, test) = (part(train, Part::Train), part(test, Part::Test));
+    Ok(Dataset::new(name, source, class_names, train, test).drawn_by_code())
+}
+
 /// Checks the requested numbers of examples, each of `size` features.
-pub(super) fn check_counts(train: usize, test: usize, size: usize) -> Result<()> {
+fn check_counts(train: usize, test: usize, size: usize) -> Result<()> {
     if train == 0 {
         let why = "there must be training examples";
         return Err(Error::setting("train", train, why).fix("ask for one or more"));

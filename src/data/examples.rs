@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use super::digest::count;
+use super::digest::{add_words, count};
 use super::images::{Files, Unread};
 use crate::{Error, Result};
 
@@ -221,10 +221,8 @@ impl Examples {
 
     fn content(&self, i: usize) -> Digest {
         let mut sha = Sha256::new_with_prefix(b"epsilab example 1\n");
-        let mut bytes = Vec::with_capacity(4 * self.size());
-        self.features(i).iter().for_each(|x| bytes.extend_from_slice(&x.to_bits().to_le_bytes()));
-        sha.update(&bytes);
-        sha.update(self.labels()[i].to_le_bytes());
+        let features = self.features(i).iter().map(|x| x.to_bits());
+        add_words(&mut sha, features.chain([self.labels()[i]]));
         sha.finalize().into()
     }
 

@@ -52,40 +52,34 @@ impl Bundle {
     }
 
     /// Adds the HTML format.
-    pub(crate) fn with_html(mut self, html: impl Into<String>) -> Self {
-        self.html = Some(html.into());
-        self
+    pub(crate) fn with_html(self, html: impl Into<String>) -> Self {
+        Self { html: Some(html.into()), ..self }
     }
 
     /// Adds the SVG format.
-    pub fn with_svg(mut self, svg: impl Into<String>) -> Self {
-        self.svg = Some(svg.into());
-        self
+    pub fn with_svg(self, svg: impl Into<String>) -> Self {
+        Self { svg: Some(svg.into()), ..self }
     }
 
     /// Adds the PNG format: the bytes of a PNG file.
-    pub(crate) fn with_png(mut self, png: Vec<u8>) -> Self {
-        self.png = Some(png);
-        self
+    pub(crate) fn with_png(self, png: Vec<u8>) -> Self {
+        Self { png: Some(png), ..self }
     }
 
     /// Adds the interactive format: a Vega-Lite 5 specification.
-    pub(crate) fn with_vega_lite(mut self, specification: Value) -> Self {
-        self.vega_lite = Some(specification);
-        self
+    pub(crate) fn with_vega_lite(self, specification: Value) -> Self {
+        Self { vega_lite: Some(specification), ..self }
     }
 
     /// States what the output reveals of private data.
-    pub fn with_coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub fn with_coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     /// Adds what is left of the output without its parts that are
     /// [`NotCovered`](Coverage::NotCovered).
-    pub(crate) fn with_covered_part(mut self, part: Bundle) -> Self {
-        self.covered_part = Some(Box::new(part));
-        self
+    pub(crate) fn with_covered_part(self, part: Bundle) -> Self {
+        Self { covered_part: Some(Box::new(part)), ..self }
     }
 
     /// Shows the bundle once in the current sink.

@@ -104,18 +104,8 @@ pub fn fixed(value: f64, decimals: usize) -> String {
 
 /// Escapes text for an HTML element or attribute.
 pub fn html_escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
-    out
+    let tags = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    tags.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 /// Text in which `~~struck~~` stands between two marks.

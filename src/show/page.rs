@@ -35,9 +35,8 @@ impl Head {
     }
 
     /// Adds a warning in a frame.
-    pub(super) fn warning(mut self, warning: &str) -> Self {
-        self.warning = one_line(warning);
-        self
+    pub(super) fn warning(self, warning: &str) -> Self {
+        Self { warning: one_line(warning), ..self }
     }
 
     /// Returns the title of a Vega-Lite specification that is `room` wide, with `remark` as its
@@ -59,9 +58,8 @@ impl Head {
 
     /// States what the figure reveals of private data. If no epsilon covers it, it carries the
     /// badge [`NOT_COVERED`].
-    pub(super) fn coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub(super) fn coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     fn is_not_covered(&self) -> bool {

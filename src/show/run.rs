@@ -115,13 +115,10 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     let mut loss = Panel::new("training loss")
         .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
-    loss = if !curve.private {
-        loss.coverage(curve.coverage)
-    } else if curve.coverage == Coverage::Public {
-        // The badge says what holds for private data.
-        loss.not_covered().coverage(Coverage::Public)
+    loss = if curve.private {
+        private_loss(loss, curve.coverage)
     } else {
-        loss.not_covered()
+        loss.coverage(curve.coverage)
     };
     let accuracy = Panel::new("test accuracy")
         .coverage(curve.coverage)
@@ -149,6 +146,12 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
         chart = chart.panel(panel.series(series));
     }
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
+}
+
+/// The loss of private runs of this coverage. On public data, the badge says what holds for private
+/// data.
+pub(super) fn private_loss(panel: Panel, coverage: Coverage) -> Panel {
+    panel.not_covered().coverage(Coverage::without_noise(coverage != Coverage::Public))
 }
 
 /// The run in one line: `step 120 of 879  12 s elapsed, 10 steps/s, about 1 min 16 s left

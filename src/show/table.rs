@@ -20,6 +20,14 @@ impl Table {
         Self { headers: headers.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
+    /// A table of these rows.
+    pub(crate) fn with_rows<H: Into<String>, C: Into<String>>(
+        headers: impl IntoIterator<Item = H>,
+        rows: impl IntoIterator<Item: IntoIterator<Item = C>>,
+    ) -> Self {
+        rows.into_iter().fold(Self::new(headers), Self::row)
+    }
+
     /// Adds a row. Missing cells at the end stay empty; additional cells get a column without a
     /// name.
     pub fn row<C: Into<String>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
@@ -41,9 +49,8 @@ impl Table {
     }
 
     /// A line above the table.
-    pub fn caption(mut self, caption: impl Into<String>) -> Self {
-        self.caption = Some(caption.into());
-        self
+    pub fn caption(self, caption: impl Into<String>) -> Self {
+        Self { caption: Some(caption.into()), ..self }
     }
 
     /// The same table without its caption, for figures whose title says the same.
@@ -52,9 +59,8 @@ impl Table {
     }
 
     /// States what the table reveals of private data.
-    pub fn coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub fn coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     /// What the table reveals of private data.

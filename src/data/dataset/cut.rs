@@ -48,8 +48,10 @@ impl Dataset {
             count(test.len())
         );
         let parts = (self.train().select(&train), self.train().select(&test));
-        let split = self.with_parts(source, parts.0, parts.1).cut_by(key);
-        Ok(split.changed(|inner| inner.test_split_off = true))
+        Ok(self.with_parts(source, parts.0, parts.1).changed(|inner| {
+            inner.cuts = key;
+            inner.about.test_split_off = true;
+        }))
     }
 
     /// About `train` of the training examples and the first `test` test examples, for quick trials;
@@ -91,7 +93,8 @@ impl Dataset {
             count(all.0),
             count(test.len())
         );
-        self.with_parts(source, self.train().select(&kept), test).cut_by(key)
+        let kept = self.train().select(&kept);
+        self.with_parts(source, kept, test).changed(|inner| inner.cuts = key)
     }
 
     /// Replaces every feature `x` by `(x - mean) / std`.

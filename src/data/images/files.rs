@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::damaged;
 use super::decode::decode;
-use super::form::Form;
+use super::options::ImageOptions;
 use super::place::Place;
 use crate::data::digest::hex;
 use crate::data::progress::Progress;
@@ -22,7 +22,7 @@ pub(in crate::data) type Unread<'a> = &'a (dyn Fn(usize, Error) -> Result<()> + 
 #[derive(Clone)]
 pub(in crate::data) struct Files {
     files: Arc<Vec<Arc<ImageFile>>>,
-    form: Form,
+    form: ImageOptions,
 }
 
 struct ImageFile {
@@ -36,7 +36,7 @@ impl Files {
     ///
     /// # Errors
     /// One error for all images that can't be used.
-    pub(super) fn open(places: Vec<Place>, form: Form) -> Result<Self> {
+    pub(super) fn open(places: Vec<Place>, form: ImageOptions) -> Result<Self> {
         let (all, progress) = (places.len(), Progress::new("images checked", places.len()));
         let open = |place| {
             let file = ImageFile::open(place);
@@ -96,8 +96,8 @@ impl Files {
 
     /// The same files with `(x - mean) / std` in place of every feature `x`.
     pub(in crate::data) fn scaled(&self, mean: f32, std: f32) -> Self {
-        let Form { mean: inner, std: width, .. } = self.form;
-        let form = Form { mean: inner + width * mean, std: width * std, ..self.form };
+        let ImageOptions { mean: inner, std: width, .. } = self.form;
+        let form = self.form.scaled(inner + width * mean, width * std);
         Self { files: self.files.clone(), form }
     }
 

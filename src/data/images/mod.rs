@@ -4,7 +4,6 @@ mod damaged;
 mod decode;
 mod files;
 mod folder;
-mod form;
 mod layout;
 mod options;
 mod place;

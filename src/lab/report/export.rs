@@ -26,10 +26,12 @@ pub(in crate::lab) struct DataSet {
     events: Vec<Event>,
     /// The epsilon of all events together; `None` if an event has no guarantee.
     epsilon: Option<f64>,
-    delta: Delta,
+    /// The delta at which the epsilons are computed.
+    pub(in crate::lab) delta: Delta,
     #[serde(skip_serializing_if = "Option::is_none")]
     accountant: Option<String>,
-    neighbouring: Neighbouring,
+    /// The neighbouring relation of the epsilons.
+    pub(in crate::lab) neighbouring: Neighbouring,
     /// The reason why there is no epsilon.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
@@ -84,16 +86,6 @@ impl DataSet {
             epsilon_of_private_runs: private.ok().map(|spent| spent.epsilon),
             budget: account.budget(),
         }
-    }
-
-    /// The neighbouring relation of the epsilons.
-    pub(in crate::lab) fn neighbouring(&self) -> Neighbouring {
-        self.neighbouring
-    }
-
-    /// The delta at which the epsilons are computed.
-    pub(in crate::lab) fn delta(&self) -> Delta {
-        self.delta
     }
 }
 

@@ -1,5 +1,6 @@
 //! Norms of the examples' gradients over training.
 
+use super::not_empty;
 use crate::engine::GradientNorms;
 use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
 use crate::show::multiples::PanelHead;
@@ -20,10 +21,7 @@ use crate::{Error, Result};
 /// `Setting` for an empty list, and for a run that recorded no norms: training without privacy and
 /// backpropagation clipping do not compute them.
 pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
-    if runs.is_empty() {
-        return Err(Error::setting("runs", "an empty list", "there is nothing to draw")
-            .fix("pass names and runs, such as &[(\"DP-SGD\", &run)]"));
-    }
+    not_empty("runs", runs, "pass names and runs, such as &[(\"DP-SGD\", &run)]")?;
     let mut panel = Panel::new("mean gradient norm").from_zero().not_covered();
     for (slot, (name, run)) in runs.iter().enumerate() {
         let norms = run.curve().series(|point| point.gradient_norm);

@@ -1,6 +1,6 @@
 //! Line charts as Vega-Lite specifications.
 
-use super::{merge, page, round_values};
+use super::{merge, page, round_values, with_field};
 use crate::show::chart::{Chart, NOT_COVERED, Panel, Reference, XMark};
 use crate::show::format::{one_line, significant};
 use crate::show::layout::{Sizes, x_range, y_axis};
@@ -33,10 +33,8 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
                 lines.resize(most, " ".to_owned());
                 view["title"]["subtitle"] = lines.into();
             }
-            merge(
-                &mut view,
-                json!({ "width": (panel_width - BESIDE).floor(), "height": plot_height }),
-            );
+            view["width"] = (panel_width - BESIDE).floor().into();
+            view["height"] = plot_height.into();
             view
         })
         .collect();
@@ -45,16 +43,14 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
         1 => {
             let mut only = panels.remove(0);
             // The title of the whole stands above the panel's.
-            let own = only["title"].take();
+            let members = only.as_object_mut();
+            let own = members.and_then(|members| members.remove("title")).unwrap_or_default();
             let mut own_lines = head["subtitle"].as_array().cloned().unwrap_or_default();
             own_lines.extend(own["text"].as_str().filter(|s| !s.is_empty()).map(Value::from));
             own_lines.extend(own["subtitle"].as_array().cloned().unwrap_or_default());
             head["subtitle"] = own_lines.into();
             if let Some(colour) = own.get("subtitleColor") {
                 head["subtitleColor"] = colour.clone();
-            }
-            if let Value::Object(members) = &mut only {
-                members.remove("title");
             }
             return page(head, only);
         }
@@ -214,12 +210,6 @@ fn y_encoding(panel: &Panel) -> Value {
     let kind = if panel.log { "log" } else { "linear" };
     let scale = json!({ "type": kind, "domain": [low, high], "nice": false });
     json!({ "field": "y", "type": "quantitative", "scale": scale, "axis": axis })
-}
-
-fn with_field(encoding: &Value, field: &str) -> Value {
-    let mut encoding = encoding.clone();
-    encoding["field"] = field.into();
-    encoding
 }
 
 fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {

@@ -62,6 +62,13 @@ pub(super) fn round_values(low: f64, high: f64) -> Vec<f64> {
     Axis::log_within(low, high, 6).ticks.into_iter().map(|(value, _)| value).collect()
 }
 
+/// An encoding of another field.
+fn with_field(encoding: &Value, field: &str) -> Value {
+    let mut encoding = encoding.clone();
+    encoding["field"] = field.into();
+    encoding
+}
+
 /// Adds the members of one object to another.
 pub(super) fn merge(into: &mut Value, from: Value) {
     if let (Value::Object(into), Value::Object(from)) = (into, from) {

@@ -77,7 +77,7 @@ const NAMES: &str = "classes.txt";
 ///
 /// [WebDataset]: https://github.com/webdataset/webdataset
 pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
-    let (path, form) = (path.as_ref(), options.form()?);
+    let (path, form) = (path.as_ref(), options.checked()?);
     let parts = Parts::of(path)?;
     let progress = Progress::new("shards listed", parts.train.len() + parts.test.len());
     let mut skipped = 0;

@@ -1,6 +1,6 @@
 //! The accuracy of each class.
 
-use super::on;
+use super::{left_out, on};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Row, frame};
 use crate::show::layout::{MARGIN, SMALL, text_style};
@@ -152,16 +152,11 @@ pub fn class_accuracy(values: &ClassAccuracy) -> Figure {
     let order = |class: &ClassCount| class.accuracy().unwrap_or(f64::INFINITY);
     shown.sort_by(|a, b| order(a).total_cmp(&order(b)));
     shown.truncate(MOST);
-    let overall = values.overall().map_or(String::new(), |share| {
-        format!(" Dashed: all examples together, {}.", format::percent(share))
-    });
-    let left_out = match values.classes.len() {
-        all if all > MOST => format!("The {MOST} of {all} classes with the lowest accuracy."),
-        _ => String::new(),
-    };
+    let dashed = |share| format!(" Dashed: all examples together, {}.", format::percent(share));
+    let overall = values.overall().map_or(String::new(), dashed);
     let head = Head::new(values.title())
         .note(format!("Bars: Wilson intervals of 95 % for each class alone.{overall}"))
-        .note(left_out)
+        .note(left_out(MOST, values.classes.len()))
         .coverage(values.coverage);
     head.figure(&Intervals { shown, overall: values.overall() }, values.table())
 }

@@ -1,6 +1,6 @@
 //! Confusion matrices.
 
-use super::{ClassAccuracy, on};
+use super::{ClassAccuracy, left_out, on};
 use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::Head;
 use crate::show::{Bundle, Coverage, Figure, Table, format};
@@ -227,15 +227,10 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
             format::count(matrix.of_class(truth))
         )
     });
-    let left_out = if all > MOST {
-        format!("The {MOST} of {all} classes with the lowest accuracy.")
-    } else {
-        String::new()
-    };
     let head = Head::new(matrix.title())
         .note(error)
         .note("Each row is a class: percent of its examples, and their number.")
-        .note(left_out)
+        .note(left_out(MOST, all))
         .coverage(matrix.coverage);
     head.figure(&heat, matrix.table().without_caption())
 }

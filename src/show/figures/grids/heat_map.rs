@@ -1,7 +1,7 @@
 //! A grid of accuracies as a heat map.
 
 use super::stats::{MARKED, Seeds, above, pooled};
-use super::{GridCell, GridFigure, GridSlices, sorted};
+use super::{GridCell, GridFigure, GridSlices, sorted, two};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign, Slices};
 use crate::show::page::Head;
@@ -181,9 +181,4 @@ fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
     });
     let [prune, drop] = [cell.pre_prune, cell.drop].map(super::percent);
     [prune, drop, accuracy, format::count(seeds.count), from]
-}
-
-/// Percent with two decimals, without the percent sign.
-fn two(share: f64) -> String {
-    format::fixed(100.0 * share, 2)
 }

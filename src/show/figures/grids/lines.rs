@@ -1,7 +1,7 @@
 //! A grid of accuracies as lines.
 
-use super::GridFigure;
 use super::stats::Seeds;
+use super::{GridFigure, two};
 use crate::Result;
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 
@@ -43,8 +43,4 @@ pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
     let last = prune.last().map_or(0.0, |rate| 100.0 * rate);
     // Space for series that are shifted sideways at the ends.
     Ok(chart.x_range(-0.03 * last, 1.03 * last).details(table.text()))
-}
-
-fn two(share: f64) -> String {
-    format::fixed(100.0 * share, 2)
 }

@@ -15,6 +15,7 @@ pub use lines::accuracy_lines;
 pub(super) use stats::Seeds;
 
 use super::sorted;
+use crate::show::format;
 use crate::{Error, Result};
 
 /// The runs of one setting.
@@ -138,7 +139,12 @@ impl GridFigure {
     }
 }
 
+/// Percent with two decimals, without the percent sign.
+fn two(share: f64) -> String {
+    format::fixed(100.0 * share, 2)
+}
+
 /// A rate as percent without trailing zeros: `30 %`.
 fn percent(rate: f64) -> String {
-    format!("{} %", crate::show::format::short(100.0 * rate, 4))
+    format!("{} %", format::short(100.0 * rate, 4))
 }
