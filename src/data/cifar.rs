@@ -133,13 +133,7 @@ fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
         };
         source += &format!(" Only a part of {}: read", spec.known.name);
         source += &format!(" {}", [names(&found.train), names(&found.rest)].concat().join(", "));
-        if !found.missing.is_empty() {
-            source += &format!("; not there: {}", found.missing.join(", "));
-        }
-        source += ".";
-        if test.is_empty() {
-            source += " No test part: .split(0.8, 7) makes one.";
-        }
+        source += &found.remark(!test.is_empty());
     }
     let classes = spec.class_names.iter().copied().map(String::from).collect();
     Ok(Dataset::new(name, source, classes, train, test))

@@ -281,7 +281,7 @@ impl fmt::Debug for Examples {
 }
 
 /// `1x28x28`.
-pub(super) fn shape_text(shape: &[usize]) -> String {
+pub(crate) fn shape_text(shape: &[usize]) -> String {
     shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
 }
 

@@ -41,6 +41,18 @@ pub(super) struct Found {
     pub(super) missing: Vec<&'static str>,
 }
 
+impl Found {
+    /// The end of the sentence on the files that were read, and whether there is a test part.
+    pub(super) fn remark(&self, has_test: bool) -> String {
+        let missing = match self.missing[..] {
+            [] => String::new(),
+            ref missing => format!("; not there: {}", missing.join(", ")),
+        };
+        let no_test = if has_test { "" } else { " No test part: .split(0.8, 7) makes one." };
+        format!("{missing}.{no_test}")
+    }
+}
+
 const IDX_FILES: &[&str] = &[
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::audit::{AuditReport, Membership, OneRunReport};
-use crate::data::{Augment, Dataset, Examples, PublicData, Vocabulary};
+use crate::data::{Augment, Dataset, Examples, PublicData, Vocabulary, shape_text};
 use crate::device::DeviceSpec;
 use crate::engine::{AutoExecutor, ClipShares, Executor, GradientNorms, Proof};
 use crate::grid::{Grid, GridResult};
@@ -218,11 +218,10 @@ pub(super) fn model_table(model: &Model) -> Table {
         .caption(model.to_string());
     for layer in model.layers() {
         let norms = if layer.parameters == 0 { "-" } else { norms(&layer.name) }.to_owned();
-        let output = layer.output_shape.iter().map(ToString::to_string).collect::<Vec<_>>();
         table = table.row([
             layer.name,
             layer.kind.to_owned(),
-            output.join("x"),
+            shape_text(&layer.output_shape),
             if layer.parameters == 0 { "-".into() } else { format::count(layer.parameters) },
             norms,
         ]);

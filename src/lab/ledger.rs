@@ -161,7 +161,7 @@ impl LedgerView {
     /// (`why` says so then). A run with `stopped_early` is charged for the steps it took;
     /// `closing_note` has the condition under which that holds.
     pub fn to_json(&self) -> Result<String> {
-        export::to_json(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>())
+        Ok(export::to_json(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>()))
     }
 
     /// Writes [`to_json`](Self::to_json) to a file.

@@ -4,7 +4,7 @@ use super::format::{html_escape, struck};
 use super::{Coverage, sink};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use std::fmt;
 
 /// MIME type of Vega-Lite 5 specifications.
@@ -104,18 +104,15 @@ impl Bundle {
     /// and its own coverage), and by MIME type the size of the PNG in CSS pixels, which is half
     /// its size in pixels.
     pub fn metadata(&self) -> Value {
-        let mut all = Map::new();
-        let mut epsilab = self.coverage.metadata();
+        let mut all = json!({ "epsilab": self.coverage.metadata() });
         if let Some(part) = &self.covered_part {
-            epsilab["covered_part"] =
-                serde_json::json!({ "data": part.to_json(), "metadata": part.metadata() });
+            all["epsilab"]["covered_part"] =
+                json!({ "data": part.to_json(), "metadata": part.metadata() });
         }
-        all.insert("epsilab".into(), epsilab);
         if let Some((width, height)) = self.png.as_deref().and_then(super::render::page_size) {
-            let size = serde_json::json!({"width": width, "height": height});
-            all.insert("image/png".into(), size);
+            all["image/png"] = json!({ "width": width, "height": height });
         }
-        Value::Object(all)
+        all
     }
 
     /// MIME type and content of each format but Vega-Lite, plain text first.

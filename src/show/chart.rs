@@ -215,22 +215,15 @@ pub struct Panel {
     pub(super) log: bool,
     pub(super) from_zero: bool,
     pub(super) values_are: Option<String>,
-    pub(super) mark: Option<XMark>,
+    pub(super) mark: Option<Reference>,
     pub(super) slider: bool,
     coverage: Coverage,
 }
 
-/// A value of x that is marked by a dashed line and at which the series are evaluated.
-#[derive(Clone, Debug)]
-pub(super) struct XMark {
-    pub x: f64,
-    pub label: String,
-}
-
-/// A value of y that is marked by a dashed line.
+/// A value that is marked by a dashed line. At a marked x the series are evaluated.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
-    pub level: f64,
+    pub at: f64,
     pub label: String,
 }
 
@@ -279,7 +272,7 @@ impl Panel {
     /// Marks a value by a dashed horizontal line with a label.
     pub fn reference(mut self, level: f64, label: impl Into<String>) -> Self {
         if is_drawable(level) {
-            self.references.push(Reference { level, label: label.into() });
+            self.references.push(Reference { at: level, label: label.into() });
         }
         self
     }
@@ -287,7 +280,7 @@ impl Panel {
     /// Marks a value of x by a dashed vertical line with a label. The values beside the names of
     /// the series are then those of the points nearest to it instead of the last ones.
     pub fn values_at(self, x: f64, label: impl Into<String>) -> Self {
-        Self { mark: is_drawable(x).then(|| XMark { x, label: label.into() }), ..self }
+        Self { mark: is_drawable(x).then(|| Reference { at: x, label: label.into() }), ..self }
     }
 
     /// Says what the values beside the names are where series have a

@@ -1,18 +1,7 @@
 //! Formatting of values for people: separators, significant digits, units.
 
-use crate::privacy::digits::{self, Rounded, group};
-use std::fmt::Display;
-
-/// An integer with thousands separators: `60000` is `60,000`.
-pub fn count(n: impl Display) -> String {
-    digits::count(n)
-}
-
-/// A count with its noun: `1 run`, `1,200 runs`, `2 classes`, `3 entries`.
-pub fn counted(n: impl Display, noun: &str) -> String {
-    digits::counted(n, noun)
-}
-
+use crate::privacy::digits::{Rounded, group};
+pub use crate::privacy::digits::{count, counted};
 /// A fraction as percent with one decimal: `0.9532` is `95.3 %`.
 pub fn percent(share: f64) -> String {
     if share.is_finite() { format!("{} %", fixed(share * 100.0, 1)) } else { odd(share) }

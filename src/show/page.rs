@@ -3,7 +3,7 @@
 use super::font;
 use super::format::one_line;
 use super::head::badge_box;
-use super::layout::{MARGIN, SMALL, TITLE, text_style};
+use super::layout::{MARGIN, SMALL, TITLE, muted, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
 use super::{Coverage, Figure, NOT_COVERED, Table, vega};
@@ -131,9 +131,8 @@ impl Page {
             self.scene.text((MARGIN, self.top), line, bold);
             self.top += 21.0;
         }
-        let muted = text_style(SMALL, false, palette::MUTED, Align::Left);
         for note in head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, false, room)) {
-            self.scene.text((MARGIN, self.top), note, muted);
+            self.scene.text((MARGIN, self.top), note, muted(Align::Left));
             self.top += LINE;
         }
         if head.is_not_covered() {

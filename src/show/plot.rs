@@ -5,7 +5,7 @@ use super::chart::{Panel, Reference};
 use super::font;
 use super::format::one_line;
 use super::head::marked_point;
-use super::layout::{SMALL, text_style};
+use super::layout::{SMALL, muted, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Point, Scene};
 use super::series::Series;
@@ -226,9 +226,8 @@ fn grid(scene: &mut Scene, map: &Map<'_>) {
     for (value, label) in &map.y.ticks {
         let y = (area.bottom - map.y.place(*value) * area.height()).round();
         scene.fill(Area { left, top: y, right, bottom: y + 1.0 }, palette::GRID);
-        let style = text_style(SMALL, false, palette::MUTED, Align::Right);
         // Text is centred on the x-height, but digits are taller.
-        scene.text((area.left - 6.0, y + 1.4), label, style);
+        scene.text((area.left - 6.0, y + 1.4), label, muted(Align::Right));
     }
     let base = area.bottom.round();
     scene.fill(Area { left, top: base, right, bottom: base + 1.0 }, palette::AXIS);
@@ -238,8 +237,7 @@ fn grid(scene: &mut Scene, map: &Map<'_>) {
         // The last label may extend into the gap between panels but not beyond the card.
         let half = font::width(label, SMALL, false) / 2.0;
         let x = x.min(area.right + 10.0 - half);
-        let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
-        scene.text((x, base + 14.0), label, style);
+        scene.text((x, base + 14.0), label, muted(Align::Middle));
     }
 }
 
@@ -335,17 +333,17 @@ fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
 
 /// Page coordinate of the marked x, if it is inside the axis.
 fn x_mark(panel: &Panel, map: &Map<'_>) -> Option<f64> {
-    let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.x))?;
-    let x = map.at((mark.x, 0.0)).0;
+    let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.at))?;
+    let x = map.at((mark.at, 0.0)).0;
     // A line at the edge would look like a frame.
     (map.area.left + 1.0..=map.area.right - 1.0).contains(&x).then_some(x)
 }
 
 /// The references inside the axis, with their page coordinate.
 fn levels<'a>(panel: &'a Panel, map: &Map<'_>) -> Vec<(&'a Reference, f64)> {
-    let on_axis = panel.references.iter().filter(|r| !panel.log || r.level > 0.0);
+    let on_axis = panel.references.iter().filter(|r| !panel.log || r.at > 0.0);
     let room = map.area.grown(0.0, TOLERANCE);
-    let place = |r: &'a Reference| (r, map.at((0.0, r.level)).1);
+    let place = |r: &'a Reference| (r, map.at((0.0, r.at)).1);
     on_axis.map(place).filter(|(_, y)| (room.top..=room.bottom).contains(y)).collect()
 }
 

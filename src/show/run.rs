@@ -59,11 +59,8 @@ impl RunCurve {
     /// `step 120 of 879`.
     fn steps_text(&self) -> String {
         let whole = |steps: f64| format::fixed(steps, 0);
-        if self.total_steps > 0.0 {
-            format!("step {} of {}", whole(self.step()), whole(self.total_steps))
-        } else {
-            format!("step {}", whole(self.step()))
-        }
+        let of = (self.total_steps > 0.0).then(|| format!(" of {}", whole(self.total_steps)));
+        format!("step {}{}", whole(self.step()), of.unwrap_or_default())
     }
 
     /// `12 s elapsed, 10 steps/s, about 1 min 16 s left`; empty if no time is known.

@@ -1,10 +1,10 @@
 //! Matrices of small tiles.
 
 use super::font;
-use super::layout::{SMALL, text_style};
+use super::layout::{SMALL, tiny};
 use super::multiples::{PanelHead, areas, columns};
 use super::page::{Drawing, Page};
-use super::palette::{self, Rgb};
+use super::palette::Rgb;
 use super::scene::{Align, Area, Scene};
 use serde_json::Value;
 
@@ -51,12 +51,11 @@ impl TilePanel {
         draw(scene, corner, &self.levels, colours, (&self.across, &self.down));
         let Some([first, last]) = &self.ends else { return };
         let (wide, high) = self.size();
-        let style = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
         let y = corner.1 + high + 10.0;
         if font::width(first, SMALL, false) + font::width(last, SMALL, false) < wide {
-            scene.text((corner.0 + wide, y), last, style(Align::Right));
+            scene.text((corner.0 + wide, y), last, tiny(Align::Right));
         }
-        scene.text((corner.0, y), first, style(Align::Left));
+        scene.text((corner.0, y), first, tiny(Align::Left));
     }
 }
 

@@ -79,7 +79,11 @@ impl Files {
 
     /// A hash of the contents, independent of names, order, size and scaling.
     pub(super) fn origin(&self) -> String {
-        origin(self.digests().collect())
+        let mut digests: Vec<_> = self.digests().collect();
+        digests.sort_unstable();
+        let mut sha = Sha256::new_with_prefix(b"epsilab images 1\n");
+        digests.into_iter().for_each(|digest| sha.update(digest));
+        hex(&sha.finalize())
     }
 
     /// The first `n` files, and the others.
@@ -151,13 +155,6 @@ impl ImageFile {
         }
         decode(&bytes).map_err(|what| unusable(&self.place, what))
     }
-}
-
-fn origin(mut digests: Vec<&[u8; 32]>) -> String {
-    digests.sort_unstable();
-    let mut sha = Sha256::new_with_prefix(b"epsilab images 1\n");
-    digests.into_iter().for_each(|digest| sha.update(digest));
-    hex(&sha.finalize())
 }
 
 fn unusable(place: &Place, what: String) -> Error {

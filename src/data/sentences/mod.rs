@@ -66,27 +66,17 @@ fn sentence(rng: &mut impl Rng, topic: usize) -> String {
             words.push(pick(rng, &["and", "while", "because", "before"]));
             clause(rng, topic, &mut words);
         }
-        4 => {
-            words.push("not that");
-            clause(rng, other, &mut words);
-            words.push("but");
-            clause(rng, topic, &mut words);
-        }
-        5 => {
-            words.push("it was never about how");
-            clause(rng, other, &mut words);
-            words.push("it was about how");
-            clause(rng, topic, &mut words);
-        }
-        6 => {
-            clause(rng, topic, &mut words);
-            words.push("rather than that");
-            clause(rng, other, &mut words);
-        }
-        _ => {
-            clause(rng, topic, &mut words);
-            words.push("never mind that");
-            clause(rng, other, &mut words);
+        form => {
+            let (before, first, between, second) = match form {
+                4 => (Some("not that"), other, "but", topic),
+                5 => (Some("it was never about how"), other, "it was about how", topic),
+                6 => (None, topic, "rather than that", other),
+                _ => (None, topic, "never mind that", other),
+            };
+            words.extend(before);
+            clause(rng, first, &mut words);
+            words.push(between);
+            clause(rng, second, &mut words);
         }
     }
     if chance(rng, 0.5) {

@@ -62,13 +62,7 @@ fn read_ag_news(folder: Option<&Path>, options: &TextOptions) -> Result<Dataset>
     if (train.len(), test.len()) != AG_SIZES {
         name += &format!(" ({} training rows)", count(train.len()));
         source += " Only a part of AG News: results can't be compared with published ones";
-        if !found.missing.is_empty() {
-            source += &format!("; not there: {}", found.missing.join(", "));
-        }
-        source += ".";
-        if test.is_empty() {
-            source += " No test part: .split(0.8, 7) makes one.";
-        }
+        source += &found.remark(!test.is_empty());
     }
     let names = TOPICS.map(String::from).to_vec();
     Ok(dataset((name, source), names, (train, test), origin, options))

@@ -15,7 +15,7 @@ use super::{RunName, Runs};
 use crate::grid::GridResult;
 use crate::program;
 use crate::show::{Bundle, Coverage, NOT_COVERED, Table, format};
-use crate::store::{Store, home};
+use crate::store::{Reported, Store, home};
 use crate::train::Run;
 use crate::{Error, Result};
 
@@ -99,12 +99,11 @@ impl Run {
     /// # Errors
     /// `Ledger` if the ledger of its data is damaged; `Io` if it can't be read.
     pub fn report(&self) -> Result<Report> {
-        let (model, mask) = (self.model(), self.mask());
-        let of = run::Reported {
-            record: self.record(),
-            mask: mask.as_ref(),
-            model: Some(&model),
-            warnings: self.warnings(),
+        let of = Reported {
+            record: self.record().clone(),
+            mask: self.mask(),
+            model: Some(self.model()),
+            warnings: self.warnings().to_vec(),
         };
         run::report(&of, &Store::open(home())?)
     }

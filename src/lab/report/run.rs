@@ -7,42 +7,24 @@ use crate::lab::record::record_table;
 use crate::lab::{Preview, Statement};
 use crate::mask::Mask;
 use crate::methods::Plan;
-use crate::nn::Model;
 use crate::privacy::Delta;
 use crate::privacy::digits::counted;
 use crate::program;
 use crate::show::{Coverage, Table, figures, format, record_figure, run_coverage};
-use crate::store::Store;
+use crate::store::{Reported, Store};
 use crate::train::{InWords, RunRecord};
-
-/// What is known of the run.
-pub(super) struct Reported<'a> {
-    pub(super) record: &'a RunRecord,
-    pub(super) mask: Option<&'a Mask>,
-    /// The trained model, if it is known.
-    pub(super) model: Option<&'a Model>,
-    /// What the store could not check.
-    pub(super) warnings: &'a [String],
-}
 
 /// The report of a stored run.
 pub(super) fn stored(store: &Store, id: &str) -> Result<Report> {
-    let stored = store.reported(id)?;
-    let of = Reported {
-        record: &stored.record,
-        mask: stored.mask.as_ref(),
-        model: stored.model.as_ref(),
-        warnings: &stored.warnings,
-    };
-    report(&of, store)
+    report(&store.reported(id)?, store)
 }
 
-pub(super) fn report(of: &Reported<'_>, store: &Store) -> Result<Report> {
-    let (record, plan) = (of.record, &of.record.plan);
+pub(super) fn report(of: &Reported, store: &Store) -> Result<Report> {
+    let (record, plan) = (&of.record, &of.record.plan);
     let reveals = run_coverage(record);
     let mut lead = vec![Block::prose(InWords(record).to_string(), reveals)];
     lead.extend(of.warnings.iter().map(|warning| Block::prose(warning, Coverage::Public)));
-    let guarantee = Statement::of(record, of.mask).to_string();
+    let guarantee = Statement::of(record, of.mask.as_ref()).to_string();
     // A statement of no guarantee reveals nothing either.
     let guarantee = Block::prose(guarantee, Coverage::Covered);
     let settings = Preview::settings(plan)?.table();
@@ -54,8 +36,8 @@ pub(super) fn report(of: &Reported<'_>, store: &Store) -> Result<Report> {
             [Block::figure(record_figure(record)), Block::Table(record_table(record))],
         )
         .section("Settings", [Block::Table(settings)])
-        .section("Model", of.model.map(|model| Block::Table(model_table(model))))
-        .section("Mask", of.mask.into_iter().flat_map(mask))
+        .section("Model", of.model.as_ref().map(|model| Block::Table(model_table(model))))
+        .section("Mask", of.mask.iter().flat_map(mask))
         .section("Ledger", [ledger(record, store)?])
         .section(REPEAT, repeat(plan))
         .section(SOFTWARE, [software(std::slice::from_ref(&record.software))]))

@@ -1,5 +1,6 @@
 //! Bars of the examples that the clips of backpropagation clipping scale down.
 
+use super::as_sentence;
 use crate::engine::{ClipShares, LayerClipShares};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Bar, Bars};
@@ -53,10 +54,7 @@ fn in_words(share: Option<f64>) -> String {
 fn clips(shares: &ClipShares) -> String {
     let mut all = shares.layers.iter().map(|layer| layer.clips);
     match all.next() {
-        Some(first) if all.all(|clips| clips == first) => {
-            let text = first.to_string();
-            format!("{}{}.", text[..1].to_uppercase(), &text[1..])
-        }
+        Some(first) if all.all(|clips| clips == first) => as_sentence(&first.to_string()),
         _ => String::new(),
     }
 }

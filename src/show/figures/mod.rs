@@ -108,6 +108,13 @@ fn sentence(events: &[Event]) -> String {
     }
 }
 
+/// Text with an initial capital and a full stop.
+fn as_sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", chars.as_str())
+}
+
 /// Colours of the accountants, the same in all figures.
 mod colour {
     pub(super) const PLD: usize = 0;

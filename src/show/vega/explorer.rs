@@ -23,7 +23,7 @@ pub(super) fn layers(
     if !chart.x_log || low >= high {
         return None;
     }
-    let marked = panel.mark.as_ref().map_or(low, |mark| mark.x);
+    let marked = panel.mark.as_ref().map_or(low, |mark| mark.at);
     let quarter = |x: f64| (x.log10() * 4.0).round() / 4.0;
     let name = one_line(&chart.x_label);
     let parameter = json!({

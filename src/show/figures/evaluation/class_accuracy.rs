@@ -3,7 +3,7 @@
 use super::{left_out, on};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Row, frame};
-use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::layout::{MARGIN, muted};
 use crate::show::page::{Drawing, Head, Page};
 use crate::show::scene::Align;
 use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
@@ -207,8 +207,8 @@ impl Drawing for Intervals<'_> {
             }
             page.scene.dot((x(accuracy), y), 4.0, colour);
         }
-        let style = text_style(SMALL, false, palette::MUTED, Align::Right);
-        page.scene.text((WIDTH - MARGIN, plot.bottom + 10.0), "examples", style);
+        let at = (WIDTH - MARGIN, plot.bottom + 10.0);
+        page.scene.text(at, "examples", muted(Align::Right));
         plot.bottom + 18.0
     }
 }

@@ -1,7 +1,7 @@
 //! A grid of accuracies as a heat map.
 
 use super::stats::{MARKED, Seeds, above, pooled};
-use super::{GridCell, GridFigure, GridSlices, sorted, two};
+use super::{GridCell, GridFigure, GridSlices, sorted, two, with_spread};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign, Slices};
 use crate::show::page::Head;
@@ -166,11 +166,7 @@ fn heat_cell(seeds: &Seeds, scale: &Scale, sign: Sign) -> HeatCell {
 }
 
 fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
-    let accuracy = match (seeds.count, seeds.deviation()) {
-        (0, _) => "-".into(),
-        (_, None) => two(seeds.mean),
-        (_, Some(deviation)) => format!("{} ± {}", two(seeds.mean), two(deviation)),
-    };
+    let accuracy = if seeds.count == 0 { "-".into() } else { with_spread(seeds) };
     let from = errors.map_or("-".into(), |errors| {
         let mark = if errors.abs() > MARKED { ", marked" } else { "" };
         if errors.is_finite() {

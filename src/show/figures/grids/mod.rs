@@ -144,6 +144,12 @@ fn two(share: f64) -> String {
     format::fixed(100.0 * share, 2)
 }
 
+/// The mean, with the standard deviation over several seeds.
+fn with_spread(seeds: &Seeds) -> String {
+    let spread = seeds.deviation().map_or(String::new(), |d| format!(" ± {}", two(d)));
+    format!("{}{spread}", two(seeds.mean))
+}
+
 /// A rate as percent without trailing zeros: `30 %`.
 fn percent(rate: f64) -> String {
     format!("{} %", format::short(100.0 * rate, 4))

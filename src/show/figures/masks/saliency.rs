@@ -1,7 +1,7 @@
 //! Histograms of saliency scores.
 
 use super::{
-    MOST_PANELS, coverage_of, kept_summary, largest, layer_cell, left_out, percent, sentence,
+    MOST_PANELS, as_sentence, coverage_of, kept_summary, largest, layer_cell, left_out, percent,
     shape, tensor_names,
 };
 use crate::mask::{Mask, MaskTensor, Saliency, Scores};
@@ -85,7 +85,7 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     let scaled = "Histograms: coordinates over their score; the number at the left is the tallest \
                   bar's count.";
     let mut head = Head::new(title)
-        .note(mask.map_or_else(|| sentence(&saliency.privacy().to_string()), kept_summary))
+        .note(mask.map_or_else(|| as_sentence(&saliency.privacy().to_string()), kept_summary))
         .note(format!("{scaled} {}", cut.unwrap_or_default()))
         .note(left_out(shown.len(), parts.len()))
         .coverage(

@@ -1,6 +1,6 @@
 //! Which coordinates the steps of a run selected over time.
 
-use super::{MOST_PANELS, largest, layer_cell, left_out, sentence, tensor_names};
+use super::{MOST_PANELS, as_sentence, largest, layer_cell, left_out, tensor_names};
 use crate::mask::{SelectionLog, SelectionLogTensor};
 use crate::show::multiples::{PanelHead, panel_width};
 use crate::show::page::Head;
@@ -35,7 +35,7 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
     let sizes: Vec<usize> = interesting.iter().map(|(tensor, _)| tensor.coordinates).collect();
     let shown = largest(&sizes, MOST_PANELS);
     let mut head = Head::new("Coordinates selected over time")
-        .note(sentence(&touched.to_string()))
+        .note(as_sentence(&touched.to_string()))
         .note("Across: steps. Down: coordinates of a tensor in row-major order.")
         .note(left_out(shown.len(), tensors.len()))
         .key(palette::CARD, "never");

@@ -48,7 +48,7 @@ pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
     }
     let chart = Chart::new("Signal and noise of a batch, with the selection and without")
         .coverage(Coverage::Public)
-        .note(super::sentence(&signal.to_string()))
+        .note(super::as_sentence(&signal.to_string()))
         .panel(panel(norms))
         .panel(panel(ratios))
         .x_label("batch (drawn independently)");
