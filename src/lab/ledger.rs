@@ -2,7 +2,7 @@
 
 use super::report::export::{self, DataSet};
 use crate::privacy::digits::RoundedDown;
-use crate::privacy::ledger::Account;
+use crate::privacy::ledger::{Account, Charge};
 use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
@@ -136,20 +136,19 @@ impl LedgerView {
     /// the totals, from 1), time of the charge, run, charged event, state, note of its end.
     pub fn charges(&self) -> Table {
         let head = ["data set", "charged at", "run", "event", "state", "note"];
-        let mut table = Table::new(head);
-        for (i, row) in self.rows.iter().enumerate() {
-            for charge in row.account.runs() {
-                table = table.row([
-                    (i + 1).to_string(),
-                    charge.at.clone(),
-                    charge.note.clone(),
-                    charge.event.to_string(),
-                    charge.state().to_owned(),
-                    charge.closing_note.clone(),
-                ]);
-            }
-        }
-        table
+        let cells = |(i, charge): (usize, &Charge)| {
+            [
+                (i + 1).to_string(),
+                charge.at.clone(),
+                charge.note.clone(),
+                charge.event.to_string(),
+                charge.state().to_owned(),
+                charge.closing_note.clone(),
+            ]
+        };
+        let rows = self.rows.iter().enumerate();
+        let charges = rows.flat_map(|(i, row)| row.account.runs().iter().map(move |c| (i, c)));
+        Table::with_rows(head, charges.map(cells))
     }
 
     /// All entries as JSON, for others to check:
@@ -185,17 +184,16 @@ impl LedgerView {
         };
         let charges = self.rows.iter().flat_map(|row| row.account.runs());
         let stopped = charges.filter(|charge| charge.stopped_early).count();
-        let stopped = match stopped {
-            0 => String::new(),
-            1 => format!(
-                " 1 run was stopped early and is charged for the steps it took: this holds if \
-                 {STOPPING}."
-            ),
-            n => format!(
-                " {} runs were stopped early and are charged for the steps they took: this holds \
-                 if {STOPPING}.",
-                format::count(n)
-            ),
+        let runs = format::counted(stopped, "run");
+        let [were, are, they] =
+            if stopped == 1 { ["was", "is", "it"] } else { ["were", "are", "they"] };
+        let stopped = if stopped == 0 {
+            String::new()
+        } else {
+            format!(
+                " {runs} {were} stopped early and {are} charged for the steps {they} took: this \
+                 holds if {STOPPING}."
+            )
         };
         format!(
             "Tuning runs counted: {counted} in these totals, also those made only to choose \
@@ -217,7 +215,7 @@ impl LedgerView {
             "remaining",
             "without privacy",
         ];
-        let table = self.rows.iter().fold(Table::new(head), |table, row| table.row(row.cells()));
+        let table = Table::with_rows(head, self.rows.iter().map(Row::cells));
         let footer = self.footer();
         let prose = Bundle::prose(&footer).html.unwrap_or_default();
         let html = format!("{}\n{prose}", table.html());

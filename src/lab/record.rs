@@ -28,10 +28,8 @@ pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
 pub(super) fn record_table(record: &RunRecord) -> Table {
     let plan = &record.plan;
     let ending = ending(record.ending);
-    let epsilon = |epsilon: Option<f64>| match epsilon {
-        Some(epsilon) => format::eps(epsilon),
-        None => "infinite: nothing is guaranteed".to_owned(),
-    };
+    let none = "infinite: nothing is guaranteed";
+    let epsilon = |epsilon: Option<f64>| epsilon.map_or(none.to_owned(), format::eps);
     let delta = plan
         .privacy()
         .map_or(String::new(), |privacy| format!(" at delta {}", format::delta(privacy.delta.0)));
@@ -40,17 +38,13 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
     let waiting = record.wait_share().map_or(String::new(), |share| {
         format!(", {} of it waiting for files", format::percent(share))
     });
-    let time = match record.shown_seconds() {
-        Some(seconds) => format::seconds(seconds) + &waiting,
-        None => "secret, as the number of trials".to_owned(),
-    };
+    let secret = "secret, as the number of trials";
+    let time = |seconds| format::seconds(seconds) + &waiting;
+    let time = record.shown_seconds().map_or(secret.to_owned(), time);
     let mut table = Table::new(["run", ""])
         .row(["method", plan.method()])
         .row(["data", &record.data])
-        .row([
-            "trained at",
-            record.trained_at.as_deref().unwrap_or("secret, as the number of trials"),
-        ])
+        .row(["trained at", record.trained_at.as_deref().unwrap_or(secret)])
         .row(["steps", &steps])
         .row([format!("epsilon spent{delta}"), epsilon(record.epsilon)])
         .row(["epsilon planned".to_owned(), epsilon(record.planned_epsilon)])

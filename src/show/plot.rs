@@ -42,10 +42,8 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         scene.dashed(&[(x, area.bottom), (x, area.top)], palette::REFERENCE, 1.25, (5.0, 4.0));
     }
     bands(scene, panel, &map);
-    let mut lines: Vec<Vec<Point>> = Vec::new();
-    for i in 0..panel.series.len() {
-        lines.extend(draw_series(scene, panel, i, &map));
-    }
+    let series = 0..panel.series.len();
+    let lines: Vec<_> = series.flat_map(|i| draw_series(scene, panel, i, &map)).collect();
     labels(scene, panel, &map, &lines);
     if panel.points().next().is_none() {
         no_data(scene, &area);
@@ -152,12 +150,9 @@ fn bands(scene: &mut Scene, panel: &Panel, map: &Map<'_>) {
             let edge = |sign: f64| {
                 let at = |((x, y), error): &((f64, f64), f64)| {
                     // Below a logarithmic axis, and beyond any axis, the band ends at the axis.
-                    let y = if panel.log {
-                        (y + sign * error).max(f64::MIN_POSITIVE)
-                    } else {
-                        y + sign * error
-                    };
-                    let (x, y) = map.at((*x, y));
+                    let end = y + sign * error;
+                    let end = if panel.log { end.max(f64::MIN_POSITIVE) } else { end };
+                    let (x, y) = map.at((*x, end));
                     (x.clamp(map.area.left, map.area.right), y.clamp(map.area.top, map.area.bottom))
                 };
                 piece.iter().map(at).collect::<Vec<Point>>()

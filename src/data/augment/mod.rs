@@ -199,13 +199,13 @@ impl Augment {
     /// The transforms of all copies of these examples: row offset, column offset, and 1 if the copy
     /// is flipped.
     fn transforms(&self, ids: &[u32], seed: u64, step: u64) -> Vec<[i32; 3]> {
-        let of = |&id: &u32| (0..self.copies as u32).map(move |copy| (id, copy));
-        let copies: Vec<(u32, u32)> = ids.iter().flat_map(of).collect();
-        let encoded = |(id, copy)| {
+        let encoded = |id: u32, copy: u32| {
             let Transform { down, right, flip } = self.transform(seed, step, id, copy);
             [down as i32, right as i32, i32::from(flip)]
         };
-        copies.into_par_iter().map(encoded).collect()
+        let copies = 0..self.copies as u32;
+        let of = |&id: &u32| copies.clone().map(move |copy| encoded(id, copy));
+        ids.par_iter().flat_map_iter(of).collect()
     }
 
     /// The transform of one copy, from a random stream of its own.
@@ -256,13 +256,7 @@ impl Transform {
 /// Reflects a position outside the image at the edge pixel; at most one reflection is needed.
 fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
-    (if at < 0 {
-        -at
-    } else if at > last {
-        2 * last - at
-    } else {
-        at
-    }) as usize
+    (if at < 0 { -at } else { at.min(2 * last - at) }) as usize
 }
 
 /// `16 copies, flips, crops by 4 pixels`.

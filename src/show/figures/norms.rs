@@ -55,13 +55,14 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
         }
         _ => "Gradient norms of single examples".to_owned(),
     };
+    let left_out = match all - drawn.len() {
+        0 => String::new(),
+        n => format!("{} zero or not finite, not drawn.", format::count(n)),
+    };
     let mut head = Head::new(title)
         .note(format!("{} before clipping.", format::counted(all, "gradient")))
+        .note(left_out)
         .coverage(Coverage::without_noise(norms.private));
-    let left_out = all - drawn.len();
-    if left_out > 0 {
-        head = head.note(format!("{} zero or not finite, not drawn.", format::count(left_out)));
-    }
     if norms.clip.is_some() {
         head = head.key(palette::KEPT, "unchanged").key(palette::DROPPED, "shortened");
     }
@@ -84,12 +85,12 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
 }
 
 fn quantiles(norms: &GradientNorms) -> Table {
-    let table = Table::new(["share of gradients", "norm at most"]);
-    [0.05, 0.25, 0.5, 0.75, 0.95, 1.0].into_iter().fold(table, |table, share| {
-        let norm = norms.quantile(share);
-        let norm = norm.map_or("-".to_owned(), |norm| format::significant(norm, 3));
-        table.row([format::percent(share), norm])
-    })
+    let row = |share: f64| {
+        let norm = norms.quantile(share).map(|norm| format::significant(norm, 3));
+        [format::percent(share), norm.unwrap_or("-".into())]
+    };
+    let rows = [0.05, 0.25, 0.5, 0.75, 0.95, 1.0].map(row);
+    Table::with_rows(["share of gradients", "norm at most"], rows)
 }
 
 #[cfg(test)]

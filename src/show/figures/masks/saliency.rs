@@ -125,19 +125,15 @@ impl<'a> Part<'a> {
         let zeros = values.iter().filter(|&&v| v == 0.0).count();
         let mut on_axis: Vec<f64> = values.iter().copied().filter(|v| is_on_axis(*v)).collect();
         let odd = values.len() - zeros - on_axis.len();
-        let mut at = |share: f64| {
-            let place = ((on_axis.len().max(1) - 1) as f64 * share) as usize;
-            let found = !on_axis.is_empty();
-            found.then(|| *on_axis.select_nth_unstable_by(place, f64::total_cmp).1)
+        let nth = |values: &mut [f64], place: usize| {
+            (!values.is_empty()).then(|| *values.select_nth_unstable_by(place, f64::total_cmp).1)
         };
-        let ends = at(0.01).zip(at(1.0));
+        let last = on_axis.len().saturating_sub(1);
+        let low = nth(&mut on_axis, (last as f64 * 0.01) as usize);
+        let ends = low.zip(nth(&mut on_axis, last));
         let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let middle = finite.len() / 2;
-        let median = if finite.is_empty() {
-            f64::NAN
-        } else {
-            *finite.select_nth_unstable_by(middle, f64::total_cmp).1
-        };
+        let median = nth(&mut finite, middle).unwrap_or(f64::NAN);
         let kept = kept.filter(|kept| kept.kept.len() == values.len());
         Self { scores, name, kept, zeros, odd, ends, median }
     }

@@ -157,13 +157,11 @@ fn numbers(tensor: &SelectionLogTensor, recorded: &[u64]) -> (f64, f64, f64) {
 fn table(tensors: &[Named<'_>], recorded: &[u64]) -> Table {
     let names =
         ["tensor", "layer", "coordinates", "selected", "least selected bin", "most selected bin"];
-    let mut table = Table::new(names);
-    for (tensor, name) in tensors {
+    let row = |(tensor, name): &Named<'_>| {
         let (mean, low, high) = numbers(tensor, recorded);
         let count = format::count(tensor.coordinates);
         let [mean, low, high] = [mean, low, high].map(format::percent);
-        let layer = layer_cell(name, &tensor.path);
-        table = table.row([tensor.path.clone(), layer, count, mean, low, high]);
-    }
-    table
+        [tensor.path.clone(), layer_cell(name, &tensor.path), count, mean, low, high]
+    };
+    Table::with_rows(names, tensors.iter().map(row))
 }
