@@ -280,6 +280,17 @@ impl fmt::Debug for Examples {
     }
 }
 
+/// Checks mean and standard deviation of a scaling.
+pub(super) fn check_scale(mean: f32, std: f32) -> Result<()> {
+    if !mean.is_finite() {
+        return Err(Error::setting("mean", mean, "it must be a finite number"));
+    }
+    if !(std.is_finite() && std > 0.0) {
+        return Err(Error::setting("std", std, "it must be a finite number above 0"));
+    }
+    Ok(())
+}
+
 /// `1x28x28`.
 pub(crate) fn shape_text(shape: &[usize]) -> String {
     shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")

@@ -148,7 +148,7 @@ impl LedgerView {
         };
         let rows = self.rows.iter().enumerate();
         let charges = rows.flat_map(|(i, row)| row.account.runs().iter().map(move |c| (i, c)));
-        Table::with_rows(head, charges.map(cells))
+        Table::new(head).rows(charges.map(cells))
     }
 
     /// All entries as JSON, for others to check:
@@ -215,7 +215,7 @@ impl LedgerView {
             "remaining",
             "without privacy",
         ];
-        let table = Table::with_rows(head, self.rows.iter().map(Row::cells));
+        let table = Table::new(head).rows(self.rows.iter().map(Row::cells));
         let footer = self.footer();
         let prose = Bundle::prose(&footer).html.unwrap_or_default();
         let html = format!("{}\n{prose}", table.html());

@@ -175,7 +175,7 @@ impl Preview {
     pub fn table(&self) -> Table {
         let rows = self.rows.iter().map(|(name, value)| [name.as_str(), value]);
         let notes = self.warnings.iter().map(|warning| ["note", warning]);
-        Table::with_rows(["plan", ""], rows.chain(notes)).coverage(Coverage::Public)
+        Table::new(["plan", ""]).rows(rows.chain(notes)).coverage(Coverage::Public)
     }
 }
 

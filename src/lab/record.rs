@@ -41,7 +41,7 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
     let secret = "secret, as the number of trials";
     let time = |seconds| format::seconds(seconds) + &waiting;
     let time = record.shown_seconds().map_or(secret.to_owned(), time);
-    let mut table = Table::new(["run", ""])
+    Table::new(["run", ""])
         .row(["method", plan.method()])
         .row(["data", &record.data])
         .row(["trained at", record.trained_at.as_deref().unwrap_or(secret)])
@@ -50,17 +50,11 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
         .row(["epsilon planned".to_owned(), epsilon(record.planned_epsilon)])
         .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
         .row(["training time", &time])
-        .row(["device", &record.device]);
-    if let Some(claim) = record.claim() {
-        table = table.row(["claimed by the paper".to_owned(), format!("{claim}: not valid")]);
-    }
-    for event in record.events() {
-        table = table.row(["released".to_owned(), event.to_string()]);
-    }
-    if let Some(warning) = record.curve.divergence() {
-        table = table.row(["note".to_owned(), warning.to_string()]);
-    }
-    table.coverage(run_coverage(record))
+        .row(["device", &record.device])
+        .rows(record.claim().map(|it| ["claimed by the paper".into(), format!("{it}: not valid")]))
+        .rows(record.events().iter().map(|event| ["released".to_owned(), event.to_string()]))
+        .rows(record.curve.divergence().map(|it| ["note".to_owned(), it.to_string()]))
+        .coverage(run_coverage(record))
 }
 
 /// How a run ended, in words.

@@ -133,7 +133,7 @@ impl Runs {
     /// That of each run, and its coverage is not stated: the list does not know which data are
     /// public, and which runs have a published seed.
     pub fn table(&self) -> Table {
-        Table::with_rows(COLUMNS, self.0.iter().map(cells))
+        Table::new(COLUMNS).rows(self.0.iter().map(cells))
     }
 
     /// The list sorted by a column of the table: the highest accuracy first, the latest time first,

@@ -9,7 +9,7 @@ use crate::privacy::{
     Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Spent,
     statement,
 };
-use crate::show::{Bundle, format};
+use crate::show::format;
 use crate::train::{Run, RunRecord, checkpoint, start};
 use std::fmt;
 
@@ -194,10 +194,6 @@ impl Statement {
             )
         });
         Self(said + &claim.unwrap_or_default())
-    }
-
-    pub(crate) fn bundle(&self) -> Bundle {
-        Bundle::prose(&self.0)
     }
 }
 

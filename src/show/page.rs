@@ -34,6 +34,11 @@ impl Head {
         self
     }
 
+    /// Adds a note where it applies.
+    pub(super) fn note_if(self, applies: bool, note: impl FnOnce() -> String) -> Self {
+        if applies { self.note(note()) } else { self }
+    }
+
     /// Adds a warning in a frame.
     pub(super) fn warning(self, warning: &str) -> Self {
         Self { warning: one_line(warning), ..self }

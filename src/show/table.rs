@@ -20,19 +20,19 @@ impl Table {
         Self { headers: headers.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// A table of these rows.
-    pub(crate) fn with_rows<H: Into<String>, C: Into<String>>(
-        headers: impl IntoIterator<Item = H>,
-        rows: impl IntoIterator<Item: IntoIterator<Item = C>>,
-    ) -> Self {
-        rows.into_iter().fold(Self::new(headers), Self::row)
-    }
-
     /// Adds a row. Missing cells at the end stay empty; additional cells get a column without a
     /// name.
     pub fn row<C: Into<String>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
         self.rows.push(cells.into_iter().map(Into::into).collect());
         self
+    }
+
+    /// Adds rows, or the row of an option.
+    pub(crate) fn rows<R: IntoIterator<Item: Into<String>>>(
+        self,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        rows.into_iter().fold(self, Self::row)
     }
 
     /// Adds a column behind the others. Rows without a text in it get a dash.
@@ -51,11 +51,6 @@ impl Table {
     /// A line above the table.
     pub fn caption(self, caption: impl Into<String>) -> Self {
         Self { caption: Some(caption.into()), ..self }
-    }
-
-    /// The same table without its caption, for figures whose title says the same.
-    pub(super) fn without_caption(self) -> Self {
-        Self { caption: None, ..self }
     }
 
     /// States what the table reveals of private data.

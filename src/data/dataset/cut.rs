@@ -2,7 +2,7 @@
 
 use super::{Dataset, parts};
 use crate::data::digest::count;
-use crate::data::examples::Examples;
+use crate::data::examples::{Examples, check_scale};
 use crate::{Error, ErrorKind, Result};
 
 impl Dataset {
@@ -106,12 +106,7 @@ impl Dataset {
     /// A mean that is not finite, a standard deviation that is not finite and positive, or a text
     /// data set, whose features are token ids.
     pub fn normalized(&self, mean: f32, std: f32) -> Result<Self> {
-        if !mean.is_finite() {
-            return Err(Error::setting("mean", mean, "it must be a finite number"));
-        }
-        if !(std.is_finite() && std > 0.0) {
-            return Err(Error::setting("std", std, "it must be a finite number above 0"));
-        }
+        check_scale(mean, std)?;
         if self.vocabulary().is_some() {
             let what = format!("{} holds token ids", self.name());
             let why = "scaling would change the ids, and so the words";

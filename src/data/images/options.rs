@@ -3,6 +3,7 @@
 use image::RgbImage;
 use image::imageops::{self, FilterType};
 
+use crate::data::examples::check_scale;
 use crate::{Error, Result};
 
 /// How images in files become features of one shape.
@@ -48,13 +49,7 @@ impl ImageOptions {
             let why = format!("images are resized to 1 to {LARGEST} pixels along each side");
             return Err(Error::setting("size", self.side, why).fix("for instance 32 or 64"));
         }
-        if !self.mean.is_finite() {
-            return Err(Error::setting("mean", self.mean, "it must be a finite number"));
-        }
-        if !(self.std.is_finite() && self.std > 0.0) {
-            return Err(Error::setting("std", self.std, "it must be a finite number above 0"));
-        }
-        Ok(self)
+        check_scale(self.mean, self.std).map(|()| self)
     }
 
     /// Channels, height and width.

@@ -59,15 +59,14 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
         let words = "This project has no ledger entry of the run.";
         return Ok(Block::prose(words, Coverage::Public));
     };
-    let mut table = Table::new(["entry", ""])
+    let note = Some(&charge.closing_note).filter(|note| !note.is_empty());
+    let table = Table::new(["entry", ""])
         .row(["number".to_owned(), format!("{} of {}", at + 1, account.runs().len())])
         .row(["charged at", &charge.at])
         .row(["run", &charge.note])
         .row(["event", &charge.event.to_string()])
-        .row(["state", charge.state()]);
-    if !charge.closing_note.is_empty() {
-        table = table.row(["note", &charge.closing_note]);
-    }
+        .row(["state", charge.state()])
+        .rows(note.map(|note| ["note", note]));
     let delta = account.budget().map(|budget| budget.delta);
     let delta =
         delta.or(record.plan.privacy().map(|privacy| privacy.delta)).unwrap_or(Delta::DEFAULT);
@@ -80,21 +79,14 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
         1 => "the only private run on these data".to_owned(),
         n => format!("all {} on these data together", counted(n, "private run")),
     };
-    if private > 0 {
-        table = table.row([what, total]);
-    }
-    if account.non_private_runs() > 0 {
-        table = table.row([
-            "runs without a guarantee".to_owned(),
-            format!(
-                "{}: if their results are published, no epsilon holds",
-                account.non_private_runs()
-            ),
-        ]);
-    }
-    if let Some(budget) = account.budget() {
-        table = table.row(["budget".to_owned(), budget.to_string()]);
-    }
+    let published = match account.non_private_runs() {
+        0 => None,
+        n => Some(format!("{n}: if their results are published, no epsilon holds")),
+    };
+    let table = table
+        .rows((private > 0).then_some([what, total]))
+        .rows(published.map(|words| ["runs without a guarantee".to_owned(), words]))
+        .rows(account.budget().map(|budget| ["budget".to_owned(), budget.to_string()]));
     Ok(Block::Table(table.coverage(Coverage::Public)))
 }
 

@@ -118,7 +118,7 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
     let curve = "Refuted with a shorter bar: the attack crosses the claim's trade-off curve.";
     let head = Head::new(title)
         .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
-        .note(if by_curve { curve } else { "" })
+        .note_if(by_curve, || curve.to_owned())
         .coverage(Coverage::Public)
         .key(CLAIMED, "claimed")
         .key(PROVED, "proved")

@@ -19,10 +19,14 @@ const UPSTREAM: Rgb = palette::SERIES[1];
 /// None: the fractions are computed from the examples without noise. The figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).
 pub fn clip_shares(shares: &ClipShares) -> Figure {
-    let layers = &shares.layers[..shares.layers.len().min(MOST_ROWS)];
+    let all = shares.layers.len();
+    let layers = &shares.layers[..all.min(MOST_ROWS)];
     let head = Head::new("Examples that the clips scale down")
         .note(format!("Of {}. {}", format::counted(shares.examples, "example"), clips(shares)))
-        .note(left_out(layers.len(), shares.layers.len()))
+        .note_if(layers.len() < all, || {
+            let drawn = layers.len();
+            format!("The first {drawn} of {all} layers are drawn; the text form lists all.")
+        })
         .coverage(Coverage::NotCovered)
         .key(INPUTS, "input above the input clip")
         .key(UPSTREAM, "upstream gradient above the gradient clip");
@@ -56,14 +60,6 @@ fn clips(shares: &ClipShares) -> String {
     match all.next() {
         Some(first) if all.all(|clips| clips == first) => as_sentence(&first.to_string()),
         _ => String::new(),
-    }
-}
-
-fn left_out(shown: usize, all: usize) -> String {
-    if shown == all {
-        String::new()
-    } else {
-        format!("The first {shown} of {all} layers are drawn; the text form lists all.")
     }
 }
 

@@ -55,13 +55,12 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
         }
         _ => "Gradient norms of single examples".to_owned(),
     };
-    let left_out = match all - drawn.len() {
-        0 => String::new(),
-        n => format!("{} zero or not finite, not drawn.", format::count(n)),
-    };
+    let left_out = all - drawn.len();
     let mut head = Head::new(title)
         .note(format!("{} before clipping.", format::counted(all, "gradient")))
-        .note(left_out)
+        .note_if(left_out > 0, || {
+            format!("{} zero or not finite, not drawn.", format::count(left_out))
+        })
         .coverage(Coverage::without_noise(norms.private));
     if norms.clip.is_some() {
         head = head.key(palette::KEPT, "unchanged").key(palette::DROPPED, "shortened");
@@ -90,7 +89,7 @@ fn quantiles(norms: &GradientNorms) -> Table {
         [format::percent(share), norm.unwrap_or("-".into())]
     };
     let rows = [0.05, 0.25, 0.5, 0.75, 0.95, 1.0].map(row);
-    Table::with_rows(["share of gradients", "norm at most"], rows)
+    Table::new(["share of gradients", "norm at most"]).rows(rows)
 }
 
 #[cfg(test)]

@@ -28,14 +28,12 @@ const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Aria
 
 /// The members that all specifications share: schema, card, fonts, axes; `body` adds the rest.
 pub(super) fn page(title: Value, body: Value) -> Value {
-    let text = |size: f64| json!({ "labelFontSize": size, "titleFontSize": size });
-    let mut axis = text(11.0);
-    let more = json!({
+    let axis = json!({
+        "labelFontSize": 11.0, "titleFontSize": 11.0,
         "labelColor": hex(palette::MUTED), "titleColor": hex(palette::MUTED),
         "titleFontWeight": "normal", "gridColor": hex(palette::GRID),
         "domainColor": hex(palette::AXIS), "tickColor": hex(palette::AXIS),
     });
-    merge(&mut axis, more);
     let mut all = json!({
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": title,

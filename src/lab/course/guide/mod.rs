@@ -81,20 +81,20 @@ pub fn help() -> Guide {
 impl Guide {
     /// Tasks and the calls to begin with.
     pub(crate) fn tasks(&self) -> Table {
-        Table::with_rows(["task", "begin with"], TASKS.map(<[_; 2]>::from))
+        Table::new(["task", "begin with"]).rows(TASKS.map(<[_; 2]>::from))
     }
 
     /// The cells of [`scaffold`].
     pub(crate) fn cells(&self) -> Table {
         let rows = CELLS.iter().map(|cell| [cell.name, cell.about]);
-        Table::with_rows(["cell", "what it does"], rows).caption("lab::scaffold(\"...\")?")
+        Table::new(["cell", "what it does"]).rows(rows).caption("lab::scaffold(\"...\")?")
     }
 
     /// The methods with their sources.
     pub(crate) fn methods(&self) -> Table {
         let known = methods().into_iter().map(|method| method.descriptor());
         let rows = known.map(|known| [known.name, known.summary]);
-        Table::with_rows(["method", "what it is"], rows).caption("Methods")
+        Table::new(["method", "what it is"]).rows(rows).caption("Methods")
     }
 
     fn tables(&self) -> [Table; 3] {
@@ -134,6 +134,6 @@ const NOTEBOOKS: [(&str, &str); 12] = [
 pub fn examples() -> Table {
     let command = program::command("notebooks");
     let caption = format!("Notebooks: in notebooks/ of the project, or written by `{command}`");
-    let table = Table::with_rows(["notebook", "about"], NOTEBOOKS.map(<[_; 2]>::from));
+    let table = Table::new(["notebook", "about"]).rows(NOTEBOOKS.map(<[_; 2]>::from));
     table.caption(caption).coverage(Coverage::Public)
 }

@@ -232,7 +232,8 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
         .note("Each row is a class: percent of its examples, and their number.")
         .note(left_out(MOST, all))
         .coverage(matrix.coverage);
-    head.figure(&heat, matrix.table().without_caption())
+    // The title says the same as the caption.
+    head.figure(&heat, Table { caption: None, ..matrix.table() })
 }
 
 #[cfg(test)]

@@ -22,8 +22,7 @@ use crate::show::{Coverage, Figure, Table, format};
 pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     grid.check()?;
     let (prune, drop) = (grid.rates(|cell| cell.pre_prune), grid.rates(|cell| cell.drop));
-    let all = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();
-    let map = Map::new(grid, (&prune, &drop), &Scale::new(&all));
+    let map = Map::new(grid, (&prune, &drop), &Scale::new(&grid.seeds()));
     let table = map.rows.into_iter().fold(Table::new(COLUMNS), Table::row);
     Ok(head(&grid.title, &grid.note, map.compared).figure(&map.heat, table))
 }
@@ -40,9 +39,7 @@ pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     let rates =
         |of: fn(&GridCell) -> f64| sorted(slices.iter().flat_map(|(_, grid)| grid.rates(of)));
     let (prune, drop) = (rates(|cell| cell.pre_prune), rates(|cell| cell.drop));
-    let cells = slices.iter().flat_map(|(_, grid)| &grid.cells);
-    let all = cells.map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();
-    let scale = Scale::new(&all);
+    let scale = Scale::new(&slices.iter().flat_map(|(_, grid)| grid.seeds()).collect::<Vec<_>>());
     let setting = grids.setting.as_str();
     let mut table = Table::new(std::iter::once(setting).chain(COLUMNS));
     let mut maps = Vec::new();
@@ -82,7 +79,7 @@ impl Map {
     /// The map with a column for each pre-pruning rate and a row for each dropping rate (both
     /// ascending), shaded by `scale`.
     fn new(grid: &GridFigure, (prune, drop): (&[f64], &[f64]), scale: &Scale) -> Self {
-        let all: Vec<Seeds> = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect();
+        let all = grid.seeds();
         let base = grid.cell(0.0, 0.0).map(|cell| Seeds::of(&cell.accuracy));
         let (mut cells, mut rows, mut compared) = (Vec::new(), Vec::new(), 0);
         for &drop in drop.iter().rev() {

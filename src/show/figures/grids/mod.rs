@@ -32,13 +32,13 @@ pub struct GridCell {
 impl GridCell {
     /// The mean accuracy; `None` without runs.
     pub(crate) fn mean(&self) -> Option<f64> {
-        let seeds = stats::Seeds::of(&self.accuracy);
+        let seeds = Seeds::of(&self.accuracy);
         (seeds.count > 0).then_some(seeds.mean)
     }
 
     /// The sample standard deviation (divisor n - 1); `None` for fewer than two runs.
     pub(crate) fn deviation(&self) -> Option<f64> {
-        stats::Seeds::of(&self.accuracy).deviation()
+        Seeds::of(&self.accuracy).deviation()
     }
 }
 
@@ -123,9 +123,12 @@ impl GridFigure {
 
     /// The variation over seeds that marks are based on; `None` if no cell has two runs.
     pub(crate) fn noise(&self) -> Option<stats::Noise> {
-        let seeds: Vec<_> =
-            self.cells.iter().map(|cell| stats::Seeds::of(&cell.accuracy)).collect();
-        stats::pooled(&seeds)
+        stats::pooled(&self.seeds())
+    }
+
+    /// The seeds of each cell.
+    fn seeds(&self) -> Vec<Seeds> {
+        self.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect()
     }
 
     fn cell(&self, pre_prune: f64, drop: f64) -> Option<&GridCell> {

@@ -75,5 +75,5 @@ pub(in crate::show) fn table(mask: &Mask) -> Table {
         ]
     };
     let rows = mask.tensors().iter().zip(names_of(mask)).map(row);
-    Table::with_rows(["tensor", "layer", "shape", "kept", "of", "share"], rows)
+    Table::new(["tensor", "layer", "shape", "kept", "of", "share"]).rows(rows)
 }

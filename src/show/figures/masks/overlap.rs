@@ -130,7 +130,7 @@ pub fn overlap_over_epsilon(points: &[(f64, f64)], chance: f64) -> Chart {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let row =
         |&(epsilon, overlap): &(f64, f64)| [format::eps(epsilon), three(overlap), three(chance)];
-    let table = Table::with_rows(["epsilon", "overlap", "by chance"], points.iter().map(row));
+    let table = Table::new(["epsilon", "overlap", "by chance"]).rows(points.iter().map(row));
     let panel = Panel::new("overlap (Jaccard)")
         .not_covered()
         .series(Series::line("overlap", points).marked().colour(0))

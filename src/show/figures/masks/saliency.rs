@@ -202,28 +202,18 @@ fn range<'a>(parts: impl Iterator<Item = &'a Part<'a>>) -> (f64, f64) {
 }
 
 fn table(parts: &[Part<'_>]) -> Table {
-    let mut table = Table::new([
-        "tensor",
-        "layer",
-        "shape",
-        "scores",
-        "median",
-        "largest",
-        "exactly zero",
-        "kept",
-    ]);
-    for part in parts {
-        let largest = part.ends.map_or("-".into(), |ends| short(ends.1));
-        table = table.row([
+    let names = ["tensor", "layer", "shape", "scores", "median", "largest", "exactly zero", "kept"];
+    let row = |part: &Part<'_>| {
+        [
             part.scores.path.clone(),
             layer_cell(&part.name, &part.scores.path),
             shape(&part.scores.shape),
             format::count(part.scores.values.len()),
             if part.median.is_nan() { "-".into() } else { short(part.median) },
-            largest,
+            part.ends.map_or("-".into(), |ends| short(ends.1)),
             part.share(part.zeros),
             part.kept.map_or("-".into(), |kept| part.share(kept.count())),
-        ]);
-    }
-    table
+        ]
+    };
+    Table::new(names).rows(parts.iter().map(row))
 }

@@ -163,5 +163,5 @@ fn table(tensors: &[Named<'_>], recorded: &[u64]) -> Table {
         let [mean, low, high] = [mean, low, high].map(format::percent);
         [tensor.path.clone(), layer_cell(name, &tensor.path), count, mean, low, high]
     };
-    Table::with_rows(names, tensors.iter().map(row))
+    Table::new(names).rows(tensors.iter().map(row))
 }

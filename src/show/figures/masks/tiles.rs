@@ -240,25 +240,21 @@ fn table<'a>(mask: &Mask, values: impl Fn(&MaskTensor) -> Option<&'a [f32]>) -> 
         let Some(values) = values(tensor) else { return "-".into() };
         let picked = values.iter().zip(&tensor.kept).filter(|(_, kept)| **kept == wanted);
         let picked: Vec<f64> = picked.map(|(v, _)| f64::from(v.abs())).collect();
-        if picked.is_empty() {
-            "-".into()
-        } else {
-            format::significant(picked.iter().sum::<f64>() / picked.len() as f64, 3)
-        }
+        let mean = picked.iter().sum::<f64>() / picked.len() as f64;
+        if picked.is_empty() { "-".into() } else { format::significant(mean, 3) }
     };
     let names = ["tensor", "layer", "shape", "kept", "mean |kept weight|", "mean |dropped weight|"];
-    let mut table = Table::new(names);
-    for (tensor, name) in mask.tensors().iter().zip(names_of(mask)) {
-        table = table.row([
+    let row = |(tensor, name): (&MaskTensor, String)| {
+        [
             tensor.path.clone(),
             layer_cell(&name, &tensor.path),
             shape(&tensor.shape),
             percent(tensor.density()),
             mean(tensor, true),
             mean(tensor, false),
-        ]);
-    }
-    table
+        ]
+    };
+    Table::new(names).rows(mask.tensors().iter().zip(names_of(mask)).map(row))
 }
 
 #[cfg(test)]

@@ -120,12 +120,9 @@ fn columns(data: &Dataset, head: Head) -> Figure {
     };
     let all: Vec<[String; 5]> = (0..counted).map(row).collect();
     let drawn = counted.min(MOST_COLUMNS.0);
-    let head = head.note("Over all examples of the training part.").note(match size {
-        size if size > drawn => {
-            format!("The first {drawn} of {} columns.", format::count(size))
-        }
-        _ => String::new(),
-    });
+    let head = head
+        .note("Over all examples of the training part.")
+        .note_if(size > drawn, || format!("The first {drawn} of {} columns.", format::count(size)));
     let heads = ["column", "lowest", "median", "highest", "different values"];
     let ink = |text: &String| (text.clone(), palette::INK);
     let lines: Vec<Vec<_>> = all[..drawn].iter().map(|row| row.iter().map(ink).collect()).collect();

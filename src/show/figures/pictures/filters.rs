@@ -149,9 +149,8 @@ pub fn filters(filters: &Filters) -> Figure {
             3 => format!("{width}x{height} pixels, each from its lowest to its highest weight."),
             _ => format!("{width}x{height} pixels, all on one scale."),
         })
-        .note(match filters.len() {
-            all if all > drawn => format!("The first {drawn} of {}.", format::count(all)),
-            _ => String::new(),
+        .note_if(filters.len() > drawn, || {
+            format!("The first {drawn} of {}.", format::count(filters.len()))
         })
         .coverage(filters.coverage);
     let head = match channels {
