@@ -168,19 +168,15 @@ impl Records {
                 return Err(corrupt(path, what));
             }
         }
-        let original = Self::is_original(spec, path, &bytes, size)?;
-        Ok(Self { bytes, original })
-    }
-
-    /// Checks the hash of a file that has the size of the original; any other file is a part.
-    fn is_original(spec: &Spec, path: &Path, bytes: &[u8], size: usize) -> Result<bool> {
+        // A file that has the size of the original must have its hash; any other file is a part.
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.strip_suffix(".gz").unwrap_or(name);
         let known = spec.sha256.iter().find(|(file, _)| *file == name);
-        let Some((_, expected)) = known.filter(|_| bytes.len() == 10_000 * size) else {
-            return Ok(false);
-        };
-        spec.known.check_hash(path, &sha256(bytes), expected, "").map(|()| true)
+        let known = known.filter(|_| bytes.len() == 10_000 * size);
+        if let Some((_, expected)) = known {
+            spec.known.check_hash(path, &sha256(&bytes), expected, "")?;
+        }
+        Ok(Self { original: known.is_some(), bytes })
     }
 }
 

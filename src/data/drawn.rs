@@ -31,22 +31,8 @@ pub(super) fn stream(tag: &[u8; 16], seed: u64, part: Part, number: u64) -> ChaC
     rng
 }
 
-/// Returns `len` examples of this shape. `draw` writes the features of the example with an index,
-/// which are zero, and returns its class.
-fn examples(
-    shape: &[usize],
-    len: usize,
-    draw: impl Fn(u64, &mut [f32]) -> usize + Sync,
-) -> Examples {
-    let size: usize = shape.iter().product();
-    let mut features = vec![0.0; len * size];
-    let each = features.par_chunks_mut(size).enumerate();
-    let labels = each.map(|(i, into)| draw(i as u64, into) as u32).collect();
-    Examples::new(shape, features, labels)
-}
-
-/// A data set drawn by code of this many training and test examples. `draw` is as in [`examples`],
-/// for either part.
+/// A data set drawn by code of this many training and test examples of a shape. `draw` writes the
+/// features of the example with an index in its part, which are zero, and returns its class.
 pub(super) fn dataset(
     (name, source): (&str, String),
     class_names: Vec<String>,
@@ -54,8 +40,14 @@ pub(super) fn dataset(
     (train, test): (usize, usize),
     draw: impl Fn(Part, u64, &mut [f32]) -> usize + Sync,
 ) -> Result<Dataset> {
-    check_counts(train, test, shape.iter().product())?;
-    let part = |len, part| examples(shape, len, |i, into| draw(part, i, into));
+    let size: usize = shape.iter().product();
+    check_counts(train, test, size)?;
+    let part = |len: usize, part: Part| {
+        let mut features = vec![0.0; len * size];
+        let each = features.par_chunks_mut(size).enumerate();
+        let labels = each.map(|(i, into)| draw(part, i as u64, into) as u32).collect();
+        Examples::new(shape, features, labels)
+    };
     let (train, test) = (part(train, Part::Train), part(test, Part::Test));
     Ok(Dataset::new(name, source, class_names, train, test).drawn_by_code())
 }

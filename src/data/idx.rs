@@ -49,11 +49,7 @@ pub(super) struct Idx {
 impl Idx {
     /// Reads and checks a file (plain or gzip).
     pub(super) fn read(path: &Path, holds: Holds) -> Result<Self> {
-        let Unpacked { from, gzip } = open(path)?;
-        Self::parse(path, holds, from, gzip)
-    }
-
-    fn parse(path: &Path, holds: Holds, mut from: impl Read, gzip: bool) -> Result<Self> {
+        let Unpacked { mut from, gzip } = open(path)?;
         let (_, dimensions, noun) = holds.facts();
         let header = 4 + 4 * dimensions;
         let mut bytes = Vec::new();

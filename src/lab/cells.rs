@@ -102,7 +102,7 @@ shown!(Statement, Coverage::Covered, |statement| Bundle::prose(statement.to_stri
 shown!(Plan, Coverage::Public, record::plan_bundle);
 shown!(PrivateSelection, Coverage::Public, |selection| Bundle::prose(selection.to_string()));
 shown!(Scaled<Plan>, Coverage::Public, |scaled| Bundle::prose(scaled.to_string()));
-shown!(RunRecord, record::record_bundle);
+shown!(RunRecord, |run| record::record_table(run).bundle());
 shown!(Curve, record::curve_bundle);
 shown!(Guide, Coverage::Public, Guide::bundle);
 shown!(Scaffold, Coverage::Public, Scaffold::bundle);

@@ -66,12 +66,9 @@ impl Preview {
                 Err(error) => warnings.push(format!("training will be refused: {error}")),
             }
         }
-        if let Some(augment) = plan.augment() {
-            add(&mut rows, "augmentation", augment);
-        }
-        if !plan.freezing().is_none() {
-            add(&mut rows, "parameters", plan.freezing());
-        }
+        add_some(&mut rows, "augmentation", plan.augment());
+        let freezing = Some(plan.freezing()).filter(|freezing| !freezing.is_none());
+        add_some(&mut rows, "parameters", freezing);
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
         }
@@ -84,9 +81,7 @@ impl Preview {
             let noise = privacy.clip.noise_std(of_sum);
             let own = plan.descriptor()?.bound_in_words;
             add(&mut rows, "clip", own(plan).unwrap_or_else(|| privacy.clip.to_string()));
-            if let Some(quantile) = &privacy.quantile {
-                add(&mut rows, "clip norm", quantile);
-            }
+            add_some(&mut rows, "clip norm", privacy.quantile.as_ref());
             // As events and statements write it: never more noise than there is.
             add(&mut rows, "noise multiplier", RoundedDown(privacy.noise_multiplier));
             let in_words = if matches!(privacy.clip, ClipRule::Backprop(_)) {
@@ -186,6 +181,10 @@ fn add(rows: &mut Rows, name: impl Into<String>, value: impl ToString) {
     rows.push((name.into(), value.to_string()));
 }
 
+fn add_some(rows: &mut Rows, name: &str, value: Option<impl ToString>) {
+    rows.extend(value.map(|value| (name.to_owned(), value.to_string())));
+}
+
 /// So many equal rows are told to the owner of the data.
 const MANY: usize = 10;
 
@@ -219,28 +218,16 @@ fn post_processing(plan: &Plan, rows: &mut Rows) {
     let schedule = &settings.learning_rate_schedule;
     let schedule = (*schedule != LearningRate::Constant).then(|| schedule.to_string());
     let rate: Vec<String> = warm_up.into_iter().chain(schedule).collect();
-    if !rate.is_empty() {
-        add(rows, "learning rate", rate.join(", then "));
-    }
-    if plan.weight_decay() > 0.0 {
-        add(rows, "weight decay", plan.weight_decay());
-    }
-    if let Some(average) = plan.average() {
-        add(rows, "average", average);
-    }
+    add_some(rows, "learning rate", (!rate.is_empty()).then(|| rate.join(", then ")));
+    add_some(rows, "weight decay", Some(plan.weight_decay()).filter(|decay| *decay > 0.0));
+    add_some(rows, "average", plan.average());
 }
 
 /// The rows about coordinates: the mask, its release, and gradient dropping.
 fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>) -> Result<()> {
-    if let Some(mask) = &sparsity.pre_prune {
-        add(rows, "pre-pruning", mask);
-    }
-    if let Some(event) = sparsity.released_within()? {
-        add(rows, "the mask releases", event);
-    }
-    if let Some(dropping) = sparsity.dropping {
-        add(rows, "gradient dropping", dropping);
-    }
+    add_some(rows, "pre-pruning", sparsity.pre_prune.as_ref());
+    add_some(rows, "the mask releases", sparsity.released_within()?);
+    add_some(rows, "gradient dropping", sparsity.dropping);
     if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
         warnings.push("nothing is pruned and nothing dropped: this is plain training".into());
     }

@@ -20,11 +20,6 @@ pub(super) fn plan_bundle(plan: &Plan) -> Bundle {
 }
 
 /// A run's record without the names and hashes that are made of private data.
-pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
-    record_table(record).bundle()
-}
-
-/// [`record_bundle`] as a table.
 pub(super) fn record_table(record: &RunRecord) -> Table {
     let plan = &record.plan;
     let ending = ending(record.ending);
@@ -96,7 +91,7 @@ impl fmt::Display for Plan {
 
 impl fmt::Display for RunRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(record_bundle(self).text.trim_end())
+        f.write_str(record_table(self).text().trim_end())
     }
 }
 

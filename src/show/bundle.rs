@@ -61,16 +61,6 @@ impl Bundle {
         Self { svg: Some(svg.into()), ..self }
     }
 
-    /// Adds the PNG format: the bytes of a PNG file.
-    pub(crate) fn with_png(self, png: Vec<u8>) -> Self {
-        Self { png: Some(png), ..self }
-    }
-
-    /// Adds the interactive format: a Vega-Lite 5 specification.
-    pub(crate) fn with_vega_lite(self, specification: Value) -> Self {
-        Self { vega_lite: Some(specification), ..self }
-    }
-
     /// States what the output reveals of private data.
     pub fn with_coverage(self, coverage: Coverage) -> Self {
         Self { coverage, ..self }
@@ -163,7 +153,8 @@ mod tests {
     fn json_has_a_key_for_each_form_and_no_other() {
         let bare = Bundle::text("hello").to_json();
         assert_eq!(bare, serde_json::json!({"text/plain": "hello"}));
-        let full = Bundle::text("t").with_html("<b>h</b>").with_svg("<svg/>").with_png(vec![1, 2]);
+        let full = Bundle::text("t").with_html("<b>h</b>").with_svg("<svg/>");
+        let full = Bundle { png: Some(vec![1, 2]), ..full };
         assert_eq!(
             full.to_json(),
             serde_json::json!({
@@ -176,8 +167,8 @@ mod tests {
     #[test]
     fn a_specification_is_an_object_and_metadata_hold_coverage_and_what_is_left_without_the_rest() {
         let part = Bundle::text("left").with_coverage(Coverage::Covered);
-        let whole = Bundle::text("all")
-            .with_vega_lite(serde_json::json!({"mark": "bar"}))
+        let vega_lite = Some(serde_json::json!({"mark": "bar"}));
+        let whole = Bundle { vega_lite, ..Bundle::text("all") }
             .with_coverage(Coverage::NotCovered)
             .with_covered_part(part);
         assert_eq!(whole.to_json()[VEGA_LITE]["mark"], "bar");

@@ -167,7 +167,8 @@ impl Chart {
 
     /// The chart as text, SVG, PNG and Vega-Lite.
     pub fn bundle(&self) -> Bundle {
-        let bundle = self.live_bundle().with_png(self.png()).with_vega_lite(self.vega_lite());
+        let (png, vega_lite) = (Some(self.png()), Some(self.vega_lite()));
+        let bundle = Bundle { png, vega_lite, ..self.live_bundle() };
         match self.covered_part() {
             Some(part) => bundle.with_covered_part(Bundle {
                 vega_lite: Some(part.vega_lite()),

@@ -170,11 +170,9 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
     if !panel.references.is_empty() && bottom <= low && low > 0.0 {
         low -= room;
     }
-    if panel.unit.is_percent() && low >= 0.0 && high <= 1.0 {
-        let axis = Axis::rounded(low, high, TICKS, panel.unit);
-        return axis.within(0.0, 1.0);
-    }
-    Axis::rounded(low, high, TICKS, panel.unit)
+    let axis = Axis::rounded(low, high, TICKS, panel.unit);
+    let is_share = panel.unit.is_percent() && low >= 0.0 && high <= 1.0;
+    if is_share { axis.within(0.0, 1.0) } else { axis }
 }
 
 #[cfg(test)]

@@ -148,13 +148,13 @@ fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
 }
 
 fn table(claims: &[EpsilonClaim]) -> Table {
-    let head = Table::new(["method", "claimed", "proved", "attack (at least)", "claim"]);
-    claims.iter().fold(head, |table, claim| {
-        let [claimed, proved, audited] =
-            claim.words().map(|words| words.unwrap_or_else(|| "none".into()));
+    let row = |claim: &EpsilonClaim| {
+        let [claimed, proved, audited] = claim.words().map(|words| words.unwrap_or("none".into()));
         let verdict = if claim.is_refuted() { "refuted" } else { "" };
-        table.row([claim.name.clone(), claimed, proved, audited, verdict.into()])
-    })
+        [claim.name.clone(), claimed, proved, audited, verdict.into()]
+    };
+    let head = ["method", "claimed", "proved", "attack (at least)", "claim"];
+    Table::new(head).rows(claims.iter().map(row))
 }
 
 #[cfg(test)]

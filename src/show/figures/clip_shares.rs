@@ -66,18 +66,18 @@ fn clips(shares: &ClipShares) -> String {
 fn table(shares: &ClipShares) -> Table {
     let head =
         ["layer", "kind", "input clip", "inputs clipped", "gradient clip", "gradients clipped"];
-    shares.layers.iter().fold(Table::new(head), |table, layer| {
-        let input =
-            layer.inputs.map_or("–".to_owned(), |_| layer.clips.max_input_norm.to_string());
-        table.row([
+    let row = |layer: &LayerClipShares| {
+        let clips = &layer.clips;
+        [
             layer.layer.clone(),
             layer.kind.clone(),
-            input,
+            layer.inputs.map_or("–".to_owned(), |_| clips.max_input_norm.to_string()),
             in_words(layer.inputs),
-            layer.clips.max_upstream_norm.to_string(),
+            clips.max_upstream_norm.to_string(),
             in_words(Some(layer.upstream)),
-        ])
-    })
+        ]
+    };
+    Table::new(head).rows(shares.layers.iter().map(row))
 }
 
 #[cfg(test)]

@@ -105,18 +105,13 @@ impl ClassAccuracy {
     pub fn table(&self) -> Table {
         let heads = ["class", "accuracy", "95 % from", "95 % to", "correct", "examples"];
         let percent = |share: Option<f64>| share.map_or("-".into(), format::percent);
-        let table = self.classes.iter().fold(Table::new(heads), |table, class| {
-            let interval = class.interval();
-            table.row([
-                class.name.clone(),
-                percent(class.accuracy()),
-                percent(interval.map(|interval| interval.0)),
-                percent(interval.map(|interval| interval.1)),
-                format::count(class.correct),
-                format::count(class.examples),
-            ])
-        });
-        table.coverage(self.coverage)
+        let row = |class: &ClassCount| {
+            let (low, high) = class.interval().unzip();
+            let [accuracy, low, high] = [class.accuracy(), low, high].map(percent);
+            let (correct, all) = (format::count(class.correct), format::count(class.examples));
+            [class.name.clone(), accuracy, low, high, correct, all]
+        };
+        Table::new(heads).rows(self.classes.iter().map(row)).coverage(self.coverage)
     }
 
     fn title(&self) -> String {

@@ -137,13 +137,13 @@ impl ConfusionMatrix {
         let heads = ["truth".to_owned(), "examples".to_owned(), "correct".to_owned()];
         let predicted = self.classes.iter().map(|name| format!("as {name}"));
         let table = Table::new(heads.into_iter().chain(predicted)).caption(self.title());
-        let row = |table: Table, truth: usize| {
+        let row = |truth: usize| {
             let correct = self.share(truth, truth).map_or("-".into(), format::percent);
             let counts = self.counts[truth].iter().map(format::count);
             let head = [self.classes[truth].clone(), format::count(self.of_class(truth)), correct];
-            table.row(head.into_iter().chain(counts))
+            head.into_iter().chain(counts)
         };
-        (0..self.classes.len()).fold(table, row).coverage(self.coverage)
+        table.rows((0..self.classes.len()).map(row)).coverage(self.coverage)
     }
 
     fn title(&self) -> String {

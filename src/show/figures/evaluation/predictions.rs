@@ -129,17 +129,14 @@ impl Predictions {
     /// A row for each prediction, without the example itself.
     pub fn table(&self) -> Table {
         let heads = ["example", "truth", "prediction", "probability", "of the truth", "loss"];
-        let table = self.rows.iter().fold(Table::new(heads), |table, row| {
-            table.row([
-                format::count(row.example),
-                self.class(row.truth),
-                self.class(row.predicted),
-                format::percent(row.confidence),
-                format::percent(row.truth_probability),
-                format::significant(row.loss, 3),
-            ])
-        });
-        table.coverage(self.coverage)
+        let cells = |row: &Prediction| {
+            let [truth, predicted] = [row.truth, row.predicted].map(|class| self.class(class));
+            let [confidence, of_truth] =
+                [row.confidence, row.truth_probability].map(format::percent);
+            let loss = format::significant(row.loss, 3);
+            [format::count(row.example), truth, predicted, confidence, of_truth, loss]
+        };
+        Table::new(heads).rows(self.rows.iter().map(cells)).coverage(self.coverage)
     }
 
     fn class(&self, class: usize) -> String {

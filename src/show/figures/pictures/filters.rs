@@ -99,14 +99,14 @@ impl Filters {
     /// A row for each filter: lowest, highest and norm of its weights.
     pub fn table(&self) -> Table {
         let heads = ["filter", "lowest", "highest", "norm"];
-        let table = (0..self.len()).fold(Table::new(heads), |table, i| {
+        let row = |i: usize| {
             let values = self.values(i);
             let number = |value: f32| format::significant(f64::from(value), 3);
             let norm = values.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>().sqrt();
             let (low, high) = range(values.iter());
-            table.row([format::count(i), number(low), number(high), format::significant(norm, 3)])
-        });
-        table.coverage(self.coverage)
+            [format::count(i), number(low), number(high), format::significant(norm, 3)]
+        };
+        Table::new(heads).rows((0..self.len()).map(row)).coverage(self.coverage)
     }
 
     /// The figure of the filters.
