@@ -12,8 +12,8 @@ use crate::{Error, Result};
 /// The part of an example: training and test examples have different streams.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
-    Train,
-    Test,
+    Train = 0,
+    Test = 1,
 }
 
 /// The random stream of one example. Each example has its own, so that it depends neither on the
@@ -21,10 +21,7 @@ pub(super) enum Part {
 pub(super) fn stream(tag: &[u8; 16], seed: u64, part: Part, number: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8] = match part {
-        Part::Train => 0,
-        Part::Test => 1,
-    };
+    key[8] = part as u8;
     key[16..].copy_from_slice(tag);
     let mut rng = ChaCha8Rng::from_seed(key);
     rng.set_stream(number);

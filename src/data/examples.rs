@@ -128,13 +128,10 @@ impl Examples {
 
     /// Checks that these indices are in range.
     pub(super) fn check(&self, ids: &[u32]) -> Result<()> {
-        match ids.iter().find(|&&id| id as usize >= self.len) {
-            None => Ok(()),
-            Some(id) => {
-                let why = format!("there are {} examples, counted from 0", count(self.len));
-                Err(Error::setting("example number", id, why))
-            }
-        }
+        let wrong = ids.iter().find(|&&id| id as usize >= self.len);
+        let Some(id) = wrong else { return Ok(()) };
+        let why = format!("there are {} examples, counted from 0", count(self.len));
+        Err(Error::setting("example number", id, why))
     }
 
     /// Whether all features are in memory.

@@ -115,14 +115,11 @@ impl Idx {
 
     /// Checks that all labels are below `classes`.
     pub(super) fn check_labels(&self, path: &Path, classes: usize) -> Result<()> {
-        match self.values().iter().position(|&label| usize::from(label) >= classes) {
-            None => Ok(()),
-            Some(at) => {
-                let (label, position) = (self.values()[at], count(at));
-                let range = format!("labels must be 0 to {}", classes - 1);
-                Err(corrupt(path, format!("label {label} at position {position}: {range}")))
-            }
-        }
+        let wrong = self.values().iter().position(|&label| usize::from(label) >= classes);
+        let Some(at) = wrong else { return Ok(()) };
+        let (label, position) = (self.values()[at], count(at));
+        let range = format!("labels must be 0 to {}", classes - 1);
+        Err(corrupt(path, format!("label {label} at position {position}: {range}")))
     }
 }
 

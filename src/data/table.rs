@@ -130,14 +130,9 @@ pub fn idx_with_classes(
 }
 
 fn read_idx(images: &Path, labels: &Path, classes: Option<usize>) -> Result<Dataset> {
-    if let Some(classes) = classes {
-        check_classes(classes)?;
-    }
+    classes.map_or(Ok(()), check_classes)?;
     let pair = Pair::read(images, labels)?;
-    let classes = match classes {
-        Some(classes) => classes,
-        None => classes_of(labels, &pair.labels)?,
-    };
+    let classes = classes.map_or_else(|| classes_of(labels, &pair.labels), Ok)?;
     pair.labels.check_labels(labels, classes)?;
     let train = pair.examples(|x| x);
     let source = format!("IDX files {} and {}.", images.display(), labels.display());

@@ -43,12 +43,8 @@ impl Histograms {
     fn draw_plot(&self, scene: &mut Scene, area: Area, histogram: &Histogram) {
         let tallest = format::count(histogram.tallest());
         let left = area.left + font::width(&tallest, SMALL - 1.0, false) + 6.0;
-        let plot = Area {
-            left,
-            top: area.bottom - 36.0 - self.height(),
-            bottom: area.bottom - 36.0,
-            ..area
-        };
+        let bottom = area.bottom - 36.0;
+        let plot = Area { left, top: bottom - self.height(), bottom, ..area };
         histogram.draw(scene, plot, self.threshold);
         let middle = (plot.left + plot.right) / 2.0;
         let name = format!("{} (logarithmic)", self.name);
@@ -130,11 +126,9 @@ impl Histogram {
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         for (i, &(a, b)) in self.bins.iter().enumerate().filter(|(_, (a, b))| a + b > 0) {
             let left = area.left + i as f64 * wide;
-            let box_of = |from: f64, to: f64| Area {
-                left: left + 0.5,
-                top: area.bottom - to,
-                right: left + wide - 0.5,
-                bottom: area.bottom - from,
+            let box_of = |from: f64, to: f64| {
+                let (top, bottom) = (area.bottom - to, area.bottom - from);
+                Area { left: left + 0.5, top, right: left + wide - 0.5, bottom }
             };
             // Bins that are not empty stay visible.
             let up = |n: usize| match n {

@@ -80,12 +80,9 @@ pub(super) fn scene(chart: &Chart) -> Scene {
         for (column, plan) in row.iter().enumerate() {
             let left = MARGIN + column as f64 * (panel_width + GAP);
             plan.draw(&mut page.scene, left, top);
-            let area = Area {
-                left: left + plan.tick_room,
-                top: top + head,
-                right: left + panel_width,
-                bottom: top + head + plot_height,
-            };
+            let (from, to) = (top + head, top + head + plot_height);
+            let (left, right) = (left + plan.tick_room, left + panel_width);
+            let area = Area { left, top: from, right, bottom: to };
             let x = x_ticks(x_axis, chart.x_log, area.width());
             plot::draw(&mut page.scene, plan.panel, area, &x, &plan.y);
             if has_label {

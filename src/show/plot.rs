@@ -349,19 +349,15 @@ fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>])
     for (Reference { label, .. }, y) in levels(panel, map) {
         let text = font::fit(&one_line(label), SMALL, false, area.width() - 8.0);
         let width = font::width(&text, SMALL, false);
-        let place = |x: f64, up: f64| Area {
-            left: x,
-            top: y + up - 7.0,
-            right: x + width,
-            bottom: y + up + 7.0,
+        let place = |left: f64, up: f64| {
+            let (top, bottom) = (y + up - 7.0, y + up + 7.0);
+            Area { left, top, right: left + width, bottom }
         };
         let (left, right) = (area.left + 5.0, area.right - 5.0 - width);
         let middle = (left + right) / 2.0;
         let places =
-            [-10.0, 10.0].into_iter().flat_map(|up| [left, right, middle].map(|x| (x, up)));
-        let best = places
-            .map(|(x, up)| place(x, up))
-            .min_by_key(|spot| crowding(spot, &area, lines, &taken));
+            [-10.0, 10.0].into_iter().flat_map(|up| [left, right, middle].map(|x| place(x, up)));
+        let best = places.min_by_key(|spot| crowding(spot, &area, lines, &taken));
         let Some(spot) = best else { continue };
         // A background in the colour of the card hides grid lines behind the label.
         scene.fill(spot.grown(2.0, -1.0), palette::CARD);

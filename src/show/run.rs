@@ -122,12 +122,13 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
         .percent()
         .y_range(0.0, 1.0)
         .series(Series::line("accuracy", curve.test_accuracy.clone()).colour(0));
-    let mut chart =
-        Chart::new(title).note(curve.note()).panel(loss).panel(accuracy).x_label("step");
-    chart = chart.coverage(Coverage::Public);
-    if let Some(warning) = &curve.warning {
-        chart = chart.warning(warning);
-    }
+    let mut chart = Chart::new(title)
+        .note(curve.note())
+        .panel(loss)
+        .panel(accuracy)
+        .x_label("step")
+        .coverage(Coverage::Public);
+    chart.warning.clone_from(&curve.warning);
     if curve.private {
         let mut epsilon = Panel::new("epsilon spent")
             .epsilon()

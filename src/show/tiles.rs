@@ -80,10 +80,10 @@ impl Drawing for Tiles {
 }
 
 /// Draws `levels[row][column]` in `colours[level]` at the intervals of its column and row, counted
-/// from `corner`. Adjacent tiles of a row with the same colour become one box.
+/// from the corner. Adjacent tiles of a row with the same colour become one box.
 fn draw(
     scene: &mut Scene,
-    corner: (f64, f64),
+    (x, y): (f64, f64),
     levels: &[Vec<u8>],
     colours: &[Rgb],
     (across, down): (&[Interval], &[Interval]),
@@ -97,13 +97,8 @@ fn draw(
                 right = next.1;
             }
             if let Some(areas) = areas.get_mut(usize::from(*level)) {
-                let (x, y) = corner;
-                areas.push(Area {
-                    left: x + left,
-                    top: y + top,
-                    right: x + right,
-                    bottom: y + bottom,
-                });
+                let ((left, right), (top, bottom)) = ((x + left, x + right), (y + top, y + bottom));
+                areas.push(Area { left, top, right, bottom });
             }
         }
     }

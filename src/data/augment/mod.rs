@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn::{below, chance};
 use super::examples::{Examples, shape_text};
-use super::images::Unread;
+use super::images::{self, Unread};
 use crate::device::kernels;
 use crate::{Error, ErrorKind, Result};
 
@@ -154,24 +154,15 @@ impl Augment {
         unread: Unread,
     ) -> Result<()> {
         examples.check(ids)?;
-        let (start, shape) = (into.len(), examples.shape());
+        let shape = examples.shape();
         let size: usize = shape.iter().product();
-        into.resize(start + ids.len() * size * self.copies, 0.0);
-        let all = into[start..].par_chunks_mut(size * self.copies).zip(ids).enumerate();
-        let read = all.try_for_each_init(Vec::new, |buffer, (at, (copies, &id))| {
-            let image = match examples.one(id, buffer) {
-                Ok(image) => image,
-                Err(error) => return unread(at, error).map(|()| copies.fill(f32::NAN)),
-            };
+        images::gather(ids, size * self.copies, into, unread, |id, buffer, copies| {
+            let image = examples.one(id, buffer)?;
             for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
                 self.transform(seed, step, id, index as u32).apply(shape, image, copy);
             }
             Ok(())
-        });
-        if read.is_err() {
-            into.truncate(start);
-        }
-        read
+        })
     }
 
     /// The copies that [`batch`](Self::batch) makes, computed on the device of the images: from

@@ -122,18 +122,34 @@ impl Files {
         into: &mut Vec<f32>,
         unread: Unread,
     ) -> Result<()> {
-        let (start, size) = (into.len(), self.shape().iter().product::<usize>());
-        into.resize(start + ids.len() * size, 0.0);
-        let all = into[start..].par_chunks_mut(size).zip(ids).enumerate();
-        let read = all.try_for_each(|(at, (into, &id))| match self.read(id, into) {
-            Ok(()) => Ok(()),
-            Err(error) => unread(at, error).map(|()| into.fill(f32::NAN)),
-        });
-        if read.is_err() {
-            into.truncate(start);
-        }
-        read
+        let size = self.shape().iter().product();
+        gather(ids, size, into, unread, |id, _, into| self.read(id, into))
     }
+}
+
+/// Appends `size` features of each example, made by `make` on all threads of the pool that this is
+/// called in. The vector that `make` gets is for its own use.
+///
+/// # Errors
+/// Those of `unread`. `into` is unchanged then.
+pub(in crate::data) fn gather(
+    ids: &[u32],
+    size: usize,
+    into: &mut Vec<f32>,
+    unread: Unread,
+    make: impl Fn(u32, &mut Vec<f32>, &mut [f32]) -> Result<()> + Sync,
+) -> Result<()> {
+    let start = into.len();
+    into.resize(start + ids.len() * size, 0.0);
+    let all = into[start..].par_chunks_mut(size).zip(ids).enumerate();
+    let read = all.try_for_each_init(Vec::new, |buffer, (at, (into, &id))| {
+        let made = make(id, buffer, into);
+        made.or_else(|error| unread(at, error).map(|()| into.fill(f32::NAN)))
+    });
+    if read.is_err() {
+        into.truncate(start);
+    }
+    read
 }
 
 impl ImageFile {

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::TextOptions;
-use super::read::dataset;
 use crate::Result;
 use crate::data::dataset::Dataset;
 use crate::data::digest::count;
@@ -65,7 +64,8 @@ fn read_ag_news(folder: Option<&Path>, options: &TextOptions) -> Result<Dataset>
         source += &found.remark(!test.is_empty());
     }
     let names = TOPICS.map(String::from).to_vec();
-    Ok(dataset((name, source), names, (train, test), origin, options))
+    let data = Dataset::new(name, source, names, train, test);
+    Ok(data.with_origin(origin).with_vocabulary(options.vocabulary.clone()))
 }
 
 fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)> {

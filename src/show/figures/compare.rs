@@ -148,22 +148,19 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     let after_rdp = answers.iter().position(|(name, _)| name == "rdp").map_or(0, |at| at + 1);
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 
-    let mut table = Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
-        .coverage(Coverage::Public)
-        .caption(format!(
-            "{} (delta = {}, neighbours: {relation})",
-            sentence(events),
-            format::delta(delta.0)
-        ));
-    for (name, spent) in answers {
+    let row = |(name, spent): (String, privacy::Result<Spent>)| {
         let (label, knows, why) = explained(&name);
         let (epsilon, why) = match spent {
             Ok(spent) => (format::eps(spent.epsilon), why.to_string()),
             Err(error) => ("-".into(), format!("refuses: {}", error.why())),
         };
-        table = table.row([label, epsilon, knows.into(), why]);
-    }
-    Ok(table)
+        [label, epsilon, knows.into(), why]
+    };
+    let (said, delta) = (sentence(events), format::delta(delta.0));
+    Ok(Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
+        .rows(answers.into_iter().map(row))
+        .coverage(Coverage::Public)
+        .caption(format!("{said} (delta = {delta}, neighbours: {relation})")))
 }
 
 /// Label, what the accountant uses of the privacy loss, and why its epsilon differs.

@@ -49,14 +49,12 @@ impl ConfusionMatrix {
         let mut counts = vec![vec![0; classes.len()]; classes.len()];
         for (truth, predicted) in truth.iter().zip(predicted) {
             let row = counts.get_mut(*truth as usize);
-            match row.and_then(|row| row.get_mut(*predicted as usize)) {
-                Some(count) => *count += 1,
-                None => {
-                    let why = format!("there are {} classes, numbered from 0", classes.len());
-                    return Err(Error::setting("class", (*truth).max(*predicted), why)
-                        .fix("give a name for each class"));
-                }
-            }
+            let Some(count) = row.and_then(|row| row.get_mut(*predicted as usize)) else {
+                let why = format!("there are {} classes, numbered from 0", classes.len());
+                return Err(Error::setting("class", (*truth).max(*predicted), why)
+                    .fix("give a name for each class"));
+            };
+            *count += 1;
         }
         let (name, classes) = (String::new(), classes.to_vec());
         Ok(Self { name, classes, counts, coverage: Coverage::default() })

@@ -3,9 +3,10 @@
 use super::on;
 use crate::Result;
 use crate::data::Dataset;
-use crate::show::figures::pictures::{Column, Form, PictureGrid, TextRows, Tile, drawn_pictures};
+use crate::show::figures::pictures::{Form, PictureGrid, TextRows, Tile, drawn_pictures};
 use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
+use crate::show::scene::Align;
 use crate::show::{Bundle, Coverage, Figure, Table, format};
 use std::fmt;
 use std::sync::Arc;
@@ -265,8 +266,8 @@ fn lines(
         ]
     };
     let rows: Vec<_> = shown.rows.iter().map(row).collect();
-    let [truth, prediction] = ["truth", "prediction"].map(Column::left);
-    let columns = vec![truth, prediction, Column::right("probability"), Column::left(what)];
+    let [truth, prediction, what] = ["truth", "prediction", what].map(|name| (name, Align::Left));
+    let columns = vec![truth, prediction, ("probability", Align::Right), what];
     head.figure(&TextRows { width: 800.0, columns, rows }, shown.table())
 }
 

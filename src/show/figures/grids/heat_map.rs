@@ -23,7 +23,7 @@ pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     grid.check()?;
     let (prune, drop) = (grid.rates(|cell| cell.pre_prune), grid.rates(|cell| cell.drop));
     let map = Map::new(grid, (&prune, &drop), &Scale::new(&grid.seeds()));
-    let table = map.rows.into_iter().fold(Table::new(COLUMNS), Table::row);
+    let table = Table::new(COLUMNS).rows(map.rows);
     Ok(head(&grid.title, &grid.note, map.compared).figure(&map.heat, table))
 }
 
@@ -47,9 +47,7 @@ pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     for (value, grid) in &slices {
         let map = Map::new(grid, (&prune, &drop), &scale);
         compared += map.compared;
-        for row in map.rows {
-            table = table.row(std::iter::once(value.clone()).chain(row));
-        }
+        table = table.rows(map.rows.into_iter().map(|row| [value.clone()].into_iter().chain(row)));
         maps.push((value.clone(), map.heat));
     }
     let maps = Slices { setting: setting.to_owned(), maps };

@@ -34,9 +34,7 @@ pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
     let title = if grid.title.is_empty() { "Accuracy" } else { &grid.title };
     let mut chart =
         Chart::new(title).coverage(Coverage::TestPart).panel(panel).x_label("pre-pruning rate (%)");
-    if !grid.note.is_empty() {
-        chart = chart.note(&grid.note);
-    }
+    chart.note = Some(grid.note.clone()).filter(|note| !note.is_empty());
     let last = prune.last().map_or(0.0, |rate| 100.0 * rate);
     // Space for series that are shifted sideways at the ends.
     Ok(chart.x_range(-0.03 * last, 1.03 * last).details(table.text()))
