@@ -28,7 +28,7 @@ impl Table {
     }
 
     /// Adds rows, or the row of an option.
-    pub(crate) fn rows<R: IntoIterator<Item: Into<String>>>(
+    pub(crate) fn rows<C: Into<String>, R: IntoIterator<Item = C>>(
         self,
         rows: impl IntoIterator<Item = R>,
     ) -> Self {

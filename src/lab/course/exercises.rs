@@ -5,8 +5,8 @@ use super::{Checked, check};
 use crate::privacy::{self, Delta, Epsilon, Event, Headline, NoiseMultiplier, Rdp, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
-/// An exercise: notebook and number (`"02.1"`), the right answer, computed when it is asked for, and
-/// the hint for others.
+/// An exercise: notebook and number (`"02.1"`), the right answer, which is computed when it is
+/// asked for, and the hint for others.
 type Exercise = (&'static str, fn() -> Result<f64>, &'static str);
 
 const EXERCISES: [Exercise; 21] = [

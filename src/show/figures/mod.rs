@@ -73,14 +73,14 @@ use crate::{Error, Result};
 /// Refuses an empty list of this name.
 fn not_empty<T>(name: &str, list: &[T], fix: &str) -> Result<()> {
     let empty = || Error::setting(name, "an empty list", "there is nothing to draw").fix(fix);
-    list.first().map(drop).ok_or_else(empty)
+    (!list.is_empty()).then_some(()).ok_or_else(empty)
 }
 
 /// Refuses an empty list of events.
 fn some_events(events: &[Event]) -> Result<()> {
     let empty = || Error::setting("events", "an empty list", "it releases nothing to draw");
     let fix = "pass the events of a plan or a run, e.g. &[plan.event()]";
-    events.first().map(drop).ok_or_else(|| empty().fix(fix))
+    (!events.is_empty()).then_some(()).ok_or_else(|| empty().fix(fix))
 }
 /// Returns the values in ascending order, each once.
 fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {

@@ -305,8 +305,8 @@ fn marked_x(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
     Some(labelled_rule(mark, x, &text, json!({ "y": { "value": 2 } })))
 }
 
-/// Returns the dashed line of a marked value with its label. `across` encodes the field `at`; `text` is how
-/// the label is set, and `along` where.
+/// Returns the dashed line of a marked value with its label. `across` encodes the field `at`;
+/// `text` is how the label is set, and `along` where.
 fn labelled_rule(of: &Reference, across: Value, text: &Value, along: Value) -> Value {
     let mut mark = json!({ "type": "text", "color": hex(palette::MUTED) });
     merge(&mut mark, text.clone());
