@@ -8,9 +8,6 @@ use super::forms::Point;
 /// Pixels along each side.
 pub(super) const SIDE: usize = 32;
 const PLANE: usize = SIDE * SIDE;
-/// Features of an image.
-pub(super) const SIZE: usize = 3 * PLANE;
-
 pub(super) type Colour = [f32; 3];
 
 /// The position of a shape on the image. Shapes are drawn with sums, products, quotients and square

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::dataset::Dataset;
 use super::digest::{count, sha256};
 use super::examples::Examples;
-use super::find::{self, CIFAR_10, CIFAR_100, Found, Known};
+use super::find::{CIFAR_10, CIFAR_100, Known};
 use super::unpack::{self, corrupt};
 use crate::{ErrorKind, Result};
 
@@ -65,7 +65,7 @@ const HUNDRED: Spec = Spec {
 /// [`ErrorKind::CorruptData`] if a file is truncated, a label is out of range, or a file has the
 /// size of the original but another SHA-256 (of its unpacked bytes).
 pub fn cifar10() -> Result<Dataset> {
-    load(&TEN, TEN.known.find_parts(&find::roots())?)
+    load(&TEN, None)
 }
 
 /// Reads CIFAR-10 from the given folder only; otherwise as [`cifar10`].
@@ -73,7 +73,7 @@ pub fn cifar10() -> Result<Dataset> {
 /// # Errors
 /// As [`cifar10`].
 pub fn cifar10_in(folder: impl AsRef<Path>) -> Result<Dataset> {
-    load(&TEN, TEN.known.find_parts_in(&[folder.as_ref().to_path_buf()])?)
+    load(&TEN, Some(folder.as_ref()))
 }
 
 /// CIFAR-10 if its files are found, otherwise the built-in [`patterns`](super::patterns()) of the
@@ -98,7 +98,7 @@ pub fn cifar10_or_patterns() -> Result<Dataset> {
 /// # Errors
 /// As [`cifar10`]; the files are not compared with a published hash.
 pub fn cifar100() -> Result<Dataset> {
-    load(&HUNDRED, HUNDRED.known.find_parts(&find::roots())?)
+    load(&HUNDRED, None)
 }
 
 /// Reads CIFAR-100 from the given folder only; otherwise as [`cifar100`].
@@ -106,10 +106,12 @@ pub fn cifar100() -> Result<Dataset> {
 /// # Errors
 /// As [`cifar100`].
 pub fn cifar100_in(folder: impl AsRef<Path>) -> Result<Dataset> {
-    load(&HUNDRED, HUNDRED.known.find_parts_in(&[folder.as_ref().to_path_buf()])?)
+    load(&HUNDRED, Some(folder.as_ref()))
 }
 
-fn load(spec: &Spec, found: Found) -> Result<Dataset> {
+/// `folder` is the only folder that is searched, if it is given.
+fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
+    let found = spec.known.find(folder)?;
     let read = |files: &[PathBuf]| -> Result<Vec<Records>> {
         files.par_iter().map(|path| Records::read(spec, path)).collect()
     };
@@ -131,13 +133,7 @@ fn load(spec: &Spec, found: Found) -> Result<Dataset> {
         };
         source += &format!(" Only a part of {}: read", spec.known.name);
         source += &format!(" {}", [names(&found.train), names(&found.rest)].concat().join(", "));
-        if !found.missing.is_empty() {
-            source += &format!("; not there: {}", found.missing.join(", "));
-        }
-        source += ".";
-        if test.is_empty() {
-            source += " No test part: .split(0.8, 7) makes one.";
-        }
+        source += &found.remark(!test.is_empty());
     }
     let classes = spec.class_names.iter().copied().map(String::from).collect();
     Ok(Dataset::new(name, source, classes, train, test))
@@ -172,29 +168,15 @@ impl Records {
                 return Err(corrupt(path, what));
             }
         }
-        let original = Self::is_original(spec, path, &bytes, size)?;
-        Ok(Self { bytes, original })
-    }
-
-    /// Checks the hash of a file that has the size of the original; any other file is a part.
-    fn is_original(spec: &Spec, path: &Path, bytes: &[u8], size: usize) -> Result<bool> {
+        // A file that has the size of the original must have its hash; any other file is a part.
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.strip_suffix(".gz").unwrap_or(name);
         let known = spec.sha256.iter().find(|(file, _)| *file == name);
-        let Some((_, expected)) = known.filter(|_| bytes.len() == 10_000 * size) else {
-            return Ok(false);
-        };
-        let found = sha256(bytes);
-        if found == *expected {
-            return Ok(true);
+        let known = known.filter(|_| bytes.len() == 10_000 * size);
+        if let Some((_, expected)) = known {
+            spec.known.check_hash(path, &sha256(&bytes), expected, "")?;
         }
-        let what = format!(
-            "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected \
-             {expected}",
-            spec.known.name
-        );
-        let fix = format!("get it again as published by {}", spec.known.publisher);
-        Err(corrupt(path, what).fix(fix))
+        Ok(Self { original: known.is_some(), bytes })
     }
 }
 

@@ -9,6 +9,21 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
+/// Adds numbers of 32 bits to a hash, little-endian.
+pub(super) fn add_words(sha: &mut Sha256, words: impl Iterator<Item = u32>) {
+    /// Numbers per update of the hash: one update per number would be slow.
+    const PIECE: usize = 4096;
+    let mut bytes = Vec::with_capacity(4 * PIECE);
+    for word in words {
+        bytes.extend_from_slice(&word.to_le_bytes());
+        if bytes.len() == 4 * PIECE {
+            sha.update(&bytes);
+            bytes.clear();
+        }
+    }
+    sha.update(&bytes);
+}
+
 /// Bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

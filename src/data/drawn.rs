@@ -4,6 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
+use super::dataset::Dataset;
 use super::digest::count;
 use super::examples::Examples;
 use crate::{Error, Result};
@@ -11,8 +12,8 @@ use crate::{Error, Result};
 /// The part of an example: training and test examples have different streams.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
-    Train,
-    Test,
+    Train = 0,
+    Test = 1,
 }
 
 /// The random stream of one example. Each example has its own, so that it depends neither on the
@@ -20,32 +21,36 @@ pub(super) enum Part {
 pub(super) fn stream(tag: &[u8; 16], seed: u64, part: Part, number: u64) -> ChaCha8Rng {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
-    key[8] = match part {
-        Part::Train => 0,
-        Part::Test => 1,
-    };
+    key[8] = part as u8;
     key[16..].copy_from_slice(tag);
     let mut rng = ChaCha8Rng::from_seed(key);
     rng.set_stream(number);
     rng
 }
 
-/// Returns `len` examples of this shape. `draw` writes the features of the example with an index,
-/// which are zero, and returns its class.
-pub(super) fn examples(
+/// A data set drawn by code of this many training and test examples of a shape. `draw` writes the
+/// features of the example with an index in its part, which are zero, and returns its class.
+pub(super) fn dataset(
+    (name, source): (&str, String),
+    class_names: Vec<String>,
     shape: &[usize],
-    len: usize,
-    draw: impl Fn(u64, &mut [f32]) -> usize + Sync,
-) -> Examples {
+    (train, test): (usize, usize),
+    draw: impl Fn(Part, u64, &mut [f32]) -> usize + Sync,
+) -> Result<Dataset> {
     let size: usize = shape.iter().product();
-    let mut features = vec![0.0; len * size];
-    let each = features.par_chunks_mut(size).enumerate();
-    let labels = each.map(|(i, into)| draw(i as u64, into) as u32).collect();
-    Examples::new(shape, features, labels)
+    check_counts(train, test, size)?;
+    let part = |len: usize, part: Part| {
+        let mut features = vec![0.0; len * size];
+        let each = features.par_chunks_mut(size).enumerate();
+        let labels = each.map(|(i, into)| draw(part, i as u64, into) as u32).collect();
+        Examples::new(shape, features, labels)
+    };
+    let (train, test) = (part(train, Part::Train), part(test, Part::Test));
+    Ok(Dataset::new(name, source, class_names, train, test).drawn_by_code())
 }
 
 /// Checks the requested numbers of examples, each of `size` features.
-pub(super) fn check_counts(train: usize, test: usize, size: usize) -> Result<()> {
+fn check_counts(train: usize, test: usize, size: usize) -> Result<()> {
     if train == 0 {
         let why = "there must be training examples";
         return Err(Error::setting("train", train, why).fix("ask for one or more"));

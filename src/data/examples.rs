@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use super::digest::count;
+use super::digest::{add_words, count};
 use super::images::{Files, Unread};
 use crate::{Error, Result};
 
@@ -128,13 +128,10 @@ impl Examples {
 
     /// Checks that these indices are in range.
     pub(super) fn check(&self, ids: &[u32]) -> Result<()> {
-        match ids.iter().find(|&&id| id as usize >= self.len) {
-            None => Ok(()),
-            Some(id) => {
-                let why = format!("there are {} examples, counted from 0", count(self.len));
-                Err(Error::setting("example number", id, why))
-            }
-        }
+        let wrong = ids.iter().find(|&&id| id as usize >= self.len);
+        let Some(id) = wrong else { return Ok(()) };
+        let why = format!("there are {} examples, counted from 0", count(self.len));
+        Err(Error::setting("example number", id, why))
     }
 
     /// Whether all features are in memory.
@@ -221,10 +218,8 @@ impl Examples {
 
     fn content(&self, i: usize) -> Digest {
         let mut sha = Sha256::new_with_prefix(b"epsilab example 1\n");
-        let mut bytes = Vec::with_capacity(4 * self.size());
-        self.features(i).iter().for_each(|x| bytes.extend_from_slice(&x.to_bits().to_le_bytes()));
-        sha.update(&bytes);
-        sha.update(self.labels()[i].to_le_bytes());
+        let features = self.features(i).iter().map(|x| x.to_bits());
+        add_words(&mut sha, features.chain([self.labels()[i]]));
         sha.finalize().into()
     }
 
@@ -282,8 +277,19 @@ impl fmt::Debug for Examples {
     }
 }
 
+/// Checks mean and standard deviation of a scaling.
+pub(super) fn check_scale(mean: f32, std: f32) -> Result<()> {
+    if !mean.is_finite() {
+        return Err(Error::setting("mean", mean, "it must be a finite number"));
+    }
+    if !(std.is_finite() && std > 0.0) {
+        return Err(Error::setting("std", std, "it must be a finite number above 0"));
+    }
+    Ok(())
+}
+
 /// `1x28x28`.
-pub(super) fn shape_text(shape: &[usize]) -> String {
+pub(crate) fn shape_text(shape: &[usize]) -> String {
     shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
 }
 

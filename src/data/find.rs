@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::unpack::corrupt;
 use crate::{Error, ErrorKind, Result};
-
 /// A public data set: its subfolder, its original files and their publisher.
 pub(super) struct Known {
     pub(super) name: &'static str,
@@ -35,10 +35,22 @@ pub(super) enum Parts {
 /// The files found of a data set that may be incomplete.
 pub(super) struct Found {
     pub(super) train: Vec<PathBuf>,
-    /// The training files found, in the order of [`Known::files`].
+    /// The other files found, in the order of [`Known::files`].
     pub(super) rest: Vec<PathBuf>,
     /// Original files that are missing.
     pub(super) missing: Vec<&'static str>,
+}
+
+impl Found {
+    /// The end of the sentence on the files that were read, and whether there is a test part.
+    pub(super) fn remark(&self, has_test: bool) -> String {
+        let missing = match self.missing[..] {
+            [] => String::new(),
+            ref missing => format!("; not there: {}", missing.join(", ")),
+        };
+        let no_test = if has_test { "" } else { " No test part: .split(0.8, 7) makes one." };
+        format!("{missing}.{no_test}")
+    }
 }
 
 const IDX_FILES: &[&str] = &[
@@ -101,50 +113,39 @@ pub(super) const AG_NEWS: Known = Known {
 };
 
 impl Known {
-    /// The files in the first folder that has all of them, in the order of [`Known::files`].
-    pub(super) fn find(&self, roots: &[PathBuf]) -> Result<Vec<PathBuf>> {
-        self.find_in(&self.places(roots))
-    }
-
-    /// The same for an explicit list of folders.
-    pub(super) fn find_in(&self, folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
-        // The error lists what the most complete folder lacks: that is where the user began.
-        let mut missing = self.files.to_vec();
-        for folder in folders {
-            let found: Vec<Option<PathBuf>> =
-                self.files.iter().map(|file| packed_or_not(folder, file)).collect();
-            let lacking: Vec<&str> = (self.files.iter().zip(&found))
-                .filter_map(|(file, found)| found.is_none().then_some(*file))
-                .collect();
-            if lacking.is_empty() {
-                return Ok(found.into_iter().flatten().collect());
-            }
-            if lacking.len() < missing.len() {
-                missing = lacking;
-            }
-        }
-        Err(self.not_found(&missing, folders))
-    }
-
     /// All files of the first complete folder; otherwise the files of the most complete folder, if
-    /// they are enough to train on.
-    pub(super) fn find_parts(&self, roots: &[PathBuf]) -> Result<Found> {
-        self.find_parts_in(&self.places(roots))
+    /// they are enough to train on. Only `folder` is searched if it is given.
+    pub(super) fn find(&self, folder: Option<&Path>) -> Result<Found> {
+        match folder {
+            Some(folder) => self.find_in(&[folder.to_path_buf()]),
+            None => self.find_below(&roots()),
+        }
     }
 
-    /// The same for an explicit list of folders.
-    pub(super) fn find_parts_in(&self, folders: &[PathBuf]) -> Result<Found> {
-        let found = folders.iter().filter_map(|folder| self.parts_in(folder));
+    fn find_below(&self, roots: &[PathBuf]) -> Result<Found> {
+        let below = |root: &PathBuf| self.folders.iter().map(|f| root.join(f)).collect::<Vec<_>>();
+        self.find_in(&roots.iter().flat_map(below).collect::<Vec<_>>())
+    }
+
+    fn find_in(&self, folders: &[PathBuf]) -> Result<Found> {
+        let seen: Vec<Found> = folders.iter().map(|folder| self.files_in(folder)).collect();
+        // The error lists what the most complete folder lacks: that is where the user began.
+        let lacking = seen.iter().map(|found| found.missing.as_slice());
+        let least = std::iter::once(self.files).chain(lacking).min_by_key(|files| files.len());
+        let error = self.not_found(least.unwrap_or(self.files), folders);
+        let is_enough = |found: &Found| match self.parts {
+            Parts::Whole => found.missing.is_empty(),
+            Parts::Some { .. } => !found.train.is_empty(),
+        };
         // The first of equally complete folders.
-        found.min_by_key(|found| found.missing.len()).ok_or_else(|| {
-            self.find_in(folders).err().unwrap_or_else(|| self.not_found(self.files, folders))
-        })
+        seen.into_iter().filter(is_enough).min_by_key(|found| found.missing.len()).ok_or(error)
     }
 
-    fn parts_in(&self, folder: &Path) -> Option<Found> {
-        let Parts::Some { train: training, stand_in } = self.parts else {
-            let train = self.find_in(&[folder.to_path_buf()]).ok()?;
-            return Some(Found { train, rest: Vec::new(), missing: Vec::new() });
+    /// The files that are in a folder.
+    fn files_in(&self, folder: &Path) -> Found {
+        let (training, stand_in) = match self.parts {
+            Parts::Whole => (self.files.len(), None),
+            Parts::Some { train, stand_in } => (train, stand_in),
         };
         let mut found = Found { train: Vec::new(), rest: Vec::new(), missing: Vec::new() };
         for (i, file) in self.files.iter().enumerate() {
@@ -157,12 +158,26 @@ impl Known {
         if let (true, Some((start, end))) = (found.train.is_empty(), stand_in) {
             found.train.extend(largest(folder, start, end));
         }
-        (!found.train.is_empty()).then_some(found)
+        found
     }
 
-    fn places(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
-        let below = |root: &PathBuf| self.folders.iter().map(|f| root.join(f)).collect::<Vec<_>>();
-        roots.iter().flat_map(below).collect()
+    /// Checks the SHA-256 of the unpacked bytes of an original file. `or` ends the advice.
+    pub(super) fn check_hash(
+        &self,
+        path: &Path,
+        found: &str,
+        expected: &str,
+        or: &str,
+    ) -> Result<()> {
+        if found == expected {
+            return Ok(());
+        }
+        let what = format!(
+            "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected \
+             {expected}",
+            self.name
+        );
+        Err(corrupt(path, what).fix(format!("get it again as published by {}{or}", self.publisher)))
     }
 
     fn not_found(&self, missing: &[&str], folders: &[PathBuf]) -> Error {
@@ -237,9 +252,8 @@ pub struct Available {
 /// The public data sets known by name, and where each was found on this machine. Only file names
 /// are checked; the contents are checked when they are read.
 pub fn available() -> Vec<Available> {
-    let roots = roots();
     let look = |known: &Known| {
-        let found = known.find_parts(&roots).ok();
+        let found = known.find(None).ok();
         let folder = found.as_ref().and_then(|found| found.train[0].parent());
         Available {
             name: known.name,
@@ -275,7 +289,7 @@ mod tests {
         put(half.path(), &IDX_FILES[..3]);
         put(whole.path(), &IDX_FILES[..2]);
         put(whole.path(), &["t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]);
-        let found = MNIST.find(&[half.path().into(), whole.path().into()]).unwrap();
+        let found = MNIST.find_below(&[half.path().into(), whole.path().into()]).unwrap().train;
         assert!(found.iter().all(|file| file.starts_with(whole.path())));
         let names: Vec<_> = found.iter().map(|f| f.file_name().unwrap().to_owned()).collect();
         assert_eq!(names[..2], IDX_FILES[..2]);
@@ -286,7 +300,8 @@ mod tests {
     fn what_is_missing_is_told_of_the_fullest_folder() {
         let (empty, half) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         put(half.path(), &IDX_FILES[..3]);
-        let error = MNIST.find(&[empty.path().into(), half.path().into()]).unwrap_err();
+        let found = MNIST.find_below(&[empty.path().into(), half.path().into()]);
+        let error = found.err().expect("no folder has all files");
         assert_eq!(error.kind(), ErrorKind::MissingData);
         let text = error.to_string();
         assert!(text.contains("missing t10k-labels-idx1-ubyte (as they are"), "{text}");
@@ -318,12 +333,12 @@ mod tests {
             files.iter().for_each(|file| fs::write(folder.join(file), "").unwrap());
         };
         put(part.join("cifar-10"), &["data_batch_3.bin", "test_batch.bin.gz"]);
-        let found = CIFAR_10.find_parts(&[part.clone(), whole.clone()]).unwrap();
+        let found = CIFAR_10.find_below(&[part.clone(), whole.clone()]).unwrap();
         assert_eq!(names(&found.train), ["data_batch_3.bin"]);
         assert_eq!(names(&found.rest), ["test_batch.bin.gz"]);
         assert_eq!(found.missing.len(), 4);
         put(whole.join("cifar-10-batches-bin"), CIFAR_10.files);
-        let found = CIFAR_10.find_parts(&[part, whole.clone()]).unwrap();
+        let found = CIFAR_10.find_below(&[part, whole.clone()]).unwrap();
         assert_eq!((found.train.len(), found.rest.len(), found.missing.len()), (5, 1, 0));
         assert!(found.train.iter().all(|file| file.starts_with(&whole)));
     }
@@ -336,11 +351,11 @@ mod tests {
         for (file, size) in [("train-a.csv", 5), ("train-b.csv.gz", 9), ("train-c.txt", 99)] {
             fs::write(folder.join(file), vec![b'x'; size]).unwrap();
         }
-        let found = AG_NEWS.find_parts(&[root.path().into()]).unwrap();
+        let found = AG_NEWS.find_below(&[root.path().into()]).unwrap();
         assert_eq!(names(&found.train), ["train-b.csv.gz"]);
         assert_eq!(found.missing, ["train.csv", "test.csv"]);
         fs::write(folder.join("train.csv"), "").unwrap();
-        let found = AG_NEWS.find_parts(&[root.path().into()]).unwrap();
+        let found = AG_NEWS.find_below(&[root.path().into()]).unwrap();
         assert_eq!(names(&found.train), ["train.csv"]);
     }
 }

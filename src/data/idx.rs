@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::digest::{count, sha256};
+use super::examples::Examples;
 use super::origin;
 use super::unpack::{MOST_NUMBERS, Unpacked, cannot_read, corrupt, open};
 use crate::{Error, Result};
@@ -21,24 +22,11 @@ pub(super) enum Holds {
 }
 
 impl Holds {
-    fn magic(self) -> u32 {
+    /// Magic number, number of dimensions, and noun.
+    fn facts(self) -> (u32, usize, &'static str) {
         match self {
-            Self::Images => 0x0000_0803,
-            Self::Labels => 0x0000_0801,
-        }
-    }
-
-    fn dimensions(self) -> usize {
-        match self {
-            Self::Images => 3,
-            Self::Labels => 1,
-        }
-    }
-
-    fn noun(self) -> &'static str {
-        match self {
-            Self::Images => "images",
-            Self::Labels => "labels",
+            Self::Images => (0x0000_0803, 3, "images"),
+            Self::Labels => (0x0000_0801, 1, "labels"),
         }
     }
 
@@ -61,12 +49,9 @@ pub(super) struct Idx {
 impl Idx {
     /// Reads and checks a file (plain or gzip).
     pub(super) fn read(path: &Path, holds: Holds) -> Result<Self> {
-        let Unpacked { from, gzip } = open(path)?;
-        Self::parse(path, holds, from, gzip)
-    }
-
-    fn parse(path: &Path, holds: Holds, mut from: impl Read, gzip: bool) -> Result<Self> {
-        let header = 4 + 4 * holds.dimensions();
+        let Unpacked { mut from, gzip } = open(path)?;
+        let (_, dimensions, noun) = holds.facts();
+        let header = 4 + 4 * dimensions;
         let mut bytes = Vec::new();
         let mut ended = from.by_ref().take(header as u64).read_to_end(&mut bytes);
         if bytes.len() >= 4 {
@@ -75,19 +60,16 @@ impl Idx {
         if bytes.len() < header {
             return Err(cut_off(path, &bytes, header, gzip, ended));
         }
-        let sizes: Vec<usize> =
-            (0..holds.dimensions()).map(|i| word(&bytes, 4 + 4 * i) as usize).collect();
+        let sizes: Vec<usize> = (0..dimensions).map(|i| word(&bytes, 4 + 4 * i) as usize).collect();
+        let in_words = || sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ");
         if sizes.contains(&0) {
-            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-            let what = format!("it holds no {} (sizes {})", holds.noun(), sizes.join(" x "));
-            return Err(corrupt(path, what));
+            return Err(corrupt(path, format!("it holds no {noun} (sizes {})", in_words())));
         }
         let body = sizes.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
         let Some(body) = body.filter(|&body| body <= MOST_NUMBERS) else {
-            let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
             let what = format!(
                 "its header announces {} bytes, more than the {} that are kept in memory",
-                sizes.join(" x "),
+                in_words(),
                 count(MOST_NUMBERS)
             );
             return Err(
@@ -133,26 +115,39 @@ impl Idx {
 
     /// Checks that all labels are below `classes`.
     pub(super) fn check_labels(&self, path: &Path, classes: usize) -> Result<()> {
-        match self.values().iter().position(|&label| usize::from(label) >= classes) {
-            None => Ok(()),
-            Some(at) => {
-                let (label, position) = (self.values()[at], count(at));
-                let range = format!("labels must be 0 to {}", classes - 1);
-                Err(corrupt(path, format!("label {label} at position {position}: {range}")))
-            }
-        }
+        let wrong = self.values().iter().position(|&label| usize::from(label) >= classes);
+        let Some(at) = wrong else { return Ok(()) };
+        let (label, position) = (self.values()[at], count(at));
+        let range = format!("labels must be 0 to {}", classes - 1);
+        Err(corrupt(path, format!("label {label} at position {position}: {range}")))
     }
 }
 
-/// Checks that a file of images and a file of labels belong together.
-pub(super) fn check_pair(images: (&Path, &Idx), labels: (&Path, &Idx)) -> Result<()> {
-    let (n, m) = (images.1.items(), labels.1.items());
-    if n == m {
-        return Ok(());
+/// A file of images and a file of labels that belong together.
+pub(super) struct Pair {
+    pub(super) images: Idx,
+    pub(super) labels: Idx,
+}
+
+impl Pair {
+    pub(super) fn read(images: &Path, labels: &Path) -> Result<Self> {
+        let (x, y) = (Idx::read(images, Holds::Images)?, Idx::read(labels, Holds::Labels)?);
+        if x.items() != y.items() {
+            let (n, m) = (count(x.items()), count(y.items()));
+            let what = format!("{n} images in {}, but {m} labels", images.display());
+            let fix = "give the two files of one pair (train with train)";
+            return Err(corrupt(labels, what).fix(fix));
+        }
+        Ok(Self { images: x, labels: y })
     }
-    let (n, m) = (count(n), count(m));
-    let what = format!("{n} images in {}, but {m} labels", images.0.display());
-    Err(corrupt(labels.0, what).fix("give the two files of one pair (train with train)"))
+
+    /// The images with their labels; `scale` makes a feature of a value from 0 to 1.
+    pub(super) fn examples(&self, scale: impl Fn(f32) -> f32) -> Examples {
+        let scaled: Vec<f32> = (0..=255u8).map(|x| scale(f32::from(x) / 255.0)).collect();
+        let features = self.images.values().iter().map(|&x| scaled[usize::from(x)]).collect();
+        let labels = self.labels.values().iter().map(|&y| u32::from(y)).collect();
+        Examples::new(&[1, self.images.sizes[1], self.images.sizes[2]], features, labels)
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -160,17 +155,15 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 fn check_magic(path: &Path, holds: Holds, found: u32) -> Result<()> {
-    if found == holds.magic() {
+    let ((magic, _, noun), (other_magic, _, other)) = (holds.facts(), holds.other().facts());
+    if found == magic {
         return Ok(());
     }
     let what = format!(
-        "its magic number is 0x{found:08x}, that of an IDX file of {} is 0x{:08x}",
-        holds.noun(),
-        holds.magic()
+        "its magic number is 0x{found:08x}, that of an IDX file of {noun} is 0x{magic:08x}"
     );
     let error = corrupt(path, what);
-    if found == holds.other().magic() {
-        let (other, noun) = (holds.other().noun(), holds.noun());
+    if found == other_magic {
         return Err(error.fix(format!("this is a file of {other}: give the file of {noun} here")));
     }
     Err(error)

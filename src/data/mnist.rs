@@ -1,12 +1,10 @@
 //! MNIST and Fashion-MNIST: the four original files, checked byte for byte.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::dataset::Dataset;
-use super::examples::Examples;
-use super::find::{self, FASHION_MNIST, Known, MNIST};
-use super::idx::{Holds, Idx, check_pair};
-use super::unpack::corrupt;
+use super::find::{FASHION_MNIST, Known, MNIST};
+use super::idx::Pair;
 use crate::{ErrorKind, Result};
 
 /// The constants in which the two data sets differ.
@@ -70,7 +68,7 @@ const FASHION: Spec = Spec {
 /// how to get the files; [`crate::ErrorKind::CorruptData`] if a file is not the original (by the
 /// SHA-256 of its unpacked bytes).
 pub fn mnist() -> Result<Dataset> {
-    load(&DIGITS, DIGITS.known.find(&find::roots())?)
+    load(&DIGITS, None)
 }
 
 /// Reads MNIST from the given folder only; otherwise as [`mnist`].
@@ -78,7 +76,7 @@ pub fn mnist() -> Result<Dataset> {
 /// # Errors
 /// As [`mnist`].
 pub fn mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
-    load(&DIGITS, DIGITS.known.find_in(&[folder.as_ref().to_path_buf()])?)
+    load(&DIGITS, Some(folder.as_ref()))
 }
 
 /// MNIST if its files are found, otherwise the built-in [`glyphs`](super::glyphs()), for notebooks
@@ -101,7 +99,7 @@ pub fn mnist_or_glyphs() -> Result<Dataset> {
 /// # Errors
 /// As [`mnist`].
 pub fn fashion_mnist() -> Result<Dataset> {
-    load(&FASHION, FASHION.known.find(&find::roots())?)
+    load(&FASHION, None)
 }
 
 /// Reads Fashion-MNIST from the given folder only.
@@ -109,61 +107,29 @@ pub fn fashion_mnist() -> Result<Dataset> {
 /// # Errors
 /// As [`mnist`].
 pub fn fashion_mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
-    load(&FASHION, FASHION.known.find_in(&[folder.as_ref().to_path_buf()])?)
+    load(&FASHION, Some(folder.as_ref()))
 }
 
-fn load(spec: &Spec, files: Vec<PathBuf>) -> Result<Dataset> {
-    let train = Pair::read(spec, &files[0], &files[1])?;
-    let test = Pair::read(spec, &files[2], &files[3])?;
+/// `folder` is the only folder that is searched, if it is given.
+fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
+    let files = spec.known.find(folder)?.train;
+    let read = |images: &Path, labels: &Path| -> Result<Pair> {
+        let pair = Pair::read(images, labels)?;
+        pair.labels.check_labels(labels, spec.class_names.len())?;
+        Ok(pair)
+    };
+    let (train, test) = (read(&files[0], &files[1])?, read(&files[2], &files[3])?);
     // Last, because an error about the format says more than one about a hash.
     let unpacked = [&train.images, &train.labels, &test.images, &test.labels];
+    let or = "; a file of your own is read by data::idx(images, labels)";
     for ((path, idx), expected) in files.iter().zip(unpacked).zip(spec.sha256) {
-        check_hash(spec, path, idx, expected)?;
+        spec.known.check_hash(path, &idx.sha256(), expected, or)?;
     }
     let source = "Original files, SHA-256 checked.".to_owned();
     let names = spec.class_names.map(String::from).to_vec();
     let origin = train.images.origin();
-    let (train, test) = (train.examples(spec), test.examples(spec));
+    let scale = |x: f32| (x - spec.mean) / spec.std;
+    let (train, test) = (train.examples(scale), test.examples(scale));
     let data = Dataset::new(spec.known.name, source, names, train, test);
     Ok(data.with_origin(origin))
-}
-
-/// Checked images and labels.
-struct Pair {
-    images: Idx,
-    labels: Idx,
-}
-
-impl Pair {
-    fn read(spec: &Spec, images: &Path, labels: &Path) -> Result<Self> {
-        let (x, y) = (Idx::read(images, Holds::Images)?, Idx::read(labels, Holds::Labels)?);
-        check_pair((images, &x), (labels, &y))?;
-        y.check_labels(labels, spec.class_names.len())?;
-        Ok(Self { images: x, labels: y })
-    }
-
-    fn examples(&self, spec: &Spec) -> Examples {
-        let scaled: Vec<f32> =
-            (0..=255u8).map(|x| (f32::from(x) / 255.0 - spec.mean) / spec.std).collect();
-        let features = self.images.values().iter().map(|&x| scaled[usize::from(x)]).collect();
-        let labels = self.labels.values().iter().map(|&y| u32::from(y)).collect();
-        Examples::new(&[1, self.images.sizes[1], self.images.sizes[2]], features, labels)
-    }
-}
-
-fn check_hash(spec: &Spec, path: &Path, idx: &Idx, expected: &str) -> Result<()> {
-    let found = idx.sha256();
-    if found == expected {
-        return Ok(());
-    }
-    let what = format!(
-        "not the original file of {}: SHA-256 of the unpacked bytes is {found}, expected \
-         {expected}",
-        spec.known.name
-    );
-    let fix = format!(
-        "get it again as published by {}; a file of your own is read by data::idx(images, labels)",
-        spec.known.publisher
-    );
-    Err(corrupt(path, what).fix(fix))
 }

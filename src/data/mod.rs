@@ -42,6 +42,7 @@ pub use cifar::{cifar10, cifar10_in, cifar10_or_patterns, cifar100, cifar100_in}
 pub use dataset::Dataset;
 pub use dead_leaves::dead_leaves;
 pub use examples::Examples;
+pub(crate) use examples::shape_text;
 pub use find::{Available, available};
 pub use glyphs::{drawn_digits, glyphs, glyphs_with};
 pub use images::{ImageOptions, image_folder, tar_shards};

@@ -5,7 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::digest::hex;
+use super::digest::{add_words, hex};
 
 /// The origin of rows of cells, updated as they are read.
 pub(super) struct Cells(Sha256);
@@ -38,14 +38,7 @@ pub(super) fn of_idx(bytes: &[u8]) -> String {
 /// The origin of features given by a program: their bits in order. Shape and labels are not
 /// included, because they can be chosen differently for the same people.
 pub(super) fn of_features(features: &[f32]) -> String {
-    /// Values per update of the hash: one update per value would be slow.
-    const PIECE: usize = 4096;
     let mut sha = Sha256::new_with_prefix(b"epsilab features 1\n");
-    let mut bytes = Vec::with_capacity(4 * PIECE);
-    for piece in features.chunks(PIECE) {
-        bytes.clear();
-        piece.iter().for_each(|x| bytes.extend_from_slice(&x.to_bits().to_le_bytes()));
-        sha.update(&bytes);
-    }
+    add_words(&mut sha, features.iter().map(|x| x.to_bits()));
     hex(&sha.finalize())
 }

@@ -38,21 +38,21 @@ impl Dataset {
     /// public once may be private in another project.
     #[must_use]
     pub fn assumed_public(&self) -> Self {
-        match self.inner.public {
+        match self.inner.about.public {
             Some(_) => self.clone(),
-            None => self.clone().changed(|inner| inner.public = Some(Public::Declared)),
+            None => self.clone().changed(|inner| inner.about.public = Some(Public::Declared)),
         }
     }
 
     /// The same data set, which depends on nobody.
     pub(super) fn drawn_by_code(self) -> Self {
-        self.changed(|inner| inner.public = Some(Public::DrawnByCode))
+        self.changed(|inner| inner.about.public = Some(Public::DrawnByCode))
     }
 
     /// This data set, if it is public. One that was
     /// [prepared from private examples](Self::prepared_from_private_examples) is not.
     pub fn public(&self) -> Option<PublicData> {
-        let public = self.inner.public.filter(|_| self.not_covered().is_none())?;
+        let public = self.inner.about.public.filter(|_| self.not_covered().is_none())?;
         Some(PublicData {
             drawn_by_code: public == Public::DrawnByCode,
             origin: Some(self.origin().to_owned()),

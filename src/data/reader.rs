@@ -176,16 +176,10 @@ impl<S: Gather> Shared<S> {
                 state = self.wait(state);
                 continue;
             };
-            let buffer = state.buffer();
-            drop(state);
-            let gathered = self.gather(&request, index, buffer);
-            state = self.lock();
+            let gathered;
+            (gathered, state) = self.gather(state, &request, index);
             #[cfg(test)]
             state.seen.count(request.positions(index).len());
-            let gathered = gathered.map_err(|(error, buffer)| {
-                state.release(buffer);
-                error
-            });
             match (state.queue.iter_mut().find(|queued| queued.number == number), gathered) {
                 (Some(queued), gathered) => queued.done.push_back(gathered),
                 // The request was cancelled.
@@ -196,26 +190,30 @@ impl<S: Gather> Shared<S> {
         }
     }
 
-    /// Gathers one chunk into the buffer; returns the buffer with the error, too.
-    fn gather(
-        &self,
+    /// Gathers one chunk, with the state unlocked meanwhile.
+    fn gather<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State<S>>,
         request: &Request<S>,
         index: usize,
-        mut buffer: Vec<f32>,
-    ) -> std::result::Result<Vec<f32>, (Error, Vec<f32>)> {
+    ) -> (Result<Vec<f32>>, MutexGuard<'a, State<S>>) {
+        let mut buffer = state.buffer();
+        drop(state);
         buffer.clear();
         let positions = request.positions(index);
         let gather = || request.source.gather(&positions, request.copies, &mut buffer);
-        match catch_unwind(AssertUnwindSafe(|| self.pool.install(gather))) {
-            Ok(Ok(())) => Ok(buffer),
-            Ok(Err(error)) => Err((error, buffer)),
-            Err(_) => {
-                let what = "a thread that gathers examples panicked";
-                let error = Error::new(ErrorKind::Io, what, "the batch is not complete")
-                    .fix("please report what was printed before: reading must never panic");
-                Err((error, buffer))
-            }
+        let gathered = catch_unwind(AssertUnwindSafe(|| self.pool.install(gather)));
+        let mut state = self.lock();
+        let gathered = gathered.unwrap_or_else(|_| {
+            let what = "a thread that gathers examples panicked";
+            Err(Error::new(ErrorKind::Io, what, "the batch is not complete")
+                .fix("please report what was printed before: reading must never panic"))
+        });
+        if let Err(error) = gathered {
+            state.release(buffer);
+            return (Err(error), state);
         }
+        (Ok(buffer), state)
     }
 }
 

@@ -32,17 +32,21 @@ pub struct PoissonSampler {
 /// different key stream.
 const STREAM: u64 = u64::from_le_bytes(*b"poisson\0");
 
+/// The number of examples as a number of 32 bits, at least one.
+pub(super) fn number_of(examples: usize) -> Result<u32> {
+    let number = u32::try_from(examples).ok().filter(|&number| number > 0);
+    let why = "there must be at least one, and fewer than 2^32";
+    let refused = || Error::setting("examples", examples, why).fix("check the training part");
+    number.ok_or_else(refused)
+}
+
 impl PoissonSampler {
     /// A sampler over this many examples.
     ///
     /// # Errors
     /// No examples, or 2^32 or more; a sampling rate outside (0, 1].
     pub fn new(examples: usize, sampling_rate: f64, seed: [u8; 32]) -> Result<Self> {
-        let number = u32::try_from(examples).unwrap_or(0);
-        if number == 0 {
-            let why = "there must be at least one, and fewer than 2^32";
-            return Err(Error::setting("examples", examples, why).fix("check the training part"));
-        }
+        let number = number_of(examples)?;
         if !(sampling_rate > 0.0 && sampling_rate <= 1.0) {
             let why = "a probability above 0 and at most 1: expected batch size / examples";
             return Err(Error::setting("sampling_rate", sampling_rate, why)

@@ -4,6 +4,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha20Rng;
 
+use super::sampler::number_of;
 use crate::{Error, Result};
 
 /// Draws disjoint batches: every epoch shuffles the examples and cuts them into batches of
@@ -32,11 +33,7 @@ impl ShuffledSampler {
     /// # Errors
     /// `Setting` for no examples, or 2^32 or more, and for a batch size of 0 or above their number.
     pub(crate) fn new(examples: usize, batch_size: usize, seed: [u8; 32]) -> Result<Self> {
-        let number = u32::try_from(examples).unwrap_or(0);
-        if number == 0 {
-            let why = "there must be at least one, and fewer than 2^32";
-            return Err(Error::setting("examples", examples, why).fix("check the training part"));
-        }
+        let number = number_of(examples)?;
         if batch_size == 0 || batch_size > examples {
             let why = format!("there are {examples} examples");
             return Err(Error::setting("batch_size", batch_size, why)

@@ -6,10 +6,8 @@ use std::path::Path;
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
-use sha2::{Digest, Sha256};
-
 use super::dataset::{Attributes, Dataset};
-use super::digest::hex;
+use super::digest;
 use super::examples::Examples;
 use super::text::StoredVocabulary;
 use crate::{Error, ErrorKind, Result, file};
@@ -59,7 +57,7 @@ impl Dataset {
         }
         let bytes = file::safetensors(&tensors, [(KEY, text)]).map_err(failed)?;
         file::write_private(path, &bytes)?;
-        Ok(hex(&Sha256::digest(&bytes)))
+        Ok(digest::sha256(&bytes))
     }
 
     /// The data set in a file of [`write_file`](Self::write_file) with this SHA-256.
@@ -69,7 +67,7 @@ impl Dataset {
     pub(crate) fn read_file(path: &Path, sha256: &str) -> Result<Self> {
         let bytes = fs::read(path)
             .map_err(|e| Error::io(format!("reading the data in {}", path.display()), &e))?;
-        let found = hex(&Sha256::digest(&bytes));
+        let found = digest::sha256(&bytes);
         if found != sha256 {
             let why = format!(
                 "its SHA-256 is {found}, and {sha256} was submitted: training would be on other \

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::dataset::Dataset;
 use super::digest::count;
 use super::examples::{Examples, shape_text};
-use super::idx::{Holds, Idx, check_pair};
+use super::idx::{Idx, Pair};
 use super::records::{Records, TooLong};
 use super::unpack::{cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
@@ -130,24 +130,16 @@ pub fn idx_with_classes(
 }
 
 fn read_idx(images: &Path, labels: &Path, classes: Option<usize>) -> Result<Dataset> {
-    if let Some(classes) = classes {
-        check_classes(classes)?;
-    }
-    let (x, y) = (Idx::read(images, Holds::Images)?, Idx::read(labels, Holds::Labels)?);
-    check_pair((images, &x), (labels, &y))?;
-    let classes = match classes {
-        Some(classes) => classes,
-        None => classes_of(labels, &y)?,
-    };
-    y.check_labels(labels, classes)?;
-    let shape = [1, x.sizes[1], x.sizes[2]];
-    let features = x.values().iter().map(|&x| f32::from(x) / 255.0).collect();
-    let y = y.values().iter().map(|&y| u32::from(y)).collect();
-    let train = Examples::new(&shape, features, y);
+    classes.map_or(Ok(()), check_classes)?;
+    let pair = Pair::read(images, labels)?;
+    let classes = classes.map_or_else(|| classes_of(labels, &pair.labels), Ok)?;
+    pair.labels.check_labels(labels, classes)?;
+    let train = pair.examples(|x| x);
     let source = format!("IDX files {} and {}.", images.display(), labels.display());
     let names = (0..classes).map(|class| class.to_string()).collect();
-    let data = Dataset::new(stem(images), source, names, train, empty(&shape));
-    Ok(data.with_origin(x.origin()))
+    let test = empty(train.shape());
+    let data = Dataset::new(stem(images), source, names, train, test);
+    Ok(data.with_origin(pair.images.origin()))
 }
 
 /// The largest label plus one, if every class occurs.

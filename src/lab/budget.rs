@@ -14,8 +14,6 @@ use std::sync::OnceLock;
 #[derive(Clone, Debug)]
 pub struct BudgetView {
     data: String,
-    runs: usize,
-    without_privacy: usize,
     delta: Delta,
     /// The cost of all runs together, or why it can't be computed.
     spent: privacy::Result<Spent>,
@@ -67,8 +65,6 @@ fn remaining_in(store: &Store, data: &Dataset) -> Result<BudgetView> {
     let delta = account.budget().map_or(Delta::DEFAULT, |budget| budget.delta);
     Ok(BudgetView {
         data: data.name().to_owned(),
-        runs: account.runs().len(),
-        without_privacy: account.non_private_runs(),
         delta,
         spent: account.total(delta),
         limit: account.budget().map(|budget| account.spending_under(budget)).transpose()?,
@@ -110,7 +106,7 @@ impl BudgetView {
 
     /// Number of runs on record, all of which count.
     pub fn runs(&self) -> usize {
-        self.runs
+        self.account.runs().len()
     }
 
     pub(crate) fn bundle(&self) -> Bundle {
@@ -121,10 +117,10 @@ impl BudgetView {
                 format!("{} ({})", Rounded(spent.epsilon), spent.accountant)
             }
             Ok(_) => "nothing".to_owned(),
-            Err(_) if self.without_privacy > 0 => {
-                format!("∞: {} without privacy", format::counted(self.without_privacy, "run"))
-            }
-            Err(error) => error.to_string(),
+            Err(error) => match self.account.non_private_runs() {
+                0 => error.to_string(),
+                n => format!("∞: {} without privacy", format::counted(n, "run")),
+            },
         };
         let left = match &self.limit {
             None => "-".to_owned(),
@@ -143,13 +139,11 @@ impl BudgetView {
             .row(["still fits".to_owned(), left])
             .row([
                 "runs counted".to_owned(),
-                format!("{}, also those made only to choose settings", format::count(self.runs)),
+                format!("{}, also those made only to choose settings", format::count(self.runs())),
             ])
             .bundle()
     }
-}
 
-impl BudgetView {
     /// The largest further run in words.
     fn further_in_words(&self) -> String {
         let Some(further) = self.further() else { return "no further run".to_owned() };

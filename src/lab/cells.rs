@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::audit::{AuditReport, Membership, OneRunReport};
-use crate::data::{Augment, Dataset, Examples, PublicData, Vocabulary};
+use crate::data::{Augment, Dataset, Examples, PublicData, Vocabulary, shape_text};
 use crate::device::DeviceSpec;
 use crate::engine::{AutoExecutor, ClipShares, Executor, GradientNorms, Proof};
 use crate::grid::{Grid, GridResult};
@@ -98,15 +98,15 @@ impl<F> Show for ModelBuilder<F> {
 
 shown!(Grid, Coverage::Public, |grid| Bundle::prose(grid.to_string()));
 shown!(Preview, Preview::bundle);
-shown!(Statement, Coverage::Covered, Statement::bundle);
+shown!(Statement, Coverage::Covered, |statement| Bundle::prose(statement.to_string()));
 shown!(Plan, Coverage::Public, record::plan_bundle);
 shown!(PrivateSelection, Coverage::Public, |selection| Bundle::prose(selection.to_string()));
 shown!(Scaled<Plan>, Coverage::Public, |scaled| Bundle::prose(scaled.to_string()));
-shown!(RunRecord, record::record_bundle);
+shown!(RunRecord, |run| record::record_table(run).bundle());
 shown!(Curve, record::curve_bundle);
 shown!(Guide, Coverage::Public, Guide::bundle);
 shown!(Scaffold, Coverage::Public, Scaffold::bundle);
-shown!(Checked, Coverage::Public, Checked::bundle);
+shown!(Checked, Coverage::Public, |checked| Bundle::prose(checked.to_string()));
 shown!(LedgerView, Coverage::Public, LedgerView::bundle);
 shown!(Report, Coverage::Public, Report::bundle);
 shown!(BudgetView, Coverage::Public, BudgetView::bundle);
@@ -214,20 +214,18 @@ pub(super) fn model_table(model: &Model) -> Table {
         let own = parameters.iter().zip(&how).filter(|(p, _)| p.path.starts_with(&prefix));
         own.max_by_key(|(p, _)| p.len()).map_or("-", |(_, how)| how)
     };
-    let mut table = Table::new(["layer", "kind", "output", "parameters", "per-example norms"])
-        .caption(model.to_string());
-    for layer in model.layers() {
-        let norms = if layer.parameters == 0 { "-" } else { norms(&layer.name) }.to_owned();
-        let output = layer.output_shape.iter().map(ToString::to_string).collect::<Vec<_>>();
-        table = table.row([
-            layer.name,
-            layer.kind.to_owned(),
-            output.join("x"),
-            if layer.parameters == 0 { "-".into() } else { format::count(layer.parameters) },
-            norms,
-        ]);
-    }
-    table.coverage(Coverage::Public)
+    let rows = model.layers().into_iter().map(|layer| {
+        let (count, norms) = match layer.parameters {
+            0 => ("-".to_owned(), "-"),
+            n => (format::count(n), norms(&layer.name)),
+        };
+        let output = shape_text(&layer.output_shape);
+        [layer.name, layer.kind.to_owned(), output, count, norms.to_owned()]
+    });
+    Table::new(["layer", "kind", "output", "parameters", "per-example norms"])
+        .rows(rows)
+        .caption(model.to_string())
+        .coverage(Coverage::Public)
 }
 
 #[cfg(test)]

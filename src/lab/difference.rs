@@ -42,10 +42,8 @@ impl Run {
         };
         let rows = names.iter().map(|name| (name, take(name)));
         let rows = rows.filter(|(_, (own, other))| own != other);
-        let table = rows
-            .fold(Table::new(["", "this run", "other run"]), |table, (name, values)| {
-                table.row([name.clone(), values.0, values.1])
-            });
+        let rows = rows.map(|(name, (own, other))| [name.clone(), own, other]);
+        let table = Table::new(["", "this run", "other run"]).rows(rows);
         let table = table.coverage(run_coverage(self.record()).max(run_coverage(other.record())));
         if table.is_empty() {
             table.caption("The settings and results of these runs are equal.")

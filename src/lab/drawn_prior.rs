@@ -91,33 +91,28 @@ impl DrawnPrior {
     }
 
     /// Sets the number of drawn training images; by default 120,000 digits or 60,000 colour images.
-    pub fn examples(mut self, examples: usize) -> Self {
-        self.examples = examples;
-        self
+    pub fn examples(self, examples: usize) -> Self {
+        Self { examples, ..self }
     }
 
     /// Sets the number of passes over the drawn images; 6 by default.
-    pub fn epochs(mut self, epochs: impl Into<f64>) -> Self {
-        self.epochs = epochs.into();
-        self
+    pub fn epochs(self, epochs: impl Into<f64>) -> Self {
+        Self { epochs: epochs.into(), ..self }
     }
 
     /// Sets the seed of a new head. The prior itself has a fixed seed, so that it is trained once.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
-        self
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed: Some(seed), ..self }
     }
 
     /// Sets the device that the prior is trained on; by default that of plans.
-    pub fn device(mut self, name: impl ToString) -> Self {
-        self.device = Some(name.to_string());
-        self
+    pub fn device(self, name: impl ToString) -> Self {
+        Self { device: Some(name.to_string()), ..self }
     }
 
     /// Replaces the head even if the names of the classes are those of the drawn images.
-    pub fn new_head(mut self) -> Self {
-        self.new_head = true;
-        self
+    pub fn new_head(self) -> Self {
+        Self { new_head: true, ..self }
     }
 
     /// The drawn images.

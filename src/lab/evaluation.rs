@@ -31,7 +31,7 @@ impl Run {
     /// # Errors
     /// `MissingData` if the data have no test part; as [`Model::predict`].
     pub fn predictions(&self, data: &Dataset) -> Result<Predictions> {
-        predictions(&self.model(), name(self, data), data, of_run(self, data))
+        predictions(&self.model(), of_run(self, data), data)
     }
 
     /// How many examples of each class of the test part the model gives each class.
@@ -53,7 +53,7 @@ impl Run {
     /// # Errors
     /// As [`predictions`](Self::predictions).
     pub fn confusion_matrix(&self, data: &Dataset) -> Result<ConfusionMatrix> {
-        confusion_matrix(&self.model(), name(self, data), data, of_run(self, data))
+        confusion_matrix(&self.model(), of_run(self, data), data)
     }
 
     /// The accuracy of each class of the test part, with Wilson intervals of 95 %.
@@ -89,8 +89,7 @@ impl Model {
     /// # Errors
     /// As [`Run::predictions`].
     pub fn predictions(&self, data: &Dataset) -> Result<Predictions> {
-        let name = format!("{} on {}", self.name(), data.name());
-        predictions(self, name, data, of_parameters(self).max(of_test(data)))
+        predictions(self, of_model(self, data), data)
     }
 
     /// The confusion matrix of the test part, as [`Run::confusion_matrix`].
@@ -101,8 +100,7 @@ impl Model {
     /// # Errors
     /// As [`Run::predictions`].
     pub fn confusion_matrix(&self, data: &Dataset) -> Result<ConfusionMatrix> {
-        let name = format!("{} on {}", self.name(), data.name());
-        confusion_matrix(self, name, data, of_parameters(self).max(of_test(data)))
+        confusion_matrix(self, of_model(self, data), data)
     }
 
     /// The accuracy of each class of the test part, as [`Run::class_accuracy`].
@@ -162,13 +160,19 @@ fn of_test(data: &Dataset) -> Coverage {
     }
 }
 
-/// What an evaluation of a run on the test part of `data` reveals.
-fn of_run(run: &Run, data: &Dataset) -> Coverage {
-    parameters_of(run).max(of_test(data))
+/// The name of an evaluation, and what it reveals.
+type About = (String, Coverage);
+
+/// An evaluation of a run on the test part of `data`.
+fn of_run(run: &Run, data: &Dataset) -> About {
+    let name = format!("{} on {}", run.plan().method(), data.name());
+    (name, parameters_of(run).max(of_test(data)))
 }
 
-fn name(run: &Run, data: &Dataset) -> String {
-    format!("{} on {}", run.plan().method(), data.name())
+/// An evaluation of a model on the test part of `data`.
+fn of_model(model: &Model, data: &Dataset) -> About {
+    let name = format!("{} on {}", model.name(), data.name());
+    (name, of_parameters(model).max(of_test(data)))
 }
 
 fn check_test(data: &Dataset) -> Result<()> {
@@ -182,12 +186,7 @@ fn check_test(data: &Dataset) -> Result<()> {
         .fix("split one off before training: let data = data.split(0.8, 1)?"))
 }
 
-fn predictions(
-    model: &Model,
-    name: String,
-    data: &Dataset,
-    coverage: Coverage,
-) -> Result<Predictions> {
+fn predictions(model: &Model, (name, coverage): About, data: &Dataset) -> Result<Predictions> {
     check_test(data)?;
     let verdicts = model.verdicts(data.test())?.into_iter().enumerate();
     let row = |(example, verdict): (usize, crate::nn::Verdict)| {
@@ -205,12 +204,7 @@ fn predictions(
     Ok(Predictions::new(name, data, verdicts.map(row).collect(), coverage))
 }
 
-fn confusion_matrix(
-    model: &Model,
-    name: String,
-    data: &Dataset,
-    coverage: Coverage,
-) -> Result<ConfusionMatrix> {
+fn confusion_matrix(model: &Model, about: About, data: &Dataset) -> Result<ConfusionMatrix> {
     check_test(data)?;
     // The model may know more classes than the data have.
     let names = (0..model.classes().max(data.classes()))
@@ -218,7 +212,7 @@ fn confusion_matrix(
     let predicted = model.predict_examples(data.test())?;
     let names: Vec<String> = names.collect();
     let matrix = ConfusionMatrix::new(&names, data.test().labels(), &predicted)?;
-    Ok(matrix.named(name).with_coverage(coverage))
+    Ok(matrix.named(about.0).with_coverage(about.1))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::report::export::{self, DataSet};
 use crate::privacy::digits::RoundedDown;
-use crate::privacy::ledger::Charge;
+use crate::privacy::ledger::{Account, Charge};
 use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};
 use crate::show::{Bundle, Table, format};
 use crate::store::{Store, home};
@@ -19,9 +19,7 @@ pub struct LedgerView {
 #[derive(Clone, Debug)]
 struct Row {
     data_hash: String,
-    /// In the order of the runs' start.
-    charges: Vec<Charge>,
-    without_privacy: usize,
+    account: Account,
     /// The cost of all private runs together, or why it can't be computed.
     private: privacy::Result<Spent>,
     /// What is spent of the budget, if there is one.
@@ -61,18 +59,17 @@ impl Row {
         let export = DataSet::from_account(&account);
         Ok(Self {
             data_hash: ledger.data_hash().to_owned(),
-            charges: account.runs().to_vec(),
-            without_privacy: account.non_private_runs(),
-            private: account.private_total(export.delta()),
+            private: account.private_total(export.delta),
             spending: account.budget().map(|budget| account.spending_under(budget)),
             export,
+            account,
         })
     }
 
     /// `2 x DP-SGD on MNIST, 1 x ...`, in the order of first use.
     fn told(&self) -> String {
         let mut counts: Vec<(&str, usize)> = Vec::new();
-        for charge in &self.charges {
+        for charge in self.account.runs() {
             match counts.iter_mut().find(|(name, _)| *name == charge.note) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((&charge.note, 1)),
@@ -80,18 +77,14 @@ impl Row {
         }
         let name = |name: &str| if name.is_empty() { "a run".to_owned() } else { name.to_owned() };
         let each = counts.iter().map(|(run, count)| format!("{count} x {}", name(run)));
-        if self.charges.is_empty() {
-            "none yet".into()
-        } else {
-            each.collect::<Vec<_>>().join(", ")
-        }
+        if counts.is_empty() { "none yet".into() } else { each.collect::<Vec<_>>().join(", ") }
     }
 
     fn cells(&self) -> [String; 6] {
-        let delta = self.export.delta();
+        let delta = self.export.delta;
         let epsilon = match &self.private {
             Ok(spent) if spent.epsilon > 0.0 => {
-                let relation = match self.export.neighbouring() {
+                let relation = match self.export.neighbouring {
                     Neighbouring::AddOrRemoveOne => String::new(),
                     other => format!("; neighbours: {other}"),
                 };
@@ -103,19 +96,18 @@ impl Row {
         };
         let (budget, left) = match &self.spending {
             None => ("none".to_owned(), "-".to_owned()),
-            Some(Ok(spending)) if spending.is_overspent() => {
-                (spending.budget.to_string(), "overspent".to_owned())
-            }
             Some(Ok(spending)) => {
-                (spending.budget.to_string(), RoundedDown(spending.remaining()).to_string())
+                let left = RoundedDown(spending.remaining()).to_string();
+                let overspent = spending.is_overspent().then(|| "overspent".to_owned());
+                (spending.budget.to_string(), overspent.unwrap_or(left))
             }
             Some(Err(error)) => (error.to_string(), "unknown".to_owned()),
         };
-        let open = match self.without_privacy {
+        let open = match self.account.non_private_runs() {
             0 => "none".to_owned(),
             n => format!("{} (if their results are published: ∞)", format::count(n)),
         };
-        [self.told(), format::count(self.charges.len()), epsilon, budget, left, open]
+        [self.told(), format::count(self.account.runs().len()), epsilon, budget, left, open]
     }
 }
 
@@ -137,27 +129,26 @@ impl LedgerView {
     /// Number of runs without privacy on this data set. Neither their results nor, once they are
     /// published, the total have a guarantee.
     pub fn without_privacy(&self, origin: &str) -> usize {
-        self.row(origin).map_or(0, |row| row.without_privacy)
+        self.row(origin).map_or(0, |row| row.account.non_private_runs())
     }
 
     /// Returns a table with one row for each charged run: its data set (the number of its row in
     /// the totals, from 1), time of the charge, run, charged event, state, note of its end.
     pub fn charges(&self) -> Table {
         let head = ["data set", "charged at", "run", "event", "state", "note"];
-        let mut table = Table::new(head);
-        for (i, row) in self.rows.iter().enumerate() {
-            for charge in &row.charges {
-                table = table.row([
-                    (i + 1).to_string(),
-                    charge.at.clone(),
-                    charge.note.clone(),
-                    charge.event.to_string(),
-                    charge.state().to_owned(),
-                    charge.closing_note.clone(),
-                ]);
-            }
-        }
-        table
+        let cells = |(i, charge): (usize, &Charge)| {
+            [
+                (i + 1).to_string(),
+                charge.at.clone(),
+                charge.note.clone(),
+                charge.event.to_string(),
+                charge.state().to_owned(),
+                charge.closing_note.clone(),
+            ]
+        };
+        let rows = self.rows.iter().enumerate();
+        let charges = rows.flat_map(|(i, row)| row.account.runs().iter().map(move |c| (i, c)));
+        Table::new(head).rows(charges.map(cells))
     }
 
     /// All entries as JSON, for others to check:
@@ -169,7 +160,7 @@ impl LedgerView {
     /// (`why` says so then). A run with `stopped_early` is charged for the steps it took;
     /// `closing_note` has the condition under which that holds.
     pub fn to_json(&self) -> Result<String> {
-        export::to_json(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>())
+        Ok(export::to_json(&self.rows.iter().map(|row| &row.export).collect::<Vec<_>>()))
     }
 
     /// Writes [`to_json`](Self::to_json) to a file.
@@ -186,24 +177,23 @@ impl LedgerView {
 
     /// What the totals count and on which condition.
     fn footer(&self) -> String {
-        let runs: usize = self.rows.iter().map(|row| row.charges.len()).sum();
+        let runs: usize = self.rows.iter().map(|row| row.account.runs().len()).sum();
         let counted = match runs {
             1 => "the 1 run on record is".to_owned(),
             n => format!("all {} runs on record are", format::count(n)),
         };
-        let charges = self.rows.iter().flat_map(|row| &row.charges);
+        let charges = self.rows.iter().flat_map(|row| row.account.runs());
         let stopped = charges.filter(|charge| charge.stopped_early).count();
-        let stopped = match stopped {
-            0 => String::new(),
-            1 => format!(
-                " 1 run was stopped early and is charged for the steps it took: this holds if \
-                 {STOPPING}."
-            ),
-            n => format!(
-                " {} runs were stopped early and are charged for the steps they took: this holds \
-                 if {STOPPING}.",
-                format::count(n)
-            ),
+        let runs = format::counted(stopped, "run");
+        let [were, are, they] =
+            if stopped == 1 { ["was", "is", "it"] } else { ["were", "are", "they"] };
+        let stopped = if stopped == 0 {
+            String::new()
+        } else {
+            format!(
+                " {runs} {were} stopped early and {are} charged for the steps {they} took: this \
+                 holds if {STOPPING}."
+            )
         };
         format!(
             "Tuning runs counted: {counted} in these totals, also those made only to choose \
@@ -225,7 +215,7 @@ impl LedgerView {
             "remaining",
             "without privacy",
         ];
-        let table = self.rows.iter().fold(Table::new(head), |table, row| table.row(row.cells()));
+        let table = Table::new(head).rows(self.rows.iter().map(Row::cells));
         let footer = self.footer();
         let prose = Bundle::prose(&footer).html.unwrap_or_default();
         let html = format!("{}\n{prose}", table.html());

@@ -15,7 +15,7 @@ use std::fmt;
 /// The settings, cost and warnings of a plan. Nothing is trained or spent.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    rows: Vec<(String, String)>,
+    rows: Rows,
     warnings: Vec<String>,
     /// A note for the owner of the data. It reveals something of the examples, so redaction removes
     /// it.
@@ -35,58 +35,40 @@ impl Preview {
     }
 
     fn described(plan: &Plan, with_device: bool) -> Result<Self> {
-        let mut rows = vec![
-            ("method".into(), plan.method().into()),
-            ("training examples (public)".into(), format::count(plan.examples())),
-            if plan.sampling().is_poisson() {
-                (
-                    "batch, expected".into(),
-                    format!(
-                        "{} (sampling rate {})",
-                        format::count(plan.expected_batch_size()),
-                        Short(plan.sampling_rate())
-                    ),
-                )
-            } else {
-                (
-                    "batch".into(),
-                    format!("{}, {}", format::count(plan.expected_batch_size()), plan.sampling()),
-                )
-            },
-            (
-                "steps".into(),
-                format!("{} ({:.1} epochs)", format::counted(plan.steps(), "step"), plan.epochs()),
-            ),
-            (
-                "optimizer".into(),
-                format!("{}, learning rate {}", plan.settings().optimizer, plan.learning_rate()),
-            ),
-        ];
+        let mut rows = Rows::new();
+        add(&mut rows, "method", plan.method());
+        add(&mut rows, "training examples (public)", format::count(plan.examples()));
+        let batch = format::count(plan.expected_batch_size());
+        if plan.sampling().is_poisson() {
+            let rate = Short(plan.sampling_rate());
+            add(&mut rows, "batch, expected", format!("{batch} (sampling rate {rate})"));
+        } else {
+            add(&mut rows, "batch", format!("{batch}, {}", plan.sampling()));
+        }
+        let steps = format::counted(plan.steps(), "step");
+        add(&mut rows, "steps", format!("{steps} ({:.1} epochs)", plan.epochs()));
+        let (optimizer, rate) = (plan.settings().optimizer, plan.learning_rate());
+        add(&mut rows, "optimizer", format!("{optimizer}, learning rate {rate}"));
         if let Some(selection) = plan.selection() {
             let candidates = format::counted(selection.candidates().len(), "candidate");
-            rows.push((
-                "private selection".into(),
-                format!(
-                    "the best of a random number of trials ({}) of {candidates}; this is the first \
-                     candidate, and epsilon is for all trials together",
-                    selection.trials()
-                ),
-            ));
+            let words = format!(
+                "the best of a random number of trials ({}) of {candidates}; this is the first \
+                 candidate, and epsilon is for all trials together",
+                selection.trials()
+            );
+            add(&mut rows, "private selection", words);
         }
         post_processing(plan, &mut rows);
         let mut warnings = Vec::new();
         if with_device {
             match plan.place() {
-                Ok(place) => rows.push(("device".into(), place.describe())),
+                Ok(place) => add(&mut rows, "device", place.describe()),
                 Err(error) => warnings.push(format!("training will be refused: {error}")),
             }
         }
-        if let Some(augment) = plan.settings().augment {
-            rows.push(("augmentation".into(), augment.to_string()));
-        }
-        if !plan.freezing().is_none() {
-            rows.push(("parameters".into(), plan.freezing().to_string()));
-        }
+        add_some(&mut rows, "augmentation", plan.settings().augment);
+        let freezing = Some(plan.freezing()).filter(|freezing| !freezing.is_none());
+        add_some(&mut rows, "parameters", freezing);
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
         }
@@ -98,15 +80,10 @@ impl Preview {
             };
             let noise = privacy.clip.noise_std(of_sum);
             let own = plan.descriptor()?.bound_in_words;
-            rows.push(("clip".into(), own(plan).unwrap_or_else(|| privacy.clip.to_string())));
-            if let Some(quantile) = &privacy.quantile {
-                rows.push(("clip norm".into(), quantile.to_string()));
-            }
-            rows.push((
-                "noise multiplier".into(),
-                // As events and statements write it: never more noise than there is.
-                RoundedDown(privacy.noise_multiplier).to_string(),
-            ));
+            add(&mut rows, "clip", own(plan).unwrap_or_else(|| privacy.clip.to_string()));
+            add_some(&mut rows, "clip norm", privacy.quantile.as_ref());
+            // As events and statements write it: never more noise than there is.
+            add(&mut rows, "noise multiplier", RoundedDown(privacy.noise_multiplier));
             let in_words = if matches!(privacy.clip, ClipRule::Backprop(_)) {
                 "on each layer's sum, times its bound and the root of the number of layers"
                     .to_owned()
@@ -116,17 +93,17 @@ impl Preview {
             } else {
                 "in proportion to the batch's mean threshold".to_owned()
             };
-            rows.push(("noise per coordinate".into(), in_words));
+            add(&mut rows, "noise per coordinate", in_words);
             if let Some(stages) = plan.stages()?.filter(|stages| !stages.is_constant()) {
                 let (noise, clip) = (&privacy.noise_schedule, &privacy.clip_schedule);
-                rows.push(("schedules".into(), format!("noise {noise}, clip bound {clip}")));
-                rows.push(("stages".into(), stages.to_string()));
+                add(&mut rows, "schedules", format!("noise {noise}, clip bound {clip}"));
+                add(&mut rows, "stages", stages);
             }
             if let Some(spent) = plan.spent_after(plan.steps())? {
                 epsilon_rows(plan, &spent, privacy.delta, &mut rows);
                 warnings.extend(caveats(spent.epsilon, privacy.delta, plan.examples()));
             } else {
-                rows.push(("epsilon".into(), "infinite: nothing is guaranteed".into()));
+                add(&mut rows, "epsilon", "infinite: nothing is guaranteed");
                 let why = plan.not_covered().unwrap_or_default();
                 warnings.push(format!("this voids the guarantee: {why}"));
             }
@@ -136,7 +113,7 @@ impl Preview {
                 );
             }
         } else {
-            rows.push(("epsilon".into(), "infinite: no privacy".into()));
+            add(&mut rows, "epsilon", "infinite: no privacy");
         }
         if let Some(seed) = plan.seed() {
             warnings.push(format!("seed {seed} is fixed: study mode, not for release"));
@@ -149,16 +126,14 @@ impl Preview {
         let mut preview = Self::without_ledger(plan)?;
         preview.private_note = repeated_rows(plan, data)?;
         let (rows, warnings) = (&mut preview.rows, &mut preview.warnings);
-        rows.push(("ledger".into(), store.ledger_in_words(data)?));
+        add(rows, "ledger", store.ledger_in_words(data)?);
         if let Some(ledger) = store.known_ledger(data)? {
             let after = ledger.spending_after(&plan.event(), plan.neighbouring());
             match after.map_err(Error::from) {
                 Ok(None) => {}
                 Ok(Some(after)) => {
-                    rows.push((
-                        format!("budget {}", after.budget),
-                        format!("then {}", after.usage()),
-                    ));
+                    let usage = format!("then {}", after.usage());
+                    add(rows, format!("budget {}", after.budget), usage);
                 }
                 // Training this plan would fail with this error.
                 Err(error) if error.kind() == ErrorKind::Ledger => {
@@ -193,15 +168,21 @@ impl Preview {
 
     /// Settings, cost and warnings as a table.
     pub fn table(&self) -> Table {
-        let mut table = Table::new(["plan", ""]);
-        for (name, value) in &self.rows {
-            table = table.row([name, value]);
-        }
-        for warning in &self.warnings {
-            table = table.row(["note", warning]);
-        }
-        table.coverage(Coverage::Public)
+        let rows = self.rows.iter().map(|(name, value)| [name.as_str(), value]);
+        let notes = self.warnings.iter().map(|warning| ["note", warning]);
+        Table::new(["plan", ""]).rows(rows.chain(notes)).coverage(Coverage::Public)
     }
+}
+
+/// Names and values.
+type Rows = Vec<(String, String)>;
+
+fn add(rows: &mut Rows, name: impl Into<String>, value: impl ToString) {
+    rows.push((name.into(), value.to_string()));
+}
+
+fn add_some(rows: &mut Rows, name: &str, value: Option<impl ToString>) {
+    rows.extend(value.map(|value| (name.to_owned(), value.to_string())));
 }
 
 /// So many equal rows are told to the owner of the data.
@@ -231,38 +212,22 @@ fn repeated_rows(plan: &Plan, data: &Dataset) -> Result<Option<String>> {
 }
 
 /// The rows about what happens after the release.
-fn post_processing(plan: &Plan, rows: &mut Vec<(String, String)>) {
+fn post_processing(plan: &Plan, rows: &mut Rows) {
     let settings = plan.settings();
     let warm_up = settings.warm_up.map(|warm_up| format!("warm-up {warm_up}"));
     let schedule = &settings.learning_rate_schedule;
     let schedule = (*schedule != LearningRate::Constant).then(|| schedule.to_string());
     let rate: Vec<String> = warm_up.into_iter().chain(schedule).collect();
-    if !rate.is_empty() {
-        rows.push(("learning rate".into(), rate.join(", then ")));
-    }
-    if plan.weight_decay() > 0.0 {
-        rows.push(("weight decay".into(), plan.weight_decay().to_string()));
-    }
-    if let Some(average) = plan.settings().average {
-        rows.push(("average".into(), average.to_string()));
-    }
+    add_some(rows, "learning rate", (!rate.is_empty()).then(|| rate.join(", then ")));
+    add_some(rows, "weight decay", Some(plan.weight_decay()).filter(|decay| *decay > 0.0));
+    add_some(rows, "average", plan.settings().average);
 }
 
 /// The rows about coordinates: the mask, its release, and gradient dropping.
-fn coordinates(
-    sparsity: &Sparsity,
-    rows: &mut Vec<(String, String)>,
-    warnings: &mut Vec<String>,
-) -> Result<()> {
-    if let Some(mask) = &sparsity.pre_prune {
-        rows.push(("pre-pruning".into(), mask.to_string()));
-    }
-    if let Some(event) = sparsity.released_within()? {
-        rows.push(("the mask releases".into(), event.to_string()));
-    }
-    if let Some(dropping) = sparsity.dropping {
-        rows.push(("gradient dropping".into(), dropping.to_string()));
-    }
+fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>) -> Result<()> {
+    add_some(rows, "pre-pruning", sparsity.pre_prune.as_ref());
+    add_some(rows, "the mask releases", sparsity.released_within()?);
+    add_some(rows, "gradient dropping", sparsity.dropping);
     if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
         warnings.push("nothing is pruned and nothing dropped: this is plain training".into());
     }
@@ -270,11 +235,9 @@ fn coordinates(
 }
 
 /// The rows about epsilon, by the headline accountant and by the others.
-fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Vec<(String, String)>) {
-    rows.push((
-        format!("epsilon at delta {}", format::delta(delta.0)),
-        format!("{} ({})", format::eps(spent.epsilon), spent.accountant),
-    ));
+fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Rows) {
+    let epsilon = format!("{} ({})", format::eps(spent.epsilon), spent.accountant);
+    add(rows, format!("epsilon at delta {}", format::delta(delta.0)), epsilon);
     let releases = plan.releases_after(plan.steps());
     let others = compare(&releases, delta, plan.neighbouring());
     let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
@@ -284,7 +247,7 @@ fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Vec<(String
         let doubt = if answer.approximate { " (approximate)" } else { "" };
         Some(format!("{name} {epsilon}{doubt}"))
     });
-    rows.push(("by other accountants".into(), told.collect::<Vec<_>>().join(", ")));
+    add(rows, "by other accountants", told.collect::<Vec<_>>().join(", "));
 }
 
 impl fmt::Display for Preview {

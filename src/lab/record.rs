@@ -20,18 +20,11 @@ pub(super) fn plan_bundle(plan: &Plan) -> Bundle {
 }
 
 /// A run's record without the names and hashes that are made of private data.
-pub(super) fn record_bundle(record: &RunRecord) -> Bundle {
-    record_table(record).bundle()
-}
-
-/// [`record_bundle`] as a table.
 pub(super) fn record_table(record: &RunRecord) -> Table {
     let plan = &record.plan;
     let ending = ending(record.ending);
-    let epsilon = |epsilon: Option<f64>| match epsilon {
-        Some(epsilon) => format::eps(epsilon),
-        None => "infinite: nothing is guaranteed".to_owned(),
-    };
+    let none = "infinite: nothing is guaranteed";
+    let epsilon = |epsilon: Option<f64>| epsilon.map_or(none.to_owned(), format::eps);
     let delta = plan
         .privacy()
         .map_or(String::new(), |privacy| format!(" at delta {}", format::delta(privacy.delta.0)));
@@ -40,33 +33,23 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
     let waiting = record.wait_share().map_or(String::new(), |share| {
         format!(", {} of it waiting for files", format::percent(share))
     });
-    let time = match record.shown_seconds() {
-        Some(seconds) => format::seconds(seconds) + &waiting,
-        None => "secret, as the number of trials".to_owned(),
-    };
-    let mut table = Table::new(["run", ""])
+    let secret = "secret, as the number of trials";
+    let time = |seconds| format::seconds(seconds) + &waiting;
+    let time = record.shown_seconds().map_or(secret.to_owned(), time);
+    Table::new(["run", ""])
         .row(["method", plan.method()])
         .row(["data", &record.data])
-        .row([
-            "trained at",
-            record.trained_at.as_deref().unwrap_or("secret, as the number of trials"),
-        ])
+        .row(["trained at", record.trained_at.as_deref().unwrap_or(secret)])
         .row(["steps", &steps])
         .row([format!("epsilon spent{delta}"), epsilon(record.epsilon)])
         .row(["epsilon planned".to_owned(), epsilon(record.planned_epsilon)])
         .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
         .row(["training time", &time])
-        .row(["device", &record.device]);
-    if let Some(claim) = record.claim() {
-        table = table.row(["claimed by the paper".to_owned(), format!("{claim}: not valid")]);
-    }
-    for event in record.events() {
-        table = table.row(["released".to_owned(), event.to_string()]);
-    }
-    if let Some(warning) = record.curve.divergence() {
-        table = table.row(["note".to_owned(), warning.to_string()]);
-    }
-    table.coverage(run_coverage(record))
+        .row(["device", &record.device])
+        .rows(record.claim().map(|it| ["claimed by the paper".into(), format!("{it}: not valid")]))
+        .rows(record.events().iter().map(|event| ["released".to_owned(), event.to_string()]))
+        .rows(record.curve.divergence().map(|it| ["note".to_owned(), it.to_string()]))
+        .coverage(run_coverage(record))
 }
 
 /// How a run ended, in words.
@@ -108,7 +91,7 @@ impl fmt::Display for Plan {
 
 impl fmt::Display for RunRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(record_bundle(self).text.trim_end())
+        f.write_str(record_table(self).text().trim_end())
     }
 }
 

@@ -133,7 +133,7 @@ impl Runs {
     /// That of each run, and its coverage is not stated: the list does not know which data are
     /// public, and which runs have a published seed.
     pub fn table(&self) -> Table {
-        self.0.iter().fold(Table::new(COLUMNS), |table, run| table.row(cells(run)))
+        Table::new(COLUMNS).rows(self.0.iter().map(cells))
     }
 
     /// The list sorted by a column of the table: the highest accuracy first, the latest time first,
@@ -171,7 +171,7 @@ impl Runs {
     /// # Errors
     /// `MissingData` if there is none, or more than one.
     pub fn get(&self, run: impl Into<RunName>) -> Result<&RunSummary> {
-        let (what, mut found) = match run.into() {
+        let (what, found) = match run.into() {
             RunName::Row(row) => (format!("row {row}"), Vec::from_iter(self.0.get(row))),
             RunName::Name(name) => {
                 let starts = |run: &&RunSummary| run.id.starts_with(&name) || run.label == name;
@@ -183,15 +183,13 @@ impl Runs {
                 (format!("run {name}"), found)
             }
         };
-        if found.len() == 1 {
-            return Ok(found.remove(0));
-        }
-        let why = match found.len() {
-            0 => format!(
-                "the list has {} and none of them is it",
-                format::counted(self.len(), "run")
-            ),
-            n => format!("the names of {n} runs begin like that"),
+        let why = match found[..] {
+            [only] => return Ok(only),
+            [] => {
+                let all = format::counted(self.len(), "run");
+                format!("the list has {all} and none of them is it")
+            }
+            [..] => format!("the names of {} runs begin like that", found.len()),
         };
         Err(Error::new(ErrorKind::MissingData, what, why)
             .fix("take a row from 0, or more letters of a name: lab::runs() lists both"))
@@ -280,25 +278,18 @@ fn cells(run: &RunSummary) -> [String; 8] {
     };
     let steps = match run.state {
         RunState::Damaged => run.why.clone().unwrap_or_default(),
-        RunState::Finished => format::count(run.steps as usize),
-        _ => format!(
-            "{} of {}",
-            format::count(run.steps as usize),
-            format::count(run.planned_steps as usize)
-        ),
+        RunState::Finished => format::count(run.steps),
+        _ => format!("{} of {}", format::count(run.steps), format::count(run.planned_steps)),
     };
-    let epsilon = run.epsilon.map(format::eps).unwrap_or_default();
-    let accuracy = run.accuracy.map(|a| format!("{:.2} %", 100.0 * a)).unwrap_or_default();
-    let at = run.at.clone().unwrap_or_default();
     [
         run.id.clone(),
         state.into(),
         run.method.clone(),
         run.data.clone(),
         steps,
-        epsilon,
-        accuracy,
-        at,
+        run.epsilon.map(format::eps).unwrap_or_default(),
+        run.accuracy.map(|a| format!("{:.2} %", 100.0 * a)).unwrap_or_default(),
+        run.at.clone().unwrap_or_default(),
     ]
 }
 

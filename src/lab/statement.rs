@@ -9,7 +9,7 @@ use crate::privacy::{
     Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Spent,
     statement,
 };
-use crate::show::{Bundle, format};
+use crate::show::format;
 use crate::train::{Run, RunRecord, checkpoint, start};
 use std::fmt;
 
@@ -56,16 +56,13 @@ fn coordinates_in_words(
     released: &[Event],
 ) -> Option<String> {
     let sparsity = record.plan.sparsity()?;
-    let mut said = String::from("Coordinates: ");
-    match mask {
-        None => said.push_str("all are trained"),
-        Some(mask) => {
-            let (kept, all) = (format::count(mask.kept()), format::count(mask.len()));
-            let others = if mask.is_zeroing() { "set to zero" } else { "left as they were" };
-            let how = &mask.origin().method;
-            said += &format!("{kept} of {all} weights are trained, the others {others} ({how})");
-        }
-    }
+    let trained = mask.map_or("all are trained".to_owned(), |mask| {
+        let (kept, all) = (format::count(mask.kept()), format::count(mask.len()));
+        let others = if mask.is_zeroing() { "set to zero" } else { "left as they were" };
+        let how = &mask.origin().method;
+        format!("{kept} of {all} weights are trained, the others {others} ({how})")
+    });
+    let mut said = format!("Coordinates: {trained}");
     if let Some(dropping) = sparsity.dropping {
         said += &format!("; every step leaves out {dropping}");
     }
@@ -88,21 +85,10 @@ fn coordinates_in_words(
     Some(said)
 }
 
-/// Sentences, each on a line of its own.
-fn joined(sentences: [Option<String>; 3]) -> Option<String> {
-    let said: Vec<String> = sentences.into_iter().flatten().collect();
-    (!said.is_empty()).then(|| said.join("\n"))
-}
-
 /// Returns whether an example can contribute exactly the bound that the noise is for. Where it
 /// can't, a better bound could show less than the accounting of the events.
 fn reaches_bound(clip: &ClipRule) -> bool {
     !matches!(clip, ClipRule::AutoS { .. } | ClipRule::Backprop(_) | ClipRule::Unbounded { .. })
-}
-
-/// Returns how each example's gradient is bounded, if the method has words of its own.
-fn own_bound(plan: &Plan) -> Option<String> {
-    plan.descriptor().ok().and_then(|descriptor| (descriptor.bound_in_words)(plan))
 }
 
 /// Returns how each example's gradient is bounded by the clip rule.
@@ -178,7 +164,11 @@ impl Statement {
             Event::PrivateSelection { event, .. } => event,
             other => other,
         };
-        let own = own_bound(plan);
+        // How each example's gradient is bounded, if the method has words of its own.
+        let own = plan.descriptor().ok().and_then(|descriptor| (descriptor.bound_in_words)(plan));
+        let start =
+            [selection_in_words(plan), start::in_words(record), checkpoint::in_words(record)];
+        let start: Vec<String> = start.into_iter().flatten().collect();
         let said = statement(&GuaranteeFacts {
             epsilon,
             lower: spent.lower.filter(|_| own.is_none() && reaches_bound(&privacy.clip)),
@@ -187,11 +177,7 @@ impl Statement {
             neighbouring: relation,
             unit: "one training example".into(),
             events: vec![last.clone()],
-            start: joined([
-                selection_in_words(plan),
-                start::in_words(record),
-                checkpoint::in_words(record),
-            ]),
+            start: (!start.is_empty()).then(|| start.join("\n")),
             coordinates: coordinates_in_words(record, mask, &of_mask),
             bound: own.unwrap_or_else(|| bound_in_words(privacy)),
             count_noise: privacy.quantile.map(|quantile| quantile.count_noise),
@@ -208,10 +194,6 @@ impl Statement {
             )
         });
         Self(said + &claim.unwrap_or_default())
-    }
-
-    pub(crate) fn bundle(&self) -> Bundle {
-        Bundle::prose(&self.0)
     }
 }
 

@@ -19,7 +19,7 @@ impl<S: MethodSettings> Builder<S> {
     /// As making the plan: settings out of range, a target that can't be reached; and if the data's
     /// ledger can't be trusted. A plan over budget is a warning.
     pub fn preview(&self, data: &Dataset) -> Result<Preview> {
-        preview(&self.plan(data)?, data)
+        self.plan(data)?.preview(data)
     }
 
     /// Trains a copy of `model` with a live display. A finished run of the same settings is shown
@@ -30,7 +30,7 @@ impl<S: MethodSettings> Builder<S> {
     /// the project's folder can't be written: nothing is trained then. Kind `Ledger` if a stored
     /// run on this data is missing in the ledger: nothing is trained and nothing shown then.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
-        train(&self.plan(data)?, model, data)
+        self.plan(data)?.train(model, data)
     }
 }
 
@@ -41,7 +41,7 @@ impl PrivateSelection {
     /// # Errors
     /// As making the plan, and if the data's ledger can't be trusted.
     pub fn preview(&self, data: &Dataset) -> Result<Preview> {
-        preview(&self.plan(data)?, data)
+        self.plan(data)?.preview(data)
     }
 
     /// Runs the trials and returns the best one. A finished selection of the same settings is shown
@@ -51,7 +51,7 @@ impl PrivateSelection {
     /// As making the plan, and as training a trial; `Setting` if the data have no test part, or if
     /// it was stopped: nothing is released then, and the whole selection stays charged.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
-        train(&self.plan(data)?, model, data)
+        self.plan(data)?.train(model, data)
     }
 }
 
@@ -61,7 +61,7 @@ impl Plan {
     /// # Errors
     /// As computing its epsilon, and if the data's ledger can't be trusted.
     pub fn preview(&self, data: &Dataset) -> Result<Preview> {
-        preview(self, data)
+        Preview::of(self, &Store::open(home())?, data)
     }
 
     /// Trains a copy of `model` as the plan says, with a live display; the run is charged and
@@ -71,7 +71,13 @@ impl Plan {
     /// # Errors
     /// As `train` of a method.
     pub fn train(&self, model: &Model, data: &Dataset) -> Result<Run> {
-        train(self, model, data)
+        let run = self.train_with(model, data, &mut LiveRun::new())?;
+        if run.is_restored() {
+            show::replay(&run);
+            run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));
+        }
+        remember(&run);
+        Ok(run)
     }
 
     /// As [`train`](Self::train), but nothing is shown: `observer` is told of the progress.
@@ -88,11 +94,6 @@ impl Plan {
     }
 }
 
-/// The preview of a plan, with the ledger of its data.
-fn preview(plan: &Plan, data: &Dataset) -> Result<Preview> {
-    Preview::of(plan, &Store::open(home())?, data)
-}
-
 /// The run that `.train(…)` made or showed last in this notebook, also if its cell failed
 /// afterwards.
 pub fn last_run() -> Option<Run> {
@@ -100,17 +101,6 @@ pub fn last_run() -> Option<Run> {
 }
 
 static LAST: Mutex<Option<Run>> = Mutex::new(None);
-
-/// Shows the stored run of a plan, or trains it.
-fn train(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
-    let run = plan.train_with(model, data, &mut LiveRun::new())?;
-    if run.is_restored() {
-        show::replay(&run);
-        run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));
-    }
-    remember(&run);
-    Ok(run)
-}
 
 /// Keeps a run for [`last_run`].
 fn remember(run: &Run) {

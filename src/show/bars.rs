@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::font;
 use super::format::one_line;
-use super::layout::{MARGIN, SMALL, text_style};
+use super::layout::{MARGIN, SMALL, text_style, tiny};
 use super::page::{Drawing, Page};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area};
@@ -136,8 +136,7 @@ pub(super) fn frame(page: &mut Page, rows: &[Row], height: f64, axis: &Axis, roo
     for (value, label) in &axis.ticks {
         let x = (plot.left + axis.place(*value) * plot.width()).round();
         page.scene.fill(Area { left: x, right: x + 1.0, ..plot }, palette::GRID);
-        let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
-        page.scene.text((x, bottom + 10.0), label, style);
+        page.scene.text((x, bottom + 10.0), label, tiny(Align::Middle));
     }
     plot
 }

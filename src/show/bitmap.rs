@@ -58,6 +58,12 @@ impl Bitmap {
     }
 }
 
+/// The lowest and the highest of the values.
+pub(super) fn range<'a>(values: impl Iterator<Item = &'a f32>) -> (f32, f32) {
+    let none = (f32::INFINITY, f32::NEG_INFINITY);
+    values.fold(none, |(low, high), &value| (low.min(value), high.max(value)))
+}
+
 /// Reduces an image `[channels, height, width]` by a whole factor, so that no side is longer than
 /// `most`: each value becomes the mean of a square of values.
 pub(super) fn reduced(values: Vec<f32>, shape: [usize; 3], most: usize) -> (Vec<f32>, [usize; 3]) {

@@ -4,7 +4,7 @@ use super::format::{html_escape, struck};
 use super::{Coverage, sink};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use std::fmt;
 
 /// MIME type of Vega-Lite 5 specifications.
@@ -52,40 +52,24 @@ impl Bundle {
     }
 
     /// Adds the HTML format.
-    pub(crate) fn with_html(mut self, html: impl Into<String>) -> Self {
-        self.html = Some(html.into());
-        self
+    pub(crate) fn with_html(self, html: impl Into<String>) -> Self {
+        Self { html: Some(html.into()), ..self }
     }
 
     /// Adds the SVG format.
-    pub fn with_svg(mut self, svg: impl Into<String>) -> Self {
-        self.svg = Some(svg.into());
-        self
-    }
-
-    /// Adds the PNG format: the bytes of a PNG file.
-    pub(crate) fn with_png(mut self, png: Vec<u8>) -> Self {
-        self.png = Some(png);
-        self
-    }
-
-    /// Adds the interactive format: a Vega-Lite 5 specification.
-    pub(crate) fn with_vega_lite(mut self, specification: Value) -> Self {
-        self.vega_lite = Some(specification);
-        self
+    pub fn with_svg(self, svg: impl Into<String>) -> Self {
+        Self { svg: Some(svg.into()), ..self }
     }
 
     /// States what the output reveals of private data.
-    pub fn with_coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub fn with_coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     /// Adds what is left of the output without its parts that are
     /// [`NotCovered`](Coverage::NotCovered).
-    pub(crate) fn with_covered_part(mut self, part: Bundle) -> Self {
-        self.covered_part = Some(Box::new(part));
-        self
+    pub(crate) fn with_covered_part(self, part: Bundle) -> Self {
+        Self { covered_part: Some(Box::new(part)), ..self }
     }
 
     /// Shows the bundle once in the current sink.
@@ -110,18 +94,15 @@ impl Bundle {
     /// and its own coverage), and by MIME type the size of the PNG in CSS pixels, which is half
     /// its size in pixels.
     pub fn metadata(&self) -> Value {
-        let mut all = Map::new();
-        let mut epsilab = self.coverage.metadata();
+        let mut all = json!({ "epsilab": self.coverage.metadata() });
         if let Some(part) = &self.covered_part {
-            epsilab["covered_part"] =
-                serde_json::json!({ "data": part.to_json(), "metadata": part.metadata() });
+            all["epsilab"]["covered_part"] =
+                json!({ "data": part.to_json(), "metadata": part.metadata() });
         }
-        all.insert("epsilab".into(), epsilab);
         if let Some((width, height)) = self.png.as_deref().and_then(super::render::page_size) {
-            let size = serde_json::json!({"width": width, "height": height});
-            all.insert("image/png".into(), size);
+            all["image/png"] = json!({ "width": width, "height": height });
         }
-        Value::Object(all)
+        all
     }
 
     /// MIME type and content of each format but Vega-Lite, plain text first.
@@ -172,7 +153,8 @@ mod tests {
     fn json_has_a_key_for_each_form_and_no_other() {
         let bare = Bundle::text("hello").to_json();
         assert_eq!(bare, serde_json::json!({"text/plain": "hello"}));
-        let full = Bundle::text("t").with_html("<b>h</b>").with_svg("<svg/>").with_png(vec![1, 2]);
+        let full = Bundle::text("t").with_html("<b>h</b>").with_svg("<svg/>");
+        let full = Bundle { png: Some(vec![1, 2]), ..full };
         assert_eq!(
             full.to_json(),
             serde_json::json!({
@@ -185,8 +167,8 @@ mod tests {
     #[test]
     fn a_specification_is_an_object_and_metadata_hold_coverage_and_what_is_left_without_the_rest() {
         let part = Bundle::text("left").with_coverage(Coverage::Covered);
-        let whole = Bundle::text("all")
-            .with_vega_lite(serde_json::json!({"mark": "bar"}))
+        let vega_lite = Some(serde_json::json!({"mark": "bar"}));
+        let whole = Bundle { vega_lite, ..Bundle::text("all") }
             .with_coverage(Coverage::NotCovered)
             .with_covered_part(part);
         assert_eq!(whole.to_json()[VEGA_LITE]["mark"], "bar");

@@ -37,9 +37,8 @@ impl Chart {
 
     /// States what the chart reveals of private data, apart from panels that are
     /// [`not_covered`](Panel::not_covered).
-    pub fn coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub fn coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     /// Adds a panel.
@@ -49,45 +48,38 @@ impl Chart {
     }
 
     /// Label of the x axis, with its unit: `step`, `time (s)`.
-    pub fn x_label(mut self, label: impl Into<String>) -> Self {
-        self.x_label = label.into();
-        self
+    pub fn x_label(self, label: impl Into<String>) -> Self {
+        Self { x_label: label.into(), ..self }
     }
 
     /// Range of x in all panels, in place of that of the points; for runs that have not ended.
-    pub fn x_range(mut self, low: f64, high: f64) -> Self {
-        self.x_range = range(low, high);
-        self
+    pub fn x_range(self, low: f64, high: f64) -> Self {
+        Self { x_range: range(low, high), ..self }
     }
 
     /// Makes the x axis logarithmic in all panels. Points whose x is not positive are left out.
-    pub fn x_log(mut self) -> Self {
-        self.x_log = true;
-        self
+    pub fn x_log(self) -> Self {
+        Self { x_log: true, ..self }
     }
 
     /// Stacks the panels vertically.
-    pub fn stacked(mut self) -> Self {
-        self.stacked = true;
-        self
+    pub fn stacked(self) -> Self {
+        Self { stacked: true, ..self }
     }
 
     /// A line of text under the title, wrapped where it is long.
-    pub fn note(mut self, note: impl Into<String>) -> Self {
-        self.note = Some(note.into());
-        self
+    pub fn note(self, note: impl Into<String>) -> Self {
+        Self { note: Some(note.into()), ..self }
     }
 
     /// A highlighted warning above the panels, wrapped where it is long.
-    pub fn warning(mut self, warning: impl Into<String>) -> Self {
-        self.warning = Some(warning.into());
-        self
+    pub fn warning(self, warning: impl Into<String>) -> Self {
+        Self { warning: Some(warning.into()), ..self }
     }
 
     /// Text appended to the text format, such as a table of the values drawn.
-    pub fn details(mut self, text: impl Into<String>) -> Self {
-        self.details = text.into();
-        self
+    pub fn details(self, text: impl Into<String>) -> Self {
+        Self { details: text.into(), ..self }
     }
 
     /// The panels in order, with the values behind the figure.
@@ -175,7 +167,8 @@ impl Chart {
 
     /// The chart as text, SVG, PNG and Vega-Lite.
     pub fn bundle(&self) -> Bundle {
-        let bundle = self.live_bundle().with_png(self.png()).with_vega_lite(self.vega_lite());
+        let (png, vega_lite) = (Some(self.png()), Some(self.vega_lite()));
+        let bundle = Bundle { png, vega_lite, ..self.live_bundle() };
         match self.covered_part() {
             Some(part) => bundle.with_covered_part(Bundle {
                 vega_lite: Some(part.vega_lite()),
@@ -223,22 +216,15 @@ pub struct Panel {
     pub(super) log: bool,
     pub(super) from_zero: bool,
     pub(super) values_are: Option<String>,
-    pub(super) mark: Option<XMark>,
+    pub(super) mark: Option<Reference>,
     pub(super) slider: bool,
     coverage: Coverage,
 }
 
-/// A value of x that is marked by a dashed line and at which the series are evaluated.
-#[derive(Clone, Debug)]
-pub(super) struct XMark {
-    pub x: f64,
-    pub label: String,
-}
-
-/// A value of y that is marked by a dashed line.
+/// A value that is marked by a dashed line. At a marked x the series are evaluated.
 #[derive(Clone, Debug)]
 pub(super) struct Reference {
-    pub level: f64,
+    pub at: f64,
     pub label: String,
 }
 
@@ -255,61 +241,53 @@ impl Panel {
     }
 
     /// Values are fractions of one, shown as percent; the axis stays within 0 % and 100 %.
-    pub fn percent(mut self) -> Self {
-        self.unit = Unit::Percent;
-        self
+    pub fn percent(self) -> Self {
+        Self { unit: Unit::Percent, ..self }
     }
 
     /// As [`percent`](Panel::percent), for upper bounds: displayed values are rounded up.
-    pub(crate) fn percent_bound(mut self) -> Self {
-        self.unit = Unit::PercentBound;
-        self
+    pub(crate) fn percent_bound(self) -> Self {
+        Self { unit: Unit::PercentBound, ..self }
     }
 
     /// Values are epsilons: displayed values are rounded up.
-    pub fn epsilon(mut self) -> Self {
-        self.unit = Unit::Epsilon;
-        self
+    pub fn epsilon(self) -> Self {
+        Self { unit: Unit::Epsilon, ..self }
     }
 
     /// Makes the value axis logarithmic. Values that are not positive are left out.
-    pub fn log(mut self) -> Self {
-        self.log = true;
-        self
+    pub fn log(self) -> Self {
+        Self { log: true, ..self }
     }
 
     /// Makes the value axis begin at 0 however large the values are.
-    pub fn from_zero(mut self) -> Self {
-        self.from_zero = true;
-        self
+    pub fn from_zero(self) -> Self {
+        Self { from_zero: true, ..self }
     }
 
     /// Range of the value axis; lines are clipped to it.
-    pub fn y_range(mut self, low: f64, high: f64) -> Self {
-        self.y_range = range(low, high);
-        self
+    pub fn y_range(self, low: f64, high: f64) -> Self {
+        Self { y_range: range(low, high), ..self }
     }
 
     /// Marks a value by a dashed horizontal line with a label.
     pub fn reference(mut self, level: f64, label: impl Into<String>) -> Self {
         if is_drawable(level) {
-            self.references.push(Reference { level, label: label.into() });
+            self.references.push(Reference { at: level, label: label.into() });
         }
         self
     }
 
     /// Marks a value of x by a dashed vertical line with a label. The values beside the names of
     /// the series are then those of the points nearest to it instead of the last ones.
-    pub fn values_at(mut self, x: f64, label: impl Into<String>) -> Self {
-        self.mark = is_drawable(x).then(|| XMark { x, label: label.into() });
-        self
+    pub fn values_at(self, x: f64, label: impl Into<String>) -> Self {
+        Self { mark: is_drawable(x).then(|| Reference { at: x, label: label.into() }), ..self }
     }
 
     /// Says what the values beside the names are where series have a
     /// [`summary`](Series::summary): `means of 8 batches`.
-    pub fn values_are(mut self, text: impl Into<String>) -> Self {
-        self.values_are = Some(text.into());
-        self
+    pub fn values_are(self, text: impl Into<String>) -> Self {
+        Self { values_are: Some(text.into()), ..self }
     }
 
     /// The series in order.
@@ -318,9 +296,8 @@ impl Panel {
     }
 
     /// States what the panel reveals of private data, where that is more than the chart states.
-    pub fn coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub fn coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     /// Marks the panel as computed from private data that no ledger entry covers, with the badge
@@ -330,15 +307,13 @@ impl Panel {
     }
 
     /// In the interactive format, adds a slider for x at which the values of all series are read.
-    pub(super) fn slider(mut self) -> Self {
-        self.slider = true;
-        self
+    pub(super) fn slider(self) -> Self {
+        Self { slider: true, ..self }
     }
 
     /// Adds a badge under the panel's title.
-    pub fn note(mut self, badge: impl Into<String>) -> Self {
-        self.badge = Some(badge.into());
-        self
+    pub fn note(self, badge: impl Into<String>) -> Self {
+        Self { badge: Some(badge.into()), ..self }
     }
 
     /// A value of this panel as text.

@@ -59,15 +59,11 @@ impl Coverage {
         }
     }
 
-    /// The coverage of this name.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|coverage| coverage.name() == name)
-    }
-
     /// The coverage that the metadata of an output states; [`Unmarked`](Self::Unmarked) if they
     /// state none.
     pub fn of_metadata(metadata: &Value) -> Self {
-        metadata["epsilab"]["coverage"].as_str().and_then(Self::from_name).unwrap_or_default()
+        let name = metadata["epsilab"]["coverage"].as_str();
+        Self::ALL.into_iter().find(|coverage| name == Some(coverage.name())).unwrap_or_default()
     }
 
     /// The entry `epsilab` of an output's metadata.

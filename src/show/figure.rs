@@ -82,8 +82,8 @@ impl Figure {
 
     /// The figure as text, SVG, PNG and, if it is interactive, Vega-Lite.
     pub fn bundle(&self) -> Bundle {
-        let bundle = Bundle::text(self.text()).with_svg(self.svg()).with_png(self.png());
-        Bundle { vega_lite: self.0.vega_lite.clone(), ..bundle.with_coverage(self.0.coverage) }
+        let bundle = Bundle::text(self.text()).with_svg(self.svg()).with_coverage(self.0.coverage);
+        Bundle { png: Some(self.png()), vega_lite: self.0.vega_lite.clone(), ..bundle }
     }
 
     /// Writes the figure to a file, in the format of the name's ending: see [`Bundle::save`] and

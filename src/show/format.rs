@@ -1,18 +1,7 @@
 //! Formatting of values for people: separators, significant digits, units.
 
-use crate::privacy::digits::{self, Rounded, group};
-use std::fmt::Display;
-
-/// An integer with thousands separators: `60000` is `60,000`.
-pub fn count(n: impl Display) -> String {
-    digits::count(n)
-}
-
-/// A count with its noun: `1 run`, `1,200 runs`, `2 classes`, `3 entries`.
-pub fn counted(n: impl Display, noun: &str) -> String {
-    digits::counted(n, noun)
-}
-
+use crate::privacy::digits::{Rounded, group};
+pub use crate::privacy::digits::{count, counted};
 /// A fraction as percent with one decimal: `0.9532` is `95.3 %`.
 pub fn percent(share: f64) -> String {
     if share.is_finite() { format!("{} %", fixed(share * 100.0, 1)) } else { odd(share) }
@@ -104,18 +93,8 @@ pub fn fixed(value: f64, decimals: usize) -> String {
 
 /// Escapes text for an HTML element or attribute.
 pub fn html_escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
-    out
+    let tags = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    tags.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 /// Text in which `~~struck~~` stands between two marks.

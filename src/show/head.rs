@@ -4,7 +4,7 @@
 use super::axis::{Axis, Unit};
 use super::chart::Panel;
 use super::format::one_line;
-use super::layout::{SMALL, text_style, widest};
+use super::layout::{SMALL, text_style, tiny, widest};
 use super::scene::{Align, Area, Scene};
 use super::series::is_drawable;
 use super::{Series, font, palette, plot};
@@ -73,8 +73,7 @@ impl<'a> PanelPlan<'a> {
                 free -= badge_box(scene, &one_line(badge), left, y, self.width) + 10.0;
             }
             let remark = font::fit(&self.remark, SMALL - 1.0, false, free);
-            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Right);
-            scene.text((right, y), remark, style);
+            scene.text((right, y), remark, tiny(Align::Right));
             y += LINE + 3.0;
         }
         for row in &self.legend {
@@ -130,7 +129,7 @@ pub(super) fn marked_point(panel: &Panel, series: &Series) -> Option<(f64, f64)>
 fn at_mark(panel: &Panel, series: &Series) -> Option<(f64, f64)> {
     let mark = panel.mark.as_ref()?;
     let points = series.points.iter().copied().filter(|p| is_drawable(p.0));
-    points.min_by(|a, b| (a.0 - mark.x).abs().total_cmp(&(b.0 - mark.x).abs()))
+    points.min_by(|a, b| (a.0 - mark.at).abs().total_cmp(&(b.0 - mark.at).abs()))
 }
 
 /// The value beside the name of a series: its summary, else the value at the marked x, else the

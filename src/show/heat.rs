@@ -2,7 +2,7 @@
 
 use super::font;
 use super::format::one_line;
-use super::layout::{MARGIN, SMALL, text_style};
+use super::layout::{MARGIN, SMALL, muted, text_style};
 use super::page::{Drawing, Page};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
@@ -92,7 +92,6 @@ impl Heat {
         right_end: f64,
         (wide, high): (f64, f64),
     ) -> f64 {
-        let muted = |align| text_style(SMALL, false, palette::MUTED, align);
         let mut top = top;
         if !self.row_name.is_empty() {
             scene.text((from, top + 6.0), one_line(&self.row_name), muted(Align::Left));

@@ -1,6 +1,6 @@
 //! Histograms on a logarithmic axis, with a threshold.
 
-use super::layout::{SMALL, text_style, x_ticks};
+use super::layout::{SMALL, muted, tiny, x_ticks};
 use super::multiples::{PanelHead, areas, columns};
 use super::page::{Drawing, Page};
 use super::palette::{self, Rgb};
@@ -41,25 +41,19 @@ impl Histograms {
 
     /// Draws the plot of a panel with its axis, below its header.
     fn draw_plot(&self, scene: &mut Scene, area: Area, histogram: &Histogram) {
-        let small = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
         let tallest = format::count(histogram.tallest());
         let left = area.left + font::width(&tallest, SMALL - 1.0, false) + 6.0;
-        let plot = Area {
-            left,
-            top: area.bottom - 36.0 - self.height(),
-            bottom: area.bottom - 36.0,
-            ..area
-        };
+        let bottom = area.bottom - 36.0;
+        let plot = Area { left, top: bottom - self.height(), bottom, ..area };
         histogram.draw(scene, plot, self.threshold);
         let middle = (plot.left + plot.right) / 2.0;
         let name = format!("{} (logarithmic)", self.name);
-        scene.text((middle, plot.bottom + 27.0), name, small(Align::Middle));
+        scene.text((middle, plot.bottom + 27.0), name, tiny(Align::Middle));
         if histogram.tallest() > 0 {
-            scene.text((plot.left - 5.0, plot.top + 3.0), tallest, small(Align::Right));
+            scene.text((plot.left - 5.0, plot.top + 3.0), tallest, tiny(Align::Right));
         } else {
             let at = (middle, (plot.top + plot.bottom) / 2.0);
-            let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
-            scene.text(at, format!("no {} above zero", self.name), style);
+            scene.text(at, format!("no {} above zero", self.name), muted(Align::Middle));
         }
     }
 }
@@ -132,11 +126,9 @@ impl Histogram {
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         for (i, &(a, b)) in self.bins.iter().enumerate().filter(|(_, (a, b))| a + b > 0) {
             let left = area.left + i as f64 * wide;
-            let box_of = |from: f64, to: f64| Area {
-                left: left + 0.5,
-                top: area.bottom - to,
-                right: left + wide - 0.5,
-                bottom: area.bottom - from,
+            let box_of = |from: f64, to: f64| {
+                let (top, bottom) = (area.bottom - to, area.bottom - from);
+                Area { left: left + 0.5, top, right: left + wide - 0.5, bottom }
             };
             // Bins that are not empty stay visible.
             let up = |n: usize| match n {
@@ -157,8 +149,7 @@ impl Histogram {
             scene.fill(under(at, at + 1.0, 4.0), palette::AXIS);
             let half = font::width(label, SMALL - 1.0, false) / 2.0;
             let at = at.min(area.right + 8.0 - half).max(area.left - 8.0 + half);
-            let style = text_style(SMALL - 1.0, false, palette::MUTED, Align::Middle);
-            scene.text((at, base + 12.0), label, style);
+            scene.text((at, base + 12.0), label, tiny(Align::Middle));
         }
         let place = threshold.filter(|at| *at > 0.0).map(|at| x.place(at));
         if let Some(place) = place.filter(|place| (0.0..=1.0).contains(place)) {

@@ -20,6 +20,16 @@ pub(super) fn text_style(size: f64, bold: bool, colour: Rgb, align: Align) -> Te
     TextStyle { size, bold, colour, align }
 }
 
+/// The style of remarks and names of axes.
+pub(super) fn muted(align: Align) -> TextStyle {
+    text_style(SMALL, false, palette::MUTED, align)
+}
+
+/// The style of the labels of small plots.
+pub(super) fn tiny(align: Align) -> TextStyle {
+    text_style(SMALL - 1.0, false, palette::MUTED, align)
+}
+
 /// Columns and sizes of a chart.
 pub(super) struct Sizes {
     pub columns: usize,
@@ -70,19 +80,15 @@ pub(super) fn scene(chart: &Chart) -> Scene {
         for (column, plan) in row.iter().enumerate() {
             let left = MARGIN + column as f64 * (panel_width + GAP);
             plan.draw(&mut page.scene, left, top);
-            let area = Area {
-                left: left + plan.tick_room,
-                top: top + head,
-                right: left + panel_width,
-                bottom: top + head + plot_height,
-            };
+            let (from, to) = (top + head, top + head + plot_height);
+            let (left, right) = (left + plan.tick_room, left + panel_width);
+            let area = Area { left, top: from, right, bottom: to };
             let x = x_ticks(x_axis, chart.x_log, area.width());
             plot::draw(&mut page.scene, plan.panel, area, &x, &plan.y);
             if has_label {
                 let middle = (area.left + area.right) / 2.0;
                 let label = font::fit(&one_line(&chart.x_label), SMALL, false, area.width());
-                let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
-                page.scene.text((middle, area.bottom + 30.0), label, style);
+                page.scene.text((middle, area.bottom + 30.0), label, muted(Align::Middle));
             }
         }
         bottom = top + head + plot_height + 20.0 + if has_label { x_name } else { 0.0 };
@@ -142,7 +148,7 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
     let on_axis = |value: &f64| !panel.log || *value > 0.0;
     let bars = panel.series.iter().flat_map(Series::bars);
     let bars = bars.flat_map(|((_, y), error)| [y - error, y + error]);
-    let levels = panel.references.iter().map(|reference| reference.level);
+    let levels = panel.references.iter().map(|reference| reference.at);
     let values = panel.points().map(|point| point.1).chain(bars).chain(levels.clone());
     let default = if panel.log { (0.1, 1.0) } else { (0.0, 1.0) };
     let (mut low, mut high) = extent(values.filter(on_axis)).unwrap_or(default);
@@ -161,11 +167,9 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
     if !panel.references.is_empty() && bottom <= low && low > 0.0 {
         low -= room;
     }
-    if panel.unit.is_percent() && low >= 0.0 && high <= 1.0 {
-        let axis = Axis::rounded(low, high, TICKS, panel.unit);
-        return axis.within(0.0, 1.0);
-    }
-    Axis::rounded(low, high, TICKS, panel.unit)
+    let axis = Axis::rounded(low, high, TICKS, panel.unit);
+    let is_share = panel.unit.is_percent() && low >= 0.0 && high <= 1.0;
+    if is_share { axis.within(0.0, 1.0) } else { axis }
 }
 
 #[cfg(test)]

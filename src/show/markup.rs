@@ -80,42 +80,32 @@ impl Table {
 
 /// Text in which no character is markup for Markdown; `~~struck~~` stays.
 pub(crate) fn markdown(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if matches!(c, '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '#' | '$') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
+    let escaped = |c: char| match c {
+        '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '#' | '$' => format!("\\{c}"),
+        _ => c.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// Text as LaTeX: special characters are escaped, symbols become commands that pdfLaTeX knows, and
 /// `~~struck~~` becomes `\sout{struck}` of the package `ulem`.
 pub(crate) fn latex(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' => escaped.push_str("\\textbackslash{}"),
-            '^' => escaped.push_str("\\textasciicircum{}"),
-            '<' => escaped.push_str("\\textless{}"),
-            '>' => escaped.push_str("\\textgreater{}"),
-            '"' => escaped.push_str("\\textquotedbl{}"),
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            _ => match SYMBOLS.iter().find(|(symbol, _)| *symbol == c) {
-                Some((_, command)) => escaped.push_str(command),
-                None => escaped.push(c),
-            },
-        }
-    }
+    let escaped = |c: char| match SYMBOLS.iter().find(|(symbol, _)| *symbol == c) {
+        Some((_, command)) => (*command).to_owned(),
+        None if "&%$#_{}".contains(c) => format!("\\{c}"),
+        None => c.to_string(),
+    };
+    let escaped: String = text.chars().map(escaped).collect();
     struck(&escaped, ("\\sout{", "}")).replace('~', "\\textasciitilde{}")
 }
 
 /// Symbols of our texts that pdfLaTeX can't set as they are.
-const SYMBOLS: [(char, &str); 18] = [
+const SYMBOLS: [(char, &str); 23] = [
+    ('\\', "\\textbackslash{}"),
+    ('^', "\\textasciicircum{}"),
+    ('<', "\\textless{}"),
+    ('>', "\\textgreater{}"),
+    ('"', "\\textquotedbl{}"),
     ('∞', "$\\infty$"),
     ('ε', "$\\varepsilon$"),
     ('δ', "$\\delta$"),

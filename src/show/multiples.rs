@@ -1,7 +1,7 @@
 //! Small multiples: panels of one kind in rows, each with a header.
 
 use super::font;
-use super::layout::{MARGIN, SMALL, text_style};
+use super::layout::{MARGIN, SMALL, muted, text_style, tiny};
 use super::page::Page;
 use super::palette;
 use super::scene::{Align, Area, Scene};
@@ -70,12 +70,11 @@ impl PanelHead {
         let title = font::fit(&self.title, SMALL + 0.5, true, room);
         let bold = text_style(SMALL + 0.5, true, palette::INK, Align::Left);
         scene.text((area.left, y), title, bold);
-        let muted = |size, align| text_style(size, false, palette::MUTED, align);
-        scene.text((area.right, y), &self.size, muted(SMALL, Align::Right));
+        scene.text((area.right, y), &self.size, muted(Align::Right));
         for (i, remark) in self.remarks.iter().enumerate() {
             let remark = font::fit(remark, SMALL - 1.0, false, area.width());
             let at = (area.left, y + LINE * (i + 1) as f64);
-            scene.text(at, remark, muted(SMALL - 1.0, Align::Left));
+            scene.text(at, remark, tiny(Align::Left));
         }
     }
 }

@@ -40,8 +40,7 @@ impl Observer for LiveRun {
         self.draw(progress);
     }
     fn trouble(&mut self, error: &Error) {
-        let text = format!("The run is trained, but: {error}");
-        display(&Bundle::prose(text).with_coverage(Coverage::Public));
+        self.noted(&format!("The run is trained, but: {error}"));
     }
     fn finished(&mut self, run: &Run) {
         self.display.finish(&run_figure(run));

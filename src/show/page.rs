@@ -3,7 +3,7 @@
 use super::font;
 use super::format::one_line;
 use super::head::badge_box;
-use super::layout::{MARGIN, SMALL, TITLE, text_style};
+use super::layout::{MARGIN, SMALL, TITLE, muted, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Scene};
 use super::{Coverage, Figure, NOT_COVERED, Table, vega};
@@ -34,10 +34,14 @@ impl Head {
         self
     }
 
+    /// Adds a note where it applies.
+    pub(super) fn note_if(self, applies: bool, note: impl FnOnce() -> String) -> Self {
+        if applies { self.note(note()) } else { self }
+    }
+
     /// Adds a warning in a frame.
-    pub(super) fn warning(mut self, warning: &str) -> Self {
-        self.warning = one_line(warning);
-        self
+    pub(super) fn warning(self, warning: &str) -> Self {
+        Self { warning: one_line(warning), ..self }
     }
 
     /// Returns the title of a Vega-Lite specification that is `room` wide, with `remark` as its
@@ -59,9 +63,8 @@ impl Head {
 
     /// States what the figure reveals of private data. If no epsilon covers it, it carries the
     /// badge [`NOT_COVERED`].
-    pub(super) fn coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub(super) fn coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     fn is_not_covered(&self) -> bool {
@@ -133,9 +136,8 @@ impl Page {
             self.scene.text((MARGIN, self.top), line, bold);
             self.top += 21.0;
         }
-        let muted = text_style(SMALL, false, palette::MUTED, Align::Left);
         for note in head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, false, room)) {
-            self.scene.text((MARGIN, self.top), note, muted);
+            self.scene.text((MARGIN, self.top), note, muted(Align::Left));
             self.top += LINE;
         }
         if head.is_not_covered() {

@@ -5,7 +5,7 @@ use super::chart::{Panel, Reference};
 use super::font;
 use super::format::one_line;
 use super::head::marked_point;
-use super::layout::{SMALL, text_style};
+use super::layout::{SMALL, muted, text_style};
 use super::palette::{self, Rgb};
 use super::scene::{Align, Area, Point, Scene};
 use super::series::Series;
@@ -42,10 +42,8 @@ pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &A
         scene.dashed(&[(x, area.bottom), (x, area.top)], palette::REFERENCE, 1.25, (5.0, 4.0));
     }
     bands(scene, panel, &map);
-    let mut lines: Vec<Vec<Point>> = Vec::new();
-    for i in 0..panel.series.len() {
-        lines.extend(draw_series(scene, panel, i, &map));
-    }
+    let series = 0..panel.series.len();
+    let lines: Vec<_> = series.flat_map(|i| draw_series(scene, panel, i, &map)).collect();
     labels(scene, panel, &map, &lines);
     if panel.points().next().is_none() {
         no_data(scene, &area);
@@ -152,12 +150,9 @@ fn bands(scene: &mut Scene, panel: &Panel, map: &Map<'_>) {
             let edge = |sign: f64| {
                 let at = |((x, y), error): &((f64, f64), f64)| {
                     // Below a logarithmic axis, and beyond any axis, the band ends at the axis.
-                    let y = if panel.log {
-                        (y + sign * error).max(f64::MIN_POSITIVE)
-                    } else {
-                        y + sign * error
-                    };
-                    let (x, y) = map.at((*x, y));
+                    let end = y + sign * error;
+                    let end = if panel.log { end.max(f64::MIN_POSITIVE) } else { end };
+                    let (x, y) = map.at((*x, end));
                     (x.clamp(map.area.left, map.area.right), y.clamp(map.area.top, map.area.bottom))
                 };
                 piece.iter().map(at).collect::<Vec<Point>>()
@@ -226,9 +221,8 @@ fn grid(scene: &mut Scene, map: &Map<'_>) {
     for (value, label) in &map.y.ticks {
         let y = (area.bottom - map.y.place(*value) * area.height()).round();
         scene.fill(Area { left, top: y, right, bottom: y + 1.0 }, palette::GRID);
-        let style = text_style(SMALL, false, palette::MUTED, Align::Right);
         // Text is centred on the x-height, but digits are taller.
-        scene.text((area.left - 6.0, y + 1.4), label, style);
+        scene.text((area.left - 6.0, y + 1.4), label, muted(Align::Right));
     }
     let base = area.bottom.round();
     scene.fill(Area { left, top: base, right, bottom: base + 1.0 }, palette::AXIS);
@@ -238,8 +232,7 @@ fn grid(scene: &mut Scene, map: &Map<'_>) {
         // The last label may extend into the gap between panels but not beyond the card.
         let half = font::width(label, SMALL, false) / 2.0;
         let x = x.min(area.right + 10.0 - half);
-        let style = text_style(SMALL, false, palette::MUTED, Align::Middle);
-        scene.text((x, base + 14.0), label, style);
+        scene.text((x, base + 14.0), label, muted(Align::Middle));
     }
 }
 
@@ -335,17 +328,17 @@ fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
 
 /// Page coordinate of the marked x, if it is inside the axis.
 fn x_mark(panel: &Panel, map: &Map<'_>) -> Option<f64> {
-    let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.x))?;
-    let x = map.at((mark.x, 0.0)).0;
+    let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.at))?;
+    let x = map.at((mark.at, 0.0)).0;
     // A line at the edge would look like a frame.
     (map.area.left + 1.0..=map.area.right - 1.0).contains(&x).then_some(x)
 }
 
 /// The references inside the axis, with their page coordinate.
 fn levels<'a>(panel: &'a Panel, map: &Map<'_>) -> Vec<(&'a Reference, f64)> {
-    let on_axis = panel.references.iter().filter(|r| !panel.log || r.level > 0.0);
+    let on_axis = panel.references.iter().filter(|r| !panel.log || r.at > 0.0);
     let room = map.area.grown(0.0, TOLERANCE);
-    let place = |r: &'a Reference| (r, map.at((0.0, r.level)).1);
+    let place = |r: &'a Reference| (r, map.at((0.0, r.at)).1);
     on_axis.map(place).filter(|(_, y)| (room.top..=room.bottom).contains(y)).collect()
 }
 
@@ -356,19 +349,15 @@ fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>])
     for (Reference { label, .. }, y) in levels(panel, map) {
         let text = font::fit(&one_line(label), SMALL, false, area.width() - 8.0);
         let width = font::width(&text, SMALL, false);
-        let place = |x: f64, up: f64| Area {
-            left: x,
-            top: y + up - 7.0,
-            right: x + width,
-            bottom: y + up + 7.0,
+        let place = |left: f64, up: f64| {
+            let (top, bottom) = (y + up - 7.0, y + up + 7.0);
+            Area { left, top, right: left + width, bottom }
         };
         let (left, right) = (area.left + 5.0, area.right - 5.0 - width);
         let middle = (left + right) / 2.0;
         let places =
-            [-10.0, 10.0].into_iter().flat_map(|up| [left, right, middle].map(|x| (x, up)));
-        let best = places
-            .map(|(x, up)| place(x, up))
-            .min_by_key(|spot| crowding(spot, &area, lines, &taken));
+            [-10.0, 10.0].into_iter().flat_map(|up| [left, right, middle].map(|x| place(x, up)));
+        let best = places.min_by_key(|spot| crowding(spot, &area, lines, &taken));
         let Some(spot) = best else { continue };
         // A background in the colour of the card hides grid lines behind the label.
         scene.fill(spot.grown(2.0, -1.0), palette::CARD);

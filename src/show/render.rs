@@ -131,75 +131,66 @@ fn corners(points: &[Point]) -> String {
 pub(super) fn png(scene: &Scene) -> Vec<u8> {
     let side = |length: f64| (length.round() as u32 * PNG_SCALE).max(1);
     let (width, height) = (side(scene.width), side(scene.height));
-    let Some(pixels) = Pixmap::new(width, height) else { return Vec::new() };
-    let mut canvas = Canvas { pixels };
-    scene.marks.iter().for_each(|mark| canvas.draw(mark));
+    let Some(mut canvas) = Pixmap::new(width, height) else { return Vec::new() };
+    scene.marks.iter().for_each(|mark| draw(&mut canvas, mark));
     // The card covers the whole picture, so no pixel is transparent.
-    let pixels = canvas.pixels.pixels().iter();
+    let pixels = canvas.pixels().iter();
     let rgb: Vec<u8> = pixels.flat_map(|p| [p.red(), p.green(), p.blue()]).collect();
     encode(&rgb, width, height)
 }
 
-/// The pixels of a PNG. Coordinates are those of the page.
-struct Canvas {
-    pixels: Pixmap,
+/// Draws a mark. Coordinates are those of the page.
+fn draw(canvas: &mut Pixmap, mark: &Mark) {
+    match mark {
+        Mark::Fill { area, colour } => fill(canvas, cells_path(&[*area]), *colour),
+        Mark::Cells { areas, colour } => fill(canvas, cells_path(areas), *colour),
+        Mark::Picture { area, bitmap } => picture(canvas, area, bitmap),
+        Mark::Stroke { points, colour, width, dash } => {
+            let dash =
+                dash.and_then(|(dash, gap)| StrokeDash::new(vec![dash as f32, gap as f32], 0.0));
+            let width = *width as f32;
+            let stroke = Stroke { width, dash, line_join: LineJoin::Round, ..Stroke::default() };
+            if let Some(path) = polyline(points).finish() {
+                let scale = Transform::from_scale(PNG_SCALE as f32, PNG_SCALE as f32);
+                canvas.stroke_path(&path, &paint(*colour), &stroke, scale, None);
+            }
+        }
+        Mark::Polygon { points, colour } => fill(canvas, polyline(points).finish(), *colour),
+        Mark::Dot { at: (x, y), radius, colour } => {
+            let circle = PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32);
+            fill(canvas, circle, *colour);
+        }
+        Mark::Text { at, text, style } => draw_text(canvas, *at, text, style),
+    }
 }
 
-impl Canvas {
-    fn draw(&mut self, mark: &Mark) {
-        match mark {
-            Mark::Fill { area, colour } => self.fill(cells_path(&[*area]), *colour),
-            Mark::Cells { areas, colour } => self.fill(cells_path(areas), *colour),
-            Mark::Picture { area, bitmap } => self.picture(area, bitmap),
-            Mark::Stroke { points, colour, width, dash } => {
-                let dash = dash
-                    .and_then(|(dash, gap)| StrokeDash::new(vec![dash as f32, gap as f32], 0.0));
-                let width = *width as f32;
-                let stroke =
-                    Stroke { width, dash, line_join: LineJoin::Round, ..Stroke::default() };
-                if let Some(path) = polyline(points).finish() {
-                    let scale = Transform::from_scale(PNG_SCALE as f32, PNG_SCALE as f32);
-                    self.pixels.stroke_path(&path, &paint(*colour), &stroke, scale, None);
-                }
-            }
-            Mark::Polygon { points, colour } => self.fill(polyline(points).finish(), *colour),
-            Mark::Dot { at: (x, y), radius, colour } => {
-                let circle = PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32);
-                self.fill(circle, *colour);
-            }
-            Mark::Text { at, text, style } => self.text(*at, text, style),
-        }
+fn fill(canvas: &mut Pixmap, path: Option<Path>, colour: Rgb) {
+    let scale = Transform::from_scale(PNG_SCALE as f32, PNG_SCALE as f32);
+    if let Some(path) = path {
+        canvas.fill_path(&path, &paint(colour), FillRule::Winding, scale, None);
     }
+}
 
-    fn fill(&mut self, path: Option<Path>, colour: Rgb) {
-        let scale = Transform::from_scale(PNG_SCALE as f32, PNG_SCALE as f32);
-        if let Some(path) = path {
-            self.pixels.fill_path(&path, &paint(colour), FillRule::Winding, scale, None);
-        }
+/// Draws each pixel of a picture as a box.
+fn picture(canvas: &mut Pixmap, area: &Area, bitmap: &Bitmap) {
+    let (wide, high) = (area.width() / bitmap.width as f64, area.height() / bitmap.height as f64);
+    for (i, &colour) in bitmap.pixels.iter().enumerate() {
+        let left = area.left + wide * (i % bitmap.width) as f64;
+        let top = area.top + high * (i / bitmap.width) as f64;
+        let pixel = Area { left, top, right: left + wide, bottom: top + high };
+        fill(canvas, cells_path(&[pixel]), colour);
     }
+}
 
-    /// Draws each pixel of a picture as a box.
-    fn picture(&mut self, area: &Area, bitmap: &Bitmap) {
-        let (wide, high) =
-            (area.width() / bitmap.width as f64, area.height() / bitmap.height as f64);
-        for (i, &colour) in bitmap.pixels.iter().enumerate() {
-            let left = area.left + wide * (i % bitmap.width) as f64;
-            let top = area.top + high * (i / bitmap.width) as f64;
-            let pixel = Area { left, top, right: left + wide, bottom: top + high };
-            self.fill(cells_path(&[pixel]), colour);
-        }
-    }
-
-    fn text(&mut self, (x, y): Point, text: &str, style: &TextStyle) {
-        let share = match style.align {
-            Align::Left => 0.0,
-            Align::Middle => 0.5,
-            Align::Right => 1.0,
-        };
-        let left = x - share * font::width(text, style.size, style.bold);
-        let base = y + style.size * font::X_HEIGHT / 2.0;
-        self.fill(font::outline(text, style.size, style.bold, (left, base)), style.colour);
-    }
+fn draw_text(canvas: &mut Pixmap, (x, y): Point, text: &str, style: &TextStyle) {
+    let share = match style.align {
+        Align::Left => 0.0,
+        Align::Middle => 0.5,
+        Align::Right => 1.0,
+    };
+    let left = x - share * font::width(text, style.size, style.bold);
+    let base = y + style.size * font::X_HEIGHT / 2.0;
+    fill(canvas, font::outline(text, style.size, style.bold, (left, base)), style.colour);
 }
 
 fn paint((red, green, blue): Rgb) -> Paint<'static> {

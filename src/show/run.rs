@@ -59,11 +59,8 @@ impl RunCurve {
     /// `step 120 of 879`.
     fn steps_text(&self) -> String {
         let whole = |steps: f64| format::fixed(steps, 0);
-        if self.total_steps > 0.0 {
-            format!("step {} of {}", whole(self.step()), whole(self.total_steps))
-        } else {
-            format!("step {}", whole(self.step()))
-        }
+        let of = (self.total_steps > 0.0).then(|| format!(" of {}", whole(self.total_steps)));
+        format!("step {}{}", whole(self.step()), of.unwrap_or_default())
     }
 
     /// `12 s elapsed, 10 steps/s, about 1 min 16 s left`; empty if no time is known.
@@ -115,25 +112,23 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     let mut loss = Panel::new("training loss")
         .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
-    loss = if !curve.private {
-        loss.coverage(curve.coverage)
-    } else if curve.coverage == Coverage::Public {
-        // The badge says what holds for private data.
-        loss.not_covered().coverage(Coverage::Public)
+    loss = if curve.private {
+        private_loss(loss, curve.coverage)
     } else {
-        loss.not_covered()
+        loss.coverage(curve.coverage)
     };
     let accuracy = Panel::new("test accuracy")
         .coverage(curve.coverage)
         .percent()
         .y_range(0.0, 1.0)
         .series(Series::line("accuracy", curve.test_accuracy.clone()).colour(0));
-    let mut chart =
-        Chart::new(title).note(curve.note()).panel(loss).panel(accuracy).x_label("step");
-    chart = chart.coverage(Coverage::Public);
-    if let Some(warning) = &curve.warning {
-        chart = chart.warning(warning);
-    }
+    let mut chart = Chart::new(title)
+        .note(curve.note())
+        .panel(loss)
+        .panel(accuracy)
+        .x_label("step")
+        .coverage(Coverage::Public);
+    chart.warning.clone_from(&curve.warning);
     if curve.private {
         let mut epsilon = Panel::new("epsilon spent")
             .epsilon()
@@ -149,6 +144,12 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
         chart = chart.panel(panel.series(series));
     }
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
+}
+
+/// The loss of private runs of this coverage. On public data, the badge says what holds for private
+/// data.
+pub(super) fn private_loss(panel: Panel, coverage: Coverage) -> Panel {
+    panel.not_covered().coverage(Coverage::without_noise(coverage != Coverage::Public))
 }
 
 /// The run in one line: `step 120 of 879  12 s elapsed, 10 steps/s, about 1 min 16 s left

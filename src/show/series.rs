@@ -48,83 +48,71 @@ impl Series {
     }
 
     /// Draws a marker at every point, for series of few points.
-    pub fn marked(mut self) -> Self {
-        self.marked = true;
-        self
+    pub fn marked(self) -> Self {
+        Self { marked: true, ..self }
     }
 
     /// Draws markers without a line, for independent measurements.
-    pub(crate) fn unconnected(mut self) -> Self {
-        self.unconnected = true;
-        self.marked()
+    pub(crate) fn unconnected(self) -> Self {
+        Self { unconnected: true, ..self.marked() }
     }
 
     /// Draws the line without any marker, for a line that is no series of measurements.
-    pub(super) fn bare(mut self) -> Self {
-        self.bare = true;
-        self
+    pub(super) fn bare(self) -> Self {
+        Self { bare: true, ..self }
     }
 
     /// Keeps the points where they are, also beside other series with markers at the same x.
-    pub(super) fn in_place(mut self) -> Self {
-        self.in_place = true;
-        self
+    pub(super) fn in_place(self) -> Self {
+        Self { in_place: true, ..self }
     }
 
     /// Value shown beside the name in place of the last one, such as the mean. The panel says what
     /// it is, see [`Panel::values_are`](super::Panel::values_are).
-    pub fn summary(mut self, value: f64) -> Self {
-        self.summary = Some(value);
-        self
+    pub fn summary(self, value: f64) -> Self {
+        Self { summary: Some(value), ..self }
     }
 
     /// Adds error bars: half the height of each point's bar, in the order of the points. Points
     /// without a positive value have none. Every point gets a marker, and the series of a panel are
     /// shifted slightly so that bars at the same x can be told apart.
-    pub fn errors(mut self, errors: impl Into<Vec<f64>>) -> Self {
-        self.errors = errors.into().into();
-        self.marked()
+    pub fn errors(self, errors: impl Into<Vec<f64>>) -> Self {
+        Self { errors: errors.into().into(), ..self.marked() }
     }
 
     /// Adds a band along the line: half its height at each point, in the order of the points, for
     /// measurements at few values of x with several seeds each. Every point gets a marker.
-    pub(crate) fn band(mut self, errors: impl Into<Vec<f64>>) -> Self {
-        self.band = true;
-        self.errors(errors).in_place()
+    pub(crate) fn band(self, errors: impl Into<Vec<f64>>) -> Self {
+        Self { band: true, ..self.errors(errors).in_place() }
     }
 
     /// Says what each point stands for, in the order of the points: run, settings, seed. Shown by
     /// the tooltips of the interactive format.
-    pub fn about(mut self, texts: impl Into<Vec<String>>) -> Self {
-        self.about = texts.into().into();
-        self
+    pub fn about(self, texts: impl Into<Vec<String>>) -> Self {
+        Self { about: texts.into().into(), ..self }
     }
 
     /// Draws the line dashed, for an estimate that is not a proved bound.
-    pub fn approximate(mut self) -> Self {
-        self.approximate = true;
-        self
+    pub fn approximate(self) -> Self {
+        Self { approximate: true, ..self }
     }
 
     /// Draws the line pale and its running mean in full colour, for noisy values. Series of fewer
     /// than 60 points are drawn as they are. The panel shows the window of the mean.
-    pub fn smooth(mut self) -> Self {
-        self.smooth = true;
-        self
+    pub fn smooth(self) -> Self {
+        Self { smooth: true, ..self }
     }
 
     /// Uses colour number `slot` of [`palette::SERIES`](super::palette::SERIES) instead of the next
     /// one, so that a quantity keeps its colour across panels.
-    pub fn colour(mut self, slot: usize) -> Self {
-        self.colour = Some(slot);
-        self
+    pub fn colour(self, slot: usize) -> Self {
+        Self { colour: Some(slot), ..self }
     }
 
     /// Uses marker number `slot`, cyclically, instead of the next one: circle, square, triangle,
     /// diamond, bar, inverted triangle.
-    pub fn marker(mut self, slot: usize) -> Self {
-        self.marker = Some(slot);
-        self
+    pub fn marker(self, slot: usize) -> Self {
+        Self { marker: Some(slot), ..self }
     }
 
     /// The name.

@@ -128,11 +128,7 @@ pub(super) fn frame_interval() -> Duration {
 
 /// Whether the current sink replaces the frames of a live display, rather than listing them.
 pub(super) fn replaces_frames() -> bool {
-    let mut replaces = false;
-    if !capturing() {
-        with_sink(|sink| replaces = sink.replaces_frames());
-    }
-    replaces
+    !capturing() && with_sink(|sink| !matches!(sink, Sink::Evcxr | Sink::Terminal))
 }
 
 thread_local! {
@@ -143,12 +139,11 @@ fn capturing() -> bool {
     CAPTURE.try_with(|capture| capture.borrow().is_some()) == Ok(true)
 }
 
-fn with_sink(work: impl FnOnce(&mut Sink)) {
+fn with_sink<R>(work: impl FnOnce(&mut Sink) -> R) -> R {
     static SINK: Mutex<Option<Sink>> = Mutex::new(None);
     // A poisoned sink is usable: each message is sent by one call.
-    let mut sink: MutexGuard<'_, Option<Sink>> =
-        SINK.lock().unwrap_or_else(PoisonError::into_inner);
-    work(sink.get_or_insert_with(Sink::of_this_process));
+    let mut sink = SINK.lock().unwrap_or_else(PoisonError::into_inner);
+    work(sink.get_or_insert_with(Sink::of_this_process))
 }
 
 enum Sink {
@@ -179,14 +174,6 @@ impl Sink {
              as text"
         );
         Self::Terminal
-    }
-
-    fn replaces_frames(&self) -> bool {
-        match self {
-            #[cfg(unix)]
-            Self::Kernel(_) => true,
-            Self::Evcxr | Self::Terminal => false,
-        }
     }
 
     /// Sends to the kernel, and returns whether there is one that took it. The terminal takes the

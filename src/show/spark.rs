@@ -104,10 +104,8 @@ fn x_line(chart: &Chart) -> Option<String> {
         return None;
     }
     let number = |x: f64| {
-        if x.fract() == 0.0 && x.abs() < 1e7 {
-            return super::format::fixed(x, 0);
-        }
-        super::format::short(x, 6)
+        let is_whole = x.fract() == 0.0 && x.abs() < 1e7;
+        if is_whole { super::format::fixed(x, 0) } else { super::format::short(x, 6) }
     };
     Some(format!("  {} {} to {}", one_line(&chart.x_label), number(first), number(last)))
 }

@@ -27,6 +27,14 @@ impl Table {
         self
     }
 
+    /// Adds rows, or the row of an option.
+    pub(crate) fn rows<C: Into<String>, R: IntoIterator<Item = C>>(
+        self,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        rows.into_iter().fold(self, Self::row)
+    }
+
     /// Adds a column behind the others. Rows without a text in it get a dash.
     pub fn column(mut self, name: impl Into<String>, texts: &[String]) -> Self {
         let columns = self.columns();
@@ -41,20 +49,13 @@ impl Table {
     }
 
     /// A line above the table.
-    pub fn caption(mut self, caption: impl Into<String>) -> Self {
-        self.caption = Some(caption.into());
-        self
-    }
-
-    /// The same table without its caption, for figures whose title says the same.
-    pub(super) fn without_caption(self) -> Self {
-        Self { caption: None, ..self }
+    pub fn caption(self, caption: impl Into<String>) -> Self {
+        Self { caption: Some(caption.into()), ..self }
     }
 
     /// States what the table reveals of private data.
-    pub fn coverage(mut self, coverage: Coverage) -> Self {
-        self.coverage = coverage;
-        self
+    pub fn coverage(self, coverage: Coverage) -> Self {
+        Self { coverage, ..self }
     }
 
     /// What the table reveals of private data.

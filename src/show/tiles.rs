@@ -1,10 +1,10 @@
 //! Matrices of small tiles.
 
 use super::font;
-use super::layout::{SMALL, text_style};
+use super::layout::{SMALL, tiny};
 use super::multiples::{PanelHead, areas, columns};
 use super::page::{Drawing, Page};
-use super::palette::{self, Rgb};
+use super::palette::Rgb;
 use super::scene::{Align, Area, Scene};
 use serde_json::Value;
 
@@ -51,12 +51,11 @@ impl TilePanel {
         draw(scene, corner, &self.levels, colours, (&self.across, &self.down));
         let Some([first, last]) = &self.ends else { return };
         let (wide, high) = self.size();
-        let style = |align| text_style(SMALL - 1.0, false, palette::MUTED, align);
         let y = corner.1 + high + 10.0;
         if font::width(first, SMALL, false) + font::width(last, SMALL, false) < wide {
-            scene.text((corner.0 + wide, y), last, style(Align::Right));
+            scene.text((corner.0 + wide, y), last, tiny(Align::Right));
         }
-        scene.text((corner.0, y), first, style(Align::Left));
+        scene.text((corner.0, y), first, tiny(Align::Left));
     }
 }
 
@@ -81,10 +80,10 @@ impl Drawing for Tiles {
 }
 
 /// Draws `levels[row][column]` in `colours[level]` at the intervals of its column and row, counted
-/// from `corner`. Adjacent tiles of a row with the same colour become one box.
+/// from the corner. Adjacent tiles of a row with the same colour become one box.
 fn draw(
     scene: &mut Scene,
-    corner: (f64, f64),
+    (x, y): (f64, f64),
     levels: &[Vec<u8>],
     colours: &[Rgb],
     (across, down): (&[Interval], &[Interval]),
@@ -98,13 +97,8 @@ fn draw(
                 right = next.1;
             }
             if let Some(areas) = areas.get_mut(usize::from(*level)) {
-                let (x, y) = corner;
-                areas.push(Area {
-                    left: x + left,
-                    top: y + top,
-                    right: x + right,
-                    bottom: y + bottom,
-                });
+                let ((left, right), (top, bottom)) = ((x + left, x + right), (y + top, y + bottom));
+                areas.push(Area { left, top, right, bottom });
             }
         }
     }

@@ -28,6 +28,7 @@ pub(crate) use books::Books;
 pub use home::home;
 pub use ledger::open_ledger;
 pub use overview::{RunState, RunSummary};
+pub(crate) use reported::Reported;
 
 use draft::Draft;
 pub(crate) use draft::rename_unless_there;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::drawn::{below, chance};
 use super::examples::{Examples, shape_text};
-use super::images::Unread;
+use super::images::{self, Unread};
 use crate::device::kernels;
 use crate::{Error, ErrorKind, Result};
 
@@ -154,24 +154,15 @@ impl Augment {
         unread: Unread,
     ) -> Result<()> {
         examples.check(ids)?;
-        let (start, shape) = (into.len(), examples.shape());
+        let shape = examples.shape();
         let size: usize = shape.iter().product();
-        into.resize(start + ids.len() * size * self.copies, 0.0);
-        let all = into[start..].par_chunks_mut(size * self.copies).zip(ids).enumerate();
-        let read = all.try_for_each_init(Vec::new, |buffer, (at, (copies, &id))| {
-            let image = match examples.one(id, buffer) {
-                Ok(image) => image,
-                Err(error) => return unread(at, error).map(|()| copies.fill(f32::NAN)),
-            };
+        images::gather(ids, size * self.copies, into, unread, |id, buffer, copies| {
+            let image = examples.one(id, buffer)?;
             for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
                 self.transform(seed, step, id, index as u32).apply(shape, image, copy);
             }
             Ok(())
-        });
-        if read.is_err() {
-            into.truncate(start);
-        }
-        read
+        })
     }
 
     /// The copies that [`batch`](Self::batch) makes, computed on the device of the images: from
@@ -199,13 +190,13 @@ impl Augment {
     /// The transforms of all copies of these examples: row offset, column offset, and 1 if the copy
     /// is flipped.
     fn transforms(&self, ids: &[u32], seed: u64, step: u64) -> Vec<[i32; 3]> {
-        let of = |&id: &u32| (0..self.copies as u32).map(move |copy| (id, copy));
-        let copies: Vec<(u32, u32)> = ids.iter().flat_map(of).collect();
-        let encoded = |(id, copy)| {
+        let encoded = |id: u32, copy: u32| {
             let Transform { down, right, flip } = self.transform(seed, step, id, copy);
             [down as i32, right as i32, i32::from(flip)]
         };
-        copies.into_par_iter().map(encoded).collect()
+        let copies = 0..self.copies as u32;
+        let of = |&id: &u32| copies.clone().map(move |copy| encoded(id, copy));
+        ids.par_iter().flat_map_iter(of).collect()
     }
 
     /// The transform of one copy, from a random stream of its own.
@@ -256,13 +247,7 @@ impl Transform {
 /// Reflects a position outside the image at the edge pixel; at most one reflection is needed.
 fn mirrored(at: isize, length: usize) -> usize {
     let last = length as isize - 1;
-    (if at < 0 {
-        -at
-    } else if at > last {
-        2 * last - at
-    } else {
-        at
-    }) as usize
+    (if at < 0 { -at } else { at.min(2 * last - at) }) as usize
 }
 
 /// `16 copies, flips, crops by 4 pixels`.

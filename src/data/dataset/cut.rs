@@ -2,7 +2,7 @@
 
 use super::{Dataset, parts};
 use crate::data::digest::count;
-use crate::data::examples::Examples;
+use crate::data::examples::{Examples, check_scale};
 use crate::{Error, ErrorKind, Result};
 
 impl Dataset {
@@ -48,8 +48,10 @@ impl Dataset {
             count(test.len())
         );
         let parts = (self.train().select(&train), self.train().select(&test));
-        let split = self.with_parts(source, parts.0, parts.1).cut_by(key);
-        Ok(split.changed(|inner| inner.test_split_off = true))
+        Ok(self.with_parts(source, parts.0, parts.1).changed(|inner| {
+            inner.cuts = key;
+            inner.about.test_split_off = true;
+        }))
     }
 
     /// About `train` of the training examples and the first `test` test examples, for quick trials;
@@ -91,7 +93,8 @@ impl Dataset {
             count(all.0),
             count(test.len())
         );
-        self.with_parts(source, self.train().select(&kept), test).cut_by(key)
+        let kept = self.train().select(&kept);
+        self.with_parts(source, kept, test).changed(|inner| inner.cuts = key)
     }
 
     /// Replaces every feature `x` by `(x - mean) / std`.
@@ -103,12 +106,7 @@ impl Dataset {
     /// A mean that is not finite, a standard deviation that is not finite and positive, or a text
     /// data set, whose features are token ids.
     pub fn normalized(&self, mean: f32, std: f32) -> Result<Self> {
-        if !mean.is_finite() {
-            return Err(Error::setting("mean", mean, "it must be a finite number"));
-        }
-        if !(std.is_finite() && std > 0.0) {
-            return Err(Error::setting("std", std, "it must be a finite number above 0"));
-        }
+        check_scale(mean, std)?;
         if self.vocabulary().is_some() {
             let what = format!("{} holds token ids", self.name());
             let why = "scaling would change the ids, and so the words";

@@ -16,9 +16,11 @@ impl Dataset {
             return Ok(self.clone());
         }
         let (train, test) = (self.train().in_memory()?, self.test().in_memory()?);
-        let (hash, test_hash) = (self.hash().to_owned(), self.test_hash().to_owned());
         let moved = self.with_parts(self.source().to_owned(), train, test);
-        Ok(moved.with_hashes(hash, test_hash))
+        Ok(moved.changed(|inner| {
+            inner.hash = self.hash().to_owned().into();
+            inner.test_hash = self.test_hash().to_owned().into();
+        }))
     }
 
     /// Reads and decodes every image file again and compares it with what was opened. Nothing is

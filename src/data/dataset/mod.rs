@@ -31,21 +31,11 @@ pub struct Dataset {
 
 #[derive(Clone)]
 pub(super) struct Inner {
-    name: String,
-    source: String,
-    class_names: Vec<String>,
-    /// The name of each feature, of a table with a header.
-    column_names: Option<Arc<[String]>>,
+    pub(super) about: About,
     train: Examples,
     test: Examples,
     /// The vocabulary of the token ids of a text data set.
     vocabulary: Option<Vocabulary>,
-    /// Why no epsilon covers the data, if its preparation used private examples.
-    prepared_from_private: Option<String>,
-    /// Why it is public; `None` if it is not.
-    pub(super) public: Option<Public>,
-    /// The test part was split off the training part.
-    test_split_off: bool,
     hash: OnceLock<String>,
     test_hash: OnceLock<String>,
     /// The key of the last split or limit; zero if there was none.
@@ -53,17 +43,28 @@ pub(super) struct Inner {
     origin: Origin,
 }
 
-/// Everything about a data set except its examples and its vocabulary, as plain data.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Attributes {
+/// What is known of a data set without looking at its examples.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct About {
     name: String,
     source: String,
     class_names: Vec<String>,
+    /// The name of each feature, of a table with a header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column_names: Option<Vec<String>>,
+    /// Why no epsilon covers the data, if its preparation used private examples.
     prepared_from_private: Option<String>,
-    public: Option<Public>,
+    /// Why it is public; `None` if it is not.
+    pub(super) public: Option<Public>,
+    /// The test part was split off the training part.
     test_split_off: bool,
+}
+
+/// Everything about a data set except its examples and its vocabulary, as plain data.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Attributes {
+    #[serde(flatten)]
+    about: About,
     hash: String,
     test_hash: String,
     cuts: [u8; 32],
@@ -73,7 +74,7 @@ pub(super) struct Attributes {
 impl Attributes {
     /// Number of classes.
     pub(super) fn classes(&self) -> usize {
-        self.class_names.len()
+        self.about.class_names.len()
     }
 }
 
@@ -97,40 +98,34 @@ impl Dataset {
         train: Examples,
         test: Examples,
     ) -> Self {
+        let (name, source) = (name.into(), source.into());
+        Self::of(About { name, source, class_names, ..About::default() }, train, test)
+    }
+
+    fn of(about: About, train: Examples, test: Examples) -> Self {
+        let (hash, test_hash) = (OnceLock::new(), OnceLock::new());
+        let (vocabulary, cuts, origin) = (None, [0; 32], Origin::OwnHash);
         Self {
             inner: Arc::new(Inner {
-                name: name.into(),
-                source: source.into(),
-                class_names,
-                column_names: None,
+                about,
                 train,
                 test,
-                vocabulary: None,
-                prepared_from_private: None,
-                public: None,
-                test_split_off: false,
-                hash: OnceLock::new(),
-                test_hash: OnceLock::new(),
-                cuts: [0; 32],
-                origin: Origin::OwnHash,
+                vocabulary,
+                hash,
+                test_hash,
+                cuts,
+                origin,
             }),
         }
     }
 
     /// Everything except the examples and the vocabulary.
     pub(super) fn attributes(&self) -> Attributes {
-        let inner = &self.inner;
         Attributes {
-            name: inner.name.clone(),
-            source: inner.source.clone(),
-            class_names: inner.class_names.clone(),
-            column_names: inner.column_names.as_deref().map(<[_]>::to_vec),
-            prepared_from_private: inner.prepared_from_private.clone(),
-            public: inner.public,
-            test_split_off: inner.test_split_off,
+            about: self.inner.about.clone(),
             hash: self.hash().to_owned(),
             test_hash: self.test_hash().to_owned(),
-            cuts: inner.cuts,
+            cuts: self.inner.cuts,
             origin: self.origin().to_owned(),
         }
     }
@@ -142,13 +137,8 @@ impl Dataset {
         test: Examples,
         vocabulary: Option<Vocabulary>,
     ) -> Self {
-        let data = Self::new(of.name, of.source, of.class_names, train, test);
-        data.changed(|inner| {
+        Self::of(of.about, train, test).changed(|inner| {
             inner.vocabulary = vocabulary;
-            inner.column_names = of.column_names.map(Arc::from);
-            inner.prepared_from_private = of.prepared_from_private;
-            inner.public = of.public;
-            inner.test_split_off = of.test_split_off;
             inner.hash = OnceLock::from(of.hash);
             inner.cuts = of.cuts;
             inner.test_hash = OnceLock::from(of.test_hash);
@@ -173,20 +163,7 @@ impl Dataset {
 
     /// The same data set, whose features have these names.
     pub(super) fn with_columns(self, names: Vec<String>) -> Self {
-        self.changed(|inner| inner.column_names = Some(names.into()))
-    }
-
-    /// The same data set with the hashes that it had before its features were moved.
-    fn with_hashes(self, hash: String, test_hash: String) -> Self {
-        self.changed(|inner| {
-            inner.hash = OnceLock::from(hash);
-            inner.test_hash = OnceLock::from(test_hash);
-        })
-    }
-
-    /// The same data set, split or limited by this key.
-    fn cut_by(self, key: [u8; 32]) -> Self {
-        self.changed(|inner| inner.cuts = key)
+        self.changed(|inner| inner.about.column_names = Some(names))
     }
 
     pub(super) fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -196,12 +173,12 @@ impl Dataset {
 
     /// Its name, for instance `MNIST`.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.inner.about.name
     }
 
     /// One sentence on where the data came from.
     pub fn source(&self) -> &str {
-        &self.inner.source
+        &self.inner.about.source
     }
 
     /// The shape of one example, for instance `[1, 28, 28]` (channels, height, width).
@@ -211,17 +188,17 @@ impl Dataset {
 
     /// Number of classes; labels are below it.
     pub fn classes(&self) -> usize {
-        self.inner.class_names.len()
+        self.inner.about.class_names.len()
     }
 
     /// A name for each class, in the order of the labels.
     pub fn class_names(&self) -> &[String] {
-        &self.inner.class_names
+        &self.inner.about.class_names
     }
 
     /// The name of each feature, of data read by [`csv`](super::csv); `None` for all others.
     pub fn column_names(&self) -> Option<&[String]> {
-        self.inner.column_names.as_deref()
+        self.inner.about.column_names.as_deref()
     }
 
     /// The training part: what a private method protects. Its length is the public size of the
@@ -244,7 +221,7 @@ impl Dataset {
     /// Whether the test part is disjoint from the data that training protects: it was read from
     /// files of its own and not made by [`split`](Self::split).
     pub fn has_public_test(&self) -> bool {
-        !self.inner.test_split_off
+        !self.inner.about.test_split_off
     }
 
     /// Declares that the data was prepared with something computed from its private examples: a
@@ -258,13 +235,13 @@ impl Dataset {
     #[must_use]
     pub fn prepared_from_private_examples(&self, what: impl Into<String>) -> Self {
         let why = format!("the data was prepared from private examples: {}", what.into());
-        self.clone().changed(|inner| inner.prepared_from_private = Some(why))
+        self.clone().changed(|inner| inner.about.prepared_from_private = Some(why))
     }
 
     /// Why no epsilon covers anything that is computed from this data set, as a phrase: its private
     /// examples were used to prepare it, without noise. `None` if an epsilon can cover it.
     pub fn not_covered(&self) -> Option<&str> {
-        let declared = self.inner.prepared_from_private.as_deref();
+        let declared = self.inner.about.prepared_from_private.as_deref();
         declared.or_else(|| self.vocabulary().and_then(Vocabulary::not_covered))
     }
 
@@ -313,7 +290,7 @@ impl Dataset {
     fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
         let origin = self.origin().to_owned();
         self.clone().changed(|inner| {
-            inner.source = source;
+            inner.about.source = source;
             inner.train = train;
             inner.test = test;
             (inner.hash, inner.test_hash) = Default::default();

@@ -4,10 +4,9 @@ mod noise;
 
 use rand::Rng;
 
-use super::canvas::{Canvas, Colour, Pose, SIDE, SIZE, colour, per_pixel, turn};
+use super::canvas::{Canvas, Colour, Pose, SIDE, colour, per_pixel, turn};
 use super::dataset::Dataset;
-use super::drawn::{Part, below, between, chance, check_counts, examples, normal, pick, stream};
-use super::examples::Examples;
+use super::drawn::{Part, below, between, chance, dataset, normal, pick, stream};
 use super::forms::{FORMS, Form, Point};
 use crate::Result;
 use noise::Spectrum;
@@ -35,23 +34,14 @@ const CLASSES: usize = 200;
 /// # Errors
 /// No training examples, or more than 32-bit indices allow.
 pub fn dead_leaves(train: usize, test: usize, seed: u64) -> Result<Dataset> {
-    check_counts(train, test, SIZE)?;
     let source = format!(
         "Dead leaves and noise drawn by code from seed {seed}: no download and no private data."
     );
     let names = (0..CLASSES).map(|class| format!("process {class}")).collect();
-    let processes: Vec<_> = (0..CLASSES)
-        .map(|class| {
-            Process::new(&mut stream(b"epsilab process1", seed, Part::Train, class as u64))
-        })
-        .collect();
-    let part = |len, part| images(len, &processes, seed, part);
-    let (train, test) = (part(train, Part::Train), part(test, Part::Test));
-    Ok(Dataset::new("dead leaves", source, names, train, test).drawn_by_code())
-}
-
-fn images(len: usize, processes: &[Process], seed: u64, part: Part) -> Examples {
-    examples(&[3, SIDE, SIDE], len, |i, into| {
+    let process = |class| Process::new(&mut stream(b"epsilab process1", seed, Part::Train, class));
+    let processes: Vec<_> = (0..CLASSES as u64).map(process).collect();
+    let shape = [3, SIDE, SIDE];
+    dataset(("dead leaves", source), names, &shape, (train, test), |part, i, into| {
         let mut rng = stream(b"epsilab leaves 1", seed, part, i);
         let class = below(&mut rng, CLASSES);
         processes[class].draw(&mut rng, into);

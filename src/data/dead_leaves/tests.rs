@@ -1,6 +1,9 @@
 use super::*;
 use crate::ErrorKind;
 
+/// Features of an image.
+const SIZE: usize = 3 * SIDE * SIDE;
+
 #[test]
 fn images_have_the_shape_of_cifar_and_its_scale() -> Result<()> {
     let data = dead_leaves(2_000, 10, 5)?;

@@ -8,9 +8,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::ink::{Dot, Page, SIDE};
 use super::shapes::{SHAPES, Stroke};
+use crate::data::canvas::turn;
 use crate::data::drawn;
-
-type Point = (f32, f32);
+use crate::data::forms::Point;
 
 /// The random parameters of one glyph.
 pub(super) struct Hand {
@@ -58,7 +58,7 @@ impl Hand {
         let mut page = Page::new(self.between(0.8, 1.6));
         for stroke in shape {
             let points = self.jittered(stroke, 0.36);
-            self.trace(&points, &pose, pen).iter().for_each(|&(from, to)| page.line(from, to));
+            self.trace(&points, &pose, pen).iter().for_each(|&(from, to)| page.line(from, to, 1.0));
         }
         page.press(self.between(0.62, 1.0));
         self.stray_marks(&mut page);
@@ -88,14 +88,9 @@ impl Hand {
             let at = ((dot.at.0 - centre.0) * scale + half, (dot.at.1 - centre.1) * scale + half);
             Dot { at, radius: dot.radius }
         };
-        lines.iter().for_each(|(from, to)| page.line(moved(from), moved(to)));
+        lines.iter().for_each(|(from, to)| page.line(moved(from), moved(to), 1.0));
         page.press(self.between(0.9, 1.15));
         page
-    }
-
-    /// Pixel noise of the page: one strength, then a value per pixel.
-    pub(super) fn noise_strength(&mut self) -> f32 {
-        self.between(0.0, 0.11)
     }
 
     /// Approximately normal: mean 0, standard deviation 1, absolute value at most 3.5.
@@ -103,7 +98,7 @@ impl Hand {
         drawn::normal(&mut self.rng)
     }
 
-    fn between(&mut self, low: f32, high: f32) -> f32 {
+    pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
         drawn::between(&mut self.rng, low, high)
     }
 
@@ -114,30 +109,27 @@ impl Hand {
     fn pose(&mut self) -> Pose {
         let height = self.between(15.5, 21.5);
         let lean = (0.20 * self.normal() + 0.06).clamp(-0.4, 0.5);
-        // The rotation is given by its tangent, which needs a square root but no sine or cosine.
-        let tangent = (0.13 * self.normal()).clamp(-0.32, 0.32);
-        let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
+        let turn = turn((0.13 * self.normal()).clamp(-0.32, 0.32));
         let middle = SIDE as f32 / 2.0;
         Pose {
             bend: std::array::from_fn(|_| 0.13 * self.normal()),
             width: height * self.between(0.80, 1.22),
             height,
             slant: lean,
-            turn: (cos, tangent * cos),
+            turn,
             centre: (middle + self.between(-2.8, 2.8), middle + self.between(-2.3, 2.3)),
         }
     }
 
     /// A pose of strong variation, of height 1 around the origin.
     fn wild_pose(&mut self) -> Pose {
-        let tangent = (0.26 * self.normal()).clamp(-0.4, 0.4);
-        let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
+        let turn = turn((0.26 * self.normal()).clamp(-0.4, 0.4));
         Pose {
             bend: std::array::from_fn(|_| 0.26 * self.normal()),
             width: self.between(0.75, 1.8),
             height: 1.0,
             slant: (0.44 * self.normal() + 0.06).clamp(-0.6, 0.7),
-            turn: (cos, tangent * cos),
+            turn,
             centre: (0.0, 0.0),
         }
     }
@@ -191,7 +183,7 @@ impl Hand {
             let to = (from.0 + 1.7 * self.normal(), from.1 + 1.7 * self.normal());
             let radius = self.between(0.3, 0.8);
             let strength = self.between(0.25, 0.6);
-            page.stray(Dot { at: from, radius }, Dot { at: to, radius }, strength);
+            page.line(Dot { at: from, radius }, Dot { at: to, radius }, strength);
         }
     }
 }

@@ -26,14 +26,9 @@ impl Page {
         Self { ink: [0.0; PIXELS], softness }
     }
 
-    /// Draws a straight line of full ink. Where lines overlap the darker one counts, so the
-    /// segments of a stroke have no visible seams.
-    pub(super) fn line(&mut self, from: Dot, to: Dot) {
-        self.stray(from, to, 1.0);
-    }
-
-    /// Draws a straight line of this strength.
-    pub(super) fn stray(&mut self, from: Dot, to: Dot, strength: f32) {
+    /// Draws a straight line of this strength, 1 for full ink. Where lines overlap the darker one
+    /// counts, so the segments of a stroke have no visible seams.
+    pub(super) fn line(&mut self, from: Dot, to: Dot, strength: f32) {
         let (dx, dy) = (to.at.0 - from.at.0, to.at.1 - from.at.1);
         let length = dx * dx + dy * dy;
         let reach = from.radius.max(to.radius) + self.softness;
@@ -66,7 +61,8 @@ impl Page {
 
     /// Grey values 0 to 255 with pixel noise.
     pub(super) fn scan(&self, hand: &mut Hand) -> [u8; PIXELS] {
-        let noise = hand.noise_strength();
+        // One strength for the page, then a value per pixel.
+        let noise = hand.between(0.0, 0.11);
         // `as` saturates: values beyond black become black.
         self.ink.map(|ink| (255.0 * (ink + noise * hand.normal()) + 0.5) as u8)
     }

@@ -7,8 +7,7 @@ mod shapes;
 use rand::Rng;
 
 use super::dataset::Dataset;
-use super::drawn::{Part, check_counts, examples, stream};
-use super::examples::Examples;
+use super::drawn::{Part, dataset, stream};
 use crate::Result;
 use hand::Hand;
 use ink::{PIXELS, SIDE};
@@ -43,11 +42,9 @@ pub fn glyphs() -> Result<Dataset> {
 /// # Errors
 /// No training examples, or more than 32-bit indices allow.
 pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
-    check_counts(train, test, PIXELS)?;
     let source = format!("Digits drawn by code from seed {seed}: no download and no private data.");
-    let names = DIGIT_NAMES.map(String::from).to_vec();
-    let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
-    Ok(Dataset::new("glyphs", source, names, train, test).drawn_by_code())
+    let draw = |part, i| glyph(seed, part, i);
+    images(("glyphs", source), (train, test), (MEAN, STD), draw)
 }
 
 /// Synthetic digits 0 to 9 that are prepared as MNIST is: 28x28 grey, in a box of about 20x20, the
@@ -62,29 +59,24 @@ pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
 /// # Errors
 /// As [`glyphs_with`].
 pub fn drawn_digits(train: usize, test: usize, seed: u64) -> Result<Dataset> {
-    check_counts(train, test, PIXELS)?;
     let source = format!(
         "Digits drawn by code from seed {seed} and centred as those of MNIST: no download and no \
          private data."
     );
-    let names = DIGIT_NAMES.map(String::from).to_vec();
-    let part = |len, part| images(len, MNIST, |i| digit_in_box(seed, part, i));
-    let (train, test) = (part(train, Part::Train), part(test, Part::Test));
-    Ok(Dataset::new("drawn digits", source, names, train, test).drawn_by_code())
+    let draw = |part, i| digit_in_box(seed, part, i);
+    images(("drawn digits", source), (train, test), MNIST, draw)
 }
 
-fn part(len: usize, seed: u64, part: Part) -> Examples {
-    images(len, (MEAN, STD), |i| glyph(seed, part, i))
-}
-
-/// As many images with their labels, scaled by mean and standard deviation.
+/// A data set of as many images, scaled by mean and standard deviation.
 fn images(
-    len: usize,
+    about: (&str, String),
+    counts: (usize, usize),
     (mean, std): (f32, f32),
-    draw: impl Fn(u64) -> (u32, [u8; PIXELS]) + Sync,
-) -> Examples {
-    examples(&[1, SIDE, SIDE], len, |i, into| {
-        let (label, pixels) = draw(i);
+    draw: impl Fn(Part, u64) -> (u32, [u8; PIXELS]) + Sync,
+) -> Result<Dataset> {
+    let names = DIGIT_NAMES.map(String::from).to_vec();
+    dataset(about, names, &[1, SIDE, SIDE], counts, |part, i, into| {
+        let (label, pixels) = draw(part, i);
         for (x, pixel) in into.iter_mut().zip(pixels) {
             *x = (f32::from(pixel) / 255.0 - mean) / std;
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::ErrorKind;
+use crate::data::Examples;
 
 /// Softmax regression by mini-batch gradient descent with momentum and falling steps; gives its
 /// accuracy on training and test part.

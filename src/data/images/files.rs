@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::damaged;
 use super::decode::decode;
-use super::form::Form;
+use super::options::ImageOptions;
 use super::place::Place;
 use crate::data::digest::hex;
 use crate::data::progress::Progress;
@@ -22,7 +22,7 @@ pub(in crate::data) type Unread<'a> = &'a (dyn Fn(usize, Error) -> Result<()> + 
 #[derive(Clone)]
 pub(in crate::data) struct Files {
     files: Arc<Vec<Arc<ImageFile>>>,
-    form: Form,
+    form: ImageOptions,
 }
 
 struct ImageFile {
@@ -36,7 +36,7 @@ impl Files {
     ///
     /// # Errors
     /// One error for all images that can't be used.
-    pub(super) fn open(places: Vec<Place>, form: Form) -> Result<Self> {
+    pub(super) fn open(places: Vec<Place>, form: ImageOptions) -> Result<Self> {
         let (all, progress) = (places.len(), Progress::new("images checked", places.len()));
         let open = |place| {
             let file = ImageFile::open(place);
@@ -79,7 +79,11 @@ impl Files {
 
     /// A hash of the contents, independent of names, order, size and scaling.
     pub(super) fn origin(&self) -> String {
-        origin(self.digests().collect())
+        let mut digests: Vec<_> = self.digests().collect();
+        digests.sort_unstable();
+        let mut sha = Sha256::new_with_prefix(b"epsilab images 1\n");
+        digests.into_iter().for_each(|digest| sha.update(digest));
+        hex(&sha.finalize())
     }
 
     /// The first `n` files, and the others.
@@ -96,8 +100,8 @@ impl Files {
 
     /// The same files with `(x - mean) / std` in place of every feature `x`.
     pub(in crate::data) fn scaled(&self, mean: f32, std: f32) -> Self {
-        let Form { mean: inner, std: width, .. } = self.form;
-        let form = Form { mean: inner + width * mean, std: width * std, ..self.form };
+        let ImageOptions { mean: inner, std: width, .. } = self.form;
+        let form = self.form.scaled(inner + width * mean, width * std);
         Self { files: self.files.clone(), form }
     }
 
@@ -118,18 +122,34 @@ impl Files {
         into: &mut Vec<f32>,
         unread: Unread,
     ) -> Result<()> {
-        let (start, size) = (into.len(), self.shape().iter().product::<usize>());
-        into.resize(start + ids.len() * size, 0.0);
-        let all = into[start..].par_chunks_mut(size).zip(ids).enumerate();
-        let read = all.try_for_each(|(at, (into, &id))| match self.read(id, into) {
-            Ok(()) => Ok(()),
-            Err(error) => unread(at, error).map(|()| into.fill(f32::NAN)),
-        });
-        if read.is_err() {
-            into.truncate(start);
-        }
-        read
+        let size = self.shape().iter().product();
+        gather(ids, size, into, unread, |id, _, into| self.read(id, into))
     }
+}
+
+/// Appends `size` features of each example, made by `make` on all threads of the pool that this is
+/// called in. The vector that `make` gets is for its own use.
+///
+/// # Errors
+/// Those of `unread`. `into` is unchanged then.
+pub(in crate::data) fn gather(
+    ids: &[u32],
+    size: usize,
+    into: &mut Vec<f32>,
+    unread: Unread,
+    make: impl Fn(u32, &mut Vec<f32>, &mut [f32]) -> Result<()> + Sync,
+) -> Result<()> {
+    let start = into.len();
+    into.resize(start + ids.len() * size, 0.0);
+    let all = into[start..].par_chunks_mut(size).zip(ids).enumerate();
+    let read = all.try_for_each_init(Vec::new, |buffer, (at, (into, &id))| {
+        let made = make(id, buffer, into);
+        made.or_else(|error| unread(at, error).map(|()| into.fill(f32::NAN)))
+    });
+    if read.is_err() {
+        into.truncate(start);
+    }
+    read
 }
 
 impl ImageFile {
@@ -151,13 +171,6 @@ impl ImageFile {
         }
         decode(&bytes).map_err(|what| unusable(&self.place, what))
     }
-}
-
-fn origin(mut digests: Vec<&[u8; 32]>) -> String {
-    digests.sort_unstable();
-    let mut sha = Sha256::new_with_prefix(b"epsilab images 1\n");
-    digests.into_iter().for_each(|digest| sha.update(digest));
-    hex(&sha.finalize())
 }
 
 fn unusable(place: &Place, what: String) -> Error {

@@ -58,7 +58,7 @@ use crate::data::unpack::corrupt;
 /// files that are damaged or no images (all of them at once: how many, and the paths of the first);
 /// `Setting` for options out of range.
 pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
-    let (path, form) = (path.as_ref(), options.form()?);
+    let (path, form) = (path.as_ref(), options.checked()?);
     let layout = Layout::of(path, &CLASS_FOLDERS)?;
     let train = scan::part(&layout.train)?;
     if !CLASSES.contains(&train.classes.len()) {

@@ -35,15 +35,12 @@ impl Layout {
         let folder = |name: &str| Some(path.join(name)).filter(|folder| folder.is_dir());
         let (test, val) = (folder("test"), folder("val"));
         if let Some(train) = folder("train") {
-            let remark = match (&test, &val) {
-                (Some(_), Some(_)) => " The images of val/ were not read: test/ is the test part.",
-                (None, None) => NO_TEST_PART,
-                _ => "",
-            };
-            let found = match (&test, &val) {
-                (Some(_), _) => "train/ and test/",
-                (None, Some(_)) => "train/ and val/",
-                (None, None) => "train/",
+            let unread = " The images of val/ were not read: test/ is the test part.";
+            let (found, remark) = match (&test, &val) {
+                (Some(_), Some(_)) => ("train/ and test/", unread),
+                (Some(_), None) => ("train/ and test/", ""),
+                (None, Some(_)) => ("train/ and val/", ""),
+                (None, None) => ("train/", NO_TEST_PART),
             };
             return Ok(Self { train, test: test.or(val), found: found.to_owned(), remark });
         }

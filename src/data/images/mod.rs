@@ -4,7 +4,6 @@ mod damaged;
 mod decode;
 mod files;
 mod folder;
-mod form;
 mod layout;
 mod options;
 mod place;
@@ -13,7 +12,7 @@ mod set;
 mod shards;
 mod whole;
 
-pub(super) use files::{Files, Unread};
+pub(super) use files::{Files, Unread, gather};
 pub use folder::image_folder;
 pub use options::ImageOptions;
 pub use shards::tar_shards;

@@ -1,6 +1,9 @@
 //! The settings of all readers of image files.
 
-use super::form::Form;
+use image::RgbImage;
+use image::imageops::{self, FilterType};
+
+use crate::data::examples::check_scale;
 use crate::{Error, Result};
 
 /// How images in files become features of one shape.
@@ -13,10 +16,10 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImageOptions {
-    side: usize,
+    pub(super) side: usize,
     grey: bool,
-    mean: f32,
-    std: f32,
+    pub(super) mean: f32,
+    pub(super) std: f32,
 }
 
 impl ImageOptions {
@@ -38,20 +41,46 @@ impl ImageOptions {
         Self { mean, std, ..self }
     }
 
-    pub(super) fn form(self) -> Result<Form> {
+    /// The options, if they are in range.
+    pub(super) fn checked(self) -> Result<Self> {
         /// A larger image has more features than a network of this library can use.
         const LARGEST: usize = 2048;
         if !(1..=LARGEST).contains(&self.side) {
             let why = format!("images are resized to 1 to {LARGEST} pixels along each side");
             return Err(Error::setting("size", self.side, why).fix("for instance 32 or 64"));
         }
-        if !self.mean.is_finite() {
-            return Err(Error::setting("mean", self.mean, "it must be a finite number"));
+        check_scale(self.mean, self.std).map(|()| self)
+    }
+
+    /// Channels, height and width.
+    pub(super) fn shape(&self) -> [usize; 3] {
+        [if self.grey { 1 } else { 3 }, self.side, self.side]
+    }
+
+    /// Cuts out the square at the centre of an image, resizes it, and scales its values:
+    /// `[channels, side, side]`.
+    ///
+    /// Each target pixel is a mean of source pixels with triangular weights that reach to the
+    /// centres of its neighbours (at least one source pixel): linear interpolation where the square
+    /// is enlarged, averaging where it is reduced. Means are rounded to whole numbers, as in the
+    /// image.
+    pub(super) fn features(&self, image: &RgbImage, into: &mut [f32]) {
+        let ((width, height), side) = (image.dimensions(), self.side as u32);
+        let edge = width.min(height);
+        let (left, top) = ((width - edge) / 2, (height - edge) / 2);
+        let square = imageops::crop_imm(image, left, top, edge, edge);
+        let small = imageops::resize(&*square, side, side, FilterType::Triangle);
+        let scale = |value: f32| (value / 255.0 - self.mean) / self.std;
+        let plane = self.side * self.side;
+        for (at, pixel) in small.pixels().enumerate() {
+            let [red, green, blue] = pixel.0.map(f32::from);
+            if self.grey {
+                into[at] = scale(0.299 * red + 0.587 * green + 0.114 * blue);
+                continue;
+            }
+            for (channel, value) in [red, green, blue].into_iter().enumerate() {
+                into[channel * plane + at] = scale(value);
+            }
         }
-        if !(self.std.is_finite() && self.std > 0.0) {
-            return Err(Error::setting("std", self.std, "it must be a finite number above 0"));
-        }
-        let channels = if self.grey { 1 } else { 3 };
-        Ok(Form { channels, side: self.side, mean: self.mean, std: self.std })
     }
 }

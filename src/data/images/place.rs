@@ -14,17 +14,8 @@ pub(super) const LARGEST: usize = 512 << 20;
 pub(super) enum Place {
     /// In a file of its own.
     File(PathBuf),
-    /// In a tar shard.
-    Member(Member),
-}
-
-/// A member of a tar shard.
-pub(super) struct Member {
-    pub(super) shard: Arc<Path>,
-    pub(super) name: Box<str>,
-    /// Position of the first byte in the shard, and number of bytes.
-    pub(super) from: u64,
-    pub(super) length: usize,
+    /// A member of a tar shard: position of its first byte in the shard, and number of bytes.
+    Member { shard: Arc<Path>, name: Box<str>, from: u64, length: usize },
 }
 
 impl Place {
@@ -35,7 +26,7 @@ impl Place {
     pub(super) fn read(&self) -> Result<Vec<u8>> {
         match self {
             Self::File(path) => read_packed(path, LARGEST),
-            Self::Member(Member { shard, from, length, .. }) => read_part(shard, *from, *length),
+            Self::Member { shard, from, length, .. } => read_part(shard, *from, *length),
         }
     }
 
@@ -50,7 +41,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Member(member) => write!(f, "{}: {}", member.shard.display(), member.name),
+            Self::Member { shard, name, .. } => write!(f, "{}: {name}", shard.display()),
         }
     }
 }

@@ -96,12 +96,8 @@ fn is_folder(path: &Path) -> Result<bool> {
     Ok(fs::metadata(path).map_err(|e| cannot_open(path, &e))?.is_dir())
 }
 
+/// Whether the name of a file has the ending of an image, in upper or lower case.
 fn is_image(path: &Path) -> bool {
-    ends_in(path, &["jpg", "jpeg", "png", "webp"])
-}
-
-/// Whether the name of a file has one of these endings, in upper or lower case.
-pub(super) fn ends_in(path: &Path, endings: &[&str]) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    endings.iter().any(|known| ending.eq_ignore_ascii_case(known))
+    ["jpg", "jpeg", "png", "webp"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::files::Files;
-use super::form::Form;
+use super::options::ImageOptions;
 use super::place::Place;
 use crate::data::dataset::Dataset;
 use crate::data::digest::count;
@@ -28,8 +28,8 @@ impl Set<'_> {
     ///
     /// # Errors
     /// One error for all images that can't be used, of both parts.
-    pub(super) fn open(self, form: Form) -> Result<Dataset> {
-        let Form { side, mean, std, .. } = form;
+    pub(super) fn open(self, form: ImageOptions) -> Result<Dataset> {
+        let ImageOptions { side, mean, std, .. } = form;
         let source = format!(
             "Images of {}: {}, the middle of each at {side}x{side} pixels, features (x / 255 - \
              {mean}) / {std}.{}",

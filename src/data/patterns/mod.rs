@@ -2,10 +2,9 @@
 
 use rand::Rng;
 
-use super::canvas::{Canvas, Colour, Pose, SIDE, SIZE, colour, turn};
+use super::canvas::{Canvas, Colour, Pose, SIDE, colour, turn};
 use super::dataset::Dataset;
-use super::drawn::{Part, below, between, check_counts, examples, stream};
-use super::examples::Examples;
+use super::drawn::{below, between, dataset, stream};
 use super::forms::FORMS;
 use crate::Result;
 
@@ -32,15 +31,10 @@ pub fn patterns() -> Result<Dataset> {
 /// # Errors
 /// No training examples, or more than 32-bit indices allow.
 pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
-    check_counts(train, test, SIZE)?;
     let source = format!("Shapes drawn by code from seed {seed}: no download and no private data.");
     let names = FORMS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let (train, test) = (part(train, seed, Part::Train), part(test, seed, Part::Test));
-    Ok(Dataset::new("patterns", source, names, train, test).drawn_by_code())
-}
-
-fn part(len: usize, seed: u64, part: Part) -> Examples {
-    examples(&[3, SIDE, SIDE], len, |i, into| {
+    let shape = [3, SIDE, SIDE];
+    dataset(("patterns", source), names, &shape, (train, test), |part, i, into| {
         let mut rng = stream(b"epsilab shapes 1", seed, part, i);
         let class = below(&mut rng, FORMS.len());
         draw(&mut rng, class, into);

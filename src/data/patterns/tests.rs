@@ -3,6 +3,9 @@ use crate::ErrorKind;
 use crate::data::Dataset;
 use crate::data::forms::Point;
 
+/// Features of an image.
+const SIZE: usize = 3 * SIDE * SIDE;
+
 /// The nearest class mean: the accuracy on the test part of the simplest linear model.
 fn nearest_mean(data: &Dataset) -> f64 {
     let mut means = vec![vec![0.0f64; SIZE]; FORMS.len()];

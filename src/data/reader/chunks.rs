@@ -48,14 +48,9 @@ impl<S: Gather> Iterator for Chunks<S> {
                 }
                 // A later request has cancelled this one.
                 None => {
-                    let buffer = state.buffer();
-                    drop(state);
-                    let gathered = shared.gather(&self.request, self.taken - 1, buffer);
-                    state = shared.lock();
-                    break gathered.map_err(|(error, buffer)| {
-                        state.release(buffer);
-                        error
-                    });
+                    let gathered;
+                    (gathered, state) = shared.gather(state, &self.request, self.taken - 1);
+                    break gathered;
                 }
             }
             state.waiting += 1;

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use super::TextOptions;
-use super::read::dataset;
 use crate::Result;
 use crate::data::dataset::Dataset;
 use crate::data::digest::count;
 use crate::data::examples::Examples;
-use crate::data::find::{self, AG_NEWS, Found};
+use crate::data::find::AG_NEWS;
 use crate::data::records::Records;
 use crate::data::table::empty;
 use crate::data::unpack::corrupt;
@@ -30,7 +29,7 @@ use crate::data::unpack::corrupt;
 /// [`CorruptData`](crate::ErrorKind::CorruptData) names the line that is not
 /// `"class 1 to 4","title","description"`.
 pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
-    read_ag_news(AG_NEWS.find_parts(&find::roots())?, options)
+    read_ag_news(None, options)
 }
 
 /// Reads AG News from the given folder only; otherwise as [`ag_news`].
@@ -38,14 +37,17 @@ pub fn ag_news(options: &TextOptions) -> Result<Dataset> {
 /// # Errors
 /// As [`ag_news`].
 pub fn ag_news_in(folder: impl AsRef<Path>, options: &TextOptions) -> Result<Dataset> {
-    read_ag_news(AG_NEWS.find_parts_in(&[folder.as_ref().to_path_buf()])?, options)
+    read_ag_news(Some(folder.as_ref()), options)
 }
 
 const TOPICS: [&str; 4] = ["World", "Sports", "Business", "Sci/Tech"];
+const ROWS: &str = "rows are \"class\",\"title\",\"description\"";
+
 /// Number of rows of the complete training and test file.
 const AG_SIZES: (usize, usize) = (120_000, 7_600);
 
-fn read_ag_news(found: Found, options: &TextOptions) -> Result<Dataset> {
+fn read_ag_news(folder: Option<&Path>, options: &TextOptions) -> Result<Dataset> {
+    let found = AG_NEWS.find(folder)?;
     options.check()?;
     let (train, origin) = ag_news_rows(&found.train[0], options)?;
     let test = match found.rest.first() {
@@ -59,16 +61,11 @@ fn read_ag_news(found: Found, options: &TextOptions) -> Result<Dataset> {
     if (train.len(), test.len()) != AG_SIZES {
         name += &format!(" ({} training rows)", count(train.len()));
         source += " Only a part of AG News: results can't be compared with published ones";
-        if !found.missing.is_empty() {
-            source += &format!("; not there: {}", found.missing.join(", "));
-        }
-        source += ".";
-        if test.is_empty() {
-            source += " No test part: .split(0.8, 7) makes one.";
-        }
+        source += &found.remark(!test.is_empty());
     }
     let names = TOPICS.map(String::from).to_vec();
-    Ok(dataset((name, source), names, (train, test), origin, options))
+    let data = Dataset::new(name, source, names, train, test);
+    Ok(data.with_origin(origin).with_vocabulary(options.vocabulary.clone()))
 }
 
 fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)> {
@@ -78,12 +75,12 @@ fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)
     while let Some((line, record)) = records.next(features.len())? {
         if record.len() != 3 {
             let what = format!("line {line}: {} cells, 3 expected", record.len());
-            return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
+            return Err(corrupt(path, what).fix(ROWS));
         }
         let Some(class) = record[0].parse().ok().filter(|class| (1..=TOPICS.len()).contains(class))
         else {
             let what = format!("line {line}: class `{}`, 1 to 4 expected", &record[0]);
-            return Err(corrupt(path, what).fix("rows are \"class\",\"title\",\"description\""));
+            return Err(corrupt(path, what).fix(ROWS));
         };
         options.encode(record.iter().skip(1), &mut features);
         labels.push(class as u32 - 1);

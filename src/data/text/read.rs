@@ -70,8 +70,9 @@ pub fn text_csv(
         text.join("`, `")
     );
     let shape = [options.length];
-    let parts = (Examples::new(&shape, features, labels), empty(&shape));
-    Ok(dataset((stem(path), source), names, parts, records.origin(), options))
+    let train = Examples::new(&shape, features, labels);
+    let data = Dataset::new(stem(path), source, names, train, empty(&shape));
+    Ok(data.with_origin(records.origin()).with_vocabulary(options.vocabulary.clone()))
 }
 
 /// A text data set from texts in memory, with labels below `classes`.
@@ -116,18 +117,7 @@ pub fn from_texts(
     let table = from_vecs(features, &shape, labels, classes)?;
     let source = format!("Texts given by the program; {options}.");
     let names = table.class_names().to_vec();
-    let parts = (table.train().clone(), table.test().clone());
-    Ok(dataset(("texts".into(), source), names, parts, cells.name(), options))
-}
-
-pub(super) fn dataset(
-    (name, source): (String, String),
-    class_names: Vec<String>,
-    (train, test): (Examples, Examples),
-    origin: String,
-    options: &TextOptions,
-) -> Dataset {
-    Dataset::new(name, source, class_names, train, test)
-        .with_origin(origin)
-        .with_vocabulary(options.vocabulary.clone())
+    let (train, test) = (table.train().clone(), table.test().clone());
+    let data = Dataset::new("texts", source, names, train, test);
+    Ok(data.with_origin(cells.name()).with_vocabulary(options.vocabulary.clone()))
 }

@@ -1,6 +1,5 @@
 //! Exercises with checked answers.
 
-use crate::show::Bundle;
 use std::fmt;
 
 /// Relative tolerance of an answer: readers round, and compute with rounded values.
@@ -25,10 +24,6 @@ impl Checked {
     /// Whether the answer was right.
     pub fn is_right(&self) -> bool {
         self.right
-    }
-
-    pub(crate) fn bundle(&self) -> Bundle {
-        Bundle::prose(self.to_string())
     }
 }
 

@@ -5,135 +5,103 @@ use super::{Checked, check};
 use crate::privacy::{self, Delta, Epsilon, Event, Headline, NoiseMultiplier, Rdp, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
-/// The right answer to an exercise, computed when it is asked for, and the hint for others.
-struct Exercise {
-    /// Notebook and number: `"02.1"`.
-    name: &'static str,
-    answer: fn() -> Result<f64>,
-    hint: &'static str,
-}
+/// An exercise: notebook and number (`"02.1"`), the right answer, which is computed when it is
+/// asked for, and the hint for others.
+type Exercise = (&'static str, fn() -> Result<f64>, &'static str);
 
 const EXERCISES: [Exercise; 21] = [
-    Exercise {
-        name: "01.1",
-        answer: || Ok(1.5 * 0.1 / 500.0),
-        hint: "the noise of the sum has standard deviation noise multiplier x clip norm; the sum \
+    (
+        "01.1",
+        || Ok(1.5 * 0.1 / 500.0),
+        "the noise of the sum has standard deviation noise multiplier x clip norm; the sum \
                is then divided by the expected batch size",
-    },
-    Exercise {
-        name: "01.2",
-        answer: || Ok(noise_multiplier(2_048)? / noise_multiplier(1_024)? / 2.0),
-        hint: "divide each noise multiplier by its batch size, then the second by the first",
-    },
-    Exercise {
-        name: "02.1",
-        answer: || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
-        hint: "follow the curve to its left end: epsilon grows when delta shrinks",
-    },
-    Exercise {
-        name: "02.2",
-        answer: || Ok(16.0),
-        hint: "how many is it for multiplier 4? Solve 8 / sqrt(k) = 2",
-    },
-    Exercise {
-        name: "02.3",
-        answer: || {
+    ),
+    (
+        "01.2",
+        || Ok(noise_multiplier(2_048)? / noise_multiplier(1_024)? / 2.0),
+        "divide each noise multiplier by its batch size, then the second by the first",
+    ),
+    (
+        "02.1",
+        || Ok(privacy::epsilon(&[Event::gaussian(2.0)], Delta(1e-10))?.epsilon),
+        "follow the curve to its left end: epsilon grows when delta shrinks",
+    ),
+    ("02.2", || Ok(16.0), "how many is it for multiplier 4? Solve 8 / sqrt(k) = 2"),
+    (
+        "02.3",
+        || {
             let rdp = Rdp::default().epsilon(&[training()], DELTA)?.epsilon;
             Ok(100.0 * (rdp / privacy::epsilon(&[training()], DELTA)?.epsilon - 1.0))
         },
-        hint: "the table above has both: 100 (rdp / headline - 1)",
-    },
-    Exercise {
-        name: "02.4",
-        answer: || {
+        "the table above has both: 100 (rdp / headline - 1)",
+    ),
+    (
+        "02.4",
+        || {
             let (epsilon, noise) = (Epsilon(2.382), NoiseMultiplier(2.2));
             let by = Headline::default();
             Ok(privacy::steps_for(epsilon, DELTA, SamplingRate(RATE), noise, &by)?.epochs)
         },
-        hint: "noise counts at least squared, so begin above 4 * 60 epochs. Ask \
+        "noise counts at least squared, so begin above 4 * 60 epochs. Ask \
                privacy::steps_for, or go up in steps of 60 epochs until epsilon passes 2.38, \
                then back in smaller ones",
-    },
-    Exercise {
-        name: "02.5",
-        answer: || Ok(100.0 * privacy::meaning(&[training()], DELTA)?.max_attack_accuracy()),
-        hint: "the sentences under \"A whole training run\" have it",
-    },
-    Exercise {
-        name: "03.1",
-        answer: || Ok(1.0 / 3.0),
-        hint: "both keep 0.25 of all weights; how many does at least one keep?",
-    },
-    Exercise {
-        name: "03.2",
-        answer: || Ok(4.0 * 25_920f64.sqrt()),
-        hint: "take the square root of 25,920, about 161, times sigma",
-    },
-    Exercise {
-        name: "04.1",
-        answer: || Ok(0.1f64.sqrt()),
-        hint: "the norm grows with the square root of the number of coordinates",
-    },
-    Exercise {
-        name: "05.1",
-        answer: || Ok(10.0 / (0.5 * (63.0 + 10.0) / 64.0)),
-        hint: "the noise is sigma times the mean norm, (63 + 10) / 64",
-    },
-    Exercise {
-        name: "06.1",
-        answer: || Ok(0.01 * 10f64.sqrt()),
-        hint: "the input with the 1 for the bias has norm sqrt(3^2 + 1) at most",
-    },
-    Exercise {
-        name: "07.1",
-        answer: || Ok((0.6f64 / 0.01).ln()),
-        hint: "at delta 0, the canary is caught at most e^epsilon times as often as a false alarm \
+    ),
+    (
+        "02.5",
+        || Ok(100.0 * privacy::meaning(&[training()], DELTA)?.max_attack_accuracy()),
+        "the sentences under \"A whole training run\" have it",
+    ),
+    ("03.1", || Ok(1.0 / 3.0), "both keep 0.25 of all weights; how many does at least one keep?"),
+    (
+        "03.2",
+        || Ok(4.0 * 25_920f64.sqrt()),
+        "take the square root of 25,920, about 161, times sigma",
+    ),
+    (
+        "04.1",
+        || Ok(0.1f64.sqrt()),
+        "the norm grows with the square root of the number of coordinates",
+    ),
+    (
+        "05.1",
+        || Ok(10.0 / (0.5 * (63.0 + 10.0) / 64.0)),
+        "the noise is sigma times the mean norm, (63 + 10) / 64",
+    ),
+    (
+        "06.1",
+        || Ok(0.01 * 10f64.sqrt()),
+        "the input with the 1 for the bias has norm sqrt(3^2 + 1) at most",
+    ),
+    (
+        "07.1",
+        || Ok((0.6f64 / 0.01).ln()),
+        "at delta 0, the canary is caught at most e^epsilon times as often as a false alarm \
                is raised",
-    },
-    Exercise {
-        name: "07.2",
-        answer: || {
+    ),
+    (
+        "07.2",
+        || {
             let bound = 0.05f64.powf(1.0 / 10_000.0);
             Ok((bound / (1.0 - bound)).ln())
         },
-        hint: "the rate of false alarms is at most 0.0003, that of canaries caught at least \
+        "the rate of false alarms is at most 0.0003, that of canaries caught at least \
                0.9997; as in exercise 1",
-    },
-    Exercise {
-        name: "08.1",
-        answer: || Ok(0.8 * 1024.0 / 256.0),
-        hint: "the sum is divided by the batch size, and so is its noise",
-    },
-    Exercise {
-        name: "09.1",
-        answer: || Ok(32.0 * 10.0 + 10.0),
-        hint: "a weight for each input and output, and a bias for each output",
-    },
-    Exercise {
-        name: "10.1",
-        answer: || Ok(2.0 * (2.0 * 1.5f64).powi(2)),
-        hint: "solve 2 x 1.5 x sqrt(2 / n) = 1 for n",
-    },
-    Exercise {
-        name: "11.1",
-        answer: || Ok(0.5),
-        hint: "maximise factor x norm, which is n / (1 + n^2), over all norms n",
-    },
-    Exercise {
-        name: "11.2",
-        answer: || Ok(2.0 * 32.0),
-        hint: "two vectors of norm C are at most 2 C apart; the noise is C / 32",
-    },
-    Exercise {
-        name: "12.1",
-        answer: || Ok((96.0f64 / 7.0).ceil()),
-        hint: "the last task may have fewer runs than the others",
-    },
-    Exercise {
-        name: "12.2",
-        answer: || Ok(9.0 + 3.0),
-        hint: "only the runs that no worker has begun are closed with 0 steps",
-    },
+    ),
+    (
+        "08.1",
+        || Ok(0.8 * 1024.0 / 256.0),
+        "the sum is divided by the batch size, and so is its noise",
+    ),
+    (
+        "09.1",
+        || Ok(32.0 * 10.0 + 10.0),
+        "a weight for each input and output, and a bias for each output",
+    ),
+    ("10.1", || Ok(2.0 * (2.0 * 1.5f64).powi(2)), "solve 2 x 1.5 x sqrt(2 / n) = 1 for n"),
+    ("11.1", || Ok(0.5), "maximise factor x norm, which is n / (1 + n^2), over all norms n"),
+    ("11.2", || Ok(2.0 * 32.0), "two vectors of norm C are at most 2 C apart; the noise is C / 32"),
+    ("12.1", || Ok((96.0f64 / 7.0).ceil()), "the last task may have fewer runs than the others"),
+    ("12.2", || Ok(9.0 + 3.0), "only the runs that no worker has begun are closed with 0 steps"),
 ];
 
 const DELTA: Delta = Delta(1e-5);
@@ -155,7 +123,7 @@ fn noise_multiplier(batch_size: u64) -> Result<f64> {
 /// The names that [`exercise`] takes.
 #[doc(hidden)]
 pub fn exercise_names() -> impl Iterator<Item = &'static str> {
-    EXERCISES.iter().map(|exercise| exercise.name)
+    EXERCISES.iter().map(|(name, ..)| *name)
 }
 
 /// Compares an answer with the right one of a notebook's exercise, within 3 %. The exercise is
@@ -165,13 +133,13 @@ pub fn exercise_names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// If no exercise has this name.
 pub fn exercise(name: &str, answer: f64) -> Result<Checked> {
-    let Some(found) = EXERCISES.iter().find(|exercise| exercise.name == name) else {
+    let Some((_, right, hint)) = EXERCISES.iter().find(|(known, ..)| *known == name) else {
         let names: Vec<&str> = exercise_names().collect();
         let what = format!("exercise {name:?}");
         return Err(Error::new(ErrorKind::Setting, what, "no exercise has this name")
             .fix(format!("the exercises are {}", names.join(", "))));
     };
-    Ok(check(answer, (found.answer)()?, found.hint))
+    Ok(check(answer, right()?, hint))
 }
 
 #[cfg(test)]
@@ -203,7 +171,7 @@ mod tests {
             ("12.1", 14.0),
             ("12.2", 12.0),
         ];
-        assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|exercise| exercise.name));
+        assert_eq!(answers.map(|(name, _)| name), EXERCISES.map(|(name, ..)| name));
         for (name, answer) in answers {
             let right = exercise(name, answer).unwrap();
             assert!(right.is_right(), "{name}: {right}");

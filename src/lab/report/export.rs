@@ -6,13 +6,11 @@
 //! exported either: that of a private selection tells how many trials it had.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::clock::utc_now;
 use crate::privacy::ledger::Account;
 use crate::privacy::{Budget, Delta, Event, Neighbouring};
-use crate::{Error, ErrorKind, Result};
-
 /// Version of the exported format.
 const FORMAT: u32 = 1;
 
@@ -26,10 +24,12 @@ pub(in crate::lab) struct DataSet {
     events: Vec<Event>,
     /// The epsilon of all events together; `None` if an event has no guarantee.
     epsilon: Option<f64>,
-    delta: Delta,
+    /// The delta at which the epsilons are computed.
+    pub(in crate::lab) delta: Delta,
     #[serde(skip_serializing_if = "Option::is_none")]
     accountant: Option<String>,
-    neighbouring: Neighbouring,
+    /// The neighbouring relation of the epsilons.
+    pub(in crate::lab) neighbouring: Neighbouring,
     /// The reason why there is no epsilon.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
@@ -85,25 +85,12 @@ impl DataSet {
             budget: account.budget(),
         }
     }
-
-    /// The neighbouring relation of the epsilons.
-    pub(in crate::lab) fn neighbouring(&self) -> Neighbouring {
-        self.neighbouring
-    }
-
-    /// The delta at which the epsilons are computed.
-    pub(in crate::lab) fn delta(&self) -> Delta {
-        self.delta
-    }
 }
 
 /// The JSON document of these data sets.
-pub(in crate::lab) fn to_json(data_sets: &[&DataSet]) -> Result<String> {
-    let document: Value =
-        json!({"format": FORMAT, "exported_at": utc_now(), "data_sets": data_sets});
-    serde_json::to_string_pretty(&document).map_err(|e| {
-        Error::new(ErrorKind::Ledger, "the ledger cannot be written as JSON", e.to_string())
-    })
+pub(in crate::lab) fn to_json(data_sets: &[&DataSet]) -> String {
+    let at = utc_now();
+    format!("{:#}", json!({ "format": FORMAT, "exported_at": at, "data_sets": data_sets }))
 }
 
 /// The data set names in notes such as `DP-SGD on MNIST, study mode`.
@@ -130,7 +117,7 @@ mod tests {
     }
 
     fn to_text(ledger: &Ledger) -> String {
-        to_json(&[&DataSet::from_account(&ledger.account().unwrap())]).unwrap()
+        to_json(&[&DataSet::from_account(&ledger.account().unwrap())])
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Block, Report, SOFTWARE, software};
 use crate::Result;
 use crate::grid::{CellResult, GridResult};
 use crate::lab::Preview;
-use crate::show::{Coverage, Table, format};
+use crate::show::{Coverage, format};
 use crate::store::Store;
 
 pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
@@ -18,7 +18,8 @@ pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
     for cell in last_of_each(result.cells()) {
         let Some(run) = cell.runs.first() else { continue };
         let record = store.record_named(&run.id)?;
-        settings.push(Block::Table(settings_of(cell, Preview::settings(&record.plan)?)));
+        let preview = Preview::settings(&record.plan)?;
+        settings.push(Block::Table(preview.table().caption(cell.in_words())));
         trained_with.push(record.software);
     }
     trained_with.sort();
@@ -71,8 +72,4 @@ fn last_of_each(cells: &[CellResult]) -> Vec<&CellResult> {
         }
     }
     found
-}
-
-fn settings_of(cell: &CellResult, preview: Preview) -> Table {
-    preview.table().caption(cell.in_words())
 }

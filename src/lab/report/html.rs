@@ -1,6 +1,9 @@
 //! Reports as HTML pages.
 
-use super::{Block, Report, base64};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Block, Report};
 use crate::show::format::html_escape;
 use crate::show::{Bundle, Coverage, NOT_COVERED};
 
@@ -54,7 +57,7 @@ fn figure(bundle: &Bundle) -> String {
         format!(
             "<img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\">",
             html_escape(bundle.headline()),
-            base64(svg.as_bytes())
+            STANDARD.encode(svg)
         )
     });
     format!("<figure>{}{values}</figure>\n", picture.unwrap_or_default())

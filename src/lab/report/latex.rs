@@ -29,9 +29,7 @@ pub(super) fn document(report: &Report, folder: &str) -> String {
             text.push('\n');
             match block {
                 Block::Prose(prose, coverage) => {
-                    let all = Block::paragraphs(prose, *coverage).map(latex);
-                    let all: Vec<String> = all.collect();
-                    text += &format!("{}\n", all.join("\n\n"));
+                    text += &Block::paragraphs(prose, *coverage, latex);
                 }
                 Block::Table(table) => {
                     text += &format!("{{\\small\n{}}}\n", table.latex_in("longtable"));

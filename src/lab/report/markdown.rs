@@ -15,9 +15,7 @@ pub(super) fn document(report: &Report, folder: Option<&str>) -> String {
             text.push('\n');
             match block {
                 Block::Prose(prose, coverage) => {
-                    let all = Block::paragraphs(prose, *coverage).map(markdown);
-                    let all: Vec<String> = all.collect();
-                    text += &format!("{}\n", all.join("\n\n"));
+                    text += &Block::paragraphs(prose, *coverage, markdown);
                 }
                 Block::Table(table) => text += &table.markdown(),
                 Block::Figure(bundle) => {

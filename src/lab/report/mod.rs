@@ -11,14 +11,11 @@ mod tests;
 
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
 use super::{RunName, Runs};
 use crate::grid::GridResult;
 use crate::program;
 use crate::show::{Bundle, Coverage, NOT_COVERED, Table, format};
-use crate::store::{Store, home};
+use crate::store::{Reported, Store, home};
 use crate::train::Run;
 use crate::{Error, Result};
 
@@ -71,12 +68,13 @@ impl Block {
         Self::Figure(Box::new(bundle))
     }
 
-    /// The paragraphs of prose, after its badge.
-    fn paragraphs(text: &str, coverage: Coverage) -> impl Iterator<Item = &str> {
+    /// The paragraphs of prose, after its badge, with a blank line between them.
+    fn paragraphs(text: &str, coverage: Coverage, escaped: fn(&str) -> String) -> String {
         let badge = (coverage == Coverage::NotCovered).then_some(NOT_COVERED);
-        badge.into_iter().chain(text.lines().map(str::trim).filter(|line| !line.is_empty()))
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let all: Vec<String> = badge.into_iter().chain(lines).map(escaped).collect();
+        all.join("\n\n") + "\n"
     }
-
     fn coverage(&self) -> Coverage {
         match self {
             Self::Prose(_, coverage) | Self::Code(_, coverage) => *coverage,
@@ -101,12 +99,11 @@ impl Run {
     /// # Errors
     /// `Ledger` if the ledger of its data is damaged; `Io` if it can't be read.
     pub fn report(&self) -> Result<Report> {
-        let (model, mask) = (self.model(), self.mask());
-        let of = run::Reported {
-            record: self.record(),
-            mask: mask.as_ref(),
-            model: Some(&model),
-            warnings: self.warnings(),
+        let of = Reported {
+            record: self.record().clone(),
+            mask: self.mask(),
+            model: Some(self.model()),
+            warnings: self.warnings().to_vec(),
         };
         run::report(&of, &Store::open(home())?)
     }
@@ -173,20 +170,12 @@ impl Report {
     /// the end of the first section says how many were left out.
     #[must_use]
     pub fn covered(self) -> Self {
-        let (mut sections, mut removed) = (Vec::new(), 0);
-        for section in self.sections {
-            let mut blocks = Vec::new();
-            for block in section.blocks {
-                let coverage = block.coverage();
-                let left = block.covered();
-                removed += usize::from(coverage >= Coverage::Unmarked);
-                blocks.extend(left);
-            }
-            if !blocks.is_empty() {
-                sections.push(Section { heading: section.heading, blocks });
-            }
+        let is_removed = |block: &&Block| block.coverage() >= Coverage::Unmarked;
+        let removed = self.blocks().filter(is_removed).count();
+        let mut report = Self::new(self.title);
+        for Section { heading, blocks } in self.sections {
+            report = report.section(heading, blocks.into_iter().filter_map(Block::covered));
         }
-        let mut report = Self { title: self.title, sections };
         if removed > 0 {
             let parts = format::counted(removed, "part");
             let words = format!("Left out: {parts} of this report that no epsilon covers.");
@@ -201,8 +190,11 @@ impl Report {
 
     /// What the whole report reveals of private data.
     pub fn coverage(&self) -> Coverage {
-        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
-        blocks.map(Block::coverage).max().unwrap_or(Coverage::Public)
+        self.blocks().map(Block::coverage).max().unwrap_or(Coverage::Public)
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.sections.iter().flat_map(|section| &section.blocks)
     }
 
     /// The report as an HTML page that loads nothing and has no scripts.
@@ -240,16 +232,14 @@ impl Report {
         let parent = path.parent().unwrap_or(Path::new(""));
         if let Some(format) = figures {
             for (number, bundle) in self.figures().enumerate() {
-                let file = parent.join(&folder).join(figure_name(number, format));
-                bundle.save(file)?;
+                bundle.save(parent.join(&folder).join(figure_name(number, format)))?;
             }
         }
         Bundle::text(text.trim_end()).save_text(path)
     }
 
     fn figures(&self) -> impl Iterator<Item = &Bundle> {
-        let blocks = self.sections.iter().flat_map(|section| &section.blocks);
-        blocks.filter_map(|block| match block {
+        self.blocks().filter_map(|block| match block {
             Block::Figure(bundle) => Some(&**bundle),
             _ => None,
         })
@@ -284,8 +274,4 @@ fn software(trained_with: &[String]) -> Block {
     };
     words += &format!("\nThis report was written by {}.", program::software());
     Block::prose(words, Coverage::Public)
-}
-
-fn base64(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes)
 }

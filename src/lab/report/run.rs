@@ -7,42 +7,24 @@ use crate::lab::record::record_table;
 use crate::lab::{Preview, Statement};
 use crate::mask::Mask;
 use crate::methods::Plan;
-use crate::nn::Model;
 use crate::privacy::Delta;
 use crate::privacy::digits::counted;
 use crate::program;
 use crate::show::{Coverage, Table, figures, format, record_figure, run_coverage};
-use crate::store::Store;
+use crate::store::{Reported, Store};
 use crate::train::{InWords, RunRecord};
-
-/// What is known of the run.
-pub(super) struct Reported<'a> {
-    pub(super) record: &'a RunRecord,
-    pub(super) mask: Option<&'a Mask>,
-    /// The trained model, if it is known.
-    pub(super) model: Option<&'a Model>,
-    /// What the store could not check.
-    pub(super) warnings: &'a [String],
-}
 
 /// The report of a stored run.
 pub(super) fn stored(store: &Store, id: &str) -> Result<Report> {
-    let stored = store.reported(id)?;
-    let of = Reported {
-        record: &stored.record,
-        mask: stored.mask.as_ref(),
-        model: stored.model.as_ref(),
-        warnings: &stored.warnings,
-    };
-    report(&of, store)
+    report(&store.reported(id)?, store)
 }
 
-pub(super) fn report(of: &Reported<'_>, store: &Store) -> Result<Report> {
-    let (record, plan) = (of.record, &of.record.plan);
+pub(super) fn report(of: &Reported, store: &Store) -> Result<Report> {
+    let (record, plan) = (&of.record, &of.record.plan);
     let reveals = run_coverage(record);
     let mut lead = vec![Block::prose(InWords(record).to_string(), reveals)];
     lead.extend(of.warnings.iter().map(|warning| Block::prose(warning, Coverage::Public)));
-    let guarantee = Statement::of(record, of.mask).to_string();
+    let guarantee = Statement::of(record, of.mask.as_ref()).to_string();
     // A statement of no guarantee reveals nothing either.
     let guarantee = Block::prose(guarantee, Coverage::Covered);
     let settings = Preview::settings(plan)?.table();
@@ -54,8 +36,8 @@ pub(super) fn report(of: &Reported<'_>, store: &Store) -> Result<Report> {
             [Block::figure(record_figure(record)), Block::Table(record_table(record))],
         )
         .section("Settings", [Block::Table(settings)])
-        .section("Model", of.model.map(|model| Block::Table(model_table(model))))
-        .section("Mask", of.mask.into_iter().flat_map(mask))
+        .section("Model", of.model.as_ref().map(|model| Block::Table(model_table(model))))
+        .section("Mask", of.mask.iter().flat_map(mask))
         .section("Ledger", [ledger(record, store)?])
         .section(REPEAT, repeat(plan))
         .section(SOFTWARE, [software(std::slice::from_ref(&record.software))]))
@@ -77,15 +59,14 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
         let words = "This project has no ledger entry of the run.";
         return Ok(Block::prose(words, Coverage::Public));
     };
-    let mut table = Table::new(["entry", ""])
+    let note = Some(&charge.closing_note).filter(|note| !note.is_empty());
+    let table = Table::new(["entry", ""])
         .row(["number".to_owned(), format!("{} of {}", at + 1, account.runs().len())])
         .row(["charged at", &charge.at])
         .row(["run", &charge.note])
         .row(["event", &charge.event.to_string()])
-        .row(["state", charge.state()]);
-    if !charge.closing_note.is_empty() {
-        table = table.row(["note", &charge.closing_note]);
-    }
+        .row(["state", charge.state()])
+        .rows(note.map(|note| ["note", note]));
     let delta = account.budget().map(|budget| budget.delta);
     let delta =
         delta.or(record.plan.privacy().map(|privacy| privacy.delta)).unwrap_or(Delta::DEFAULT);
@@ -98,21 +79,14 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
         1 => "the only private run on these data".to_owned(),
         n => format!("all {} on these data together", counted(n, "private run")),
     };
-    if private > 0 {
-        table = table.row([what, total]);
-    }
-    if account.non_private_runs() > 0 {
-        table = table.row([
-            "runs without a guarantee".to_owned(),
-            format!(
-                "{}: if their results are published, no epsilon holds",
-                account.non_private_runs()
-            ),
-        ]);
-    }
-    if let Some(budget) = account.budget() {
-        table = table.row(["budget".to_owned(), budget.to_string()]);
-    }
+    let published = match account.non_private_runs() {
+        0 => None,
+        n => Some(format!("{n}: if their results are published, no epsilon holds")),
+    };
+    let table = table
+        .rows((private > 0).then_some([what, total]))
+        .rows(published.map(|words| ["runs without a guarantee".to_owned(), words]))
+        .rows(account.budget().map(|budget| ["budget".to_owned(), budget.to_string()]));
     Ok(Block::Table(table.coverage(Coverage::Public)))
 }
 

@@ -1,9 +1,9 @@
 //! The attack of an audit beside what the ledger allows.
 
-use super::colour;
+use super::{colour, not_empty};
+use crate::Result;
 use crate::audit::{AuditReport, Verdict};
 use crate::show::{Chart, Coverage, Panel, Series};
-use crate::{Error, Result};
 
 /// The true positive rate of each audit's attack over its false positive rate, beside the largest
 /// one that the claim of the first audit allows, or, if its method has no claim, clipped steps of
@@ -16,15 +16,12 @@ use crate::{Error, Result};
 /// # Errors
 /// Kind `Setting` for an empty list.
 pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
-    let Some(first) = reports.first() else {
-        return Err(Error::setting("reports", "an empty list", "there is nothing to draw")
-            .fix("pass for example &[&Audit::of(&plan).run()?]"));
-    };
+    not_empty("reports", reports, "pass for example &[&Audit::of(&plan).run()?]")?;
     let percent = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
         let shown = points.iter().filter(|(alarms, _)| *alarms >= 1e-4);
         shown.map(|(alarms, caught)| (100.0 * alarms, *caught)).collect()
     };
-    let allowed = match first.why {
+    let allowed = match reports[0].why {
         None => "allowed by the ledger",
         Some(_) => "allowed to clipped steps",
     };
@@ -32,7 +29,7 @@ pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
         .percent_bound()
         .log()
         .y_range(1e-4, 1.0)
-        .series(Series::line(allowed, percent(&first.allowed)).colour(colour::PLD));
+        .series(Series::line(allowed, percent(&reports[0].allowed)).colour(colour::PLD));
     // The first colour is that of the claim.
     for (slot, report) in reports.iter().enumerate() {
         let name = format!("{} ({})", report.method, report.verdict);

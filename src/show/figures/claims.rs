@@ -1,5 +1,6 @@
 //! What is claimed, proved and attacked: epsilons of methods side by side.
 
+use super::not_empty;
 use crate::audit::{AuditReport, Verdict};
 use crate::privacy::digits::RoundedDown;
 use crate::show::axis::Axis;
@@ -32,21 +33,18 @@ impl EpsilonClaim {
     }
 
     /// What its authors or its program state.
-    pub fn claimed(mut self, epsilon: f64) -> Self {
-        self.claimed = Some(epsilon);
-        self
+    pub fn claimed(self, epsilon: f64) -> Self {
+        Self { claimed: Some(epsilon), ..self }
     }
 
     /// What is proved: the epsilon of the ledger.
-    pub fn proved(mut self, epsilon: f64) -> Self {
-        self.proved = Some(epsilon);
-        self
+    pub fn proved(self, epsilon: f64) -> Self {
+        Self { proved: Some(epsilon), ..self }
     }
 
     /// The lower bound that an attack shows.
-    pub fn audited(mut self, lower_bound: f64) -> Self {
-        self.audited = Some(lower_bound);
-        self
+    pub fn audited(self, lower_bound: f64) -> Self {
+        Self { audited: Some(lower_bound), ..self }
     }
 
     /// Whether there is a claim that an attack contradicts.
@@ -107,10 +105,8 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
         return Err(Error::setting("epsilon", epsilon, "no guarantee has such an epsilon")
             .fix("pass epsilons of 0 or more"));
     }
-    if claims.is_empty() {
-        return Err(Error::setting("claims", "an empty list", "there is nothing to draw")
-            .fix("pass for example [&audit::method_named(\"dp-sgd\", &options)?.run()?]"));
-    }
+    let fix = "pass for example [&audit::method_named(\"dp-sgd\", &options)?.run()?]";
+    not_empty("claims", &claims, fix)?;
     let refuted = claims.iter().filter(|claim| claim.is_refuted()).count();
     let made = claims.iter().filter(|claim| claim.claimed.is_some()).count();
     let title = match refuted {
@@ -122,7 +118,7 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
     let curve = "Refuted with a shorter bar: the attack crosses the claim's trade-off curve.";
     let head = Head::new(title)
         .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
-        .note(if by_curve { curve } else { "" })
+        .note_if(by_curve, || curve.to_owned())
         .coverage(Coverage::Public)
         .key(CLAIMED, "claimed")
         .key(PROVED, "proved")
@@ -152,13 +148,13 @@ fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
 }
 
 fn table(claims: &[EpsilonClaim]) -> Table {
-    let head = Table::new(["method", "claimed", "proved", "attack (at least)", "claim"]);
-    claims.iter().fold(head, |table, claim| {
-        let [claimed, proved, audited] =
-            claim.words().map(|words| words.unwrap_or_else(|| "none".into()));
+    let row = |claim: &EpsilonClaim| {
+        let [claimed, proved, audited] = claim.words().map(|words| words.unwrap_or("none".into()));
         let verdict = if claim.is_refuted() { "refuted" } else { "" };
-        table.row([claim.name.clone(), claimed, proved, audited, verdict.into()])
-    })
+        [claim.name.clone(), claimed, proved, audited, verdict.into()]
+    };
+    let head = ["method", "claimed", "proved", "attack (at least)", "claim"];
+    Table::new(head).rows(claims.iter().map(row))
 }
 
 #[cfg(test)]

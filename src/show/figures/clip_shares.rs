@@ -1,5 +1,6 @@
 //! Bars of the examples that the clips of backpropagation clipping scale down.
 
+use super::as_sentence;
 use crate::engine::{ClipShares, LayerClipShares};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Bar, Bars};
@@ -18,10 +19,14 @@ const UPSTREAM: Rgb = palette::SERIES[1];
 /// None: the fractions are computed from the examples without noise. The figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).
 pub fn clip_shares(shares: &ClipShares) -> Figure {
-    let layers = &shares.layers[..shares.layers.len().min(MOST_ROWS)];
+    let all = shares.layers.len();
+    let layers = &shares.layers[..all.min(MOST_ROWS)];
     let head = Head::new("Examples that the clips scale down")
         .note(format!("Of {}. {}", format::counted(shares.examples, "example"), clips(shares)))
-        .note(left_out(layers.len(), shares.layers.len()))
+        .note_if(layers.len() < all, || {
+            let drawn = layers.len();
+            format!("The first {drawn} of {all} layers are drawn; the text form lists all.")
+        })
         .coverage(Coverage::NotCovered)
         .key(INPUTS, "input above the input clip")
         .key(UPSTREAM, "upstream gradient above the gradient clip");
@@ -53,37 +58,26 @@ fn in_words(share: Option<f64>) -> String {
 fn clips(shares: &ClipShares) -> String {
     let mut all = shares.layers.iter().map(|layer| layer.clips);
     match all.next() {
-        Some(first) if all.all(|clips| clips == first) => {
-            let text = first.to_string();
-            format!("{}{}.", text[..1].to_uppercase(), &text[1..])
-        }
+        Some(first) if all.all(|clips| clips == first) => as_sentence(&first.to_string()),
         _ => String::new(),
-    }
-}
-
-fn left_out(shown: usize, all: usize) -> String {
-    if shown == all {
-        String::new()
-    } else {
-        format!("The first {shown} of {all} layers are drawn; the text form lists all.")
     }
 }
 
 fn table(shares: &ClipShares) -> Table {
     let head =
         ["layer", "kind", "input clip", "inputs clipped", "gradient clip", "gradients clipped"];
-    shares.layers.iter().fold(Table::new(head), |table, layer| {
-        let input =
-            layer.inputs.map_or("–".to_owned(), |_| layer.clips.max_input_norm.to_string());
-        table.row([
+    let row = |layer: &LayerClipShares| {
+        let clips = &layer.clips;
+        [
             layer.layer.clone(),
             layer.kind.clone(),
-            input,
+            layer.inputs.map_or("–".to_owned(), |_| clips.max_input_norm.to_string()),
             in_words(layer.inputs),
-            layer.clips.max_upstream_norm.to_string(),
+            clips.max_upstream_norm.to_string(),
             in_words(Some(layer.upstream)),
-        ])
-    })
+        ]
+    };
+    Table::new(head).rows(shares.layers.iter().map(row))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Comparison of the accountants: epsilon by each of them, and why they differ.
 
 use super::sweep::{geometric, points, short_name};
-use super::{colour, not_empty, sentence, sorted};
+use super::{colour, sentence, some_events, sorted};
 use crate::methods::Plan;
 use crate::privacy::{
     Accountant, Conversion, Delta, Event, Gdp, GdpClt, Headline, Pld, Rdp, Spent, Zcdp, compare,
@@ -66,7 +66,7 @@ impl From<&Run> for Releases {
 pub fn epsilon_vs_delta(releases: impl Into<Releases>) -> Result<Chart> {
     let Releases { events, delta } = releases.into();
     delta.check()?;
-    not_empty(&events)?;
+    some_events(&events)?;
     chart_of(&events, delta, &accountants(&events))
 }
 
@@ -134,7 +134,7 @@ fn chart_of(
 /// accountant can account for the events.
 pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     delta.check()?;
-    not_empty(events)?;
+    some_events(events)?;
     let relation = Headline::covering(events).neighbouring();
     let mut answers: Vec<(String, privacy::Result<Spent>)> = compare(events, delta, relation)
         .into_iter()
@@ -148,27 +148,28 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     let after_rdp = answers.iter().position(|(name, _)| name == "rdp").map_or(0, |at| at + 1);
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 
-    let mut table = Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
-        .coverage(Coverage::Public)
-        .caption(format!(
-            "{} (delta = {}, neighbours: {relation})",
-            sentence(events),
-            format::delta(delta.0)
-        ));
-    for (name, spent) in answers {
+    let row = |(name, spent): (String, privacy::Result<Spent>)| {
         let (label, knows, why) = explained(&name);
         let (epsilon, why) = match spent {
             Ok(spent) => (format::eps(spent.epsilon), why.to_string()),
             Err(error) => ("-".into(), format!("refuses: {}", error.why())),
         };
-        table = table.row([label, epsilon, knows.into(), why]);
-    }
-    Ok(table)
+        [label, epsilon, knows.into(), why]
+    };
+    let (said, delta) = (sentence(events), format::delta(delta.0));
+    Ok(Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
+        .rows(answers.into_iter().map(row))
+        .coverage(Coverage::Public)
+        .caption(format!("{said} (delta = {delta}, neighbours: {relation})")))
 }
 
 /// Label, what the accountant uses of the privacy loss, and why its epsilon differs.
 fn explained(name: &str) -> (String, &'static str, &'static str) {
     let (knows, why) = match name {
+        "rdp_classic" => {
+            let why = "uses an older and looser conversion (Mironov 2017)";
+            return ("RDP, classic conversion".into(), "the same moments", why);
+        }
         "pld" => (
             "the distribution of the privacy loss",
             "exact up to rounding losses up to a fine grid",
@@ -177,7 +178,6 @@ fn explained(name: &str) -> (String, &'static str, &'static str) {
             "only moments of that distribution (Rényi divergences)",
             "the conversion from moments to (epsilon, delta) is not tight",
         ),
-        "rdp_classic" => ("the same moments", "uses an older and looser conversion (Mironov 2017)"),
         "gdp" => (
             "one parameter: the distance mu of two unit Gaussians",
             "exact: without sampling, the privacy loss is Gaussian",
@@ -192,11 +192,7 @@ fn explained(name: &str) -> (String, &'static str, &'static str) {
         ),
         _ => ("", ""),
     };
-    let label = match name {
-        "rdp_classic" => "RDP, classic conversion".into(),
-        other => short_name(other),
-    };
-    (label, knows, why)
+    (short_name(name), knows, why)
 }
 
 /// The accountants that are compared, with their colours. The central limit theorem for GDP is used

@@ -70,16 +70,18 @@ use super::format;
 use crate::privacy::Event;
 use crate::{Error, Result};
 
-/// Refuses an empty list of events.
-fn not_empty(events: &[Event]) -> Result<()> {
-    if events.is_empty() {
-        Err(Error::setting("events", "an empty list", "it releases nothing to draw")
-            .fix("pass the events of a plan or a run, e.g. &[plan.event()]"))
-    } else {
-        Ok(())
-    }
+/// Refuses an empty list of this name.
+fn not_empty<T>(name: &str, list: &[T], fix: &str) -> Result<()> {
+    let empty = || Error::setting(name, "an empty list", "there is nothing to draw").fix(fix);
+    (!list.is_empty()).then_some(()).ok_or_else(empty)
 }
 
+/// Refuses an empty list of events.
+fn some_events(events: &[Event]) -> Result<()> {
+    let empty = || Error::setting("events", "an empty list", "it releases nothing to draw");
+    let fix = "pass the events of a plan or a run, e.g. &[plan.event()]";
+    (!events.is_empty()).then_some(()).ok_or_else(|| empty().fix(fix))
+}
 /// Returns the values in ascending order, each once.
 fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
@@ -104,6 +106,13 @@ fn sentence(events: &[Event]) -> String {
             format::counted(releases, "noisy release")
         ),
     }
+}
+
+/// Text with an initial capital and a full stop.
+fn as_sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", chars.as_str())
 }
 
 /// Colours of the accountants, the same in all figures.

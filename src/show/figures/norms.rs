@@ -1,5 +1,6 @@
 //! Norms of the examples' gradients over training.
 
+use super::not_empty;
 use crate::engine::GradientNorms;
 use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
 use crate::show::multiples::PanelHead;
@@ -20,10 +21,7 @@ use crate::{Error, Result};
 /// `Setting` for an empty list, and for a run that recorded no norms: training without privacy and
 /// backpropagation clipping do not compute them.
 pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
-    if runs.is_empty() {
-        return Err(Error::setting("runs", "an empty list", "there is nothing to draw")
-            .fix("pass names and runs, such as &[(\"DP-SGD\", &run)]"));
-    }
+    not_empty("runs", runs, "pass names and runs, such as &[(\"DP-SGD\", &run)]")?;
     let mut panel = Panel::new("mean gradient norm").from_zero().not_covered();
     for (slot, (name, run)) in runs.iter().enumerate() {
         let norms = run.curve().series(|point| point.gradient_norm);
@@ -57,13 +55,13 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
         }
         _ => "Gradient norms of single examples".to_owned(),
     };
+    let left_out = all - drawn.len();
     let mut head = Head::new(title)
         .note(format!("{} before clipping.", format::counted(all, "gradient")))
+        .note_if(left_out > 0, || {
+            format!("{} zero or not finite, not drawn.", format::count(left_out))
+        })
         .coverage(Coverage::without_noise(norms.private));
-    let left_out = all - drawn.len();
-    if left_out > 0 {
-        head = head.note(format!("{} zero or not finite, not drawn.", format::count(left_out)));
-    }
     if norms.clip.is_some() {
         head = head.key(palette::KEPT, "unchanged").key(palette::DROPPED, "shortened");
     }
@@ -86,12 +84,12 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
 }
 
 fn quantiles(norms: &GradientNorms) -> Table {
-    let table = Table::new(["share of gradients", "norm at most"]);
-    [0.05, 0.25, 0.5, 0.75, 0.95, 1.0].into_iter().fold(table, |table, share| {
-        let norm = norms.quantile(share);
-        let norm = norm.map_or("-".to_owned(), |norm| format::significant(norm, 3));
-        table.row([format::percent(share), norm])
-    })
+    let row = |share: f64| {
+        let norm = norms.quantile(share).map(|norm| format::significant(norm, 3));
+        [format::percent(share), norm.unwrap_or("-".into())]
+    };
+    let rows = [0.05, 0.25, 0.5, 0.75, 0.95, 1.0].map(row);
+    Table::new(["share of gradients", "norm at most"]).rows(rows)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Schedules of noise and clip bound.
 
+use super::not_empty;
 use super::sweep::POINTS;
+use crate::Result;
 use crate::privacy::Stages;
 use crate::show::{Chart, Coverage, Panel, Series};
-use crate::{Error, Result};
 
 /// Noise multiplier and factor on the clip bound over the steps of runs, each given by a name and
 /// its [`Stages`]. Both are public settings, so the figure costs no privacy.
@@ -11,10 +12,7 @@ use crate::{Error, Result};
 /// # Errors
 /// Kind `Setting` for an empty list.
 pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {
-    if runs.is_empty() {
-        return Err(Error::setting("runs", "an empty list", "there is nothing to draw")
-            .fix("pass for example &[(\"step\", &stages)]"));
-    }
+    not_empty("runs", runs, "pass for example &[(\"step\", &stages)]")?;
     let mut noise = Panel::new("noise multiplier").from_zero();
     let mut clip = Panel::new("factor on the clip bound").from_zero();
     for (slot, (name, stages)) in runs.iter().enumerate() {

@@ -16,11 +16,7 @@ pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta)
     let sampling_rate = sampling_rate.check()?.0;
     positive("steps", steps)?;
     let sigmas = sorted(geometric(0.4, 10.0, POINTS).into_iter().chain([1.0]));
-    let panel = epsilon_panel(&sigmas, delta, |noise_multiplier| Event::PoissonGaussian {
-        sampling_rate,
-        noise_multiplier,
-        steps,
-    })?;
+    let panel = epsilon_panel(&sigmas, delta, |noise| Event::poisson(sampling_rate, noise, steps))?;
     let panel = panel.log().values_at(1.0, "noise multiplier 1").reference(1.0, "epsilon 1");
     Ok(Chart::new("More noise, less epsilon")
         .coverage(Coverage::Public)
@@ -49,10 +45,9 @@ pub fn epsilon_over_batch_size(
     positive("examples", examples)?;
     check_epochs(epochs)?;
     let batches = whole_geometric((examples / 4096).max(1), examples, POINTS, None);
-    let panel = epsilon_panel(&batches, delta, |batch| Event::PoissonGaussian {
-        sampling_rate: rate(batch, examples),
-        noise_multiplier,
-        steps: steps_for(epochs, rate(batch, examples)),
+    let panel = epsilon_panel(&batches, delta, |batch| {
+        let rate = rate(batch, examples);
+        Event::poisson(rate, noise_multiplier, steps_for(epochs, rate))
     })?;
     let panel = panel.log().values_at(examples as f64, "full batch");
     Ok(Chart::new("Larger batches, same epochs, same noise multiplier")
@@ -86,10 +81,8 @@ pub fn epsilon_over_epochs(
     // The first epoch costs most; a straight line from 0 would understate it.
     let early = (1..6).map(|halved| at(1) * 0.5f64.powi(halved));
     let xs = sorted((0..POINTS).map(at).chain(early));
-    let panel = epsilon_panel(&xs, delta, |epochs| Event::PoissonGaussian {
-        sampling_rate,
-        noise_multiplier,
-        steps: steps_for(epochs, sampling_rate),
+    let panel = epsilon_panel(&xs, delta, |epochs| {
+        Event::poisson(sampling_rate, noise_multiplier, steps_for(epochs, sampling_rate))
     })?;
     Ok(Chart::new("Longer training, more epsilon")
         .coverage(Coverage::Public)

@@ -1,7 +1,7 @@
 //! The trade-off curve of membership inference attacks.
 
 use super::sweep::geometric;
-use super::{colour, not_empty, sentence};
+use super::{colour, sentence, some_events};
 use crate::Result;
 use crate::privacy::{Accountant, Event, Headline, TradeOff};
 use crate::show::{Chart, Coverage, Panel, Series};
@@ -18,7 +18,7 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// As [`TradeOff`], for one added or removed example; for one that is zeroed out if the releases
 /// are on disjoint batches.
 pub fn trade_off(events: &[Event]) -> Result<Chart> {
-    not_empty(events)?;
+    some_events(events)?;
     let relation = Headline::covering(events).neighbouring();
     let bound = TradeOff::from_events(events, relation)?;
     Ok(trade_off_curve(&bound).note(sentence(events)))

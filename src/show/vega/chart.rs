@@ -1,7 +1,7 @@
 //! Line charts as Vega-Lite specifications.
 
-use super::{merge, page, round_values};
-use crate::show::chart::{Chart, NOT_COVERED, Panel, Reference, XMark};
+use super::{merge, page, round_values, with_field};
+use crate::show::chart::{Chart, NOT_COVERED, Panel, Reference};
 use crate::show::format::{one_line, significant};
 use crate::show::layout::{Sizes, x_range, y_axis};
 use crate::show::palette::{self, hex};
@@ -33,10 +33,8 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
                 lines.resize(most, " ".to_owned());
                 view["title"]["subtitle"] = lines.into();
             }
-            merge(
-                &mut view,
-                json!({ "width": (panel_width - BESIDE).floor(), "height": plot_height }),
-            );
+            view["width"] = (panel_width - BESIDE).floor().into();
+            view["height"] = plot_height.into();
             view
         })
         .collect();
@@ -45,16 +43,14 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
         1 => {
             let mut only = panels.remove(0);
             // The title of the whole stands above the panel's.
-            let own = only["title"].take();
+            let members = only.as_object_mut();
+            let own = members.and_then(|members| members.remove("title")).unwrap_or_default();
             let mut own_lines = head["subtitle"].as_array().cloned().unwrap_or_default();
             own_lines.extend(own["text"].as_str().filter(|s| !s.is_empty()).map(Value::from));
             own_lines.extend(own["subtitle"].as_array().cloned().unwrap_or_default());
             head["subtitle"] = own_lines.into();
             if let Some(colour) = own.get("subtitleColor") {
                 head["subtitleColor"] = colour.clone();
-            }
-            if let Value::Object(members) = &mut only {
-                members.remove("title");
             }
             return page(head, only);
         }
@@ -216,12 +212,6 @@ fn y_encoding(panel: &Panel) -> Value {
     json!({ "field": "y", "type": "quantitative", "scale": scale, "axis": axis })
 }
 
-fn with_field(encoding: &Value, field: &str) -> Value {
-    let mut encoding = encoding.clone();
-    encoding["field"] = field.into();
-    encoding
-}
-
 fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
     let entry = |field: &str, title: &str| json!({ "field": field, "title": title });
     let at = |title: &str| json!({ "field": "x", "title": title, "type": "quantitative", "format": ".4~g" });
@@ -298,33 +288,32 @@ fn references(panel: &Panel, y: &Value) -> Vec<Value> {
     y["axis"] = json!({ "title": null });
     let text = json!({ "align": "left", "dx": 4, "dy": 3, "baseline": "top" });
     let rule = |reference: &Reference| {
-        let Reference { level, label } = reference;
-        labelled_rule((*level, label), json!({ "y": y }), &text, json!({ "x": { "value": 0 } }))
+        labelled_rule(reference, json!({ "y": y }), &text, json!({ "x": { "value": 0 } }))
     };
     panel.references.iter().map(rule).collect()
 }
 
 fn marked_x(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
-    let XMark { x: at, label } = panel.mark.as_ref()?;
+    let mark = panel.mark.as_ref()?;
     // The label stands on the side where there is more room.
     let place = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
     let ends = extent(panel.points().map(|point| place(point.0)));
-    let is_right = ends.is_some_and(|(low, high)| place(*at) > (low + high) / 2.0);
+    let is_right = ends.is_some_and(|(low, high)| place(mark.at) > (low + high) / 2.0);
     let (align, dx) = if is_right { ("right", -4) } else { ("left", 4) };
     let text = json!({ "align": align, "dx": dx, "baseline": "top" });
     let x = json!({ "x": with_field(x, "at") });
-    Some(labelled_rule((*at, label), x, &text, json!({ "y": { "value": 2 } })))
+    Some(labelled_rule(mark, x, &text, json!({ "y": { "value": 2 } })))
 }
 
-/// Returns a dashed line at a value with its label. `across` encodes the field `at`; `text` is how
-/// the label is set, and `along` where.
-fn labelled_rule((at, label): (f64, &str), across: Value, text: &Value, along: Value) -> Value {
+/// Returns the dashed line of a marked value with its label. `across` encodes the field `at`;
+/// `text` is how the label is set, and `along` where.
+fn labelled_rule(of: &Reference, across: Value, text: &Value, along: Value) -> Value {
     let mut mark = json!({ "type": "text", "color": hex(palette::MUTED) });
     merge(&mut mark, text.clone());
     let mut encoding = json!({ "text": { "field": "label" } });
     merge(&mut encoding, along);
     json!({
-        "data": { "values": [{ "at": at, "label": one_line(label) }] },
+        "data": { "values": [{ "at": of.at, "label": one_line(&of.label) }] },
         "encoding": across,
         "layer": [
             { "mark": { "type": "rule", "strokeDash": [5, 4], "color": hex(palette::REFERENCE) } },

@@ -1,6 +1,6 @@
 //! A slider that reads all curves of a panel at one x, such as epsilon at a chosen delta.
 
-use super::merge;
+use super::{merge, with_field};
 use crate::show::chart::{Chart, Panel};
 use crate::show::format::one_line;
 use crate::show::palette::{self, hex};
@@ -23,7 +23,7 @@ pub(super) fn layers(
     if !chart.x_log || low >= high {
         return None;
     }
-    let marked = panel.mark.as_ref().map_or(low, |mark| mark.x);
+    let marked = panel.mark.as_ref().map_or(low, |mark| mark.at);
     let quarter = |x: f64| (x.log10() * 4.0).round() / 4.0;
     let name = one_line(&chart.x_label);
     let parameter = json!({
@@ -50,7 +50,7 @@ pub(super) fn layers(
             { "calculate": at, "as": "chosen" },
             { "calculate": format!("'{name} = ' + format(datum.chosen, '.2~e')"), "as": "label" },
         ],
-        "encoding": { "x": with(x, "chosen") },
+        "encoding": { "x": with_field(x, "chosen") },
         "layer": [
             { "mark": { "type": "rule", "color": hex(palette::INK), "strokeWidth": 1.5 } },
             { "mark": { "type": "text", "align": "left", "dx": 5, "dy": -4, "baseline": "bottom",
@@ -68,23 +68,14 @@ pub(super) fn layers(
     let mut halo = text.clone();
     merge(&mut halo["mark"], json!({ "stroke": hex(palette::CARD), "strokeWidth": 5 }));
     text["mark"]["strokeWidth"] = 0.into();
-    let mut reading = json!({ "transform": here });
-    merge(
-        &mut reading,
-        json!({
-            "layer": [
-                { "mark": { "type": "point", "filled": false, "size": 90, "strokeWidth": 2,
-                    "clip": true },
-                  "encoding": { "x": x, "y": y, "color": colour } },
-                halo, text,
+    let reading = json!({
+        "transform": here,
+        "layer": [
+            { "mark": { "type": "point", "filled": false, "size": 90, "strokeWidth": 2,
+                "clip": true },
+              "encoding": { "x": x, "y": y, "color": colour } },
+            halo, text,
         ],
-        }),
-    );
+    });
     Some((parameter, vec![rule, reading]))
-}
-
-fn with(encoding: &Value, field: &str) -> Value {
-    let mut encoding = encoding.clone();
-    encoding["field"] = field.into();
-    encoding
 }

@@ -28,14 +28,12 @@ const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Aria
 
 /// The members that all specifications share: schema, card, fonts, axes; `body` adds the rest.
 pub(super) fn page(title: Value, body: Value) -> Value {
-    let text = |size: f64| json!({ "labelFontSize": size, "titleFontSize": size });
-    let mut axis = text(11.0);
-    let more = json!({
+    let axis = json!({
+        "labelFontSize": 11.0, "titleFontSize": 11.0,
         "labelColor": hex(palette::MUTED), "titleColor": hex(palette::MUTED),
         "titleFontWeight": "normal", "gridColor": hex(palette::GRID),
         "domainColor": hex(palette::AXIS), "tickColor": hex(palette::AXIS),
     });
-    merge(&mut axis, more);
     let mut all = json!({
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "title": title,
@@ -60,6 +58,13 @@ pub(super) fn page(title: Value, body: Value) -> Value {
 /// the powers.
 pub(super) fn round_values(low: f64, high: f64) -> Vec<f64> {
     Axis::log_within(low, high, 6).ticks.into_iter().map(|(value, _)| value).collect()
+}
+
+/// An encoding of another field.
+fn with_field(encoding: &Value, field: &str) -> Value {
+    let mut encoding = encoding.clone();
+    encoding["field"] = field.into();
+    encoding
 }
 
 /// Adds the members of one object to another.

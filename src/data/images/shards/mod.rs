@@ -77,7 +77,7 @@ const NAMES: &str = "classes.txt";
 ///
 /// [WebDataset]: https://github.com/webdataset/webdataset
 pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
-    let (path, form) = (path.as_ref(), options.form()?);
+    let (path, form) = (path.as_ref(), options.checked()?);
     let parts = Parts::of(path)?;
     let progress = Progress::new("shards listed", parts.train.len() + parts.test.len());
     let mut skipped = 0;
@@ -149,18 +149,12 @@ fn check_labels<'a>(
     classes: usize,
     mut samples: impl Iterator<Item = &'a (Place, u32)>,
 ) -> Result<()> {
-    match samples.find(|(_, label)| *label as usize >= classes) {
-        None => Ok(()),
-        Some((place, label)) => {
-            let last = count(classes - 1);
-            let what = format!(
-                "its label is {}, and classes are numbered from 0 to {last}",
-                count(*label as usize)
-            );
-            Err(place.corrupt(what).fix(format!(
-                "correct the label, or name all classes in {NAMES} beside the shards; without it \
-                 the training part has an example of the last class"
-            )))
-        }
-    }
+    let wrong = samples.find(|(_, label)| *label as usize >= classes);
+    let Some((place, label)) = wrong else { return Ok(()) };
+    let (label, last) = (count(label), count(classes - 1));
+    let what = format!("its label is {label}, and classes are numbered from 0 to {last}");
+    Err(place.corrupt(what).fix(format!(
+        "correct the label, or name all classes in {NAMES} beside the shards; without it the \
+         training part has an example of the last class"
+    )))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::archive::{Found, for_each_file};
 use crate::data::digest::count;
-use crate::data::images::place::{LARGEST, Member, Place};
+use crate::data::images::place::{LARGEST, Place};
 use crate::data::table::CLASSES;
 use crate::data::unpack::{cannot_read, corrupt};
 use crate::{Error, Result};
@@ -25,7 +25,6 @@ enum Role {
     Image,
     Label,
     Archive,
-    Other,
 }
 
 /// The parts of a sample that were found.
@@ -44,21 +43,17 @@ pub(super) fn shard(path: &Path) -> Result<Shard> {
     let mut samples: HashMap<String, Parts> = HashMap::new();
     let (mut keys, mut skipped) = (Vec::new(), 0);
     for_each_file(path, |found, content| {
-        let Some((key, ending)) = key(&found.name) else {
+        let Some((key, role)) =
+            key(&found.name).and_then(|(key, ending)| Some((key, role(&ending)?)))
+        else {
             skipped += 1;
             return Ok(());
         };
-        let role = role(&ending);
-        if let Role::Other = role {
-            skipped += 1;
-            return Ok(());
-        }
         let parts = samples.entry(key.to_owned()).or_insert_with(|| {
             keys.push(key.to_owned());
             Parts::default()
         });
         match role {
-            Role::Other => {}
             Role::Archive => {
                 return Err(wrong(path, &found.name, "an archive inside the archive")
                     .fix("name the inner archives as shards of their own"));
@@ -80,8 +75,7 @@ pub(super) fn shard(path: &Path) -> Result<Shard> {
         match samples.remove(&key).unwrap_or_default() {
             Parts { image: Some(Found { name, from, length }), label: Some(label) } => {
                 let (shard, length) = (shard.clone(), length as usize);
-                let member = Member { shard, name: name.into(), from, length };
-                complete.push((Place::Member(member), label));
+                complete.push((Place::Member { shard, name: name.into(), from, length }, label));
             }
             Parts { image: Some(_), .. } => {
                 return Err(lacks(path, &key, "an image", "label", ".cls"));
@@ -100,13 +94,14 @@ fn key(name: &str) -> Option<(&str, String)> {
     (dot > start).then(|| (&name[..dot], name[dot + 1..].to_lowercase()))
 }
 
-fn role(ending: &str) -> Role {
+/// What a member with this ending is; `None` if it is skipped.
+fn role(ending: &str) -> Option<Role> {
     match ending {
-        "jpg" | "jpeg" | "png" | "webp" => Role::Image,
-        "cls" => Role::Label,
-        "tar" | "tgz" | "zip" => Role::Archive,
-        _ if ending.starts_with("tar.") || ending.ends_with(".tar") => Role::Archive,
-        _ => Role::Other,
+        "jpg" | "jpeg" | "png" | "webp" => Some(Role::Image),
+        "cls" => Some(Role::Label),
+        "tar" | "tgz" | "zip" => Some(Role::Archive),
+        _ if ending.starts_with("tar.") || ending.ends_with(".tar") => Some(Role::Archive),
+        _ => None,
     }
 }
 

@@ -81,24 +81,20 @@ pub fn help() -> Guide {
 impl Guide {
     /// Tasks and the calls to begin with.
     pub(crate) fn tasks(&self) -> Table {
-        TASKS.iter().fold(Table::new(["task", "begin with"]), |table, (task, call)| {
-            table.row([*task, *call])
-        })
+        Table::new(["task", "begin with"]).rows(TASKS.map(<[_; 2]>::from))
     }
 
     /// The cells of [`scaffold`].
     pub(crate) fn cells(&self) -> Table {
-        let table = Table::new(["cell", "what it does"]).caption("lab::scaffold(\"...\")?");
-        CELLS.iter().fold(table, |table, cell| table.row([cell.name, cell.about]))
+        let rows = CELLS.iter().map(|cell| [cell.name, cell.about]);
+        Table::new(["cell", "what it does"]).rows(rows).caption("lab::scaffold(\"...\")?")
     }
 
     /// The methods with their sources.
     pub(crate) fn methods(&self) -> Table {
-        let table = Table::new(["method", "what it is"]).caption("Methods");
-        methods()
-            .iter()
-            .map(|method| method.descriptor())
-            .fold(table, |table, recipe| table.row([recipe.name, recipe.summary]))
+        let known = methods().into_iter().map(|method| method.descriptor());
+        let rows = known.map(|known| [known.name, known.summary]);
+        Table::new(["method", "what it is"]).rows(rows).caption("Methods")
     }
 
     fn tables(&self) -> [Table; 3] {
@@ -138,6 +134,6 @@ const NOTEBOOKS: [(&str, &str); 12] = [
 pub fn examples() -> Table {
     let command = program::command("notebooks");
     let caption = format!("Notebooks: in notebooks/ of the project, or written by `{command}`");
-    let table = Table::new(["notebook", "about"]).caption(caption).coverage(Coverage::Public);
-    NOTEBOOKS.iter().fold(table, |table, (name, about)| table.row([*name, *about]))
+    let table = Table::new(["notebook", "about"]).rows(NOTEBOOKS.map(<[_; 2]>::from));
+    table.caption(caption).coverage(Coverage::Public)
 }

@@ -1,9 +1,9 @@
 //! The accuracy of each class.
 
-use super::on;
+use super::{left_out, on};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Row, frame};
-use crate::show::layout::{MARGIN, SMALL, text_style};
+use crate::show::layout::{MARGIN, muted};
 use crate::show::page::{Drawing, Head, Page};
 use crate::show::scene::Align;
 use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
@@ -105,18 +105,13 @@ impl ClassAccuracy {
     pub fn table(&self) -> Table {
         let heads = ["class", "accuracy", "95 % from", "95 % to", "correct", "examples"];
         let percent = |share: Option<f64>| share.map_or("-".into(), format::percent);
-        let table = self.classes.iter().fold(Table::new(heads), |table, class| {
-            let interval = class.interval();
-            table.row([
-                class.name.clone(),
-                percent(class.accuracy()),
-                percent(interval.map(|interval| interval.0)),
-                percent(interval.map(|interval| interval.1)),
-                format::count(class.correct),
-                format::count(class.examples),
-            ])
-        });
-        table.coverage(self.coverage)
+        let row = |class: &ClassCount| {
+            let (low, high) = class.interval().unzip();
+            let [accuracy, low, high] = [class.accuracy(), low, high].map(percent);
+            let (correct, all) = (format::count(class.correct), format::count(class.examples));
+            [class.name.clone(), accuracy, low, high, correct, all]
+        };
+        Table::new(heads).rows(self.classes.iter().map(row)).coverage(self.coverage)
     }
 
     fn title(&self) -> String {
@@ -152,16 +147,11 @@ pub fn class_accuracy(values: &ClassAccuracy) -> Figure {
     let order = |class: &ClassCount| class.accuracy().unwrap_or(f64::INFINITY);
     shown.sort_by(|a, b| order(a).total_cmp(&order(b)));
     shown.truncate(MOST);
-    let overall = values.overall().map_or(String::new(), |share| {
-        format!(" Dashed: all examples together, {}.", format::percent(share))
-    });
-    let left_out = match values.classes.len() {
-        all if all > MOST => format!("The {MOST} of {all} classes with the lowest accuracy."),
-        _ => String::new(),
-    };
+    let dashed = |share| format!(" Dashed: all examples together, {}.", format::percent(share));
+    let overall = values.overall().map_or(String::new(), dashed);
     let head = Head::new(values.title())
         .note(format!("Bars: Wilson intervals of 95 % for each class alone.{overall}"))
-        .note(left_out)
+        .note(left_out(MOST, values.classes.len()))
         .coverage(values.coverage);
     head.figure(&Intervals { shown, overall: values.overall() }, values.table())
 }
@@ -212,8 +202,8 @@ impl Drawing for Intervals<'_> {
             }
             page.scene.dot((x(accuracy), y), 4.0, colour);
         }
-        let style = text_style(SMALL, false, palette::MUTED, Align::Right);
-        page.scene.text((WIDTH - MARGIN, plot.bottom + 10.0), "examples", style);
+        let at = (WIDTH - MARGIN, plot.bottom + 10.0);
+        page.scene.text(at, "examples", muted(Align::Right));
         plot.bottom + 18.0
     }
 }

@@ -1,6 +1,6 @@
 //! Confusion matrices.
 
-use super::{ClassAccuracy, on};
+use super::{ClassAccuracy, left_out, on};
 use crate::show::heat::{Heat, HeatCell, Sign};
 use crate::show::page::Head;
 use crate::show::{Bundle, Coverage, Figure, Table, format};
@@ -49,14 +49,12 @@ impl ConfusionMatrix {
         let mut counts = vec![vec![0; classes.len()]; classes.len()];
         for (truth, predicted) in truth.iter().zip(predicted) {
             let row = counts.get_mut(*truth as usize);
-            match row.and_then(|row| row.get_mut(*predicted as usize)) {
-                Some(count) => *count += 1,
-                None => {
-                    let why = format!("there are {} classes, numbered from 0", classes.len());
-                    return Err(Error::setting("class", (*truth).max(*predicted), why)
-                        .fix("give a name for each class"));
-                }
-            }
+            let Some(count) = row.and_then(|row| row.get_mut(*predicted as usize)) else {
+                let why = format!("there are {} classes, numbered from 0", classes.len());
+                return Err(Error::setting("class", (*truth).max(*predicted), why)
+                    .fix("give a name for each class"));
+            };
+            *count += 1;
         }
         let (name, classes) = (String::new(), classes.to_vec());
         Ok(Self { name, classes, counts, coverage: Coverage::default() })
@@ -137,13 +135,13 @@ impl ConfusionMatrix {
         let heads = ["truth".to_owned(), "examples".to_owned(), "correct".to_owned()];
         let predicted = self.classes.iter().map(|name| format!("as {name}"));
         let table = Table::new(heads.into_iter().chain(predicted)).caption(self.title());
-        let row = |table: Table, truth: usize| {
+        let row = |truth: usize| {
             let correct = self.share(truth, truth).map_or("-".into(), format::percent);
             let counts = self.counts[truth].iter().map(format::count);
             let head = [self.classes[truth].clone(), format::count(self.of_class(truth)), correct];
-            table.row(head.into_iter().chain(counts))
+            head.into_iter().chain(counts)
         };
-        (0..self.classes.len()).fold(table, row).coverage(self.coverage)
+        table.rows((0..self.classes.len()).map(row)).coverage(self.coverage)
     }
 
     fn title(&self) -> String {
@@ -227,17 +225,13 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
             format::count(matrix.of_class(truth))
         )
     });
-    let left_out = if all > MOST {
-        format!("The {MOST} of {all} classes with the lowest accuracy.")
-    } else {
-        String::new()
-    };
     let head = Head::new(matrix.title())
         .note(error)
         .note("Each row is a class: percent of its examples, and their number.")
-        .note(left_out)
+        .note(left_out(MOST, all))
         .coverage(matrix.coverage);
-    head.figure(&heat, matrix.table().without_caption())
+    // The title says the same as the caption.
+    head.figure(&heat, Table { caption: None, ..matrix.table() })
 }
 
 #[cfg(test)]

@@ -11,6 +11,14 @@ pub use class_accuracy::{ClassAccuracy, ClassCount, class_accuracy};
 pub use confusion::{ConfusionMatrix, confusion_matrix};
 pub use predictions::{Prediction, Predictions, predictions};
 
+/// Note of a figure that draws at most `most` of `all` classes; empty if it draws all.
+fn left_out(most: usize, all: usize) -> String {
+    if all <= most {
+        return String::new();
+    }
+    format!("The {most} of {all} classes with the lowest accuracy.")
+}
+
 /// `MNIST` of a title such as `Errors on MNIST`; empty without a name.
 fn on(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(", {name}") }

@@ -3,9 +3,10 @@
 use super::on;
 use crate::Result;
 use crate::data::Dataset;
-use crate::show::figures::pictures::{Column, Form, PictureGrid, TextRows, Tile, drawn_pictures};
+use crate::show::figures::pictures::{Form, PictureGrid, TextRows, Tile, drawn_pictures};
 use crate::show::page::Head;
 use crate::show::palette::{self, Rgb};
+use crate::show::scene::Align;
 use crate::show::{Bundle, Coverage, Figure, Table, format};
 use std::fmt;
 use std::sync::Arc;
@@ -73,35 +74,32 @@ impl Predictions {
         Self { name, data: data.clone(), rows: rows.into(), order, wrong_only, coverage }
     }
 
-    fn kept(&self, order: Order, rows: impl Iterator<Item = Prediction>) -> Self {
-        Self { order, rows: rows.collect(), ..self.clone() }
+    /// The first `n` in this order.
+    fn first(&self, n: usize, order: Order) -> Self {
+        let mut rows = self.rows.to_vec();
+        if self.order != order {
+            rows.reverse();
+        }
+        rows.truncate(n);
+        Self { order, rows: rows.into(), ..self.clone() }
     }
-
     /// The `n` with the highest loss, the highest first.
     #[must_use]
     pub fn worst(&self, n: usize) -> Self {
-        let mut rows = self.rows.to_vec();
-        if self.order == Order::LowestLoss {
-            rows.reverse();
-        }
-        self.kept(Order::HighestLoss, rows.into_iter().take(n))
+        self.first(n, Order::HighestLoss)
     }
 
     /// The `n` with the lowest loss, the lowest first.
     #[must_use]
     pub fn best(&self, n: usize) -> Self {
-        let mut rows = self.rows.to_vec();
-        if self.order == Order::HighestLoss {
-            rows.reverse();
-        }
-        self.kept(Order::LowestLoss, rows.into_iter().take(n))
+        self.first(n, Order::LowestLoss)
     }
 
     /// Those that are wrong.
     #[must_use]
     pub fn wrong(&self) -> Self {
-        let rows = self.rows.iter().filter(|row| !row.is_correct()).cloned();
-        Self { wrong_only: true, ..self.kept(self.order, rows) }
+        let rows = self.rows.iter().filter(|row| !row.is_correct()).cloned().collect();
+        Self { wrong_only: true, rows, ..self.clone() }
     }
 
     /// The predictions, in this order.
@@ -132,17 +130,14 @@ impl Predictions {
     /// A row for each prediction, without the example itself.
     pub fn table(&self) -> Table {
         let heads = ["example", "truth", "prediction", "probability", "of the truth", "loss"];
-        let table = self.rows.iter().fold(Table::new(heads), |table, row| {
-            table.row([
-                format::count(row.example),
-                self.class(row.truth),
-                self.class(row.predicted),
-                format::percent(row.confidence),
-                format::percent(row.truth_probability),
-                format::significant(row.loss, 3),
-            ])
-        });
-        table.coverage(self.coverage)
+        let cells = |row: &Prediction| {
+            let [truth, predicted] = [row.truth, row.predicted].map(|class| self.class(class));
+            let [confidence, of_truth] =
+                [row.confidence, row.truth_probability].map(format::percent);
+            let loss = format::significant(row.loss, 3);
+            [format::count(row.example), truth, predicted, confidence, of_truth, loss]
+        };
+        Table::new(heads).rows(self.rows.iter().map(cells)).coverage(self.coverage)
     }
 
     fn class(&self, class: usize) -> String {
@@ -159,25 +154,20 @@ impl Predictions {
         format!("{what} with {which} loss{}", on(&self.name))
     }
 
-    /// The first of them, as many as are shown without a choice.
-    fn shown(&self) -> Self {
-        self.kept(self.order, self.rows.iter().take(DEFAULT).cloned())
-    }
-
     /// The figure of the first predictions, and the table in its place if their examples can't be
     /// read. Without the examples the table is left.
     pub fn bundle(&self) -> Bundle {
-        let shown = if self.len() > MOST { self.shown() } else { self.clone() };
+        let shown = self.first(if self.len() > MOST { DEFAULT } else { MOST }, self.order);
         let table = shown.table().caption(shown.title()).bundle();
         match predictions(&shown) {
-            Ok(figure) if self.coverage < Coverage::Unmarked => {
-                let bundle = figure.bundle();
-                match bundle.coverage {
-                    Coverage::NotCovered => bundle.with_covered_part(table),
-                    _ => bundle,
+            Ok(figure) => match figure.bundle() {
+                all if all.coverage == Coverage::NotCovered
+                    && self.coverage < Coverage::Unmarked =>
+                {
+                    all.with_covered_part(table)
                 }
-            }
-            Ok(figure) => figure.bundle(),
+                all => all,
+            },
             Err(error) => {
                 let text = format!("{}\nThe examples are not shown: {error}", table.text);
                 Bundle { text, ..table }
@@ -210,7 +200,7 @@ impl fmt::Debug for Predictions {
 /// # Errors
 /// As [`Examples::gather`](crate::data::Examples::gather), if an image can't be read.
 pub fn predictions(predictions: &Predictions) -> Result<Figure> {
-    let shown = predictions.kept(predictions.order, predictions.rows.iter().take(MOST).cloned());
+    let shown = predictions.first(MOST, predictions.order);
     let coverage = match Form::of(&shown.data) {
         Form::Columns => shown.coverage,
         _ => shown.coverage_with_examples(),
@@ -276,12 +266,8 @@ fn lines(
         ]
     };
     let rows: Vec<_> = shown.rows.iter().map(row).collect();
-    let columns = vec![
-        Column::left("truth"),
-        Column::left("prediction"),
-        Column::right("probability"),
-        Column::left(what),
-    ];
+    let [truth, prediction, what] = ["truth", "prediction", what].map(|name| (name, Align::Left));
+    let columns = vec![truth, prediction, ("probability", Align::Right), what];
     head.figure(&TextRows { width: 800.0, columns, rows }, shown.table())
 }
 

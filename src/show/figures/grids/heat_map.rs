@@ -1,7 +1,7 @@
 //! A grid of accuracies as a heat map.
 
 use super::stats::{MARKED, Seeds, above, pooled};
-use super::{GridCell, GridFigure, GridSlices, sorted};
+use super::{GridCell, GridFigure, GridSlices, sorted, two, with_spread};
 use crate::Result;
 use crate::show::heat::{Heat, HeatCell, Sign, Slices};
 use crate::show::page::Head;
@@ -22,9 +22,8 @@ use crate::show::{Coverage, Figure, Table, format};
 pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     grid.check()?;
     let (prune, drop) = (grid.rates(|cell| cell.pre_prune), grid.rates(|cell| cell.drop));
-    let all = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();
-    let map = Map::new(grid, (&prune, &drop), &Scale::new(&all));
-    let table = map.rows.into_iter().fold(Table::new(COLUMNS), Table::row);
+    let map = Map::new(grid, (&prune, &drop), &Scale::new(&grid.seeds()));
+    let table = Table::new(COLUMNS).rows(map.rows);
     Ok(head(&grid.title, &grid.note, map.compared).figure(&map.heat, table))
 }
 
@@ -40,9 +39,7 @@ pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     let rates =
         |of: fn(&GridCell) -> f64| sorted(slices.iter().flat_map(|(_, grid)| grid.rates(of)));
     let (prune, drop) = (rates(|cell| cell.pre_prune), rates(|cell| cell.drop));
-    let cells = slices.iter().flat_map(|(_, grid)| &grid.cells);
-    let all = cells.map(|cell| Seeds::of(&cell.accuracy)).collect::<Vec<_>>();
-    let scale = Scale::new(&all);
+    let scale = Scale::new(&slices.iter().flat_map(|(_, grid)| grid.seeds()).collect::<Vec<_>>());
     let setting = grids.setting.as_str();
     let mut table = Table::new(std::iter::once(setting).chain(COLUMNS));
     let mut maps = Vec::new();
@@ -50,9 +47,7 @@ pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
     for (value, grid) in &slices {
         let map = Map::new(grid, (&prune, &drop), &scale);
         compared += map.compared;
-        for row in map.rows {
-            table = table.row(std::iter::once(value.clone()).chain(row));
-        }
+        table = table.rows(map.rows.into_iter().map(|row| [value.clone()].into_iter().chain(row)));
         maps.push((value.clone(), map.heat));
     }
     let maps = Slices { setting: setting.to_owned(), maps };
@@ -82,7 +77,7 @@ impl Map {
     /// The map with a column for each pre-pruning rate and a row for each dropping rate (both
     /// ascending), shaded by `scale`.
     fn new(grid: &GridFigure, (prune, drop): (&[f64], &[f64]), scale: &Scale) -> Self {
-        let all: Vec<Seeds> = grid.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect();
+        let all = grid.seeds();
         let base = grid.cell(0.0, 0.0).map(|cell| Seeds::of(&cell.accuracy));
         let (mut cells, mut rows, mut compared) = (Vec::new(), Vec::new(), 0);
         for &drop in drop.iter().rev() {
@@ -166,11 +161,7 @@ fn heat_cell(seeds: &Seeds, scale: &Scale, sign: Sign) -> HeatCell {
 }
 
 fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
-    let accuracy = match (seeds.count, seeds.deviation()) {
-        (0, _) => "-".into(),
-        (_, None) => two(seeds.mean),
-        (_, Some(deviation)) => format!("{} ± {}", two(seeds.mean), two(deviation)),
-    };
+    let accuracy = if seeds.count == 0 { "-".into() } else { with_spread(seeds) };
     let from = errors.map_or("-".into(), |errors| {
         let mark = if errors.abs() > MARKED { ", marked" } else { "" };
         if errors.is_finite() {
@@ -181,9 +172,4 @@ fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
     });
     let [prune, drop] = [cell.pre_prune, cell.drop].map(super::percent);
     [prune, drop, accuracy, format::count(seeds.count), from]
-}
-
-/// Percent with two decimals, without the percent sign.
-fn two(share: f64) -> String {
-    format::fixed(100.0 * share, 2)
 }

@@ -1,7 +1,7 @@
 //! A grid of accuracies as lines.
 
-use super::GridFigure;
 use super::stats::Seeds;
+use super::{GridFigure, with_spread};
 use crate::Result;
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 
@@ -20,12 +20,9 @@ pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
         for &rate in &prune {
             let seeds = grid.cell(rate, drop).map(|cell| Seeds::of(&cell.accuracy));
             let Some(seeds) = seeds.filter(|seeds| seeds.count > 0) else { continue };
-            let deviation = seeds.deviation();
             points.push((100.0 * rate, seeds.mean));
-            errors.push(deviation.unwrap_or(0.0));
-            let spread = deviation.map_or(String::new(), |d| format!(" ± {}", two(d)));
-            let accuracy = format!("{}{spread}", two(seeds.mean));
-            let row = [super::percent(drop), super::percent(rate), accuracy];
+            errors.push(seeds.deviation().unwrap_or(0.0));
+            let row = [super::percent(drop), super::percent(rate), with_spread(&seeds)];
             table = table.row(row.into_iter().chain([format::count(seeds.count)]));
         }
         let name = format!("{} dropped", super::percent(drop));
@@ -37,14 +34,8 @@ pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
     let title = if grid.title.is_empty() { "Accuracy" } else { &grid.title };
     let mut chart =
         Chart::new(title).coverage(Coverage::TestPart).panel(panel).x_label("pre-pruning rate (%)");
-    if !grid.note.is_empty() {
-        chart = chart.note(&grid.note);
-    }
+    chart.note = Some(grid.note.clone()).filter(|note| !note.is_empty());
     let last = prune.last().map_or(0.0, |rate| 100.0 * rate);
     // Space for series that are shifted sideways at the ends.
     Ok(chart.x_range(-0.03 * last, 1.03 * last).details(table.text()))
-}
-
-fn two(share: f64) -> String {
-    format::fixed(100.0 * share, 2)
 }

@@ -15,6 +15,7 @@ pub use lines::accuracy_lines;
 pub(super) use stats::Seeds;
 
 use super::sorted;
+use crate::show::format;
 use crate::{Error, Result};
 
 /// The runs of one setting.
@@ -31,13 +32,13 @@ pub struct GridCell {
 impl GridCell {
     /// The mean accuracy; `None` without runs.
     pub(crate) fn mean(&self) -> Option<f64> {
-        let seeds = stats::Seeds::of(&self.accuracy);
+        let seeds = Seeds::of(&self.accuracy);
         (seeds.count > 0).then_some(seeds.mean)
     }
 
     /// The sample standard deviation (divisor n - 1); `None` for fewer than two runs.
     pub(crate) fn deviation(&self) -> Option<f64> {
-        stats::Seeds::of(&self.accuracy).deviation()
+        Seeds::of(&self.accuracy).deviation()
     }
 }
 
@@ -122,9 +123,12 @@ impl GridFigure {
 
     /// The variation over seeds that marks are based on; `None` if no cell has two runs.
     pub(crate) fn noise(&self) -> Option<stats::Noise> {
-        let seeds: Vec<_> =
-            self.cells.iter().map(|cell| stats::Seeds::of(&cell.accuracy)).collect();
-        stats::pooled(&seeds)
+        stats::pooled(&self.seeds())
+    }
+
+    /// The seeds of each cell.
+    fn seeds(&self) -> Vec<Seeds> {
+        self.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect()
     }
 
     fn cell(&self, pre_prune: f64, drop: f64) -> Option<&GridCell> {
@@ -138,7 +142,18 @@ impl GridFigure {
     }
 }
 
+/// Percent with two decimals, without the percent sign.
+fn two(share: f64) -> String {
+    format::fixed(100.0 * share, 2)
+}
+
+/// The mean, with the standard deviation over several seeds.
+fn with_spread(seeds: &Seeds) -> String {
+    let spread = seeds.deviation().map_or(String::new(), |d| format!(" ± {}", two(d)));
+    format!("{}{spread}", two(seeds.mean))
+}
+
 /// A rate as percent without trailing zeros: `30 %`.
 fn percent(rate: f64) -> String {
-    format!("{} %", crate::show::format::short(100.0 * rate, 4))
+    format!("{} %", format::short(100.0 * rate, 4))
 }

@@ -34,7 +34,9 @@ pub fn kept(mask: &Mask) -> Figure {
     let row = |&i: &usize| {
         let tensor = &mask.tensors()[i];
         let remark = if is_collapsed(tensor) { "one left" } else { "" };
-        let bar = Bar { value: Some(tensor.density()), texts: counts(tensor).to_vec(), remark };
+        let (kept, all) = (format::count(tensor.count()), format::count(tensor.kept.len()));
+        let texts = vec![percent(tensor.density()), format!("{kept} of {all}")];
+        let bar = Bar { value: Some(tensor.density()), texts, remark };
         (all_names[i].clone(), vec![bar])
     };
     let bars = Bars {
@@ -45,13 +47,6 @@ pub fn kept(mask: &Mask) -> Figure {
         mark: Some(1.0 - mask.rate()),
     };
     head.figure(&bars, table(mask))
-}
-
-/// Fraction kept, and kept out of all.
-fn counts(tensor: &MaskTensor) -> [String; 2] {
-    let count =
-        format!("{} of {}", format::count(tensor.count()), format::count(tensor.kept.len()));
-    [percent(tensor.density()), count]
 }
 
 /// Note that names the tensors with a single coordinate left.
@@ -69,16 +64,16 @@ fn collapsed(mask: &Mask, names: &[String]) -> String {
 
 /// Table of all tensors; the text format of a mask.
 pub(in crate::show) fn table(mask: &Mask) -> Table {
-    let mut table = Table::new(["tensor", "layer", "shape", "kept", "of", "share"]);
-    for (tensor, name) in mask.tensors().iter().zip(names_of(mask)) {
-        table = table.row([
+    let row = |(tensor, name): (&MaskTensor, String)| {
+        [
             tensor.path.clone(),
             layer_cell(&name, &tensor.path),
             shape(&tensor.shape),
             format::count(tensor.count()),
             format::count(tensor.kept.len()),
             percent(tensor.density()),
-        ]);
-    }
-    table
+        ]
+    };
+    let rows = mask.tensors().iter().zip(names_of(mask)).map(row);
+    Table::new(["tensor", "layer", "shape", "kept", "of", "share"]).rows(rows)
 }

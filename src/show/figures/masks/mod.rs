@@ -22,6 +22,8 @@ pub use selection_log::selection_log;
 pub use signal::signal_and_noise;
 pub use tiles::tiles;
 
+use super::as_sentence;
+use crate::data::shape_text as shape;
 use crate::mask::{Mask, MaskTensor, PrivacyStatus};
 use crate::show::{Coverage, format};
 
@@ -45,11 +47,6 @@ fn left_out(shown: usize, all: usize) -> String {
         return String::new();
     }
     format!("The {shown} largest of {all} tensors are drawn; the text form lists all.")
-}
-
-/// `16x1x8x8`.
-fn shape(shape: &[usize]) -> String {
-    shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("x")
 }
 
 /// Whether only one coordinate of a larger tensor is kept.
@@ -90,7 +87,7 @@ fn kept_summary(mask: &Mask) -> String {
         format::count(mask.kept()),
         format::count(mask.len()),
         percent(1.0 - mask.rate()),
-        sentence(&covers.join("; "))
+        as_sentence(&covers.join("; "))
     )
 }
 
@@ -101,11 +98,4 @@ fn percent(share: f64) -> String {
     } else {
         format::percent(share)
     }
-}
-
-/// Text with an initial capital and a full stop.
-fn sentence(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", chars.as_str())
 }

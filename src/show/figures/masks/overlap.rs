@@ -128,10 +128,9 @@ fn three(value: f64) -> String {
 pub fn overlap_over_epsilon(points: &[(f64, f64)], chance: f64) -> Chart {
     let mut points: Vec<(f64, f64)> = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut table = Table::new(["epsilon", "overlap", "by chance"]);
-    for &(epsilon, overlap) in &points {
-        table = table.row([format::eps(epsilon), three(overlap), three(chance)]);
-    }
+    let row =
+        |&(epsilon, overlap): &(f64, f64)| [format::eps(epsilon), three(overlap), three(chance)];
+    let table = Table::new(["epsilon", "overlap", "by chance"]).rows(points.iter().map(row));
     let panel = Panel::new("overlap (Jaccard)")
         .not_covered()
         .series(Series::line("overlap", points).marked().colour(0))

@@ -1,7 +1,7 @@
 //! Histograms of saliency scores.
 
 use super::{
-    MOST_PANELS, coverage_of, kept_summary, largest, layer_cell, left_out, percent, sentence,
+    MOST_PANELS, as_sentence, coverage_of, kept_summary, largest, layer_cell, left_out, percent,
     shape, tensor_names,
 };
 use crate::mask::{Mask, MaskTensor, Saliency, Scores};
@@ -85,7 +85,7 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     let scaled = "Histograms: coordinates over their score; the number at the left is the tallest \
                   bar's count.";
     let mut head = Head::new(title)
-        .note(mask.map_or_else(|| sentence(&saliency.privacy().to_string()), kept_summary))
+        .note(mask.map_or_else(|| as_sentence(&saliency.privacy().to_string()), kept_summary))
         .note(format!("{scaled} {}", cut.unwrap_or_default()))
         .note(left_out(shown.len(), parts.len()))
         .coverage(
@@ -125,19 +125,15 @@ impl<'a> Part<'a> {
         let zeros = values.iter().filter(|&&v| v == 0.0).count();
         let mut on_axis: Vec<f64> = values.iter().copied().filter(|v| is_on_axis(*v)).collect();
         let odd = values.len() - zeros - on_axis.len();
-        let mut at = |share: f64| {
-            let place = ((on_axis.len().max(1) - 1) as f64 * share) as usize;
-            let found = !on_axis.is_empty();
-            found.then(|| *on_axis.select_nth_unstable_by(place, f64::total_cmp).1)
+        let nth = |values: &mut [f64], place: usize| {
+            (!values.is_empty()).then(|| *values.select_nth_unstable_by(place, f64::total_cmp).1)
         };
-        let ends = at(0.01).zip(at(1.0));
+        let last = on_axis.len().saturating_sub(1);
+        let low = nth(&mut on_axis, (last as f64 * 0.01) as usize);
+        let ends = low.zip(nth(&mut on_axis, last));
         let mut finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let middle = finite.len() / 2;
-        let median = if finite.is_empty() {
-            f64::NAN
-        } else {
-            *finite.select_nth_unstable_by(middle, f64::total_cmp).1
-        };
+        let median = nth(&mut finite, middle).unwrap_or(f64::NAN);
         let kept = kept.filter(|kept| kept.kept.len() == values.len());
         Self { scores, name, kept, zeros, odd, ends, median }
     }
@@ -206,28 +202,18 @@ fn range<'a>(parts: impl Iterator<Item = &'a Part<'a>>) -> (f64, f64) {
 }
 
 fn table(parts: &[Part<'_>]) -> Table {
-    let mut table = Table::new([
-        "tensor",
-        "layer",
-        "shape",
-        "scores",
-        "median",
-        "largest",
-        "exactly zero",
-        "kept",
-    ]);
-    for part in parts {
-        let largest = part.ends.map_or("-".into(), |ends| short(ends.1));
-        table = table.row([
+    let names = ["tensor", "layer", "shape", "scores", "median", "largest", "exactly zero", "kept"];
+    let row = |part: &Part<'_>| {
+        [
             part.scores.path.clone(),
             layer_cell(&part.name, &part.scores.path),
             shape(&part.scores.shape),
             format::count(part.scores.values.len()),
             if part.median.is_nan() { "-".into() } else { short(part.median) },
-            largest,
+            part.ends.map_or("-".into(), |ends| short(ends.1)),
             part.share(part.zeros),
             part.kept.map_or("-".into(), |kept| part.share(kept.count())),
-        ]);
-    }
-    table
+        ]
+    };
+    Table::new(names).rows(parts.iter().map(row))
 }

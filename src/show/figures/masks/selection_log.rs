@@ -1,6 +1,6 @@
 //! Which coordinates the steps of a run selected over time.
 
-use super::{MOST_PANELS, largest, layer_cell, left_out, sentence, tensor_names};
+use super::{MOST_PANELS, as_sentence, largest, layer_cell, left_out, tensor_names};
 use crate::mask::{SelectionLog, SelectionLogTensor};
 use crate::show::multiples::{PanelHead, panel_width};
 use crate::show::page::Head;
@@ -35,7 +35,7 @@ pub fn selection_log(touched: &SelectionLog) -> Figure {
     let sizes: Vec<usize> = interesting.iter().map(|(tensor, _)| tensor.coordinates).collect();
     let shown = largest(&sizes, MOST_PANELS);
     let mut head = Head::new("Coordinates selected over time")
-        .note(sentence(&touched.to_string()))
+        .note(as_sentence(&touched.to_string()))
         .note("Across: steps. Down: coordinates of a tensor in row-major order.")
         .note(left_out(shown.len(), tensors.len()))
         .key(palette::CARD, "never");
@@ -157,13 +157,11 @@ fn numbers(tensor: &SelectionLogTensor, recorded: &[u64]) -> (f64, f64, f64) {
 fn table(tensors: &[Named<'_>], recorded: &[u64]) -> Table {
     let names =
         ["tensor", "layer", "coordinates", "selected", "least selected bin", "most selected bin"];
-    let mut table = Table::new(names);
-    for (tensor, name) in tensors {
+    let row = |(tensor, name): &Named<'_>| {
         let (mean, low, high) = numbers(tensor, recorded);
         let count = format::count(tensor.coordinates);
         let [mean, low, high] = [mean, low, high].map(format::percent);
-        let layer = layer_cell(name, &tensor.path);
-        table = table.row([tensor.path.clone(), layer, count, mean, low, high]);
-    }
-    table
+        [tensor.path.clone(), layer_cell(name, &tensor.path), count, mean, low, high]
+    };
+    Table::new(names).rows(tensors.iter().map(row))
 }

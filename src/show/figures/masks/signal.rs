@@ -38,17 +38,16 @@ pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
         let panel = panel.values_are("means");
         if signal.private { panel.not_covered() } else { panel }
     };
-    let mut table = Table::new(["", "signal", "noise", "signal over noise"]);
     let three = |value: f64| format::significant(value, 3);
-    for (name, signal, noise, ratio) in [
-        ("selected, mean", mean(|p| p.signal), mean(|p| p.noise), selected),
-        ("all, mean", mean(|p| p.signal_all), mean(|p| p.noise_all), all),
-    ] {
-        table = table.row([name.to_owned(), three(signal), three(noise), three(ratio)]);
-    }
+    let row = |name: &str, signal: f64, noise: f64, ratio: f64| {
+        [name.to_owned(), three(signal), three(noise), three(ratio)]
+    };
+    let table = Table::new(["", "signal", "noise", "signal over noise"])
+        .row(row("selected, mean", mean(|p| p.signal), mean(|p| p.noise), selected))
+        .row(row("all, mean", mean(|p| p.signal_all), mean(|p| p.noise_all), all));
     let chart = Chart::new("Signal and noise of a batch, with the selection and without")
         .coverage(Coverage::Public)
-        .note(super::sentence(&signal.to_string()))
+        .note(super::as_sentence(&signal.to_string()))
         .panel(panel(norms))
         .panel(panel(ratios))
         .x_label("batch (drawn independently)");

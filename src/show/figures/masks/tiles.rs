@@ -115,7 +115,7 @@ struct TileLayout {
     gap: f64,
     /// Whether the first dimension of the tensor runs across instead of the second.
     transposed: bool,
-    /// Names of the first and second dimension.
+    /// Names of the dimensions, across and down.
     names: [&'static str; 2],
 }
 
@@ -132,7 +132,11 @@ impl TileLayout {
             [first, ..] => ([first, rest(1)], [1, 1], 0.0, ["rows", "columns"]),
         };
         let transposed = first > second;
-        let groups = if transposed { [first, second] } else { [second, first] };
+        let (mut groups, mut names) = ([first, second], names);
+        if !transposed {
+            groups.reverse();
+            names.reverse();
+        }
         let mut laid = Self { groups, drawn: groups, each, side: SIDES[0], gap, transposed, names };
         let smallest = SIDES[SIDES.len() - 1];
         let rooms = [room, room.min(TALLEST)];
@@ -171,13 +175,11 @@ impl TileLayout {
             (drawn, all) if drawn == all => all.to_string(),
             (drawn, all) => format!("{drawn} of {all}"),
         };
-        let [first, second] = self.names;
-        let (across, down) = if self.transposed { (first, second) } else { (second, first) };
-        let word = |axis: usize, name: &'static str| match self.groups[axis] {
-            1 => name.trim_end_matches('s'),
-            _ => name,
+        let word = |axis: usize| match self.groups[axis] {
+            1 => self.names[axis].trim_end_matches('s'),
+            _ => self.names[axis],
         };
-        format!("→ {} {}, ↓ {} {}", part(0), word(0, across), part(1), word(1, down))
+        format!("→ {} {}, ↓ {} {}", part(0), word(0), part(1), word(1))
     }
 
     /// Index into the tensor of the tile in this row and column.
@@ -198,8 +200,7 @@ impl TileLayout {
     /// from 0.
     fn tooltip(&self) -> Vec<(String, String)> {
         let [wide, high] = self.each;
-        let [first, second] = self.names.map(|name| name.trim_end_matches('s'));
-        let (across, down) = if self.transposed { (first, second) } else { (second, first) };
+        let [across, down] = self.names.map(|name| name.trim_end_matches('s'));
         let mut lines = vec![
             (down.to_owned(), format!("floor(datum.row / {high})")),
             (across.to_owned(), format!("floor(datum.column / {wide})")),
@@ -239,25 +240,21 @@ fn table<'a>(mask: &Mask, values: impl Fn(&MaskTensor) -> Option<&'a [f32]>) -> 
         let Some(values) = values(tensor) else { return "-".into() };
         let picked = values.iter().zip(&tensor.kept).filter(|(_, kept)| **kept == wanted);
         let picked: Vec<f64> = picked.map(|(v, _)| f64::from(v.abs())).collect();
-        if picked.is_empty() {
-            "-".into()
-        } else {
-            format::significant(picked.iter().sum::<f64>() / picked.len() as f64, 3)
-        }
+        let mean = picked.iter().sum::<f64>() / picked.len() as f64;
+        if picked.is_empty() { "-".into() } else { format::significant(mean, 3) }
     };
     let names = ["tensor", "layer", "shape", "kept", "mean |kept weight|", "mean |dropped weight|"];
-    let mut table = Table::new(names);
-    for (tensor, name) in mask.tensors().iter().zip(names_of(mask)) {
-        table = table.row([
+    let row = |(tensor, name): (&MaskTensor, String)| {
+        [
             tensor.path.clone(),
             layer_cell(&name, &tensor.path),
             shape(&tensor.shape),
             percent(tensor.density()),
             mean(tensor, true),
             mean(tensor, false),
-        ]);
-    }
-    table
+        ]
+    };
+    Table::new(names).rows(mask.tensors().iter().zip(names_of(mask)).map(row))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Examples of a data set.
 
-use super::{Column, Form, PictureGrid, TextRows, Tile, drawn_pictures};
+use super::{Form, PictureGrid, TextRows, Tile, drawn_pictures};
 use crate::data::{Dataset, Vocabulary};
 use crate::show::page::Head;
 use crate::show::palette;
+use crate::show::scene::Align;
 use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
 
@@ -73,7 +74,7 @@ fn pictures(data: &Dataset, ids: &[u32], head: Head) -> Result<Figure> {
         _ => 8.min(ids.len()),
     };
     let rows = ids.iter().map(|&id| [format::count(id), label(id).clone()]);
-    let table = rows.fold(Table::new(["example", "class"]), Table::row);
+    let table = Table::new(["example", "class"]).rows(rows);
     Ok(head.figure(&PictureGrid { width: WIDTH, columns, tiles }, table))
 }
 
@@ -92,9 +93,9 @@ fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: Head) -> Fi
     let line = |[label, text]: &[String; 2]| {
         vec![(label.clone(), palette::INK), (text.clone(), palette::MUTED)]
     };
-    let columns = vec![Column::left("class"), Column::left("text")];
+    let columns = vec![("class", Align::Left), ("text", Align::Left)];
     let drawing = TextRows { width: WIDTH, columns, rows: rows.iter().map(line).collect() };
-    head.figure(&drawing, rows.into_iter().fold(Table::new(["class", "text"]), Table::row))
+    head.figure(&drawing, Table::new(["class", "text"]).rows(rows))
 }
 
 /// The range of each column.
@@ -120,20 +121,17 @@ fn columns(data: &Dataset, head: Head) -> Figure {
     };
     let all: Vec<[String; 5]> = (0..counted).map(row).collect();
     let drawn = counted.min(MOST_COLUMNS.0);
-    let head = head.note("Over all examples of the training part.").note(match size {
-        size if size > drawn => {
-            format!("The first {drawn} of {} columns.", format::count(size))
-        }
-        _ => String::new(),
-    });
+    let head = head
+        .note("Over all examples of the training part.")
+        .note_if(size > drawn, || format!("The first {drawn} of {} columns.", format::count(size)));
     let heads = ["column", "lowest", "median", "highest", "different values"];
     let ink = |text: &String| (text.clone(), palette::INK);
     let lines: Vec<Vec<_>> = all[..drawn].iter().map(|row| row.iter().map(ink).collect()).collect();
     let [name, numbers @ ..] = heads;
-    let columns: Vec<Column> =
-        std::iter::once(Column::left(name)).chain(numbers.map(Column::right)).collect();
+    let numbers = numbers.map(|name| (name, Align::Right));
+    let columns = std::iter::once((name, Align::Left)).chain(numbers).collect();
     let drawing = TextRows { width: 600.0, columns, rows: lines };
-    head.figure(&drawing, all.into_iter().fold(Table::new(heads), Table::row))
+    head.figure(&drawing, Table::new(heads).rows(all))
 }
 
 /// The numbers of at most `n` examples: the first of each class, then the second of each.

@@ -2,7 +2,7 @@
 
 use super::{PictureGrid, Tile, has_pictures};
 use crate::nn::{LayerSpec, Model};
-use crate::show::bitmap::{Bitmap, reduced};
+use crate::show::bitmap::{Bitmap, range, reduced};
 use crate::show::page::Head;
 use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
 use crate::{Error, ErrorKind, Result};
@@ -99,18 +99,14 @@ impl Filters {
     /// A row for each filter: lowest, highest and norm of its weights.
     pub fn table(&self) -> Table {
         let heads = ["filter", "lowest", "highest", "norm"];
-        let table = (0..self.len()).fold(Table::new(heads), |table, i| {
+        let row = |i: usize| {
             let values = self.values(i);
             let number = |value: f32| format::significant(f64::from(value), 3);
             let norm = values.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>().sqrt();
-            table.row([
-                format::count(i),
-                number(values.iter().copied().fold(f32::INFINITY, f32::min)),
-                number(values.iter().copied().fold(f32::NEG_INFINITY, f32::max)),
-                format::significant(norm, 3),
-            ])
-        });
-        table.coverage(self.coverage)
+            let (low, high) = range(values.iter());
+            [format::count(i), number(low), number(high), format::significant(norm, 3)]
+        };
+        Table::new(heads).rows((0..self.len()).map(row)).coverage(self.coverage)
     }
 
     /// The figure of the filters.
@@ -123,11 +119,8 @@ impl fmt::Display for Filters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [channels, height, width] = self.shape;
         let count = format::counted(self.len(), "filter");
-        write!(
-            f,
-            "{count} of shape {channels}x{height}x{width} in {} of {}",
-            self.layer, self.model
-        )
+        let Self { layer, model, .. } = self;
+        write!(f, "{count} of shape {channels}x{height}x{width} in {layer} of {model}")
     }
 }
 
@@ -145,11 +138,7 @@ pub fn filters(filters: &Filters) -> Figure {
     let picture = |i: usize| {
         let (values, shape) = reduced(filters.values(i).to_vec(), filters.shape, 64);
         match channels {
-            3 => {
-                let low = values.iter().copied().fold(f32::INFINITY, f32::min);
-                let high = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                Bitmap::of_image(&values, shape, (low, high))
-            }
+            3 => Bitmap::of_image(&values, shape, range(values.iter())),
             _ => Bitmap::diverging(&values, [shape[1], shape[2]], all),
         }
     };
@@ -160,9 +149,8 @@ pub fn filters(filters: &Filters) -> Figure {
             3 => format!("{width}x{height} pixels, each from its lowest to its highest weight."),
             _ => format!("{width}x{height} pixels, all on one scale."),
         })
-        .note(match filters.len() {
-            all if all > drawn => format!("The first {drawn} of {}.", format::count(all)),
-            _ => String::new(),
+        .note_if(filters.len() > drawn, || {
+            format!("The first {drawn} of {}.", format::count(filters.len()))
         })
         .coverage(filters.coverage);
     let head = match channels {

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::data::{Dataset, Examples, Vocabulary};
-use crate::show::bitmap::{Bitmap, reduced};
+use crate::show::bitmap::{Bitmap, range, reduced};
 
 /// Largest number of values of all pictures of a figure together, which bounds its size.
 const MOST_VALUES: usize = 124_000;
@@ -53,11 +53,8 @@ pub(in crate::show::figures) fn drawn_pictures(
         examples.gather(&[id], &mut features)?;
         all.push(reduced(features, [channels, height, width], most));
     }
-    let values = || all.iter().flat_map(|(values, _)| values).filter(|value| value.is_finite());
-    let (low, high) = (
-        values().copied().fold(f32::INFINITY, f32::min),
-        values().copied().fold(f32::NEG_INFINITY, f32::max),
-    );
-    let bitmap = |(values, shape): &(Vec<f32>, _)| Bitmap::of_image(values, *shape, (low, high));
+    let values = all.iter().flat_map(|(values, _)| values).filter(|value| value.is_finite());
+    let range = range(values);
+    let bitmap = |(values, shape): &(Vec<f32>, _)| Bitmap::of_image(values, *shape, range);
     Ok(all.iter().map(bitmap).collect())
 }

@@ -9,27 +9,12 @@ use crate::show::{font, format};
 const ROW: f64 = 18.0;
 const GAP: f64 = 16.0;
 
-/// A column of rows of text.
-pub(in crate::show::figures) struct Column {
-    pub name: &'static str,
-    pub align: Align,
-}
-
-impl Column {
-    pub(in crate::show::figures) fn left(name: &'static str) -> Self {
-        Self { name, align: Align::Left }
-    }
-
-    pub(in crate::show::figures) fn right(name: &'static str) -> Self {
-        Self { name, align: Align::Right }
-    }
-}
-
 /// Rows of text in columns. All columns but the last are as wide as their texts, up to a third of
 /// the card; the last one takes what is left.
 pub(in crate::show::figures) struct TextRows {
     pub width: f64,
-    pub columns: Vec<Column>,
+    /// Name and alignment of each column.
+    pub columns: Vec<(&'static str, Align)>,
     pub rows: Vec<Vec<(String, Rgb)>>,
 }
 
@@ -44,10 +29,10 @@ impl Drawing for TextRows {
         let width = |text: &str| font::width(text, SMALL, false).ceil() + 1.0;
         let mut spans = Vec::new();
         let (mut left, end) = (MARGIN, MARGIN + page.room());
-        for (c, column) in self.columns.iter().enumerate() {
+        for (c, (name, align)) in self.columns.iter().enumerate() {
             let texts = self.rows.iter().filter_map(|row| row.get(c));
-            let widest = texts.map(|(text, _)| width(text)).fold(width(column.name), f64::max);
-            let is_last = c + 1 == self.columns.len() && column.align == Align::Left;
+            let widest = texts.map(|(text, _)| width(text)).fold(width(name), f64::max);
+            let is_last = c + 1 == self.columns.len() && *align == Align::Left;
             let right = if is_last { end } else { (left + widest.min(most)).min(end) };
             spans.push((left, right));
             left = right + GAP;
@@ -56,12 +41,12 @@ impl Drawing for TextRows {
         let mut line = |y: f64, c: usize, text: &str, colour: Rgb| {
             let (left, right) = spans[c];
             let text = font::fit(&format::one_line(text), SMALL, false, right - left);
-            let align = self.columns[c].align;
+            let align = self.columns[c].1;
             let x = if align == Align::Right { right } else { left };
             page.scene.text((x, y), text, text_style(SMALL, false, colour, align));
         };
-        for (c, column) in self.columns.iter().enumerate() {
-            line(top, c, column.name, palette::MUTED);
+        for (c, (name, _)) in self.columns.iter().enumerate() {
+            line(top, c, name, palette::MUTED);
         }
         for (r, row) in self.rows.iter().enumerate() {
             for (c, (text, colour)) in row.iter().enumerate().take(self.columns.len()) {
@@ -69,13 +54,8 @@ impl Drawing for TextRows {
             }
         }
         let end = spans.last().map_or(end, |(_, right)| *right);
-        let rules = (0..=self.rows.len()).map(|r| top + ROW * (r as f64 + 0.5));
-        let rules = rules.map(|y| Area {
-            left: MARGIN,
-            top: y.floor(),
-            right: end,
-            bottom: y.floor() + 1.0,
-        });
+        let rules = (0..=self.rows.len()).map(|r| (top + ROW * (r as f64 + 0.5)).floor());
+        let rules = rules.map(|y| Area { left: MARGIN, top: y, right: end, bottom: y + 1.0 });
         page.scene.cells(rules.collect(), palette::GRID);
         top + ROW * (self.rows.len() as f64 + 0.5)
     }

@@ -11,4 +11,4 @@ pub use filters::{Filters, filters};
 
 pub(super) use form::{Form, drawn_pictures, has_pictures};
 pub(super) use grid::{PictureGrid, Tile};
-pub(super) use lines::{Column, TextRows};
+pub(super) use lines::TextRows;

@@ -1,6 +1,8 @@
 //! Several runs in one chart.
 
+use crate::show::figures::not_empty;
 use crate::show::method_style::as_methods;
+use crate::show::run::private_loss;
 use crate::show::{Chart, Coverage, Panel, Series, format, run_coverage};
 use crate::train::Run;
 use crate::{Error, Result};
@@ -26,10 +28,7 @@ use crate::{Error, Result};
 /// # Errors
 /// `Setting` for an empty list, or without any accuracy and loss.
 pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
-    if runs.is_empty() {
-        return Err(Error::setting("runs", "an empty list", "there is nothing to draw")
-            .fix("pass names and runs, such as &[(\"DP-SGD\", &run)]"));
-    }
+    not_empty("runs", runs, "pass names and runs, such as &[(\"DP-SGD\", &run)]")?;
     let share = |run: &Run| run.plan().sampling_rate();
     let first = share(runs[0].1);
     let in_epochs = runs.iter().any(|(_, run)| (share(run) / first - 1.0).abs() > 1e-9);
@@ -40,14 +39,7 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
     let is_private = runs.iter().any(|(_, run)| run.plan().privacy().is_some());
     let accuracy = covered(Panel::new("test accuracy").percent(), coverage);
     let loss = Panel::new("training loss").from_zero();
-    let loss = if !is_private {
-        covered(loss, coverage)
-    } else if coverage == Coverage::Public {
-        // As in the figure of a run: the badge says what holds for private data.
-        loss.not_covered().coverage(coverage)
-    } else {
-        loss.not_covered()
-    };
+    let loss = if is_private { private_loss(loss, coverage) } else { covered(loss, coverage) };
     let (mut accuracies, mut losses) = (Vec::new(), Vec::new());
     for (slot, (name, run)) in runs.iter().enumerate() {
         let unit = if in_epochs { share(run) } else { 1.0 };

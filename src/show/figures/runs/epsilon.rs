@@ -1,5 +1,7 @@
 //! Accuracy against epsilon of many runs.
 
+use std::collections::BTreeSet;
+
 use super::RunPoint;
 use super::compare::covered;
 use crate::show::figures::grids::Seeds;
@@ -49,19 +51,16 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
         let about: Vec<String> = of_name.iter().map(|(_, point)| point.about.clone()).collect();
         let line = Series::line(name, at.collect::<Vec<_>>());
         let line = line.unconnected().in_place().about(about);
-        line.summary(highest(of_name.iter().map(|(_, point)| point.accuracy)))
+        let accuracies = of_name.iter().map(|(_, point)| point.accuracy);
+        line.summary(accuracies.fold(f64::NEG_INFINITY, f64::max))
     });
     let series = as_methods(series.collect(), &names);
     let panel = series.into_iter().fold(panel, Panel::series);
     let at = |(epsilon, accuracy): (f64, f64)| {
         format!("{} at epsilon {}", format::percent(accuracy), format::eps(epsilon))
     };
-    let title = match front.len() {
-        1 => format!("Front of {}: {}", format::counted(all.len(), "run"), at(first)),
-        _ => {
-            format!("Front of {}: {} to {}", format::counted(all.len(), "run"), at(first), at(last))
-        }
-    };
+    let to = if front.len() > 1 { format!(" to {}", at(last)) } else { String::new() };
+    let title = format!("Front of {}: {}{to}", format::counted(all.len(), "run"), at(first));
     Ok(chart(title, points, panel).note(CHOOSING))
 }
 
@@ -131,16 +130,10 @@ fn private(points: &[RunPoint]) -> Result<Vec<(f64, &RunPoint)>> {
     Ok(all)
 }
 
-/// The series, in the order of their first point.
+/// The series by name.
 fn names<'p>(all: &[(f64, &'p RunPoint)]) -> Vec<&'p str> {
-    let mut names: Vec<&str> = Vec::new();
-    for (_, point) in all {
-        if !names.contains(&point.series.as_str()) {
-            names.push(&point.series);
-        }
-    }
-    names.sort();
-    names
+    let names: BTreeSet<&str> = all.iter().map(|(_, point)| point.series.as_str()).collect();
+    names.into_iter().collect()
 }
 
 /// The panel with the mean accuracy of the runs without a guarantee.
@@ -171,10 +164,6 @@ fn chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     } else {
         chart.x_range((low - room).max(0.0), high + room)
     }
-}
-
-fn highest(values: impl Iterator<Item = f64>) -> f64 {
-    values.fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// The runs that no run with the same or a smaller epsilon exceeds in accuracy.
