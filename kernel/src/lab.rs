@@ -9,13 +9,11 @@ pub use epsilab::*;
 #[doc(hidden)]
 pub mod cell_process {
     use std::backtrace::Backtrace;
-    use std::fs::File;
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::os::fd::FromRawFd;
     use std::os::unix::net::UnixStream;
     use std::panic::PanicHookInfo;
     use std::sync::atomic::{AtomicU8, Ordering};
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::Duration;
 
     use epsilab::train::interrupt::{self, Listening};
@@ -103,21 +101,11 @@ pub mod cell_process {
     }
 
     fn sync_with_kernel() {
-        enum Channel {
-            NotOpened,
-            Open(BufReader<UnixStream>),
-            Broken,
-        }
-        static CHANNEL: Mutex<Channel> = Mutex::new(Channel::NotOpened);
+        /// `None` if it can't be opened or has failed.
+        static CHANNEL: LazyLock<Mutex<Option<BufReader<UnixStream>>>> =
+            LazyLock::new(|| Mutex::new(connect().ok()));
         let mut channel = CHANNEL.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*channel, Channel::NotOpened) {
-            *channel = connect().map_or(Channel::Broken, Channel::Open);
-        }
-        if let Channel::Open(stream) = &mut *channel
-            && request(stream).is_err()
-        {
-            *channel = Channel::Broken;
-        }
+        channel.take_if(|stream| request(stream).is_err());
     }
 
     fn connect() -> std::io::Result<BufReader<UnixStream>> {
@@ -162,27 +150,23 @@ pub mod cell_process {
     /// A forked process looks for it. The standard library lists the loaded libraries once per
     /// process, at the first backtrace, and would not find the libraries of later cells.
     fn calling_line() -> Option<String> {
-        let mut ends = [0; 2];
-        // SAFETY: plain system calls; the descriptors that `pipe` returns have no other owner. The
-        // child only reads memory, writes to the pipe and ends, at the latest by its alarm.
+        let (mut read, mut write) = std::io::pipe().ok()?;
+        // SAFETY: plain system calls. The child only reads memory, writes to the pipe and ends, at
+        // the latest by its alarm.
         unsafe {
-            if libc::pipe(ends.as_mut_ptr()) < 0 {
-                return None;
-            }
-            let [read, write] = ends.map(|end| File::from_raw_fd(end));
             match libc::fork() {
                 -1 => None,
                 0 => {
                     libc::signal(libc::SIGALRM, libc::SIG_DFL);
                     libc::alarm(SYMBOLS_SECONDS);
                     let line = frame_in_cell(&Backtrace::force_capture().to_string());
-                    let _ = (&write).write_all(line.unwrap_or_default().as_bytes());
+                    let _ = write.write_all(line.unwrap_or_default().as_bytes());
                     libc::_exit(0)
                 }
                 child => {
                     drop(write);
                     let mut line = String::new();
-                    let _ = (&read).read_to_string(&mut line);
+                    let _ = read.read_to_string(&mut line);
                     libc::waitpid(child, std::ptr::null_mut(), 0);
                     Some(line).filter(|line| !line.is_empty())
                 }

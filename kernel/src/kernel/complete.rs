@@ -149,13 +149,9 @@ const USUAL: &[&str] = &["clone", "fmt", "to_string"];
 #[derive(Debug, PartialEq)]
 enum Place {
     /// A dot. The name of the type of the value before it, if that is a variable.
-    Member {
-        receiver: Option<String>,
-    },
+    Member(Option<String>),
     /// `parent::`
-    Path {
-        parent: String,
-    },
+    Path(String),
     Other,
 }
 
@@ -170,30 +166,30 @@ impl Place {
         };
         if let Some(path) = code.strip_suffix("::") {
             let (_, parent) = last_word(path);
-            return Self::Path { parent };
+            return Self::Path(parent);
         }
         let Some(value) = code.strip_suffix('.') else { return Self::Other };
         let (before, name) = last_word(value);
         let is_variable = !name.is_empty() && !before.trim_end().ends_with(['.', ':']);
         let Some(kind) = is_variable.then(|| type_of(&name)).flatten() else {
-            return Self::Member { receiver: None };
+            return Self::Member(None);
         };
         let path = kind.split('<').next().unwrap_or_default().trim_start_matches('&').trim();
         let name = path.rsplit("::").next().unwrap_or_default().to_owned();
-        Self::Member { receiver: Some(name) }
+        Self::Member(Some(name))
     }
 
     /// Position among the completions, lowest first; `None` for what a cell can't use.
     fn rank(&self, visibility: &Visibility, kind: &str, text: &str) -> Option<u8> {
         let name = text.trim_end_matches(':').trim_end_matches('!');
-        if COMMON.contains(&name) && matches!(self, Self::Member { .. }) {
+        if COMMON.contains(&name) && matches!(self, Self::Member(_)) {
             return Some(4);
         }
         match self {
-            Self::Member { receiver: Some(receiver) } if !visibility.knows_type(receiver) => {
+            Self::Member(Some(receiver)) if !visibility.knows_type(receiver) => {
                 Some(u8::from(USUAL.contains(&name)) * 3)
             }
-            Self::Member { receiver } => {
+            Self::Member(receiver) => {
                 let receiver = receiver.as_deref();
                 let member = if kind == "function" { Member::Method } else { Member::Field };
                 visibility.is_usable(member, receiver, name).then(|| {
@@ -204,7 +200,7 @@ impl Place {
                     }
                 })
             }
-            Self::Path { parent } => visibility.is_usable_in(parent, name).then_some(1),
+            Self::Path(parent) => visibility.is_usable_in(parent, name).then_some(1),
             Self::Other => Some(1),
         }
     }
@@ -292,13 +288,12 @@ mod tests {
             "text" => Some("String".to_owned()),
             _ => None,
         };
-        let member =
-            |receiver: Option<&str>| Place::Member { receiver: receiver.map(str::to_owned) };
+        let member = |receiver: Option<&str>| Place::Member(receiver.map(str::to_owned));
         assert_eq!(Place::before("let x = plan.", type_of), member(Some("DpSgd")));
         assert_eq!(Place::before("text.", type_of), member(Some("String")));
         assert_eq!(Place::before("f(1).", type_of), member(None));
         assert_eq!(Place::before("a.plan.", type_of), member(None));
-        let path = Place::Path { parent: "figures".into() };
+        let path = Place::Path("figures".into());
         assert_eq!(Place::before("show::figures::", type_of), path);
     }
 

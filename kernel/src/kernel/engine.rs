@@ -48,19 +48,8 @@ pub struct Given {
     pub page: Option<Value>,
 }
 
-/// Why a cell has no result.
-pub enum RunError {
-    /// The cell failed.
-    Failed(Failure),
-    /// evcxr itself panicked.
-    EvcxrPanicked,
-}
-
-impl From<Failure> for RunError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
+/// Why a cell has no result: its failure, or none if evcxr itself panicked.
+pub type NoResult = Option<Failure>;
 
 impl Engine {
     /// Builds the lab if necessary, starts evcxr and runs a first cell. `is_awaited`: whether the
@@ -153,7 +142,7 @@ impl Engine {
     ///
     /// # Errors
     /// The cell failed, or evcxr panicked on it.
-    pub fn run(&mut self, context: &Context, code: &str, count: u64) -> Result<Given, RunError> {
+    pub fn run(&mut self, context: &Context, code: &str, count: u64) -> Result<Given, NoResult> {
         if let Some(name) = commands::asked_about(code) {
             return Ok(Given { page: Some(self.documentation(name)?), ..Given::default() });
         }
@@ -162,10 +151,8 @@ impl Engine {
     }
 
     /// The documentation of a name, by MIME type.
-    fn documentation(&mut self, name: &str) -> Result<Value, RunError> {
-        let found = self
-            .answer(Question::Inspect, name, name.chars().count())
-            .ok_or(RunError::EvcxrPanicked)?;
+    fn documentation(&mut self, name: &str) -> Result<Value, NoResult> {
+        let found = self.answer(Question::Inspect, name, name.chars().count()).ok_or(None)?;
         if found["found"] == true {
             return Ok(found["data"].clone());
         }
@@ -181,7 +168,7 @@ impl Engine {
         context: &Context,
         code: &str,
         count: u64,
-    ) -> Result<Map<String, Value>, RunError> {
+    ) -> Result<Map<String, Value>, NoResult> {
         if let Some(failure) = refuse(code) {
             return Err(failure.into());
         }
@@ -219,7 +206,7 @@ impl Engine {
             // Its value is nobody's, least of all the next cell's.
             self.output.finish(true, false);
         }
-        let Ok(result) = result else { return Err(RunError::EvcxrPanicked) };
+        let Ok(result) = result else { return Err(None) };
         if let Ok(outputs) = &result
             && asked.time
         {
@@ -394,11 +381,8 @@ fn times(outputs: &EvalOutputs) -> String {
 /// The result of a cell: the output of evcxr's commands and what its value displayed.
 fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<String, Value> {
     let parse = |kind: &str, text: String| {
-        if kind.contains("json") {
-            serde_json::from_str(&text).unwrap_or(text.into())
-        } else {
-            text.into()
-        }
+        let json = kind.contains("json").then(|| serde_json::from_str(&text).ok()).flatten();
+        json.unwrap_or(text.into())
     };
     // A cell that ends in `println!(…)` has the value `()`, which is no result to show.
     let is_unit = |kind: &str, text: &str| kind == "text/plain" && text == "()";

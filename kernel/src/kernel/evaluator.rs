@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::complete::Question;
 use super::context::Context;
-use super::engine::{Engine, Given, RunError};
+use super::engine::{Engine, Given};
 use super::errors::Failure;
 use super::requests::{Cursor, Execute};
 use super::wire::Channel;
@@ -211,8 +211,8 @@ impl Worker {
         let engine = self.engine.as_mut().map_err(|failure| failure.clone())?;
         let ended = match engine.run(&self.context, code, self.count) {
             Ok(given) => Ok(given),
-            Err(RunError::Failed(failure)) => Err(failure),
-            Err(RunError::EvcxrPanicked) => return Err(self.evcxr_panicked()),
+            Err(Some(failure)) => Err(failure),
+            Err(None) => return Err(self.evcxr_panicked()),
         };
         self.consecutive_panics = 0;
         ended

@@ -70,9 +70,16 @@ impl Output {
     /// Starts the thread.
     pub fn start(outputs: evcxr::EvalContextOutputs, context: Context) -> Self {
         let (requests, received) = unbounded();
-        std::thread::spawn(move || {
-            Reader::new(context).run(&outputs.stdout, &outputs.stderr, &received);
-        });
+        let reader = Reader {
+            context,
+            content: Content::default(),
+            printed: Printed::default(),
+            last_stdout: Instant::now(),
+            end: CellEnd::default(),
+            tail: Tail::default(),
+            stderr_done: false,
+        };
+        std::thread::spawn(move || reader.run(&outputs.stdout, &outputs.stderr, &received));
         Self { requests }
     }
 
@@ -104,18 +111,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(context: Context) -> Self {
-        Self {
-            context,
-            content: Content::default(),
-            printed: Printed::default(),
-            last_stdout: Instant::now(),
-            end: CellEnd::default(),
-            tail: Tail::default(),
-            stderr_done: false,
-        }
-    }
-
     fn run(mut self, out: &Receiver<String>, err: &Receiver<String>, requests: &Receiver<Request>) {
         loop {
             let idle = self.printed.is_empty() && !self.content.holds_text();

@@ -58,9 +58,8 @@ pub enum Channel {
 #[derive(Clone)]
 pub struct Wire {
     iopub: UnboundedSender<JupyterMessage>,
-    shell: UnboundedSender<JupyterMessage>,
-    control: UnboundedSender<JupyterMessage>,
-    stdin: UnboundedSender<JupyterMessage>,
+    /// In the order of [`Channel`].
+    replies: [UnboundedSender<JupyterMessage>; 3],
 }
 
 /// The receiving ends of the request sockets.
@@ -127,13 +126,10 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
             }
         }
     });
-    let wire = Wire {
-        iopub: sender("iopub", iopub),
-        shell: sender("shell", shell_out),
-        control: sender("control", control_out),
-        stdin: sender("stdin", stdin_out),
-    };
-    Ok((wire, Requests { shell, control, stdin }))
+    let iopub = sender("iopub", iopub);
+    let replies = [("shell", shell_out), ("control", control_out), ("stdin", stdin_out)];
+    let replies = replies.map(|(name, socket)| sender(name, socket));
+    Ok((Wire { iopub, replies }, Requests { shell, control, stdin }))
 }
 
 /// Starts a task that sends messages on a socket.
@@ -222,12 +218,7 @@ impl Wire {
 
     /// Replies to the client that sent `parent`.
     pub fn reply(&self, channel: Channel, parent: &JupyterMessage, kind: &str, content: Value) {
-        let socket = match channel {
-            Channel::Shell => &self.shell,
-            Channel::Control => &self.control,
-            Channel::Stdin => &self.stdin,
-        };
-        let _ = socket.send(message(Some(parent), kind, content));
+        let _ = self.replies[channel as usize].send(message(Some(parent), kind, content));
     }
 
     /// Broadcasts that work on a request begins (`busy`) or ends (`idle`).
