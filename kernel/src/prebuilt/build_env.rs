@@ -150,10 +150,7 @@ impl BuildEnv {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
             Self::at(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
         });
-        match given {
-            Some(target) => Self { target, ..place },
-            None => place,
-        }
+        given.into_iter().fold(place, |place, target| Self { target, ..place })
     }
 
     fn of_binary(exe: &Path) -> Option<Self> {
@@ -205,6 +202,11 @@ impl BuildEnv {
         let of = |folder: &Path| folder.join(super::folder_of(&self.profile));
         let triple = self.triple.as_deref().unwrap_or_default();
         [of(&self.target.join(triple)), of(&self.target)]
+    }
+
+    /// Cargo's option for the target, if it was given one.
+    pub fn target_option(&self) -> impl Iterator<Item = &str> {
+        self.triple.iter().flat_map(|triple| ["--target", triple])
     }
 
     /// Whether Burn is compiled already, which takes most of the time of a first build.

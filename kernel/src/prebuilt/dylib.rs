@@ -96,10 +96,7 @@ pub fn build(
         command.arg("--no-default-features");
     }
     command.args(["--message-format", "json-render-diagnostics"]);
-    if let Some(triple) = &env.triple {
-        command.args(["--target", triple]);
-    }
-    command.args(["--", "-C", "prefer-dynamic"]);
+    command.args(env.target_option()).args(["--", "-C", "prefer-dynamic"]);
     let doing = "building the lab as a library for cells";
     let messages = run(command, doing, estimate, progress)?;
     collect(&messages, &below_the_lab(metadata))

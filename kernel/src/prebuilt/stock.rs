@@ -70,14 +70,10 @@ pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<
 fn compile(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
     let mut command = dylib::cargo(env, &Toolchain::find()?);
     command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK, "--features", "stock"]);
-    command.args(["--locked", "--profile", &env.profile]);
-    let mut folder = env.target.clone();
-    if let Some(triple) = &env.triple {
-        command.args(["--target", triple]);
-        folder.push(triple);
-    }
+    command.args(["--locked", "--profile", &env.profile]).args(env.target_option());
     let doing = "compiling evcxr's own kernel";
     progress(Step::Line(doing));
     dylib::run(command, doing, ESTIMATE, progress)?;
-    Ok(folder.join(super::folder_of(&env.profile)).join(STOCK))
+    let [folder, _] = env.artifacts();
+    Ok(folder.join(STOCK))
 }
