@@ -33,7 +33,7 @@ pub fn check() -> Check {
         "default": DeviceSpec::auto().ok().map(|place| place.to_string()),
         "rehearsal": rehearsal(),
     });
-    let (what, facts) = (said.join("\n"), facts);
+    let what = said.join("\n");
     match (DeviceSpec::auto(), &works[0]) {
         // The environment names a device that can't be used, so no training would start.
         (Err(error), _) => Check::new("devices", State::Action, what).todo(format!(

@@ -29,7 +29,7 @@ use rustix::io::FdFlags;
 
 use build_env::BuildEnv;
 pub use build_env::{Origin, hex, is_installed, sources};
-pub use bundle::{Linker, compile as compile_bundle};
+pub use bundle::compile as compile_bundle;
 use contents::Depth;
 pub use progress::{Step, to_terminal};
 use stamp::Stamp;
@@ -37,6 +37,8 @@ pub use state::State;
 use state::{changed_files, state};
 pub use stock::{STOCK, StockConfig, stock_program};
 pub use toolchain::{Toolchain, rust_release, tail};
+
+use crate::folder::entries;
 
 /// Number of builds to keep besides those in use, for switching branches.
 const KEPT_BUILDS: usize = 3;
@@ -246,13 +248,10 @@ fn newest_stamp(env: &BuildEnv) -> Option<Stamp> {
 
 /// Finished builds, oldest first.
 fn by_age(labs: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = std::fs::read_dir(labs)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let stamp = std::fs::metadata(entry.path().join(Stamp::FILE)).ok()?;
-            Some((stamp.modified().ok()?, entry.path()))
+    let mut found: Vec<_> = entries(labs)
+        .filter_map(|lab| {
+            let stamp = std::fs::metadata(lab.join(Stamp::FILE)).ok()?;
+            Some((stamp.modified().ok()?, lab))
         })
         .collect();
     found.sort();

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::folder::entries;
 use crate::prebuilt::hex;
 
 /// Name of this kernel in notebooks.
@@ -181,22 +182,15 @@ impl Notebook {
 
     /// The text of the file, as Jupyter writes it: sorted keys, one space of indent.
     pub fn to_text(&self) -> Result<String> {
-        Self::text(&self.json)
-    }
-
-    /// The text of a file with this notebook.
-    pub fn text(notebook: &Value) -> Result<String> {
+        let failed = |why: String| Error::new(ErrorKind::Notebook, "writing the notebook", why);
         let mut bytes = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
         let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
-        let mut sorted = notebook.clone();
+        let mut sorted = self.json.clone();
         sorted.sort_all_objects();
-        sorted
-            .serialize(&mut writer)
-            .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))?;
+        sorted.serialize(&mut writer).map_err(|e| failed(e.to_string()))?;
         bytes.push(b'\n');
-        String::from_utf8(bytes)
-            .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))
+        String::from_utf8(bytes).map_err(|e| failed(e.to_string()))
     }
 
     /// Clears old outputs and adds the fields that nbformat 4.5 requires.
@@ -249,12 +243,11 @@ fn missing(path: &Path) -> Error {
 
 /// The notebooks in a folder by name, without those that `run` wrote.
 pub fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_source = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".ipynb") && !name.contains(".executed.")
     };
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_source).collect();
+    let mut found: Vec<PathBuf> = entries(folder).filter(is_source).collect();
     found.sort();
     found
 }

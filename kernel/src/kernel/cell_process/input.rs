@@ -163,8 +163,7 @@ fn is_read(fd: RawFd) -> bool {
 #[cfg(target_os = "linux")]
 fn tasks(process: &str) -> Vec<String> {
     let folder = format!("/proc/{process}/task");
-    let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.path().display().to_string()).collect()
+    crate::folder::entries(folder.as_ref()).map(|task| task.display().to_string()).collect()
 }
 
 /// Whether the text of `/proc/…/syscall` is a read of this descriptor.
