@@ -26,13 +26,8 @@ pub struct RedactArgs {
     /// Write nothing, list what would be removed, and exit with 1 if there is something.
     #[arg(long)]
     pub check: bool,
-    /// Keep text that nobody has marked: what cells print, plain values and errors.
-    #[arg(long)]
-    pub keep_text: bool,
-    /// Keep evaluations on a test part that was split off the private data. It is read without
-    /// noise, and the epsilon of a run protects the training part only.
-    #[arg(long)]
-    pub keep_test_part: bool,
+    #[command(flatten)]
+    rules: Rules,
     /// Write DIR/NB.ipynb, or FILE, which ends in .ipynb [default: NB.redacted.ipynb beside NB].
     /// Only earlier redacted copies are overwritten.
     #[arg(long, value_name = "DIR|FILE", conflicts_with = "check")]
@@ -65,16 +60,14 @@ pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
 /// Redacts or checks a notebook; false if it does not pass the check.
 fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result<bool> {
     let notebook = Notebook::saved(path)?;
-    let rules = Rules { keep_text: args.keep_text, keep_test_part: args.keep_test_part };
-    let copy = Copy::of(notebook.json(), rules);
+    let copy = Copy::of(notebook.json(), args.rules);
     if args.check {
         println!("{}", report(path, &copy, "must be removed"));
         return Ok(!copy.is_changed());
     }
     let Target { notebook: target, page } =
         Target::choose(path, args.out.as_deref(), args.html, written)?;
-    let text = Notebook::text(&copy.notebook)?;
-    file::write(&target, text)?;
+    file::write(&target, Notebook::of(copy.notebook.clone()).to_text()?)?;
     println!("{}", report(path, &copy, "removed"));
     eprintln!("wrote {}", target.display());
     if args.html {
@@ -139,8 +132,7 @@ mod tests {
         RedactArgs {
             notebooks: vec![path.to_owned()],
             check: false,
-            keep_text: false,
-            keep_test_part: false,
+            rules: Rules::default(),
             out: None,
             html: true,
         }
@@ -176,7 +168,17 @@ mod tests {
             let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
             assert!(!text.contains("secret") && text.contains("removed before"), "{name}");
         }
-        assert!(once(&path, &RedactArgs { check: true, keep_text: true, ..args(&path) }).unwrap());
+        assert!(
+            once(
+                &path,
+                &RedactArgs {
+                    check: true,
+                    rules: Rules { keep_text: true, ..Rules::default() },
+                    ..args(&path)
+                }
+            )
+            .unwrap()
+        );
     }
 
     #[test]

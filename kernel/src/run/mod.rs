@@ -89,9 +89,8 @@ impl Profile {
         if let Some(asked) = asked {
             return Ok(asked);
         }
-        match std::env::var_os(PROFILE) {
+        match std::env::var_os(PROFILE).filter(|value| !value.is_empty()) {
             None => Ok(Profile::Default),
-            Some(value) if value.is_empty() => Ok(Profile::Default),
             Some(value) => {
                 let value = value.to_string_lossy();
                 <Self as clap::ValueEnum>::from_str(&value, false).map_err(|_| {

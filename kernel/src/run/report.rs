@@ -85,13 +85,8 @@ impl Halt {
 }
 
 fn indented(source: &str) -> String {
-    source
-        .trim_end()
-        .lines()
-        .map(|line| format!("    {line}\n"))
-        .collect::<String>()
-        .trim_end()
-        .into()
+    let lines: Vec<String> = source.trim_end().lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
 }
 
 /// Progress of one cell: its number, its first line and its time.

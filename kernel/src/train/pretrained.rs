@@ -98,10 +98,7 @@ impl PretrainedArgs {
                 loaded.model()
             }
         };
-        Ok(Some(match &self.public {
-            Some(name) => model.assumed_public(name),
-            None => model,
-        }))
+        Ok(Some(self.public.iter().fold(model, |model, name| model.assumed_public(name))))
     }
 
     fn layout(&self) -> Result<Option<Layout>> {
