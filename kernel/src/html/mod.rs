@@ -46,10 +46,9 @@ pub fn page_with(
 ) -> String {
     let cells = notebook["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
     let title = title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
-    let mut body = String::new();
-    for (index, cell) in cells.iter().enumerate() {
-        body.push_str(&section(cell, index + 1, folder, libraries.is_some()));
-    }
+    let cells = cells.iter().enumerate();
+    let body: String =
+        cells.map(|(i, cell)| section(cell, i + 1, folder, libraries.is_some())).collect();
     // The sanitizer removes scripts, so this one is ours.
     let is_interactive = body.contains("<script type=\"application/json\">");
     let scripts = libraries.filter(|_| is_interactive).map(Scripts::of);

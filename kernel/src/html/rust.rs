@@ -67,16 +67,13 @@ fn tokens(code: &str) -> Vec<(Kind, &str)> {
     const HEAD: &str = "fn cell() {\n";
     let file = SourceFile::parse(&format!("{HEAD}{code}\n}}"), Edition::Edition2024).tree();
     let tokens = file.syntax().descendants_with_tokens().filter_map(|found| found.into_token());
-    let mut found: Vec<(Kind, &str)> = Vec::new();
-    for token in tokens {
+    let of_code = |token: SyntaxToken| {
         let range = token.text_range();
-        let start = usize::from(range.start()).max(HEAD.len()) - HEAD.len();
+        let start = usize::from(range.start()).saturating_sub(HEAD.len());
         let end = usize::from(range.end()).saturating_sub(HEAD.len()).min(code.len());
-        if start < end {
-            found.push((kind(&token), &code[start..end]));
-        }
-    }
-    found
+        (start < end).then(|| (kind(&token), &code[start..end]))
+    };
+    tokens.filter_map(of_code).collect()
 }
 
 fn kind(token: &SyntaxToken) -> Kind {

@@ -158,20 +158,13 @@ enum Place {
 impl Place {
     fn before(code: &str, type_of: impl Fn(&str) -> Option<String>) -> Self {
         let code = code.trim_end();
-        let last_word = |code: &str| {
-            let start = code.rfind(|c: char| !c.is_alphanumeric() && c != '_');
-            let start =
-                start.map_or(0, |at| at + code[at..].chars().next().map_or(1, char::len_utf8));
-            (code[..start].to_owned(), code[start..].to_owned())
-        };
         if let Some(path) = code.strip_suffix("::") {
-            let (_, parent) = last_word(path);
-            return Self::Path(parent);
+            return Self::Path(receiver::split_word(path).1.to_owned());
         }
         let Some(value) = code.strip_suffix('.') else { return Self::Other };
-        let (before, name) = last_word(value);
+        let (before, name) = receiver::split_word(value);
         let is_variable = !name.is_empty() && !before.trim_end().ends_with(['.', ':']);
-        let Some(kind) = is_variable.then(|| type_of(&name)).flatten() else {
+        let Some(kind) = is_variable.then(|| type_of(name)).flatten() else {
             return Self::Member(None);
         };
         let path = kind.split('<').next().unwrap_or_default().trim_start_matches('&').trim();

@@ -50,16 +50,12 @@ pub fn stopped() -> Failure {
 
 /// What the end of the process cost, and what is left. `lost`: variables of earlier cells.
 pub fn consequences(lost: &[String]) -> Vec<String> {
-    let mut lines = Vec::new();
-    if !lost.is_empty() {
-        lines.push(format!("Lost: {}. Run the cells that make them again.", list(lost)));
-    }
-    lines.push(
-        "Kept: imports and functions, and what is on disk: stored runs, checkpoints and ledgers. A \
-         run that was training stays in the ledger with its whole plan (`:runs`, `:ledger`)."
-            .into(),
-    );
-    lines
+    let lost = (!lost.is_empty())
+        .then(|| format!("Lost: {}. Run the cells that make them again.", list(lost)));
+    let kept = "Kept: imports and functions, and what is on disk: stored runs, checkpoints and \
+                ledgers. A run that was training stays in the ledger with its whole plan \
+                (`:runs`, `:ledger`).";
+    lost.into_iter().chain([kept.to_owned()]).collect()
 }
 
 /// `exit status: 3`, or `signal: 6 (SIGABRT) (core dumped)`.

@@ -155,7 +155,7 @@ impl Worker {
             self.aborted = self.queue.try_iter().collect();
         }
         let content = match &result {
-            Ok(Given { shown, page }) => {
+            Ok(Given { shown, page: pages }) => {
                 let values = self.values(&request.user_expressions);
                 if !shown.is_empty() {
                     current.publish(
@@ -167,10 +167,8 @@ impl Worker {
                         history.set_output(count, text);
                     }
                 }
-                let page = page.iter();
-                let payload: Vec<Value> = page
-                    .map(|data| json!({ "source": "page", "data": data, "start": 0 }))
-                    .collect();
+                let page = |data| json!({ "source": "page", "data": data, "start": 0 });
+                let payload: Vec<Value> = pages.iter().map(page).collect();
                 json!({
                     "status": "ok", "execution_count": count,
                     "user_expressions": values, "payload": payload,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use super::cell_process::stream::{Line, decode};
 use super::content::{Content, Shown};
@@ -153,13 +153,12 @@ impl Reader {
                 self.printed.push(Stream::Stdout, &text);
                 return self.fence(Stream::Stdout, &number);
             }
-            Some(Line::Marker(Marker::Begin, _)) => String::new(),
+            Some(Line::Marker(Marker::Begin, _)) | None => String::new(),
             Some(Line::Marker(marker, _)) => {
                 self.end.panicked |= marker == Marker::Panic;
                 self.end.errored |= marker == Marker::Error;
                 self.content.marker(marker)
             }
-            None => String::new(),
         };
         self.printed.push(Stream::Stdout, &text);
     }
@@ -224,15 +223,12 @@ impl Reader {
             (false, false) => LITTLE,
         };
         let mut until = Instant::now() + patience;
-        while !self.stderr_done {
-            match err.recv_deadline(until) {
-                Ok(line) => {
-                    self.err_line(&line);
-                    if !ran && self.end.began {
-                        until = until.min(Instant::now() + LITTLE);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        while !self.stderr_done
+            && let Ok(line) = err.recv_deadline(until)
+        {
+            self.err_line(&line);
+            if !ran && self.end.began {
+                until = until.min(Instant::now() + LITTLE);
             }
         }
         for line in err.try_iter() {

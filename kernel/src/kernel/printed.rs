@@ -202,11 +202,7 @@ fn may_be_of_a_failure(text: &str) -> bool {
         "" => ends_in_an_empty_line(text),
         last => last.starts_with(PANIC_HEADER) || PANIC_HEADER.starts_with(last),
     };
-    may_follow || text.lines().any(is_of_a_failure)
-}
-
-fn is_of_a_failure(line: &str) -> bool {
-    is_panic_header(line) || crash::is_of_runtime(line)
+    may_follow || text.lines().any(|line| is_panic_header(line) || crash::is_of_runtime(line))
 }
 
 /// Start of the first line of a panic message.

@@ -85,14 +85,9 @@ fn variables(source: &str) -> Vec<String> {
     let code = format!("fn cell() {{\n{}\n}}", rust.collect::<Vec<_>>().join("\n"));
     let file = SourceFile::parse(&code, Edition::Edition2024).tree();
     let body = file.syntax().descendants().find_map(ast::StmtList::cast);
-    let patterns =
-        body.into_iter().flat_map(|body| body.statements()).filter_map(
-            |statement| match statement {
-                ast::Stmt::LetStmt(found) => found.pat(),
-                _ => None,
-            },
-        );
-    patterns
+    let statements = body.into_iter().flat_map(|body| body.statements());
+    statements
+        .filter_map(|statement| ast::LetStmt::cast(statement.syntax().clone())?.pat())
         .flat_map(|pattern| pattern.syntax().descendants().filter_map(ast::IdentPat::cast))
         .filter_map(|pattern| ast::HasName::name(&pattern))
         .map(|name| name.text().to_string())

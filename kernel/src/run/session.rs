@@ -420,12 +420,10 @@ fn spawn(
 
 fn without_nulls(value: Value) -> Value {
     match value {
-        Value::Object(map) => map
-            .into_iter()
-            .filter(|(_, v)| !v.is_null())
-            .map(|(k, v)| (k, without_nulls(v)))
-            .collect::<serde_json::Map<_, _>>()
-            .into(),
+        Value::Object(map) => {
+            let given = map.into_iter().filter(|(_, value)| !value.is_null());
+            given.map(|(key, value)| (key, without_nulls(value))).collect()
+        }
         other => other,
     }
 }
