@@ -126,12 +126,11 @@ pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
 /// # Errors
 /// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn method(name: &str) -> Result<Box<dyn Method>> {
-    methods::methods().into_iter().find(|method| method.descriptor().name == name).ok_or_else(
-        || {
-            Error::setting("--method", name, "there is no method of this name")
-                .fix(choose_from(name, &method_names()))
-        },
-    )
+    let found = methods::methods().into_iter().find(|method| method.descriptor().name == name);
+    found.ok_or_else(|| {
+        Error::setting("--method", name, "there is no method of this name")
+            .fix(choose_from(name, &method_names()))
+    })
 }
 
 /// The names of all methods, with commas.

@@ -31,7 +31,7 @@ fn whole_number(text: &str) -> std::result::Result<u64, String> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     length: Length,
-    schedule: Option<NoiseSchedule>,
+    pub schedule: Option<NoiseSchedule>,
 }
 
 impl Run {
@@ -124,11 +124,6 @@ impl Run {
             short(stages.at(0).noise_multiplier),
             short(stages.at(u64::MAX).noise_multiplier),
         ))
-    }
-
-    /// The schedule, if there is one.
-    pub fn schedule(&self) -> Option<&NoiseSchedule> {
-        self.schedule.as_ref()
     }
 }
 

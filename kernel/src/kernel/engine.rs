@@ -339,13 +339,11 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
 /// Refuses code that evcxr would accept but handle wrongly.
 fn refuse(code: &str) -> Option<Failure> {
     if let Some(line) = is_complete::open_comment(code) {
-        return Some(Failure::new(
-            "CompileError",
-            &format!(
-                "the comment that begins in line {line} is never closed, so the code after it \
-                 would not be run\nwhat to do: close it with `*/`"
-            ),
-        ));
+        let text = format!(
+            "the comment that begins in line {line} is never closed, so the code after it would not \
+            be run\nwhat to do: close it with `*/`"
+        );
+        return Some(Failure::new("CompileError", &text));
     }
     let command = code.lines().map(str::trim).find(|line| {
         *line == ":quit" || line.starts_with(":toolchain ") || *line == ":allow_static_linking 0"
@@ -410,10 +408,9 @@ fn failure(
     }
     if interrupted.requested && !crashed {
         // The message of a killed compiler is of no use.
-        return Failure::new(
-            "Interrupted",
-            "the cell was stopped while it was compiled: it did not run, all variables are kept",
-        );
+        let text =
+            "the cell was stopped while it was compiled: it did not run, all variables are kept";
+        return Failure::new("Interrupted", text);
     }
     Failure::of_evcxr(error, source, end)
 }

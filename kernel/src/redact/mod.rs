@@ -13,9 +13,9 @@ use epsilab::{Result, file};
 
 use crate::html;
 use crate::run::notebook::Notebook;
+use crate::run::targets::Targets;
 use copy::Copy;
 use rules::Rules;
-use target::Target;
 
 /// Copy notebooks without what no epsilon covers, or check that nothing of it is left.
 #[derive(clap::Args, Debug)]
@@ -65,8 +65,8 @@ fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result
         println!("{}", report(path, &copy, "must be removed"));
         return Ok(!copy.is_changed());
     }
-    let Target { notebook: target, page } =
-        Target::choose(path, args.out.as_deref(), args.html, written)?;
+    let Targets { notebook: target, page } =
+        Targets::of_copy(path, args.out.as_deref(), args.html, written)?;
     file::write(&target, Notebook::of(copy.notebook.clone()).to_text()?)?;
     println!("{}", report(path, &copy, "removed"));
     eprintln!("wrote {}", target.display());

@@ -131,13 +131,12 @@ impl<'a> Job<'a> {
 fn saved(path: &Path) -> Result<Notebook> {
     let saved = Notebook::saved(path)?;
     if small::profile(&saved).is_none() {
-        let what = path.display().to_string();
         let why =
             "it has no outputs that were saved with --inplace, so there is nothing to compare";
-        return Err(Error::setting("--compare", what, why).fix(format!(
-            "save them: `{}`",
-            program::command(&format!("run {} --inplace", path.display()))
-        )));
+        let save = program::command(&format!("run {} --inplace", path.display()));
+        return Err(
+            Error::setting("--compare", path.display(), why).fix(format!("save them: `{save}`"))
+        );
     }
     Ok(saved)
 }

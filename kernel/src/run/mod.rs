@@ -10,7 +10,7 @@ mod report;
 pub mod session;
 mod small;
 pub mod stop;
-mod targets;
+pub mod targets;
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -105,9 +105,8 @@ impl Notebook {
 
     /// Index and source of each code cell that is not empty, in order.
     pub fn code(&self) -> Vec<(usize, String)> {
-        let cells = self.json["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let cells = self.json["cells"].as_array().into_iter().flatten();
         cells
-            .iter()
             .enumerate()
             .filter(|(_, cell)| cell["cell_type"] == "code")
             .map(|(index, cell)| (index, text_of(&cell["source"])))
@@ -258,9 +257,10 @@ pub fn parent_of(file: &Path) -> &Path {
 }
 
 fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<()> {
+    let none =
+        |why: &str| Err(wrong("is not a notebook", why.to_owned()).fix("name a Jupyter notebook"));
     let Some(format) = json["nbformat"].as_u64() else {
-        return Err(wrong("is not a notebook", "it is JSON, but has no `nbformat`".into())
-            .fix("name a Jupyter notebook"));
+        return none("it is JSON, but has no `nbformat`");
     };
     if format < 4 {
         return Err(wrong(&format!("has format {format}"), "only format 4 can be run".into()).fix(
@@ -272,21 +272,17 @@ fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<(
         return Err(wrong(&format!("has format {format}"), "this version knows format 4".into())
             .fix("save it as format 4, or update Epsilab"));
     }
-    let Some(cells) = json["cells"].as_array() else {
-        return Err(wrong("is not a notebook", "it has no list of cells".into())
-            .fix("name a Jupyter notebook"));
-    };
+    let Some(cells) = json["cells"].as_array() else { return none("it has no list of cells") };
     for (index, cell) in cells.iter().enumerate() {
         let kind = cell["cell_type"].as_str();
         let source = &cell["source"];
         let known = matches!(kind, Some("code" | "markdown" | "raw"));
         let lines = source.as_array().is_some_and(|lines| lines.iter().all(Value::is_string));
         if !known || !(source.is_string() || lines) {
-            return Err(wrong(
-                "is damaged",
-                format!("cell {} has no known type or no source", index + 1),
-            )
-            .fix("open it in JupyterLab, delete that cell and save"));
+            let why = format!("cell {} has no known type or no source", index + 1);
+            return Err(
+                wrong("is damaged", why).fix("open it in JupyterLab, delete that cell and save")
+            );
         }
     }
     Ok(())

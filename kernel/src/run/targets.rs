@@ -1,4 +1,4 @@
-//! Where `run` writes its results.
+//! Where `run` and `redact` write their results.
 
 use std::path::{Path, PathBuf};
 
