@@ -18,8 +18,8 @@ pub mod cell_process {
 
     use epsilab::train::interrupt::{self, Listening};
 
-    const STDOUT: u8 = 1;
-    const STDERR: u8 = 2;
+    pub const STDOUT: u8 = 1;
+    pub const STDERR: u8 = 2;
     /// The stream that a cell printed to last; 0 before the first print.
     static LAST_STREAM: AtomicU8 = AtomicU8::new(0);
 
@@ -28,7 +28,7 @@ pub mod cell_process {
 
     /// Writes out buffered standard output.
     #[unsafe(no_mangle)]
-    extern "C" fn epsilab_flush_stdout() {
+    pub extern "C" fn epsilab_flush_stdout() {
         let _ = std::io::stdout().flush();
     }
 
@@ -75,24 +75,10 @@ pub mod cell_process {
         }
     }
 
-    /// Called before a cell prints to standard output.
-    pub fn before_stdout() {
-        switch_to(STDOUT);
-    }
-
-    /// Called before a cell prints to standard error.
-    pub fn before_stderr() {
-        switch_to(STDERR);
-    }
-
-    /// Called after `print!`, whose text the standard library may still buffer.
-    pub fn after_print() {
-        epsilab_flush_stdout();
-    }
-
-    /// The streams are two pipes, and nothing orders a read of one after a read of the other. So a
-    /// cell that changes streams waits until the kernel has published what it printed before.
-    fn switch_to(stream: u8) {
+    /// Called before a cell prints to a stream. The streams are two pipes, and nothing orders a read
+    /// of one after a read of the other. So a cell that changes streams waits until the kernel has
+    /// published what it printed before.
+    pub fn switch_to(stream: u8) {
         let last = LAST_STREAM.swap(stream, Ordering::SeqCst);
         if last != stream && last != 0 {
             epsilab_flush_stdout();
@@ -130,13 +116,11 @@ pub mod cell_process {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("<unnamed>");
         let message = info.payload_as_str().unwrap_or("Box<dyn Any>");
-        let (at, inside) = match info.location() {
-            Some(place) if place.file() == CELL_SOURCE => (place.to_string(), String::new()),
-            Some(place) => match calling_line() {
-                Some(line) => (line, format!("  panicked in {place}\n")),
-                None => (place.to_string(), String::new()),
-            },
-            None => ("an unknown place".into(), String::new()),
+        let place = info.location().map_or("an unknown place".into(), ToString::to_string);
+        let is_elsewhere = info.location().is_some_and(|place| place.file() != CELL_SOURCE);
+        let (at, inside) = match is_elsewhere.then(calling_line).flatten() {
+            Some(line) => (line, format!("  panicked in {place}\n")),
+            None => (place, String::new()),
         };
         let text = format!("\nthread '{thread}' panicked at {at}:\n{message}\n{inside}");
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
@@ -303,7 +287,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! println {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stdout();
+            $crate::cell_process::switch_to($crate::cell_process::STDOUT);
             ::std::println!($($args)*)
         }};
     }
@@ -311,16 +295,17 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! print {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stdout();
+            $crate::cell_process::switch_to($crate::cell_process::STDOUT);
             ::std::print!($($args)*);
-            $crate::cell_process::after_print()
+            // The standard library may still buffer the text.
+            $crate::cell_process::epsilab_flush_stdout()
         }};
     }
 
     #[macro_export]
     macro_rules! eprintln {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stderr();
+            $crate::cell_process::switch_to($crate::cell_process::STDERR);
             ::std::eprintln!($($args)*)
         }};
     }
@@ -328,7 +313,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! eprint {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stderr();
+            $crate::cell_process::switch_to($crate::cell_process::STDERR);
             ::std::eprint!($($args)*)
         }};
     }
@@ -337,7 +322,7 @@ pub mod cell_process {
     macro_rules! dbg {
         ($($args:tt)*) => {
             // A tuple and not a block: temporaries in the arguments live as long as with `dbg!`.
-            ($crate::cell_process::before_stderr(), ::std::dbg!($($args)*)).1
+            ($crate::cell_process::switch_to($crate::cell_process::STDERR), ::std::dbg!($($args)*)).1
         };
     }
 }

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use epsilab::Result;
 use serde_json::{Map, Value, json};
 
+use crate::options::name_of;
 use crate::stdout;
 
 /// Check the installation (exit code 1 if you have to do something).
@@ -29,23 +30,13 @@ pub struct DoctorArgs {
     pub wait: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum State {
     Ok,
     /// Nothing to do.
     Note,
     /// The user has to act.
     Action,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            State::Ok => "ok",
-            State::Note => "note",
-            State::Action => "action",
-        }
-    }
 }
 
 /// Result of one check.
@@ -75,7 +66,7 @@ impl Check {
 
     fn to_json(&self) -> Value {
         let mut fields = self.facts.as_object().cloned().unwrap_or_default();
-        fields.insert("status".into(), json!(self.state.word()));
+        fields.insert("status".into(), json!(name_of(&self.state)));
         fields.insert("what".into(), json!(self.what));
         if !self.todo.is_empty() {
             fields.insert("todo".into(), json!(self.todo));
@@ -133,7 +124,7 @@ fn table(checks: &[Check]) -> String {
         let mut what = check.what.lines();
         text.push_str(&format!(
             "  {:<6}  {:<11}  {}\n",
-            check.state.word(),
+            name_of(&check.state),
             check.key.replace('_', "-"),
             what.next().unwrap_or_default()
         ));

@@ -11,6 +11,7 @@ use super::markers::Marker;
 use super::printed::{COLLECT, Printed};
 
 pub use super::printed::Stream;
+use crate::options::name_of;
 
 /// How a cell ended, as its process reports it.
 #[derive(Debug, Default, PartialEq)]
@@ -201,7 +202,7 @@ impl Reader {
 
     fn publish(&self, pieces: Vec<(Stream, String)>) {
         for (stream, text) in pieces {
-            self.context.current.print(stream.name(), &text);
+            self.context.current.print(&name_of(&stream), &text);
         }
     }
 

@@ -9,20 +9,10 @@ use crate::html::without_colours;
 use crate::pattern::{Pattern, pattern};
 
 /// One of the two streams that cells print to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Stream {
     Stdout,
     Stderr,
-}
-
-impl Stream {
-    /// The name in `stream` messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
 }
 
 /// How long standard output is collected, so that many short lines travel in one message.

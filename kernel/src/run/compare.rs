@@ -16,6 +16,7 @@ use epsilab::show::Coverage;
 use serde_json::Value;
 
 use super::notebook::{Notebook, text_of};
+use crate::options::name_of;
 use crate::pattern::{Pattern, pattern};
 
 /// Maximum difference of two percentages of a noisy output, in points.
@@ -24,7 +25,7 @@ const POINTS: f64 = 15.0;
 const DURATIONS: [&str; 8] = ["ns", "µs", "ms", "s", "min", "h", "seconds", "minutes"];
 
 /// How the texts of a cell are compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 enum Tolerance {
     Exact,
     Noisy,
@@ -37,14 +38,6 @@ impl Tolerance {
             () if notebook.has_tag(cell, "ignore-output") => Self::Ignored,
             () if notebook.has_tag(cell, "noisy-output") => Self::Noisy,
             () => Self::Exact,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Noisy => "noisy",
-            Self::Ignored => "ignored",
         }
     }
 }
@@ -112,7 +105,7 @@ fn difference(before: &[Output], after: &[Output], tolerance: Tolerance) -> Opti
     }
     before.iter().zip(after).find_map(|(before, after)| {
         let (old, new) = first_difference(&before.text, &after.text, tolerance)?;
-        Some(format!("saved: {old}; now: {new} (tolerance: {})", tolerance.name()))
+        Some(format!("saved: {old}; now: {new} (tolerance: {})", name_of(&tolerance)))
     })
 }
 

@@ -13,6 +13,7 @@ use super::targets::Targets;
 use super::{Profile, RunArgs, compare, params, small};
 use crate::html;
 use crate::html::interactive::Libraries;
+use crate::options::name_of;
 
 /// A notebook to run.
 pub struct Job<'a> {
@@ -73,7 +74,7 @@ impl<'a> Job<'a> {
         let written = match &self.targets {
             Some(targets) => self.write(targets, args, libraries)?,
             None if args.inplace && halt.is_none() => {
-                let small = small::notebook(&self.notebook, &profile.name());
+                let small = small::notebook(&self.notebook, &name_of(&profile));
                 file::write(self.path, small.to_text()?)?;
                 vec![self.path]
             }
@@ -110,7 +111,7 @@ impl<'a> Job<'a> {
 
     /// Compares the outputs with the saved ones.
     fn compare(&self, saved: &Notebook, profile: Profile) -> Option<Halt> {
-        let same = small::profile(saved) == Some(&profile.name());
+        let same = small::profile(saved) == Some(&name_of(&profile));
         let found = compare::differences(saved, &self.notebook, same);
         if !found.is_empty() {
             return Some(Halt::Differs(found));

@@ -80,10 +80,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    fn name(self) -> String {
-        options::name_of(&self)
-    }
-
     /// The profile from the option, else from the environment.
     fn choose(asked: Option<Self>) -> Result<Self> {
         if let Some(asked) = asked {
@@ -118,7 +114,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         Some(name) => name.parse::<DeviceSpec>()?.checked()?,
         None => DeviceSpec::auto()?,
     };
-    eprintln!("profile: {}, device: {}", profile.name(), place.describe());
+    eprintln!("profile: {}, device: {}", options::name_of(&profile), place.describe());
     prebuilt::ensure(&mut prebuilt::to_terminal())?;
     // The kernel ends with the thread that started it, so everything runs on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -126,7 +122,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .build()
         .map_err(|e| Error::io("starting the runner", &e))?;
     let place = place.to_string();
-    let name = profile.name();
+    let name = options::name_of(&profile);
     let said = [(PROFILE, name.as_str()), (DEVICE_VARIABLE, place.as_str())];
     let count = jobs.len();
     let mut failed = Vec::new();
