@@ -347,13 +347,10 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(&error, std::env::args().nth(1).as_deref()),
     };
     interrupt::in_program();
-    match dispatch(cli) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    dispatch(cli).unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
 }
 
 /// The command line, with the name of the program as users call it.

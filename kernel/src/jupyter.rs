@@ -67,10 +67,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
             (lab, home.join("share/jupyter"))
         }
         None => {
-            let lab = match own() {
-                Some(lab) => lab,
-                None => set_up_once(&home)?,
-            };
+            let lab = own().map_or_else(|| set_up_once(&home), Ok)?;
             eprintln!("JupyterLab in its own environment: {}", lab.display());
             (lab, home.join("venv/share/jupyter"))
         }
@@ -107,10 +104,7 @@ fn set_up_once(home: &Path) -> Result<PathBuf> {
         eprintln!("another `{}` is setting JupyterLab up: waiting for it", program::name());
         lock.lock().map_err(locking)?;
     }
-    match own() {
-        Some(lab) => Ok(lab),
-        None => set_up(home),
-    }
+    own().map_or_else(|| set_up(home), Ok)
 }
 
 /// Creates a virtual environment with JupyterLab. An incomplete one is replaced.

@@ -105,8 +105,7 @@ pub fn write(kernels: &Path, name: &str, kind: Kind, env: &[(String, String)]) -
         .fix("choose another name with `--name`"));
     }
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
-    let env: serde_json::Map<String, Value> =
-        env.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let env: Value = env.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     let (command, title) = kind.command_and_title(name);
     let spec = json!({
         "argv": [exe.to_string_lossy(), command, "-f", "{connection_file}"],

@@ -158,13 +158,10 @@ pub struct Incoming {
 /// socket is closed.
 pub async fn next_request(name: &str, socket: &mut zmq::RouterRecvConnection) -> Option<Incoming> {
     loop {
-        let parts = match socket.socket.recv().await {
-            Ok(parts) => parts,
-            Err(e) => {
-                eprintln!("epsilab kernel: the {name} socket is closed: {e}");
-                return None;
-            }
-        };
+        let received = socket.socket.recv().await;
+        let parts = received
+            .inspect_err(|e| eprintln!("epsilab kernel: the {name} socket is closed: {e}"))
+            .ok()?;
         match zmq::RawMessage::from_multipart(parts, &socket.mac).map(incoming) {
             Ok(Some(incoming)) => return Some(incoming),
             Ok(None) => eprintln!(

@@ -151,10 +151,8 @@ pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
     }
     let _lock = lock(&env, progress)?;
     toolchain.ensure_rust_src(&mut |line| progress(Step::Line(line)))?;
-    let dir = match current(&env, &toolchain, Depth::Quick)? {
-        Some(dir) => dir,
-        None => build(&env, &toolchain, progress)?,
-    };
+    let dir = current(&env, &toolchain, Depth::Quick)?;
+    let dir = dir.map_or_else(|| build(&env, &toolchain, progress), Ok)?;
     Lab::at(dir, toolchain, &env)
 }
 
@@ -170,10 +168,8 @@ pub fn repair(lab: &Lab, progress: &mut dyn FnMut(Step<'_>)) -> Result<Option<La
     let env = BuildEnv::find()?;
     let _lock = lock(&env, progress)?;
     // Another process may have built it while this one waited.
-    let dir = match current(&env, &lab.toolchain, Depth::Full)? {
-        Some(dir) => dir,
-        None => build(&env, &lab.toolchain, progress)?,
-    };
+    let dir = current(&env, &lab.toolchain, Depth::Full)?;
+    let dir = dir.map_or_else(|| build(&env, &lab.toolchain, progress), Ok)?;
     Lab::at(dir, lab.toolchain.clone(), &env).map(Some)
 }
 

@@ -81,46 +81,39 @@ fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result
 
 /// What was removed from each cell and in total, and what the reader should know.
 fn report(path: &Path, copy: &Copy, verb: &str) -> String {
-    let mut lines: Vec<String> =
-        copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}")).collect();
     let total = if copy.is_changed() {
         format!("{}: {verb}: {}", path.display(), copy.total())
     } else {
         format!("{}: nothing {verb}", path.display())
     };
-    lines.insert(0, total);
-    if copy.is_unmarked {
-        lines.push(
-            "note: no output says what it reveals. The notebook was run by another kernel or an \
-             older version; run it again with this one"
-                .into(),
-        );
-    }
-    if copy.test_parts > 0 {
-        lines.push(format!(
-            "note: {} left with evaluations on a test part that was split off the private data. The \
-             epsilon of a run protects the training part only",
-            match copy.test_parts {
-                1 => "1 output is".to_owned(),
-                n => format!("{n} outputs are"),
-            }
-        ));
-    }
-    if !copy.study_mode.is_empty() {
-        lines.push(format!(
-            "warning: study mode in {}: whoever knows the seed can compute the noise, and the \
-             notebook's code may show it",
-            copy.study_mode.join(", ")
-        ));
-    }
-    if !copy.seeds.is_empty() {
-        lines.push(format!(
-            "warning: a seed is set in {}. If it is that of a private run or mask, whoever reads \
-             the code can compute the noise and remove it",
-            copy.seeds.join(", ")
-        ));
-    }
-    lines.join("\n")
+    let cells = copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}"));
+    let (study_mode, seeds) = (copy.study_mode.join(", "), copy.seeds.join(", "));
+    let outputs = match copy.test_parts {
+        1 => "1 output is".to_owned(),
+        n => format!("{n} outputs are"),
+    };
+    let unmarked = "note: no output says what it reveals. The notebook was run by another kernel or \
+                    an older version; run it again with this one";
+    let test_parts = format!(
+        "note: {outputs} left with evaluations on a test part that was split off the private data. \
+        The epsilon of a run protects the training part only"
+    );
+    let study_mode = format!(
+        "warning: study mode in {study_mode}: whoever knows the seed can compute the noise, and the \
+        notebook's code may show it"
+    );
+    let seeds = format!(
+        "warning: a seed is set in {seeds}. If it is that of a private run or mask, whoever reads \
+        the code can compute the noise and remove it"
+    );
+    let notes = [
+        (copy.is_unmarked, unmarked.to_owned()),
+        (copy.test_parts > 0, test_parts),
+        (!copy.study_mode.is_empty(), study_mode),
+        (!copy.seeds.is_empty(), seeds),
+    ];
+    let notes = notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note);
+    std::iter::once(total).chain(cells).chain(notes).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
