@@ -103,10 +103,8 @@ fn code(
     if source.trim().is_empty() && outputs.is_empty() {
         return String::new();
     }
-    let count = match cell["execution_count"].as_u64() {
-        Some(count) => count.to_string(),
-        None => "–".to_owned(),
-    };
+    let count =
+        cell["execution_count"].as_u64().map_or("–".to_owned(), |count| count.to_string());
     let shown: String = outputs
         .iter()
         .enumerate()

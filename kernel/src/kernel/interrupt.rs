@@ -108,17 +108,13 @@ impl Interrupts {
         if !state.working {
             return;
         }
-        let (cell, runs) = (state.cell, state.runs);
-        let second = std::mem::replace(&mut state.done.requested, true);
-        if second {
-            if runs && !state.done.killed {
-                state.done.killed = true;
+        if std::mem::replace(&mut state.done.requested, true) {
+            if state.runs && !std::mem::replace(&mut state.done.killed, true) {
                 state.kill();
             }
             return;
         }
-        drop(state);
-        let this = self.clone();
+        let (this, cell) = (self.clone(), state.cell);
         std::thread::spawn(move || this.stop(cell));
     }
 

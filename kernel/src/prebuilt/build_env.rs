@@ -275,14 +275,9 @@ impl BuildEnv {
     }
 
     fn hash_sources(&self, hash: &mut Sha256) -> Result<()> {
-        let mut files = vec![
-            self.library.join("Cargo.toml"),
-            self.library.join("Cargo.lock"),
-            self.library.join("build.rs"),
-            self.library.join("accounting/Cargo.toml"),
-            self.kernel.join("Cargo.toml"),
-            self.kernel.join("src/lab.rs"),
-        ];
+        let of_library = ["Cargo.toml", "Cargo.lock", "build.rs", "accounting/Cargo.toml"];
+        let mut files = of_library.map(|file| self.library.join(file)).to_vec();
+        files.extend(["Cargo.toml", "src/lab.rs"].map(|file| self.kernel.join(file)));
         for folder in ["src", "accounting/src"] {
             sources(&self.library.join(folder), &mut files)
                 .map_err(|e| Error::io("reading the library's sources", &e))?;

@@ -161,11 +161,10 @@ impl StartArgs {
             let prior = device.into_iter().fold(prior, DrawnPrior::device);
             let heading = format!("prior for {} from images drawn by code", data.name());
             let run = prior.run(&mut ToStderr::new(heading))?;
-            return if run.is_finished() {
-                prior.start(&run).map(Continue)
-            } else {
-                Ok(stopped(run, data))
-            };
+            if !run.is_finished() {
+                return Ok(stopped(run, data));
+            }
+            return prior.start(&run).map(Continue);
         }
         let Some(public) = self.public()? else {
             return self.untrained(data, seed).map(Continue);
