@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::run::notebook::text_of;
 use escape::escape;
-use interactive::{Libraries, Scripts};
+use interactive::Libraries;
 use markdown::PictureSource;
 
 pub use ansi::strip as without_colours;
@@ -51,11 +51,12 @@ pub fn page_with(
         cells.map(|(i, cell)| section(cell, i + 1, folder, libraries.is_some())).collect();
     // The sanitizer removes scripts, so this one is ours.
     let is_interactive = body.contains("<script type=\"application/json\">");
-    let scripts = libraries.filter(|_| is_interactive).map(Scripts::of);
-    let (mut style, mut policy) = (STYLE.to_owned(), POLICY.to_owned());
-    if let Some(scripts) = &scripts {
+    let (mut style, mut policy, mut scripts) = (STYLE.to_owned(), POLICY.to_owned(), String::new());
+    if let Some(libraries) = libraries.filter(|_| is_interactive) {
+        let (html, ours) = interactive::scripts(libraries);
         style.push_str(interactive::STYLE);
-        policy = format!("{POLICY}; {}", scripts.policy);
+        policy = format!("{POLICY}; {ours}");
+        scripts = html;
     }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -68,7 +69,6 @@ pub fn page_with(
         version = env!("CARGO_PKG_VERSION"),
         title = escape(&title),
         name = escape(name),
-        scripts = scripts.map_or(String::new(), |scripts| scripts.html),
     )
 }
 

@@ -35,7 +35,7 @@ pub use progress::{Step, to_terminal};
 use stamp::Stamp;
 pub use state::State;
 use state::{changed_files, state};
-pub use stock::{STOCK, StockConfig, stock_program};
+pub use stock::{STOCK, stock_folders, stock_program};
 pub use toolchain::{Toolchain, rust_release, tail};
 
 use crate::folder::entries;
@@ -290,7 +290,7 @@ fn build(
         }
     }
     shim::write(env, &metadata, fresh.path())?;
-    StockConfig::in_lab(fresh.path()).write(&dir.join("shim"))?;
+    stock::write_stock(fresh.path(), &dir.join("shim"))?;
     for name in STD_CRATES {
         let part = Path::new(name).join("src");
         let from = toolchain.library_sources().join(&part);

@@ -36,7 +36,7 @@ pub struct RunArgs {
     pub notebooks: Vec<PathBuf>,
     /// Value of a variable in the cell with the tag `parameters`: a number, a word, true, false or
     /// JSON.
-    #[arg(short, long, value_name = "NAME=VALUE")]
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = params::read)]
     pub params: Vec<Param>,
     /// Write DIR/NB.ipynb and DIR/NB.html [default: NB.executed.ipynb and NB.html beside NB].
     #[arg(long, value_name = "DIR")]
