@@ -28,7 +28,7 @@ use crate::prebuilt::rust_release;
 /// # Errors
 /// A port is busy, or the system refuses sockets.
 pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Result<()> {
-    let (wire, mut requests) = wire::bind(info).await?;
+    let (wire, [mut shell, mut control, mut stdin]) = wire::bind(info).await?;
     wire.status(None, "starting");
     let current = CurrentCell::new(wire.clone(), epsilab::lab::home().join("outputs"));
     let interrupts = Interrupts::default();
@@ -49,15 +49,15 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
     loop {
         // Cancelling a read loses nothing: the sockets hand over whole messages.
         tokio::select! {
-            message = wire::next_request("shell", &mut requests.shell) => match message {
+            message = wire::next_request("shell", &mut shell) => match message {
                 Some(incoming) => if kernel.shell(incoming).await { break },
                 None => break,
             },
-            message = wire::next_request("control", &mut requests.control) => match message {
+            message = wire::next_request("control", &mut control) => match message {
                 Some(incoming) => if kernel.control(incoming).await { break },
                 None => break,
             },
-            message = wire::next_request("stdin", &mut requests.stdin) => match message {
+            message = wire::next_request("stdin", &mut stdin) => match message {
                 Some(Incoming { request: Ok(Request::Input(input)), .. }) => {
                     kernel.context.inputs.answer(input.value);
                 }

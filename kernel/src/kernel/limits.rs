@@ -90,13 +90,14 @@ impl Limits {
         match kind {
             "stream" => self.text(&content),
             "display_data" | "update_display_data" | "execute_result" => self.figure(kind, content),
-            "clear_output" => {
-                // What was shown is gone. Files and what they hold stay.
-                self.text = 0;
-                self.figures.clear();
+            _ => {
+                if kind == "clear_output" {
+                    // What was shown is gone. Files and what they hold stay.
+                    self.text = 0;
+                    self.figures.clear();
+                }
                 vec![(kind.to_owned(), content)]
             }
-            _ => vec![(kind.to_owned(), content)],
         }
     }
 

@@ -62,13 +62,6 @@ pub struct Wire {
     replies: [UnboundedSender<JupyterMessage>; 3],
 }
 
-/// The receiving ends of the request sockets.
-pub struct Requests {
-    pub shell: zmq::RouterRecvConnection,
-    pub control: zmq::RouterRecvConnection,
-    pub stdin: zmq::RouterRecvConnection,
-}
-
 /// Checks that sockets which are files have a folder.
 fn check_folder(info: &ConnectionInfo) -> Result<()> {
     let folder = Path::new(&info.ip).parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -82,12 +75,13 @@ fn check_folder(info: &ConnectionInfo) -> Result<()> {
     }
 }
 
-/// Binds all sockets and starts the tasks that send.
+/// Binds all sockets and starts the tasks that send. Returns also the receiving ends of those for
+/// requests, in the order of [`Channel`].
 ///
 /// # Errors
 /// The folder of sockets that are files is missing. A port is in use, or the address is not of this
 /// machine.
-pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
+pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, [zmq::RouterRecvConnection; 3])> {
     let session = uuid::Uuid::new_v4().to_string();
     let at = |name: &'static str, port: u16| {
         let ip = info.ip.clone();
@@ -129,7 +123,7 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
     let iopub = sender("iopub", iopub);
     let replies = [("shell", shell_out), ("control", control_out), ("stdin", stdin_out)];
     let replies = replies.map(|(name, socket)| sender(name, socket));
-    Ok((Wire { iopub, replies }, Requests { shell, control, stdin }))
+    Ok((Wire { iopub, replies }, [shell, control, stdin]))
 }
 
 /// Starts a task that sends messages on a socket.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use epsilab::{Error, Result, file, program};
 use tokio::runtime::Runtime;
 
-use super::execute::{Executed, execute};
+use super::execute::execute;
 use super::notebook::{Notebook, parent_of};
 use super::report::Halt;
 use super::targets::Targets;
@@ -57,7 +57,7 @@ impl<'a> Job<'a> {
         libraries: Option<&Libraries>,
     ) -> Result<Option<Halt>> {
         let executing = execute(&mut self.notebook, &self.folder, said, args.timeout);
-        let Executed { mut halt, started } = runtime.block_on(executing)?;
+        let (mut halt, started) = runtime.block_on(executing)?;
         if let Some(saved) = self.saved.as_ref().filter(|_| halt.is_none()) {
             halt = self.compare(saved, profile);
         }
