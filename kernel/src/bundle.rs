@@ -44,7 +44,7 @@ impl Glibc {
 impl FromStr for Glibc {
     type Err = String;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('.').and_then(|(major, minor)| {
             Some(Self(major.parse().ok()?, minor.parse().ok()?)).filter(|of| of.0 == 2)
         });

@@ -23,7 +23,7 @@ pub struct RunArgs {
     pub schedule: Option<String>,
 }
 
-fn whole_number(text: &str) -> std::result::Result<u64, String> {
+fn whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, 0 or more, for example 10000".to_string())
 }
 

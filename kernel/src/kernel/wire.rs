@@ -145,7 +145,7 @@ fn sender<S: SocketSend + Send + 'static>(
 /// A received message and its request, or why it can't be parsed.
 pub struct Incoming {
     pub message: Arc<JupyterMessage>,
-    pub request: std::result::Result<Request, String>,
+    pub request: Result<Request, String>,
 }
 
 /// Receives the next request with a valid signature. Others are dropped and logged. `None` if the

@@ -6,7 +6,7 @@ use epsilab::{Error, ErrorKind, Result, program};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Step, dylib};
+use super::{Progress, Step, dylib};
 
 /// Cargo's settings for the program: small, and as fast as the lab.
 const PROFILE: [&str; 5] =
@@ -21,11 +21,7 @@ const ESTIMATE: f64 = 600.0;
 /// # Errors
 /// The sources or the toolchain are missing, it does not compile, or CUDA is asked for where the
 /// lab was installed from packages.
-pub fn compile(
-    cuda: bool,
-    glibc: Option<&str>,
-    progress: &mut dyn FnMut(Step<'_>),
-) -> Result<PathBuf> {
+pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Result<PathBuf> {
     let (env, toolchain) = (BuildEnv::find()?, Toolchain::find()?);
     env.check_sources()?;
     if cuda && env.origin == Origin::Packages {

@@ -31,6 +31,7 @@ use build_env::BuildEnv;
 pub use build_env::{Origin, hex, is_installed, sources};
 pub use bundle::compile as compile_bundle;
 use contents::Depth;
+use progress::Progress;
 pub use progress::{Step, to_terminal};
 use stamp::Stamp;
 pub use state::State;
@@ -80,10 +81,7 @@ impl Lab {
     ///
     /// # Errors
     /// A folder has a colon in its name.
-    pub fn search_path(
-        &self,
-        more: Option<&OsStr>,
-    ) -> std::result::Result<OsString, JoinPathsError> {
+    pub fn search_path(&self, more: Option<&OsStr>) -> Result<OsString, JoinPathsError> {
         let lib = self.library.parent().unwrap_or(&self.dir).to_owned();
         let more = more.into_iter().flat_map(std::env::split_paths);
         std::env::join_paths([lib, self.toolchain.std_dir()].into_iter().chain(more))
@@ -141,7 +139,7 @@ pub struct Status {
 /// # Errors
 /// The toolchain is missing, rust-src can't be installed, the build failed, or its folder can't be
 /// written.
-pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
+pub fn ensure(progress: Progress<'_>) -> Result<Lab> {
     let toolchain = Toolchain::find()?;
     let env = BuildEnv::find()?;
     if toolchain.has_rust_src()
@@ -161,7 +159,7 @@ pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
 ///
 /// # Errors
 /// The build failed.
-pub fn repair(lab: &Lab, progress: &mut dyn FnMut(Step<'_>)) -> Result<Option<Lab>> {
+pub fn repair(lab: &Lab, progress: Progress<'_>) -> Result<Option<Lab>> {
     if state(&lab.dir, Depth::Full) == Some(State::Ready) {
         return Ok(None);
     }
@@ -174,7 +172,7 @@ pub fn repair(lab: &Lab, progress: &mut dyn FnMut(Step<'_>)) -> Result<Option<La
 }
 
 /// Waits until no other process builds. The lock lasts until the file is dropped.
-fn lock(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<File> {
+fn lock(env: &BuildEnv, progress: Progress<'_>) -> Result<File> {
     let labs = env.labs();
     std::fs::create_dir_all(&labs).map_err(|e| env.unwritable(&e))?;
     let lock = File::create(labs.join(".lock")).map_err(|e| env.unwritable(&e))?;
@@ -254,11 +252,7 @@ fn by_age(labs: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-fn build(
-    env: &BuildEnv,
-    toolchain: &Toolchain,
-    progress: &mut dyn FnMut(Step<'_>),
-) -> Result<PathBuf> {
+fn build(env: &BuildEnv, toolchain: &Toolchain, progress: Progress<'_>) -> Result<PathBuf> {
     let start = Instant::now();
     env.check_sources()?;
     let estimate = estimate::seconds(env);

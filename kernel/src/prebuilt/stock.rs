@@ -7,7 +7,7 @@ use epsilab::{Error, ErrorKind, Result};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Step, dylib};
+use super::{Progress, Step, dylib};
 
 /// Name of the program, and of the kernel in Jupyter.
 pub const STOCK: &str = "epsilab-stock";
@@ -40,7 +40,7 @@ pub fn write_stock(lab: &Path, shim: &Path) -> Result<()> {
 ///
 /// # Errors
 /// It does not compile, or was not installed.
-pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+pub fn stock_program(build: bool, progress: Progress<'_>) -> Result<PathBuf> {
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
     let beside = exe.with_file_name(STOCK);
     if beside.is_file() && !build {
@@ -59,7 +59,7 @@ pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<
     }
 }
 
-fn compile(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+fn compile(env: &BuildEnv, progress: Progress<'_>) -> Result<PathBuf> {
     let mut command = dylib::cargo(env, &Toolchain::find()?);
     command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK, "--features", "stock"]);
     command.args(["--locked", "--profile", &env.profile]).args(env.target_option());
