@@ -86,19 +86,14 @@ fn section(cell: &Value, number: usize, folder: &Path, interactive: bool) -> Str
         Some("markdown") => {
             format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
         }
-        Some("code") => code(cell, &source, number, &place, interactive),
+        Some("code") => code(cell, number, &place, interactive),
         _ if source.trim().is_empty() => String::new(),
         _ => format!("<section class=\"raw\"><pre>{}</pre></section>\n", escape(&source)),
     }
 }
 
-fn code(
-    cell: &Value,
-    source: &str,
-    number: usize,
-    place: &PictureSource<'_>,
-    interactive: bool,
-) -> String {
+fn code(cell: &Value, number: usize, place: &PictureSource<'_>, interactive: bool) -> String {
+    let source = text_of(&cell["source"]);
     let outputs = cell["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
     if source.trim().is_empty() && outputs.is_empty() {
         return String::new();

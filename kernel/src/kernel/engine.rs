@@ -17,7 +17,6 @@ use super::crash;
 use super::disk;
 use super::errors::{CellSource, Failure};
 use super::input::Unanswered;
-use super::interrupt::Interrupted;
 use super::is_complete;
 use super::output::{CellEnd, Output};
 use super::panics;
@@ -195,7 +194,7 @@ impl Engine {
         let interrupted = context.interrupts.end();
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
-        let end = self.output.finish(ran, crashed);
+        let end = CellEnd { interrupted, ..self.output.finish(ran, crashed) };
         let unanswered = context.inputs.end();
         let cleared = code.lines().any(|line| line.trim() == ":clear");
         if cleared {
@@ -231,13 +230,13 @@ impl Engine {
             return Err(failure.into());
         }
         match result {
-            Ok(outputs) => match self.failure_of(&end, context, defines, &lost, interrupted) {
+            Ok(outputs) => match self.failure_of(&end, context, defines, &lost) {
                 Some(failure) => Err(failure.into()),
                 None => Ok(result_data(outputs.content_by_mime_type, end.shown)),
             },
             Err(error) => {
                 let source = CellSource { code, count, variables: &self.variables };
-                let mut failure = failure(&error, &source, &end, interrupted);
+                let mut failure = failure(&error, &source, &end);
                 if crashed {
                     failure.traceback.extend(crash::consequences(&lost));
                 }
@@ -253,9 +252,8 @@ impl Engine {
         context: &Context,
         defines: bool,
         lost: &[String],
-        interrupted: Interrupted,
     ) -> Option<Failure> {
-        let mut failure = if end.panicked && interrupted.requested {
+        let mut failure = if end.panicked && end.interrupted.requested {
             let mut failure = Failure::new("Interrupted", "the cell was stopped in a loop");
             // What panicked because of the stop, such as `join().unwrap()`.
             failure.traceback.extend(panics::after_stop(&end.text));
@@ -396,17 +394,12 @@ fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<Str
 }
 
 /// The failure of a cell that did not run to its end.
-fn failure(
-    error: &evcxr::Error,
-    source: &CellSource<'_>,
-    end: &CellEnd,
-    interrupted: Interrupted,
-) -> Failure {
+fn failure(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Failure {
     let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
-    if interrupted.killed {
+    if end.interrupted.killed {
         return crash::stopped();
     }
-    if interrupted.requested && !crashed {
+    if end.interrupted.requested && !crashed {
         // The message of a killed compiler is of no use.
         let text =
             "the cell was stopped while it was compiled: it did not run, all variables are kept";

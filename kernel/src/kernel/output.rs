@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 use super::cell_process::stream::{Line, decode};
 use super::content::{Content, Shown};
 use super::context::Context;
+use super::interrupt::Interrupted;
 use super::markers::Marker;
 use super::printed::{COLLECT, Printed};
 
@@ -28,6 +29,8 @@ pub struct CellEnd {
     pub last_lines: Vec<String>,
     /// What its values displayed.
     pub shown: Shown,
+    /// What interrupts did to it, which the engine adds.
+    pub interrupted: Interrupted,
 }
 
 /// Length of [`CellEnd::last_lines`].
