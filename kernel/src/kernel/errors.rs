@@ -273,9 +273,8 @@ fn report(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<Stri
 
 /// The line of a part, with a marker below it.
 fn pointed(source: &CellSource<'_>, part: &Part) -> Vec<String> {
-    let mut lines = vec![format!(" --> cell {}, line {}", source.count, part.line)];
-    lines.extend(underline(source.code, part.line, part.from, part.line, part.to));
-    lines
+    let place = format!(" --> cell {}, line {}", source.count, part.line);
+    [vec![place], underline(source.code, part.line, part.from, part.line, part.to)].concat()
 }
 
 fn underline(code: &str, line: usize, from: usize, last: usize, to: usize) -> Vec<String> {
