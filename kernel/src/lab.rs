@@ -75,9 +75,9 @@ pub mod cell_process {
         }
     }
 
-    /// Called before a cell prints to a stream. The streams are two pipes, and nothing orders a read
-    /// of one after a read of the other. So a cell that changes streams waits until the kernel has
-    /// published what it printed before.
+    /// Called before a cell prints to a stream. The streams are two pipes, and nothing orders a
+    /// read of one after a read of the other. So a cell that changes streams waits until the kernel
+    /// has published what it printed before.
     pub fn switch_to(stream: u8) {
         let last = LAST_STREAM.swap(stream, Ordering::SeqCst);
         if last != stream && last != 0 {
@@ -322,7 +322,11 @@ pub mod cell_process {
     macro_rules! dbg {
         ($($args:tt)*) => {
             // A tuple and not a block: temporaries in the arguments live as long as with `dbg!`.
-            ($crate::cell_process::switch_to($crate::cell_process::STDERR), ::std::dbg!($($args)*)).1
+            (
+                $crate::cell_process::switch_to($crate::cell_process::STDERR),
+                ::std::dbg!($($args)*),
+            )
+                .1
         };
     }
 }

@@ -339,7 +339,7 @@ fn refuse(code: &str) -> Option<Failure> {
     if let Some(line) = is_complete::open_comment(code) {
         let text = format!(
             "the comment that begins in line {line} is never closed, so the code after it would not \
-            be run\nwhat to do: close it with `*/`"
+             be run\nwhat to do: close it with `*/`"
         );
         return Some(Failure::new("CompileError", &text));
     }

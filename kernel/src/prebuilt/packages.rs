@@ -76,8 +76,8 @@ fn one(
     let dependencies: String = deps.iter().map(dependency).collect();
     let manifest = format!(
         "[package]\nname = \"{name}\"\nversion = \"{}\"\nedition = \"{}\"\n\n[lib]\n\
-        path = \"src/lib.rs\"\n\n[features]\ndefault = {features:?}\n{declared}\n\
-        [dependencies]\n{dependencies}",
+         path = \"src/lib.rs\"\n\n[features]\ndefault = {features:?}\n{declared}\n\
+         [dependencies]\n{dependencies}",
         text(&package["version"]),
         text(&package["edition"]),
     );

@@ -92,19 +92,19 @@ fn report(path: &Path, copy: &Copy, verb: &str) -> String {
         1 => "1 output is".to_owned(),
         n => format!("{n} outputs are"),
     };
-    let unmarked = "note: no output says what it reveals. The notebook was run by another kernel or \
-                    an older version; run it again with this one";
+    let unmarked = "note: no output says what it reveals. The notebook was run by another kernel \
+                    or an older version; run it again with this one";
     let test_parts = format!(
         "note: {outputs} left with evaluations on a test part that was split off the private data. \
-        The epsilon of a run protects the training part only"
+         The epsilon of a run protects the training part only"
     );
     let study_mode = format!(
-        "warning: study mode in {study_mode}: whoever knows the seed can compute the noise, and the \
-        notebook's code may show it"
+        "warning: study mode in {study_mode}: whoever knows the seed can compute the noise, and \
+         the notebook's code may show it"
     );
     let seeds = format!(
         "warning: a seed is set in {seeds}. If it is that of a private run or mask, whoever reads \
-        the code can compute the noise and remove it"
+         the code can compute the noise and remove it"
     );
     let notes = [
         (copy.is_unmarked, unmarked.to_owned()),

@@ -10,8 +10,8 @@ use crate::run::notebook::parent_of;
 use crate::run::targets::Targets;
 
 impl Targets {
-    /// Chooses those of a copy: `NB.redacted.ipynb` beside the notebook, the file `out` if it ends in
-    /// `.ipynb`, or a file in the folder `out`, which is made.
+    /// Chooses those of a copy: `NB.redacted.ipynb` beside the notebook, the file `out` if it ends
+    /// in `.ipynb`, or a file in the folder `out`, which is made.
     ///
     /// # Errors
     /// The copy would replace the notebook, another copy of this call (`written`), or a file that
