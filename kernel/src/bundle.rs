@@ -10,8 +10,7 @@ use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
 use regex::bytes::Regex;
 
-use crate::prebuilt::{self, Linker};
-use crate::{programs, stdout};
+use crate::{prebuilt, programs, stdout};
 
 /// Make a folder with the program for the nodes of a cluster or a machine with a GPU.
 #[derive(Args, Debug)]
@@ -45,7 +44,7 @@ impl Glibc {
 impl FromStr for Glibc {
     type Err = String;
 
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let numbers = text.split_once('.').and_then(|(major, minor)| {
             Some(Self(major.parse().ok()?, minor.parse().ok()?)).filter(|of| of.0 == 2)
         });
@@ -69,11 +68,12 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     std::fs::create_dir_all(&args.dir)
         .map_err(|e| Error::io(format!("making {}", args.dir.display()), &e))?;
     let here = program::glibc().and_then(|version| version.parse().ok());
-    let linker = linker(args.glibc, here);
-    if linker != Linker::Native {
+    let zig = of_zig(args.glibc, here).map(|glibc| glibc.to_string());
+    if zig.is_some() {
         check_zigbuild()?;
     }
-    let compiled = prebuilt::compile_bundle(args.cuda, &linker, &mut prebuilt::to_terminal())?;
+    let compiled =
+        prebuilt::compile_bundle(args.cuda, zig.as_deref(), &mut prebuilt::to_terminal())?;
     let program = std::fs::read(&compiled)
         .map_err(|e| Error::io(format!("reading {}", compiled.display()), &e))?;
     let needed = Glibc::needed_by(&program);
@@ -91,12 +91,9 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
     stdout::print(&format!("{}: {version}, {size:.0} MiB{needs}", args.dir.display()))
 }
 
-/// The linker for a program that must run with a version of glibc.
-fn linker(asked: Option<Glibc>, here: Option<Glibc>) -> Linker {
-    match (asked, here) {
-        (Some(asked), Some(here)) if asked < here => Linker::Zig(asked.to_string()),
-        _ => Linker::Native,
-    }
+/// The version of glibc that `zig` must link for: one that is older than that of this machine.
+fn of_zig(asked: Option<Glibc>, here: Option<Glibc>) -> Option<Glibc> {
+    asked.filter(|asked| here.is_some_and(|here| *asked < here))
 }
 
 fn check_zigbuild() -> Result<()> {
@@ -186,12 +183,10 @@ mod tests {
 
     #[test]
     fn zig_links_for_an_older_glibc() {
-        let zig = |asked: &str, here: &str| {
-            linker(asked.parse().ok(), here.parse().ok()) != Linker::Native
-        };
+        let zig = |asked: &str, here: &str| of_zig(asked.parse().ok(), here.parse().ok()).is_some();
         assert!(zig("2.28", "2.36") && zig("2.9", "2.31"));
         assert!(!zig("2.36", "2.36") && !zig("2.100", "2.36"));
-        assert_eq!(linker(None, Some(Glibc(2, 36))), Linker::Native);
+        assert_eq!(of_zig(None, Some(Glibc(2, 36))), None);
         for wrong in ["2", "two", "3.1", "2.28.1", "2.x", ""] {
             assert!(wrong.parse::<Glibc>().is_err(), "{wrong}");
         }

@@ -25,7 +25,7 @@ use crate::runs::{self, RunsArgs};
 use crate::train::{self, TrainArgs};
 
 #[cfg(feature = "notebook")]
-const PROGRAM: Help = Help::new(
+const PROGRAM: Help = Help(
     "                                              open JupyterLab on notebooks/
 run notebooks/01_first_private_model.ipynb    run a notebook without Jupyter or Python
 doctor                                        check the installation
@@ -33,7 +33,7 @@ epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5",
     "`cargo install --path kernel --locked --profile dev` in a clone installs this as `epsilab`.",
 );
 
-const EPSILON: Help = Help::new(
+const EPSILON: Help = Help(
     "\
 epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --steps 10000 --delta 1e-5 --json
 epsilon --sampling-rate 0.01 --noise-multiplier 1.1 --epochs 15 --delta 1e-5 --curve
@@ -47,7 +47,7 @@ are only approximate are labelled and never chosen. With --json the keys are alw
 refuse, `epsilon` is null, `why` gives the reason, and the exit code is 0.",
 );
 
-const SIGMA: Help = Help::new(
+const SIGMA: Help = Help(
     "\
 sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --steps 879 --json
 sigma --epsilon 3 --delta 1e-5 --sampling-rate 0.034 --epochs 30 --accountant rdp
@@ -57,7 +57,7 @@ The same accountant confirms that the result meets the target. With --schedule t
 initial noise multiplier.",
 );
 
-const BENCH: Help = Help::new(
+const BENCH: Help = Help(
     "\
 bench                                     all models, two threads
 bench --models papernot_cnn --batch 1024 --threads 1 --steps 30 --json
@@ -75,7 +75,7 @@ on the CPU), 1/1000 for norms, 1e-4 standard deviations for noise. Selected and 
 must be equal.",
 );
 
-const GRID: Help = Help::new(
+const GRID: Help = Help(
     "\
 grid --pre-prune 0,0.3,0.6,0.9 --drop 0,0.3,0.6,0.9 --epsilon 1,3 --seeds 3
 grid --method dp-sgd,non-private --learning-rate 0.1,1,4 --epochs 2 --out results
@@ -120,7 +120,7 @@ an unknown option; 130 after Ctrl-C, 143 after a request to terminate, 129 at th
 (finished runs are kept and shown, --json prints nothing). A second Ctrl-C ends the program at once.",
 );
 
-const TRAIN: Help = Help::new(
+const TRAIN: Help = Help(
     "\
 train --data glyphs --epsilon 3 --epochs 1 --json
 train --data mnist --epsilon 3 --noise-schedule linear:0.99 --optimizer adam \\
@@ -153,7 +153,7 @@ end of the terminal (nothing is printed; the steps taken are charged). A second 
 program at once; the whole plan stays charged then.",
 );
 
-const SWEEP: Help = Help::new(
+const SWEEP: Help = Help(
     "\
 sweep docs/reproduction/auto-dp-sgd.plan.json --list
 sweep docs/reproduction/auto-dp-sgd.plan.json --only table-10 --out results
@@ -212,7 +212,7 @@ wrong usage; 130 after Ctrl-C, 143 after a request to terminate, 129 at the end 
 (finished runs are kept and shown, --json prints nothing).",
 );
 
-const RUNS: Help = Help::new(
+const RUNS: Help = Help(
     "\
 runs
 train --data mnist --epochs 40 --checkpoint-every 10min
@@ -230,7 +230,7 @@ With --json stdout is a list with one object per run: id, state (finished, ended
 damaged), method, data, steps, planned_steps, epsilon, accuracy, at, command.",
 );
 
-const LEDGER: Help = Help::new(
+const LEDGER: Help = Help(
     "\
 ledger
 ledger --json > ledger.json",
@@ -248,7 +248,7 @@ Exit codes: 0; 1 if a ledger is damaged, was cut or replaced, or is missing alth
 is stored. docs/security.md says what this detects and what it can't.",
 );
 
-const REPORT: Help = Help::new(
+const REPORT: Help = Help(
     "\
 report 3f09                                 a stored run: report.html
 report 3f09 --covered --out public/run.md   without what no epsilon covers
@@ -268,7 +268,7 @@ runs without privacy. --covered leaves it out. The command does not know whether
 are public; `run.report()` in a notebook does. docs/sharing.md says more.",
 );
 
-const AUDIT: Help = Help::new(
+const AUDIT: Help = Help(
     "\
 audit dp-sgd
 audit half-noise --json
@@ -347,13 +347,10 @@ pub fn main() -> ExitCode {
         Err(error) => return refused(&error, std::env::args().nth(1).as_deref()),
     };
     interrupt::in_program();
-    match dispatch(cli) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    dispatch(cli).unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
 }
 
 /// The command line, with the name of the program as users call it.

@@ -2,19 +2,12 @@
 
 use epsilab::program;
 
-/// Examples of a command, and more about it.
-pub struct Help {
-    examples: &'static str,
-    more: &'static str,
-}
+/// Examples of a command, and more about it. Examples are what users type behind the name of the
+/// program, one command a line; after a backslash it goes on in the next line. More are the
+/// paragraphs below, which may be empty.
+pub struct Help(pub &'static str, pub &'static str);
 
 impl Help {
-    /// `examples`: what users type behind the name of the program, one command a line; after a
-    /// backslash it goes on in the next line. `more`: the paragraphs below, which may be empty.
-    pub const fn new(examples: &'static str, more: &'static str) -> Self {
-        Self { examples, more }
-    }
-
     /// The text, with commands of the program that is running.
     pub fn text(&self) -> String {
         self.of(&program::name())
@@ -23,7 +16,7 @@ impl Help {
     fn of(&self, program: &str) -> String {
         let mut text = "Examples:\n".to_owned();
         let mut goes_on = false;
-        for line in self.examples.lines() {
+        for line in self.0.lines() {
             text.push_str(&match (goes_on, line.is_empty()) {
                 (true, _) => format!("  {:width$} {line}\n", "", width = program.len()),
                 (false, true) => "\n".to_owned(),
@@ -31,7 +24,7 @@ impl Help {
             });
             goes_on = line.ends_with('\\');
         }
-        format!("{text}\n{}", self.more).trim_end().to_owned()
+        format!("{text}\n{}", self.1).trim_end().to_owned()
     }
 }
 
@@ -41,10 +34,10 @@ mod tests {
 
     #[test]
     fn each_example_is_a_command_of_the_program() {
-        let help = Help::new("      open\n\nrun A \\\n    --fast", "`run` runs.");
+        let help = Help("      open\n\nrun A \\\n    --fast", "`run` runs.");
         let expected = "Examples:\n  epsilab       open\n\n  epsilab run A \\\n              --fast\n\n\
                         `run` runs.";
         assert_eq!(help.of("epsilab"), expected);
-        assert_eq!(Help::new("list", "").of("cargo lab"), "Examples:\n  cargo lab list");
+        assert_eq!(Help("list", "").of("cargo lab"), "Examples:\n  cargo lab list");
     }
 }

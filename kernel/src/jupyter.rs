@@ -46,7 +46,7 @@ pub fn own() -> Option<PathBuf> {
     let home = home()?;
     let ready = std::fs::read_to_string(home.join("ready")).ok()?;
     // An update of Python can break the environment.
-    Some(program_in(&home.join("venv"), "jupyter-lab"))
+    Some(home.join("venv/bin/jupyter-lab"))
         .filter(|lab| ready == JUPYTERLAB && programs::says(lab, &["--version"]).is_some())
 }
 
@@ -67,10 +67,7 @@ pub fn open(args: &JupyterArgs) -> Result<ExitCode> {
             (lab, home.join("share/jupyter"))
         }
         None => {
-            let lab = match own() {
-                Some(lab) => lab,
-                None => set_up_once(&home)?,
-            };
+            let lab = own().map_or_else(|| set_up_once(&home), Ok)?;
             eprintln!("JupyterLab in its own environment: {}", lab.display());
             (lab, home.join("venv/share/jupyter"))
         }
@@ -107,10 +104,7 @@ fn set_up_once(home: &Path) -> Result<PathBuf> {
         eprintln!("another `{}` is setting JupyterLab up: waiting for it", program::name());
         lock.lock().map_err(locking)?;
     }
-    match own() {
-        Some(lab) => Ok(lab),
-        None => set_up(home),
-    }
+    own().map_or_else(|| set_up(home), Ok)
 }
 
 /// Creates a virtual environment with JupyterLab. An incomplete one is replaced.
@@ -140,7 +134,7 @@ fn set_up(home: &Path) -> Result<PathBuf> {
         "on Debian and Ubuntu: `apt install python3-venv`; then try again"
     })?;
     eprintln!("2/2 {JUPYTERLAB} from PyPI (about a minute, some 50 MB to download)");
-    let mut install = Command::new(program_in(&venv, "python"));
+    let mut install = Command::new(venv.join("bin/python"));
     install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", JUPYTERLAB]);
     let fix = format!(
         "is this machine online? `{}` needs neither Python nor net",
@@ -149,7 +143,7 @@ fn set_up(home: &Path) -> Result<PathBuf> {
     step(install, "installing JupyterLab", &fix)?;
     std::fs::write(home.join("ready"), JUPYTERLAB)
         .map_err(|e| Error::io(format!("writing into {}", home.display()), &e))?;
-    Ok(program_in(&venv, "jupyter-lab"))
+    Ok(venv.join("bin/jupyter-lab"))
 }
 
 fn step(mut command: Command, doing: &str, fix: &str) -> Result<()> {
@@ -161,10 +155,6 @@ fn step(mut command: Command, doing: &str, fix: &str) -> Result<()> {
     }
     let why = format!("it ended with {status}; what it said stands above");
     Err(Error::new(ErrorKind::Notebook, format!("{doing} failed"), why).fix(fix))
-}
-
-fn program_in(venv: &Path, name: &str) -> PathBuf {
-    venv.join("bin").join(name)
 }
 
 /// The nearest folder `notebooks` above the current folder, else that of the clone, else the

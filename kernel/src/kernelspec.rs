@@ -7,8 +7,8 @@ use jupyter_zmq_client::dirs;
 use serde_json::{Value, json};
 
 use crate::prebuilt::STOCK;
-use crate::programs;
 use crate::run::notebook::KERNEL;
+use crate::{folder, programs};
 
 const LOGOS: [(&str, &[u8]); 3] = [
     ("logo-32x32.png", include_bytes!("../assets/logo-32x32.png")),
@@ -58,21 +58,15 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The command of the program that serves a notebook.
-    fn command(self) -> &'static str {
-        match self {
-            Self::Lab => "kernel",
-            Self::Stock => "stock",
-        }
-    }
-
-    /// What Jupyter shows for a kernel with this name.
-    fn title(self, name: &str) -> String {
-        let (title, usual) = match self {
-            Self::Lab => ("Epsilab (Rust", KERNEL),
-            Self::Stock => ("evcxr with Epsilab (Rust", STOCK),
+    /// The command of the program that serves a notebook, and what Jupyter shows for a kernel with
+    /// this name.
+    fn command_and_title(self, name: &str) -> (&'static str, String) {
+        let (command, title, usual) = match self {
+            Self::Lab => ("kernel", "Epsilab (Rust", KERNEL),
+            Self::Stock => ("stock", "evcxr with Epsilab (Rust", STOCK),
         };
-        if name == usual { format!("{title})") } else { format!("{title}, {name})") }
+        let more = if name == usual { String::new() } else { format!(", {name}") };
+        (command, format!("{title}{more})"))
     }
 }
 
@@ -111,11 +105,11 @@ pub fn write(kernels: &Path, name: &str, kind: Kind, env: &[(String, String)]) -
         .fix("choose another name with `--name`"));
     }
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
-    let env: serde_json::Map<String, Value> =
-        env.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let env: Value = env.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let (command, title) = kind.command_and_title(name);
     let spec = json!({
-        "argv": [exe.to_string_lossy(), kind.command(), "-f", "{connection_file}"],
-        "display_name": kind.title(name),
+        "argv": [exe.to_string_lossy(), command, "-f", "{connection_file}"],
+        "display_name": title,
         "language": "rust",
         "interrupt_mode": "message",
         "env": env,
@@ -137,8 +131,7 @@ pub fn write(kernels: &Path, name: &str, kind: Kind, env: &[(String, String)]) -
 pub fn all(more: &[PathBuf]) -> Vec<Spec> {
     let mut found: Vec<Spec> = Vec::new();
     for data in more.iter().cloned().chain(data_dirs()) {
-        let entries = std::fs::read_dir(data.join("kernels")).into_iter().flatten().flatten();
-        for spec in entries.filter_map(|entry| Spec::read(&entry.path())) {
+        for spec in folder::entries(&data.join("kernels")).filter_map(|dir| Spec::read(&dir)) {
             let same = |other: &Spec| other.dir.canonicalize().ok() == spec.dir.canonicalize().ok();
             if !found.iter().any(same) {
                 found.push(spec);

@@ -9,19 +9,17 @@ pub use epsilab::*;
 #[doc(hidden)]
 pub mod cell_process {
     use std::backtrace::Backtrace;
-    use std::fs::File;
     use std::io::{BufRead, BufReader, Read, Write};
-    use std::os::fd::FromRawFd;
     use std::os::unix::net::UnixStream;
     use std::panic::PanicHookInfo;
     use std::sync::atomic::{AtomicU8, Ordering};
-    use std::sync::{Mutex, PoisonError};
+    use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::Duration;
 
     use epsilab::train::interrupt::{self, Listening};
 
-    const STDOUT: u8 = 1;
-    const STDERR: u8 = 2;
+    pub const STDOUT: u8 = 1;
+    pub const STDERR: u8 = 2;
     /// The stream that a cell printed to last; 0 before the first print.
     static LAST_STREAM: AtomicU8 = AtomicU8::new(0);
 
@@ -30,7 +28,7 @@ pub mod cell_process {
 
     /// Writes out buffered standard output.
     #[unsafe(no_mangle)]
-    extern "C" fn epsilab_flush_stdout() {
+    pub extern "C" fn epsilab_flush_stdout() {
         let _ = std::io::stdout().flush();
     }
 
@@ -77,24 +75,10 @@ pub mod cell_process {
         }
     }
 
-    /// Called before a cell prints to standard output.
-    pub fn before_stdout() {
-        switch_to(STDOUT);
-    }
-
-    /// Called before a cell prints to standard error.
-    pub fn before_stderr() {
-        switch_to(STDERR);
-    }
-
-    /// Called after `print!`, whose text the standard library may still buffer.
-    pub fn after_print() {
-        epsilab_flush_stdout();
-    }
-
-    /// The streams are two pipes, and nothing orders a read of one after a read of the other. So a
-    /// cell that changes streams waits until the kernel has published what it printed before.
-    fn switch_to(stream: u8) {
+    /// Called before a cell prints to a stream. The streams are two pipes, and nothing orders a
+    /// read of one after a read of the other. So a cell that changes streams waits until the kernel
+    /// has published what it printed before.
+    pub fn switch_to(stream: u8) {
         let last = LAST_STREAM.swap(stream, Ordering::SeqCst);
         if last != stream && last != 0 {
             epsilab_flush_stdout();
@@ -103,21 +87,11 @@ pub mod cell_process {
     }
 
     fn sync_with_kernel() {
-        enum Channel {
-            NotOpened,
-            Open(BufReader<UnixStream>),
-            Broken,
-        }
-        static CHANNEL: Mutex<Channel> = Mutex::new(Channel::NotOpened);
+        /// `None` if it can't be opened or has failed.
+        static CHANNEL: LazyLock<Mutex<Option<BufReader<UnixStream>>>> =
+            LazyLock::new(|| Mutex::new(connect().ok()));
         let mut channel = CHANNEL.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*channel, Channel::NotOpened) {
-            *channel = connect().map_or(Channel::Broken, Channel::Open);
-        }
-        if let Channel::Open(stream) = &mut *channel
-            && request(stream).is_err()
-        {
-            *channel = Channel::Broken;
-        }
+        channel.take_if(|stream| request(stream).is_err());
     }
 
     fn connect() -> std::io::Result<BufReader<UnixStream>> {
@@ -142,13 +116,11 @@ pub mod cell_process {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("<unnamed>");
         let message = info.payload_as_str().unwrap_or("Box<dyn Any>");
-        let (at, inside) = match info.location() {
-            Some(place) if place.file() == CELL_SOURCE => (place.to_string(), String::new()),
-            Some(place) => match calling_line() {
-                Some(line) => (line, format!("  panicked in {place}\n")),
-                None => (place.to_string(), String::new()),
-            },
-            None => ("an unknown place".into(), String::new()),
+        let place = info.location().map_or("an unknown place".into(), ToString::to_string);
+        let is_elsewhere = info.location().is_some_and(|place| place.file() != CELL_SOURCE);
+        let (at, inside) = match is_elsewhere.then(calling_line).flatten() {
+            Some(line) => (line, format!("  panicked in {place}\n")),
+            None => (place, String::new()),
         };
         let text = format!("\nthread '{thread}' panicked at {at}:\n{message}\n{inside}");
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
@@ -162,27 +134,23 @@ pub mod cell_process {
     /// A forked process looks for it. The standard library lists the loaded libraries once per
     /// process, at the first backtrace, and would not find the libraries of later cells.
     fn calling_line() -> Option<String> {
-        let mut ends = [0; 2];
-        // SAFETY: plain system calls; the descriptors that `pipe` returns have no other owner. The
-        // child only reads memory, writes to the pipe and ends, at the latest by its alarm.
+        let (mut read, mut write) = std::io::pipe().ok()?;
+        // SAFETY: plain system calls. The child only reads memory, writes to the pipe and ends, at
+        // the latest by its alarm.
         unsafe {
-            if libc::pipe(ends.as_mut_ptr()) < 0 {
-                return None;
-            }
-            let [read, write] = ends.map(|end| File::from_raw_fd(end));
             match libc::fork() {
                 -1 => None,
                 0 => {
                     libc::signal(libc::SIGALRM, libc::SIG_DFL);
                     libc::alarm(SYMBOLS_SECONDS);
                     let line = frame_in_cell(&Backtrace::force_capture().to_string());
-                    let _ = (&write).write_all(line.unwrap_or_default().as_bytes());
+                    let _ = write.write_all(line.unwrap_or_default().as_bytes());
                     libc::_exit(0)
                 }
                 child => {
                     drop(write);
                     let mut line = String::new();
-                    let _ = (&read).read_to_string(&mut line);
+                    let _ = read.read_to_string(&mut line);
                     libc::waitpid(child, std::ptr::null_mut(), 0);
                     Some(line).filter(|line| !line.is_empty())
                 }
@@ -319,7 +287,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! println {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stdout();
+            $crate::cell_process::switch_to($crate::cell_process::STDOUT);
             ::std::println!($($args)*)
         }};
     }
@@ -327,16 +295,17 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! print {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stdout();
+            $crate::cell_process::switch_to($crate::cell_process::STDOUT);
             ::std::print!($($args)*);
-            $crate::cell_process::after_print()
+            // The standard library may still buffer the text.
+            $crate::cell_process::epsilab_flush_stdout()
         }};
     }
 
     #[macro_export]
     macro_rules! eprintln {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stderr();
+            $crate::cell_process::switch_to($crate::cell_process::STDERR);
             ::std::eprintln!($($args)*)
         }};
     }
@@ -344,7 +313,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! eprint {
         ($($args:tt)*) => {{
-            $crate::cell_process::before_stderr();
+            $crate::cell_process::switch_to($crate::cell_process::STDERR);
             ::std::eprint!($($args)*)
         }};
     }
@@ -353,7 +322,11 @@ pub mod cell_process {
     macro_rules! dbg {
         ($($args:tt)*) => {
             // A tuple and not a block: temporaries in the arguments live as long as with `dbg!`.
-            ($crate::cell_process::before_stderr(), ::std::dbg!($($args)*)).1
+            (
+                $crate::cell_process::switch_to($crate::cell_process::STDERR),
+                ::std::dbg!($($args)*),
+            )
+                .1
         };
     }
 }

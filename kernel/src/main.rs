@@ -14,6 +14,7 @@ mod bench;
 mod cli;
 mod doctor;
 mod experiment;
+mod folder;
 mod help;
 mod ledger;
 mod options;

@@ -17,7 +17,7 @@ use crate::stock;
 
 pub use crate::jupyter::{JupyterArgs, open};
 
-const RUN: Help = Help::new(
+const RUN: Help = Help(
     "\
 run notebooks/01_first_private_model.ipynb
 run notebooks/*.ipynb --out results --profile tiny
@@ -45,7 +45,7 @@ the results so far are written; the next notebook runs) and 130 after Ctrl-C, 14
 terminate, 129 at the end of the terminal. A cell with the tag `raises-exception` may fail.",
 );
 
-const REDACT: Help = Help::new(
+const REDACT: Help = Help(
     "\
 redact NB.ipynb                      write NB.redacted.ipynb
 redact NB.ipynb --html --out public  and a page, in another folder
@@ -61,7 +61,7 @@ Text and code of the notebook stay as they are; cells that set a seed are named.
 says more.",
 );
 
-const INSTALL: Help = Help::new(
+const INSTALL: Help = Help(
     "\
 install                     for all Jupyter installations of this user
 install --sys-prefix        only for the active virtual or conda environment
@@ -72,7 +72,7 @@ install --stock             evcxr's own kernel with the lab, beside ours",
 loses all variables, and the first cell takes longer. It is compiled once.",
 );
 
-const BUNDLE: Help = Help::new(
+const BUNDLE: Help = Help(
     "\
 bundle /shared/me/epsilab                   for nodes with a system like this one's
 bundle --glibc 2.28 /shared/me/epsilab      for older systems, such as RHEL 8

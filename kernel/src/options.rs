@@ -126,12 +126,11 @@ pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
 /// # Errors
 /// Kind `Setting` for an unknown name; the text lists the known ones.
 pub fn method(name: &str) -> Result<Box<dyn Method>> {
-    methods::methods().into_iter().find(|method| method.descriptor().name == name).ok_or_else(
-        || {
-            Error::setting("--method", name, "there is no method of this name")
-                .fix(choose_from(name, &method_names()))
-        },
-    )
+    let found = methods::methods().into_iter().find(|method| method.descriptor().name == name);
+    found.ok_or_else(|| {
+        Error::setting("--method", name, "there is no method of this name")
+            .fix(choose_from(name, &method_names()))
+    })
 }
 
 /// The names of all methods, with commas.
@@ -168,31 +167,6 @@ pub fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option
     value.map(whole).transpose()
 }
 
-/// The part of the data to use.
-///
-/// # Errors
-/// Kind `Setting` if a part would be empty.
-pub fn cut(data: &Dataset, train: Option<i64>, test: Option<i64>) -> Result<Dataset> {
-    check_parts(train, test)?;
-    let train = count("--train", train)?.unwrap_or(data.train().len());
-    let test = count("--test", test)?.unwrap_or(data.test().len());
-    Ok(data.limit(train, test))
-}
-
-/// Checks the numbers of examples.
-///
-/// # Errors
-/// Kind `Setting` if a part would be empty.
-pub fn check_parts(train: Option<i64>, test: Option<i64>) -> Result<()> {
-    for (name, examples) in [("--train", train), ("--test", test)] {
-        if count::<usize>(name, examples)? == Some(0) {
-            return Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
-                .fix("use one or more"));
-        }
-    }
-    Ok(())
-}
-
 /// Builds the model for these data with initial parameters of this seed.
 ///
 /// # Errors
@@ -212,14 +186,8 @@ pub fn model((name, make): (&str, Make), data: &Dataset, with: With) -> Result<M
 }
 
 fn built<F: Family>(builder: ModelBuilder<F>, (activation, seed): With) -> Result<Model> {
-    let builder = match activation {
-        Some(activation) => builder.activation(activation),
-        None => builder,
-    };
-    match seed {
-        Some(seed) => builder.seed(seed).build(),
-        None => builder.build(),
-    }
+    let builder = activation.into_iter().fold(builder, ModelBuilder::activation);
+    seed.into_iter().fold(builder, ModelBuilder::seed).build()
 }
 
 /// Bytes of the files in a folder of results.

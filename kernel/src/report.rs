@@ -113,15 +113,14 @@ fn files(args: &ReportArgs) -> Result<Vec<PathBuf>> {
     let chosen = known.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(ending, _)| *ending);
     let chosen: Vec<&str> = chosen.collect();
     match ending {
-        Some(ending) if known.contains(&ending.as_str()) => match chosen.as_slice() {
-            [] => Ok(vec![args.out.clone()]),
-            [only] if *only == ending => Ok(vec![args.out.clone()]),
-            _ => {
-                let why = "its ending does not agree with the formats that are asked for";
-                Err(Error::setting("--out", args.out.display(), why)
-                    .fix("leave out the ending, or the options"))
+        Some(ending) if known.contains(&ending.as_str()) => {
+            if chosen.iter().all(|only| *only == ending) {
+                return Ok(vec![args.out.clone()]);
             }
-        },
+            let why = "its ending does not agree with the formats that are asked for";
+            Err(Error::setting("--out", args.out.display(), why)
+                .fix("leave out the ending, or the options"))
+        }
         Some(ending) if ending.len() > 1 && ending.chars().all(|c| c.is_ascii_alphabetic()) => Err(
             Error::setting("--out", args.out.display(), "its ending names no format of reports")
                 .fix("end the name in .html, .md or .tex, or leave the ending out"),

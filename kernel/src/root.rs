@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use epsilab::{Error, ErrorKind, Result, program};
 
+use crate::folder::entries;
 use crate::jupyter::JupyterArgs;
 
 /// Checks that JupyterLab runs as this user. `prefixes`: folders with the `etc/jupyter` of
@@ -62,18 +63,11 @@ fn folders(prefixes: &[PathBuf]) -> Vec<PathBuf> {
 /// Whether a file of settings in the folder, or in one of its folders such as
 /// `jupyter_server_config.d`, mentions the permission.
 fn is_mentioned_in(folder: &Path) -> bool {
-    let entries = |folder: &Path| {
-        let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        found.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let is_settings = |path: &Path| path.extension().is_some_and(|e| e == "py" || e == "json");
-    let mut files = entries(folder);
-    let inner = files.iter().filter(|path| path.extension().is_some_and(|e| e == "d"));
-    files.extend(inner.flat_map(|path| entries(path)).collect::<Vec<_>>());
-    files
-        .iter()
-        .filter(|path| is_settings(path))
-        .any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_mentioned)))
+    let is_settings = |path: &PathBuf| path.extension().is_some_and(|e| e == "py" || e == "json");
+    let inner = entries(folder).filter(|path| path.extension().is_some_and(|e| e == "d"));
+    let mut files =
+        entries(folder).chain(inner.flat_map(|path| entries(&path))).filter(is_settings);
+    files.any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_mentioned)))
 }
 
 /// Whether a line mentions the permission. Jupyter writes files in which every setting is a

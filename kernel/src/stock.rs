@@ -9,7 +9,7 @@ use std::process::Command;
 
 use epsilab::{Error, Result};
 
-use crate::prebuilt::{self, Lab, StockConfig, environment};
+use crate::prebuilt::{self, Lab, environment};
 use crate::programs;
 
 /// Replaces this process by evcxr's kernel, which serves the notebook of the connection file.
@@ -30,7 +30,7 @@ pub fn serve(connection: &Path) -> Result<()> {
 }
 
 fn variables(lab: &Lab) -> Result<Vec<(&'static str, OsString)>> {
-    let config = StockConfig::in_lab(&lab.dir);
+    let [config, jupyter] = prebuilt::stock_folders(&lab.dir);
     let mut set = environment::of_toolchain(&lab.toolchain);
     let old = std::env::var_os("LD_LIBRARY_PATH");
     let search = lab.search_path(old.as_deref()).map_err(|e| {
@@ -39,8 +39,8 @@ fn variables(lab: &Lab) -> Result<Vec<(&'static str, OsString)>> {
     })?;
     set.extend([
         ("LD_LIBRARY_PATH", search),
-        ("EVCXR_CONFIG_DIR", config.config.into()),
-        ("JUPYTER_PATH", config.jupyter.into()),
+        ("EVCXR_CONFIG_DIR", config.into()),
+        ("JUPYTER_PATH", jupyter.into()),
         ("RUST_SRC_PATH", lab.std_sources().into()),
         (environment::RUST_ANALYZER.0, environment::RUST_ANALYZER.1.into()),
     ]);

@@ -88,21 +88,18 @@ impl Asked {
             neighbouring,
             orders: args.orders.as_deref().map(str::parse).transpose()?,
         };
+        let refused = |what: &str, why| {
+            Err(Error::new(ErrorKind::Setting, what, why).fix("leave out one of the two"))
+        };
         if asked.orders.is_some() && asked.choice != Choice::Rdp {
-            return Err(Error::new(
-                ErrorKind::Setting,
-                format!("--orders with --accountant {}", asked.name()),
-                "only rdp works with Rényi orders of your choice",
-            )
-            .fix("leave out one of the two"));
+            let what = format!("--orders with --accountant {}", asked.name());
+            return refused(&what, "only rdp works with Rényi orders of your choice");
         }
         if asked.orders.is_some() && neighbouring != Neighbouring::AddOrRemoveOne {
-            return Err(Error::new(
-                ErrorKind::Setting,
-                "--orders with another neighbouring relation than add-or-remove",
-                "lists of orders are there to reproduce older numbers, which are about that one",
-            )
-            .fix("leave out one of the two"));
+            let what = "--orders with another neighbouring relation than add-or-remove";
+            let why =
+                "lists of orders are there to reproduce older numbers, which are about that one";
+            return refused(what, why);
         }
         Ok(asked)
     }

@@ -26,14 +26,8 @@ fn deltas() -> Vec<Delta> {
 /// # Errors
 /// Kind `Setting` for an event out of range.
 pub fn curve(asked: &Asked, events: &[Event]) -> Result<Vec<Point>> {
-    for event in events {
-        event.check()?;
-    }
+    events.iter().try_for_each(|event| event.check().map(drop))?;
     let deltas = deltas();
-    let one_by_one = |asked: &Asked| -> Vec<Point> {
-        let epsilon = |delta| asked.answer(events, delta).spent.ok().map(|spent| spent.epsilon);
-        deltas.iter().map(|&delta| Point { delta, epsilon: epsilon(delta) }).collect()
-    };
     // The privacy loss distribution is slow to compute and the same for every delta.
     let shared = match asked.choice {
         Choice::Pld | Choice::Headline => {
@@ -41,7 +35,10 @@ pub fn curve(asked: &Asked, events: &[Event]) -> Result<Vec<Point>> {
         }
         _ => None,
     };
-    let Some(spent) = shared else { return Ok(one_by_one(asked)) };
+    let Some(spent) = shared else {
+        let epsilon = |delta| asked.answer(events, delta).spent.ok().map(|spent| spent.epsilon);
+        return Ok(deltas.iter().map(|&delta| Point { delta, epsilon: epsilon(delta) }).collect());
+    };
     let exact = Gdp::with_neighbouring(asked.neighbouring);
     let rdp = Rdp::with_neighbouring(asked.neighbouring);
     let points = deltas.iter().zip(spent).map(|(&delta, spent)| {

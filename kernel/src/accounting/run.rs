@@ -23,7 +23,7 @@ pub struct RunArgs {
     pub schedule: Option<String>,
 }
 
-fn whole_number(text: &str) -> std::result::Result<u64, String> {
+fn whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, 0 or more, for example 10000".to_string())
 }
 
@@ -31,7 +31,7 @@ fn whole_number(text: &str) -> std::result::Result<u64, String> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     length: Length,
-    schedule: Option<NoiseSchedule>,
+    pub schedule: Option<NoiseSchedule>,
 }
 
 impl Run {
@@ -124,11 +124,6 @@ impl Run {
             short(stages.at(0).noise_multiplier),
             short(stages.at(u64::MAX).noise_multiplier),
         ))
-    }
-
-    /// The schedule, if there is one.
-    pub fn schedule(&self) -> Option<&NoiseSchedule> {
-        self.schedule.as_ref()
     }
 }
 

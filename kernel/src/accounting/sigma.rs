@@ -72,7 +72,7 @@ fn as_json(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> St
         "accountant": found.accountant, "delta": args.delta, "epsilon": found.epsilon,
         "neighbouring": asked.neighbouring, "noise_multiplier": found.noise_multiplier.0,
     });
-    if let Some(schedule) = run.schedule() {
+    if let Some(schedule) = &run.schedule {
         line["schedule"] = schedule.to_string().into();
     }
     line.to_string()
@@ -80,7 +80,7 @@ fn as_json(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> St
 
 fn words(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> Result<String> {
     let description = run.words_with_that_noise(args.sampling_rate, found.noise_multiplier.0)?;
-    let beginning = if run.schedule().is_some() { "beginning with " } else { "" };
+    let beginning = if run.schedule.is_some() { "beginning with " } else { "" };
     Ok(format!(
         "{beginning}{found}, at delta = {}\n  {description}\n  neighbouring data sets: {} training \
          example",

@@ -80,10 +80,9 @@ fn report(args: &AuditArgs) -> Result<AuditReport> {
         seed: args.seed.unwrap_or(default.seed),
     };
     let bar = Bar::new(&args.method);
-    let shown = bar.clone();
     let audit = audit::method_named(&args.method, &options)?;
-    let report = audit.on_trial(move |done, of| shown.show(done, of)).run();
-    bar.clear();
+    let report = audit.on_trial(move |done, of| bar.show(done, of)).run();
+    progress::replace("");
     report
 }
 

@@ -1,7 +1,7 @@
 //! The progress bar of an audit, on stderr if it is a terminal.
 
 use std::io::{IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between updates of the bar.
@@ -10,10 +10,7 @@ const PACE: Duration = Duration::from_millis(200);
 const WIDTH: usize = 30;
 
 /// Shows how many trials are done; from any thread.
-#[derive(Clone)]
-pub struct Bar(Option<Arc<Shown>>);
-
-struct Shown {
+pub struct Bar {
     heading: String,
     began: Instant,
     last: Mutex<Instant>,
@@ -23,30 +20,24 @@ impl Bar {
     /// A bar with this heading; nothing is shown if stderr is no terminal.
     pub fn new(heading: &str) -> Self {
         let (heading, began) = (heading.to_owned(), Instant::now());
-        let shown = Shown { heading, began, last: Mutex::new(began) };
-        Self(std::io::stderr().is_terminal().then(|| Arc::new(shown)))
+        Self { heading, began, last: Mutex::new(began) }
     }
-
     /// Shows `done` of `all`, unless it has just been updated.
     pub fn show(&self, done: usize, all: usize) {
-        let Some(shown) = &self.0 else { return };
-        let mut last = shown.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.elapsed() < PACE {
-            return;
-        }
-        *last = Instant::now();
-        let _ = write!(std::io::stderr(), "\r\x1b[K{}", line(shown, done, all));
-    }
-
-    /// Removes the bar.
-    pub fn clear(&self) {
-        if self.0.is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() >= PACE {
+            *last = Instant::now();
+            replace(&line(self, done, all));
         }
     }
 }
-
-fn line(shown: &Shown, done: usize, all: usize) -> String {
+/// Shows a line in the place of the bar.
+pub fn replace(line: &str) {
+    if std::io::stderr().is_terminal() {
+        let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+    }
+}
+fn line(shown: &Bar, done: usize, all: usize) -> String {
     let full = WIDTH * done / all.max(1);
     let left = shown.began.elapsed().as_secs_f64() * (all - done) as f64 / done.max(1) as f64;
     let (bar, rest) = ("#".repeat(full), ".".repeat(WIDTH - full));
@@ -60,7 +51,7 @@ mod tests {
     #[test]
     fn the_bar_fills_up() {
         let now = Instant::now();
-        let shown = Shown { heading: "dp-sgd".into(), began: now, last: Mutex::new(now) };
+        let shown = Bar { heading: "dp-sgd".into(), began: now, last: Mutex::new(now) };
         let half = line(&shown, 50, 100);
         assert!(half.starts_with(&format!("dp-sgd [{}{}]", "#".repeat(15), ".".repeat(15))));
         assert!(line(&shown, 0, 100).contains(&".".repeat(30)));

@@ -33,19 +33,15 @@ pub fn check() -> Check {
         "default": DeviceSpec::auto().ok().map(|place| place.to_string()),
         "rehearsal": rehearsal(),
     });
-    let (what, facts) = (said.join("\n"), facts);
-    match (DeviceSpec::auto(), &works[0]) {
+    let what = said.join("\n");
+    let (state, todo) = match (DeviceSpec::auto(), &works[0]) {
         // The environment names a device that can't be used, so no training would start.
-        (Err(error), _) => Check::new("devices", State::Action, what).todo(format!(
-            "{DEVICE_VARIABLE}: {}. {}",
-            error.what(),
-            error.advice()
-        )),
-        // There is a GPU, but it does not work.
-        (Ok(_), Err(error)) if cuda.driver.is_some() => {
-            Check::new("devices", State::Note, what).todo(error.advice())
+        (Err(error), _) => {
+            (State::Action, format!("{DEVICE_VARIABLE}: {}. {}", error.what(), error.advice()))
         }
-        (Ok(_), _) => Check::new("devices", State::Ok, what),
-    }
-    .facts(facts)
+        // There is a GPU, but it does not work.
+        (Ok(_), Err(error)) if cuda.driver.is_some() => (State::Note, error.advice().to_owned()),
+        (Ok(_), _) => (State::Ok, String::new()),
+    };
+    Check::new("devices", state, what).todo(todo).facts(facts)
 }

@@ -11,6 +11,7 @@ use epsilab::show::format::counted;
 use serde_json::json;
 
 use super::{Check, State};
+use crate::folder::entries;
 
 /// A store: a folder with `ledger/`.
 struct Store {
@@ -36,8 +37,8 @@ pub fn check() -> Check {
 
 fn stores(home: &Path, here: &Path, clone: &Path) -> Vec<Store> {
     let home = here.join(home);
-    let below = std::fs::read_dir(clone).into_iter().flatten().flatten().map(|entry| entry.path());
-    let folders = here.ancestors().map(Path::to_owned).chain([clone.to_owned()]).chain(below);
+    let folders = here.ancestors().map(Path::to_owned).chain([clone.to_owned()]);
+    let folders = folders.chain(entries(clone));
     let mut seen = BTreeSet::new();
     std::iter::once(home.clone())
         .chain(folders.map(|folder| folder.join(".epsilab")))
@@ -48,9 +49,7 @@ fn stores(home: &Path, here: &Path, clone: &Path) -> Vec<Store> {
 }
 
 fn ledgers(store: &Path) -> BTreeSet<String> {
-    let files = std::fs::read_dir(store.join("ledger")).into_iter().flatten().flatten();
-    let paths = files.map(|entry| entry.path());
-    paths
+    entries(&store.join("ledger"))
         .filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .collect()

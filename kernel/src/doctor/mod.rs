@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use epsilab::Result;
 use serde_json::{Map, Value, json};
 
+use crate::options::name_of;
 use crate::stdout;
 
 /// Check the installation (exit code 1 if you have to do something).
@@ -29,23 +30,13 @@ pub struct DoctorArgs {
     pub wait: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum State {
     Ok,
     /// Nothing to do.
     Note,
     /// The user has to act.
     Action,
-}
-
-impl State {
-    fn word(self) -> &'static str {
-        match self {
-            State::Ok => "ok",
-            State::Note => "note",
-            State::Action => "action",
-        }
-    }
 }
 
 /// Result of one check.
@@ -75,7 +66,7 @@ impl Check {
 
     fn to_json(&self) -> Value {
         let mut fields = self.facts.as_object().cloned().unwrap_or_default();
-        fields.insert("status".into(), json!(self.state.word()));
+        fields.insert("status".into(), json!(name_of(&self.state)));
         fields.insert("what".into(), json!(self.what));
         if !self.todo.is_empty() {
             fields.insert("todo".into(), json!(self.todo));
@@ -97,23 +88,26 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
     #[cfg(not(feature = "notebook"))]
     let mut checks = Vec::new();
     checks.extend([data(), ledgers::check(), devices::check()]);
-    let healthy = checks.iter().all(|check| check.state != State::Action);
-    if args.json {
-        let mut report = Map::new();
-        report.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
-        report.insert("ok".into(), json!(healthy));
-        report.extend(checks.iter().map(|check| (check.key.to_owned(), check.to_json())));
-        stdout::print(&Value::Object(report).to_string())?;
+    let ok = is_healthy(&checks);
+    show(&checks, json!({"version": env!("CARGO_PKG_VERSION"), "ok": ok}), args.json)
+}
+/// Prints the checks, as JSON together with `report`.
+fn show(checks: &[Check], mut report: Value, json: bool) -> Result<ExitCode> {
+    if json {
+        checks.iter().for_each(|check| report[check.key] = check.to_json());
+        stdout::print(&report.to_string())?;
     } else {
-        stdout::print(table(&checks).trim_end())?;
+        stdout::print(table(checks).trim_end())?;
     }
-    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_healthy(checks) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+fn is_healthy(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.state != State::Action)
 }
 
 /// Tests a folder together with another machine.
 fn shared(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
-    let tested = epsilab::cluster::check_shared(folder, Duration::from_secs(args.wait));
-    let check = match &tested {
+    let check = match epsilab::cluster::check_shared(folder, Duration::from_secs(args.wait)) {
         Ok(other) => Check::new(
             "shared",
             State::Ok,
@@ -121,12 +115,7 @@ fn shared(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
         ),
         Err(error) => Check::new("shared", State::Action, error.to_string()),
     };
-    if args.json {
-        stdout::print(&json!({"shared": check.to_json()}).to_string())?
-    } else {
-        stdout::print(table(&[check]).trim_end())?
-    }
-    Ok(if tested.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    show(&[check], json!({}), args.json)
 }
 
 fn table(checks: &[Check]) -> String {
@@ -135,7 +124,7 @@ fn table(checks: &[Check]) -> String {
         let mut what = check.what.lines();
         text.push_str(&format!(
             "  {:<6}  {:<11}  {}\n",
-            check.state.word(),
+            name_of(&check.state),
             check.key.replace('_', "-"),
             what.next().unwrap_or_default()
         ));

@@ -120,19 +120,16 @@ fn extended(codes: &mut impl Iterator<Item = u16>) -> Option<Colour> {
 
 /// The classes of a span in the style of the page.
 fn classes(look: Style) -> String {
-    let colours = [(look.fore, "af"), (look.back, "ab")];
-    let mut classes: Vec<String> = colours
-        .iter()
-        .filter_map(|(colour, class)| Some(format!("{class}{}", (*colour)?)))
-        .collect();
-    let rest = [
-        (look.bold, "a-bold"),
-        (look.dim, "a-dim"),
-        (look.italic, "a-italic"),
-        (look.underline, "a-underline"),
+    let style = |is_on: bool, class: &str| is_on.then(|| class.to_owned());
+    let classes = [
+        look.fore.map(|colour| format!("af{colour}")),
+        look.back.map(|colour| format!("ab{colour}")),
+        style(look.bold, "a-bold"),
+        style(look.dim, "a-dim"),
+        style(look.italic, "a-italic"),
+        style(look.underline, "a-underline"),
     ];
-    classes.extend(rest.iter().filter(|(on, _)| *on).map(|(_, class)| (*class).to_owned()));
-    classes.join(" ")
+    classes.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 const GREY: Colour = 8;

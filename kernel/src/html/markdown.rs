@@ -145,12 +145,11 @@ fn embedded(link: &str, place: &PictureSource<'_>) -> Option<String> {
     }
     let link = link.replace("%20", " ");
     let path = place.folder.join(link);
-    let kind = match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "png" => "png",
-        "jpg" | "jpeg" => "jpeg",
-        "gif" => "gif",
-        "webp" => "webp",
+    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    let kind = match ending.as_str() {
+        "jpg" => "jpeg",
         "svg" => "svg+xml",
+        "png" | "jpeg" | "gif" | "webp" => &ending,
         _ => return None,
     };
     if std::fs::metadata(&path).ok()?.len() > MAX_PICTURE {

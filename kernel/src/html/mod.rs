@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::run::notebook::text_of;
 use escape::escape;
-use interactive::{Libraries, Scripts};
+use interactive::Libraries;
 use markdown::PictureSource;
 
 pub use ansi::strip as without_colours;
@@ -46,17 +46,17 @@ pub fn page_with(
 ) -> String {
     let cells = notebook["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
     let title = title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
-    let mut body = String::new();
-    for (index, cell) in cells.iter().enumerate() {
-        body.push_str(&section(cell, index + 1, folder, libraries.is_some()));
-    }
+    let cells = cells.iter().enumerate();
+    let body: String =
+        cells.map(|(i, cell)| section(cell, i + 1, folder, libraries.is_some())).collect();
     // The sanitizer removes scripts, so this one is ours.
     let is_interactive = body.contains("<script type=\"application/json\">");
-    let scripts = libraries.filter(|_| is_interactive).map(Scripts::of);
-    let (mut style, mut policy) = (STYLE.to_owned(), POLICY.to_owned());
-    if let Some(scripts) = &scripts {
+    let (mut style, mut policy, mut scripts) = (STYLE.to_owned(), POLICY.to_owned(), String::new());
+    if let Some(libraries) = libraries.filter(|_| is_interactive) {
+        let (html, ours) = interactive::scripts(libraries);
         style.push_str(interactive::STYLE);
-        policy = format!("{POLICY}; {}", scripts.policy);
+        policy = format!("{POLICY}; {ours}");
+        scripts = html;
     }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -69,7 +69,6 @@ pub fn page_with(
         version = env!("CARGO_PKG_VERSION"),
         title = escape(&title),
         name = escape(name),
-        scripts = scripts.map_or(String::new(), |scripts| scripts.html),
     )
 }
 
@@ -87,27 +86,20 @@ fn section(cell: &Value, number: usize, folder: &Path, interactive: bool) -> Str
         Some("markdown") => {
             format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
         }
-        Some("code") => code(cell, &source, number, &place, interactive),
+        Some("code") => code(cell, number, &place, interactive),
         _ if source.trim().is_empty() => String::new(),
         _ => format!("<section class=\"raw\"><pre>{}</pre></section>\n", escape(&source)),
     }
 }
 
-fn code(
-    cell: &Value,
-    source: &str,
-    number: usize,
-    place: &PictureSource<'_>,
-    interactive: bool,
-) -> String {
+fn code(cell: &Value, number: usize, place: &PictureSource<'_>, interactive: bool) -> String {
+    let source = text_of(&cell["source"]);
     let outputs = cell["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
     if source.trim().is_empty() && outputs.is_empty() {
         return String::new();
     }
-    let count = match cell["execution_count"].as_u64() {
-        Some(count) => count.to_string(),
-        None => "–".to_owned(),
-    };
+    let count =
+        cell["execution_count"].as_u64().map_or("–".to_owned(), |count| count.to_string());
     let shown: String = outputs
         .iter()
         .enumerate()

@@ -29,21 +29,14 @@ const PRIMITIVES: &[&str] = &[
 /// Highlights Rust code as HTML. The text of the page is exactly the code.
 pub fn highlight(code: &str) -> String {
     let mut out = String::with_capacity(code.len() * 2);
-    let mut rest = code;
-    while !rest.is_empty() {
-        let is_rust = !is_command(rest);
-        let length = rest
-            .split_inclusive('\n')
-            .take_while(|line| is_command(line) != is_rust)
-            .map(str::len)
-            .sum();
-        let (part, after) = rest.split_at(length);
-        if is_rust {
-            tokens(part).iter().for_each(|(kind, text)| push(&mut out, *kind, text))
+    let lines: Vec<&str> = code.split_inclusive('\n').collect();
+    for part in lines.chunk_by(|a, b| is_command(a) == is_command(b)) {
+        let text = part.concat();
+        if is_command(&text) {
+            push(&mut out, Kind::Attribute, &text)
         } else {
-            push(&mut out, Kind::Attribute, part)
+            tokens(&text).iter().for_each(|(kind, text)| push(&mut out, *kind, text))
         }
-        rest = after;
     }
     out
 }
@@ -67,16 +60,13 @@ fn tokens(code: &str) -> Vec<(Kind, &str)> {
     const HEAD: &str = "fn cell() {\n";
     let file = SourceFile::parse(&format!("{HEAD}{code}\n}}"), Edition::Edition2024).tree();
     let tokens = file.syntax().descendants_with_tokens().filter_map(|found| found.into_token());
-    let mut found: Vec<(Kind, &str)> = Vec::new();
-    for token in tokens {
+    let of_code = |token: SyntaxToken| {
         let range = token.text_range();
-        let start = usize::from(range.start()).max(HEAD.len()) - HEAD.len();
+        let start = usize::from(range.start()).saturating_sub(HEAD.len());
         let end = usize::from(range.end()).saturating_sub(HEAD.len()).min(code.len());
-        if start < end {
-            found.push((kind(&token), &code[start..end]));
-        }
-    }
-    found
+        (start < end).then(|| (kind(&token), &code[start..end]))
+    };
+    tokens.filter_map(of_code).collect()
 }
 
 fn kind(token: &SyntaxToken) -> Kind {

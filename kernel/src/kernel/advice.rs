@@ -32,14 +32,14 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
         return Advice::instead_of_rustc(&line);
     }
     let rustc_knows = error.help().iter().any(|help| help.contains("`?`"));
+    let missing = |is_module| Advice {
+        lines: source.variables.explain_missing(name, is_module),
+        replaces_rustc: is_module,
+    };
     match error.code() {
         Some("E0382" | "E0505" | "E0597" | "E0373") => moves::advice(error, name),
-        Some("E0423") if message.starts_with("expected value, found module") => {
-            Advice { lines: source.variables.explain_missing(name, true), replaces_rustc: true }
-        }
-        Some("E0425") if message.starts_with("cannot find value") => {
-            Advice { lines: source.variables.explain_missing(name, false), replaces_rustc: false }
-        }
+        Some("E0423") if message.starts_with("expected value, found module") => missing(true),
+        Some("E0425") if message.starts_with("cannot find value") => missing(false),
         Some("E0432" | "E0433") if name == "burn" || name.starts_with("burn::") => {
             Advice::instead_of_rustc("the lab re-exports Burn: write `epsilab::burn::…`")
         }
@@ -82,9 +82,7 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
         Some("E0423") if is_a_question(source.code) => Advice::beside_rustc(&format!(
             "a question mark before a name shows its documentation: `?{name}`"
         )),
-        None if message.starts_with("there is no variable") => {
-            Advice { lines: source.variables.explain_missing(name, false), replaces_rustc: false }
-        }
+        None if message.starts_with("there is no variable") => missing(false),
         None if message == "cannot find derive macro `Module` in this scope" => {
             Advice::instead_of_rustc("`use epsilab::burn; use epsilab::burn::module::Module;`")
         }

@@ -44,14 +44,8 @@ const STARTING: &str = "the kernel starts: cells run in a few seconds\n";
 impl CurrentCell {
     /// No cell yet: output is dropped. `folder`: for output beyond the limits of a cell.
     pub fn new(wire: Wire, folder: PathBuf) -> Self {
-        let limits = Limits::new(folder.clone());
-        let state = State {
-            cell: None,
-            limits,
-            start: Some(Start::default()),
-            waiting: None,
-            has_bar: false,
-        };
+        let (limits, start) = (Limits::new(folder.clone()), Some(Start::default()));
+        let state = State { cell: None, limits, start, waiting: None, has_bar: false };
         Self { wire, folder, state: Arc::new(Mutex::new(state)) }
     }
 

@@ -149,51 +149,40 @@ const USUAL: &[&str] = &["clone", "fmt", "to_string"];
 #[derive(Debug, PartialEq)]
 enum Place {
     /// A dot. The name of the type of the value before it, if that is a variable.
-    Member {
-        receiver: Option<String>,
-    },
+    Member(Option<String>),
     /// `parent::`
-    Path {
-        parent: String,
-    },
+    Path(String),
     Other,
 }
 
 impl Place {
     fn before(code: &str, type_of: impl Fn(&str) -> Option<String>) -> Self {
         let code = code.trim_end();
-        let last_word = |code: &str| {
-            let start = code.rfind(|c: char| !c.is_alphanumeric() && c != '_');
-            let start =
-                start.map_or(0, |at| at + code[at..].chars().next().map_or(1, char::len_utf8));
-            (code[..start].to_owned(), code[start..].to_owned())
-        };
         if let Some(path) = code.strip_suffix("::") {
-            let (_, parent) = last_word(path);
-            return Self::Path { parent };
+            return Self::Path(receiver::split_word(path).1.to_owned());
         }
         let Some(value) = code.strip_suffix('.') else { return Self::Other };
-        let (before, name) = last_word(value);
+        let (before, name) = receiver::split_word(value);
         let is_variable = !name.is_empty() && !before.trim_end().ends_with(['.', ':']);
-        let Some(kind) = is_variable.then(|| type_of(&name)).flatten() else {
-            return Self::Member { receiver: None };
+        let Some(kind) = is_variable.then(|| type_of(name)).flatten() else {
+            return Self::Member(None);
         };
         let path = kind.split('<').next().unwrap_or_default().trim_start_matches('&').trim();
         let name = path.rsplit("::").next().unwrap_or_default().to_owned();
-        Self::Member { receiver: Some(name) }
+        Self::Member(Some(name))
     }
 
     /// Position among the completions, lowest first; `None` for what a cell can't use.
     fn rank(&self, visibility: &Visibility, kind: &str, text: &str) -> Option<u8> {
         let name = text.trim_end_matches(':').trim_end_matches('!');
-        if COMMON.contains(&name) && matches!(self, Self::Member { .. }) {
+        if COMMON.contains(&name) && matches!(self, Self::Member(_)) {
             return Some(4);
         }
         match self {
-            Self::Member { receiver: Some(receiver) } if !visibility.knows_type(receiver) => {
+            Self::Member(Some(receiver)) if !visibility.knows_type(receiver) => {
                 Some(u8::from(USUAL.contains(&name)) * 3)
             }
-            Self::Member { receiver } => {
+            Self::Member(receiver) => {
                 let receiver = receiver.as_deref();
                 let member = if kind == "function" { Member::Method } else { Member::Field };
                 visibility.is_usable(member, receiver, name).then(|| {
@@ -204,7 +193,7 @@ impl Place {
                     }
                 })
             }
-            Self::Path { parent } => visibility.is_usable_in(parent, name).then_some(1),
+            Self::Path(parent) => visibility.is_usable_in(parent, name).then_some(1),
             Self::Other => Some(1),
         }
     }
@@ -292,13 +281,12 @@ mod tests {
             "text" => Some("String".to_owned()),
             _ => None,
         };
-        let member =
-            |receiver: Option<&str>| Place::Member { receiver: receiver.map(str::to_owned) };
+        let member = |receiver: Option<&str>| Place::Member(receiver.map(str::to_owned));
         assert_eq!(Place::before("let x = plan.", type_of), member(Some("DpSgd")));
         assert_eq!(Place::before("text.", type_of), member(Some("String")));
         assert_eq!(Place::before("f(1).", type_of), member(None));
         assert_eq!(Place::before("a.plan.", type_of), member(None));
-        let path = Place::Path { parent: "figures".into() };
+        let path = Place::Path("figures".into());
         assert_eq!(Place::before("show::figures::", type_of), path);
     }
 

@@ -17,7 +17,7 @@ pub struct Context {
     pub wire: Wire,
     pub current: CurrentCell,
     pub interrupts: Interrupts,
-    pub fences: Fences,
+    pub fences: Arc<Fences>,
     pub inputs: Inputs,
     pub history: History,
 }

@@ -50,16 +50,12 @@ pub fn stopped() -> Failure {
 
 /// What the end of the process cost, and what is left. `lost`: variables of earlier cells.
 pub fn consequences(lost: &[String]) -> Vec<String> {
-    let mut lines = Vec::new();
-    if !lost.is_empty() {
-        lines.push(format!("Lost: {}. Run the cells that make them again.", list(lost)));
-    }
-    lines.push(
-        "Kept: imports and functions, and what is on disk: stored runs, checkpoints and ledgers. A \
-         run that was training stays in the ledger with its whole plan (`:runs`, `:ledger`)."
-            .into(),
-    );
-    lines
+    let lost = (!lost.is_empty())
+        .then(|| format!("Lost: {}. Run the cells that make them again.", list(lost)));
+    let kept = "Kept: imports and functions, and what is on disk: stored runs, checkpoints and \
+                ledgers. A run that was training stays in the ledger with its whole plan \
+                (`:runs`, `:ledger`).";
+    lost.into_iter().chain([kept.to_owned()]).collect()
 }
 
 /// `exit status: 3`, or `signal: 6 (SIGABRT) (core dumped)`.
@@ -75,21 +71,17 @@ fn cause(status: &str, lines: &[String]) -> String {
         return format!("the cell ended its own process by exit({code})");
     }
     let number = status.strip_prefix("signal: ").and_then(|rest| rest.split(' ').next());
-    match number.and_then(|number| number.parse().ok()) {
-        Some(libc::SIGABRT) if has_line("memory allocation of") => "memory ran out".into(),
-        Some(libc::SIGABRT) => "the cell aborted its own process".into(),
+    let cause = match number.and_then(|number| number.parse().ok()) {
+        Some(libc::SIGABRT) if has_line("memory allocation of") => "memory ran out",
+        Some(libc::SIGABRT) => "the cell aborted its own process",
         Some(libc::SIGSEGV | libc::SIGBUS) => {
             "the cell accessed invalid memory (unsafe code, or infinite recursion in a thread)"
-                .into()
         }
-        Some(libc::SIGKILL) => {
-            "the cell process was killed, most likely because memory ran out".into()
-        }
-        Some(libc::SIGILL) => {
-            "the cell executed an instruction that this processor does not have".into()
-        }
-        _ => format!("the cell process ended ({status})"),
-    }
+        Some(libc::SIGKILL) => "the cell process was killed, most likely because memory ran out",
+        Some(libc::SIGILL) => "the cell executed an instruction that this processor does not have",
+        _ => return format!("the cell process ended ({status})"),
+    };
+    cause.to_owned()
 }
 
 #[cfg(test)]

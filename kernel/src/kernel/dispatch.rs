@@ -11,15 +11,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::cell::CurrentCell;
 use super::complete::Question;
 use super::context::Context;
+use super::display;
 use super::evaluator::{Evaluator, Job};
 use super::fence::Fences;
 use super::history::History;
 use super::input::Inputs;
 use super::interrupt::Interrupts;
+use super::is_complete::{self, Answer};
 use super::requests::{Cursor, Request};
 use super::session::Session;
 use super::wire::{self, Channel, Incoming};
-use super::{display, is_complete};
 use crate::prebuilt::rust_release;
 
 /// Runs the kernel until it is shut down.
@@ -27,13 +28,14 @@ use crate::prebuilt::rust_release;
 /// # Errors
 /// A port is busy, or the system refuses sockets.
 pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Result<()> {
-    let (wire, mut requests) = wire::bind(info).await?;
+    let (wire, [mut shell, mut control, mut stdin]) = wire::bind(info).await?;
     wire.status(None, "starting");
     let current = CurrentCell::new(wire.clone(), epsilab::lab::home().join("outputs"));
     let interrupts = Interrupts::default();
     let fences = Fences::new(session.root.clone(), session.markers.clone(), interrupts.clone());
     let inputs = Inputs::new(current.clone(), interrupts.clone());
     let history = History::default();
+    let fences = Arc::new(fences);
     let context = Context { session, wire, current, interrupts, fences, inputs, history };
     display::listen(&context)?;
     let kernel = Kernel { evaluator: Evaluator::start(context.clone()), context };
@@ -47,17 +49,17 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
     loop {
         // Cancelling a read loses nothing: the sockets hand over whole messages.
         tokio::select! {
-            message = wire::next_request("shell", &mut requests.shell) => match message {
+            message = wire::next_request("shell", &mut shell) => match message {
                 Some(incoming) => if kernel.shell(incoming).await { break },
                 None => break,
             },
-            message = wire::next_request("control", &mut requests.control) => match message {
+            message = wire::next_request("control", &mut control) => match message {
                 Some(incoming) => if kernel.control(incoming).await { break },
                 None => break,
             },
-            message = wire::next_request("stdin", &mut requests.stdin) => match message {
-                Some(Incoming { request: Ok(Request::Input { value }), .. }) => {
-                    kernel.context.inputs.answer(value);
+            message = wire::next_request("stdin", &mut stdin) => match message {
+                Some(Incoming { request: Ok(Request::Input(input)), .. }) => {
+                    kernel.context.inputs.answer(input.value);
                 }
                 Some(_) => {}
                 None => break,
@@ -95,10 +97,10 @@ impl Kernel {
             }
             Ok(Request::Complete(cursor)) => return self.ask(message, Question::Complete, cursor),
             Ok(Request::Inspect(cursor)) => return self.ask(message, Question::Inspect, cursor),
-            Ok(Request::IsComplete { code }) => {
-                let answer = is_complete::answer(&code);
-                let indent = if answer.status() == "incomplete" { "    " } else { "" };
-                ("is_complete_reply", json!({ "status": answer.status(), "indent": indent }))
+            Ok(Request::IsComplete(asked)) => {
+                let answer = is_complete::answer(&asked.code);
+                let indent = if answer == Answer::Incomplete { "    " } else { "" };
+                ("is_complete_reply", json!({ "status": answer, "indent": indent }))
             }
             Ok(Request::History(query)) => {
                 let history = self.context.history.answer(&query);
@@ -107,8 +109,8 @@ impl Kernel {
             Ok(Request::CommInfo) => ("comm_info_reply", json!({ "status": "ok", "comms": {} })),
             Ok(Request::KernelInfo) => ("kernel_info_reply", kernel_info()),
             // Old clients send the shutdown request on this socket.
-            Ok(Request::Shutdown { restart }) => {
-                self.shut_down(Channel::Shell, &message, restart).await;
+            Ok(Request::Shutdown(asked)) => {
+                self.shut_down(Channel::Shell, &message, asked.restart).await;
                 return true;
             }
             other => {
@@ -142,8 +144,8 @@ impl Kernel {
                 let ok = json!({ "status": "ok" });
                 self.answer(Channel::Control, &message, "interrupt_reply", ok);
             }
-            Ok(Request::Shutdown { restart }) => {
-                self.shut_down(Channel::Control, &message, restart).await;
+            Ok(Request::Shutdown(asked)) => {
+                self.shut_down(Channel::Control, &message, asked.restart).await;
                 return true;
             }
             other => self.decline(Channel::Control, &message, other),
@@ -161,8 +163,8 @@ impl Kernel {
         let kind = &message.header.msg_type;
         self.context.wire.status(Some(message), "busy");
         match request {
-            Ok(Request::CommOpen { id }) => {
-                let content = json!({ "comm_id": id, "data": {} });
+            Ok(Request::CommOpen(comm)) => {
+                let content = json!({ "comm_id": comm.comm_id, "data": {} });
                 self.context.wire.publish(Some(message), "comm_close", content);
             }
             Ok(_) => {}

@@ -79,27 +79,15 @@ fn serve(stream: UnixStream, Context { current, fences, inputs, .. }: &Context) 
 /// The protocol message for one line of the side channel.
 fn published(line: &Value) -> Option<(&'static str, Value)> {
     match line["kind"].as_str()? {
-        "display" => {
-            let object = |value: &Value| match value {
-                Value::Object(_) => value.clone(),
-                _ => json!({}),
-            };
-            if !line["data"].is_object() {
-                return None;
-            }
-            let transient = match &line["id"] {
-                Value::String(id) => json!({ "display_id": id }),
-                _ => json!({}),
-            };
-            let update = line["update"] == true && line["id"].is_string();
-            Some((
-                if update { "update_display_data" } else { "display_data" },
-                json!({
-                    "data": line["data"],
-                    "metadata": object(&line["metadata"]),
-                    "transient": transient,
-                }),
-            ))
+        "display" if line["data"].is_object() => {
+            let id = line["id"].as_str();
+            let is_update = line["update"] == true && id.is_some();
+            let kind = if is_update { "update_display_data" } else { "display_data" };
+            let metadata = line["metadata"].as_object().cloned().unwrap_or_default();
+            let transient = id.map_or(json!({}), |id| json!({ "display_id": id }));
+            let content =
+                json!({ "data": line["data"], "metadata": metadata, "transient": transient });
+            Some((kind, content))
         }
         "clear" => Some(("clear_output", json!({ "wait": line["wait"] == true }))),
         "stream" => {

@@ -17,7 +17,6 @@ use super::crash;
 use super::disk;
 use super::errors::{CellSource, Failure};
 use super::input::Unanswered;
-use super::interrupt::Interrupted;
 use super::is_complete;
 use super::output::{CellEnd, Output};
 use super::panics;
@@ -48,19 +47,8 @@ pub struct Given {
     pub page: Option<Value>,
 }
 
-/// Why a cell has no result.
-pub enum RunError {
-    /// The cell failed.
-    Failed(Failure),
-    /// evcxr itself panicked.
-    EvcxrPanicked,
-}
-
-impl From<Failure> for RunError {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
+/// Why a cell has no result: its failure, or none if evcxr itself panicked.
+pub type NoResult = Option<Failure>;
 
 impl Engine {
     /// Builds the lab if necessary, starts evcxr and runs a first cell. `is_awaited`: whether the
@@ -153,7 +141,7 @@ impl Engine {
     ///
     /// # Errors
     /// The cell failed, or evcxr panicked on it.
-    pub fn run(&mut self, context: &Context, code: &str, count: u64) -> Result<Given, RunError> {
+    pub fn run(&mut self, context: &Context, code: &str, count: u64) -> Result<Given, NoResult> {
         if let Some(name) = commands::asked_about(code) {
             return Ok(Given { page: Some(self.documentation(name)?), ..Given::default() });
         }
@@ -162,10 +150,8 @@ impl Engine {
     }
 
     /// The documentation of a name, by MIME type.
-    fn documentation(&mut self, name: &str) -> Result<Value, RunError> {
-        let found = self
-            .answer(Question::Inspect, name, name.chars().count())
-            .ok_or(RunError::EvcxrPanicked)?;
+    fn documentation(&mut self, name: &str) -> Result<Value, NoResult> {
+        let found = self.answer(Question::Inspect, name, name.chars().count()).ok_or(None)?;
         if found["found"] == true {
             return Ok(found["data"].clone());
         }
@@ -181,7 +167,7 @@ impl Engine {
         context: &Context,
         code: &str,
         count: u64,
-    ) -> Result<Map<String, Value>, RunError> {
+    ) -> Result<Map<String, Value>, NoResult> {
         if let Some(failure) = refuse(code) {
             return Err(failure.into());
         }
@@ -208,7 +194,7 @@ impl Engine {
         let interrupted = context.interrupts.end();
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
-        let end = self.output.finish(ran, crashed);
+        let end = CellEnd { interrupted, ..self.output.finish(ran, crashed) };
         let unanswered = context.inputs.end();
         let cleared = code.lines().any(|line| line.trim() == ":clear");
         if cleared {
@@ -219,7 +205,7 @@ impl Engine {
             // Its value is nobody's, least of all the next cell's.
             self.output.finish(true, false);
         }
-        let Ok(result) = result else { return Err(RunError::EvcxrPanicked) };
+        let Ok(result) = result else { return Err(None) };
         if let Ok(outputs) = &result
             && asked.time
         {
@@ -244,13 +230,13 @@ impl Engine {
             return Err(failure.into());
         }
         match result {
-            Ok(outputs) => match self.failure_of(&end, context, defines, &lost, interrupted) {
+            Ok(outputs) => match self.failure_of(&end, context, defines, &lost) {
                 Some(failure) => Err(failure.into()),
                 None => Ok(result_data(outputs.content_by_mime_type, end.shown)),
             },
             Err(error) => {
                 let source = CellSource { code, count, variables: &self.variables };
-                let mut failure = failure(&error, &source, &end, interrupted);
+                let mut failure = failure(&error, &source, &end);
                 if crashed {
                     failure.traceback.extend(crash::consequences(&lost));
                 }
@@ -266,9 +252,8 @@ impl Engine {
         context: &Context,
         defines: bool,
         lost: &[String],
-        interrupted: Interrupted,
     ) -> Option<Failure> {
-        let mut failure = if end.panicked && interrupted.requested {
+        let mut failure = if end.panicked && end.interrupted.requested {
             let mut failure = Failure::new("Interrupted", "the cell was stopped in a loop");
             // What panicked because of the stop, such as `join().unwrap()`.
             failure.traceback.extend(panics::after_stop(&end.text));
@@ -352,13 +337,11 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
 /// Refuses code that evcxr would accept but handle wrongly.
 fn refuse(code: &str) -> Option<Failure> {
     if let Some(line) = is_complete::open_comment(code) {
-        return Some(Failure::new(
-            "CompileError",
-            &format!(
-                "the comment that begins in line {line} is never closed, so the code after it \
-                 would not be run\nwhat to do: close it with `*/`"
-            ),
-        ));
+        let text = format!(
+            "the comment that begins in line {line} is never closed, so the code after it would not \
+             be run\nwhat to do: close it with `*/`"
+        );
+        return Some(Failure::new("CompileError", &text));
     }
     let command = code.lines().map(str::trim).find(|line| {
         *line == ":quit" || line.starts_with(":toolchain ") || *line == ":allow_static_linking 0"
@@ -394,11 +377,8 @@ fn times(outputs: &EvalOutputs) -> String {
 /// The result of a cell: the output of evcxr's commands and what its value displayed.
 fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<String, Value> {
     let parse = |kind: &str, text: String| {
-        if kind.contains("json") {
-            serde_json::from_str(&text).unwrap_or(text.into())
-        } else {
-            text.into()
-        }
+        let json = kind.contains("json").then(|| serde_json::from_str(&text).ok()).flatten();
+        json.unwrap_or(text.into())
     };
     // A cell that ends in `println!(…)` has the value `()`, which is no result to show.
     let is_unit = |kind: &str, text: &str| kind == "text/plain" && text == "()";
@@ -414,22 +394,16 @@ fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<Str
 }
 
 /// The failure of a cell that did not run to its end.
-fn failure(
-    error: &evcxr::Error,
-    source: &CellSource<'_>,
-    end: &CellEnd,
-    interrupted: Interrupted,
-) -> Failure {
+fn failure(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Failure {
     let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
-    if interrupted.killed {
+    if end.interrupted.killed {
         return crash::stopped();
     }
-    if interrupted.requested && !crashed {
+    if end.interrupted.requested && !crashed {
         // The message of a killed compiler is of no use.
-        return Failure::new(
-            "Interrupted",
-            "the cell was stopped while it was compiled: it did not run, all variables are kept",
-        );
+        let text =
+            "the cell was stopped while it was compiled: it did not run, all variables are kept";
+        return Failure::new("Interrupted", text);
     }
     Failure::of_evcxr(error, source, end)
 }

@@ -1,5 +1,6 @@
 //! Errors of cells as the user sees them: a name, one line, and a traceback.
 
+use evcxr::CompilationError;
 use serde_json::{Value, json};
 
 use super::advice;
@@ -152,7 +153,7 @@ fn marked(line: usize, text: &str, from: usize, to: usize) -> [String; 2] {
     [format!("{margin} | {text}"), format!("{blank} | {space}{}", "^".repeat((to - from).max(1)))]
 }
 
-fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -> Failure {
+fn compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> Failure {
     let mut serious: Vec<_> = errors.iter().filter(|error| error.level() != "warning").collect();
     let mut traceback = Vec::new();
     let mut value = None;
@@ -193,10 +194,7 @@ fn compile_errors(errors: &[evcxr::CompilationError], source: &CellSource<'_>) -
 }
 
 /// A command below code is a syntax error, with others that follow from it.
-fn misplaced_command(
-    errors: &[&evcxr::CompilationError],
-    source: &CellSource<'_>,
-) -> Option<Failure> {
+fn misplaced_command(errors: &[&CompilationError], source: &CellSource<'_>) -> Option<Failure> {
     let spans = errors.iter().flat_map(|error| error.spanned_messages());
     let mut lines = spans.filter_map(|message| Some(message.span?.start_line));
     let (line, name) = lines.find_map(|line| {
@@ -217,14 +215,14 @@ fn in_our_words(text: String, below: Vec<String>) -> Failure {
 
 /// The type of a cell's value that can't be shown. The error itself lies in generated code, so
 /// evcxr passes on only its help.
-fn without_debug(error: &evcxr::CompilationError) -> Option<String> {
+fn without_debug(error: &CompilationError) -> Option<String> {
     let message = error.message();
     let name = message.strip_prefix("consider annotating `")?.split('`').next()?;
     (error.level() == "help" && message.contains("derive(Debug)")).then(|| name.to_owned())
 }
 
 /// Formats one error as rustc does, with the line numbers of the cell.
-fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
+fn report(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
     let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
     let said = wording::headline(error);
@@ -275,9 +273,8 @@ fn report(error: &evcxr::CompilationError, source: &CellSource<'_>, into: &mut V
 
 /// The line of a part, with a marker below it.
 fn pointed(source: &CellSource<'_>, part: &Part) -> Vec<String> {
-    let mut lines = vec![format!(" --> cell {}, line {}", source.count, part.line)];
-    lines.extend(underline(source.code, part.line, part.from, part.line, part.to));
-    lines
+    let place = format!(" --> cell {}, line {}", source.count, part.line);
+    [vec![place], underline(source.code, part.line, part.from, part.line, part.to)].concat()
 }
 
 fn underline(code: &str, line: usize, from: usize, last: usize, to: usize) -> Vec<String> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::complete::Question;
 use super::context::Context;
-use super::engine::{Engine, Given, RunError};
+use super::engine::{Engine, Given};
 use super::errors::Failure;
 use super::requests::{Cursor, Execute};
 use super::wire::Channel;
@@ -155,7 +155,7 @@ impl Worker {
             self.aborted = self.queue.try_iter().collect();
         }
         let content = match &result {
-            Ok(Given { shown, page }) => {
+            Ok(Given { shown, page: pages }) => {
                 let values = self.values(&request.user_expressions);
                 if !shown.is_empty() {
                     current.publish(
@@ -167,10 +167,8 @@ impl Worker {
                         history.set_output(count, text);
                     }
                 }
-                let page = page.iter();
-                let payload: Vec<Value> = page
-                    .map(|data| json!({ "source": "page", "data": data, "start": 0 }))
-                    .collect();
+                let page = |data| json!({ "source": "page", "data": data, "start": 0 });
+                let payload: Vec<Value> = pages.iter().map(page).collect();
                 json!({
                     "status": "ok", "execution_count": count,
                     "user_expressions": values, "payload": payload,
@@ -211,8 +209,8 @@ impl Worker {
         let engine = self.engine.as_mut().map_err(|failure| failure.clone())?;
         let ended = match engine.run(&self.context, code, self.count) {
             Ok(given) => Ok(given),
-            Err(RunError::Failed(failure)) => Err(failure),
-            Err(RunError::EvcxrPanicked) => return Err(self.evcxr_panicked()),
+            Err(Some(failure)) => Err(failure),
+            Err(None) => return Err(self.evcxr_panicked()),
         };
         self.consecutive_panics = 0;
         ended

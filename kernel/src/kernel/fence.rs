@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -23,12 +22,7 @@ use super::output::Stream;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Shared by the threads that publish figures and the one that reads printed text.
-#[derive(Clone)]
 pub struct Fences {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     folder: PathBuf,
     markers: Markers,
     interrupts: Interrupts,
@@ -49,25 +43,24 @@ struct State {
 impl Fences {
     /// Fences for the pipes in `folder`.
     pub fn new(folder: PathBuf, markers: Markers, interrupts: Interrupts) -> Self {
-        let (state, changed) = (Mutex::default(), Condvar::new());
-        Self { shared: Arc::new(Shared { folder, markers, interrupts, state, changed }) }
+        Self { folder, markers, interrupts, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until everything that the running cell has printed is published. Returns at once if no
     /// cell runs.
     pub fn wait_for_text(&self) {
-        let Some(process) = self.shared.interrupts.running_process() else { return };
-        let mut state = self.shared.state.lock();
+        let Some(process) = self.interrupts.running_process() else { return };
+        let mut state = self.state.lock();
         state.written += 1;
         let number = state.written;
-        let line = format!("{}{number}\n", self.shared.markers.text(Marker::Fence));
+        let line = format!("{}{number}\n", self.markers.text(Marker::Fence));
         for fd in [1, 2] {
             if self.write(process, fd, line.as_bytes()).is_err() {
                 return;
             }
         }
         let unpublished = |state: &mut State| state.published < number;
-        self.shared.changed.wait_while_for(&mut state, unpublished, PATIENCE);
+        self.changed.wait_while_for(&mut state, unpublished, PATIENCE);
     }
 
     /// Fences are shorter than `PIPE_BUF`, so one is never mixed with text of the cell. A full pipe
@@ -75,7 +68,7 @@ impl Fences {
     fn write(&self, process: i32, fd: i32, line: &[u8]) -> std::io::Result<()> {
         let mut options = File::options();
         options.write(true).custom_flags(libc::O_NONBLOCK);
-        let mut pipe = options.open(pipe_path(&self.shared.folder, process, fd))?;
+        let mut pipe = options.open(pipe_path(&self.folder, process, fd))?;
         let deadline = Instant::now() + PATIENCE;
         loop {
             match pipe.write_all(line) {
@@ -92,15 +85,15 @@ impl Fences {
     /// The fence with this number was read from a stream. True if it was read from both, so that
     /// all text held back must be published now, and [`Self::text_published`] called.
     pub fn read_back(&self, stream: Stream, number: u64) -> bool {
-        let mut state = self.shared.state.lock();
+        let mut state = self.state.lock();
         state.read[stream as usize] = number;
         state.read[0].min(state.read[1]) > state.published
     }
 
     /// All text before the last fence that was read from both streams is published.
     pub fn text_published(&self) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.state.lock();
         state.published = state.read[0].min(state.read[1]);
-        self.shared.changed.notify_all();
+        self.changed.notify_all();
     }
 }

@@ -25,19 +25,15 @@ pub struct History {
 
 /// A `history_request`. Inputs are stored as typed, so `raw` makes no difference.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub struct Query {
-    #[serde(default)]
     hist_access_type: Access,
-    #[serde(default)]
     output: bool,
-    #[serde(default)]
     session: i64,
-    #[serde(default)]
     start: i64,
     stop: Option<i64>,
     n: Option<i64>,
     pattern: Option<String>,
-    #[serde(default)]
     unique: bool,
 }
 

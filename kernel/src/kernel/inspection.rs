@@ -21,11 +21,8 @@ pub fn shorten(html: &str) -> String {
         Some(at) => html.split_at(at + "</pre>\n".len()),
         None => (html, ""),
     };
-    let mut out = String::new();
-    for line in lines_of_signature(signature) {
-        out.push_str(&line);
-        out.push('\n');
-    }
+    let mut out: String =
+        lines_of_signature(signature).into_iter().map(|line| line + "\n").collect();
     let mut cut = false;
     for (index, section) in sections(text).into_iter().enumerate() {
         let room = if index == 0 { INTRODUCTION } else { SECTION };

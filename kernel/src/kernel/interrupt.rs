@@ -3,11 +3,15 @@
 //! interrupt kills its process, and that all variables are lost then.
 
 use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
 use super::cell::CurrentCell;
+use crate::folder::entries;
 
 const SIGNAL_EVERY: Duration = Duration::from_millis(100);
 
@@ -35,7 +39,7 @@ struct State {
     cell: u64,
     done: Interrupted,
     interrupt_count: u64,
-    process: Option<Arc<Mutex<Child>>>,
+    process: Option<Arc<std::sync::Mutex<Child>>>,
     /// The last known id of the cell process.
     id: Option<i32>,
     /// Where the user is told what happens.
@@ -53,14 +57,10 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets the cell process, and where the user is told about it. The handle stays valid when
     /// evcxr restarts the process.
-    pub fn watch(&self, process: Arc<Mutex<Child>>, current: &CurrentCell) {
-        let mut state = self.state();
+    pub fn watch(&self, process: Arc<std::sync::Mutex<Child>>, current: &CurrentCell) {
+        let mut state = self.state.lock();
         state.cell_output = Some(current.clone());
         state.process = Some(process);
         state.id = None;
@@ -69,12 +69,12 @@ impl Interrupts {
     /// Number of interrupts so far. Cells that were queued before an interrupt are not run after
     /// it.
     pub fn interrupt_count(&self) -> u64 {
-        self.state().interrupt_count
+        self.state.lock().interrupt_count
     }
 
     /// A cell starts.
     pub fn begin(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.cell += 1;
         state.done = Interrupted::default();
         state.process_id();
@@ -84,18 +84,18 @@ impl Interrupts {
 
     /// The cell process reports that the cell runs, or that it has ended.
     pub fn runs(&self, runs: bool) {
-        self.state().runs = runs;
+        self.state.lock().runs = runs;
     }
 
     /// Id of the cell process while a cell is being compiled or run.
     pub fn running_process(&self) -> Option<i32> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.working { state.process_id() } else { None }
     }
 
     /// The cell has ended.
     pub fn end(&self) -> Interrupted {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.working = false;
         state.runs = false;
         state.done
@@ -103,29 +103,25 @@ impl Interrupts {
 
     /// Interrupts the cell. The second interrupt kills its process.
     pub fn interrupt(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.interrupt_count += 1;
         if !state.working {
             return;
         }
-        let (cell, runs) = (state.cell, state.runs);
-        let second = std::mem::replace(&mut state.done.requested, true);
-        if second {
-            if runs && !state.done.killed {
-                state.done.killed = true;
+        if std::mem::replace(&mut state.done.requested, true) {
+            if state.runs && !std::mem::replace(&mut state.done.killed, true) {
                 state.kill();
             }
             return;
         }
-        drop(state);
-        let this = self.clone();
+        let (this, cell) = (self.clone(), state.cell);
         std::thread::spawn(move || this.stop(cell));
     }
 
     /// Lets a running cell stop at its next loop, as an interrupt does: it can't go on. The cell
     /// does not count as interrupted.
     pub fn stop_cell(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.working && state.runs {
             state.signal(libc::SIGINT);
         }
@@ -137,7 +133,7 @@ impl Interrupts {
         let mut stalled = Instant::now() + STALLED;
         let (mut runs_since, mut told) = (None, false);
         loop {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             // After a kill, evcxr restarts the process within the same cell.
             if !state.working || state.cell != cell || state.done.killed {
                 return;
@@ -167,7 +163,7 @@ impl Interrupts {
 
     /// Kills the cell process and all compilers.
     pub fn kill(&self) {
-        self.state().kill();
+        self.state.lock().kill();
     }
 }
 
@@ -208,17 +204,14 @@ fn stop_compilers(keep: Option<i32>) -> bool {
 /// The parent of every process. Empty on other systems than Linux: compilers then finish their work
 /// before the cell stops.
 fn parents() -> HashMap<i32, i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return HashMap::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let id = entry.file_name().to_str()?.parse().ok()?;
-            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-            // `id (name) state parent …`, and the name may hold anything.
-            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
-            Some((id, parent))
-        })
-        .collect()
+    let process = |folder: PathBuf| {
+        let id = folder.file_name()?.to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
+        // `id (name) state parent …`, and the name may hold anything.
+        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+        Some((id, parent))
+    };
+    entries(Path::new("/proc")).filter_map(process).collect()
 }
 
 fn descendants(parents: &HashMap<i32, i32>, root: i32, keep: Option<i32>) -> Vec<i32> {
@@ -253,15 +246,15 @@ mod tests {
     fn the_process_id_is_known_while_evcxr_waits_for_the_process() {
         let child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
         let id = i32::try_from(child.id()).expect("an id");
-        let process = Arc::new(Mutex::new(child));
+        let process = Arc::new(std::sync::Mutex::new(child));
         let interrupts = Interrupts::default();
-        interrupts.state().process = Some(process.clone());
+        interrupts.state.lock().process = Some(process.clone());
         interrupts.begin();
         let mut held = process.lock().expect("free");
         interrupts.kill();
         let ended = held.wait().expect("waited");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(libc::SIGKILL));
-        assert_eq!(interrupts.state().process_id(), Some(id));
+        assert_eq!(interrupts.state.lock().process_id(), Some(id));
     }
 
     #[test]

@@ -5,9 +5,11 @@ use ra_ap_parser::SyntaxKind::{
     COMMENT, L_BRACK, L_CURLY, L_PAREN, R_BRACK, R_CURLY, R_PAREN, WHITESPACE,
 };
 use ra_ap_parser::{Edition, LexedStr};
+use serde::Serialize;
 
-/// The status of an `is_complete_reply`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The status of an `is_complete_reply`, by its name in the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// The code can be run.
     Complete,
@@ -15,17 +17,6 @@ pub enum Answer {
     Incomplete,
     /// A bracket is closed that was not opened. More lines can't correct it.
     Invalid,
-}
-
-impl Answer {
-    /// The name of the status in the protocol.
-    pub fn status(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Incomplete => "incomplete",
-            Self::Invalid => "invalid",
-        }
-    }
 }
 
 /// Classifies the code.

@@ -94,7 +94,7 @@ pub fn value_for(label: &str) -> Option<&'static str> {
 }
 
 /// Methods of other libraries and guesses, and those of the lab: type, names, advice.
-const METHODS: [(&str, &[&str], &str); 10] = [
+const METHODS: [(&str, &[&str], &str); 9] = [
     (
         "epsilab::methods::",
         &["epsilon", "target_epsilon", "delta"],
@@ -130,15 +130,12 @@ const METHODS: [(&str, &[&str], &str); 10] = [
         &["show", "evcxr_display", "bundle"],
         "a dense run has no log of selections: `run.selections()?` draws it, or says so",
     ),
-    (
-        "Option<epsilab::mask::SelectionLog>",
-        &["show", "evcxr_display", "bundle"],
-        "a dense run has no log of selections: `run.selections()?` draws it, or says so",
-    ),
 ];
 
 /// Advice for a method that the lab has under another name. `message`: that of the compiler.
 pub fn method_for(message: &str, name: &str) -> Option<&'static str> {
+    // The compiler names it with its path where the cell does not import it.
+    let message = message.replace("epsilab::mask::SelectionLog", "SelectionLog");
     let of = |kind: &str| message.contains(&format!("`{kind}"));
     let mut entries = METHODS.iter();
     entries.find(|(kind, names, _)| of(kind) && names.contains(&name)).map(|(.., advice)| *advice)

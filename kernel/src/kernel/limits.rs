@@ -90,13 +90,14 @@ impl Limits {
         match kind {
             "stream" => self.text(&content),
             "display_data" | "update_display_data" | "execute_result" => self.figure(kind, content),
-            "clear_output" => {
-                // What was shown is gone. Files and what they hold stay.
-                self.text = 0;
-                self.figures.clear();
+            _ => {
+                if kind == "clear_output" {
+                    // What was shown is gone. Files and what they hold stay.
+                    self.text = 0;
+                    self.figures.clear();
+                }
                 vec![(kind.to_owned(), content)]
             }
-            _ => vec![(kind.to_owned(), content)],
         }
     }
 
@@ -105,35 +106,25 @@ impl Limits {
         let room = TEXT.saturating_sub(self.text);
         self.text = self.text.saturating_add(text.len());
         let (sent, cut) = text.split_at(end_of_lines(text, room));
-        let mut messages = Vec::new();
-        if !sent.is_empty() {
-            messages.push(stream(content["name"].as_str().unwrap_or("stdout"), sent));
-        }
-        if !cut.is_empty() {
-            messages.extend(self.keep_text(cut));
-        }
-        messages
+        let name = content["name"].as_str().unwrap_or("stdout");
+        let sent = (!sent.is_empty()).then(|| stream(name, sent));
+        let said = if cut.is_empty() { None } else { self.keep_text(cut) };
+        sent.into_iter().chain(said).collect()
     }
 
     /// Writes text to the file. Says where it is the first time, and once if it is not all there.
-    fn keep_text(&mut self, text: &str) -> Vec<(String, Value)> {
-        let mut said = Vec::new();
+    fn keep_text(&mut self, text: &str) -> Option<(String, Value)> {
         let is_first = self.rest.is_none();
         if is_first {
             self.rest = Some(Rest::create(self.path("txt"), FILE));
         }
-        let Some(rest) = &mut self.rest else { return said };
-        let failed = rest.write(text);
-        if is_first {
-            let place = rest.place();
-            said.push(stream("stderr", &format!("\n[more than 1 MB of text: {place}]\n")));
-        } else if failed {
-            said.push(stream(
-                "stderr",
-                &format!("\n[not all of the text is kept: {}]\n", rest.place()),
-            ));
-        }
-        said
+        let rest = self.rest.as_mut()?;
+        let what = match (is_first, rest.write(text)) {
+            (true, _) => "more than 1 MB of text",
+            (false, true) => "not all of the text is kept",
+            (false, false) => return None,
+        };
+        Some(stream("stderr", &format!("\n[{what}: {}]\n", rest.place())))
     }
 
     fn figure(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {

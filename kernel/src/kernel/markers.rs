@@ -5,8 +5,6 @@
 //! marker. evcxr's generated code prints fixed words instead; [`rustc`](super::rustc) replaces them
 //! by markers before a cell is compiled.
 
-use std::fmt;
-
 /// Environment variable that hands the nonce to the cell process and to the compiler wrapper.
 pub const VARIABLE: &str = "EPSILAB_CELL_MARKERS";
 
@@ -37,19 +35,19 @@ pub enum Marker {
 }
 
 impl Marker {
-    /// The markers in the order of their declaration, with their names in a stream. An argument
-    /// follows a name that ends in a colon.
-    const NAMES: [(Self, &str); 10] = [
-        (Self::Discard, "discard"),
-        (Self::Begin, "begin"),
-        (Self::Done, "done"),
-        (Self::Panic, "panic"),
-        (Self::Error, "error"),
-        (Self::Changed, "changed:"),
-        (Self::Text, "text"),
-        (Self::TextEnd, "text-end"),
-        (Self::Displayed, "displayed"),
-        (Self::Fence, "fence:"),
+    /// The markers in the order of their declaration, with their names in a stream, and evcxr's own
+    /// words for them, if it has any. An argument follows a name that ends in a colon.
+    const NAMES: [(Self, &str, Option<&str>); 10] = [
+        (Self::Discard, "discard", None),
+        (Self::Begin, "begin", None),
+        (Self::Done, "done", Some("EVCXR_EXECUTION_COMPLETE")),
+        (Self::Panic, "panic", Some("EVCXR_PANIC_NOTIFICATION")),
+        (Self::Error, "error", Some("EVCXR_ERROR_OCCURRED")),
+        (Self::Changed, "changed:", Some("EVCXR_VARIABLE_CHANGED_TYPE:")),
+        (Self::Text, "text", None),
+        (Self::TextEnd, "text-end", None),
+        (Self::Displayed, "displayed", None),
+        (Self::Fence, "fence:", None),
     ];
 
     /// The marker without nonce and argument.
@@ -59,7 +57,7 @@ impl Marker {
 
     /// Parses a name and the argument behind it, which is empty for most markers.
     pub fn parse(text: &str) -> Option<(Self, &str)> {
-        Self::NAMES.into_iter().find_map(|(marker, name)| {
+        Self::NAMES.into_iter().find_map(|(marker, name, _)| {
             let argument = text.strip_prefix(name)?;
             (name.ends_with(':') || argument.is_empty()).then_some((marker, argument))
         })
@@ -68,13 +66,7 @@ impl Marker {
     /// evcxr's own word for it, at the beginning of a line. `None` for markers that evcxr has no
     /// word for.
     pub fn of_evcxr(self) -> Option<&'static str> {
-        match self {
-            Self::Done => Some("EVCXR_EXECUTION_COMPLETE"),
-            Self::Panic => Some("EVCXR_PANIC_NOTIFICATION"),
-            Self::Error => Some("EVCXR_ERROR_OCCURRED"),
-            Self::Changed => Some("EVCXR_VARIABLE_CHANGED_TYPE:"),
-            _ => None,
-        }
+        Self::NAMES[self as usize].2
     }
 }
 
@@ -138,12 +130,6 @@ impl Markers {
             }
         }
         Found::Nothing
-    }
-}
-
-impl fmt::Debug for Markers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Markers")
     }
 }
 

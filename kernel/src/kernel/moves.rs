@@ -1,9 +1,11 @@
 //! Advice about values that move away, and about closures and threads that outlive what they use.
 
+use evcxr::CompilationError;
+
 use super::advice::Advice;
 
 /// Advice for the errors E0382, E0505, E0597 and E0373. `name`: the variable.
-pub fn advice(error: &evcxr::CompilationError, name: &str) -> Advice {
+pub fn advice(error: &CompilationError, name: &str) -> Advice {
     let labels = error.spanned_messages().iter().map(|message| message.label.as_str());
     let labels: Vec<&str> = labels.collect();
     let children = error.json["children"].as_array().into_iter().flatten();
@@ -39,11 +41,8 @@ fn of_move(name: &str, labels: &[&str], notes: &[&str]) -> String {
 
 /// Whether the error follows from one about the same variable that is reported already: rustc
 /// reports a borrow that lasts too long a second time where generated code keeps the variable.
-pub fn is_consequence(
-    error: &evcxr::CompilationError,
-    earlier: &[&evcxr::CompilationError],
-) -> bool {
-    let name = |of: &evcxr::CompilationError| of.message().split('`').nth(1).map(str::to_owned);
+pub fn is_consequence(error: &CompilationError, earlier: &[&CompilationError]) -> bool {
+    let name = |of: &CompilationError| of.message().split('`').nth(1).map(str::to_owned);
     error.code() == Some("E0505")
         && earlier.iter().any(|e| e.code() == Some("E0597") && name(e) == name(error))
 }

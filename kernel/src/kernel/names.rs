@@ -4,6 +4,7 @@ use epsilab::lab;
 use serde_json::Value;
 
 use super::complete::completed;
+use super::receiver::split_word;
 
 /// The names that a function takes.
 fn names(function: &str) -> Option<Vec<String>> {
@@ -27,9 +28,8 @@ pub fn complete(code: &str, cursor: usize) -> Option<Value> {
     }
     let (call, typed) = line.rsplit_once('"')?;
     let path = call.trim_end().strip_suffix('(')?;
-    let function = path.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    let matches: Vec<String> =
-        names(function)?.into_iter().filter(|name| name.starts_with(typed)).collect();
+    let names = names(split_word(path).1)?.into_iter();
+    let matches: Vec<String> = names.filter(|name| name.starts_with(typed)).collect();
     Some(completed(&matches, cursor - typed.chars().count()..cursor))
 }
 

@@ -2,15 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
 use super::cell_process::stream::{Line, decode};
 use super::content::{Content, Shown};
 use super::context::Context;
+use super::interrupt::Interrupted;
 use super::markers::Marker;
 use super::printed::{COLLECT, Printed};
 
 pub use super::printed::Stream;
+use crate::options::name_of;
 
 /// How a cell ended, as its process reports it.
 #[derive(Debug, Default, PartialEq)]
@@ -27,6 +29,8 @@ pub struct CellEnd {
     pub last_lines: Vec<String>,
     /// What its values displayed.
     pub shown: Shown,
+    /// What interrupts did to it, which the engine adds.
+    pub interrupted: Interrupted,
 }
 
 /// Length of [`CellEnd::last_lines`].
@@ -70,9 +74,16 @@ impl Output {
     /// Starts the thread.
     pub fn start(outputs: evcxr::EvalContextOutputs, context: Context) -> Self {
         let (requests, received) = unbounded();
-        std::thread::spawn(move || {
-            Reader::new(context).run(&outputs.stdout, &outputs.stderr, &received);
-        });
+        let reader = Reader {
+            context,
+            content: Content::default(),
+            printed: Printed::default(),
+            last_stdout: Instant::now(),
+            end: CellEnd::default(),
+            tail: Tail::default(),
+            stderr_done: false,
+        };
+        std::thread::spawn(move || reader.run(&outputs.stdout, &outputs.stderr, &received));
         Self { requests }
     }
 
@@ -104,18 +115,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(context: Context) -> Self {
-        Self {
-            context,
-            content: Content::default(),
-            printed: Printed::default(),
-            last_stdout: Instant::now(),
-            end: CellEnd::default(),
-            tail: Tail::default(),
-            stderr_done: false,
-        }
-    }
-
     fn run(mut self, out: &Receiver<String>, err: &Receiver<String>, requests: &Receiver<Request>) {
         loop {
             let idle = self.printed.is_empty() && !self.content.holds_text();
@@ -158,13 +157,12 @@ impl Reader {
                 self.printed.push(Stream::Stdout, &text);
                 return self.fence(Stream::Stdout, &number);
             }
-            Some(Line::Marker(Marker::Begin, _)) => String::new(),
+            Some(Line::Marker(Marker::Begin, _)) | None => String::new(),
             Some(Line::Marker(marker, _)) => {
                 self.end.panicked |= marker == Marker::Panic;
                 self.end.errored |= marker == Marker::Error;
                 self.content.marker(marker)
             }
-            None => String::new(),
         };
         self.printed.push(Stream::Stdout, &text);
     }
@@ -207,7 +205,7 @@ impl Reader {
 
     fn publish(&self, pieces: Vec<(Stream, String)>) {
         for (stream, text) in pieces {
-            self.context.current.print(stream.name(), &text);
+            self.context.current.print(&name_of(&stream), &text);
         }
     }
 
@@ -229,15 +227,12 @@ impl Reader {
             (false, false) => LITTLE,
         };
         let mut until = Instant::now() + patience;
-        while !self.stderr_done {
-            match err.recv_deadline(until) {
-                Ok(line) => {
-                    self.err_line(&line);
-                    if !ran && self.end.began {
-                        until = until.min(Instant::now() + LITTLE);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        while !self.stderr_done
+            && let Ok(line) = err.recv_deadline(until)
+        {
+            self.err_line(&line);
+            if !ran && self.end.began {
+                until = until.min(Instant::now() + LITTLE);
             }
         }
         for line in err.try_iter() {

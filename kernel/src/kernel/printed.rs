@@ -9,20 +9,10 @@ use crate::html::without_colours;
 use crate::pattern::{Pattern, pattern};
 
 /// One of the two streams that cells print to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Stream {
     Stdout,
     Stderr,
-}
-
-impl Stream {
-    /// The name in `stream` messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
 }
 
 /// How long standard output is collected, so that many short lines travel in one message.
@@ -202,11 +192,7 @@ fn may_be_of_a_failure(text: &str) -> bool {
         "" => ends_in_an_empty_line(text),
         last => last.starts_with(PANIC_HEADER) || PANIC_HEADER.starts_with(last),
     };
-    may_follow || text.lines().any(is_of_a_failure)
-}
-
-fn is_of_a_failure(line: &str) -> bool {
-    is_panic_header(line) || crash::is_of_runtime(line)
+    may_follow || text.lines().any(|line| is_panic_header(line) || crash::is_of_runtime(line))
 }
 
 /// Start of the first line of a panic message.

@@ -14,11 +14,14 @@ const BEHIND: &str = "; }";
 /// The code with the word at `byte`, and what it is a member of, where a function is expected.
 /// Returns also by how much the position grows. `None` if there is no dot before the word.
 pub fn as_function(code: &str, byte: usize) -> Option<(String, usize)> {
-    let before = &code[..byte];
-    let word = before.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
-    let receiver = receiver(&before[..word])?;
+    let receiver = receiver(split_word(&code[..byte]).0)?;
     let changed = [&code[..receiver], BEFORE, &code[receiver..byte], BEHIND, &code[byte..]];
     Some((changed.concat(), BEFORE.len()))
+}
+
+/// The code before the word at its end, and the word, which may be empty.
+pub fn split_word(code: &str) -> (&str, &str) {
+    code.split_at(code.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len())
 }
 
 /// Where the expression before the dot at the end begins.

@@ -12,23 +12,15 @@ pub enum Request {
     Execute(Execute),
     Complete(Cursor),
     Inspect(Cursor),
-    IsComplete {
-        code: String,
-    },
+    IsComplete(Code),
     History(Query),
     CommInfo,
-    CommOpen {
-        id: String,
-    },
+    CommOpen(Comm),
     KernelInfo,
     Interrupt,
     /// A line that a cell asked for.
-    Input {
-        value: String,
-    },
-    Shutdown {
-        restart: bool,
-    },
+    Input(Input),
+    Shutdown(Shutdown),
     /// A message type that this kernel does not support.
     Other,
 }
@@ -71,26 +63,30 @@ fn yes() -> bool {
     true
 }
 
-#[derive(Deserialize)]
-struct Code {
-    code: String,
+/// Code without a cursor.
+#[derive(Debug, Deserialize)]
+pub struct Code {
+    pub code: String,
 }
 
-#[derive(Deserialize)]
-struct Comm {
+/// A channel that a client opens.
+#[derive(Debug, Deserialize)]
+pub struct Comm {
     #[serde(default)]
-    comm_id: String,
+    pub comm_id: String,
 }
 
-#[derive(Deserialize)]
-struct Input {
-    value: String,
+/// A line that a cell asked for.
+#[derive(Debug, Deserialize)]
+pub struct Input {
+    pub value: String,
 }
 
-#[derive(Deserialize)]
-struct Shutdown {
+/// Whether the client starts the kernel again.
+#[derive(Debug, Deserialize)]
+pub struct Shutdown {
     #[serde(default)]
-    restart: bool,
+    pub restart: bool,
 }
 
 /// Parses a request.
@@ -112,14 +108,14 @@ pub fn parse(kind: &str, content: Value) -> Result<Request, String> {
         "execute_request" => Request::Execute(of(content)?),
         "complete_request" => Request::Complete(of(content)?),
         "inspect_request" => Request::Inspect(of(content)?),
-        "is_complete_request" => Request::IsComplete { code: of::<Code>(content)?.code },
+        "is_complete_request" => Request::IsComplete(of(content)?),
         "history_request" => Request::History(of(content)?),
         "comm_info_request" => Request::CommInfo,
-        "comm_open" => Request::CommOpen { id: of::<Comm>(content)?.comm_id },
+        "comm_open" => Request::CommOpen(of(content)?),
         "kernel_info_request" => Request::KernelInfo,
-        "input_reply" => Request::Input { value: of::<Input>(content)?.value },
+        "input_reply" => Request::Input(of(content)?),
         "interrupt_request" => Request::Interrupt,
-        "shutdown_request" => Request::Shutdown { restart: of::<Shutdown>(content)?.restart },
+        "shutdown_request" => Request::Shutdown(of(content)?),
         _ => Request::Other,
     })
 }
@@ -146,7 +142,7 @@ mod tests {
             assert_eq!(place.position(), expected, "{cursor}");
         }
         let ended = parse("shutdown_request", json!({}));
-        assert!(matches!(ended, Ok(Request::Shutdown { restart: false })), "{ended:?}");
+        assert!(matches!(ended, Ok(Request::Shutdown(Shutdown { restart: false }))), "{ended:?}");
         assert!(matches!(parse("history_request", json!({})), Ok(Request::History(_))));
     }
 

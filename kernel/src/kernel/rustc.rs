@@ -192,23 +192,20 @@ fn mark(code: &str, markers: &Markers, links_lab: bool) -> String {
         let before = format!("{EARLY_RETURN} ::std::e{says}");
         replace_last(&mut code, EARLY_RETURN, &before);
     }
+    let (text, end) = (markers.literal(Marker::Text), markers.literal(Marker::TextEnd));
     if let Some(start) = code.rfind("fn evcxr_send_text_plain(text: &str)") {
-        let text = markers.literal(Marker::Text);
         replace_first(&mut code, start, "EVCXR_BEGIN_CONTENT text/plain", &text);
-        let end = markers.literal(Marker::TextEnd);
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
     }
     move_value_out_of_macro(&mut code);
-    let literal = |marker| markers.literal(marker);
     let mut said = DISPLAY.trim_end().to_owned();
     if links_lab {
-        let (text, end) = (literal(Marker::Text), literal(Marker::TextEnd));
         said += &format!(
             " if let Some(text) = ::epsilab::cell_process::plain::take() \
              {{ ::std::println!(\"{text}\\n{{text}}\\n{end}\"); }}"
         );
     }
-    said += &format!(" ::std::println!(\"{}\");\n", literal(Marker::Displayed));
+    said += &format!(" ::std::println!(\"{}\");\n", markers.literal(Marker::Displayed));
     replace_last(&mut code, DISPLAY, &format!("\n{}", said.trim_start()));
     code
 }

@@ -56,10 +56,9 @@ fn body(node: SyntaxNode) -> Option<ast::BlockExpr> {
         ast::Expr::LoopExpr(found) => found.loop_body(),
         ast::Expr::WhileExpr(found) => found.loop_body(),
         ast::Expr::ForExpr(found) => found.loop_body(),
-        ast::Expr::ClosureExpr(found) if !is_evcxrs(&found) => match found.body()? {
-            ast::Expr::BlockExpr(block) => Some(block),
-            _ => None,
-        },
+        ast::Expr::ClosureExpr(found) if !is_evcxrs(&found) => {
+            ast::BlockExpr::cast(found.body()?.syntax().clone())
+        }
         _ => None,
     }
 }

@@ -67,18 +67,16 @@ impl Variables {
 
     /// Lines for the error of a cell that ended early: which variables it lost and which remain.
     pub fn after_failure(&self, lost: &[String], defines_variables: bool) -> Vec<String> {
-        let mut lines = Vec::new();
-        if !lost.is_empty() {
-            lines.push(format!("Lost, because the cell moved or redefined them: {}.", list(lost)));
-        }
-        if defines_variables {
-            lines.push("Variables that this cell defines were not kept.".into());
-        }
-        if !self.present.is_empty() {
-            let present: Vec<String> = self.present.iter().cloned().collect();
-            lines.push(format!("Still there: {}.", list(&present)));
-        }
-        lines
+        let present: Vec<String> = self.present.iter().cloned().collect();
+        let lines = [
+            (
+                !lost.is_empty(),
+                format!("Lost, because the cell moved or redefined them: {}.", list(lost)),
+            ),
+            (defines_variables, "Variables that this cell defines were not kept.".into()),
+            (!present.is_empty(), format!("Still there: {}.", list(&present))),
+        ];
+        lines.into_iter().filter(|(applies, _)| *applies).map(|(_, line)| line).collect()
     }
 }
 

@@ -58,16 +58,8 @@ pub enum Channel {
 #[derive(Clone)]
 pub struct Wire {
     iopub: UnboundedSender<JupyterMessage>,
-    shell: UnboundedSender<JupyterMessage>,
-    control: UnboundedSender<JupyterMessage>,
-    stdin: UnboundedSender<JupyterMessage>,
-}
-
-/// The receiving ends of the request sockets.
-pub struct Requests {
-    pub shell: zmq::RouterRecvConnection,
-    pub control: zmq::RouterRecvConnection,
-    pub stdin: zmq::RouterRecvConnection,
+    /// In the order of [`Channel`].
+    replies: [UnboundedSender<JupyterMessage>; 3],
 }
 
 /// Checks that sockets which are files have a folder.
@@ -83,12 +75,13 @@ fn check_folder(info: &ConnectionInfo) -> Result<()> {
     }
 }
 
-/// Binds all sockets and starts the tasks that send.
+/// Binds all sockets and starts the tasks that send. Returns also the receiving ends of those for
+/// requests, in the order of [`Channel`].
 ///
 /// # Errors
 /// The folder of sockets that are files is missing. A port is in use, or the address is not of this
 /// machine.
-pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
+pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, [zmq::RouterRecvConnection; 3])> {
     let session = uuid::Uuid::new_v4().to_string();
     let at = |name: &'static str, port: u16| {
         let ip = info.ip.clone();
@@ -127,13 +120,10 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, Requests)> {
             }
         }
     });
-    let wire = Wire {
-        iopub: sender("iopub", iopub),
-        shell: sender("shell", shell_out),
-        control: sender("control", control_out),
-        stdin: sender("stdin", stdin_out),
-    };
-    Ok((wire, Requests { shell, control, stdin }))
+    let iopub = sender("iopub", iopub);
+    let replies = [("shell", shell_out), ("control", control_out), ("stdin", stdin_out)];
+    let replies = replies.map(|(name, socket)| sender(name, socket));
+    Ok((Wire { iopub, replies }, [shell, control, stdin]))
 }
 
 /// Starts a task that sends messages on a socket.
@@ -155,20 +145,17 @@ fn sender<S: SocketSend + Send + 'static>(
 /// A received message and its request, or why it can't be parsed.
 pub struct Incoming {
     pub message: Arc<JupyterMessage>,
-    pub request: std::result::Result<Request, String>,
+    pub request: Result<Request, String>,
 }
 
 /// Receives the next request with a valid signature. Others are dropped and logged. `None` if the
 /// socket is closed.
 pub async fn next_request(name: &str, socket: &mut zmq::RouterRecvConnection) -> Option<Incoming> {
     loop {
-        let parts = match socket.socket.recv().await {
-            Ok(parts) => parts,
-            Err(e) => {
-                eprintln!("epsilab kernel: the {name} socket is closed: {e}");
-                return None;
-            }
-        };
+        let received = socket.socket.recv().await;
+        let parts = received
+            .inspect_err(|e| eprintln!("epsilab kernel: the {name} socket is closed: {e}"))
+            .ok()?;
         match zmq::RawMessage::from_multipart(parts, &socket.mac).map(incoming) {
             Ok(Some(incoming)) => return Some(incoming),
             Ok(None) => eprintln!(
@@ -222,12 +209,7 @@ impl Wire {
 
     /// Replies to the client that sent `parent`.
     pub fn reply(&self, channel: Channel, parent: &JupyterMessage, kind: &str, content: Value) {
-        let socket = match channel {
-            Channel::Shell => &self.shell,
-            Channel::Control => &self.control,
-            Channel::Stdin => &self.stdin,
-        };
-        let _ = socket.send(message(Some(parent), kind, content));
+        let _ = self.replies[channel as usize].send(message(Some(parent), kind, content));
     }
 
     /// Broadcasts that work on a request begins (`busy`) or ends (`idle`).

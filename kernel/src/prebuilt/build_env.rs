@@ -150,10 +150,7 @@ impl BuildEnv {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
             Self::at(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
         });
-        match given {
-            Some(target) => Self { target, ..place },
-            None => place,
-        }
+        given.into_iter().fold(place, |place, target| Self { target, ..place })
     }
 
     fn of_binary(exe: &Path) -> Option<Self> {
@@ -205,6 +202,11 @@ impl BuildEnv {
         let of = |folder: &Path| folder.join(super::folder_of(&self.profile));
         let triple = self.triple.as_deref().unwrap_or_default();
         [of(&self.target.join(triple)), of(&self.target)]
+    }
+
+    /// Cargo's option for the target, if it was given one.
+    pub fn target_option(&self) -> impl Iterator<Item = &str> {
+        self.triple.iter().flat_map(|triple| ["--target", triple])
     }
 
     /// Whether Burn is compiled already, which takes most of the time of a first build.
@@ -273,14 +275,9 @@ impl BuildEnv {
     }
 
     fn hash_sources(&self, hash: &mut Sha256) -> Result<()> {
-        let mut files = vec![
-            self.library.join("Cargo.toml"),
-            self.library.join("Cargo.lock"),
-            self.library.join("build.rs"),
-            self.library.join("accounting/Cargo.toml"),
-            self.kernel.join("Cargo.toml"),
-            self.kernel.join("src/lab.rs"),
-        ];
+        let of_library = ["Cargo.toml", "Cargo.lock", "build.rs", "accounting/Cargo.toml"];
+        let mut files = of_library.map(|file| self.library.join(file)).to_vec();
+        files.extend(["Cargo.toml", "src/lab.rs"].map(|file| self.kernel.join(file)));
         for folder in ["src", "accounting/src"] {
             sources(&self.library.join(folder), &mut files)
                 .map_err(|e| Error::io("reading the library's sources", &e))?;

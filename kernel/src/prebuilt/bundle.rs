@@ -6,7 +6,7 @@ use epsilab::{Error, ErrorKind, Result, program};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Step, dylib};
+use super::{Progress, Step, dylib};
 
 /// Cargo's settings for the program: small, and as fast as the lab.
 const PROFILE: [&str; 5] =
@@ -15,21 +15,13 @@ const PROFILE: [&str; 5] =
 /// Estimated seconds to compile the program from nothing.
 const ESTIMATE: f64 = 600.0;
 
-/// What links the program, which decides which glibc it needs.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Linker {
-    /// The linker of this machine and its glibc.
-    Native,
-    /// That of `zig`, by `cargo-zigbuild`, for this version of glibc.
-    Zig(String),
-}
-
-/// Compiles the program and returns its path in cargo's target folder.
+/// Compiles the program and returns its path in cargo's target folder. It is linked by
+/// `cargo-zigbuild` for a version of `glibc`, or by the linker of this machine for its own.
 ///
 /// # Errors
 /// The sources or the toolchain are missing, it does not compile, or CUDA is asked for where the
 /// lab was installed from packages.
-pub fn compile(cuda: bool, linker: &Linker, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Result<PathBuf> {
     let (env, toolchain) = (BuildEnv::find()?, Toolchain::find()?);
     env.check_sources()?;
     if cuda && env.origin == Origin::Packages {
@@ -39,20 +31,17 @@ pub fn compile(cuda: bool, linker: &Linker, progress: &mut dyn FnMut(Step<'_>)) 
             program::IN_A_CLONE
         )));
     }
-    let triple = match linker {
-        Linker::Native => env.triple.clone(),
-        Linker::Zig(_) => Some(toolchain.host.clone()),
-    };
     let mut command = dylib::cargo(&env, &toolchain);
-    match linker {
-        Linker::Native => {
-            command.arg("build");
-            command.args(triple.iter().flat_map(|triple| ["--target", triple]));
+    let triple = match glibc {
+        None => {
+            command.arg("build").args(env.target_option());
+            env.triple
         }
-        Linker::Zig(glibc) => {
+        Some(glibc) => {
             command.args(["zigbuild", "--target", &format!("{}.{glibc}", toolchain.host)]);
+            Some(toolchain.host)
         }
-    }
+    };
     command.args(["-p", "epsilab-kernel", "--bin", "epsilab", "--no-default-features", "--locked"]);
     command.args(cuda.then_some(["--features", "cuda"]).into_iter().flatten());
     command.args(["--profile", "bundle"]);

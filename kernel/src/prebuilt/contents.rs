@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use epsilab::{Error, Result};
 
@@ -67,7 +66,8 @@ pub fn changed(dir: &Path, stamp: &Stamp, depth: Depth) -> Result<Vec<Changed>> 
     let reading = |e: std::io::Error| Error::io(format!("reading {}", path.display()), &e);
     let list = std::fs::read_to_string(&path).map_err(reading)?;
     let library = Path::new("lib").join(&stamp.library);
-    let finished = stamp_time(dir);
+    // The stamp is written last.
+    let finished = dir.join(Stamp::FILE).metadata().and_then(|stamp| stamp.modified()).ok();
     let is_changed = |path: &Path, built: &str, size: &str| {
         let file = dir.join(path);
         let Ok(found) = file.metadata() else { return true };
@@ -86,11 +86,6 @@ pub fn changed(dir: &Path, stamp: &Stamp, depth: Depth) -> Result<Vec<Changed>> 
             is_changed(&path, built, size).then(|| Changed { path, built: built.to_owned() })
         })
         .collect())
-}
-
-/// When the build was finished: the stamp is written last.
-fn stamp_time(dir: &Path) -> Option<SystemTime> {
-    dir.join(Stamp::FILE).metadata().ok()?.modified().ok()
 }
 
 fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {

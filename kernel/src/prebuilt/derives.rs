@@ -22,9 +22,8 @@ pub fn expanded(code: &str) -> String {
 
 /// The items that the macros add to a type; `None` if it has no name.
 fn added(item: &ast::Adt) -> Option<String> {
-    let derived = derived(item);
     let header = Header::of(item)?;
-    let has = |name: &str| derived.iter().any(|derived| derived == name);
+    let has = |name: &str| derives(item, name);
     let mut added = String::new();
     if has("Config") {
         added.push_str(&header.implements("Config", ""));
@@ -41,16 +40,13 @@ fn added(item: &ast::Adt) -> Option<String> {
     Some(added)
 }
 
-/// The names in the attributes `derive` of a type.
-fn derived(item: &ast::Adt) -> Vec<String> {
-    let attributes = item.attrs().map(|attribute| attribute.syntax().text().to_string());
-    let lists = attributes.filter_map(|text| {
-        let (_, list) = text.split_once("derive(")?;
-        Some(list.split(')').next()?.to_owned())
-    });
-    lists
-        .flat_map(|list| list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>())
-        .collect()
+/// Whether this name stands in an attribute `derive` of a type.
+fn derives(item: &ast::Adt, name: &str) -> bool {
+    item.attrs().any(|attribute| {
+        let text = attribute.syntax().text().to_string();
+        let list = text.split_once("derive(").and_then(|(_, rest)| rest.split(')').next());
+        list.is_some_and(|list| list.split(',').any(|derived| derived.trim() == name))
+    })
 }
 
 /// Name and generic parameters of a type, as an `impl` repeats them.

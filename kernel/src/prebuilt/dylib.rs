@@ -11,7 +11,7 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::build_env::{BUILD_FLAGS, BuildEnv, GPU_FEATURES, Origin};
-use super::progress::{Step, bar};
+use super::progress::{Progress, Step, bar};
 use super::toolchain::{Toolchain, tail};
 
 /// Result of a build.
@@ -86,7 +86,7 @@ pub fn build(
     toolchain: &Toolchain,
     metadata: &Value,
     estimate: f64,
-    progress: &mut dyn FnMut(Step<'_>),
+    progress: Progress<'_>,
 ) -> Result<Built> {
     let mut command = cargo(env, toolchain);
     command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
@@ -96,10 +96,7 @@ pub fn build(
         command.arg("--no-default-features");
     }
     command.args(["--message-format", "json-render-diagnostics"]);
-    if let Some(triple) = &env.triple {
-        command.args(["--target", triple]);
-    }
-    command.args(["--", "-C", "prefer-dynamic"]);
+    command.args(env.target_option()).args(["--", "-C", "prefer-dynamic"]);
     let doing = "building the lab as a library for cells";
     let messages = run(command, doing, estimate, progress)?;
     collect(&messages, &below_the_lab(metadata))
@@ -115,7 +112,7 @@ pub fn run(
     mut command: Command,
     doing: &str,
     estimate: f64,
-    progress: &mut dyn FnMut(Step<'_>),
+    progress: Progress<'_>,
 ) -> Result<Vec<String>> {
     let start = Instant::now();
     let program = command.get_program().to_string_lossy().into_owned();

@@ -11,10 +11,8 @@ pub const RUST_ANALYZER: (&str, &str) = ("RUSTFLAGS", "--cfg rust_analyzer");
 
 /// The variables to remove.
 pub fn unwanted() -> Vec<OsString> {
-    std::env::vars_os()
-        .filter(|(name, _)| name.to_str().is_some_and(is_unwanted))
-        .map(|(name, _)| name)
-        .collect()
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(|name| name.to_str().is_some_and(is_unwanted)).collect()
 }
 
 /// The variables that select a toolchain.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use super::build_env::{BuildEnv, sources};
+use crate::folder::entries;
 
 /// Seconds where not even Burn is compiled: after an installation from packages.
 const FROM_NOTHING: f64 = 420.0;
@@ -18,37 +19,26 @@ pub fn seconds(env: &BuildEnv) -> f64 {
     if !env.has_burn() {
         return FROM_NOTHING;
     }
-    let compiled = env.artifacts().iter().filter_map(|folder| Compiled::newest(folder)).next();
-    let Some(library) = compiled else { return UNKNOWN };
-    let linking = (LINKING * library.seconds).max(5.0);
-    if newest_source(&env.library).is_some_and(|changed| changed > library.start) {
-        library.seconds + linking
-    } else {
-        linking
-    }
+    let Some((start, seconds)) = env.artifacts().iter().find_map(|folder| newest(folder)) else {
+        return UNKNOWN;
+    };
+    let linking = (LINKING * seconds).max(5.0);
+    let is_changed = newest_source(&env.library).is_some_and(|changed| changed > start);
+    if is_changed { seconds + linking } else { linking }
 }
 
-/// The library as cargo compiled it last.
-struct Compiled {
-    start: SystemTime,
-    seconds: f64,
-}
-
-impl Compiled {
-    /// From the times of cargo's files: it writes one when it starts the compiler, and the compiler
-    /// writes the library at its end.
-    fn newest(folder: &Path) -> Option<Self> {
-        let time = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
-        let libraries = std::fs::read_dir(folder.join("deps")).ok()?.flatten();
-        let libraries = libraries.filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let hash = name.strip_prefix("libepsilab-")?.strip_suffix(".rlib")?;
-            let unit = folder.join(".fingerprint").join(format!("epsilab-{hash}"));
-            let (end, start) = (time(&entry.path())?, time(&unit.join("invoked.timestamp"))?);
-            Some(Self { start, seconds: end.duration_since(start).ok()?.as_secs_f64() })
-        });
-        libraries.max_by_key(|library| library.start)
-    }
+/// When cargo started to compile the library last, and the seconds that it took: it writes a file
+/// when it starts the compiler, and the compiler writes the library at its end.
+fn newest(folder: &Path) -> Option<(SystemTime, f64)> {
+    let time = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
+    let libraries = entries(&folder.join("deps")).filter_map(|library| {
+        let hash =
+            library.file_name()?.to_str()?.strip_prefix("libepsilab-")?.strip_suffix(".rlib")?;
+        let unit = folder.join(".fingerprint").join(format!("epsilab-{hash}"));
+        let (end, start) = (time(&library)?, time(&unit.join("invoked.timestamp"))?);
+        Some((start, end.duration_since(start).ok()?.as_secs_f64()))
+    });
+    libraries.max_by_key(|(start, _)| *start)
 }
 
 fn newest_source(library: &Path) -> Option<SystemTime> {

@@ -29,14 +29,17 @@ use rustix::io::FdFlags;
 
 use build_env::BuildEnv;
 pub use build_env::{Origin, hex, is_installed, sources};
-pub use bundle::{Linker, compile as compile_bundle};
+pub use bundle::compile as compile_bundle;
 use contents::Depth;
+use progress::Progress;
 pub use progress::{Step, to_terminal};
 use stamp::Stamp;
 pub use state::State;
 use state::{changed_files, state};
-pub use stock::{STOCK, StockConfig, stock_program};
+pub use stock::{STOCK, stock_folders, stock_program};
 pub use toolchain::{Toolchain, rust_release, tail};
+
+use crate::folder::entries;
 
 /// Number of builds to keep besides those in use, for switching branches.
 const KEPT_BUILDS: usize = 3;
@@ -78,10 +81,7 @@ impl Lab {
     ///
     /// # Errors
     /// A folder has a colon in its name.
-    pub fn search_path(
-        &self,
-        more: Option<&OsStr>,
-    ) -> std::result::Result<OsString, JoinPathsError> {
+    pub fn search_path(&self, more: Option<&OsStr>) -> Result<OsString, JoinPathsError> {
         let lib = self.library.parent().unwrap_or(&self.dir).to_owned();
         let more = more.into_iter().flat_map(std::env::split_paths);
         std::env::join_paths([lib, self.toolchain.std_dir()].into_iter().chain(more))
@@ -139,7 +139,7 @@ pub struct Status {
 /// # Errors
 /// The toolchain is missing, rust-src can't be installed, the build failed, or its folder can't be
 /// written.
-pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
+pub fn ensure(progress: Progress<'_>) -> Result<Lab> {
     let toolchain = Toolchain::find()?;
     let env = BuildEnv::find()?;
     if toolchain.has_rust_src()
@@ -149,10 +149,8 @@ pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
     }
     let _lock = lock(&env, progress)?;
     toolchain.ensure_rust_src(&mut |line| progress(Step::Line(line)))?;
-    let dir = match current(&env, &toolchain, Depth::Quick)? {
-        Some(dir) => dir,
-        None => build(&env, &toolchain, progress)?,
-    };
+    let dir = current(&env, &toolchain, Depth::Quick)?;
+    let dir = dir.map_or_else(|| build(&env, &toolchain, progress), Ok)?;
     Lab::at(dir, toolchain, &env)
 }
 
@@ -161,22 +159,20 @@ pub fn ensure(progress: &mut dyn FnMut(Step<'_>)) -> Result<Lab> {
 ///
 /// # Errors
 /// The build failed.
-pub fn repair(lab: &Lab, progress: &mut dyn FnMut(Step<'_>)) -> Result<Option<Lab>> {
+pub fn repair(lab: &Lab, progress: Progress<'_>) -> Result<Option<Lab>> {
     if state(&lab.dir, Depth::Full) == Some(State::Ready) {
         return Ok(None);
     }
     let env = BuildEnv::find()?;
     let _lock = lock(&env, progress)?;
     // Another process may have built it while this one waited.
-    let dir = match current(&env, &lab.toolchain, Depth::Full)? {
-        Some(dir) => dir,
-        None => build(&env, &lab.toolchain, progress)?,
-    };
+    let dir = current(&env, &lab.toolchain, Depth::Full)?;
+    let dir = dir.map_or_else(|| build(&env, &lab.toolchain, progress), Ok)?;
     Lab::at(dir, lab.toolchain.clone(), &env).map(Some)
 }
 
 /// Waits until no other process builds. The lock lasts until the file is dropped.
-fn lock(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<File> {
+fn lock(env: &BuildEnv, progress: Progress<'_>) -> Result<File> {
     let labs = env.labs();
     std::fs::create_dir_all(&labs).map_err(|e| env.unwritable(&e))?;
     let lock = File::create(labs.join(".lock")).map_err(|e| env.unwritable(&e))?;
@@ -246,24 +242,17 @@ fn newest_stamp(env: &BuildEnv) -> Option<Stamp> {
 
 /// Finished builds, oldest first.
 fn by_age(labs: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<_> = std::fs::read_dir(labs)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let stamp = std::fs::metadata(entry.path().join(Stamp::FILE)).ok()?;
-            Some((stamp.modified().ok()?, entry.path()))
+    let mut found: Vec<_> = entries(labs)
+        .filter_map(|lab| {
+            let stamp = std::fs::metadata(lab.join(Stamp::FILE)).ok()?;
+            Some((stamp.modified().ok()?, lab))
         })
         .collect();
     found.sort();
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-fn build(
-    env: &BuildEnv,
-    toolchain: &Toolchain,
-    progress: &mut dyn FnMut(Step<'_>),
-) -> Result<PathBuf> {
+fn build(env: &BuildEnv, toolchain: &Toolchain, progress: Progress<'_>) -> Result<PathBuf> {
     let start = Instant::now();
     env.check_sources()?;
     let estimate = estimate::seconds(env);
@@ -295,7 +284,7 @@ fn build(
         }
     }
     shim::write(env, &metadata, fresh.path())?;
-    StockConfig::in_lab(fresh.path()).write(&dir.join("shim"))?;
+    stock::write_stock(fresh.path(), &dir.join("shim"))?;
     for name in STD_CRATES {
         let part = Path::new(name).join("src");
         let from = toolchain.library_sources().join(&part);

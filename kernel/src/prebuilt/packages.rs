@@ -68,19 +68,18 @@ fn one(
     signatures::copy(&from, &to.join("src"))?;
     let features = items(&node["features"]).map(text).filter(|name| name != "default");
     let features: Vec<String> = features.collect();
-    let mut manifest = format!(
+    let declared: String = features.iter().map(|feature| format!("{feature} = []\n")).collect();
+    let dependency = |(alias, dep): &(String, String)| {
+        let alias = if alias == &dep.replace('-', "_") { dep } else { alias };
+        format!("{alias} = {{ path = \"../{dep}\", package = \"{dep}\" }}\n")
+    };
+    let dependencies: String = deps.iter().map(dependency).collect();
+    let manifest = format!(
         "[package]\nname = \"{name}\"\nversion = \"{}\"\nedition = \"{}\"\n\n[lib]\n\
-         path = \"src/lib.rs\"\n\n[features]\ndefault = {features:?}\n",
+         path = \"src/lib.rs\"\n\n[features]\ndefault = {features:?}\n{declared}\n\
+         [dependencies]\n{dependencies}",
         text(&package["version"]),
         text(&package["edition"]),
     );
-    for feature in &features {
-        manifest.push_str(&format!("{feature} = []\n"));
-    }
-    manifest.push_str("\n[dependencies]\n");
-    for (alias, dep) in deps {
-        let alias = if alias == &dep.replace('-', "_") { dep } else { alias };
-        manifest.push_str(&format!("{alias} = {{ path = \"../{dep}\", package = \"{dep}\" }}\n"));
-    }
     std::fs::write(to.join("Cargo.toml"), manifest)
 }

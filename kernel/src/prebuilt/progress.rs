@@ -10,6 +10,9 @@ pub enum Step<'a> {
     Bar(&'a str),
 }
 
+/// Who hears of the progress.
+pub type Progress<'a> = &'a mut dyn FnMut(Step<'_>);
+
 /// Prints to standard error. Bars are for terminals only.
 pub fn to_terminal() -> impl FnMut(Step<'_>) {
     let is_terminal = std::io::stderr().is_terminal();

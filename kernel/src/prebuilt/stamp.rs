@@ -45,10 +45,9 @@ impl Stamp {
     /// # Errors
     /// The folder can't be written.
     pub fn write(&self, dir: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)
-            .map_err(|e| Error::io("writing the lab's stamp", &e.into()))?;
-        std::fs::write(dir.join(Self::FILE), text)
-            .map_err(|e| Error::io("writing the lab's stamp", &e))
+        let io = |e: std::io::Error| Error::io("writing the lab's stamp", &e);
+        let text = serde_json::to_string_pretty(self).map_err(|e| io(e.into()))?;
+        std::fs::write(dir.join(Self::FILE), text).map_err(io)
     }
 }
 

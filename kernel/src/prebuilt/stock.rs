@@ -7,7 +7,7 @@ use epsilab::{Error, ErrorKind, Result};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Step, dylib};
+use super::{Progress, Step, dylib};
 
 /// Name of the program, and of the kernel in Jupyter.
 pub const STOCK: &str = "epsilab-stock";
@@ -15,32 +15,24 @@ pub const STOCK: &str = "epsilab-stock";
 /// Estimated seconds to compile the program.
 const ESTIMATE: f64 = 90.0;
 
-/// Folders that evcxr's kernel is given.
-pub struct StockConfig {
-    /// `EVCXR_CONFIG_DIR`: the commands for the start of a session.
-    pub config: PathBuf,
-    /// `JUPYTER_PATH`: empty, because the program renews the kernelspec `rust` that it finds there.
-    pub jupyter: PathBuf,
+/// The folders of a lab that evcxr's kernel is given: `EVCXR_CONFIG_DIR` with the commands for the
+/// start of a session, and `JUPYTER_PATH`, which is empty, because the program renews the
+/// kernelspec `rust` that it finds there.
+pub fn stock_folders(lab: &Path) -> [PathBuf; 2] {
+    [lab.join("stock/config"), lab.join("stock/jupyter")]
 }
 
-impl StockConfig {
-    /// Those in the folder of a lab.
-    pub fn in_lab(lab: &Path) -> Self {
-        Self { config: lab.join("stock/config"), jupyter: lab.join("stock/jupyter") }
-    }
-
-    /// Makes the folders. `shim`: the package that cells depend on.
-    ///
-    /// # Errors
-    /// The folders can't be written.
-    pub fn write(&self, shim: &Path) -> Result<()> {
-        let io = |e: std::io::Error| Error::io("writing the configuration of evcxr's kernel", &e);
-        std::fs::create_dir_all(&self.config).map_err(io)?;
-        std::fs::create_dir_all(&self.jupyter).map_err(io)?;
-        let shim = shim.to_string_lossy();
-        let start = format!(":dep epsilab = {{ path = {shim:?} }}\n");
-        std::fs::write(self.config.join("init.evcxr"), start).map_err(io)
-    }
+/// Makes these folders. `shim`: the package that cells depend on.
+///
+/// # Errors
+/// The folders can't be written.
+pub fn write_stock(lab: &Path, shim: &Path) -> Result<()> {
+    let io = |e: std::io::Error| Error::io("writing the configuration of evcxr's kernel", &e);
+    let folders = stock_folders(lab);
+    folders.iter().try_for_each(std::fs::create_dir_all).map_err(io)?;
+    let shim = shim.to_string_lossy();
+    let start = format!(":dep epsilab = {{ path = {shim:?} }}\n");
+    std::fs::write(folders[0].join("init.evcxr"), start).map_err(io)
 }
 
 /// The program with evcxr's own kernel. In a clone, it is compiled if it is not there or if `build`
@@ -48,7 +40,7 @@ impl StockConfig {
 ///
 /// # Errors
 /// It does not compile, or was not installed.
-pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+pub fn stock_program(build: bool, progress: Progress<'_>) -> Result<PathBuf> {
     let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
     let beside = exe.with_file_name(STOCK);
     if beside.is_file() && !build {
@@ -67,17 +59,13 @@ pub fn stock_program(build: bool, progress: &mut dyn FnMut(Step<'_>)) -> Result<
     }
 }
 
-fn compile(env: &BuildEnv, progress: &mut dyn FnMut(Step<'_>)) -> Result<PathBuf> {
+fn compile(env: &BuildEnv, progress: Progress<'_>) -> Result<PathBuf> {
     let mut command = dylib::cargo(env, &Toolchain::find()?);
     command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK, "--features", "stock"]);
-    command.args(["--locked", "--profile", &env.profile]);
-    let mut folder = env.target.clone();
-    if let Some(triple) = &env.triple {
-        command.args(["--target", triple]);
-        folder.push(triple);
-    }
+    command.args(["--locked", "--profile", &env.profile]).args(env.target_option());
     let doing = "compiling evcxr's own kernel";
     progress(Step::Line(doing));
     dylib::run(command, doing, ESTIMATE, progress)?;
-    Ok(folder.join(super::folder_of(&env.profile)).join(STOCK))
+    let [folder, _] = env.artifacts();
+    Ok(folder.join(STOCK))
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use epsilab::{Error, ErrorKind, Result};
 
 use super::build_env::{Origin, is_installed};
+use crate::folder::entries;
 
 /// Output of `rustc -vV` when this binary was built, lines joined by `|`.
 const BUILT_BY: &str = env!("EPSILAB_BUILD_RUSTC_ID");
@@ -170,8 +171,7 @@ fn rustup() -> PathBuf {
 
 fn rustup_toolchains() -> Vec<PathBuf> {
     let Some(home) = home_of("RUSTUP_HOME", ".rustup") else { return Vec::new() };
-    let Ok(entries) = std::fs::read_dir(home.join("toolchains")) else { return Vec::new() };
-    let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    let mut found: Vec<_> = entries(&home.join("toolchains")).collect();
     found.sort();
     found
 }

@@ -34,6 +34,7 @@ const OF_OBJECT: [(&str, &[&str]); 3] = [
 ];
 
 /// A redacted notebook, and what was removed from it.
+#[derive(Default)]
 pub struct Copy {
     /// The notebook in the form of nbformat 4.
     pub notebook: Value,
@@ -52,14 +53,7 @@ pub struct Copy {
 impl Copy {
     /// Applies the rules to all outputs.
     pub fn of(notebook: &Value, rules: Rules) -> Self {
-        let mut copy = Self {
-            notebook: notebook.clone(),
-            cells: Vec::new(),
-            test_parts: 0,
-            study_mode: Vec::new(),
-            seeds: Vec::new(),
-            is_unmarked: true,
-        };
+        let mut copy = Self { notebook: notebook.clone(), ..Self::default() };
         let (mut outputs, mut marked) = (0, 0);
         let mut cells = copy.notebook["cells"].take();
         for (index, cell) in cells.as_array_mut().into_iter().flatten().enumerate() {

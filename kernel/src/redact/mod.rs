@@ -13,9 +13,9 @@ use epsilab::{Result, file};
 
 use crate::html;
 use crate::run::notebook::Notebook;
+use crate::run::targets::Targets;
 use copy::Copy;
 use rules::Rules;
-use target::Target;
 
 /// Copy notebooks without what no epsilon covers, or check that nothing of it is left.
 #[derive(clap::Args, Debug)]
@@ -26,13 +26,8 @@ pub struct RedactArgs {
     /// Write nothing, list what would be removed, and exit with 1 if there is something.
     #[arg(long)]
     pub check: bool,
-    /// Keep text that nobody has marked: what cells print, plain values and errors.
-    #[arg(long)]
-    pub keep_text: bool,
-    /// Keep evaluations on a test part that was split off the private data. It is read without
-    /// noise, and the epsilon of a run protects the training part only.
-    #[arg(long)]
-    pub keep_test_part: bool,
+    #[command(flatten)]
+    rules: Rules,
     /// Write DIR/NB.ipynb, or FILE, which ends in .ipynb [default: NB.redacted.ipynb beside NB].
     /// Only earlier redacted copies are overwritten.
     #[arg(long, value_name = "DIR|FILE", conflicts_with = "check")]
@@ -65,16 +60,14 @@ pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
 /// Redacts or checks a notebook; false if it does not pass the check.
 fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result<bool> {
     let notebook = Notebook::saved(path)?;
-    let rules = Rules { keep_text: args.keep_text, keep_test_part: args.keep_test_part };
-    let copy = Copy::of(notebook.json(), rules);
+    let copy = Copy::of(notebook.json(), args.rules);
     if args.check {
         println!("{}", report(path, &copy, "must be removed"));
         return Ok(!copy.is_changed());
     }
-    let Target { notebook: target, page } =
-        Target::choose(path, args.out.as_deref(), args.html, written)?;
-    let text = Notebook::text(&copy.notebook)?;
-    file::write(&target, text)?;
+    let Targets { notebook: target, page } =
+        Targets::of_copy(path, args.out.as_deref(), args.html, written)?;
+    file::write(&target, Notebook::of(copy.notebook.clone()).to_text()?)?;
     println!("{}", report(path, &copy, "removed"));
     eprintln!("wrote {}", target.display());
     if args.html {
@@ -88,46 +81,39 @@ fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result
 
 /// What was removed from each cell and in total, and what the reader should know.
 fn report(path: &Path, copy: &Copy, verb: &str) -> String {
-    let mut lines: Vec<String> =
-        copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}")).collect();
     let total = if copy.is_changed() {
         format!("{}: {verb}: {}", path.display(), copy.total())
     } else {
         format!("{}: nothing {verb}", path.display())
     };
-    lines.insert(0, total);
-    if copy.is_unmarked {
-        lines.push(
-            "note: no output says what it reveals. The notebook was run by another kernel or an \
-             older version; run it again with this one"
-                .into(),
-        );
-    }
-    if copy.test_parts > 0 {
-        lines.push(format!(
-            "note: {} left with evaluations on a test part that was split off the private data. The \
-             epsilon of a run protects the training part only",
-            match copy.test_parts {
-                1 => "1 output is".to_owned(),
-                n => format!("{n} outputs are"),
-            }
-        ));
-    }
-    if !copy.study_mode.is_empty() {
-        lines.push(format!(
-            "warning: study mode in {}: whoever knows the seed can compute the noise, and the \
-             notebook's code may show it",
-            copy.study_mode.join(", ")
-        ));
-    }
-    if !copy.seeds.is_empty() {
-        lines.push(format!(
-            "warning: a seed is set in {}. If it is that of a private run or mask, whoever reads \
-             the code can compute the noise and remove it",
-            copy.seeds.join(", ")
-        ));
-    }
-    lines.join("\n")
+    let cells = copy.cells.iter().map(|(place, counts)| format!("  {place}: {counts}"));
+    let (study_mode, seeds) = (copy.study_mode.join(", "), copy.seeds.join(", "));
+    let outputs = match copy.test_parts {
+        1 => "1 output is".to_owned(),
+        n => format!("{n} outputs are"),
+    };
+    let unmarked = "note: no output says what it reveals. The notebook was run by another kernel \
+                    or an older version; run it again with this one";
+    let test_parts = format!(
+        "note: {outputs} left with evaluations on a test part that was split off the private data. \
+         The epsilon of a run protects the training part only"
+    );
+    let study_mode = format!(
+        "warning: study mode in {study_mode}: whoever knows the seed can compute the noise, and \
+         the notebook's code may show it"
+    );
+    let seeds = format!(
+        "warning: a seed is set in {seeds}. If it is that of a private run or mask, whoever reads \
+         the code can compute the noise and remove it"
+    );
+    let notes = [
+        (copy.is_unmarked, unmarked.to_owned()),
+        (copy.test_parts > 0, test_parts),
+        (!copy.study_mode.is_empty(), study_mode),
+        (!copy.seeds.is_empty(), seeds),
+    ];
+    let notes = notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note);
+    std::iter::once(total).chain(cells).chain(notes).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -139,8 +125,7 @@ mod tests {
         RedactArgs {
             notebooks: vec![path.to_owned()],
             check: false,
-            keep_text: false,
-            keep_test_part: false,
+            rules: Rules::default(),
             out: None,
             html: true,
         }
@@ -176,7 +161,17 @@ mod tests {
             let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
             assert!(!text.contains("secret") && text.contains("removed before"), "{name}");
         }
-        assert!(once(&path, &RedactArgs { check: true, keep_text: true, ..args(&path) }).unwrap());
+        assert!(
+            once(
+                &path,
+                &RedactArgs {
+                    check: true,
+                    rules: Rules { keep_text: true, ..Rules::default() },
+                    ..args(&path)
+                }
+            )
+            .unwrap()
+        );
     }
 
     #[test]

@@ -6,11 +6,14 @@ use serde_json::{Map, Value, json};
 use crate::run::notebook::{lines_of, stored, text_of};
 
 /// What may stay beside outputs that are public or covered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// Text that nobody has marked: what cells print, plain values, errors.
+    /// Keep text that nobody has marked: what cells print, plain values and errors.
+    #[arg(long)]
     pub keep_text: bool,
-    /// Evaluations on a test part that was split off the private data.
+    /// Keep evaluations on a test part that was split off the private data. It is read without
+    /// noise, and the epsilon of a run protects the training part only.
+    #[arg(long)]
     pub keep_test_part: bool,
 }
 

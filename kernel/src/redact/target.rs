@@ -7,24 +7,16 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use crate::run::notebook::parent_of;
+use crate::run::targets::Targets;
 
-/// The files of a copy.
-#[derive(Debug)]
-pub struct Target {
-    /// The redacted notebook.
-    pub notebook: PathBuf,
-    /// Its page.
-    pub page: PathBuf,
-}
-
-impl Target {
-    /// Chooses them: `NB.redacted.ipynb` beside the notebook, the file `out` if it ends in
-    /// `.ipynb`, or a file in the folder `out`, which is made.
+impl Targets {
+    /// Chooses those of a copy: `NB.redacted.ipynb` beside the notebook, the file `out` if it ends
+    /// in `.ipynb`, or a file in the folder `out`, which is made.
     ///
     /// # Errors
     /// The copy would replace the notebook, another copy of this call (`written`), or a file that
     /// is no redacted copy.
-    pub fn choose(
+    pub fn of_copy(
         source: &Path,
         out: Option<&Path>,
         with_page: bool,
@@ -93,7 +85,7 @@ mod tests {
         let source = folder.path().join("a.ipynb");
         std::fs::write(&source, "{}").unwrap();
         let choose = |out: Option<&Path>, page: bool| {
-            Target::choose(&source, out, page, &mut HashSet::new())
+            Targets::of_copy(&source, out, page, &mut HashSet::new())
         };
         let beside = folder.path().join("a.redacted.ipynb");
         assert_eq!(choose(None, true).unwrap().notebook, beside);
@@ -119,14 +111,14 @@ mod tests {
         std::fs::write(&source, "{}").unwrap();
         let mut written = HashSet::new();
         for same in [folder.path().to_owned(), source.clone(), folder.path().join("new/..")] {
-            let error = Target::choose(&source, Some(&same), false, &mut written).unwrap_err();
+            let error = Targets::of_copy(&source, Some(&same), false, &mut written).unwrap_err();
             assert!(error.to_string().contains("notebook itself"), "{error}");
         }
         let file = folder.path().join("new/b.ipynb");
-        let target = Target::choose(&source, Some(&file), false, &mut written).unwrap();
+        let target = Targets::of_copy(&source, Some(&file), false, &mut written).unwrap();
         assert_eq!((&target.notebook, target.page), (&file, folder.path().join("new/b.html")));
         let again = folder.path().join("new/../new/b.ipynb");
-        let error = Target::choose(&source, Some(&again), false, &mut written).unwrap_err();
+        let error = Targets::of_copy(&source, Some(&again), false, &mut written).unwrap_err();
         assert!(error.to_string().contains("another notebook"), "{error}");
     }
 }

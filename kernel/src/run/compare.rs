@@ -16,6 +16,7 @@ use epsilab::show::Coverage;
 use serde_json::Value;
 
 use super::notebook::{Notebook, text_of};
+use crate::options::name_of;
 use crate::pattern::{Pattern, pattern};
 
 /// Maximum difference of two percentages of a noisy output, in points.
@@ -24,7 +25,7 @@ const POINTS: f64 = 15.0;
 const DURATIONS: [&str; 8] = ["ns", "µs", "ms", "s", "min", "h", "seconds", "minutes"];
 
 /// How the texts of a cell are compared.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 enum Tolerance {
     Exact,
     Noisy,
@@ -39,14 +40,6 @@ impl Tolerance {
             () => Self::Exact,
         }
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Noisy => "noisy",
-            Self::Ignored => "ignored",
-        }
-    }
 }
 
 /// What differs, a text for each cell. `texts`: whether texts are compared, or only the kinds of
@@ -55,9 +48,8 @@ pub fn differences(saved: &Notebook, fresh: &Notebook, texts: bool) -> Vec<Strin
     let mut found = Vec::new();
     for (number, (cell, source)) in fresh.code().into_iter().enumerate() {
         let (before, after) = (outputs(saved, cell), outputs(fresh, cell));
-        let tolerance = Tolerance::of(fresh, cell);
-        if let Some(what) = difference(&before, &after, if texts { Some(tolerance) } else { None })
-        {
+        let tolerance = if texts { Tolerance::of(fresh, cell) } else { Tolerance::Ignored };
+        if let Some(what) = difference(&before, &after, tolerance) {
             let line = source.lines().next().unwrap_or_default();
             found.push(format!("cell {} ({line}): {what}", number + 1));
         }
@@ -100,7 +92,7 @@ impl Output {
     }
 }
 
-fn difference(before: &[Output], after: &[Output], tolerance: Option<Tolerance>) -> Option<String> {
+fn difference(before: &[Output], after: &[Output], tolerance: Tolerance) -> Option<String> {
     let kinds = |outputs: &[Output]| {
         let kinds: Vec<&str> = outputs.iter().map(|output| output.kind.as_str()).collect();
         if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
@@ -108,10 +100,12 @@ fn difference(before: &[Output], after: &[Output], tolerance: Option<Tolerance>)
     if kinds(before) != kinds(after) {
         return Some(format!("saved: {}; now: {}", kinds(before), kinds(after)));
     }
-    let tolerance = tolerance.filter(|tolerance| *tolerance != Tolerance::Ignored)?;
+    if tolerance == Tolerance::Ignored {
+        return None;
+    }
     before.iter().zip(after).find_map(|(before, after)| {
         let (old, new) = first_difference(&before.text, &after.text, tolerance)?;
-        Some(format!("saved: {old}; now: {new} (tolerance: {})", tolerance.name()))
+        Some(format!("saved: {old}; now: {new} (tolerance: {})", name_of(&tolerance)))
     })
 }
 

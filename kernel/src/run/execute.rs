@@ -8,19 +8,13 @@ use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyError, ReplyStatus};
 
 use super::notebook::Notebook;
 use super::outputs::Outputs;
-use super::report::{Halt, Progress};
+use super::report::{self, Halt};
 use super::session::{self, Ended, Session};
 use super::stop::Stop;
 use crate::html;
 
-/// State of the execution.
-pub struct Executed {
-    pub halt: Option<Halt>,
-    /// At least one cell was started.
-    pub started: bool,
-}
-
 /// Runs the cells of the notebook in a kernel of its own and puts their outputs into the notebook.
+/// Returns why it stopped early, if it did, and whether at least one cell was started.
 /// `said`: environment variables of the kernel. `timeout`: seconds for one cell.
 ///
 /// # Errors
@@ -30,15 +24,13 @@ pub async fn execute(
     folder: &Path,
     said: &[(&str, &str)],
     timeout: Option<u64>,
-) -> Result<Executed> {
+) -> Result<(Option<Halt>, bool)> {
     let mut stop = Stop::listen();
     let cells = notebook.code();
     let mut outputs = Outputs::new(cells.len());
     let mut session = tokio::select! {
         session = Session::start(folder, said) => session?,
-        () = stop.asked() => {
-            return Ok(Executed { halt: Some(Halt::Interrupted), started: false });
-        }
+        () = stop.asked() => return Ok((Some(Halt::Interrupted), false)),
     };
     notebook.set_language(session.language.clone());
     let limit = timeout.map(Duration::from_secs);
@@ -49,7 +41,7 @@ pub async fn execute(
             break;
         }
         let may_fail = notebook.may_fail(*at);
-        let progress = Progress::start(number + 1, cells.len(), source);
+        let began = report::begin(&report::of_cell(number + 1, cells.len(), source));
         let request = session::request(source, may_fail);
         let ended = session.execute(number, request, limit, &mut outputs, &mut stop).await;
         halt = match ended {
@@ -80,20 +72,20 @@ pub async fn execute(
             }),
             Err(error) => Some(Halt::Lost(error)),
         };
-        progress.finish(halt.is_some(), outputs.failure(number).is_some());
+        report::finish(began, halt.is_some(), outputs.failure(number).is_some());
     }
     session.shut_down().await;
     for (number, (at, _)) in cells.iter().enumerate() {
         let (count, shown) = outputs.of(number);
         notebook.set_outputs(*at, count, shown);
     }
-    Ok(Executed { halt, started })
+    Ok((halt, started))
 }
 
 /// Waits until the kernel runs cells, so that the time of the first cell does not include the
 /// start.
 async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) -> Option<Halt> {
-    let progress = Progress::warm_up();
+    let began = report::begin("starting the kernel ");
     let halt = match session.execute(usize::MAX, session::silent("();"), None, outputs, stop).await
     {
         Ok(Ended::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
@@ -105,7 +97,7 @@ async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) 
         Ok(_) => Some(Halt::Interrupted),
         Err(error) => Some(Halt::Lost(error)),
     };
-    progress.finish(halt.is_some(), false);
+    report::finish(began, halt.is_some(), false);
     halt
 }
 

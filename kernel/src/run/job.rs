@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use epsilab::{Error, Result, file, program};
 use tokio::runtime::Runtime;
 
-use super::execute::{Executed, execute};
+use super::execute::execute;
 use super::notebook::{Notebook, parent_of};
 use super::report::Halt;
 use super::targets::Targets;
 use super::{Profile, RunArgs, compare, params, small};
 use crate::html;
 use crate::html::interactive::Libraries;
+use crate::options::name_of;
 
 /// A notebook to run.
 pub struct Job<'a> {
@@ -56,7 +57,7 @@ impl<'a> Job<'a> {
         libraries: Option<&Libraries>,
     ) -> Result<Option<Halt>> {
         let executing = execute(&mut self.notebook, &self.folder, said, args.timeout);
-        let Executed { mut halt, started } = runtime.block_on(executing)?;
+        let (mut halt, started) = runtime.block_on(executing)?;
         if let Some(saved) = self.saved.as_ref().filter(|_| halt.is_none()) {
             halt = self.compare(saved, profile);
         }
@@ -73,7 +74,7 @@ impl<'a> Job<'a> {
         let written = match &self.targets {
             Some(targets) => self.write(targets, args, libraries)?,
             None if args.inplace && halt.is_none() => {
-                let small = small::notebook(&self.notebook, &profile.name());
+                let small = small::notebook(&self.notebook, &name_of(&profile));
                 file::write(self.path, small.to_text()?)?;
                 vec![self.path]
             }
@@ -110,7 +111,7 @@ impl<'a> Job<'a> {
 
     /// Compares the outputs with the saved ones.
     fn compare(&self, saved: &Notebook, profile: Profile) -> Option<Halt> {
-        let same = small::profile(saved) == Some(&profile.name());
+        let same = small::profile(saved) == Some(&name_of(&profile));
         let found = compare::differences(saved, &self.notebook, same);
         if !found.is_empty() {
             return Some(Halt::Differs(found));
@@ -131,13 +132,12 @@ impl<'a> Job<'a> {
 fn saved(path: &Path) -> Result<Notebook> {
     let saved = Notebook::saved(path)?;
     if small::profile(&saved).is_none() {
-        let what = path.display().to_string();
         let why =
             "it has no outputs that were saved with --inplace, so there is nothing to compare";
-        return Err(Error::setting("--compare", what, why).fix(format!(
-            "save them: `{}`",
-            program::command(&format!("run {} --inplace", path.display()))
-        )));
+        let save = program::command(&format!("run {} --inplace", path.display()));
+        return Err(
+            Error::setting("--compare", path.display(), why).fix(format!("save them: `{save}`"))
+        );
     }
     Ok(saved)
 }

@@ -10,7 +10,7 @@ mod report;
 pub mod session;
 mod small;
 pub mod stop;
-mod targets;
+pub mod targets;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ pub struct RunArgs {
     pub notebooks: Vec<PathBuf>,
     /// Value of a variable in the cell with the tag `parameters`: a number, a word, true, false or
     /// JSON.
-    #[arg(short, long, value_name = "NAME=VALUE")]
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = params::read)]
     pub params: Vec<Param>,
     /// Write DIR/NB.ipynb and DIR/NB.html [default: NB.executed.ipynb and NB.html beside NB].
     #[arg(long, value_name = "DIR")]
@@ -80,18 +80,13 @@ pub enum Profile {
 }
 
 impl Profile {
-    fn name(self) -> String {
-        options::name_of(&self)
-    }
-
     /// The profile from the option, else from the environment.
     fn choose(asked: Option<Self>) -> Result<Self> {
         if let Some(asked) = asked {
             return Ok(asked);
         }
-        match std::env::var_os(PROFILE) {
+        match std::env::var_os(PROFILE).filter(|value| !value.is_empty()) {
             None => Ok(Profile::Default),
-            Some(value) if value.is_empty() => Ok(Profile::Default),
             Some(value) => {
                 let value = value.to_string_lossy();
                 <Self as clap::ValueEnum>::from_str(&value, false).map_err(|_| {
@@ -119,7 +114,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         Some(name) => name.parse::<DeviceSpec>()?.checked()?,
         None => DeviceSpec::auto()?,
     };
-    eprintln!("profile: {}, device: {}", profile.name(), place.describe());
+    eprintln!("profile: {}, device: {}", options::name_of(&profile), place.describe());
     prebuilt::ensure(&mut prebuilt::to_terminal())?;
     // The kernel ends with the thread that started it, so everything runs on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -127,7 +122,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         .build()
         .map_err(|e| Error::io("starting the runner", &e))?;
     let place = place.to_string();
-    let name = profile.name();
+    let name = options::name_of(&profile);
     let said = [(PROFILE, name.as_str()), (DEVICE_VARIABLE, place.as_str())];
     let count = jobs.len();
     let mut failed = Vec::new();

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::folder::entries;
 use crate::prebuilt::hex;
 
 /// Name of this kernel in notebooks.
@@ -104,9 +105,8 @@ impl Notebook {
 
     /// Index and source of each code cell that is not empty, in order.
     pub fn code(&self) -> Vec<(usize, String)> {
-        let cells = self.json["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let cells = self.json["cells"].as_array().into_iter().flatten();
         cells
-            .iter()
             .enumerate()
             .filter(|(_, cell)| cell["cell_type"] == "code")
             .map(|(index, cell)| (index, text_of(&cell["source"])))
@@ -181,22 +181,15 @@ impl Notebook {
 
     /// The text of the file, as Jupyter writes it: sorted keys, one space of indent.
     pub fn to_text(&self) -> Result<String> {
-        Self::text(&self.json)
-    }
-
-    /// The text of a file with this notebook.
-    pub fn text(notebook: &Value) -> Result<String> {
+        let failed = |why: String| Error::new(ErrorKind::Notebook, "writing the notebook", why);
         let mut bytes = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b" ");
         let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
-        let mut sorted = notebook.clone();
+        let mut sorted = self.json.clone();
         sorted.sort_all_objects();
-        sorted
-            .serialize(&mut writer)
-            .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))?;
+        sorted.serialize(&mut writer).map_err(|e| failed(e.to_string()))?;
         bytes.push(b'\n');
-        String::from_utf8(bytes)
-            .map_err(|e| Error::new(ErrorKind::Notebook, "writing the notebook", e.to_string()))
+        String::from_utf8(bytes).map_err(|e| failed(e.to_string()))
     }
 
     /// Clears old outputs and adds the fields that nbformat 4.5 requires.
@@ -249,12 +242,11 @@ fn missing(path: &Path) -> Error {
 
 /// The notebooks in a folder by name, without those that `run` wrote.
 pub fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_source = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".ipynb") && !name.contains(".executed.")
     };
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_source).collect();
+    let mut found: Vec<PathBuf> = entries(folder).filter(is_source).collect();
     found.sort();
     found
 }
@@ -265,9 +257,10 @@ pub fn parent_of(file: &Path) -> &Path {
 }
 
 fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<()> {
+    let none =
+        |why: &str| Err(wrong("is not a notebook", why.to_owned()).fix("name a Jupyter notebook"));
     let Some(format) = json["nbformat"].as_u64() else {
-        return Err(wrong("is not a notebook", "it is JSON, but has no `nbformat`".into())
-            .fix("name a Jupyter notebook"));
+        return none("it is JSON, but has no `nbformat`");
     };
     if format < 4 {
         return Err(wrong(&format!("has format {format}"), "only format 4 can be run".into()).fix(
@@ -279,21 +272,17 @@ fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<(
         return Err(wrong(&format!("has format {format}"), "this version knows format 4".into())
             .fix("save it as format 4, or update Epsilab"));
     }
-    let Some(cells) = json["cells"].as_array() else {
-        return Err(wrong("is not a notebook", "it has no list of cells".into())
-            .fix("name a Jupyter notebook"));
-    };
+    let Some(cells) = json["cells"].as_array() else { return none("it has no list of cells") };
     for (index, cell) in cells.iter().enumerate() {
         let kind = cell["cell_type"].as_str();
         let source = &cell["source"];
         let known = matches!(kind, Some("code" | "markdown" | "raw"));
         let lines = source.as_array().is_some_and(|lines| lines.iter().all(Value::is_string));
         if !known || !(source.is_string() || lines) {
-            return Err(wrong(
-                "is damaged",
-                format!("cell {} has no known type or no source", index + 1),
-            )
-            .fix("open it in JupyterLab, delete that cell and save"));
+            let why = format!("cell {} has no known type or no source", index + 1);
+            return Err(
+                wrong("is damaged", why).fix("open it in JupyterLab, delete that cell and save")
+            );
         }
     }
     Ok(())

@@ -2,7 +2,6 @@
 //! `parameters` defines variables, and a cell that is inserted after it gives them new values.
 
 use std::path::Path;
-use std::str::FromStr;
 
 use epsilab::{Error, ErrorKind, Result};
 use ra_ap_syntax::ast::{self, AstNode};
@@ -13,25 +12,18 @@ use super::notebook::Notebook;
 const DEFINED: &str = "parameters";
 const INSERTED: &str = "injected-parameters";
 
-/// A parameter and the text of its value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Param {
-    name: String,
-    value: String,
-}
+/// The name of a parameter and the text of its value.
+pub type Param = (String, String);
 
-impl FromStr for Param {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) =
-            text.split_once('=').ok_or("a parameter is written NAME=VALUE, such as epochs=3")?;
-        let word = |c: char| c == '_' || c.is_alphanumeric();
-        if name.is_empty() || !name.chars().all(word) || name.starts_with(char::is_numeric) {
-            return Err(format!("`{name}` is not the name of a variable"));
-        }
-        Ok(Self { name: name.to_owned(), value: value.to_owned() })
+/// Reads a parameter: `NAME=VALUE`.
+pub fn read(text: &str) -> Result<Param, String> {
+    let (name, value) =
+        text.split_once('=').ok_or("a parameter is written NAME=VALUE, such as epochs=3")?;
+    let word = |c: char| c == '_' || c.is_alphanumeric();
+    if name.is_empty() || !name.chars().all(word) || name.starts_with(char::is_numeric) {
+        return Err(format!("`{name}` is not the name of a variable"));
     }
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Inserts a cell with the values, in the place of one that an earlier run inserted. `path` names
@@ -58,10 +50,10 @@ pub fn insert(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
         )));
     };
     let known = variables(&source);
-    if let Some(param) = params.iter().find(|param| !known.contains(&param.name)) {
+    if let Some((name, value)) = params.iter().find(|(name, _)| !known.contains(name)) {
         return Err(Error::new(
             ErrorKind::Notebook,
-            format!("--params {}={}", param.name, param.value),
+            format!("--params {name}={value}"),
             format!("{} has no parameter of this name", path.display()),
         )
         .fix(match known.as_slice() {
@@ -70,7 +62,7 @@ pub fn insert(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
         }));
     }
     let mut cell = "// Parameters of this run\n".to_owned();
-    for Param { name, value } in params {
+    for (name, value) in params {
         cell +=
             &format!("let mut {name} = epsilab::lab::parameter(\"{name}\", {name}, {value:?})?;\n");
     }
@@ -85,14 +77,9 @@ fn variables(source: &str) -> Vec<String> {
     let code = format!("fn cell() {{\n{}\n}}", rust.collect::<Vec<_>>().join("\n"));
     let file = SourceFile::parse(&code, Edition::Edition2024).tree();
     let body = file.syntax().descendants().find_map(ast::StmtList::cast);
-    let patterns =
-        body.into_iter().flat_map(|body| body.statements()).filter_map(
-            |statement| match statement {
-                ast::Stmt::LetStmt(found) => found.pat(),
-                _ => None,
-            },
-        );
-    patterns
+    let statements = body.into_iter().flat_map(|body| body.statements());
+    statements
+        .filter_map(|statement| ast::LetStmt::cast(statement.syntax().clone())?.pat())
         .flat_map(|pattern| pattern.syntax().descendants().filter_map(ast::IdentPat::cast))
         .filter_map(|pattern| ast::HasName::name(&pattern))
         .map(|name| name.text().to_string())
@@ -111,7 +98,7 @@ mod tests {
     }
 
     fn params(texts: &[&str]) -> Vec<Param> {
-        texts.iter().map(|text| text.parse().expect("valid")).collect()
+        texts.iter().map(|text| read(text).expect("valid")).collect()
     }
 
     const CELLS: &str = r#"
@@ -155,9 +142,8 @@ mod tests {
 
     #[test]
     fn parameters_are_written_as_name_and_value() {
-        let read = |text: &str| text.parse::<Param>();
-        assert_eq!(read("a=b=c").expect("valid").value, "b=c");
-        assert_eq!(read("a=").expect("valid").value, "");
+        assert_eq!(read("a=b=c").expect("valid").1, "b=c");
+        assert_eq!(read("a=").expect("valid").1, "");
         for wrong in ["epochs", "=3", "a b=3", "1a=3", "a);drop(b=1"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

@@ -85,48 +85,30 @@ impl Halt {
 }
 
 fn indented(source: &str) -> String {
-    source
-        .trim_end()
-        .lines()
-        .map(|line| format!("    {line}\n"))
-        .collect::<String>()
-        .trim_end()
-        .into()
+    let lines: Vec<String> = source.trim_end().lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
 }
 
-/// Progress of one cell: its number, its first line and its time.
-pub struct Progress {
-    started: Instant,
+/// The number and the first line of a cell, which its time follows.
+pub fn of_cell(number: usize, of: usize, source: &str) -> String {
+    let width = of.to_string().len();
+    format!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source))
 }
-
-impl Progress {
-    /// Prints which cell is running.
-    pub fn start(number: usize, of: usize, source: &str) -> Self {
-        let width = of.to_string().len();
-        Self::of(&format!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source)))
-    }
-
-    /// Prints that the kernel is starting.
-    pub fn warm_up() -> Self {
-        Self::of("starting the kernel ")
-    }
-
-    fn of(what: &str) -> Self {
-        eprint!("{what}");
-        // The execution goes on if progress can't be printed.
-        let _ = std::io::stderr().flush();
-        Self { started: Instant::now() }
-    }
-
-    /// Prints the time of the cell and whether it succeeded.
-    pub fn finish(self, halted: bool, failed: bool) {
-        let note = match (halted, failed) {
-            (true, _) => "  stopped here",
-            (false, true) => "  error, as expected",
-            (false, false) => "",
-        };
-        eprintln!("{:6.1} s{note}", self.started.elapsed().as_secs_f64());
-    }
+/// Prints what begins now, and returns the time.
+pub fn begin(what: &str) -> Instant {
+    eprint!("{what}");
+    // The execution goes on if progress can't be printed.
+    let _ = std::io::stderr().flush();
+    Instant::now()
+}
+/// Prints the time that it took and whether it succeeded.
+pub fn finish(started: Instant, halted: bool, failed: bool) {
+    let note = match (halted, failed) {
+        (true, _) => "  stopped here",
+        (false, true) => "  error, as expected",
+        (false, false) => "",
+    };
+    eprintln!("{:6.1} s{note}", started.elapsed().as_secs_f64());
 }
 
 fn first_line(source: &str) -> String {

@@ -91,10 +91,10 @@ impl Session {
         let private = TempFolder::new(&std::env::temp_dir(), "run")
             .map_err(|e| Error::io("making a private temporary folder", &e))?;
         let info = connection_info().await?;
-        let connection = private.path().join("connection.json");
+        let connection = private.path().join(CONNECTION);
         write_private(&connection, &serde_json::to_string(&info).unwrap_or_default())?;
         let started = Instant::now();
-        let mut child = spawn(argv, &connection, private.path(), folder, env)?;
+        let mut child = spawn(argv, private.path(), folder, env)?;
         let connected = tokio::select! {
             connected = timeout(START, connect(&info)) => match connected {
                 Ok(connected) => connected.map_err(protocol),
@@ -379,21 +379,18 @@ fn log_of(private: &Path) -> PathBuf {
     private.join("kernel.log")
 }
 
+/// Name of the connection file.
+const CONNECTION: &str = "connection.json";
 /// Stands for the path of the connection file in the command of a kernel.
 const CONNECTION_FILE: &str = "{connection_file}";
 
-fn spawn(
-    argv: &[&str],
-    connection: &Path,
-    private: &Path,
-    folder: &Path,
-    env: &[(&str, &str)],
-) -> Result<Child> {
-    let starting = |e: &std::io::Error| Error::io("starting the kernel", e);
+fn spawn(argv: &[&str], private: &Path, folder: &Path, env: &[(&str, &str)]) -> Result<Child> {
+    let starting = |e: std::io::Error| Error::io("starting the kernel", &e);
+    let connection = private.join(CONNECTION);
     let connection = connection.to_string_lossy();
     let mut words = argv.iter().map(|word| word.replace(CONNECTION_FILE, &connection));
-    let log = File::create(log_of(private)).map_err(|e| starting(&e))?;
-    let log_too = log.try_clone().map_err(|e| starting(&e))?;
+    let log = File::create(log_of(private)).map_err(starting)?;
+    let log_too = log.try_clone().map_err(starting)?;
     let mut command = Command::new(words.next().unwrap_or_default());
     command
         .args(words)
@@ -415,17 +412,15 @@ fn spawn(
             Ok(())
         });
     }
-    command.spawn().map_err(|e| starting(&e))
+    command.spawn().map_err(starting)
 }
 
 fn without_nulls(value: Value) -> Value {
     match value {
-        Value::Object(map) => map
-            .into_iter()
-            .filter(|(_, v)| !v.is_null())
-            .map(|(k, v)| (k, without_nulls(v)))
-            .collect::<serde_json::Map<_, _>>()
-            .into(),
+        Value::Object(map) => {
+            let given = map.into_iter().filter(|(_, value)| !value.is_null());
+            given.map(|(key, value)| (key, without_nulls(value))).collect()
+        }
         other => other,
     }
 }

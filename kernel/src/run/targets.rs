@@ -1,4 +1,4 @@
-//! Where `run` writes its results.
+//! Where `run` and `redact` write their results.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,9 @@ impl Targets {
     /// # Errors
     /// There is no notebook at `source`, the results can't be written, or they would replace it.
     pub fn choose(source: &Path, out: Option<&Path>) -> Result<Self> {
-        let reading = |e: &std::io::Error| Error::io(format!("reading {}", source.display()), e);
-        let real = source.canonicalize().map_err(|e| reading(&e))?;
+        let real = source
+            .canonicalize()
+            .map_err(|e| Error::io(format!("reading {}", source.display()), &e))?;
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let notebook = match out {
             None => source.with_file_name(format!("{stem}.executed.ipynb")),

@@ -1,11 +1,11 @@
 //! The data of a run: a data set by name, images in a folder or in tar shards, or a table.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use epsilab::data::{self, Dataset, ImageOptions};
 use epsilab::{Error, Result};
 
+use crate::folder::entries;
 use crate::options::{self, DATA, choose_from};
 
 /// Parts of the data that do not depend on the run: a seed of the split that never changes.
@@ -45,7 +45,7 @@ impl DataArgs {
     /// Kind `Setting` for an unknown name or an option that these data do not have; errors of
     /// reading files.
     pub fn read(&self) -> Result<Dataset> {
-        options::check_parts(self.train, self.test)?;
+        let (train, test) = self.parts()?;
         let name = self.data.as_deref().unwrap_or("glyphs");
         let known = DATA.iter().find(|(known, _)| *known == name);
         let is_table = known.is_none() && [".csv", ".csv.gz"].iter().any(|end| name.ends_with(end));
@@ -80,11 +80,23 @@ impl DataArgs {
                 )));
             }
         };
-        let data = match self.split {
-            Some(share) => data.split(share, SPLIT_SEED)?,
-            None => data,
+        let data =
+            self.split.iter().try_fold(data, |data, share| data.split(*share, SPLIT_SEED))?;
+        let (train, test) =
+            (train.unwrap_or(data.train().len()), test.unwrap_or(data.test().len()));
+        Ok(data.limit(train, test))
+    }
+    /// How many examples of both parts are asked for, if any number is.
+    ///
+    /// # Errors
+    /// Kind `Setting` if a part would be empty.
+    fn parts(&self) -> Result<(Option<usize>, Option<usize>)> {
+        let part = |name, examples| match options::count(name, examples)? {
+            Some(0) => Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
+                .fix("use one or more")),
+            count => Ok(count),
         };
-        options::cut(&data, self.train, self.test)
+        Ok((part("--train", self.train)?, part("--test", self.test)?))
     }
 }
 
@@ -101,15 +113,18 @@ fn is_shard(path: &Path) -> bool {
 /// folders.
 fn has_shards(path: &Path) -> bool {
     let train = Some(path.join("train")).filter(|train| train.is_dir());
-    let entries = fs::read_dir(train.as_deref().unwrap_or(path)).into_iter().flatten().flatten();
-    let shown = |entry: &fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    let entries: Vec<PathBuf> = entries.filter(shown).map(|entry| entry.path()).collect();
+    let is_shown =
+        |path: &PathBuf| path.file_name().is_some_and(|n| !n.as_encoded_bytes().starts_with(b"."));
+    let entries = entries(train.as_deref().unwrap_or(path)).filter(is_shown);
+    let entries: Vec<PathBuf> = entries.collect();
     let is_plain = !entries.iter().any(|entry| entry.is_dir());
     is_shard(path) || (is_plain && entries.iter().any(|entry| is_shard(entry)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

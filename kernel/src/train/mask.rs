@@ -37,10 +37,7 @@ pub struct MaskArgs {
 impl MaskArgs {
     /// Returns the options that are given.
     pub fn given(&self) -> impl Iterator<Item = String> {
-        self.values()
-            .into_iter()
-            .filter(|(_, value)| value.is_some())
-            .map(|(name, _)| name.to_owned())
+        self.values().into_iter().filter_map(|(name, value)| value.map(|_| name.to_owned()))
     }
 
     /// Checks the options for a method.

@@ -274,10 +274,7 @@ impl TrainArgs {
 
     /// The plan of the file or of the options, for the device that is asked for.
     fn read_or_make(&self, model: &Model, data: &Dataset) -> Result<Plan> {
-        let mut plan = match self.loaded()? {
-            Some(plan) => plan,
-            None => self.plan.plan(model, data)?,
-        };
+        let mut plan = self.loaded()?.map_or_else(|| self.plan.plan(model, data), Ok)?;
         if let Some(device) = self.plan.text("device") {
             plan = plan.on_device(device);
         }

@@ -49,13 +49,9 @@ impl PretrainedArgs {
         }
         let used = |name: &str| others.iter().any(|(option, used)| *option == name && *used);
         if layout.is_some() && !used("--model") {
-            let what = "--layout without --model";
-            return Err(Error::new(
-                ErrorKind::Setting,
-                what,
-                "the file does not say what it is of",
-            )
-            .fix("add --model, such as --model bit_resnet50 for timm-resnetv2"));
+            let why = "the file does not say what it is of";
+            return Err(Error::new(ErrorKind::Setting, "--layout without --model", why)
+                .fix("add --model, such as --model bit_resnet50 for timm-resnetv2"));
         }
         let described_elsewhere =
             |option: &str| layout.is_some() && matches!(option, "--model" | "--activation");
@@ -98,10 +94,7 @@ impl PretrainedArgs {
                 loaded.model()
             }
         };
-        Ok(Some(match &self.public {
-            Some(name) => model.assumed_public(name),
-            None => model,
-        }))
+        Ok(Some(self.public.iter().fold(model, |model, name| model.assumed_public(name))))
     }
 
     fn layout(&self) -> Result<Option<Layout>> {

@@ -88,7 +88,7 @@ impl Args for SettingArgs {
 }
 
 impl FromArgMatches for SettingArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut given = BTreeMap::new();
         for spec in specs() {
             if spec.value.is_empty() {
@@ -102,10 +102,7 @@ impl FromArgMatches for SettingArgs {
         Ok(Self { method: matches.get_one::<String>("method").cloned(), given })
     }
 
-    fn update_from_arg_matches(
-        &mut self,
-        matches: &ArgMatches,
-    ) -> std::result::Result<(), clap::Error> {
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }

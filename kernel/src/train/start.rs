@@ -157,17 +157,14 @@ impl StartArgs {
         precision: Precision,
     ) -> Result<ControlFlow<Run, Model>> {
         if self.prior.is_some() {
-            let mut prior = self.drawn_prior(data, seed)?;
-            if let Some(device) = device {
-                prior = prior.device(device);
-            }
+            let prior = self.drawn_prior(data, seed)?;
+            let prior = device.into_iter().fold(prior, DrawnPrior::device);
             let heading = format!("prior for {} from images drawn by code", data.name());
             let run = prior.run(&mut ToStderr::new(heading))?;
-            return if run.is_finished() {
-                prior.start(&run).map(Continue)
-            } else {
-                Ok(stopped(run, data))
-            };
+            if !run.is_finished() {
+                return Ok(stopped(run, data));
+            }
+            return prior.start(&run).map(Continue);
         }
         let Some(public) = self.public()? else {
             return self.untrained(data, seed).map(Continue);
@@ -176,10 +173,8 @@ impl StartArgs {
         let model = self.initial(&public, data, Some(PRETRAINING_SEED))?;
         let epochs = self.epochs();
         let method = recipes::pretraining().seed(PRETRAINING_SEED).epochs(epochs);
-        let mut method = method.precision(precision);
-        if let Some(device) = device {
-            method = method.device(device);
-        }
+        let method = method.precision(precision);
+        let method = device.into_iter().fold(method, |method, device| method.device(device));
         let heading = format!("{} on public data, {}", model.name(), public.name());
         let run = method.plan(&public)?.train_with(&model, &public, &mut ToStderr::new(heading))?;
         if run.is_finished() {
@@ -207,10 +202,7 @@ impl StartArgs {
                 options::model(named, drawn, (activation, Some(PRETRAINING_SEED)))
             });
         }
-        Ok(match seed {
-            Some(seed) => prior.seed(seed),
-            None => prior,
-        })
+        Ok(seed.into_iter().fold(prior, DrawnPrior::seed))
     }
 
     /// The data of `--pretrain-on`.
@@ -257,8 +249,5 @@ fn stopped(run: Run, data: &Dataset) -> ControlFlow<Run, Model> {
 /// The model with a new head for the data.
 fn transferred(model: &Model, data: &Dataset, seed: Option<u64>) -> Result<Model> {
     let transfer = model.transfer(data);
-    match seed {
-        Some(seed) => transfer.seed(seed).build(),
-        None => transfer.build(),
-    }
+    seed.into_iter().fold(transfer, |transfer, seed| transfer.seed(seed)).build()
 }

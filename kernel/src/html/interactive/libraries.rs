@@ -130,20 +130,12 @@ impl Libraries {
                 .fix(format!("set HOME, or {VARIABLE} to a folder with the libraries"))
         })?;
         let cache = cache.join("epsilab/vega");
-        match Self::in_folder(&cache) {
-            Ok(found) => Ok(found),
-            Err(_) => {
-                fetch(&cache)?;
-                Self::in_folder(&cache)
-            }
-        }
+        Self::in_folder(&cache).or_else(|_| fetch(&cache).and_then(|()| Self::in_folder(&cache)))
     }
 
     fn in_folder(folder: &Path) -> Result<Self> {
-        let texts = LIBRARIES.iter().map(|library| library.in_folder(folder));
-        Ok(Self(
-            texts.map(|text| text.map(|text| without_source_map(&text))).collect::<Result<_>>()?,
-        ))
+        let text = |library: &Library| Ok(without_source_map(&library.in_folder(folder)?));
+        Ok(Self(LIBRARIES.iter().map(text).collect::<Result<_>>()?))
     }
 
     /// The texts, in the order in which a page needs them. None of them ends a script element.

@@ -42,23 +42,16 @@ pub fn figure(spec: &Value, still: &str) -> Option<String> {
     ))
 }
 
-/// The scripts of a page, and the policy that lets these and no others run.
-pub struct Scripts {
-    pub html: String,
-    pub policy: String,
-}
-
-impl Scripts {
-    /// The libraries and the code that draws the figures.
-    pub fn of(libraries: &Libraries) -> Self {
-        let mut html = format!("<!--\n{LICENCES}-->\n");
-        let mut policy = "script-src".to_owned();
-        for text in libraries.texts().iter().map(String::as_str).chain([DRAW]) {
-            html.push_str(&format!("<script>{text}</script>\n"));
-            policy.push_str(&format!(" 'sha512-{}'", STANDARD.encode(Sha512::digest(text))));
-        }
-        Self { html, policy }
+/// The scripts of a page, and the policy that lets these and no others run: the libraries and the
+/// code that draws the figures.
+pub fn scripts(libraries: &Libraries) -> (String, String) {
+    let mut html = format!("<!--\n{LICENCES}-->\n");
+    let mut policy = "script-src".to_owned();
+    for text in libraries.texts().iter().map(String::as_str).chain([DRAW]) {
+        html.push_str(&format!("<script>{text}</script>\n"));
+        policy.push_str(&format!(" 'sha512-{}'", STANDARD.encode(Sha512::digest(text))));
     }
+    (html, policy)
 }
 
 #[cfg(test)]
@@ -100,10 +93,10 @@ mod tests {
 
     #[test]
     fn only_the_scripts_of_the_page_have_a_hash_in_the_policy() {
-        let scripts = Scripts::of(&Libraries::for_tests());
-        assert_eq!(live_parts(&scripts.html), ["script"; 4]);
-        assert_eq!(scripts.policy.matches(" 'sha512-").count(), 4);
-        assert!(!scripts.policy.contains("unsafe"));
+        let (html, policy) = scripts(&Libraries::for_tests());
+        assert_eq!(live_parts(&html), ["script"; 4]);
+        assert_eq!(policy.matches(" 'sha512-").count(), 4);
+        assert!(!policy.contains("unsafe"));
         // `--` would end the comment early.
         assert!(!LICENCES.contains("--") && !DRAW.contains("</") && !DRAW.contains("<!--"));
         for library in libraries::LIBRARIES {

@@ -146,8 +146,8 @@ fn is_read(fd: RawFd) -> bool {
     let own = link("self");
     let mut open = vec!["self".to_owned()];
     while let Some(process) = open.pop() {
-        for task in tasks(&process) {
-            let file = |name: &str| std::fs::read_to_string(format!("{task}/{name}"));
+        for task in crate::folder::entries(format!("/proc/{process}/task").as_ref()) {
+            let file = |name: &str| std::fs::read_to_string(task.join(name));
             let reads = file("syscall").is_ok_and(|call| is_read_call(&call, fd));
             if reads && link(&process) == own {
                 return true;
@@ -157,14 +157,6 @@ fn is_read(fd: RawFd) -> bool {
         }
     }
     false
-}
-
-/// The folders of the threads of a process.
-#[cfg(target_os = "linux")]
-fn tasks(process: &str) -> Vec<String> {
-    let folder = format!("/proc/{process}/task");
-    let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.path().display().to_string()).collect()
 }
 
 /// Whether the text of `/proc/…/syscall` is a read of this descriptor.

@@ -172,10 +172,7 @@ impl Index {
 
 fn functions(items: Option<ast::AssocItemList>) -> impl Iterator<Item = ast::Fn> {
     let items = items.into_iter().flat_map(|list| list.assoc_items().collect::<Vec<_>>());
-    items.filter_map(|item| match item {
-        ast::AssocItem::Fn(function) => Some(function),
-        _ => None,
-    })
+    items.filter_map(|item| ast::Fn::cast(item.syntax().clone()))
 }
 
 /// Public without a restriction such as `pub(crate)`, and stable.
