@@ -201,6 +201,9 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         pairs: &[(f64, Option<f64>)],
         case: impl Fn(&Self, f64, Option<f64>) -> Case,
     ) -> Result<Vec<Trial>> {
+        if pairs.is_empty() {
+            return Ok(Vec::new());
+        }
         let cases = pairs.iter().map(|&(rate, clip)| {
             let case = case(self, rate, clip).label("learning rate", number(rate));
             match clip {
