@@ -5,8 +5,8 @@
 
 use criterion::{Criterion, SamplingMode, criterion_group, criterion_main};
 use epsilab::privacy::{
-    Accountant, ClipSchedule, Delta, Epsilon, Event, Gdp, Headline, NoiseMultiplier, NoiseSchedule,
-    Pld, Rdp, SamplingRate, Stages, noise_multiplier_for, noise_multiplier_for_stages,
+    Accountant, ClipSchedule, Delta, Epsilon, Event, Gdp, NoiseMultiplier, NoiseSchedule, Pld, Rdp,
+    SamplingRate, Stages, TightestAccountant, noise_multiplier_for, noise_multiplier_for_stages,
 };
 use std::hint::black_box;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn ever_changing() -> Vec<Event> {
 fn stages(initial: f64, steps: u64) -> Stages {
     let (noise, clip) = (NoiseSchedule::decay(0.5), ClipSchedule::constant());
     let (initial, rate) = (NoiseMultiplier(initial), SamplingRate(0.01));
-    Stages::scheduled(&noise, &clip, initial, rate, steps).expect("stages")
+    Stages::from_schedules(&noise, &clip, initial, rate, steps).expect("stages")
 }
 
 fn stages_event(initial: f64, steps: u64) -> Vec<Event> {
@@ -98,7 +98,7 @@ fn changing_noise(criterion: &mut Criterion) {
 }
 
 fn schedules(criterion: &mut Criterion) {
-    let headline = Headline::default();
+    let headline = TightestAccountant::default();
     let (thousand, ten_thousand) = (|| stages_event(1.2, 1000), || stages_event(1.6, 10_000));
     epsilon(criterion, "headline/1000_stages", &headline, thousand, |e| near(e, 4.2236, 4e-3));
     epsilon(criterion, "headline/10000_stages", &headline, ten_thousand, |e| near(e, 5.72, 6e-3));
@@ -131,7 +131,7 @@ fn schedules(criterion: &mut Criterion) {
 }
 
 fn calibration(criterion: &mut Criterion) {
-    let accountants: [&dyn Accountant; 2] = [&Headline::default(), &Rdp::default()];
+    let accountants: [&dyn Accountant; 2] = [&TightestAccountant::default(), &Rdp::default()];
     for accountant in accountants {
         let find = || noise_multiplier_for(TARGET, DELTA, SamplingRate(RATE), STEPS, accountant);
         let mut group = criterion.benchmark_group(accountant.name());
@@ -154,7 +154,7 @@ fn curve(criterion: &mut Criterion) {
     group.sample_size(10).sampling_mode(SamplingMode::Flat);
     group.bench_function("curve_of_33", |bencher| {
         let events = [training(1.1, STEPS)];
-        let find = || Pld::default().curve(black_box(&events), &deltas);
+        let find = || Pld::default().epsilons_at(black_box(&events), &deltas);
         let found = find().expect("a curve");
         assert!(found.windows(2).all(|pair| pair[0].epsilon < pair[1].epsilon));
         near(found[12].epsilon, 2.3816, 2e-3);

@@ -13,10 +13,10 @@ use epsilab::burn::prelude::Device;
 use epsilab::data::{self, Dataset};
 use epsilab::engine::{self, Batch, ClipRule, Executor, GaussianNoise, Gradients, TapExecutor};
 use epsilab::nn::{
-    Activation, Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Model, Network, NoTape, Value,
-    models,
+    Activation, BatchTensor, Conv2dSpec, LayerSpec, LinearSpec, MaxPool2dSpec, Model, Network,
+    NoTape, models,
 };
-use epsilab::optim::{Optimizer, Step};
+use epsilab::optim::{Optimizer, StepSettings};
 
 const EXAMPLES: usize = 32;
 const CLASSES: usize = 10;
@@ -76,7 +76,7 @@ fn forward(criterion: &mut Criterion) {
     for (name, shape, layers) in layers() {
         let network = network(&shape, &layers);
         let features = values(EXAMPLES * shape.iter().product::<usize>());
-        let x = Value::new(features, EXAMPLES, &shape, &Device::flex());
+        let x = BatchTensor::new(features, EXAMPLES, &shape, &Device::flex());
         assert_eq!(network.forward(x.clone(), &mut NoTape).dims(), [EXAMPLES, CLASSES]);
         group.bench_function(name, |bencher| {
             bencher.iter(|| network.forward(black_box(&x).clone(), &mut NoTape));
@@ -92,7 +92,7 @@ fn clipped_sum(criterion: &mut Criterion) {
     group.measurement_time(Duration::from_secs(1));
     // One chunk per thread.
     let executor =
-        TapExecutor::default().with_chunk(EXAMPLES.div_ceil(rayon::current_num_threads()));
+        TapExecutor::default().with_chunk_size(EXAMPLES.div_ceil(rayon::current_num_threads()));
     for (name, shape, layers) in layers() {
         let network = network(&shape, &layers);
         let features = values(EXAMPLES * shape.iter().product::<usize>());
@@ -101,7 +101,7 @@ fn clipped_sum(criterion: &mut Criterion) {
         let rule = ClipRule::flat(1.0);
         let sum = || executor.clipped_sum(&network, black_box(&batch), &rule).expect("a sum");
         let checked = sum();
-        assert!(checked.non_finite() == 0 && checked.sum.l2_norm() <= EXAMPLES as f64);
+        assert!(checked.excluded_count() == 0 && checked.sum.l2_norm() <= EXAMPLES as f64);
         group.bench_function(name, |bencher| bencher.iter(sum));
     }
     group.finish();
@@ -120,7 +120,7 @@ fn images(count: usize, shape: &[usize]) -> Dataset {
 /// The model that `build` makes for the data, and all of the data as a batch.
 fn case(data: &Dataset, build: impl Fn(&Dataset) -> Result<Model>) -> Case {
     let all: Vec<u32> = (0..data.train().len() as u32).collect();
-    (build(data).expect("a model"), Batch::of(data.train(), &all).expect("a batch"))
+    (build(data).expect("a model"), Batch::from_examples(data.train(), &all).expect("a batch"))
 }
 
 /// Times the sum of clipped gradients of a whole model.
@@ -131,7 +131,7 @@ fn sum_of_model(criterion: &mut Criterion, name: &str, executor: TapExecutor, ca
     let rule = ClipRule::flat(0.1);
     let sum = || executor.clipped_sum(model.network(), black_box(batch), &rule).expect("a sum");
     let checked = sum();
-    assert!(checked.non_finite() == 0 && checked.sum.l2_norm() <= 0.11 * batch.len() as f64);
+    assert!(checked.excluded_count() == 0 && checked.sum.l2_norm() <= 0.11 * batch.len() as f64);
     group.bench_function(name, |bencher| bencher.iter(sum));
     group.finish();
 }
@@ -144,7 +144,7 @@ fn sums_of_models(criterion: &mut Criterion) {
         let case = case(&digits, cnn);
         for chunk in [32, 64, 128, 256] {
             let name = format!("2048_papernot_cnn_{activation:?}_in_chunks_of_{chunk}");
-            sum_of_model(criterion, &name, TapExecutor::default().with_chunk(chunk), &case);
+            sum_of_model(criterion, &name, TapExecutor::default().with_chunk_size(chunk), &case);
         }
     }
     let photos = images(EXAMPLES, &[3, 32, 32]);
@@ -194,13 +194,14 @@ fn update(criterion: &mut Criterion) {
     ];
     for (name, optimizer, mut burns) in cases {
         let (mut ours, mut network) = (optimizer.init(), start.clone());
-        let step = Step::new(1e-6);
+        let step = StepSettings::new(1e-6);
         group.bench_function(name, |bencher| {
             bencher.iter(|| network = ours.step(&network, &gradient, &step).expect("a step"));
         });
         let mut network = start.clone();
         group.bench_function(format!("{name}_of_burn"), |bencher| {
-            bencher.iter(|| network = engine::step(&mut burns, 1e-6, &network, &gradient));
+            bencher
+                .iter(|| network = engine::optimizer_step(&mut burns, 1e-6, &network, &gradient));
         });
     }
     group.finish();

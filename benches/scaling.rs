@@ -11,11 +11,11 @@ use std::time::Instant;
 use epsilab::lab::open_ledger;
 use epsilab::prelude::*;
 use epsilab::privacy::{
-    Accountant, ClipSchedule, Entry, Event, Headline, NoiseMultiplier, NoiseSchedule, Pld,
-    SamplingRate, Stages,
+    Accountant, ClipSchedule, Entry, Event, NoiseMultiplier, NoiseSchedule, Pld, SamplingRate,
+    Stages, TightestAccountant,
 };
 use epsilab::show::Table;
-use epsilab::train::Silent;
+use epsilab::train::NoopObserver;
 use serde_json::Value;
 
 const BEGIN: &str = "<!-- measured: begin -->";
@@ -278,10 +278,10 @@ fn pld_stages() -> Result<Table> {
     let rate = SamplingRate(0.01);
     let mut rows = Vec::new();
     for steps in [10, 100, 1000, 10_000, 100_000] {
-        let stages = Stages::scheduled(&noise, &clip, NoiseMultiplier(1.6), rate, steps)?;
+        let stages = Stages::from_schedules(&noise, &clip, NoiseMultiplier(1.6), rate, steps)?;
         let event = stages.event(rate, steps);
         let (spent, ms) =
-            timed(|| Headline::default().epsilon(std::slice::from_ref(&event), DELTA))?;
+            timed(|| TightestAccountant::default().epsilon(std::slice::from_ref(&event), DELTA))?;
         rows.push(vec![steps.to_string(), number(ms), number(spent.epsilon)]);
     }
     let columns = &["stages of one step", "headline, ms", "epsilon at delta 1e-5"];
@@ -310,10 +310,10 @@ fn ledger() -> Result<Table> {
         let mut next = 0;
         let (_, one) = timed(|| {
             next += 1;
-            ledger.begin(&format!("later-{next}"), &event)
+            ledger.begin_run(&format!("later-{next}"), &event)
         })?;
         let events = ledger.events()?;
-        let (_, epsilon) = timed(|| Headline::default().epsilon(&events, DELTA))?;
+        let (_, epsilon) = timed(|| TightestAccountant::default().epsilon(&events, DELTA))?;
         rows.push(vec![
             entries.to_string(),
             number(together),
@@ -337,7 +337,7 @@ fn store() -> Result<Table> {
     let data = data::glyphs()?;
     let model = models::papernot_cnn(&data).build()?;
     let plan = DpSgd::new().noise_multiplier(2.0).batch_size(64).steps(2).plan(&data)?;
-    plan.train_with(&model, &data, &mut Silent)?;
+    plan.train_with(&model, &data, &mut NoopObserver)?;
     let runs = lab::home().join("runs");
     let io = |e| Error::io("the runs of the store", &e);
     let only = std::fs::read_dir(&runs).map_err(io)?.flatten().map(|entry| entry.path()).next();

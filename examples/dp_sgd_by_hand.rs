@@ -5,9 +5,9 @@
 
 use epsilab::data::PoissonSampler;
 use epsilab::engine::{Batch, ClipRule, Executor, FusedExecutor, GaussianNoise};
-use epsilab::optim::Step;
+use epsilab::optim::StepSettings;
 use epsilab::prelude::*;
-use epsilab::privacy::{Headline, noise_multiplier_for};
+use epsilab::privacy::{TightestAccountant, noise_multiplier_for};
 use epsilab::train::Seeds;
 
 const TARGET: Epsilon = Epsilon(3.0);
@@ -41,10 +41,15 @@ pub fn train(model: &Model, data: &Dataset, steps: u64, seeds: &Seeds) -> Result
     // Accounting, before training: how much noise makes all steps together (epsilon, delta)-DP?
     // The noise multiplier is the standard deviation of the noise on the sum, divided by C.
     let sampling_rate = EXPECTED_BATCH_SIZE as f64 / examples.len() as f64;
-    let noise_multiplier =
-        noise_multiplier_for(TARGET, DELTA, SamplingRate(sampling_rate), steps, &Headline::new())?
-            .noise_multiplier
-            .0;
+    let noise_multiplier = noise_multiplier_for(
+        TARGET,
+        DELTA,
+        SamplingRate(sampling_rate),
+        steps,
+        &TightestAccountant::new(),
+    )?
+    .noise_multiplier
+    .0;
 
     // The parts of a step.
     let mut sampler = PoissonSampler::new(examples.len(), sampling_rate, seeds.sampling)?;
@@ -57,7 +62,7 @@ pub fn train(model: &Model, data: &Dataset, steps: u64, seeds: &Seeds) -> Result
     for _ in 0..steps {
         // 1. Poisson sampling: each example takes part with probability q, independently of the
         //    others and of earlier steps. The accountant assumes this, not a shuffled epoch.
-        let batch = Batch::of(examples, &sampler.next_batch())?;
+        let batch = Batch::from_examples(examples, &sampler.next_batch())?;
 
         // 2. The gradient of each example, scaled down to L2 norm C where it is longer, and summed:
         //    sum over i of g_i * min(1, C / |g_i|). The same call returns the losses and norms of
@@ -71,7 +76,7 @@ pub fn train(model: &Model, data: &Dataset, steps: u64, seeds: &Seeds) -> Result
         // 4. From here on all is post-processing, which costs no privacy. The divisor is the
         //    expected batch size, because the actual one depends on who was drawn.
         gradient.scale(1.0 / sampler.expected_batch_size());
-        network = optimizer.step(&network, &gradient, &Step::new(LEARNING_RATE))?;
+        network = optimizer.step(&network, &gradient, &StepSettings::new(LEARNING_RATE))?;
     }
 
     // Accounting, after training: the epsilon of what was released.

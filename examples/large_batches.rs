@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use epsilab::data::Augment;
 use epsilab::engine::{AutoExecutor, ClipRule, Executor};
-use epsilab::methods::Batches;
+use epsilab::methods::DataLoader;
 use epsilab::prelude::*;
 
 const STEPS: u64 = 3;
@@ -32,26 +32,26 @@ fn main() -> Result<()> {
     if copies > 1 {
         settings = settings.augment(Augment::new().copies(copies).flip().crop(4));
     }
-    let mut batches = Batches::new(&settings.plan(&data)?, data.train(), [1; 32], [2; 32])?;
+    let mut batches = DataLoader::new(&settings.plan(&data)?, data.train(), [1; 32], [2; 32])?;
 
     let (executor, clip) = (AutoExecutor::default(), ClipRule::flat(1.0));
     // From here on, the peak is that of the steps. Linux resets it on writing a 5.
     let _ = fs::write("/proc/self/clear_refs", "5");
-    let (before, clock) = (status("VmRSS:"), Instant::now());
+    let (before, clock) = (memory_mib("VmRSS:"), Instant::now());
     for _ in 0..STEPS {
         let batch = batches.draw()?;
         executor.clipped_sum(model.network(), &batch, &clip)?;
     }
     let seconds = clock.elapsed().as_secs_f64() / STEPS as f64;
     println!("{batch_size} images in {copies} copies: {seconds:.2} s per step");
-    if let (Some(before), Some(peak)) = (before, status("VmHWM:")) {
+    if let (Some(before), Some(peak)) = (before, memory_mib("VmHWM:")) {
         println!("peak {peak:.1} MiB, of which the steps took {:.1} MiB", peak - before);
     }
     Ok(())
 }
 
 /// A size that Linux reports of this process, in MiB.
-fn status(field: &str) -> Option<f64> {
+fn memory_mib(field: &str) -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? / 1024.0)

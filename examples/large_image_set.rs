@@ -51,10 +51,10 @@ fn main() -> Result<()> {
     let batch = if tiny { 8 } else { BATCH };
     let plan = DpSgd::new().noise_multiplier(1.0).batch_size(batch).steps(steps as u64);
     let plan = plan.plan(&data)?;
-    let mut memory = Memory::default();
+    let mut memory = MemoryObserver::default();
     let run = fit("large-image-set", &plan, &model, &data, &Ledger::in_memory(), &mut memory)?;
     memory.report();
-    let share = run.record().wait_share().unwrap_or_default();
+    let share = run.record().waiting_fraction().unwrap_or_default();
     println!(
         "{:.1} s of training, {:.2} % of it waiting for files",
         run.record().seconds,
@@ -65,12 +65,12 @@ fn main() -> Result<()> {
 
 /// Resident memory after each step.
 #[derive(Default)]
-struct Memory {
+struct MemoryObserver {
     mebibytes: Vec<f64>,
 }
 
-impl Observer for Memory {
-    fn progressed(&mut self, progress: &Progress<'_>) {
+impl Observer for MemoryObserver {
+    fn on_step(&mut self, progress: &Progress<'_>) {
         self.mebibytes.extend(resident());
         if progress.step.is_multiple_of(20) {
             let now = self.mebibytes.last().copied().unwrap_or(f64::NAN);
@@ -79,7 +79,7 @@ impl Observer for Memory {
     }
 }
 
-impl Memory {
+impl MemoryObserver {
     /// Says how memory changed from step 100 to the last.
     fn report(&self) {
         let Some(from) = self.mebibytes.get(99..).filter(|later| !later.is_empty()) else { return };

@@ -7,8 +7,8 @@
 use epsilab::burn::nn::LinearConfig;
 use epsilab::burn::{self, module::Module, prelude::*};
 use epsilab::nn::{
-    Conv2d, Conv2dSpec, Dropout, Forward, GlobalAvgPool, GroupNorm, GroupNormSpec, Linear, Relu,
-    Tape, Value,
+    BatchTensor, Conv2d, Conv2dSpec, Dropout, Forward, GlobalAvgPool, GroupNorm, GroupNormSpec,
+    Linear, Relu, Tape,
 };
 use epsilab::prelude::*;
 
@@ -39,14 +39,14 @@ impl TwoFields {
 }
 
 impl Forward for TwoFields {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let near = self.near.forward(x.clone(), tape).image();
-        let far = self.far.forward(x, tape).image();
-        let both = Value::Image(Tensor::cat(vec![near, far], 1));
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let near = self.near.forward(x.clone(), tape).into_image();
+        let far = self.far.forward(x, tape).into_image();
+        let both = BatchTensor::Image(Tensor::cat(vec![near, far], 1));
         let both = Relu.forward(self.norm.forward(both, tape));
         let joined = Relu.forward(self.join.forward(both, tape));
         let features = self.dropout.forward(GlobalAvgPool.forward(joined), tape);
-        self.head.forward(features, tape).flat()
+        self.head.forward(features, tape).into_flat()
     }
 }
 
@@ -57,9 +57,9 @@ fn main() -> Result<()> {
     let model = Model::custom("two_fields", TwoFields::new(data.classes())?, &data)?;
     println!("{}\n", model.summary());
     // The clipped gradients beside one plain backward pass per example, on this very data.
-    let proof = model.prove(&data)?;
+    let proof = model.check_gradients(&data)?;
     println!("{proof}\n");
-    assert!(proof.holds());
+    assert!(proof.passed());
     let run = DpSgd::new()
         .target(Epsilon(8.0), Delta(1e-5))
         .clip(0.5)

@@ -40,8 +40,8 @@ fn main() -> Result<()> {
         write(&folder, &format!("{name}.svg"), chart.svg().into_bytes())?;
         write(&folder, &format!("{name}.png"), chart.png())?;
     }
-    println!("{}\n", figures::why_they_differ(&training, delta)?);
-    println!("{}", privacy::meaning(&training, delta)?);
+    println!("{}\n", figures::accountant_comparison(&training, delta)?);
+    println!("{}", privacy::attack_bounds(&training, delta)?);
     Ok(())
 }
 

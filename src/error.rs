@@ -92,7 +92,7 @@ impl Error {
     }
 
     /// The same error with one more piece of advice.
-    pub(crate) fn also(self, more: impl fmt::Display) -> Self {
+    pub(crate) fn append_advice(self, more: impl fmt::Display) -> Self {
         let fix =
             if self.fix.is_empty() { more.to_string() } else { format!("{}; {more}", self.fix) };
         Self { fix, ..self }

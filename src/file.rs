@@ -27,7 +27,7 @@ pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
         .and_then(|()| replace(path, bytes.as_ref(), SHARED))
         .map_err(|e| failed(path, &e))?;
     // Not every file system can synchronise a folder.
-    let _ = sync_folder_of(path);
+    let _ = sync_parent_dir(path);
     Ok(())
 }
 
@@ -37,14 +37,14 @@ pub fn write(path: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Result<()> {
 /// `Io` if the file can't be written.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, bytes, PRIVATE).map_err(|e| failed(path, &e))?;
-    let _ = sync_folder_of(path);
+    let _ = sync_parent_dir(path);
     Ok(())
 }
 
 /// Replaces a file atomically. When it returns, file and folder entry are on disk.
 pub(crate) fn replace_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, SHARED)?;
-    sync_folder_of(path)
+    sync_parent_dir(path)
 }
 
 /// Replaces a file atomically. When it returns, the file is on disk.
@@ -95,7 +95,7 @@ pub(crate) fn safetensors<const N: usize>(
 }
 
 /// Makes a new directory entry durable. Only Unix supports syncing a folder.
-pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_parent_dir(path: &Path) -> io::Result<()> {
     if !cfg!(unix) {
         return Ok(());
     }

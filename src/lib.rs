@@ -34,7 +34,7 @@
 //! events into an epsilon, or refuses what it can't account for. The [`privacy::Ledger`] of a data
 //! set adds up everything that was spent on it. See [`privacy`].
 //!
-//! **Figures.** Everything shown is a [`show::Bundle`] of several formats with a
+//! **Figures.** Everything shown is a [`show::MimeBundle`] of several formats with a
 //! [`show::Coverage`]: what it reveals of private data. See [`show`] and [`show::figures`].
 //!
 //! **Audits.** An [`audit::Audit`] plays the mechanism that trains against a claim. It can refute a

@@ -8,8 +8,8 @@ pub use crate::grid::{Grid, MaskKind};
 pub use crate::lab::{self, Show as _, recipes};
 pub use crate::layers;
 pub use crate::mask::{
-    self, DpSnip, Dropping, DroppingRule, MagnitudeMask, Mask, RandomMask, Rate, Saliency, Snip,
-    StateOfDropped, Synflow,
+    self, DpSnip, DropRate, DroppedStatePolicy, Dropping, DroppingRule, MagnitudeMask, Mask,
+    RandomMask, Saliency, Snip, Synflow,
 };
 pub use crate::methods::{
     AdaptiveDpSgd, AutoDpSgd, BackpropClip, DpSgd, DpSsgd, DynamicDpSgd, NonPrivate, Optimizer,
@@ -18,10 +18,10 @@ pub use crate::methods::{
 pub use crate::nn::{self, Activation, Model, Precision, models};
 pub use crate::optim::{Average, LearningRate, WarmUp};
 pub use crate::privacy::{
-    self, Accountant, ClipSchedule, Delta, Epsilon, Event, Neighbouring, NoiseMultiplier,
+    self, Accountant, ClipSchedule, Delta, Epsilon, Event, NeighbouringRelation, NoiseMultiplier,
     NoiseSchedule, SamplingRate, Trials,
 };
 pub use crate::show::figures;
 pub use crate::train::Run;
-pub use crate::tuning::{Tuned, Tuning};
+pub use crate::tuning::{Tuning, TuningResult};
 pub use crate::{Error, ErrorKind, Result};

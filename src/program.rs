@@ -53,7 +53,7 @@ pub(crate) fn numerics() -> String {
 const BURN: &str = "0.22.1";
 
 /// What runs are trained with: `Epsilab 0.1.0, Burn 0.22.1, linux x86_64, glibc 2.36`.
-pub fn software() -> String {
+pub fn software_versions() -> String {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let libc = glibc().map_or(String::new(), |version| format!(", glibc {version}"));
     format!("Epsilab {}, Burn {BURN}, {os} {arch}{libc}", env!("CARGO_PKG_VERSION"))
@@ -79,7 +79,7 @@ mod tests {
     fn the_version_of_burn_is_that_of_the_manifest() {
         let manifest = include_str!("../Cargo.toml");
         assert!(manifest.contains(&format!("version = \"={BURN}\"")));
-        assert!(software().contains(BURN) && software().starts_with("Epsilab "));
+        assert!(software_versions().contains(BURN) && software_versions().starts_with("Epsilab "));
     }
 
     #[test]

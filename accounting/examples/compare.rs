@@ -2,24 +2,24 @@
 //!
 //! `cargo run -p epsilab-accounting --example compare`
 
-use epsilab_accounting::digits::Rounded;
+use epsilab_accounting::digits::RoundedUp;
 use epsilab_accounting::{
-    Delta, Epsilon, Event, Headline, Neighbouring, Result, SamplingRate, compare,
-    noise_multiplier_for,
+    Delta, Epsilon, Event, NeighbouringRelation, Result, SamplingRate, TightestAccountant,
+    compare_accountants, noise_multiplier_for,
 };
 
 fn main() -> Result<()> {
     let (rate, steps, delta) = (0.01, 1000, Delta(1e-5));
     let training = Event::poisson(rate, 1.0, steps);
     println!("{training}, delta {delta}");
-    for answer in compare(&[training], delta, Neighbouring::AddOrRemoveOne) {
+    for answer in compare_accountants(&[training], delta, NeighbouringRelation::AddOrRemoveOne) {
         match answer.spent {
-            Ok(spent) => println!("{:>10}  {}", answer.accountant, Rounded(spent.epsilon)),
+            Ok(spent) => println!("{:>10}  {}", answer.accountant, RoundedUp(spent.epsilon)),
             Err(error) => println!("{:>10}  {}", answer.accountant, error.why()),
         }
     }
-    let headline = Headline::new();
+    let headline = TightestAccountant::new();
     let noise = noise_multiplier_for(Epsilon(3.0), delta, SamplingRate(rate), steps, &headline)?;
-    println!("noise multiplier for epsilon 3: {}", Rounded(noise.noise_multiplier.0));
+    println!("noise multiplier for epsilon 3: {}", RoundedUp(noise.noise_multiplier.0));
     Ok(())
 }

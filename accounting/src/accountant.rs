@@ -1,14 +1,14 @@
-//! The interface of an accountant: a list of events in, an epsilon out.
+//! The [`Accountant`] trait, which maps a list of events to an epsilon.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::digits::{Readable, Rounded, RoundedDown};
-use super::{Delta, Event, Neighbouring};
+use super::digits::{Readable, RoundedDown, RoundedUp};
+use super::{Delta, Event, NeighbouringRelation};
 use crate::{Error, ErrorKind, Result};
 
-/// Computes the epsilon of a list of events under composition.
+/// An accountant, which computes the epsilon of a list of events under composition.
 ///
 /// # Guarantee
 /// Unless [`is_approximate`](Accountant::is_approximate) returns true, `epsilon` is an upper bound:
@@ -17,37 +17,37 @@ use crate::{Error, ErrorKind, Result};
 /// bound for an event returns an error of kind `Accounting` that names the event. It never
 /// approximates without saying so.
 pub trait Accountant {
-    /// Short name, as in tables and JSON keys, for example `rdp`.
+    /// Returns the short name in tables and JSON keys, for example `rdp`.
     fn name(&self) -> &str;
 
-    /// The epsilon of all events together at `delta`.
+    /// Computes the epsilon of all events together at `delta`.
     ///
     /// # Errors
     /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that this
     /// accountant does not support, or for an epsilon that overflows.
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent>;
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost>;
 
-    /// The neighbouring relation under which the epsilon holds.
-    fn neighbouring(&self) -> Neighbouring {
-        Neighbouring::AddOrRemoveOne
+    /// Returns the neighbouring relation under which the epsilon holds.
+    fn neighbouring(&self) -> NeighbouringRelation {
+        NeighbouringRelation::AddOrRemoveOne
     }
 
-    /// Whether the value is an estimate that may lie below the true epsilon. An estimate is
-    /// labelled wherever it is shown and is never reported as a guarantee.
+    /// Returns whether the value is an estimate that may lie below the true epsilon. An estimate
+    /// is labelled wherever it is shown and is never reported as a guarantee.
     fn is_approximate(&self) -> bool {
         false
     }
 
-    /// The epsilon reported in the limit of infinite noise. No amount of noise reaches a target at
-    /// or below it.
-    fn floor(&self, delta: Delta) -> Result<f64> {
+    /// Computes the epsilon reported in the limit of infinite noise. No amount of noise reaches a
+    /// target at or below it.
+    fn epsilon_floor(&self, delta: Delta) -> Result<f64> {
         delta.check().map(|_| 0.0)
     }
 }
 
 /// The epsilon computed by an accountant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spent {
+pub struct PrivacyCost {
     /// The epsilon: an upper bound unless the accountant is approximate; 0 if nothing was released.
     pub epsilon: f64,
     /// Name of the accountant.
@@ -63,8 +63,8 @@ pub struct Spent {
     pub at_end_of_orders: bool,
 }
 
-impl Spent {
-    /// The epsilon of an accountant without Rényi orders.
+impl PrivacyCost {
+    /// Creates the cost from the epsilon of an accountant without Rényi orders.
     pub fn new(epsilon: f64, name: &str) -> Self {
         Self {
             epsilon,
@@ -75,8 +75,8 @@ impl Spent {
         }
     }
 
-    /// The same result with a lower bound on the true epsilon. A lower bound of 0 is stored only
-    /// where `epsilon` is 0.
+    /// Returns the same result with a lower bound on the true epsilon. A lower bound of 0 is
+    /// stored only where `epsilon` is 0.
     pub(crate) fn with_lower_bound(mut self, lower: f64) -> Self {
         self.lower = (lower > 0.0 || self.epsilon == 0.0).then_some(lower.min(self.epsilon));
         self
@@ -110,9 +110,9 @@ pub(crate) fn overflow(what: String) -> Error {
     Error::new(ErrorKind::Accounting, what, why).fix("use a larger noise multiplier or fewer steps")
 }
 
-impl fmt::Display for Spent {
+impl fmt::Display for PrivacyCost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "epsilon {} ({}", Rounded(self.epsilon), self.accountant)?;
+        write!(f, "epsilon {} ({}", RoundedUp(self.epsilon), self.accountant)?;
         if self.order > 0.0 {
             write!(f, " at order {}", Readable(self.order))?;
         }
@@ -120,7 +120,7 @@ impl fmt::Display for Spent {
             f.write_str(", an end of the order list: a longer list could give less")?;
         }
         match self.lower {
-            Some(lower) if Rounded(lower).to_string() != Rounded(self.epsilon).to_string() => {
+            Some(lower) if RoundedUp(lower).to_string() != RoundedUp(self.epsilon).to_string() => {
                 write!(f, "; lower bound {}", RoundedDown(lower))?;
             }
             _ => {}
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_boundary_order_is_mentioned_in_the_text() {
-        let spent = Spent { order: 1.1, at_end_of_orders: true, ..Spent::new(2.0, "rdp") };
+        let spent =
+            PrivacyCost { order: 1.1, at_end_of_orders: true, ..PrivacyCost::new(2.0, "rdp") };
         assert_eq!(
             spent.to_string(),
             "epsilon 2 (rdp at order 1.1, an end of the order list: a longer list could give less)"
@@ -144,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_lower_bound_is_rounded_down_and_shown_if_it_differs() {
-        let near = Spent::new(2.38156, "pld").with_lower_bound(2.38151);
+        let near = PrivacyCost::new(2.38156, "pld").with_lower_bound(2.38151);
         assert_eq!(near.to_string(), "epsilon 2.382 (pld)");
-        let far = Spent::new(2.38156, "pld").with_lower_bound(2.37999);
+        let far = PrivacyCost::new(2.38156, "pld").with_lower_bound(2.37999);
         assert_eq!(far.to_string(), "epsilon 2.382 (pld; lower bound 2.379)");
     }
 }

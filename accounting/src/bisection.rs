@@ -1,6 +1,6 @@
 //! Bisection.
 
-/// Halves an interval so many times and returns the lower end of what is left: `below` is true up
+/// Halves an interval `times` times and returns the lower end of what is left: `below` is true up
 /// to some place in the interval, and false beyond it.
 pub fn bisect((mut low, mut high): (f64, f64), times: u32, below: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..times {

@@ -17,9 +17,9 @@ impl fmt::Display for Readable {
 }
 
 /// Four significant digits, rounded to nearest. For rates and sizes, which claim no guarantee.
-pub struct Short(pub f64);
+pub struct RoundedNearest(pub f64);
 
-impl fmt::Display for Short {
+impl fmt::Display for RoundedNearest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rounded = format!("{:.3e}", self.0).parse().unwrap_or(self.0);
         fmt::Display::fmt(&Readable(rounded), f)
@@ -28,9 +28,9 @@ impl fmt::Display for Short {
 
 /// At most four significant digits, rounded up. A displayed epsilon must not lie below the bound,
 /// and a displayed noise multiplier not below the calibrated one.
-pub struct Rounded(pub f64);
+pub struct RoundedUp(pub f64);
 
-impl fmt::Display for Rounded {
+impl fmt::Display for RoundedUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == f64::INFINITY {
             return f.write_str("∞");
@@ -66,12 +66,12 @@ impl fmt::Display for RoundedDown {
         let digits = 3 - self.0.log10().floor() as i32;
         let unit = 10f64.powi(-digits);
         // The tolerance keeps 1.72 at 1.72: (1.72 / 0.001).floor() may be 1719.
-        fmt::Display::fmt(&Rounded((self.0 / unit * (1.0 + 1e-12)).floor() * unit), f)
+        fmt::Display::fmt(&RoundedUp((self.0 / unit * (1.0 + 1e-12)).floor() * unit), f)
     }
 }
 
 /// Inserts commas between groups of three digits of the integer part.
-pub fn group(number: &str) -> String {
+pub fn group_thousands(number: &str) -> String {
     let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
     let (whole, fraction) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
     let mut out = sign.to_string();
@@ -84,19 +84,19 @@ pub fn group(number: &str) -> String {
     out + fraction
 }
 
-/// A count with thousands separated: `60,000`.
-pub fn count(n: impl fmt::Display) -> String {
-    group(&n.to_string())
+/// Formats a count with thousands separated: `60,000`.
+pub fn format_count(n: impl fmt::Display) -> String {
+    group_thousands(&n.to_string())
 }
 
-/// A count with its noun and without separators: `1 step`, `60000 steps`.
+/// Formats a count with its noun and without separators: `1 step`, `60000 steps`.
 pub(crate) fn counted_plainly(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A count with its noun: `1 example`, `60,000 examples`, `2 classes`, `3 entries`.
-pub fn counted(n: impl fmt::Display, noun: &str) -> String {
-    let number = count(n);
+/// Formats a count with its noun: `1 example`, `60,000 examples`, `2 classes`, `3 entries`.
+pub fn pluralise(n: impl fmt::Display, noun: &str) -> String {
+    let number = format_count(n);
     let plural = match noun.strip_suffix('y') {
         _ if number == "1" => noun.to_owned(),
         Some(stem) => format!("{stem}ies"),
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn epsilon_has_four_digits_and_is_never_rounded_down() {
-        let shown = |x: f64| Rounded(x).to_string();
+        let shown = |x: f64| RoundedUp(x).to_string();
         assert_eq!(shown(3.0), "3");
         assert_eq!(shown(2.99941), "3");
         assert_eq!(shown(2.10137), "2.102");
@@ -130,7 +130,7 @@ mod tests {
             (down(1.72), down(0.94248), down(12.0)),
             ("1.72".into(), "0.9424".into(), "12".into())
         );
-        assert_eq!(Short(256.0 / 60_000.0).to_string(), "0.004267");
-        assert_eq!(Short(1e-6 / 3.0).to_string(), "3.333e-7");
+        assert_eq!(RoundedNearest(256.0 / 60_000.0).to_string(), "0.004267");
+        assert_eq!(RoundedNearest(1e-6 / 3.0).to_string(), "3.333e-7");
     }
 }

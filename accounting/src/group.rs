@@ -1,4 +1,5 @@
-//! Group privacy: what a guarantee for one example means for several that belong together.
+//! Group privacy: the guarantee for several examples that belong together, from that for one
+//! example.
 
 use super::{Accountant, Delta, Event};
 use crate::{Error, ErrorKind, Result};
@@ -6,7 +7,7 @@ use crate::{Error, ErrorKind, Result};
 /// The logarithm of the smallest delta that is tried.
 const MIN_LN_DELTA: f64 = -650.0;
 
-/// Evaluations of the accountant.
+/// Number of evaluations of the accountant.
 const EVALUATIONS: usize = 12;
 
 /// Returns an epsilon that holds at `delta` for data sets which differ in `rows` examples: one
@@ -63,7 +64,7 @@ pub fn group_epsilon(
     Ok(smallest)
 }
 
-/// ln(1 + e^x + ... + e^((n - 1) x)) for x >= 0.
+/// Computes ln(1 + e^x + ... + e^((n - 1) x)) for x >= 0.
 fn ln_geometric_sum(x: f64, n: f64) -> f64 {
     if x < 1e-9 {
         // Each term is at most e^((n - 1) x).
@@ -76,7 +77,7 @@ fn ln_geometric_sum(x: f64, n: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Gdp, Headline};
+    use crate::{Gdp, TightestAccountant};
 
     #[test]
     fn a_group_is_bounded_above_the_exact_value_of_the_gaussian() -> Result<()> {
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn it_grows_with_the_group_and_one_row_is_the_guarantee_itself() -> Result<()> {
         let (events, delta) = ([Event::poisson(0.01, 1.5, 500)], Delta(1e-6));
-        let headline = Headline::new();
+        let headline = TightestAccountant::new();
         let single = headline.epsilon(&events, delta)?.epsilon;
         let of = |rows| group_epsilon(&headline, &events, delta, rows);
         assert_eq!(of(1)?, single);

@@ -1,8 +1,9 @@
 //! The epsilon that is reported: the smallest proved upper bound.
 
-use super::event::{Single, singles};
+use super::event::{SingleRelease, flatten_events};
 use super::{
-    Accountant, Delta, Event, Gdp, Neighbouring, Pld, Rdp, SamplingRate, Spent, Stages, Zcdp,
+    Accountant, Delta, Event, Gdp, NeighbouringRelation, Pld, PrivacyCost, Rdp, SamplingRate,
+    Stages, Zcdp,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -14,41 +15,42 @@ use crate::{Error, ErrorKind, Result};
 /// # Guarantee
 /// The minimum of valid upper bounds is a valid upper bound. Approximate accountants are not used.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Headline {
-    neighbouring: Neighbouring,
+pub struct TightestAccountant {
+    neighbouring: NeighbouringRelation,
     pld: Pld,
 }
 
-impl Headline {
-    /// The accountant for neighbours that differ by one added or removed example.
+impl TightestAccountant {
+    /// Creates the accountant for neighbours that differ by one added or removed example.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The accountant for another neighbouring relation.
-    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+    /// Creates the accountant for another neighbouring relation.
+    pub fn with_neighbouring(neighbouring: NeighbouringRelation) -> Self {
         Self { neighbouring, pld: Pld::with_neighbouring(neighbouring) }
     }
 
-    /// The accountant for all these events together: for one example added or removed, or, if some
-    /// of them are on disjoint batches, for one example zeroed out.
-    pub fn covering(events: &[Event]) -> Self {
+    /// Creates the accountant for all these events together: for one example added or removed, or,
+    /// if some of them are on disjoint batches, for one example zeroed out.
+    pub fn for_events(events: &[Event]) -> Self {
         let is_disjoint = |event: &Event| matches!(event, Event::ShuffledEpochs { .. });
         if events.iter().any(|event| event.has(is_disjoint)) {
-            Self::with_neighbouring(Neighbouring::ZeroOutOne)
+            Self::with_neighbouring(NeighbouringRelation::ZeroOutOne)
         } else {
             Self::new()
         }
     }
 
     /// Returns the accountant for the relation that a guarantee is stated for, or
-    /// [`covering`](Self::covering) where none is.
-    pub fn stated_for(stated: Option<Neighbouring>, events: &[Event]) -> Self {
-        stated.map_or_else(|| Self::covering(events), Self::with_neighbouring)
+    /// [`for_events`](Self::for_events) where none is.
+    pub fn stated_for(stated: Option<NeighbouringRelation>, events: &[Event]) -> Self {
+        stated.map_or_else(|| Self::for_events(events), Self::with_neighbouring)
     }
 
-    /// The epsilon after each number of steps in `at`, which must not decrease: of the first steps
-    /// of `stages` at a sampling rate, together with the releases in `prior`, at `delta`.
+    /// Computes the epsilon after each number of steps in `at`, which must not decrease: of the
+    /// first steps of `stages` at a sampling rate, together with the releases in `prior`, at
+    /// `delta`.
     ///
     /// The compositions share their work, so many points cost little more than a few single calls.
     /// The last value is that of [`epsilon`](Accountant::epsilon). The others have no lower bound
@@ -58,8 +60,9 @@ impl Headline {
     /// As [`Accountant::epsilon`], and kind `Setting` for numbers of steps that decrease.
     ///
     /// # Guarantee
-    /// Every value is a proved upper bound, as that of [`Headline`]. The values do not decrease: a
-    /// bound after more steps is also one after fewer, so each value is at most the next.
+    /// Every value is a proved upper bound, as that of [`TightestAccountant`]. The values do not
+    /// decrease: a bound after more steps is also one after fewer, so each value is at most the
+    /// next.
     pub fn epsilons_after(
         &self,
         prior: &[Event],
@@ -67,48 +70,52 @@ impl Headline {
         sampling_rate: SamplingRate,
         at: &[u64],
         delta: Delta,
-    ) -> Result<Vec<Spent>> {
+    ) -> Result<Vec<PrivacyCost>> {
         let rate = sampling_rate.check()?;
         if let Some(pair) = at.windows(2).find(|pair| pair[0] > pair[1]) {
             let why = format!("it follows {}, and the numbers of steps must not decrease", pair[0]);
             return Err(Error::setting("at", pair[1], why).fix("sort the numbers of steps"));
         }
         let list = |&steps: &u64| [prior, &[stages.event(rate, steps)]].concat();
-        self.epsilons(&at.iter().map(list).collect::<Vec<_>>(), delta)
+        self.epsilons_for_prefixes(&at.iter().map(list).collect::<Vec<_>>(), delta)
     }
 
-    /// The epsilons of growing lists of events: each list contains the releases of the one before
-    /// it. As [`epsilons_after`](Self::epsilons_after).
+    /// Computes the epsilons of growing lists of events: each list contains the releases of the
+    /// one before it. As [`epsilons_after`](Self::epsilons_after).
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
-    pub fn epsilons(&self, lists: &[Vec<Event>], delta: Delta) -> Result<Vec<Spent>> {
+    pub fn epsilons_for_prefixes(
+        &self,
+        lists: &[Vec<Event>],
+        delta: Delta,
+    ) -> Result<Vec<PrivacyCost>> {
         let Some((whole, shorter)) = lists.split_last() else { return Ok(Vec::new()) };
         // Without sampling the value has a closed form, as it may have before the first step.
         let alone = shorter.iter().take_while(|events| !is_sampled(events));
-        let mut spent: Vec<Spent> =
+        let mut spent: Vec<PrivacyCost> =
             alone.map(|events| self.epsilon(events, delta)).collect::<Result<_>>()?;
-        spent.extend(self.shared_epsilons(&shorter[spent.len()..], delta)?);
+        spent.extend(self.prefix_upper_bounds(&shorter[spent.len()..], delta)?);
         spent.push(self.epsilon(whole, delta)?);
         for i in (1..spent.len()).rev() {
             if spent[i].epsilon < spent[i - 1].epsilon {
-                spent[i - 1] = Spent { lower: None, ..spent[i].clone() };
+                spent[i - 1] = PrivacyCost { lower: None, ..spent[i].clone() };
             }
         }
         Ok(spent)
     }
 
-    /// The smaller of the bounds of PLD and RDP for growing lists of events.
-    fn shared_epsilons(&self, lists: &[Vec<Event>], delta: Delta) -> Result<Vec<Spent>> {
+    /// Computes the smaller of the bounds of PLD and RDP for growing lists of events.
+    fn prefix_upper_bounds(&self, lists: &[Vec<Event>], delta: Delta) -> Result<Vec<PrivacyCost>> {
         let growing: Vec<&[Event]> = lists.iter().map(Vec::as_slice).collect();
-        let pld = refused_as_none(self.pld.upper_bounds(&growing, delta))?;
-        let rdp = Rdp::with_neighbouring(self.neighbouring).epsilons(&growing, delta);
-        let rdp = refused_as_none(rdp)?;
+        let pld = unsupported_as_none(self.pld.upper_bounds(&growing, delta))?;
+        let rdp = Rdp::with_neighbouring(self.neighbouring).epsilons_for_prefixes(&growing, delta);
+        let rdp = unsupported_as_none(rdp)?;
         let smallest = |(i, events): (usize, &Vec<Event>)| {
             let pld = pld.as_ref().and_then(|bounds| bounds[i]);
-            let pld = pld.map(|epsilon| Spent::new(epsilon, "pld"));
+            let pld = pld.map(|epsilon| PrivacyCost::new(epsilon, "pld"));
             let rdp = rdp.as_ref().and_then(|bounds| bounds[i].clone());
-            let smaller = |a: &Spent, b: &Spent| a.epsilon.total_cmp(&b.epsilon);
+            let smaller = |a: &PrivacyCost, b: &PrivacyCost| a.epsilon.total_cmp(&b.epsilon);
             match pld.into_iter().chain(rdp).min_by(smaller) {
                 Some(spent) => Ok(spent),
                 None => self.epsilon(events, delta),
@@ -118,14 +125,14 @@ impl Headline {
     }
 }
 
-/// Whether any release is on a sample of the examples.
+/// Returns whether any release is on a sample of the examples.
 fn is_sampled(events: &[Event]) -> bool {
-    let exact = |single: &Single| matches!(single, Single::Gaussian { .. });
-    singles("gdp", events).is_ok_and(|found| !found.iter().all(|(single, _)| exact(single)))
+    let exact = |single: &SingleRelease| matches!(single, SingleRelease::Gaussian { .. });
+    flatten_events("gdp", events).is_ok_and(|found| !found.iter().all(|(single, _)| exact(single)))
 }
 
-/// `None` for a refusal of an accountant, which is no error while another one has a bound.
-fn refused_as_none<T>(bounds: Result<T>) -> Result<Option<T>> {
+/// Turns a refusal of an accountant into `None`: it is no error while another one has a bound.
+fn unsupported_as_none<T>(bounds: Result<T>) -> Result<Option<T>> {
     match bounds {
         Ok(bounds) => Ok(Some(bounds)),
         Err(error) if error.kind() == ErrorKind::Accounting => Ok(None),
@@ -133,31 +140,31 @@ fn refused_as_none<T>(bounds: Result<T>) -> Result<Option<T>> {
     }
 }
 
-impl Accountant for Headline {
+impl Accountant for TightestAccountant {
     fn name(&self) -> &str {
         "headline"
     }
 
-    fn neighbouring(&self) -> Neighbouring {
+    fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         delta.check()?;
         // Private selections are no singles.
-        let may_be_empty = !events.iter().any(Event::has_selection);
-        if may_be_empty && singles("epsilon", events)?.is_empty() {
-            return Ok(Spent::new(0.0, "headline").with_lower_bound(0.0));
+        let may_be_empty = !events.iter().any(Event::has_private_selection);
+        if may_be_empty && flatten_events("epsilon", events)?.is_empty() {
+            return Ok(PrivacyCost::new(0.0, "headline").with_lower_bound(0.0));
         }
         let exact = Gdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
         if exact.is_ok() {
             return exact;
         }
-        let pld = refused_as_none(self.pld.epsilon(events, delta))?;
+        let pld = unsupported_as_none(self.pld.epsilon(events, delta))?;
         let rdp = Rdp::with_neighbouring(self.neighbouring).epsilon(events, delta);
         let Some(pld) = pld else { return rdp };
         let lower = pld.lower;
-        let best = refused_as_none(rdp)?.filter(|rdp| rdp.epsilon < pld.epsilon).unwrap_or(pld);
+        let best = unsupported_as_none(rdp)?.filter(|rdp| rdp.epsilon < pld.epsilon).unwrap_or(pld);
         Ok(match lower {
             Some(lower) => best.with_lower_bound(lower),
             None => best,
@@ -165,13 +172,14 @@ impl Accountant for Headline {
     }
 }
 
-/// The epsilon of all events together for one added or removed example, by [`Headline`].
+/// Computes the epsilon of all events together for one added or removed example, by
+/// [`TightestAccountant`].
 ///
 /// # Errors
 /// As [`Accountant::epsilon`].
 ///
 /// # Guarantee
-/// As [`Headline`].
+/// As [`TightestAccountant`].
 ///
 /// ```
 /// use epsilab_accounting::{Delta, Event, epsilon};
@@ -180,24 +188,28 @@ impl Accountant for Headline {
 /// assert!((spent.epsilon - 1.8283).abs() < 2e-3);
 /// # Ok::<(), epsilab_accounting::Error>(())
 /// ```
-pub fn epsilon(events: &[Event], delta: Delta) -> Result<Spent> {
-    Headline::default().epsilon(events, delta)
+pub fn epsilon(events: &[Event], delta: Delta) -> Result<PrivacyCost> {
+    TightestAccountant::default().epsilon(events, delta)
 }
 
 /// The result of one accountant in a comparison.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct AccountantResult {
     /// Name of the accountant.
     pub accountant: String,
     /// The epsilon, or the reason why the accountant does not support the events.
-    pub spent: Result<Spent>,
+    pub spent: Result<PrivacyCost>,
     /// Whether the epsilon is an estimate that may lie below the true one.
     pub approximate: bool,
 }
 
 /// Evaluates the events with `pld`, `rdp`, `gdp` and `zcdp`. Where `gdp` does not support them, its
 /// labelled central limit approximation `gdp_clt` takes its place.
-pub fn compare(events: &[Event], delta: Delta, neighbouring: Neighbouring) -> Vec<Answer> {
+pub fn compare_accountants(
+    events: &[Event],
+    delta: Delta,
+    neighbouring: NeighbouringRelation,
+) -> Vec<AccountantResult> {
     let exact = Gdp::with_neighbouring(neighbouring);
     let gdp: Box<dyn Accountant> = match exact.epsilon(events, delta) {
         Ok(_) => Box::new(exact),
@@ -209,7 +221,7 @@ pub fn compare(events: &[Event], delta: Delta, neighbouring: Neighbouring) -> Ve
         gdp,
         Box::new(Zcdp::with_neighbouring(neighbouring)),
     ];
-    let evaluate = |accountant: &dyn Accountant| Answer {
+    let evaluate = |accountant: &dyn Accountant| AccountantResult {
         accountant: accountant.name().to_string(),
         spent: accountant.epsilon(events, delta),
         approximate: accountant.is_approximate(),

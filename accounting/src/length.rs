@@ -11,7 +11,7 @@ pub(crate) const MAX_STEPS: f64 = (1u64 << 53) as f64;
 /// The length of a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Length {
+pub enum TrainingLength {
     /// A number of steps.
     Steps(u64),
     /// A number of epochs e at sampling rate q: ceil(e / q) steps. Every example is drawn e times
@@ -19,20 +19,20 @@ pub enum Length {
     Epochs(f64),
 }
 
-impl Length {
-    /// The number of steps at a sampling rate, at least 1.
+impl TrainingLength {
+    /// Computes the number of steps at a sampling rate, at least 1.
     ///
     /// # Errors
     /// Kind `Setting` for a sampling rate or a length out of range.
     pub fn steps(self, sampling_rate: SamplingRate) -> Result<u64> {
         let rate = sampling_rate.check()?.0;
         let epochs = match self {
-            Length::Steps(0) => {
+            TrainingLength::Steps(0) => {
                 return Err(Error::setting("steps", 0, "with 0 steps nothing is released")
                     .fix("train for at least 1 step"));
             }
-            Length::Steps(steps) => return Ok(steps),
-            Length::Epochs(epochs) => epochs,
+            TrainingLength::Steps(steps) => return Ok(steps),
+            TrainingLength::Epochs(epochs) => epochs,
         };
         if !(epochs > 0.0 && epochs.is_finite()) {
             let why = "the number of epochs must be finite and above 0";

@@ -2,16 +2,16 @@
 //!
 //! - An [`Event`] describes a release as inert data.
 //! - An [`Accountant`] turns a list of events into an epsilon: [`Pld`], [`Rdp`], [`Gdp`], [`Zcdp`],
-//!   [`Tcdp`]. [`Headline`] reports the smallest proved epsilon. [`compare`] evaluates several
-//!   accountants on the same events.
+//!   [`Tcdp`]. [`TightestAccountant`] reports the smallest proved epsilon. [`compare_accountants`]
+//!   evaluates several accountants on the same events.
 //! - [`calibrate`] solves for a noise multiplier, a number of steps, a batch size or a delta, for
 //!   example [`noise_multiplier_for`]. Its results never exceed the target epsilon.
 //! - [`Stages`] are the table of a run: steps, noise multiplier and scale of the clip bound. A
 //!   [`NoiseSchedule`] and a [`ClipSchedule`] make them.
 //! - The [`Ledger`] of a data set records every event before the release is used. A
 //!   [`Book`](ledger::Book) keeps its entries.
-//! - [`statement()`] writes out what is guaranteed and what is not. [`meaning()`] gives bounds on
-//!   the success of a membership inference attack.
+//! - [`statement()`] writes out what is guaranteed and what is not. [`attack_bounds()`] gives
+//!   bounds on the success of a membership inference attack.
 //!
 //! ```
 //! use epsilab_accounting::{Accountant, Delta, Event, Rdp};
@@ -51,26 +51,27 @@ mod trials;
 pub mod units;
 pub mod zcdp;
 
-pub use accountant::{Accountant, Spent};
+pub use accountant::{Accountant, PrivacyCost};
 pub use calibrate::{
-    Calibrated, CalibratedBatchSize, CalibratedDelta, CalibratedSteps, batch_size_for, delta_for,
-    epsilon_for, noise_multiplier_for, noise_multiplier_for_best_of, noise_multiplier_for_events,
-    noise_multiplier_for_stages, noise_multiplier_given_prior, steps_for,
+    CalibratedBatchSize, CalibratedDelta, CalibratedNoise, CalibratedSteps, batch_size_for,
+    delta_for, epsilon_for, noise_multiplier_for, noise_multiplier_for_best_of,
+    noise_multiplier_for_events, noise_multiplier_for_stages, noise_multiplier_given_prior,
+    steps_for,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, STOPPING};
 pub use gdp::{Gdp, GdpClt};
 pub use group::group_epsilon;
-pub use headline::{Answer, Headline, compare, epsilon};
-pub use ledger::{Budget, Entry, EntryKind, Ledger, Spending};
-pub use length::Length;
+pub use headline::{AccountantResult, TightestAccountant, compare_accountants, epsilon};
+pub use ledger::{Budget, BudgetStatus, Entry, EntryKind, Ledger};
+pub use length::TrainingLength;
 pub use meaning::percent_rounded_up;
-pub use meaning::{Meaning, TradeOff, meaning};
-pub use neighbouring::Neighbouring;
+pub use meaning::{AttackBounds, TradeOff, attack_bounds};
+pub use neighbouring::NeighbouringRelation;
 pub use pld::Pld;
-pub use profile::Profile;
+pub use profile::PrivacyProfile;
 pub use rdp::{Conversion, OrderList, Rdp};
-pub use released::Released;
+pub use released::RunReleases;
 pub use schedule::{ClipSchedule, NoiseSchedule};
 pub use stages::{Stage, Stages};
 pub use statement::{Badge, GuaranteeFacts, caveats, statement};
@@ -79,7 +80,7 @@ pub use trials::Trials;
 pub use units::{Delta, Epsilon, NoiseMultiplier, SamplingRate};
 pub use zcdp::Zcdp;
 
-/// Compiles the example of the README as a doctest.
+/// Example of the README, compiled as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// is always the standard deviation of the noise on the sum divided by the clip norm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Neighbouring {
+pub enum NeighbouringRelation {
     /// One example is added or removed. A sum of vectors clipped to norm C has sensitivity C.
     #[default]
     AddOrRemoveOne,
@@ -23,12 +23,12 @@ pub enum Neighbouring {
     ReplaceOne,
 }
 
-impl fmt::Display for Neighbouring {
+impl fmt::Display for NeighbouringRelation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Neighbouring::AddOrRemoveOne => "add or remove one",
-            Neighbouring::ZeroOutOne => "zero out one",
-            Neighbouring::ReplaceOne => "replace one",
+            NeighbouringRelation::AddOrRemoveOne => "add or remove one",
+            NeighbouringRelation::ZeroOutOne => "zero out one",
+            NeighbouringRelation::ReplaceOne => "replace one",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Many noise multipliers in terms of few, the nodes.
+//! Representation of many noise multipliers by few, the nodes.
 //!
 //! A noise schedule may have thousands of noise multipliers, and an accountant spends most of its
 //! time on each of them. With more than a few, a step is replaced by a mixture that dominates it:
@@ -30,8 +30,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::Neighbouring;
-use super::event::Single;
+use super::NeighbouringRelation;
+use super::event::SingleRelease;
 use super::gdp::normal::{centred_cdf, upper_tail};
 
 /// Number of intervals between the nodes of one sampler.
@@ -47,16 +47,16 @@ const MARGIN: f64 = 1e-9;
 const LOG_STEP: f64 = 1e-3;
 
 /// Releases that the accountants compute, sorted by noise multiplier for each sampler.
-pub(crate) struct Nodes {
-    pub list: Vec<Single>,
-    samplers: HashMap<Sampler, Range<usize>>,
+pub(crate) struct NoiseGrid {
+    pub list: Vec<SingleRelease>,
+    samplers: HashMap<SamplingKey, Range<usize>>,
     /// Whether some of the releases are replaced by mixtures.
     pub merge: bool,
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
 }
 
 /// A release without its noise multiplier.
-type Sampler = (u8, [u64; 4]);
+type SamplingKey = (u8, [u64; 4]);
 
 /// The releases at a node, and those between it and the next one.
 #[derive(Clone, Debug, Default)]
@@ -71,27 +71,32 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Number of mixtures, and their mean share; 0 and 0 without mixtures.
-    pub fn mean_share(&self) -> (f64, f64) {
+    /// Returns the number of mixtures, and their mean share; 0 and 0 without mixtures.
+    pub fn mean_mixture_weight(&self) -> (f64, f64) {
         let add =
             |sum: (f64, f64), &(share, count): &(f64, f64)| (sum.0 + count, sum.1 + share * count);
         let (count, shares) = self.between.iter().fold((0.0, 0.0), add);
         (count, if count > 0.0 { (shares / count).min(1.0) } else { 0.0 })
     }
 
-    /// Number of releases.
+    /// Returns the number of releases.
     pub fn releases(&self) -> f64 {
-        self.exact + self.mean_share().0
+        self.exact + self.mean_mixture_weight().0
     }
 }
 
-impl Nodes {
-    /// The nodes for these releases: their own noise multipliers for a sampler with at most `few`.
-    pub fn new(releases: &[(Single, u64)], neighbouring: Neighbouring, few: usize) -> Self {
-        let mut samplers: Vec<Vec<Single>> = Vec::new();
-        let mut index: HashMap<Sampler, usize> = HashMap::new();
+impl NoiseGrid {
+    /// Creates the nodes for these releases: their own noise multipliers for a sampler with at
+    /// most `few`.
+    pub fn new(
+        releases: &[(SingleRelease, u64)],
+        neighbouring: NeighbouringRelation,
+        few: usize,
+    ) -> Self {
+        let mut samplers: Vec<Vec<SingleRelease>> = Vec::new();
+        let mut index: HashMap<SamplingKey, usize> = HashMap::new();
         for &(single, _) in releases {
-            let at = *index.entry(sampler(&single)).or_insert(samplers.len());
+            let at = *index.entry(sampling_key(&single)).or_insert(samplers.len());
             match samplers.get_mut(at) {
                 Some(known) => known.push(single),
                 None => samplers.push(vec![single]),
@@ -107,23 +112,26 @@ impl Nodes {
             let start = nodes.list.len();
             match first {
                 _ if own.len() <= few => nodes.list.extend(own),
-                Single::Gaussian { .. } | Single::ShuffledEpoch { .. } => nodes.list.extend(own),
+                SingleRelease::Gaussian { .. } | SingleRelease::ShuffledEpoch { .. } => {
+                    nodes.list.extend(own)
+                }
                 _ if nodes.interpolates(&first) => {
                     nodes.list.extend(interpolation_nodes(ends).into_iter().map(with_noise));
                 }
                 _ => nodes.list.extend(rounding_nodes(ends).into_iter().map(with_noise)),
             }
-            nodes.samplers.insert(sampler(&first), start..nodes.list.len());
+            nodes.samplers.insert(sampling_key(&first), start..nodes.list.len());
         }
         nodes
     }
 
-    /// Releases in terms of the nodes, which were made for these and possibly more releases.
-    pub fn components(&self, releases: &[(Single, u64)]) -> Vec<Component> {
+    /// Expresses releases in terms of the nodes, which were made for these and possibly more
+    /// releases.
+    pub fn components(&self, releases: &[(SingleRelease, u64)]) -> Vec<Component> {
         let empty = |node| Component { node, ..Component::default() };
         let mut components: Vec<Component> = (0..self.list.len()).map(empty).collect();
         for &(single, count) in releases {
-            let Some(range) = self.samplers.get(&sampler(&single)) else { continue };
+            let Some(range) = self.samplers.get(&sampling_key(&single)) else { continue };
             let (sigma, own) = (single.noise_multiplier(), &self.list[range.clone()]);
             let above = own.partition_point(|node| node.noise_multiplier() <= sigma);
             let node = range.start + above.saturating_sub(1);
@@ -131,7 +139,7 @@ impl Nodes {
             match own.get(above) {
                 Some(above) if below < sigma => {
                     let share = if self.interpolates(&single) {
-                        share(below, sigma, above.noise_multiplier())
+                        mixture_weight(below, sigma, above.noise_multiplier())
                     } else {
                         1.0
                     };
@@ -144,21 +152,22 @@ impl Nodes {
         components
     }
 
-    /// Whether the mixtures of two nodes are known to dominate the steps between them.
-    fn interpolates(&self, single: &Single) -> bool {
-        matches!(single, Single::Poisson { .. }) && self.neighbouring != Neighbouring::ReplaceOne
+    /// Returns whether the mixtures of two nodes are known to dominate the steps between them.
+    fn interpolates(&self, single: &SingleRelease) -> bool {
+        matches!(single, SingleRelease::Poisson { .. })
+            && self.neighbouring != NeighbouringRelation::ReplaceOne
     }
 }
 
-/// The identity of a release apart from its noise multiplier.
-fn sampler(single: &Single) -> Sampler {
+/// Returns the identity of a release apart from its noise multiplier.
+fn sampling_key(single: &SingleRelease) -> SamplingKey {
     single.with_noise_multiplier(1.0).key()
 }
 
-/// The probability of the node with the noise multiplier `below`: the total variation distance
-/// H_1 = 2 Phi(mu / 2) - 1 of a step with noise multiplier `sigma` is the mean of those of the
-/// nodes.
-fn share(below: f64, sigma: f64, above: f64) -> f64 {
+/// Computes the probability of the node with the noise multiplier `below`: the total variation
+/// distance H_1 = 2 Phi(mu / 2) - 1 of a step with noise multiplier `sigma` is the mean of those
+/// of the nodes.
+fn mixture_weight(below: f64, sigma: f64, above: f64) -> f64 {
     // The difference of two distances, from the function that is precise for them.
     let gap = |more: f64, less: f64| {
         if less < 1.0 {
@@ -173,7 +182,7 @@ fn share(below: f64, sigma: f64, above: f64) -> f64 {
     if share < 1.0 { share } else { 1.0 }
 }
 
-/// Noise multipliers from the smallest to at least the largest one.
+/// Returns noise multipliers from the smallest to at least the largest one.
 fn interpolation_nodes((smallest, largest): (f64, f64)) -> Vec<f64> {
     // Evenly spaced in mu + mu²: where there is little noise, in mu².
     let position = |sigma: f64| (1.0 + 1.0 / sigma) / sigma;
@@ -191,7 +200,7 @@ fn interpolation_nodes((smallest, largest): (f64, f64)) -> Vec<f64> {
     nodes
 }
 
-/// Noise multipliers from the smallest to at least the largest one, spaced by 0.1 %.
+/// Returns noise multipliers from the smallest to at least the largest one, spaced by 0.1 %.
 fn rounding_nodes((smallest, largest): (f64, f64)) -> Vec<f64> {
     let count = ((largest / smallest).ln() / LOG_STEP).ceil() as usize + 1;
     let mut nodes: Vec<f64> = (0..=count).map(|k| smallest * (k as f64 * LOG_STEP).exp()).collect();

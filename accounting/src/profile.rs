@@ -9,16 +9,18 @@ use std::sync::Arc;
 /// Manurangsi: Connect the Dots, 2022, section 3).
 ///
 /// # Guarantee
-/// For every epsilon >= 0 the releases are (epsilon, [`delta`](Profile::delta))-differentially
-/// private under the neighbouring relation of the accountant that computed the profile.
+/// For every epsilon >= 0 the releases are (epsilon,
+/// [`delta`](PrivacyProfile::delta))-differentially private under the neighbouring relation of the
+/// accountant that computed the profile.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct PrivacyProfile {
     /// (epsilon, delta) pairs: epsilon strictly increasing from 0, delta non-increasing in [0, 1].
     points: Arc<[(f64, f64)]>,
 }
 
-impl Profile {
-    /// The profile through upper bounds (epsilon, delta), with epsilon strictly increasing from 0.
+impl PrivacyProfile {
+    /// Creates the profile through upper bounds (epsilon, delta), with epsilon strictly increasing
+    /// from 0.
     pub(crate) fn from_points(mut points: Vec<(f64, f64)>) -> Self {
         let mut smallest = 1.0_f64;
         for (_, delta) in &mut points {
@@ -28,12 +30,12 @@ impl Profile {
         Self { points: points.into() }
     }
 
-    /// The points: epsilon increasing, delta non-increasing.
+    /// Returns the points: epsilon increasing, delta non-increasing.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// The smallest proved delta at `epsilon`.
+    /// Computes the smallest proved delta at `epsilon`.
     pub fn delta(&self, epsilon: f64) -> f64 {
         let next = self.points.partition_point(|&(e, _)| e <= epsilon);
         let Some(&(e0, d0)) = next.checked_sub(1).and_then(|i| self.points.get(i)) else {
@@ -45,7 +47,7 @@ impl Profile {
         if fraction.is_finite() { d0 + (d1 - d0) * fraction } else { d0 }
     }
 
-    /// The smallest proved epsilon at `delta`; `None` if every point has a larger delta.
+    /// Computes the smallest proved epsilon at `delta`; `None` if every point has a larger delta.
     pub fn epsilon(&self, delta: f64) -> Option<f64> {
         let index = self.points.partition_point(|&(_, d)| d > delta);
         let &(e1, d1) = self.points.get(index)?;
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn delta_is_interpolated_linearly_in_e_to_the_epsilon() {
-        let profile = Profile::from_points(vec![(0.0, 0.5), (1.0, 0.1), (2.0, 0.2)]);
+        let profile = PrivacyProfile::from_points(vec![(0.0, 0.5), (1.0, 0.1), (2.0, 0.2)]);
         assert_eq!((profile.delta(0.0), profile.delta(1.0)), (0.5, 0.1));
         // Delta is made non-increasing and stays constant beyond the last point.
         assert_eq!((profile.delta(2.0), profile.delta(9.0)), (0.1, 0.1));
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn huge_epsilons_do_not_overflow() {
-        let profile = Profile::from_points(vec![(0.0, 1.0), (2000.0, 0.5), (5000.0, 0.0)]);
+        let profile = PrivacyProfile::from_points(vec![(0.0, 1.0), (2000.0, 0.5), (5000.0, 0.0)]);
         assert!(profile.delta(1000.0).is_finite());
         assert!(profile.epsilon(0.25).unwrap() <= 5000.0);
     }

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
-use shape::Shape;
-pub(crate) use shape::{Moment, Pace};
+use shape::ScheduleKind;
+pub(crate) use shape::{ChangeFrequency, SchedulePosition};
 
 mod shape;
 
@@ -17,54 +17,54 @@ macro_rules! schedule {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $type(Shape);
+        pub struct $type(ScheduleKind);
 
         impl $type {
             /// No change. Text form `constant`.
             pub fn constant() -> Self {
-                Self(Shape::Constant)
+                Self(ScheduleKind::Constant)
             }
 
             #[doc = concat!("The ", $rated, " is multiplied by `rate` after every epoch.")]
             /// Text form `linear:RATE`.
             pub fn linear(rate: f64) -> Self {
-                Self(Shape::Linear { rate })
+                Self(ScheduleKind::Linear { rate })
             }
 
             #[doc = concat!("The ", $rated, " is divided by 1 + `rate` e in epoch e.")]
             /// Text form `time:RATE`.
             pub fn time(rate: f64) -> Self {
-                Self(Shape::Time { rate })
+                Self(ScheduleKind::Time { rate })
             }
 
             #[doc = concat!("The ", $rated, " is multiplied by `rate` after `every` epochs.")]
             /// Text form `step:RATE:EVERY`.
             pub fn step(rate: f64, every: u64) -> Self {
-                Self(Shape::Step { rate, every })
+                Self(ScheduleKind::Step { rate, every })
             }
 
             #[doc = concat!("The ", $rated, " is multiplied by exp(-`rate`) after every epoch.")]
             /// Text form `exp:RATE`.
             pub fn exponential(rate: f64) -> Self {
-                Self(Shape::Exponential { rate })
+                Self(ScheduleKind::Exponential { rate })
             }
 
             #[doc = concat!("The ", $value, " is `ratio`^(t / T) times its initial value in step")]
             /// t of T (Du, Li, Chen, Chen, Hong: Dynamic Differential-Privacy Preserving SGD,
             /// 2021). Text form `decay:RATIO`.
             pub fn decay(ratio: f64) -> Self {
-                Self(Shape::Decay { ratio })
+                Self(ScheduleKind::Decay { ratio })
             }
 
             #[doc = concat!("A factor on the ", $value, " for each phase, as (epochs, factor).")]
             /// The last factor applies to all later epochs. Text form `piecewise:10x1,5x0.8`.
             pub fn piecewise(phases: impl Into<Vec<(u64, f64)>>) -> Self {
-                Self(Shape::Piecewise { phases: phases.into() })
+                Self(ScheduleKind::Piecewise { phases: phases.into() })
             }
 
-            /// Whether nothing ever changes.
+            /// Returns whether the schedule never changes.
             pub fn is_constant(&self) -> bool {
-                self.pace() == Pace::Never
+                self.pace() == ChangeFrequency::Never
             }
 
             /// Returns the schedule if all its parameters are in range.
@@ -76,17 +76,18 @@ macro_rules! schedule {
                 self.0.check().map(|()| self)
             }
 
-            pub(crate) fn pace(&self) -> Pace {
-                self.0.pace()
+            pub(crate) fn pace(&self) -> ChangeFrequency {
+                self.0.change_frequency()
             }
 
-            /// Whether it changes with epochs, so that it depends on the sampling rate.
+            /// Returns whether the schedule changes with epochs, so that it depends on the
+            /// sampling rate.
             pub fn counts_epochs(&self) -> bool {
-                self.pace() == Pace::Epoch
+                self.pace() == ChangeFrequency::Epoch
             }
 
-            /// The factor on the initial value.
-            pub(crate) fn factor(&self, at: Moment) -> f64 {
+            /// Computes the factor on the initial value.
+            pub(crate) fn factor(&self, at: SchedulePosition) -> f64 {
                 self.0.factor(at, $power)
             }
         }

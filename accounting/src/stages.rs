@@ -1,9 +1,9 @@
-//! The stages of a run: the table that noise, events and previews are read from.
+//! Stages of a run: the table from which noise, events and previews are read.
 
 use serde::{Deserialize, Serialize};
 
-use super::schedule::{ClipSchedule, Moment, NoiseSchedule, Pace};
-use super::{Event, Length, NoiseMultiplier, SamplingRate};
+use super::schedule::{ChangeFrequency, ClipSchedule, NoiseSchedule, SchedulePosition};
+use super::{Event, NoiseMultiplier, SamplingRate, TrainingLength};
 use crate::{Error, Result};
 
 mod display;
@@ -74,7 +74,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// The table of the given stages.
+    /// Creates the table of the given stages.
     ///
     /// # Errors
     /// Kind `Setting` for an empty list, a stage out of range, or more than 2^64 - 1 steps.
@@ -103,7 +103,7 @@ impl Stages {
         Ok(Self { stages: merged, ends })
     }
 
-    /// `steps` steps with one noise multiplier.
+    /// Creates the table of `steps` steps with one noise multiplier.
     ///
     /// # Errors
     /// Kind `Setting` for 0 steps or a noise multiplier out of range.
@@ -111,17 +111,17 @@ impl Stages {
         Self::new(vec![Stage { steps, noise_multiplier: noise_multiplier.0, clip_scale: 1.0 }])
     }
 
-    /// The stages of `steps` steps under two schedules, with the initial noise multiplier
+    /// Creates the stages of `steps` steps under two schedules, with the initial noise multiplier
     /// `initial`.
     ///
     /// Step t = 0, 1, … belongs to epoch floor(t q): epoch e begins at step ceil(e / q), which is
-    /// [`Length::Epochs`] of e. `steps` is the length of the whole run, so an epoch that begins in
-    /// the middle of a batch adds no step.
+    /// [`TrainingLength::Epochs`] of e. `steps` is the length of the whole run, so an epoch that
+    /// begins in the middle of a batch adds no step.
     ///
     /// # Errors
     /// Kind `Setting` for a value out of range, a schedule with more than 100,000 changes, or a
     /// noise multiplier or clip scale that overflows or underflows.
-    pub fn scheduled(
+    pub fn from_schedules(
         noise: &NoiseSchedule,
         clip: &ClipSchedule,
         initial: NoiseMultiplier,
@@ -135,17 +135,18 @@ impl Stages {
         }
         let pace = noise.pace().max(clip.pace());
         // An epoch of more steps than can be counted does not end.
-        let start_of = |epoch: u64| Length::Epochs(epoch as f64).steps(rate).unwrap_or(u64::MAX);
+        let start_of =
+            |epoch: u64| TrainingLength::Epochs(epoch as f64).steps(rate).unwrap_or(u64::MAX);
         let mut stages: Vec<Stage> = Vec::new();
         let (mut step, mut epoch, mut epoch_end) = (0, 0, start_of(1));
         let mut changes = 0;
         while step < steps {
             let next = match pace {
-                Pace::Never => steps,
-                Pace::Epoch => epoch_end.min(steps),
-                Pace::Step => step + 1,
+                ChangeFrequency::Never => steps,
+                ChangeFrequency::Epoch => epoch_end.min(steps),
+                ChangeFrequency::Step => step + 1,
             };
-            let at = Moment { epoch, fraction: step as f64 / steps as f64 };
+            let at = SchedulePosition { epoch, fraction: step as f64 / steps as f64 };
             let stage = Stage {
                 steps: next - step,
                 noise_multiplier: initial * noise.factor(at),
@@ -165,7 +166,7 @@ impl Stages {
         Self::new(stages)
     }
 
-    /// The same stages with every noise multiplier times `factor`.
+    /// Returns the same stages with every noise multiplier times `factor`.
     ///
     /// # Errors
     /// Kind `Setting` if a noise multiplier is then not finite and above 0.
@@ -175,32 +176,34 @@ impl Stages {
         Self::new(self.stages.iter().map(scale).collect())
     }
 
-    /// Number of steps of all stages together.
+    /// Returns the number of steps of all stages together.
     pub fn steps(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The stages in order. Neighbours differ.
+    /// Returns the stages in order. Neighbours differ.
     pub fn as_slice(&self) -> &[Stage] {
         &self.stages
     }
 
-    /// The stage of step `step`, counted from 0; the last stage beyond the end.
+    /// Returns the stage of step `step`, counted from 0; the last stage beyond the end.
     pub fn at(&self, step: u64) -> Stage {
         let index = self.ends.partition_point(|&end| end <= step);
         self.stages[index.min(self.stages.len() - 1)]
     }
 
-    /// Whether noise multiplier and clip bound never change.
+    /// Returns whether noise multiplier and clip bound never change.
     pub fn is_constant(&self) -> bool {
         self.stages.len() == 1
     }
 
-    /// The event of the first `steps` steps at a sampling rate; of all steps if there are fewer.
+    /// Returns the event of the first `steps` steps at a sampling rate; of all steps if there are
+    /// fewer.
     ///
     /// It is an [`Event::PoissonGaussian`] if the noise multiplier of the whole table is constant.
-    /// Otherwise it is an [`Event::Composed`] with one part per run of equal noise multipliers.
-    /// Parts that have not begun are left out, so every event of fewer steps is one that
+    /// Otherwise it is an [`Event::Composed`] with one part per run of equal noise
+    /// multipliers. Parts that have not begun are left out, so every event of fewer steps is one
+    /// that
     /// [`Event::reduced_to`] accepts.
     pub fn event(&self, sampling_rate: SamplingRate, steps: u64) -> Event {
         let equal = |a: &Stage, b: &Stage| a.noise_multiplier == b.noise_multiplier;
@@ -213,8 +216,8 @@ impl Stages {
         })
     }
 
-    /// The event of the first `steps` steps on disjoint batches, `steps_per_epoch` of them in each
-    /// pass over the data; of all steps if there are fewer.
+    /// Returns the event of the first `steps` steps on disjoint batches, `steps_per_epoch` of them
+    /// in each pass over the data; of all steps if there are fewer.
     ///
     /// # Guarantee
     /// An example is in one batch of a pass, and it is not known in which. So a pass counts as one
@@ -275,12 +278,12 @@ impl From<Stages> for Vec<Stage> {
     }
 }
 
-/// The error of a schedule that changes too often, overflows or underflows.
+/// Returns the error of a schedule that changes too often, overflows or underflows.
 fn unusable(
     stage: &Stage,
     noise: &NoiseSchedule,
     clip: &ClipSchedule,
-    at: Moment,
+    at: SchedulePosition,
     step: u64,
 ) -> Error {
     if stage.check().is_ok() {

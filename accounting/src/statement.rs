@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::digits::{Rounded, RoundedDown, Short, count, counted};
-use super::event::{Single, singles};
-use super::{Delta, Event, Neighbouring, NoiseMultiplier};
+use super::digits::{RoundedDown, RoundedNearest, RoundedUp, format_count, pluralise};
+use super::event::{SingleRelease, flatten_events};
+use super::{Delta, Event, NeighbouringRelation, NoiseMultiplier};
 
-/// How firm a guarantee is. Every result carries one.
+/// Badge of a guarantee: proved, sound under an assumption, or none. Every result carries one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Badge {
     /// Method and accountant are sound as implemented.
@@ -27,50 +27,50 @@ impl fmt::Display for Badge {
     }
 }
 
-/// Everything the statement says, as plain facts of a run.
+/// Facts of a run from which its statement is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuaranteeFacts {
     /// The epsilon of what was truly released; infinite if there is none.
     pub epsilon: f64,
     /// The delta at which it holds.
     pub delta: Delta,
-    /// No accounting of these releases can give less, where that is known.
+    /// Lower bound on the epsilon of these releases by any accounting, where one is known.
     pub lower: Option<f64>,
-    /// Name of the accountant that gave epsilon, as in [`Spent`](super::Spent): `rdp`.
+    /// Name of the accountant that gave epsilon, as in [`PrivacyCost`](super::PrivacyCost): `rdp`.
     pub accountant: String,
-    /// When two data sets count as neighbours.
-    pub neighbouring: Neighbouring,
-    /// What one record is: `one training example`.
+    /// The neighbouring relation of data sets.
+    pub neighbouring: NeighbouringRelation,
+    /// Unit of privacy that one record stands for: `one training example`.
     pub unit: String,
-    /// What training truly released: sampler, noise and steps are told from the very events that
-    /// the accountant and the ledger read.
+    /// Events that training truly released: sampler, noise and steps are described from the same
+    /// events that the accountant and the ledger read.
     pub events: Vec<Event>,
-    /// What the parameters that training started from depend on, in a sentence; none for initial
+    /// Sentence on what the parameters that training started from depend on; none for initial
     /// ones.
     pub start: Option<String>,
-    /// Which coordinates the steps were about, and what choosing them has released, in sentences;
-    /// none if all of them in every step.
+    /// Sentences on the coordinates that the steps updated, and on the releases that chose them;
+    /// none if all coordinates were in every step.
     pub coordinates: Option<String>,
-    /// How each example's gradient is bounded, as a participle: `clipped to L2 norm 0.1`.
+    /// Bound on each example's gradient, as a participle: `clipped to L2 norm 0.1`.
     pub bound: String,
     /// Standard deviation of the noise on the number of gradients that are not clipped, if every
     /// step releases it beside the sum.
     pub count_noise: Option<f64>,
     /// The number of training examples, declared public.
     pub examples: usize,
-    /// The test part is public: it was not split off the data that training protects.
+    /// Whether the test part is public: it was not split off the data that training protects.
     pub public_test: bool,
-    /// The seeds were given: noise and samples can be computed again.
+    /// Whether the seeds were given: noise and samples can be computed again.
     pub study_mode: bool,
-    /// How firm the guarantee is.
+    /// Badge of the guarantee.
     pub badge: Badge,
-    /// What epsilon does not cover, each a short noun phrase.
+    /// Items that epsilon does not cover, each a short noun phrase.
     pub not_covered: Vec<String>,
 }
 
 impl GuaranteeFacts {
-    /// What the epsilon of a single training run never covers.
-    pub fn usual_gaps() -> Vec<String> {
+    /// Returns the items that the epsilon of a single training run never covers.
+    pub fn default_exclusions() -> Vec<String> {
         [
             "the choice of settings by looking at other runs on the same data",
             "whatever was computed from the examples without noise and shown: training loss and \
@@ -88,7 +88,7 @@ impl GuaranteeFacts {
 /// an epsilon above 10, or a delta that is not below 1 / `examples`. Empty for other guarantees.
 pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
     let mut caveats = Vec::new();
-    let rounded = Rounded(epsilon);
+    let rounded = RoundedUp(epsilon);
     if epsilon > 100.0 {
         caveats.push(format!(
             "epsilon {rounded} promises nothing in practice: an attacker may be certain of what a \
@@ -104,13 +104,13 @@ pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
         caveats.push(format!(
             "delta {delta} is not below 1 / {}: a mechanism that publishes whole examples could \
              satisfy it",
-            count(examples)
+            format_count(examples)
         ));
     }
     caveats
 }
 
-/// The guarantee of a run in words, ready to be printed under a model.
+/// Returns the guarantee of a run in words, ready to be printed under a model.
 ///
 /// Epsilon is rounded up, never down.
 ///
@@ -118,7 +118,7 @@ pub fn caveats(epsilon: f64, delta: Delta, examples: usize) -> Vec<String> {
 /// The text claims no more than the facts: with [`Badge::None`] or an infinite epsilon it says that
 /// nothing is guaranteed, in study mode it says that the guarantee is suspended.
 pub fn statement(facts: &GuaranteeFacts) -> String {
-    let epsilon = Rounded(facts.epsilon);
+    let epsilon = RoundedUp(facts.epsilon);
     let delta = facts.delta;
     let guaranteed = !matches!(facts.badge, Badge::None(_)) && facts.epsilon.is_finite();
     let mut lines = Vec::new();
@@ -156,24 +156,24 @@ pub fn statement(facts: &GuaranteeFacts) -> String {
         let caveats = caveats(facts.epsilon, facts.delta, facts.examples);
         lines.extend(caveats.iter().map(|caveat| format!("Caveat: {caveat}.")));
     }
-    lines.push(format!("{}{accountant}", how(facts)));
+    lines.push(format!("{}{accountant}", describe_mechanism(facts)));
     lines.extend(facts.start.clone());
     lines.extend(facts.coordinates.clone());
     if guaranteed {
-        lines.extend(limits(facts));
+        lines.extend(assumptions_and_exclusions(facts));
     }
     lines.push(format!("Badge: {}.", facts.badge));
     lines.join("\n")
 }
 
-/// What the guarantee assumes to be public and what it does not cover. Without a guarantee there is
-/// nothing to qualify.
-fn limits(facts: &GuaranteeFacts) -> Vec<String> {
+/// Returns the limits of the guarantee: what it assumes to be public and what it does not cover.
+/// Without a guarantee there is nothing to qualify.
+fn assumptions_and_exclusions(facts: &GuaranteeFacts) -> Vec<String> {
     let mut lines = vec![format!(
         "Treated as public: the data-set size ({}), the number and names of the classes, \
          how examples were prepared (their shape or image size, scaling, vocabulary){}, the \
          model's architecture and all settings.",
-        counted(facts.examples, "example"),
+        pluralise(facts.examples, "example"),
         if facts.public_test { ", the test part" } else { "" },
     )];
     if facts.study_mode {
@@ -193,7 +193,7 @@ fn limits(facts: &GuaranteeFacts) -> Vec<String> {
     lines
 }
 
-/// An accountant's name as a reader should see it: `PLD (privacy loss distribution)`.
+/// Returns an accountant's name as a reader should see it: `PLD (privacy loss distribution)`.
 pub(crate) fn accountant_in_words(name: &str) -> String {
     let words = match name {
         "pld" => "PLD (privacy loss distribution)",
@@ -209,17 +209,19 @@ pub(crate) fn accountant_in_words(name: &str) -> String {
     words.to_string()
 }
 
-fn neighbours(relation: Neighbouring) -> &'static str {
+fn neighbours(relation: NeighbouringRelation) -> &'static str {
     match relation {
-        Neighbouring::AddOrRemoveOne => "add or remove one",
-        Neighbouring::ZeroOutOne => "zero out one: its place stays, its gradient counts as zero",
-        Neighbouring::ReplaceOne => "replace one: any other example in its place",
+        NeighbouringRelation::AddOrRemoveOne => "add or remove one",
+        NeighbouringRelation::ZeroOutOne => {
+            "zero out one: its place stays, its gradient counts as zero"
+        }
+        NeighbouringRelation::ReplaceOne => "replace one: any other example in its place",
     }
 }
 
-/// How it was done: samplers and steps, clip, noise.
-fn how(facts: &GuaranteeFacts) -> String {
-    let Ok(releases) = singles("statement", &facts.events) else {
+/// Describes the mechanism: samplers and steps, clip, noise.
+fn describe_mechanism(facts: &GuaranteeFacts) -> String {
+    let Ok(releases) = flatten_events("statement", &facts.events) else {
         // Nothing can be said of sensitivities where a release is unaccountable.
         return format!("What was released: {}.", Event::Composed { events: facts.events.clone() });
     };
@@ -227,7 +229,7 @@ fn how(facts: &GuaranteeFacts) -> String {
         return "How: nothing was released.".into();
     }
     // Steps that differ only in their noise are told together: a schedule has hundreds.
-    let mut kinds: Vec<(Single, u64)> = Vec::new();
+    let mut kinds: Vec<(SingleRelease, u64)> = Vec::new();
     for (single, times) in &releases {
         let kind = single.with_noise_multiplier(1.0);
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
@@ -237,7 +239,7 @@ fn how(facts: &GuaranteeFacts) -> String {
     }
     const TOLD: usize = 4;
     let mut parts: Vec<String> =
-        kinds.iter().take(TOLD).map(|(kind, times)| sampling(kind, *times)).collect();
+        kinds.iter().take(TOLD).map(|(kind, times)| describe_steps(kind, *times)).collect();
     if kinds.len() > TOLD {
         parts.push(format!("{} more kinds of steps", kinds.len() - TOLD));
     }
@@ -264,7 +266,7 @@ fn how(facts: &GuaranteeFacts) -> String {
         )
     });
     let twice = match facts.neighbouring {
-        Neighbouring::ReplaceOne => {
+        NeighbouringRelation::ReplaceOne => {
             " Replacing an example can move that sum by twice the norm; epsilon counts it so."
         }
         _ => "",
@@ -278,29 +280,29 @@ fn how(facts: &GuaranteeFacts) -> String {
     )
 }
 
-/// One kind of step in words.
-fn sampling(kind: &Single, times: u64) -> String {
-    let counted = |noun| counted(times, noun);
+/// Describes one kind of step in words.
+fn describe_steps(kind: &SingleRelease, times: u64) -> String {
+    let counted = |noun| pluralise(times, noun);
     match *kind {
-        Single::Gaussian { .. } => format!("{} on all examples", counted("step")),
-        Single::Poisson { sampling_rate, .. } => format!(
+        SingleRelease::Gaussian { .. } => format!("{} on all examples", counted("step")),
+        SingleRelease::Poisson { sampling_rate, .. } => format!(
             "{} with Poisson sampling at sampling rate {}",
             counted("step"),
-            Short(sampling_rate)
+            RoundedNearest(sampling_rate)
         ),
-        Single::Truncated { sampling_rate, batch_cap, .. } => format!(
+        SingleRelease::Truncated { sampling_rate, batch_cap, .. } => format!(
             "{} with Poisson sampling at sampling rate {}, of larger samples a random part of \
              {batch_cap}",
             counted("step"),
-            Short(sampling_rate)
+            RoundedNearest(sampling_rate)
         ),
-        Single::FixedSize { examples, batch_size, .. } => format!(
+        SingleRelease::FixedSize { examples, batch_size, .. } => format!(
             "{} on exactly {} of {} examples, drawn without replacement",
             counted("step"),
-            count(batch_size),
-            count(examples)
+            format_count(batch_size),
+            format_count(examples)
         ),
-        Single::ShuffledEpoch { .. } => format!(
+        SingleRelease::ShuffledEpoch { .. } => format!(
             "{} over shuffled, disjoint batches, each counted as one release on all examples \
              (shuffling amplifies nothing)",
             counted("epoch")

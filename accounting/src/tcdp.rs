@@ -17,14 +17,14 @@
 //! [`auto_dp_sgd_as_published`] is not part of the accountant: it only reproduces a published
 //! claim.
 
-use super::event::{Single, singles};
+use super::event::{SingleRelease, flatten_events};
 use super::zcdp::epsilon_basic;
-use super::{Accountant, Delta, Event, Neighbouring, Spent};
+use super::{Accountant, Delta, Event, NeighbouringRelation, PrivacyCost};
 use crate::{Error, ErrorKind, Result};
 
 mod published;
 
-pub use published::{AutoDpSgd, PublishedClaim, auto_dp_sgd_as_published};
+pub use published::{AutoDpSgdInputs, PublishedClaim, auto_dp_sgd_as_published};
 
 /// The accountant of truncated concentrated differential privacy.
 ///
@@ -36,22 +36,22 @@ pub use published::{AutoDpSgd, PublishedClaim, auto_dp_sgd_as_published};
 /// at least 4.473. Poisson samples are not supported, because the theorem does not cover them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tcdp {
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
 }
 
 impl Tcdp {
-    /// The accountant for a neighbouring relation.
-    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+    /// Creates the accountant for a neighbouring relation.
+    pub fn with_neighbouring(neighbouring: NeighbouringRelation) -> Self {
         Self { neighbouring }
     }
 
-    /// The (rho, omega) of all events together. omega is infinite without sampling.
+    /// Computes the (rho, omega) of all events together. omega is infinite without sampling.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
     pub(crate) fn rho_and_omega(&self, events: &[Event]) -> Result<(f64, f64)> {
         let (mut rho, mut omega) = (0.0, f64::INFINITY);
-        for (single, times) in singles("tcdp", events)? {
+        for (single, times) in flatten_events("tcdp", events)? {
             let (one, limit) = self.rho_and_omega_of(&single)?;
             rho += times as f64 * one;
             omega = f64::min(omega, limit);
@@ -59,14 +59,14 @@ impl Tcdp {
         Ok((rho, omega))
     }
 
-    fn rho_and_omega_of(&self, single: &Single) -> Result<(f64, f64)> {
+    fn rho_and_omega_of(&self, single: &SingleRelease) -> Result<(f64, f64)> {
         if let Some(sigma) = single.unsampled_noise_multiplier(self.neighbouring) {
             return Ok((0.5 / sigma / sigma, f64::INFINITY));
         }
         match (*single, self.neighbouring) {
             (
-                Single::FixedSize { examples, batch_size, noise_multiplier },
-                Neighbouring::ReplaceOne,
+                SingleRelease::FixedSize { examples, batch_size, noise_multiplier },
+                NeighbouringRelation::ReplaceOne,
             ) => {
                 let rho = 2.0 / noise_multiplier / noise_multiplier;
                 amplified_by_sampling(rho, batch_size as f64 / examples as f64).map_err(|why| {
@@ -90,15 +90,15 @@ impl Accountant for Tcdp {
         "tcdp"
     }
 
-    fn neighbouring(&self) -> Neighbouring {
+    fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         let delta = delta.check()?.0;
         let (rho, omega) = self.rho_and_omega(events)?;
-        match epsilon_of(rho, omega, delta) {
-            Some(epsilon) if epsilon.is_finite() => Ok(Spent::new(epsilon, "tcdp")),
+        match epsilon_at_delta(rho, omega, delta) {
+            Some(epsilon) if epsilon.is_finite() => Ok(PrivacyCost::new(epsilon, "tcdp")),
             _ => Err(Error::new(
                 ErrorKind::Accounting,
                 format!("epsilon of {} by tcdp", Event::Composed { events: events.to_vec() }),
@@ -109,7 +109,8 @@ impl Accountant for Tcdp {
     }
 }
 
-/// (rho, omega) after sampling a fraction `q` without replacement, or the condition that fails.
+/// Computes (rho, omega) after sampling a fraction `q` without replacement, or the condition that
+/// fails.
 fn amplified_by_sampling(rho: f64, q: f64) -> std::result::Result<(f64, f64), String> {
     if rho.is_nan() || rho > 0.1 {
         return Err(format!("rho = {rho:.3} before sampling must be at most 0.1"));
@@ -126,13 +127,13 @@ fn amplified_by_sampling(rho: f64, q: f64) -> std::result::Result<(f64, f64), St
     Ok((13.0 * q * q * rho, have / (4.0 * rho)))
 }
 
-/// The epsilon of a (rho, omega)-tCDP mechanism at `delta`; `None` if omega is at most 1 or a
-/// number is out of range.
+/// Computes the epsilon of a (rho, omega)-tCDP mechanism at `delta`; `None` if omega is at most 1
+/// or a number is out of range.
 ///
 /// # Guarantee
 /// A (rho, omega)-tCDP mechanism is (epsilon, delta)-differentially private under the same
 /// neighbouring relation (Bun, Dwork, Rothblum, Steinke 2018, Lemma 6).
-pub fn epsilon_of(rho: f64, omega: f64, delta: f64) -> Option<f64> {
+pub fn epsilon_at_delta(rho: f64, omega: f64, delta: f64) -> Option<f64> {
     if !(rho >= 0.0 && omega > 1.0 && delta > 0.0 && delta < 1.0) {
         return None;
     }
@@ -155,8 +156,8 @@ mod tests {
         Event::FixedSizeGaussian { examples: 60_000, batch_size, noise_multiplier, steps }
     }
 
-    fn tcdp(event: Event) -> Result<Spent> {
-        Tcdp::with_neighbouring(Neighbouring::ReplaceOne).epsilon(&[event], Delta(1e-5))
+    fn tcdp(event: Event) -> Result<PrivacyCost> {
+        Tcdp::with_neighbouring(NeighbouringRelation::ReplaceOne).epsilon(&[event], Delta(1e-5))
     }
 
     #[test]
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn sampling_is_accounted_only_under_its_conditions() {
-        let (rho, omega) = Tcdp::with_neighbouring(Neighbouring::ReplaceOne)
+        let (rho, omega) = Tcdp::with_neighbouring(NeighbouringRelation::ReplaceOne)
             .rho_and_omega(&[fixed_size(10.0, 60, 1000), fixed_size(20.0, 60, 1)])
             .unwrap();
         assert!((rho - 13.0 * 1e-6 * (1000.0 * 0.02 + 0.005)).abs() < 1e-15, "{rho}");
@@ -200,13 +201,13 @@ mod tests {
     fn the_conversion_switches_branches_at_its_condition() {
         let (rho, delta) = (0.01, 1e-5f64);
         let edge = 1.0 + (-delta.ln() / rho).sqrt();
-        let inside = epsilon_of(rho, edge * 1.000_1, delta).unwrap();
+        let inside = epsilon_at_delta(rho, edge * 1.000_1, delta).unwrap();
         assert_eq!(inside, epsilon_basic(rho, delta));
-        let outside = epsilon_of(rho, edge * 0.5, delta).unwrap();
+        let outside = epsilon_at_delta(rho, edge * 0.5, delta).unwrap();
         assert!(outside > inside, "{outside} {inside}");
         assert!((outside - (rho * edge * 0.5 - delta.ln() / (edge * 0.5 - 1.0))).abs() < 1e-12);
-        assert_eq!(epsilon_of(rho, 1.0, delta), None);
-        assert_eq!(epsilon_of(0.0, f64::INFINITY, delta), Some(0.0));
-        assert_eq!(epsilon_of(f64::NAN, 2.0, delta), None);
+        assert_eq!(epsilon_at_delta(rho, 1.0, delta), None);
+        assert_eq!(epsilon_at_delta(0.0, f64::INFINITY, delta), Some(0.0));
+        assert_eq!(epsilon_at_delta(f64::NAN, 2.0, delta), None);
     }
 }

@@ -5,11 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::digits::Short;
+use super::digits::RoundedNearest;
 use super::event::nearly_equal;
 use crate::{Error, Result};
 
-/// Smaller means select nothing, and nobody trains so often as the largest says.
+/// Range of the mean number of trials: smaller means select nothing, and nobody trains as often as
+/// the largest.
 const MEANS: std::ops::RangeInclusive<f64> = 1.0..=1e6;
 /// Shapes of the truncated negative binomial law.
 const SHAPES: std::ops::RangeInclusive<f64> = 0.0..=100.0;
@@ -40,29 +41,30 @@ pub enum Trials {
 }
 
 impl Trials {
-    /// The geometric law on 1, 2, … with this mean.
+    /// Creates the geometric law on 1, 2, … with this mean.
     pub fn geometric(mean: f64) -> Self {
         Self::NegativeBinomial { mean, shape: 1.0 }
     }
 
-    /// The logarithmic law on 1, 2, … with this mean.
+    /// Creates the logarithmic law on 1, 2, … with this mean.
     pub fn logarithmic(mean: f64) -> Self {
         Self::NegativeBinomial { mean, shape: 0.0 }
     }
 
-    /// The Poisson law with this mean.
+    /// Creates the Poisson law with this mean.
     pub fn poisson(mean: f64) -> Self {
         Self::Poisson { mean }
     }
 
-    /// The mean number of trials.
+    /// Returns the mean number of trials.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::NegativeBinomial { mean, .. } | Self::Poisson { mean } => mean,
         }
     }
 
-    /// Whether two laws are the same up to the rounding of numbers that were read from a file.
+    /// Returns whether two laws are the same up to the rounding of numbers that were read from a
+    /// file.
     pub(super) fn is_nearly(&self, other: &Self) -> bool {
         match (*self, *other) {
             (
@@ -98,9 +100,9 @@ impl Trials {
         }
     }
 
-    /// γ of the truncated negative binomial law: its mean is η (1 - γ) / (γ (1 - γ^η)), for η = 0
-    /// (1/γ - 1) / ln(1/γ). A lower bound of relative accuracy 1e-12.
-    pub(crate) fn gamma(mean: f64, shape: f64) -> f64 {
+    /// Computes γ of the truncated negative binomial law: its mean is η (1 - γ) / (γ (1 - γ^η)),
+    /// for η = 0 (1/γ - 1) / ln(1/γ). A lower bound of relative accuracy 1e-12.
+    pub(crate) fn solve_gamma(mean: f64, shape: f64) -> f64 {
         // The mean falls from infinity to 1 as γ rises from 0 to 1.
         let (mut low, mut high) = (f64::MIN_POSITIVE.ln(), 0.0);
         while high - low > 1e-13 * (1.0 - low) {
@@ -110,8 +112,8 @@ impl Trials {
         low.exp()
     }
 
-    /// The number of trials for a uniform number from [0, 1): the inverse of the distribution
-    /// function.
+    /// Computes the number of trials for a uniform number from [0, 1): the inverse of the
+    /// distribution function.
     ///
     /// # Guarantee
     /// The uniform number must be secret and drawn for this selection alone. The law is exact up to
@@ -129,7 +131,7 @@ impl Trials {
         // ones to those before them.
         let (mut k, mut ln_probability, factor, shape): (u64, f64, f64, f64) = match *self {
             Self::NegativeBinomial { mean, shape } => {
-                let gamma = Self::gamma(mean, shape);
+                let gamma = Self::solve_gamma(mean, shape);
                 let ln_first = if shape == 0.0 {
                     -(-gamma.ln()).ln()
                 } else {
@@ -162,12 +164,12 @@ impl Trials {
     }
 }
 
-/// ln(e^x - 1) for x above 0, also where e^x overflows.
+/// Computes ln(e^x - 1) for x above 0, also where e^x overflows.
 fn ln_exp_m1(x: f64) -> f64 {
     x + (-(-x).exp_m1()).ln()
 }
 
-/// The mean of the truncated negative binomial law at the logarithm of γ.
+/// Computes the mean of the truncated negative binomial law at the logarithm of γ.
 fn mean_at(ln_gamma: f64, shape: f64) -> f64 {
     // (1 - γ) / γ
     let odds = (-ln_gamma).exp_m1();
@@ -198,12 +200,12 @@ impl FromStr for Trials {
 
 impl fmt::Display for Trials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mean = Short(self.mean());
+        let mean = RoundedNearest(self.mean());
         match *self {
             Self::NegativeBinomial { shape: 1.0, .. } => write!(f, "geometric, mean {mean}"),
             Self::NegativeBinomial { shape: 0.0, .. } => write!(f, "logarithmic, mean {mean}"),
             Self::NegativeBinomial { shape, .. } => {
-                write!(f, "negative binomial of shape {}, mean {mean}", Short(shape))
+                write!(f, "negative binomial of shape {}, mean {mean}", RoundedNearest(shape))
             }
             Self::Poisson { .. } => write!(f, "Poisson, mean {mean}"),
         }
@@ -224,7 +226,7 @@ mod tests {
             (2.0, 1.5, 0.758_305_739_145_726),
             (2.0, 100.0, 0.019_615_242_267_027_5),
         ] {
-            let found = Trials::gamma(mean, shape);
+            let found = Trials::solve_gamma(mean, shape);
             assert!((found / gamma - 1.0).abs() < 1e-9, "{shape} {mean}: {found}");
         }
     }

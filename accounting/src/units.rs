@@ -85,8 +85,8 @@ impl Delta {
 }
 
 impl NoiseMultiplier {
-    /// The noise multiplier of a step whose noise is added by this many replicas, each of which
-    /// adds noise of this multiplier to its part of the sum: √replicas times as large.
+    /// Returns the noise multiplier of a step whose noise is added by this many replicas, each of
+    /// which adds noise of this multiplier to its part of the sum: √replicas times as large.
     ///
     /// Data-parallel code often draws noise on every device (Kurakin et al., 2022, appendix B: 8
     /// devices, so tables show σ/√8). One draw per step with the returned multiplier has the same
@@ -97,7 +97,7 @@ impl NoiseMultiplier {
     /// and accounting are those of a single draw. This assumes that each replica clips per example
     /// at C, that all add independent noise in every step, also to an empty part, and that only
     /// the sum of all parts is released: a single part has only the noise of its own replica.
-    pub fn of_replicas(self, replicas: u32) -> Self {
+    pub fn for_replicas(self, replicas: u32) -> Self {
         Self(self.0 * f64::from(replicas).sqrt())
     }
 

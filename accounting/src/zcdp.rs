@@ -6,7 +6,7 @@
 
 use super::event::unsampled;
 use super::rdp::Conversion;
-use super::{Accountant, Delta, Event, Neighbouring, Spent};
+use super::{Accountant, Delta, Event, NeighbouringRelation, PrivacyCost};
 use crate::Result;
 use crate::accountant::finite;
 use crate::bisection::bisect;
@@ -21,24 +21,24 @@ use crate::bisection::bisect;
 /// orders alpha by one line, and sampling gives no amplification for large orders.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Zcdp {
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
     conversion: Conversion,
 }
 
 impl Zcdp {
-    /// The accountant for a neighbouring relation.
-    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+    /// Creates the accountant for a neighbouring relation.
+    pub fn with_neighbouring(neighbouring: NeighbouringRelation) -> Self {
         Self { neighbouring, ..Self::default() }
     }
 
-    /// The same accountant with another conversion to epsilon. `Improved` is [`epsilon_improved`];
-    /// `Classic` is [`epsilon_basic`], which reproduces older papers.
+    /// Returns the same accountant with another conversion to epsilon. `Improved` is
+    /// [`epsilon_improved`]; `Classic` is [`epsilon_basic`], which reproduces older papers.
     pub fn with_conversion(mut self, conversion: Conversion) -> Self {
         self.conversion = conversion;
         self
     }
 
-    /// The total rho of all events.
+    /// Computes the total rho of all events.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
@@ -57,22 +57,22 @@ impl Accountant for Zcdp {
         "zcdp"
     }
 
-    fn neighbouring(&self) -> Neighbouring {
+    fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         let delta = delta.check()?.0;
         let rho = self.rho(events)?;
         let epsilon = match self.conversion {
             Conversion::Improved => epsilon_improved(rho, delta),
             Conversion::Classic => epsilon_basic(rho, delta),
         };
-        Ok(Spent::new(finite(epsilon, "zcdp", events)?, "zcdp"))
+        Ok(PrivacyCost::new(finite(epsilon, "zcdp", events)?, "zcdp"))
     }
 }
 
-/// rho + 2 sqrt(rho ln(1/delta)) (Bun, Steinke 2016, Proposition 1.3).
+/// Computes rho + 2 sqrt(rho ln(1/delta)) (Bun, Steinke 2016, Proposition 1.3).
 ///
 /// `rho` must be at least 0 and `delta` in (0, 1); otherwise the result is infinity.
 ///
@@ -86,8 +86,8 @@ pub fn epsilon_basic(rho: f64, delta: f64) -> f64 {
     rho + 2.0 * (rho * -delta.ln()).sqrt()
 }
 
-/// The minimum over all orders alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(alpha delta) /
-/// (alpha - 1), or 0 if that is larger (Canonne, Kamath, Steinke 2020, Corollary 13).
+/// Computes the minimum over all orders alpha > 1 of rho alpha + ln(1 - 1/alpha) - ln(alpha delta)
+/// / (alpha - 1), or 0 if that is larger (Canonne, Kamath, Steinke 2020, Corollary 13).
 ///
 /// The derivative is rho + ln(delta alpha) / (alpha - 1)². The minimum is where rho (alpha - 1)²
 /// equals -ln(delta alpha): the left side increases and the right side decreases, so the solution
@@ -145,7 +145,8 @@ mod tests {
     fn zcdp_is_never_below_the_exact_value_but_the_wrong_sensitivity_is() {
         for sigma in [0.1, 1.0, 8.0, 100.0] {
             let event = [Event::Gaussian { noise_multiplier: sigma, count: 3 }];
-            for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ReplaceOne] {
+            for relation in [NeighbouringRelation::AddOrRemoveOne, NeighbouringRelation::ReplaceOne]
+            {
                 let zcdp =
                     Zcdp::with_neighbouring(relation).epsilon(&event, Delta(1e-5)).unwrap().epsilon;
                 let exact = Gdp::with_neighbouring(relation).epsilon(&event, Delta(1e-5)).unwrap();
@@ -157,7 +158,7 @@ mod tests {
             // Ignoring the doubled sensitivity under replace-one gives an epsilon below the true
             // one.
             let forgotten = Zcdp::default().epsilon(&event, Delta(1e-5)).unwrap().epsilon;
-            let exact = Gdp::with_neighbouring(Neighbouring::ReplaceOne);
+            let exact = Gdp::with_neighbouring(NeighbouringRelation::ReplaceOne);
             assert!(forgotten < exact.epsilon(&event, Delta(1e-5)).unwrap().lower.unwrap());
         }
     }

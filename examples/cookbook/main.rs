@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     for chapter in CHAPTERS {
         page += &format!("\n## {}\n", chapter.title);
         for (question, name) in chapter.answers {
-            let (words, code) = source::parts(chapter.source, name);
+            let (words, code) = source::doc_and_body(chapter.source, name);
             assert!(!code.is_empty(), "no function {name}");
             page += &format!("\n### {question}\n\n```rust\n{code}\n```\n");
             page += &if words.is_empty() { String::new() } else { format!("\n{words}\n") };

@@ -27,7 +27,7 @@ fn own_network(data: Dataset) -> Result<()> {
 
 /// Compares the fast computation with one backward pass per example, on your model and data.
 fn prove(model: Model, data: Dataset) -> Result<()> {
-    println!("{}", model.prove(&data)?);
+    println!("{}", model.check_gradients(&data)?);
     Ok(())
 }
 

@@ -43,7 +43,7 @@ fn guarantee(run: Run) -> Result<()> {
 /// The sampling rate is the expected batch size over the number of examples.
 fn noise() -> Result<()> {
     let rate = SamplingRate(1024.0 / 60_000.0);
-    let best = privacy::Headline::default(); // the smallest proved epsilon
+    let best = privacy::TightestAccountant::default(); // the smallest proved epsilon
     let found = privacy::noise_multiplier_for(Epsilon(3.0), Delta(1e-5), rate, 500, &best)?;
     println!("{found}");
     Ok(())
@@ -52,7 +52,7 @@ fn noise() -> Result<()> {
 /// The largest number of steps for this noise and this epsilon.
 fn length() -> Result<()> {
     let (rate, noise) = (SamplingRate(0.01), NoiseMultiplier(1.1));
-    let best = privacy::Headline::default();
+    let best = privacy::TightestAccountant::default();
     let found = privacy::steps_for(Epsilon(3.0), Delta(1e-5), rate, noise, &best)?;
     println!("{found}");
     Ok(())
@@ -66,14 +66,14 @@ fn every_delta(run: Run) -> Result<()> {
 
 /// What each accountant uses of the privacy loss, and its epsilon.
 fn accountants(run: Run) -> Result<()> {
-    figures::why_they_differ(&run.record().events(), Delta(1e-5))?.show();
+    figures::accountant_comparison(&run.record().events(), Delta(1e-5))?.show();
     Ok(())
 }
 
 /// How well the best attacker can tell whether one person's data were used.
 fn meaning(run: Run) -> Result<()> {
     let events = run.record().events();
-    println!("{}", privacy::meaning(&events, Delta(1e-5))?);
+    println!("{}", privacy::attack_bounds(&events, Delta(1e-5))?);
     figures::trade_off(&events)?.show();
     Ok(())
 }
@@ -94,7 +94,7 @@ fn spent() -> Result<()> {
 /// Plays the mechanism many times with and without a canary.
 fn attack() -> Result<()> {
     let options = audit::Options { trials: 2_000, ..audit::Options::default() };
-    let report = audit::method_named("dp-sgd", &options)?.run()?;
+    let report = audit::by_name("dp-sgd", &options)?.run()?;
     figures::attack_curves(&[&report])?.show();
     println!("{report}");
     Ok(())

@@ -12,8 +12,8 @@ pub const CHAPTER: Chapter = Chapter {
 /// How often attacks succeed, beside what the claim allows.
 fn attack_curves() -> Result<()> {
     let options = audit::Options { trials: 2_000, ..audit::Options::default() };
-    let sound = audit::method_named("dp-sgd", &options)?.run()?;
-    let wrong = audit::method_named("half-noise", &options)?.run()?;
+    let sound = audit::by_name("dp-sgd", &options)?.run()?;
+    let wrong = audit::by_name("half-noise", &options)?.run()?;
     figures::attack_curves(&[&sound, &wrong])?.show();
     Ok(())
 }
@@ -23,7 +23,7 @@ fn epsilon_claims() -> Result<()> {
     let options = audit::Options { trials: 2_000, ..audit::Options::default() };
     let mut reports = Vec::new();
     for name in ["dp-sgd", "half-noise"] {
-        reports.push(audit::method_named(name, &options)?.run()?);
+        reports.push(audit::by_name(name, &options)?.run()?);
     }
     figures::epsilon_claims(&reports)?.show();
     Ok(())

@@ -16,18 +16,18 @@ mod runs;
 mod source;
 
 use epsilab::prelude::*;
-use epsilab::show::{Bundle, with_capture};
+use epsilab::show::{MimeBundle, with_capture};
 use std::path::PathBuf;
 
 /// Figures of one kind and the source text of their code.
 struct Chapter {
     title: &'static str,
     source: &'static str,
-    figures: &'static [(&'static str, Make)],
+    figures: &'static [(&'static str, FigureFn)],
 }
 
 /// Makes a figure and shows it.
-type Make = fn() -> Result<()>;
+type FigureFn = fn() -> Result<()>;
 
 const CHAPTERS: &[Chapter] = &[
     privacy::CHAPTER,
@@ -43,11 +43,11 @@ fn main() -> Result<()> {
     let all = words.iter().any(|word| word == "--all");
     words.retain(|word| word != "--all");
     let folder = PathBuf::from(words.first().map_or("gallery", String::as_str));
-    let mut page = page::head();
+    let mut page = page::introduction();
     for chapter in CHAPTERS {
         page += &format!("\n## {}\n", chapter.title);
         for (name, make) in chapter.figures {
-            let figure = shown(*make)?;
+            let figure = capture_figure(*make)?;
             figure.save(folder.join(format!("{name}.svg")))?;
             if all {
                 figure.save(folder.join(format!("{name}.png")))?;
@@ -67,7 +67,7 @@ fn main() -> Result<()> {
 }
 
 /// The last figure that `make` shows.
-fn shown(make: Make) -> Result<Bundle> {
+fn capture_figure(make: FigureFn) -> Result<MimeBundle> {
     let mut made = Ok(());
     let figures = with_capture(|| made = make());
     made?;

@@ -63,7 +63,7 @@ fn scaling_law() -> Result<()> {
 /// The noise that a target epsilon needs, over the number of epochs.
 fn noise_over_epochs() -> Result<()> {
     let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).batch_size(1024);
-    figures::noise_over_epochs(&method, &Population::of(60_000), 5.0..=40.0)?.show();
+    figures::noise_over_epochs(&method, &Population::with_size(60_000), 5.0..=40.0)?.show();
     Ok(())
 }
 
@@ -71,7 +71,7 @@ fn noise_over_epochs() -> Result<()> {
 fn schedules() -> Result<()> {
     let (clip, noise) = (ClipSchedule::constant(), NoiseMultiplier(1.0));
     let stages = |form: &str| -> Result<Stages> {
-        Ok(Stages::scheduled(&form.parse()?, &clip, noise, SamplingRate(0.01), 1000)?)
+        Ok(Stages::from_schedules(&form.parse()?, &clip, noise, SamplingRate(0.01), 1000)?)
     };
     let (linear, step) = (stages("linear:0.99")?, stages("step:0.9:2")?);
     figures::schedules(&[("linear", &linear), ("step", &step)])?.show();

@@ -1,7 +1,7 @@
 //! Pages made of source text, so that everything they show is compiled.
 
 /// The doc comment and the body of a function in a source file, without its last `Ok(())`.
-pub fn parts(source: &str, name: &str) -> (String, String) {
+pub fn doc_and_body(source: &str, name: &str) -> (String, String) {
     let (before, after) = source.split_once(&format!("fn {name}(")).unwrap_or_default();
     let words = before.lines().rev().map_while(|line| line.strip_prefix("/// "));
     let mut words: Vec<&str> = words.collect();

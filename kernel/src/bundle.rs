@@ -24,16 +24,16 @@ pub struct BundleArgs {
     /// The oldest glibc that the program must run with, such as 2.28 [default: as this machine's
     /// linker makes it].
     #[arg(long, value_name = "VERSION")]
-    glibc: Option<Glibc>,
+    glibc: Option<GlibcVersion>,
 }
 
-/// A version of the GNU C library: 2.28.
+/// Version of the GNU C library, such as 2.28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Glibc(u32, u32);
+struct GlibcVersion(u32, u32);
 
-impl Glibc {
-    /// The version that a program needs: the highest of the symbols that it imports.
-    fn needed_by(program: &[u8]) -> Option<Self> {
+impl GlibcVersion {
+    /// Returns the version that a program needs: the highest of the symbols that it imports.
+    fn required_by(program: &[u8]) -> Option<Self> {
         // Symbols of glibc 2.3.4 and the like: the third number does not matter.
         let version = Regex::new(r"(?-u)GLIBC_(\d+\.\d+)").expect("a valid pattern");
         let found = version.captures_iter(program);
@@ -41,7 +41,7 @@ impl Glibc {
     }
 }
 
-impl FromStr for Glibc {
+impl FromStr for GlibcVersion {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -52,13 +52,14 @@ impl FromStr for Glibc {
     }
 }
 
-impl fmt::Display for Glibc {
+impl fmt::Display for GlibcVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)
     }
 }
 
-/// Compiles the program, checks that it runs and what it needs, and writes the folder.
+/// Compiles the program, checks that it runs and which version of glibc it needs, and writes the
+/// folder.
 ///
 /// # Errors
 /// The program does not compile, needs a later glibc than asked for, or does not run here; or the
@@ -73,10 +74,10 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
         check_zigbuild()?;
     }
     let compiled =
-        prebuilt::compile_bundle(args.cuda, zig.as_deref(), &mut prebuilt::to_terminal())?;
+        prebuilt::compile_bundle(args.cuda, zig.as_deref(), &mut prebuilt::terminal_progress())?;
     let program = std::fs::read(&compiled)
         .map_err(|e| Error::io(format!("reading {}", compiled.display()), &e))?;
-    let needed = Glibc::needed_by(&program);
+    let needed = GlibcVersion::required_by(&program);
     if let (Some(asked), Some(needed)) = (args.glibc, needed)
         && needed > asked
     {
@@ -84,21 +85,22 @@ pub fn bundle(args: &BundleArgs) -> Result<()> {
         return Err(Error::new(ErrorKind::Notebook, what, "it would not start on such a machine")
             .fix("make the bundle on a machine with an older system"));
     }
-    let version = runs(&compiled)?;
-    write(&args.dir, &program, &about(&version, args.cuda, needed))?;
+    let version = query_version(&compiled)?;
+    write_bundle(&args.dir, &program, &readme_text(&version, args.cuda, needed))?;
     let size = program.len() as f64 / f64::from(1 << 20);
     let needs = needed.map_or_else(String::new, |needed| format!(", glibc {needed} or later"));
-    stdout::print(&format!("{}: {version}, {size:.0} MiB{needs}", args.dir.display()))
+    stdout::print_line(&format!("{}: {version}, {size:.0} MiB{needs}", args.dir.display()))
 }
 
-/// The version of glibc that `zig` must link for: one that is older than that of this machine.
-fn of_zig(asked: Option<Glibc>, here: Option<Glibc>) -> Option<Glibc> {
+/// Returns the version of glibc that `zig` must link for: one that is older than that of this
+/// machine.
+fn of_zig(asked: Option<GlibcVersion>, here: Option<GlibcVersion>) -> Option<GlibcVersion> {
     asked.filter(|asked| here.is_some_and(|here| *asked < here))
 }
 
 fn check_zigbuild() -> Result<()> {
     let name = "cargo-zigbuild";
-    if programs::says(Path::new(name), &["--version"]).is_some() {
+    if programs::capture_stdout(Path::new(name), &["--version"]).is_some() {
         return Ok(());
     }
     let why = "this machine's linker makes programs for its own glibc or later ones; \
@@ -109,8 +111,8 @@ fn check_zigbuild() -> Result<()> {
     ))
 }
 
-/// What the program says of its version.
-fn runs(program: &Path) -> Result<String> {
+/// Runs the program with `--version` and returns its output.
+fn query_version(program: &Path) -> Result<String> {
     let failed = |why: String| {
         let what = format!("{} does not run here", program.display());
         let doctor = program::command("doctor");
@@ -125,8 +127,8 @@ fn runs(program: &Path) -> Result<String> {
     }
 }
 
-/// Text of the file that describes the folder.
-fn about(version: &str, cuda: bool, needed: Option<Glibc>) -> String {
+/// Returns the text of the file that describes the folder.
+fn readme_text(version: &str, cuda: bool, needed: Option<GlibcVersion>) -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     let glibc = needed.map_or_else(String::new, |needed| format!(", glibc {needed} or later"));
     let cuda = if cuda {
@@ -145,7 +147,7 @@ fn about(version: &str, cuda: bool, needed: Option<Glibc>) -> String {
 }
 
 /// Writes the files. The program is replaced by a rename, because nodes may be running the old one.
-fn write(dir: &Path, program: &[u8], about: &str) -> Result<()> {
+fn write_bundle(dir: &Path, program: &[u8], about: &str) -> Result<()> {
     let io = |e: std::io::Error| Error::io(format!("writing into {}", dir.display()), &e);
     let new = tempfile::NamedTempFile::new_in(dir).map_err(io)?;
     std::fs::write(new.path(), program).map_err(io)?;
@@ -166,17 +168,17 @@ mod tests {
 
     #[test]
     fn the_highest_version_of_an_imported_symbol_is_needed() {
-        let needed = |text: &str| Glibc::needed_by(text.as_bytes());
+        let needed = |text: &str| GlibcVersion::required_by(text.as_bytes());
         assert_eq!(
             needed("a GLIBC_2.9\0GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_PRIVATE\0"),
-            Some(Glibc(2, 34))
+            Some(GlibcVersion(2, 34))
         );
-        assert_eq!(needed("GLIBC_2.3.4\0"), Some(Glibc(2, 3)));
+        assert_eq!(needed("GLIBC_2.3.4\0"), Some(GlibcVersion(2, 3)));
         assert_eq!(needed("no version of GLIBC_\0"), None);
         if let Some(here) = program::glibc() {
-            let here: Glibc = here.parse().expect("two numbers");
+            let here: GlibcVersion = here.parse().expect("two numbers");
             let own = std::fs::read(std::env::current_exe().expect("path")).expect("read");
-            let needed = Glibc::needed_by(&own).expect("a program of this system");
+            let needed = GlibcVersion::required_by(&own).expect("a program of this system");
             assert!(needed <= here, "{needed} {here}");
         }
     }
@@ -186,17 +188,17 @@ mod tests {
         let zig = |asked: &str, here: &str| of_zig(asked.parse().ok(), here.parse().ok()).is_some();
         assert!(zig("2.28", "2.36") && zig("2.9", "2.31"));
         assert!(!zig("2.36", "2.36") && !zig("2.100", "2.36"));
-        assert_eq!(of_zig(None, Some(Glibc(2, 36))), None);
+        assert_eq!(of_zig(None, Some(GlibcVersion(2, 36))), None);
         for wrong in ["2", "two", "3.1", "2.28.1", "2.x", ""] {
-            assert!(wrong.parse::<Glibc>().is_err(), "{wrong}");
+            assert!(wrong.parse::<GlibcVersion>().is_err(), "{wrong}");
         }
-        assert_eq!(Glibc(2, 28).to_string().parse(), Ok(Glibc(2, 28)));
+        assert_eq!(GlibcVersion(2, 28).to_string().parse(), Ok(GlibcVersion(2, 28)));
     }
 
     #[test]
     fn a_program_that_does_not_run_is_an_error_with_what_it_said() {
         let dir = tempfile::tempdir().expect("temp");
-        let missing = runs(&dir.path().join("none")).expect_err("no program").to_string();
+        let missing = query_version(&dir.path().join("none")).expect_err("no program").to_string();
         assert!(missing.contains("does not run here"), "{missing}");
     }
 
@@ -204,7 +206,7 @@ mod tests {
     fn a_bundle_replaces_the_one_before() {
         let dir = tempfile::tempdir().expect("temp");
         for text in ["old", "new"] {
-            write(dir.path(), text.as_bytes(), "about").expect("written");
+            write_bundle(dir.path(), text.as_bytes(), "about").expect("written");
             let program = dir.path().join("epsilab");
             assert_eq!(std::fs::read_to_string(program).expect("read"), text);
         }

@@ -341,10 +341,10 @@ enum Command {
 /// Runs the command line. An error is printed as `error: …`; the exit code is 1, or 2 for wrong
 /// usage. The verdicts of `audit` take the lower exit codes, so its wrong usage is 64.
 pub fn main() -> ExitCode {
-    let parsed = command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
+    let parsed = build_command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return refused(&error, std::env::args().nth(1).as_deref()),
+        Err(error) => return report_usage_error(&error, std::env::args().nth(1).as_deref()),
     };
     interrupt::in_program();
     dispatch(cli).unwrap_or_else(|error| {
@@ -353,14 +353,14 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// The command line, with the name of the program as users call it.
-fn command() -> clap::Command {
+/// Returns the command line, with the name of the program as users call it.
+fn build_command() -> clap::Command {
     Cli::command().bin_name(program::name().into_owned())
 }
 
 /// Prints a usage error, or a help text, of the command with this name.
-fn refused(error: &clap::Error, command: Option<&str>) -> ExitCode {
-    match command.and_then(|typed| unknown_command(error, typed)) {
+fn report_usage_error(error: &clap::Error, command: Option<&str>) -> ExitCode {
+    match command.and_then(|typed| unknown_command_error(error, typed)) {
         Some(unknown) => eprintln!("error: {unknown}"),
         None => drop(error.print()),
     }
@@ -371,10 +371,10 @@ fn refused(error: &clap::Error, command: Option<&str>) -> ExitCode {
     }
 }
 
-/// A first word that is no command. Where a command is not required, the parser takes it for an
-/// argument that nobody expects.
-fn unknown_command(error: &clap::Error, typed: &str) -> Option<Error> {
-    let whole = command();
+/// Returns the error for a first word that is no command, if that is what the parser refused.
+/// Where a command is not required, the parser reports such a word as an unexpected argument.
+fn unknown_command_error(error: &clap::Error, typed: &str) -> Option<Error> {
+    let whole = build_command();
     let mut known = whole.get_subcommands();
     let is_word = typed.starts_with(|c: char| c.is_ascii_alphabetic());
     let is_unknown = matches!(
@@ -383,7 +383,7 @@ fn unknown_command(error: &clap::Error, typed: &str) -> Option<Error> {
     );
     let is_first = is_unknown && is_word && known.all(|command| command.get_name() != typed);
     let names = whole.get_subcommands().filter(|command| !command.is_hide_set());
-    let nearest = options::nearest(typed, names.map(clap::Command::get_name));
+    let nearest = options::closest_match(typed, names.map(clap::Command::get_name));
     let help = format!("`{}` lists all commands", program::command("--help"));
     is_first.then(|| {
         let what = format!("the command {typed}");
@@ -438,13 +438,13 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        command().debug_assert();
+        build_command().debug_assert();
     }
 
     #[test]
     fn help_texts_name_the_program_that_is_running() {
         let name = program::name();
-        let mut command = command();
+        let mut command = build_command();
         command.build();
         let all = std::iter::once(&command).chain(command.get_subcommands());
         for command in all.filter(|command| !command.is_hide_set()) {
@@ -467,7 +467,7 @@ mod tests {
     fn a_command_that_is_mistyped_is_named_with_the_nearest() {
         let of = |args: &[&str]| {
             let error = Cli::try_parse_from([&["epsilab"], args].concat()).unwrap_err();
-            unknown_command(&error, args[0]).map(|error| format!("{error}"))
+            unknown_command_error(&error, args[0]).map(|error| format!("{error}"))
         };
         assert!(of(&["reprot", "x"]).unwrap().contains("did you mean `report`?"));
         assert!(!of(&["zzz"]).unwrap().contains("did you mean"));

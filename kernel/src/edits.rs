@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Returns the code with texts in the place of ranges of it, which are in order.
+/// Returns the code with ranges of it replaced by texts; the ranges must be in order.
 pub fn edited(code: &str, edits: impl IntoIterator<Item = (Range<usize>, String)>) -> String {
     let mut out = String::with_capacity(code.len());
     let mut copied = 0;

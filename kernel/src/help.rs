@@ -1,14 +1,14 @@
-//! What stands below the options of a command in its help: examples, and paragraphs about it.
+//! Text below the options of a command in its help: examples, and paragraphs about it.
 
 use epsilab::program;
 
-/// Examples of a command, and more about it. Examples are what users type behind the name of the
-/// program, one command a line; after a backslash it goes on in the next line. More are the
-/// paragraphs below, which may be empty.
+/// Examples of a command, and the paragraphs below them, which may be empty. Examples are what
+/// users type after the name of the program, one command per line; a backslash continues the
+/// command in the next line.
 pub struct Help(pub &'static str, pub &'static str);
 
 impl Help {
-    /// The text, with commands of the program that is running.
+    /// Returns the text, with commands of the program that is running.
     pub fn text(&self) -> String {
         self.of(&program::name())
     }

@@ -6,7 +6,7 @@ use clap::Args;
 use epsilab::{Error, ErrorKind, Result, program};
 use serde_json::json;
 
-use crate::kernelspec::{self, Kind, Spec};
+use crate::kernelspec::{self, KernelKind, KernelSpec};
 use crate::prebuilt::{self, STOCK};
 use crate::run::notebook::KERNEL;
 use crate::stdout;
@@ -43,18 +43,18 @@ pub struct ListArgs {
 }
 
 impl InstallArgs {
-    /// Name of the kernel.
-    fn name(&self) -> Result<String> {
+    /// Returns the name of the kernel.
+    fn kernel_name(&self) -> Result<String> {
         let usual = if self.stock { STOCK } else { KERNEL };
-        kernelspec::check_name(self.name.as_deref().unwrap_or(usual))
+        kernelspec::validate_name(self.name.as_deref().unwrap_or(usual))
     }
 
-    /// The folder of the kernelspecs.
-    fn kernels(&self) -> Result<PathBuf> {
+    /// Returns the folder of the kernelspecs.
+    fn kernelspecs_dir(&self) -> Result<PathBuf> {
         let data = if let Some(prefix) = &self.prefix {
-            data_of(prefix)?
+            jupyter_data_dir(prefix)?
         } else if self.sys_prefix {
-            data_of(&kernelspec::sys_prefix()?)?
+            jupyter_data_dir(&kernelspec::sys_prefix()?)?
         } else {
             kernelspec::user_data_dir()?
         };
@@ -67,27 +67,27 @@ impl InstallArgs {
 /// # Errors
 /// A bad name, another kernel of that name, a folder that can't be written, or no lab.
 pub fn install(args: &InstallArgs) -> Result<()> {
-    let name = args.name()?;
-    let kernels = args.kernels()?;
-    let lab = prebuilt::ensure(&mut prebuilt::to_terminal())?;
+    let name = args.kernel_name()?;
+    let kernels = args.kernelspecs_dir()?;
+    let lab = prebuilt::ensure_built(&mut prebuilt::terminal_progress())?;
     let kind = if args.stock {
-        prebuilt::stock_program(true, &mut prebuilt::to_terminal())?;
-        Kind::Stock
+        prebuilt::stock_program(true, &mut prebuilt::terminal_progress())?;
+        KernelKind::Stock
     } else {
-        Kind::Lab
+        KernelKind::Lab
     };
-    let dir = kernelspec::write(&kernels, &name, kind, &lab.env)?;
+    let dir = kernelspec::write_spec(&kernels, &name, kind, &lab.env)?;
     eprintln!("installed the kernel \"{name}\" in {}", dir.display());
     Ok(())
 }
 
-/// Removes what `install` made.
+/// Removes the files that `install` created.
 ///
 /// # Errors
 /// There is no such kernel, or another program installed it.
 pub fn uninstall(args: &InstallArgs) -> Result<()> {
-    let name = args.name()?;
-    let dir = args.kernels()?.join(&name);
+    let name = args.kernel_name()?;
+    let dir = args.kernelspecs_dir()?.join(&name);
     if !dir.exists() {
         return Err(Error::new(
             ErrorKind::Notebook,
@@ -96,7 +96,7 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
         )
         .fix(format!("`{}` shows where the kernel is installed", program::command("list"))));
     }
-    if Spec::read(&dir).is_none() {
+    if KernelSpec::read(&dir).is_none() {
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("{} is not ours", dir.display()),
@@ -117,34 +117,35 @@ pub fn uninstall(args: &InstallArgs) -> Result<()> {
 /// # Errors
 /// The current folder does not exist, or stdout is closed.
 pub fn list(args: &ListArgs) -> Result<()> {
-    let more: Vec<PathBuf> = args.prefix.iter().map(|p| data_of(p)).collect::<Result<_>>()?;
-    let found = kernelspec::all(&more);
+    let more: Vec<PathBuf> =
+        args.prefix.iter().map(|p| jupyter_data_dir(p)).collect::<Result<_>>()?;
+    let found = kernelspec::find_all(&more);
     if args.json {
-        stdout::print(&json!(found.iter().map(as_json).collect::<Vec<_>>()).to_string())?;
+        stdout::print_line(&json!(found.iter().map(spec_to_json).collect::<Vec<_>>()).to_string())?;
     } else if found.is_empty() {
         let install = program::command("install");
         eprintln!("the kernel is not installed; `{install}` does it for your own Jupyters");
     } else {
         let width = found.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
         for spec in &found {
-            let note = if spec.works() {
+            let note = if spec.binary_exists() {
                 String::new()
             } else {
                 format!("  (broken: no program {})", spec.binary.display())
             };
-            stdout::print(&format!("{:<width$}  {}{note}", spec.name, spec.dir.display()))?;
+            stdout::print_line(&format!("{:<width$}  {}{note}", spec.name, spec.dir.display()))?;
         }
     }
     Ok(())
 }
 
-/// A kernelspec as JSON.
-pub fn as_json(spec: &Spec) -> serde_json::Value {
+/// Converts a kernelspec to JSON.
+pub fn spec_to_json(spec: &KernelSpec) -> serde_json::Value {
     json!({"name": spec.name, "dir": spec.dir, "binary": spec.binary,
-        "binary_exists": spec.works(), "version": spec.version})
+        "binary_exists": spec.binary_exists(), "version": spec.version})
 }
 
-fn data_of(prefix: &Path) -> Result<PathBuf> {
+fn jupyter_data_dir(prefix: &Path) -> Result<PathBuf> {
     let prefix = std::path::absolute(prefix)
         .map_err(|e| Error::io(format!("finding {}", prefix.display()), &e))?;
     Ok(prefix.join("share/jupyter"))

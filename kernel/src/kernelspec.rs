@@ -1,4 +1,4 @@
-//! Kernelspecs: writes, reads and finds the folders that register this kernel with Jupyter.
+//! Kernelspecs: writing, reading and finding the folders that register this kernel with Jupyter.
 
 use std::path::{Path, PathBuf};
 
@@ -18,18 +18,18 @@ const LOGOS: [(&str, &[u8]); 3] = [
 
 /// A kernelspec of this kernel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spec {
+pub struct KernelSpec {
     /// Name of the kernel in Jupyter.
     pub name: String,
-    /// Its folder.
+    /// Folder of the kernelspec.
     pub dir: PathBuf,
-    /// The program it starts.
+    /// Program that the kernelspec starts.
     pub binary: PathBuf,
-    /// The version of Epsilab that wrote it.
+    /// Version of Epsilab that wrote the kernelspec.
     pub version: String,
 }
 
-impl Spec {
+impl KernelSpec {
     /// Reads the kernelspec in `dir`, if it is one of ours.
     pub fn read(dir: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(dir.join("kernel.json")).ok()?;
@@ -42,24 +42,24 @@ impl Spec {
         })
     }
 
-    /// True if the program exists.
-    pub fn works(&self) -> bool {
+    /// Returns whether the program exists.
+    pub fn binary_exists(&self) -> bool {
         self.binary.is_file()
     }
 }
 
-/// Which kernel a kernelspec starts.
+/// Kernel that a kernelspec starts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// This one.
+pub enum KernelKind {
+    /// This kernel.
     Lab,
-    /// evcxr's own, with the lab in its cells.
+    /// evcxr's own kernel, with the lab in its cells.
     Stock,
 }
 
-impl Kind {
-    /// The command of the program that serves a notebook, and what Jupyter shows for a kernel with
-    /// this name.
+impl KernelKind {
+    /// Returns the command of the program that serves a notebook, and the title that Jupyter shows
+    /// for a kernel with this name.
     fn command_and_title(self, name: &str) -> (&'static str, String) {
         let (command, title, usual) = match self {
             Self::Lab => ("kernel", "Epsilab (Rust", KERNEL),
@@ -72,7 +72,7 @@ impl Kind {
 
 /// Checks a name by the rules of Jupyter and two of our own. Returns it in lower case, as Jupyter
 /// stores it.
-pub fn check_name(name: &str) -> Result<String> {
+pub fn validate_name(name: &str) -> Result<String> {
     let wrong = |why: &str| {
         Err(Error::setting("--name", format!("{name:?}"), why)
             .fix("choose a name such as `epsilab` or `epsilab-dev`"))
@@ -90,13 +90,18 @@ pub fn check_name(name: &str) -> Result<String> {
     Ok(name.to_ascii_lowercase())
 }
 
-/// Writes the kernelspec to `kernels/name`. `env`: environment variables that the kernel needs.
+/// Writes the kernelspec to `kernels/name`. `env` are environment variables that the kernel needs.
 ///
 /// # Errors
 /// Another kernel has that name, or the folder can't be written.
-pub fn write(kernels: &Path, name: &str, kind: Kind, env: &[(String, String)]) -> Result<PathBuf> {
+pub fn write_spec(
+    kernels: &Path,
+    name: &str,
+    kind: KernelKind,
+    env: &[(String, String)],
+) -> Result<PathBuf> {
     let dir = kernels.join(name);
-    if dir.exists() && Spec::read(&dir).is_none() {
+    if dir.exists() && KernelSpec::read(&dir).is_none() {
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("{} exists", dir.display()),
@@ -127,12 +132,14 @@ pub fn write(kernels: &Path, name: &str, kind: Kind, env: &[(String, String)]) -
     Ok(dir)
 }
 
-/// All our kernelspecs that Jupyter can find, and those in the data folders `more`.
-pub fn all(more: &[PathBuf]) -> Vec<Spec> {
-    let mut found: Vec<Spec> = Vec::new();
+/// Returns all our kernelspecs that Jupyter can find, and those in the data folders `more`.
+pub fn find_all(more: &[PathBuf]) -> Vec<KernelSpec> {
+    let mut found: Vec<KernelSpec> = Vec::new();
     for data in more.iter().cloned().chain(data_dirs()) {
-        for spec in folder::entries(&data.join("kernels")).filter_map(|dir| Spec::read(&dir)) {
-            let same = |other: &Spec| other.dir.canonicalize().ok() == spec.dir.canonicalize().ok();
+        for spec in folder::entries(&data.join("kernels")).filter_map(|dir| KernelSpec::read(&dir))
+        {
+            let same =
+                |other: &KernelSpec| other.dir.canonicalize().ok() == spec.dir.canonicalize().ok();
             if !found.iter().any(same) {
                 found.push(spec);
             }
@@ -142,18 +149,18 @@ pub fn all(more: &[PathBuf]) -> Vec<Spec> {
     found
 }
 
-/// Data folder of Jupyter for this user.
+/// Returns Jupyter's data folder for this user.
 ///
 /// # Errors
 /// The user has no home folder.
 pub fn user_data_dir() -> Result<PathBuf> {
-    folder_in("JUPYTER_DATA_DIR").or_else(|| dirs::user_data_dir().ok()).ok_or_else(|| {
+    dir_from_env("JUPYTER_DATA_DIR").or_else(|| dirs::user_data_dir().ok()).ok_or_else(|| {
         Error::new(ErrorKind::Notebook, "no home folder", "Jupyter keeps kernels there")
             .fix("set JUPYTER_DATA_DIR, or use `--prefix DIR`")
     })
 }
 
-/// `sys.prefix` of the active virtual or conda environment, else of Python itself.
+/// Returns `sys.prefix` of the active virtual or conda environment, else of Python itself.
 ///
 /// # Errors
 /// There is no Python.
@@ -164,29 +171,34 @@ pub fn sys_prefix() -> Result<PathBuf> {
     })
 }
 
-/// `sys.prefix` of the active environments, then of Python itself.
+/// Returns `sys.prefix` of the active environments, then of Python itself.
 fn prefixes() -> impl Iterator<Item = PathBuf> {
-    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(folder_in);
-    let of_python =
-        || programs::says(&programs::python()?, &["-c", "import sys; print(sys.prefix)"]);
+    let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(dir_from_env);
+    let of_python = || {
+        programs::capture_stdout(
+            &programs::find_python()?,
+            &["-c", "import sys; print(sys.prefix)"],
+        )
+    };
     active.chain(std::iter::once_with(of_python).flatten().map(PathBuf::from))
 }
 
-/// The folders that Jupyter searches, in its order.
+/// Returns the folders that Jupyter searches, in its order.
 fn data_dirs() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     if let Some(paths) = std::env::var_os("JUPYTER_PATH") {
         found.extend(std::env::split_paths(&paths).filter(|p| p.is_absolute()));
     }
     found.extend(user_data_dir().ok());
-    let own = crate::jupyter::home().into_iter().flat_map(|home| [home.join("venv"), home]);
+    let own =
+        crate::jupyter::environment_dir().into_iter().flat_map(|home| [home.join("venv"), home]);
     found.extend(prefixes().chain(own).map(|prefix| prefix.join("share/jupyter")));
     found.extend(dirs::system_data_dirs());
     found
 }
 
-/// The absolute path in an environment variable.
-fn folder_in(variable: &str) -> Option<PathBuf> {
+/// Returns the absolute path in an environment variable.
+fn dir_from_env(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
@@ -196,9 +208,9 @@ mod tests {
 
     #[test]
     fn names_follow_jupyters_rule() {
-        assert_eq!(check_name("Epsilab-dev_2.0").expect("valid"), "epsilab-dev_2.0");
+        assert_eq!(validate_name("Epsilab-dev_2.0").expect("valid"), "epsilab-dev_2.0");
         for wrong in ["", "a b", "a/b", "..", ".", "ε", "rust", "Rust", "a\\b"] {
-            assert!(check_name(wrong).is_err(), "{wrong}");
+            assert!(validate_name(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -206,9 +218,9 @@ mod tests {
     fn only_specs_with_our_mark_are_ours_and_others_are_never_overwritten() {
         let kernels = tempfile::tempdir().expect("a temporary folder");
         let env = [("CARGO_HOME".to_owned(), "/c".to_owned())];
-        let dir = write(kernels.path(), KERNEL, Kind::Lab, &env).expect("written");
-        let spec = Spec::read(&dir).expect("ours");
-        assert!(spec.works() && spec.name == KERNEL);
+        let dir = write_spec(kernels.path(), KERNEL, KernelKind::Lab, &env).expect("written");
+        let spec = KernelSpec::read(&dir).expect("ours");
+        assert!(spec.binary_exists() && spec.name == KERNEL);
         for file in ["logo-32x32.png", "logo-64x64.png", "logo-svg.svg"] {
             assert!(dir.join(file).is_file(), "{file}");
         }
@@ -217,8 +229,11 @@ mod tests {
         assert_eq!(json["interrupt_mode"], "message");
         assert_eq!(json["argv"][3], "{connection_file}");
         assert_eq!(json["env"]["CARGO_HOME"], "/c");
-        assert!(write(kernels.path(), KERNEL, Kind::Lab, &[]).is_ok(), "ours may be renewed");
-        let dir = write(kernels.path(), STOCK, Kind::Stock, &[]).expect("written");
+        assert!(
+            write_spec(kernels.path(), KERNEL, KernelKind::Lab, &[]).is_ok(),
+            "ours may be renewed"
+        );
+        let dir = write_spec(kernels.path(), STOCK, KernelKind::Stock, &[]).expect("written");
         let text = std::fs::read_to_string(dir.join("kernel.json")).expect("text");
         let json: Value = serde_json::from_str(&text).expect("json");
         assert_eq!(
@@ -230,7 +245,7 @@ mod tests {
         let other = kernels.path().join("other");
         std::fs::create_dir(&other).expect("made");
         std::fs::write(other.join("kernel.json"), "{\"argv\":[\"x\"]}").expect("written");
-        assert!(Spec::read(&other).is_none());
-        assert!(write(kernels.path(), "other", Kind::Lab, &[]).is_err());
+        assert!(KernelSpec::read(&other).is_none());
+        assert!(write_spec(kernels.path(), "other", KernelKind::Lab, &[]).is_err());
     }
 }

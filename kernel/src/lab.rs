@@ -1,10 +1,10 @@
-//! The library that cells link: all of `epsilab` as one Rust dylib, and the hooks for the process
-//! that runs the cells.
+//! Library that cells link: all of `epsilab` as one Rust dylib, and the hooks for the process that
+//! runs the cells.
 
 pub use epsilab::*;
 
-/// What runs inside the cell process. Only code linked to this dylib shares the cells' copy of the
-/// standard library, with its output buffer and its panic hook.
+/// Functions that run inside the cell process. Only code linked to this dylib shares the cells'
+/// copy of the standard library, with its output buffer and its panic hook.
 #[cfg(unix)]
 #[doc(hidden)]
 pub mod cell_process {
@@ -16,14 +16,14 @@ pub mod cell_process {
     use std::sync::{LazyLock, Mutex, PoisonError};
     use std::time::Duration;
 
-    use epsilab::train::interrupt::{self, Listening};
+    use epsilab::train::interrupt::{self, InterruptGuard};
 
     pub const STDOUT: u8 = 1;
     pub const STDERR: u8 = 2;
-    /// The stream that a cell printed to last; 0 before the first print.
+    /// Stream that a cell printed to last; 0 before the first print.
     static LAST_STREAM: AtomicU8 = AtomicU8::new(0);
 
-    /// How long to wait for the kernel before printing anyway.
+    /// Maximum time to wait for the kernel before printing anyway.
     const SYNC_TIMEOUT: Duration = Duration::from_secs(2);
 
     /// Writes out buffered standard output.
@@ -40,45 +40,45 @@ pub mod cell_process {
         }
     }
 
-    /// The cell that runs listens to interrupts.
-    static LISTENING: Mutex<Option<Listening>> = Mutex::new(None);
+    /// Guard through which the running cell listens to interrupts.
+    static LISTENING: Mutex<Option<InterruptGuard>> = Mutex::new(None);
 
-    /// Called before a cell runs: an earlier interrupt is forgotten, and a panic hook that an
-    /// earlier cell set, which may hide why this one fails.
+    /// Prepares the run of a cell: drops an earlier interrupt, and a panic hook that an earlier
+    /// cell set, which may hide why this one fails.
     #[unsafe(no_mangle)]
     extern "C" fn epsilab_begin_cell() {
         epsilab_set_panic_hook();
         epsilab::show::begin_cell();
-        *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Listening::start());
+        *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = Some(InterruptGuard::start());
     }
 
-    /// Called after a cell has run.
+    /// Ends the run of a cell.
     #[unsafe(no_mangle)]
     extern "C" fn epsilab_end_cell() {
         *LISTENING.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Called at the head of every loop body of a cell. After an interrupt it unwinds the cell, so
-    /// that the variables that the loop does not move are kept.
+    /// Unwinds the cell after an interrupt, so that the variables that the loop does not move are
+    /// kept; called at the head of every loop body of a cell.
     #[inline]
-    pub fn stop_point() {
-        if interrupt::ends_cell() {
-            unwind();
+    pub fn safepoint() {
+        if interrupt::should_unwind_cell() {
+            unwind_cell();
         }
     }
 
     #[cold]
-    fn unwind() {
+    fn unwind_cell() {
         // A destructor that unwinds during a panic would end the process.
         if !std::thread::panicking() {
             std::panic::resume_unwind(Box::new("the cell was stopped"));
         }
     }
 
-    /// Called before a cell prints to a stream. The streams are two pipes, and nothing orders a
-    /// read of one after a read of the other. So a cell that changes streams waits until the kernel
-    /// has published what it printed before.
-    pub fn switch_to(stream: u8) {
+    /// Waits, if the cell changes the stream that it prints to, until the kernel has published the
+    /// text before. Called before every print: the streams are two pipes, and nothing orders a
+    /// read of one after a read of the other.
+    pub fn sync_on_stream_switch(stream: u8) {
         let last = LAST_STREAM.swap(stream, Ordering::SeqCst);
         if last != stream && last != 0 {
             epsilab_flush_stdout();
@@ -87,11 +87,11 @@ pub mod cell_process {
     }
 
     fn sync_with_kernel() {
-        /// `None` if it can't be opened or has failed.
+        /// Connection to the side channel; `None` if it can't be opened or has failed.
         static CHANNEL: LazyLock<Mutex<Option<BufReader<UnixStream>>>> =
             LazyLock::new(|| Mutex::new(connect().ok()));
         let mut channel = CHANNEL.lock().unwrap_or_else(PoisonError::into_inner);
-        channel.take_if(|stream| request(stream).is_err());
+        channel.take_if(|stream| send_sync_request(stream).is_err());
     }
 
     fn connect() -> std::io::Result<BufReader<UnixStream>> {
@@ -102,7 +102,7 @@ pub mod cell_process {
         Ok(BufReader::new(stream))
     }
 
-    fn request(stream: &mut BufReader<UnixStream>) -> std::io::Result<()> {
+    fn send_sync_request(stream: &mut BufReader<UnixStream>) -> std::io::Result<()> {
         stream.get_mut().write_all(b"{\"kind\":\"sync\"}\n")?;
         let mut answer = String::new();
         match stream.read_line(&mut answer)? {
@@ -118,7 +118,7 @@ pub mod cell_process {
         let message = info.payload_as_str().unwrap_or("Box<dyn Any>");
         let place = info.location().map_or("an unknown place".into(), ToString::to_string);
         let is_elsewhere = info.location().is_some_and(|place| place.file() != CELL_SOURCE);
-        let (at, inside) = match is_elsewhere.then(calling_line).flatten() {
+        let (at, inside) = match is_elsewhere.then(find_cell_frame).flatten() {
             Some(line) => (line, format!("  panicked in {place}\n")),
             None => (place, String::new()),
         };
@@ -126,14 +126,14 @@ pub mod cell_process {
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
-    /// The source file of a cell's crate, as the compiler was given it.
+    /// Source file of a cell's crate, as the compiler was given it.
     const CELL_SOURCE: &str = "src/lib.rs";
 
-    /// The innermost frame that lies in a cell: `src/lib.rs:LINE:COLUMN`.
+    /// Returns the innermost frame that lies in a cell: `src/lib.rs:LINE:COLUMN`.
     ///
     /// A forked process looks for it. The standard library lists the loaded libraries once per
     /// process, at the first backtrace, and would not find the libraries of later cells.
-    fn calling_line() -> Option<String> {
+    fn find_cell_frame() -> Option<String> {
         let (mut read, mut write) = std::io::pipe().ok()?;
         // SAFETY: plain system calls. The child only reads memory, writes to the pipe and ends, at
         // the latest by its alarm.
@@ -143,7 +143,7 @@ pub mod cell_process {
                 0 => {
                     libc::signal(libc::SIGALRM, libc::SIG_DFL);
                     libc::alarm(SYMBOLS_SECONDS);
-                    let line = frame_in_cell(&Backtrace::force_capture().to_string());
+                    let line = parse_cell_frame(&Backtrace::force_capture().to_string());
                     let _ = write.write_all(line.unwrap_or_default().as_bytes());
                     libc::_exit(0)
                 }
@@ -158,43 +158,43 @@ pub mod cell_process {
         }
     }
 
-    /// Time limit for reading symbols.
+    /// Time limit in seconds for reading symbols.
     const SYMBOLS_SECONDS: u32 = 5;
 
-    /// The first place in a backtrace that lies in a cell. Only cells and the standard library have
-    /// line tables.
-    fn frame_in_cell(backtrace: &str) -> Option<String> {
+    /// Returns the first place in a backtrace that lies in a cell. Only cells and the standard
+    /// library have line tables.
+    fn parse_cell_frame(backtrace: &str) -> Option<String> {
         let places = backtrace.lines().filter_map(|line| line.trim_start().strip_prefix("at "));
         let mut outside_std = places.filter(|place| !place.contains("/library/"));
         outside_std.find_map(|place| Some(place[place.find(CELL_SOURCE)?..].to_owned()))
     }
 
-    /// The text of a value that is shown in `Debug` form.
+    /// Text of a value that is shown in `Debug` form.
     pub mod plain {
         use std::sync::{Mutex, PoisonError};
 
         static TEXT: Mutex<Option<String>> = Mutex::new(None);
 
-        /// Keeps the text of a value.
-        pub fn put(text: String) {
+        /// Stores the text of a value.
+        pub fn store(text: String) {
             *TEXT.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
         }
 
-        /// The text of the value that was displayed last.
+        /// Removes and returns the text of the value that was displayed last.
         pub fn take() -> Option<String> {
             TEXT.lock().unwrap_or_else(PoisonError::into_inner).take()
         }
     }
 
-    /// Gives common types the method that evcxr calls to show a value, in the crate of a cell. Not
-    /// all types: a `Box<Figure>` shows its figure by a method of `Figure`. A trait of this library
-    /// would be named in the compiler's errors where it is not in scope.
+    /// Gives common types, in the crate of a cell, the method that evcxr calls to show a value.
+    /// Not all types: a `Box<Figure>` shows its figure by a method of `Figure`. A trait of this
+    /// library would be named in the compiler's errors where it is not in scope.
     #[macro_export]
     macro_rules! plain_values {
         () => {
             trait EpsilabPlain: ::std::fmt::Debug {
                 fn evcxr_display(&self) {
-                    $crate::cell_process::plain::put(::std::format!("{self:?}"));
+                    $crate::cell_process::plain::store(::std::format!("{self:?}"));
                 }
             }
             $crate::plain_values!((), bool, char, str, f32, f64, u8, u16, u32, u64, u128, usize);
@@ -235,49 +235,49 @@ pub mod cell_process {
     pub mod sizes {
         use epsilab::data::Dataset;
         use epsilab::nn::Model;
-        use epsilab::show::format::counted;
+        use epsilab::show::format::pluralise;
 
-        /// A variable whose size is asked for. The compiler chooses [`Known`] where it can.
-        pub struct Of<'a, T>(pub &'a T);
+        /// Variable whose size is requested. The compiler chooses [`KnownSize`] where it can.
+        pub struct SizeOf<'a, T>(pub &'a T);
 
-        /// Sizes of values that know what they hold.
-        pub trait Known {
+        /// Size of a value that knows its content.
+        pub trait KnownSize {
             fn size(&self) -> String;
         }
 
-        /// Sizes of all other values, without what they point to.
-        pub trait Shallow {
+        /// Size of any other value, without what it points to.
+        pub trait ShallowSize {
             fn size(&self) -> String;
         }
 
-        impl<T> Shallow for &Of<'_, T> {
+        impl<T> ShallowSize for &SizeOf<'_, T> {
             fn size(&self) -> String {
-                counted(std::mem::size_of::<T>(), "byte")
+                pluralise(std::mem::size_of::<T>(), "byte")
             }
         }
 
-        impl<T> Known for Of<'_, Vec<T>> {
+        impl<T> KnownSize for SizeOf<'_, Vec<T>> {
             fn size(&self) -> String {
                 let bytes = self.0.capacity() * std::mem::size_of::<T>();
-                format!("{}, {}", counted(self.0.len(), "element"), counted(bytes, "byte"))
+                format!("{}, {}", pluralise(self.0.len(), "element"), pluralise(bytes, "byte"))
             }
         }
 
-        impl Known for Of<'_, String> {
+        impl KnownSize for SizeOf<'_, String> {
             fn size(&self) -> String {
-                counted(self.0.capacity(), "byte")
+                pluralise(self.0.capacity(), "byte")
             }
         }
 
-        impl Known for Of<'_, Dataset> {
+        impl KnownSize for SizeOf<'_, Dataset> {
             fn size(&self) -> String {
                 self.0.to_string()
             }
         }
 
-        impl Known for Of<'_, Model> {
+        impl KnownSize for SizeOf<'_, Model> {
             fn size(&self) -> String {
-                counted(self.0.parameters(), "parameter")
+                pluralise(self.0.num_parameters(), "parameter")
             }
         }
     }
@@ -287,7 +287,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! println {
         ($($args:tt)*) => {{
-            $crate::cell_process::switch_to($crate::cell_process::STDOUT);
+            $crate::cell_process::sync_on_stream_switch($crate::cell_process::STDOUT);
             ::std::println!($($args)*)
         }};
     }
@@ -295,7 +295,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! print {
         ($($args:tt)*) => {{
-            $crate::cell_process::switch_to($crate::cell_process::STDOUT);
+            $crate::cell_process::sync_on_stream_switch($crate::cell_process::STDOUT);
             ::std::print!($($args)*);
             // The standard library may still buffer the text.
             $crate::cell_process::epsilab_flush_stdout()
@@ -305,7 +305,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! eprintln {
         ($($args:tt)*) => {{
-            $crate::cell_process::switch_to($crate::cell_process::STDERR);
+            $crate::cell_process::sync_on_stream_switch($crate::cell_process::STDERR);
             ::std::eprintln!($($args)*)
         }};
     }
@@ -313,7 +313,7 @@ pub mod cell_process {
     #[macro_export]
     macro_rules! eprint {
         ($($args:tt)*) => {{
-            $crate::cell_process::switch_to($crate::cell_process::STDERR);
+            $crate::cell_process::sync_on_stream_switch($crate::cell_process::STDERR);
             ::std::eprint!($($args)*)
         }};
     }
@@ -323,7 +323,7 @@ pub mod cell_process {
         ($($args:tt)*) => {
             // A tuple and not a block: temporaries in the arguments live as long as with `dbg!`.
             (
-                $crate::cell_process::switch_to($crate::cell_process::STDERR),
+                $crate::cell_process::sync_on_stream_switch($crate::cell_process::STDERR),
                 ::std::dbg!($($args)*),
             )
                 .1

@@ -1,4 +1,4 @@
-//! The command `ledger`: what was spent on each data set of the project.
+//! Command `ledger`: privacy spent on each data set of the project.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub fn ledger(args: &LedgerArgs) -> Result<ExitCode> {
         1 => "1 ledger was read and its chain verified".to_owned(),
         n => format!("{n} ledgers were read and their chains verified"),
     };
-    stdout::print(&if args.json {
+    stdout::print_line(&if args.json {
         ledger.to_json()?
     } else if ledger.data_sets() == 0 {
         ledger.to_string()

@@ -65,14 +65,14 @@ use epsilab::program;
 fn main() -> ExitCode {
     // The kernel starts this program again as its cell process and as a compiler wrapper.
     #[cfg(feature = "notebook")]
-    kernel::child_hook();
-    name_the_program();
+    kernel::run_child_process();
+    set_program_name();
     cli::main()
 }
 
-/// Messages name the program as users call it, also those of the processes that it starts. No other
-/// thread may run yet.
-fn name_the_program() {
+/// Sets the name of the program as users call it, for messages, also those of the processes that
+/// it starts. No other thread may run yet.
+fn set_program_name() {
     #[cfg(feature = "notebook")]
     let is_in_a_clone = !prebuilt::is_installed();
     // A bundle for machines without a toolchain.

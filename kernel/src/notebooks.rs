@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::pattern::{Pattern, pattern};
 use crate::prebuilt::{self, Origin};
-use crate::run::notebook::{Notebook, notebooks_in};
+use crate::run::notebook::{Notebook, list_notebooks};
 
 /// Write the notebooks of the course to a folder, without their saved outputs, and the pages that
 /// they link to. Files that exist are kept.
@@ -17,11 +17,11 @@ pub struct NotebooksArgs {
     pub dir: PathBuf,
 }
 
-/// Endings of the files that pages are made of.
+/// Extensions of the files that pages consist of.
 const PAGES: [&str; 3] = ["md", "svg", "json"];
 
-/// The folder with the notebooks of the course beside the library's sources.
-pub fn source() -> PathBuf {
+/// Returns the folder with the notebooks of the course beside the library's sources.
+pub fn source_dir() -> PathBuf {
     Path::new(epsilab::SOURCE_DIR).join("notebooks")
 }
 
@@ -30,11 +30,11 @@ pub fn source() -> PathBuf {
 /// # Errors
 /// The sources of the library are gone, or the folder can't be written.
 pub fn notebooks(args: &NotebooksArgs) -> Result<()> {
-    copy(&source(), &args.dir)
+    copy(&source_dir(), &args.dir)
 }
 
 fn copy(from: &Path, dir: &Path) -> Result<()> {
-    let files = notebooks_in(from);
+    let files = list_notebooks(from);
     if files.is_empty() {
         let what = format!("{} (no notebooks)", from.display());
         let why = "the notebooks come with the sources that this program was built from";
@@ -44,12 +44,12 @@ fn copy(from: &Path, dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir).map_err(|e| Error::io(format!("making {}", dir.display()), &e))?;
     let mut kept = 0;
     for file in &files {
-        let mut notebook = Notebook::saved(file)?;
-        notebook.clear();
+        let mut notebook = Notebook::open_with_outputs(file)?;
+        notebook.clear_outputs();
         let text = notebook.to_text()?.replace("](../docs/", "](docs/");
         let text = text.replace("](../datasets/", "](datasets/");
         let to = dir.join(file.file_name().unwrap_or_default());
-        kept += usize::from(!write_new(&to, text.as_bytes())?);
+        kept += usize::from(!write_if_absent(&to, text.as_bytes())?);
     }
     copy_pages(&from.with_file_name("docs"), &dir.join("docs"))?;
     // Only the page: the folder is where users put their own data.
@@ -58,7 +58,7 @@ fn copy(from: &Path, dir: &Path) -> Result<()> {
         let to = dir.join("datasets");
         std::fs::create_dir_all(&to)
             .map_err(|e| Error::io(format!("making {}", to.display()), &e))?;
-        write_new(&to.join("README.md"), &page)?;
+        write_if_absent(&to.join("README.md"), &page)?;
     }
     let written = files.len() - kept;
     let first = files[0].file_name().unwrap_or_default().to_string_lossy();
@@ -80,24 +80,24 @@ fn copy_pages(from: &Path, to: &Path) -> Result<()> {
             std::fs::create_dir_all(to).map_err(|e| doing(&e))?;
             let mut page = std::fs::read(&path).map_err(|e| doing(&e))?;
             if path.extension().is_some_and(|ending| ending == "md") {
-                page = without_links_to_sources(&String::from_utf8_lossy(&page)).into_bytes();
+                page = unlink_sources(&String::from_utf8_lossy(&page)).into_bytes();
             }
-            write_new(&there, &page)?;
+            write_if_absent(&there, &page)?;
         }
     }
     Ok(())
 }
 
-/// A page in which links to what is not copied are plain text.
-fn without_links_to_sources(page: &str) -> String {
+/// Returns a page in which links to files that are not copied are plain text.
+fn unlink_sources(page: &str) -> String {
     static LINK: Pattern = Pattern::new(|| {
         pattern(r"\[([^\[]*?)\]\(\.\./(?:examples|software-gpu|notebooks)/[^)]*\)")
     });
     LINK.replace_all(page, "$1").into_owned()
 }
 
-/// Writes a file; false if it was there and was kept.
-fn write_new(path: &Path, content: &[u8]) -> Result<bool> {
+/// Writes a file unless it exists; returns whether it was written.
+fn write_if_absent(path: &Path, content: &[u8]) -> Result<bool> {
     let written = std::fs::File::create_new(path)
         .and_then(|mut file| std::io::Write::write_all(&mut file, content));
     match written {
@@ -115,19 +115,20 @@ mod tests {
 
     const FIRST: &str = "01_first_private_model.ipynb";
 
-    /// Where the links of a page or notebook lead to.
+    /// Returns the targets of the links in a page or notebook.
     fn links(text: &str) -> impl Iterator<Item = &str> {
         text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next())
     }
 
-    /// The notebooks that the index names. Users keep their own in the same folder.
+    /// Returns the paths of the notebooks that the index names. Users keep their own in the same
+    /// folder.
     fn of_the_course() -> Vec<PathBuf> {
-        let index = std::fs::read_to_string(source().join("README.md")).expect("the index");
+        let index = std::fs::read_to_string(source_dir().join("README.md")).expect("the index");
         let names = links(&index).filter(|link| link.ends_with(".ipynb"));
-        names.map(|name| source().join(name)).collect()
+        names.map(|name| source_dir().join(name)).collect()
     }
 
-    /// `b/c` for `a/../b/c`.
+    /// Removes `..` from a path: `b/c` for `a/../b/c`.
     fn without_steps_up(path: &Path) -> PathBuf {
         path.components().fold(PathBuf::new(), |mut path, part| {
             if part.as_os_str() == ".." {
@@ -139,7 +140,8 @@ mod tests {
         })
     }
 
-    /// Copies what the index, the notebooks and the pages link to, and nothing of the user's.
+    /// Copies the files that the index, the notebooks and the pages link to, and nothing of the
+    /// user's.
     fn clone_of_the_course(to: &Path) {
         let pages = ["README.md", "notebooks/README.md", "datasets/README.md"];
         let mut open = Vec::from(pages.map(PathBuf::from));
@@ -180,8 +182,8 @@ mod tests {
         std::fs::write(&first, "mine").expect("written");
         copy(&clone.path().join("notebooks"), dir.path()).expect("written");
         assert_eq!(std::fs::read_to_string(first).expect("read"), "mine");
-        assert_eq!(notebooks_in(dir.path()).len(), of_the_course().len());
-        assert!(notebooks_in(dir.path()).len() > 5);
+        assert_eq!(list_notebooks(dir.path()).len(), of_the_course().len());
+        assert!(list_notebooks(dir.path()).len() > 5);
         let entries = std::fs::read_dir(dir.path().join("datasets")).expect("a folder");
         assert_eq!(entries.count(), 1, "users' data are not copied");
         for page in std::fs::read_dir(dir.path().join("docs")).expect("a folder").flatten() {
@@ -191,10 +193,10 @@ mod tests {
                 assert!(dir.path().join(link).exists(), "{link} in {}", page.path().display());
             }
         }
-        let plain = without_links_to_sources("a [b](../examples/c.rs), [d](e.md)");
+        let plain = unlink_sources("a [b](../examples/c.rs), [d](e.md)");
         assert_eq!(plain, "a b, [d](e.md)");
         // Their links lead to pages that are there, and they have no outputs.
-        for path in notebooks_in(dir.path()).into_iter().filter(|path| !path.ends_with(FIRST)) {
+        for path in list_notebooks(dir.path()).into_iter().filter(|path| !path.ends_with(FIRST)) {
             let text = std::fs::read_to_string(&path).expect("read");
             assert!(!text.contains("\"output_type\"") && text.contains("\"outputs\": []"));
             for link in links(&text).filter(|link| link.ends_with(".md")) {

@@ -5,18 +5,18 @@ use std::path::Path;
 use clap::ValueEnum;
 use epsilab::data::{self, Dataset, TextOptions};
 use epsilab::methods::{self, Method};
-use epsilab::nn::{Activation, Family, Model, ModelBuilder, models};
+use epsilab::nn::{Activation, Model, ModelBuilder, ModelFamily, models};
 use epsilab::{Error, ErrorKind, Result, file};
 
-/// Activation and seed of a model, where they are given.
-pub type With = (Option<Activation>, Option<u64>);
-/// Reads a data set.
-pub type Read = fn() -> Result<Dataset>;
-/// Builds a model for the data, with initial parameters.
-pub type Make = fn(&Dataset, With) -> Result<Model>;
+/// Activation and seed of a model, if they are given.
+pub type ModelOptions = (Option<Activation>, Option<u64>);
+/// Function that reads a data set.
+pub type DatasetLoader = fn() -> Result<Dataset>;
+/// Function that builds a model for the data, with initial parameters.
+pub type ModelConstructor = fn(&Dataset, ModelOptions) -> Result<Model>;
 
 /// All data sets by name.
-pub const DATA: [(&str, Read); 8] = [
+pub const DATA: [(&str, DatasetLoader); 8] = [
     ("glyphs", data::glyphs),
     ("patterns", data::patterns),
     ("sentences", data::sentences),
@@ -27,70 +27,72 @@ pub const DATA: [(&str, Read); 8] = [
     ("ag_news", || data::ag_news(&TextOptions::default())),
 ];
 
-/// The model for texts.
+/// Name of the model for texts.
 const OF_TEXTS: &str = "bilstm";
 
 /// All models by name.
-pub const MODELS: [(&str, Make); 14] = [
-    ("papernot_cnn", |data, with| built(models::papernot_cnn(data), with)),
-    ("stevens_mnist_cnn", |data, with| built(models::stevens_mnist_cnn(data), with)),
-    ("stevens_cifar_cnn", |data, with| built(models::stevens_cifar_cnn(data), with)),
-    ("simple_vgg", |data, with| built(models::simple_vgg(data, &[32, 64, 128], 2), with)),
-    ("wide_resnet_16_4", |data, with| built(models::wide_resnet(data, 16, 4), with)),
-    ("resnet18", |data, with| built(models::resnet18(data), with)),
-    ("resnet50", |data, with| built(models::resnet50(data), with)),
-    ("bit_resnet50", |data, with| built(models::bit_resnet50(data), with)),
-    ("de_wide_resnet_16_4", |data, with| built(de_wide_resnet(data, 16, 4), with)),
-    ("de_wide_resnet_28_10", |data, with| built(de_wide_resnet(data, 28, 10), with)),
-    ("de_wide_resnet_40_4", |data, with| built(de_wide_resnet(data, 40, 4), with)),
+pub const MODELS: [(&str, ModelConstructor); 14] = [
+    ("papernot_cnn", |data, with| build_with(models::papernot_cnn(data), with)),
+    ("stevens_mnist_cnn", |data, with| build_with(models::stevens_mnist_cnn(data), with)),
+    ("stevens_cifar_cnn", |data, with| build_with(models::stevens_cifar_cnn(data), with)),
+    ("simple_vgg", |data, with| build_with(models::simple_vgg(data, &[32, 64, 128], 2), with)),
+    ("wide_resnet_16_4", |data, with| build_with(models::wide_resnet(data, 16, 4), with)),
+    ("resnet18", |data, with| build_with(models::resnet18(data), with)),
+    ("resnet50", |data, with| build_with(models::resnet50(data), with)),
+    ("bit_resnet50", |data, with| build_with(models::bit_resnet50(data), with)),
+    ("de_wide_resnet_16_4", |data, with| build_with(de_wide_resnet(data, 16, 4), with)),
+    ("de_wide_resnet_28_10", |data, with| build_with(de_wide_resnet(data, 28, 10), with)),
+    ("de_wide_resnet_40_4", |data, with| build_with(de_wide_resnet(data, 40, 4), with)),
     (OF_TEXTS, |data, with| {
         let words = data.vocabulary().map_or(0, data::Vocabulary::len);
-        built(models::bilstm(data, words, 64, 64), with)
+        build_with(models::bilstm(data, words, 64, 64), with)
     }),
-    ("mlp", |data, with| built(models::mlp(data, &[64]), with)),
-    ("linear", |data, with| built(models::linear(data), with)),
+    ("mlp", |data, with| build_with(models::mlp(data, &[64]), with)),
+    ("linear", |data, with| build_with(models::linear(data), with)),
 ];
 
-/// The wide residual network of De et al.'s code.
+/// Returns the builder of the wide residual network of De et al.'s code.
 fn de_wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<models::WideResnet> {
     models::wide_resnet(data, depth, width).as_published()
 }
 
-/// The name of a value as the command line has it.
+/// Returns the name of a value on the command line.
 pub fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// The value with this name.
+/// Returns the value with this name.
 ///
 /// # Errors
 /// Kind `Setting` for an unknown name; the text lists the known ones.
-pub fn choose<T: Copy>(option: &str, name: &str, table: &[(&'static str, T)]) -> Result<T> {
-    found(option, name, table).map(|(_, value)| value)
+pub fn lookup<T: Copy>(option: &str, name: &str, table: &[(&'static str, T)]) -> Result<T> {
+    lookup_entry(option, name, table).map(|(_, value)| value)
 }
 
-fn found<T: Copy>(
+fn lookup_entry<T: Copy>(
     option: &str,
     name: &str,
     table: &[(&'static str, T)],
 ) -> Result<(&'static str, T)> {
     table.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
         let names: Vec<&str> = table.iter().map(|(known, _)| *known).collect();
-        Error::setting(option, name, "there is none of this name").fix(choose_from(name, &names))
+        Error::setting(option, name, "there is none of this name").fix(suggest_names(name, &names))
     })
 }
 
-/// Advice for an unknown name: the most similar of the known ones, if any is similar, and all.
-pub fn choose_from(name: &str, known: &[&str]) -> String {
+/// Returns advice for an unknown name: the most similar of the known ones, if any is similar, and
+/// all.
+pub fn suggest_names(name: &str, known: &[&str]) -> String {
     let all = format!("choose from {}", known.join(", "));
-    match nearest(name, known.iter().copied()) {
+    match closest_match(name, known.iter().copied()) {
         Some(nearest) => format!("did you mean {nearest}? Or {all}"),
         None => all,
     }
 }
 
-/// The known name that is most similar to what was typed, if it is similar enough to be meant.
-pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// Returns the known name that is most similar to what was typed, if it is similar enough to be
+/// meant.
+pub fn closest_match<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
     // Of short names, one wrong letter is a large part.
     let likeness = |name| match strsim::damerau_levenshtein(&typed, name) {
@@ -101,40 +103,40 @@ pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<
     (likeness(best) > 0.8).then_some(best)
 }
 
-/// The model with this name.
+/// Returns the model with this name.
 ///
 /// # Errors
-/// As [`choose`].
-pub fn model_named(name: &str) -> Result<(&'static str, Make)> {
-    found("--model", name, &MODELS)
+/// As [`lookup`].
+pub fn find_model(name: &str) -> Result<(&'static str, ModelConstructor)> {
+    lookup_entry("--model", name, &MODELS)
 }
 
-/// The model for images, tables or texts if none is named.
+/// Returns the model for images, tables or texts if none is named.
 ///
 /// # Errors
-/// As [`choose`].
-pub fn usual_model(data: &Dataset) -> Result<(&'static str, Make)> {
-    model_named(match (data.vocabulary(), data.shape().len()) {
+/// As [`lookup`].
+pub fn default_model(data: &Dataset) -> Result<(&'static str, ModelConstructor)> {
+    find_model(match (data.vocabulary(), data.shape().len()) {
         (Some(_), _) => OF_TEXTS,
         (None, 1) => "mlp",
         _ => "papernot_cnn",
     })
 }
 
-/// The method with this name and its default settings.
+/// Returns the method with this name and its default settings.
 ///
 /// # Errors
 /// Kind `Setting` for an unknown name; the text lists the known ones.
-pub fn method(name: &str) -> Result<Box<dyn Method>> {
+pub fn find_method(name: &str) -> Result<Box<dyn Method>> {
     let found = methods::methods().into_iter().find(|method| method.descriptor().name == name);
     found.ok_or_else(|| {
         Error::setting("--method", name, "there is no method of this name")
-            .fix(choose_from(name, &method_names()))
+            .fix(suggest_names(name, &method_names()))
     })
 }
 
-/// The names of all methods, with commas.
-pub fn methods() -> String {
+/// Returns the names of all methods, separated by commas.
+pub fn method_list() -> String {
     method_names().join(", ")
 }
 
@@ -142,22 +144,22 @@ fn method_names() -> Vec<&'static str> {
     methods::methods().into_iter().map(|method| method.descriptor().name).collect()
 }
 
-/// The activation of this name, if one is given.
+/// Returns the activation of this name, if one is given.
 ///
 /// # Errors
-/// As [`choose`].
-pub fn activation(name: Option<&str>) -> Result<Option<Activation>> {
+/// As [`lookup`].
+pub fn parse_activation(name: Option<&str>) -> Result<Option<Activation>> {
     let known =
         [("tanh", Activation::Tanh), ("relu", Activation::Relu), ("selu", Activation::Selu)];
-    name.map(|name| choose("--activation", name, &known)).transpose()
+    name.map(|name| lookup("--activation", name, &known)).transpose()
 }
 
-/// A count, which the command line reads as a signed number so that a negative one is refused with
-/// its name.
+/// Returns a count, which the command line reads as a signed number so that a negative one is
+/// refused with its name.
 ///
 /// # Errors
 /// Kind `Setting` for a negative number.
-pub fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
+pub fn non_negative_count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option<N>> {
     let whole = |value| {
         N::try_from(value).map_err(|_| {
             Error::setting(option, value, "a count is never negative")
@@ -171,7 +173,11 @@ pub fn count<N: TryFrom<i64>>(option: &str, value: Option<i64>) -> Result<Option
 ///
 /// # Errors
 /// Kind `Model` if the model does not fit the data.
-pub fn model((name, make): (&str, Make), data: &Dataset, with: With) -> Result<Model> {
+pub fn build_model(
+    (name, make): (&str, ModelConstructor),
+    data: &Dataset,
+    with: ModelOptions,
+) -> Result<Model> {
     let texts = data.vocabulary().is_some();
     if texts != (name == OF_TEXTS) {
         let what = format!("the model {name} on {}", data.name());
@@ -185,12 +191,15 @@ pub fn model((name, make): (&str, Make), data: &Dataset, with: With) -> Result<M
     make(data, with)
 }
 
-fn built<F: Family>(builder: ModelBuilder<F>, (activation, seed): With) -> Result<Model> {
+fn build_with<F: ModelFamily>(
+    builder: ModelBuilder<F>,
+    (activation, seed): ModelOptions,
+) -> Result<Model> {
     let builder = activation.into_iter().fold(builder, ModelBuilder::activation);
     seed.into_iter().fold(builder, ModelBuilder::seed).build()
 }
 
-/// Bytes of the files in a folder of results.
+/// Assumed size in bytes of the files in a folder of results.
 const RESULTS: u64 = 1 << 20;
 
 /// Makes the folder of `--out`, and checks that results can be written there, before hours of
@@ -210,10 +219,10 @@ mod tests {
 
     #[test]
     fn the_nearest_name_is_suggested_if_it_is_similar() {
-        let of = |typed| nearest(typed, ["mlp", "linear", "resnet18", "dp-sgd"].into_iter());
+        let of = |typed| closest_match(typed, ["mlp", "linear", "resnet18", "dp-sgd"].into_iter());
         assert_eq!((of("mpl"), of("Resnet-18")), (Some("mlp"), Some("resnet18")));
         assert_eq!((of("dp-sdg"), of("vgg")), (Some("dp-sgd"), None));
-        assert!(choose_from("mpl", &["mlp"]).starts_with("did you mean mlp? Or choose from mlp"));
+        assert!(suggest_names("mpl", &["mlp"]).starts_with("did you mean mlp? Or choose from mlp"));
     }
 
     #[test]
@@ -225,22 +234,22 @@ mod tests {
                 OF_TEXTS => (&texts, &images),
                 _ => (&images, &texts),
             };
-            assert!(model(entry, suits, (None, Some(1))).is_ok(), "{}", entry.0);
-            let refused = model(entry, other, (None, Some(1))).unwrap_err();
+            assert!(build_model(entry, suits, (None, Some(1))).is_ok(), "{}", entry.0);
+            let refused = build_model(entry, other, (None, Some(1))).unwrap_err();
             assert!(refused.kind() == ErrorKind::Model && !refused.advice().is_empty());
         }
         let flat = data::from_vecs(vec![0.0; 6], &[6], vec![0], 2).unwrap();
-        let named = |name| found("--model", name, &MODELS).unwrap();
-        assert!(model(named("papernot_cnn"), &flat, (None, Some(1))).is_err());
-        assert!(model(named("mlp"), &flat, (Some(Activation::Relu), Some(1))).is_ok());
+        let named = |name| lookup_entry("--model", name, &MODELS).unwrap();
+        assert!(build_model(named("papernot_cnn"), &flat, (None, Some(1))).is_err());
+        assert!(build_model(named("mlp"), &flat, (Some(Activation::Relu), Some(1))).is_ok());
     }
 
     #[test]
     fn names_nobody_knows_are_refused_with_those_there_are() {
-        let refused = |name: &str| choose("--data", name, &DATA).unwrap_err().advice().to_owned();
+        let refused = |name: &str| lookup("--data", name, &DATA).unwrap_err().advice().to_owned();
         assert!(refused("glyph").contains("glyphs, patterns"));
-        assert!(model_named("").unwrap_err().advice().contains("papernot_cnn"));
-        assert_eq!(model_named("mlp").unwrap().0, "mlp");
+        assert!(find_model("").unwrap_err().advice().contains("papernot_cnn"));
+        assert_eq!(find_model("mlp").unwrap().0, "mlp");
     }
 
     #[test]

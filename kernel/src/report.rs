@@ -7,7 +7,7 @@ use epsilab::lab::{self, Report};
 use epsilab::program;
 use epsilab::{Error, ErrorKind, Result};
 
-use crate::experiment::{PLAN, file_name, grid};
+use crate::experiment::{PLAN, grid, sanitise_file_name};
 
 /// Write a report of a stored run or of a grid.
 #[derive(clap::Args, Clone, Debug)]
@@ -39,8 +39,8 @@ pub struct ReportArgs {
 /// Kind `MissingData` if there is no such run, or no run of the grid is stored; errors of reading
 /// and writing.
 pub fn report(args: &ReportArgs) -> Result<()> {
-    let files = files(args)?;
-    for (suffix, report) in reports(&args.of)? {
+    let files = output_paths(args)?;
+    for (suffix, report) in load_reports(&args.of)? {
         let report = if args.covered { report.covered() } else { report };
         for file in &files {
             let path = with_suffix(file, &suffix);
@@ -51,8 +51,8 @@ pub fn report(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// The reports, each with what its file's name gets where there are several.
-fn reports(of: &str) -> Result<Vec<(String, Report)>> {
+/// Returns the reports, each with the suffix of its file's name where there are several.
+fn load_reports(of: &str) -> Result<Vec<(String, Report)>> {
     let path = Path::new(of);
     let plan = match (path.is_dir(), path.is_file()) {
         (true, _) => path.join(PLAN),
@@ -90,7 +90,7 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
     let command = program::command("grid --plan plan.json");
     let names: Vec<String> = results
         .iter()
-        .map(|result| file_name(&format!("_{}_{}", result.data(), result.model())))
+        .map(|result| sanitise_file_name(&format!("_{}_{}", result.data(), result.model())))
         .collect();
     let suffix = |at: usize| match names.iter().filter(|name| **name == names[at]).count() {
         _ if names.len() == 1 => String::new(),
@@ -105,8 +105,8 @@ fn reports(of: &str) -> Result<Vec<(String, Report)>> {
     results.iter().enumerate().map(report).collect()
 }
 
-/// The files to write, one for each format.
-fn files(args: &ReportArgs) -> Result<Vec<PathBuf>> {
+/// Returns the files to write, one for each format.
+fn output_paths(args: &ReportArgs) -> Result<Vec<PathBuf>> {
     let ending = args.out.extension().map(|e| e.to_string_lossy().to_lowercase());
     let known = ["html", "md", "tex"];
     let wanted = [args.html, args.markdown, args.latex];
@@ -133,7 +133,7 @@ fn files(args: &ReportArgs) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The file with a suffix before its ending.
+/// Returns the path of the file with a suffix before its extension.
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let ending = file.extension().unwrap_or_default().to_string_lossy();
@@ -154,7 +154,7 @@ mod tests {
     fn the_format_is_that_of_the_options_or_of_the_ending() {
         let none = [false; 3];
         let all = |out: &str, formats| {
-            files(&args(out, formats)).map(|files| {
+            output_paths(&args(out, formats)).map(|files| {
                 files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>()
             })
         };
@@ -171,11 +171,11 @@ mod tests {
     #[test]
     fn a_folder_without_a_plan_and_a_missing_file_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = reports(&folder.path().display().to_string()).unwrap_err().to_string();
+        let error = load_reports(&folder.path().display().to_string()).unwrap_err().to_string();
         assert!(error.contains("plan.json"), "{error}");
-        let error = reports("nowhere/plan.json").unwrap_err().to_string();
+        let error = load_reports("nowhere/plan.json").unwrap_err().to_string();
         assert!(error.contains("no such file"), "{error}");
-        let error = reports("nosuchrun").unwrap_err().to_string();
+        let error = load_reports("nosuchrun").unwrap_err().to_string();
         assert!(error.contains("lab runs"), "{error}");
     }
 }

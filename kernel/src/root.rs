@@ -1,5 +1,5 @@
-//! JupyterLab as root: it ends at once unless its arguments or its settings allow that. Whoever
-//! calls it is told so before anything is built or installed.
+//! Check for JupyterLab as root: it ends at once unless its arguments or its settings allow that.
+//! The user gets the error before anything is built or installed.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use epsilab::{Error, ErrorKind, Result, program};
 use crate::folder::entries;
 use crate::jupyter::JupyterArgs;
 
-/// Checks that JupyterLab runs as this user. `prefixes`: folders with the `etc/jupyter` of
+/// Checks that JupyterLab runs as this user. `prefixes` are folders with the `etc/jupyter` of
 /// installations of JupyterLab.
 ///
 /// # Errors
@@ -36,8 +36,8 @@ fn refusal(args: &JupyterArgs) -> Error {
     ))
 }
 
-/// Whether arguments, environment variables or files of settings mention the permission. A file
-/// that an argument names is not read: it may hold the permission.
+/// Returns whether arguments, environment variables or files of settings mention the permission. A
+/// file that an argument names is not read: it may hold the permission.
 fn is_allowed(arguments: &[String], variables: &[String], folders: &[PathBuf]) -> bool {
     let names = arguments.iter().chain(variables);
     names.map(|name| name.to_lowercase().replace('-', "_")).any(|name| is_mentioned(&name))
@@ -45,7 +45,7 @@ fn is_allowed(arguments: &[String], variables: &[String], folders: &[PathBuf]) -
         || folders.iter().any(|folder| is_mentioned_in(folder))
 }
 
-/// Jupyter's folders with settings.
+/// Returns Jupyter's folders with settings.
 fn folders(prefixes: &[PathBuf]) -> Vec<PathBuf> {
     let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut folders: Vec<PathBuf> =
@@ -60,7 +60,7 @@ fn folders(prefixes: &[PathBuf]) -> Vec<PathBuf> {
     folders
 }
 
-/// Whether a file of settings in the folder, or in one of its folders such as
+/// Returns whether a file of settings in the folder, or in one of its folders such as
 /// `jupyter_server_config.d`, mentions the permission.
 fn is_mentioned_in(folder: &Path) -> bool {
     let is_settings = |path: &PathBuf| path.extension().is_some_and(|e| e == "py" || e == "json");
@@ -70,8 +70,8 @@ fn is_mentioned_in(folder: &Path) -> bool {
     files.any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(is_mentioned)))
 }
 
-/// Whether a line mentions the permission. Jupyter writes files in which every setting is a
-/// comment.
+/// Returns whether a line mentions the permission. Jupyter writes files in which every setting is
+/// a comment.
 fn is_mentioned(line: &str) -> bool {
     !line.trim_start().starts_with('#') && line.contains("allow_root")
 }

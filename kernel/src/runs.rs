@@ -36,7 +36,7 @@ enum Action {
     },
 }
 
-/// Runs `runs`. `resume` gives the command of a checkpoint again, which must go on with the run of
+/// Runs `runs`. `resume` runs the command of a checkpoint again, which must go on with the run of
 /// this name.
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn runs(
     match &args.action {
         None => {
             let runs = lab::runs()?;
-            stdout::print(&if args.json {
+            stdout::print_line(&if args.json {
                 serde_json::to_string(runs.all())
                     .map_err(|e| Error::new(ErrorKind::Io, "the runs as JSON", e.to_string()))?
             } else {

@@ -1,4 +1,4 @@
-//! Starts evcxr's own kernel with the lab in its cells: the fallback if this kernel fails.
+//! Launcher of evcxr's own kernel with the lab in its cells: the fallback if this kernel fails.
 //!
 //! Cells are linked to the same library. Figures are static, progress is text, and what this kernel
 //! adds (interrupts that keep variables, live figures, commands) is missing.
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use epsilab::{Error, Result};
 
-use crate::prebuilt::{self, Lab, environment};
+use crate::prebuilt::{self, PrebuiltLibrary, environment};
 use crate::programs;
 
 /// Replaces this process by evcxr's kernel, which serves the notebook of the connection file.
@@ -17,21 +17,21 @@ use crate::programs;
 /// # Errors
 /// The lab can't be built, or the program can't be started.
 pub fn serve(connection: &Path) -> Result<()> {
-    let lab = prebuilt::ensure(&mut prebuilt::to_terminal())?;
-    let program = prebuilt::stock_program(false, &mut prebuilt::to_terminal())?;
+    let lab = prebuilt::ensure_built(&mut prebuilt::terminal_progress())?;
+    let program = prebuilt::stock_program(false, &mut prebuilt::terminal_progress())?;
     lab.keep_in_use();
     let mut command = Command::new(program);
     command.arg("--control_file").arg(connection);
-    for name in environment::unwanted() {
+    for name in environment::variables_to_remove() {
         command.env_remove(name);
     }
-    command.envs(variables(&lab)?);
-    Err(programs::hand_over(command))
+    command.envs(environment_variables(&lab)?);
+    Err(programs::replace_process(command))
 }
 
-fn variables(lab: &Lab) -> Result<Vec<(&'static str, OsString)>> {
+fn environment_variables(lab: &PrebuiltLibrary) -> Result<Vec<(&'static str, OsString)>> {
     let [config, jupyter] = prebuilt::stock_folders(&lab.dir);
-    let mut set = environment::of_toolchain(&lab.toolchain);
+    let mut set = environment::toolchain_variables(&lab.toolchain);
     let old = std::env::var_os("LD_LIBRARY_PATH");
     let search = lab.search_path(old.as_deref()).map_err(|e| {
         Error::setting("LD_LIBRARY_PATH", format!("{old:?}"), e.to_string())

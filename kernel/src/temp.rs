@@ -5,7 +5,7 @@ use std::fs::{File, Permissions, TryLockError};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Start of the names of all these folders.
+/// Prefix of the names of all temporary folders.
 const PREFIX: &str = "epsilab-";
 const LOCK: &str = ".owner";
 
@@ -16,12 +16,13 @@ pub struct TempFolder {
 }
 
 impl TempFolder {
-    /// Creates a folder in `base` that only this user can read. Removes abandoned ones first.
+    /// Creates a folder in `base` that only this user can read, after the removal of abandoned
+    /// ones.
     ///
     /// # Errors
     /// `base` can't be written.
     pub fn new(base: &Path, what: &str) -> std::io::Result<Self> {
-        sweep(base);
+        remove_abandoned(base);
         let mut builder = tempfile::Builder::new();
         let prefix = format!("{PREFIX}{what}-");
         builder.prefix(&prefix).permissions(Permissions::from_mode(0o700));
@@ -37,13 +38,13 @@ impl TempFolder {
         }
     }
 
-    /// Path of the folder.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 }
 
-fn sweep(base: &Path) {
+fn remove_abandoned(base: &Path) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let ours = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
         if !ours || !is_own_folder(&entry) {
@@ -57,8 +58,8 @@ fn sweep(base: &Path) {
     }
 }
 
-/// Opens the lock file if it is a regular file. Opening anything else may block, as a FIFO does, or
-/// have side effects.
+/// Opens the lock file if it is a regular file. Opening anything else may block, as a FIFO does,
+/// or have side effects.
 fn open_lock(path: &Path) -> Option<File> {
     let is_file = |about: std::fs::Metadata| about.is_file();
     if !path.symlink_metadata().is_ok_and(is_file) {
@@ -70,7 +71,8 @@ fn open_lock(path: &Path) -> Option<File> {
     file.metadata().is_ok_and(is_file).then_some(file)
 }
 
-/// True for a folder of this user. Others may put anything into a shared folder.
+/// Returns whether an entry is a folder of this user. Others may put anything into a shared
+/// folder.
 fn is_own_folder(entry: &std::fs::DirEntry) -> bool {
     // SAFETY: a query without arguments.
     let user = unsafe { libc::geteuid() };
@@ -114,7 +116,7 @@ mod tests {
         let (done, swept) = std::sync::mpsc::channel();
         let folder = base.path().to_owned();
         std::thread::spawn(move || {
-            sweep(&folder);
+            remove_abandoned(&folder);
             let _ = done.send(());
         });
         let swept = swept.recv_timeout(std::time::Duration::from_secs(600));

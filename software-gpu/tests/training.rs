@@ -6,17 +6,17 @@ use std::sync::Mutex;
 use epsilab::burn::{self, module::Module, prelude::*};
 use epsilab::data::glyphs_with;
 use epsilab::methods::methods;
-use epsilab::nn::{Forward, Linear, LinearSpec, Tape, Value};
+use epsilab::nn::{BatchTensor, Forward, Linear, LinearSpec, Tape};
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
-use epsilab::train::{Silent, fit};
+use epsilab::train::{NoopObserver, fit};
 
 /// The default GPU of WGPU: the software GPU if there is no other.
 const GPU: &str = "wgpu";
 
 fn trained(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
     // The noise depends on the name of the run, so it is the same on both devices.
-    fit("the same run", plan, model, data, &Ledger::in_memory(), &mut Silent)
+    fit("the same run", plan, model, data, &Ledger::in_memory(), &mut NoopObserver)
 }
 
 /// Batches and noise are the same up to rounding, so the trained models must be nearly equal.
@@ -88,7 +88,7 @@ fn every_method_of_the_registry_trains_the_same_model_on_gpu_and_cpu() -> Result
         let settings = method.settings_mut();
         (settings.expected_batch_size, settings.steps) = (60, Some(8));
         settings.seed = Some(5);
-        if let Some(private) = method.private_mut() {
+        if let Some(private) = method.privacy_settings_mut() {
             private.set_noise_multiplier(0.7);
         }
         let mut run = |device: &str| {
@@ -127,7 +127,8 @@ fn unsupported_precision_is_refused_before_anything_is_charged() -> Result<()> {
     // WGSL, the shading language of WGPU, has no bf16.
     let plan = method.precision(Precision::Bf16).plan(&data)?;
     let ledger = Ledger::in_memory();
-    let error = fit("a run", &plan, &model, &data, &ledger, &mut Silent).expect_err("no bf16");
+    let error =
+        fit("a run", &plan, &model, &data, &ledger, &mut NoopObserver).expect_err("no bf16");
     assert_eq!(error.kind(), ErrorKind::Device, "{error}");
     assert!(error.to_string().contains("bf16"), "{error}");
     assert!(ledger.entries()?.is_empty(), "{error}");
@@ -144,11 +145,11 @@ struct BatchSizeRecorder {
 }
 
 impl Forward for BatchSizeRecorder {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
         if x.device() != Device::flex() {
             BATCH_SIZES.lock().expect("no thread panicked").insert(x.dims()[0]);
         }
-        self.layer.forward(Value::Flat(x.flat()), tape).flat()
+        self.layer.forward(BatchTensor::Flat(x.into_flat()), tape).into_flat()
     }
 }
 

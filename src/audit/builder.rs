@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::canary::Setup;
-use super::claim::{Claim, poisson_only, stages_of};
+use super::canary::CanaryNetwork;
+use super::claim::{PrivacyClaim, require_poisson_sampling, stages_of};
 use super::evaluation::Evaluation;
-use super::game::{Game, MakeMechanism, Steps};
-use super::masks::SnipMask;
+use super::game::{Game, MechanismFactory, TrainingGame};
+use super::masks::SnipMaskGame;
 use super::report::AuditReport;
 use super::statistics::CONFIDENCE;
 use crate::mask::DpSnip;
@@ -25,15 +25,15 @@ const MIN_TRIALS: usize = 100;
 /// Trials that one worker plays without a pause.
 const CHUNK: usize = 25;
 
-/// Hears of finished trials: how many, and of how many.
-pub(crate) type OnTrial = dyn Fn(usize, usize) + Send + Sync;
+/// Callback that receives the number of finished trials and that of all trials.
+pub(crate) type ProgressCallback = dyn Fn(usize, usize) + Send + Sync;
 
 /// Values of all trials of one world: `[statistics][trials]`.
 type Values = Vec<Vec<f64>>;
 
-/// What is played.
+/// Releases that an audit plays.
 #[derive(Clone)]
-enum Played {
+enum AuditedRelease {
     /// All steps of the plan.
     Steps,
     /// One release of a mask, with the clip norm and the noise multiplier.
@@ -68,9 +68,9 @@ enum Played {
 pub struct Audit {
     name: String,
     plan: Plan,
-    played: Played,
-    mechanism: MakeMechanism,
-    /// The mechanism is that of the plan.
+    played: AuditedRelease,
+    mechanism: MechanismFactory,
+    /// Whether the mechanism is that of the plan.
     of_plan: bool,
     selections: bool,
     trials: usize,
@@ -78,22 +78,22 @@ pub struct Audit {
     dimension: usize,
     delta: Option<Delta>,
     seed: u64,
-    on_trial: Option<Arc<OnTrial>>,
+    on_trial: Option<Arc<ProgressCallback>>,
 }
 
 impl Audit {
-    /// The audit of all steps of this plan: 20,000 trials per world, 256 coordinates, and a canary
-    /// of ten times the clip bound.
+    /// Creates the audit of all steps of this plan: 20,000 trials per world, 256 coordinates, and
+    /// a canary of ten times the clip bound.
     ///
     /// Masks by recipes that need a model or data are replaced by random masks of the same rate;
     /// the release of a mask by DP-SNIP is audited by
-    /// [`method_named`](super::method_named) as `dp-snip`.
-    pub fn of(plan: &Plan) -> Self {
+    /// [`by_name`](super::by_name) as `dp-snip`.
+    pub fn for_plan(plan: &Plan) -> Self {
         let own = plan.clone();
         Self {
             name: plan.method().to_owned(),
             plan: plan.clone(),
-            played: Played::Steps,
+            played: AuditedRelease::Steps,
             mechanism: Arc::new(move |seed| own.mechanism(seed)),
             of_plan: true,
             selections: plan.sparsity().is_some(),
@@ -106,15 +106,15 @@ impl Audit {
         }
     }
 
-    /// The audit of one release of a mask. `plan` gives the number of examples; its steps are not
-    /// played.
-    pub(super) fn of_mask(
+    /// Creates the audit of one release of a mask. `plan` gives the number of examples; its steps
+    /// are not played.
+    pub(super) fn for_mask_release(
         plan: &Plan,
         snip: DpSnip,
         clip: f64,
         noise_multiplier: NoiseMultiplier,
     ) -> Self {
-        Self { played: Played::Mask(snip, clip, noise_multiplier), ..Self::of(plan) }
+        Self { played: AuditedRelease::Mask(snip, clip, noise_multiplier), ..Self::for_plan(plan) }
     }
 
     /// Plays another mechanism, such as one of your own, against the claim of the plan. The
@@ -126,40 +126,41 @@ impl Audit {
         Self { mechanism: Arc::new(make), of_plan: false, selections: true, ..self }
     }
 
-    /// The name in the report; by default that of the method.
+    /// Sets the name in the report; by default that of the method.
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// Trials with the canary, and as many without it. 20,000 by default; fewer than 100 are
-    /// refused.
+    /// Sets the number of trials with the canary, and of as many without it: 20,000 by default;
+    /// fewer than 100 are refused.
     pub fn trials(self, trials: usize) -> Self {
         Self { trials, ..self }
     }
 
-    /// Norm of the canary's gradient, as a multiple of the clip bound. Ten by default.
+    /// Sets the norm of the canary's gradient, as a multiple of the clip bound. Ten by default.
     pub fn canary_norm(self, multiple: f64) -> Self {
         Self { canary_norm: multiple, ..self }
     }
 
-    /// Number of coordinates of a gradient, an even number. 256 by default.
+    /// Sets the number of coordinates of a gradient, an even number: 256 by default.
     pub fn dimension(self, coordinates: usize) -> Self {
         Self { dimension: coordinates, ..self }
     }
 
-    /// The delta of all epsilons; by default that of the plan.
+    /// Sets the delta of all epsilons; by default that of the plan.
     pub fn delta(self, delta: Delta) -> Self {
         Self { delta: Some(delta), ..self }
     }
 
-    /// Seed of all trials, 0 by default. An audit with the same seed gives the same result.
+    /// Sets the seed of all trials, 0 by default. An audit with the same seed gives the same
+    /// result.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
     /// Calls `hear` with the number of finished trials and of all trials of both worlds, from any
     /// thread.
-    pub fn on_trial(self, hear: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
+    pub fn on_progress(self, hear: impl Fn(usize, usize) + Send + Sync + 'static) -> Self {
         Self { on_trial: Some(Arc::new(hear)), ..self }
     }
 
@@ -174,12 +175,12 @@ impl Audit {
             return Err(Error::setting("trials", self.trials, why).fix("use for example 20000"));
         }
         let stages = stages_of(&self.plan)?;
-        poisson_only(&self.plan)?;
-        let setup = Setup::new(&self.plan, self.dimension, self.canary_norm)?;
+        require_poisson_sampling(&self.plan)?;
+        let setup = CanaryNetwork::new(&self.plan, self.dimension, self.canary_norm)?;
         let (game, claim, stages, rate) = self.game(setup, stages)?;
         let (without, with) = self.play(&*game)?;
         let Evaluation { verdict, lower_bound, mu, refuted_by, best } =
-            Evaluation::of(game.statistics(), &claim, &without, &with);
+            Evaluation::from_trials(game.statistics(), &claim, &without, &with);
         let delta = claim.delta.0;
         Ok(AuditReport {
             method: self.name.clone(),
@@ -191,7 +192,7 @@ impl Audit {
             delta,
             lower_bound,
             mu_lower_bound: mu,
-            mu_lower_bound_epsilon: if mu > 0.0 { gdp::epsilon_of(mu, delta) } else { 0.0 },
+            mu_lower_bound_epsilon: if mu > 0.0 { gdp::epsilon_at_delta(mu, delta) } else { 0.0 },
             confidence: CONFIDENCE,
             trials: self.trials,
             statistic: best.statistic,
@@ -209,39 +210,39 @@ impl Audit {
             seed: self.seed,
             seconds: began.elapsed().as_secs_f64(),
             curve: best.curve,
-            allowed: claim.allowed(),
+            allowed: claim.allowed_roc_curve(),
         })
     }
 
-    /// The game, the claim, and stages and sampling rate of the releases of one trial.
+    /// Returns the game, the claim, and stages and sampling rate of the releases of one trial.
     fn game(
         &self,
-        setup: Setup,
+        setup: CanaryNetwork,
         stages: Stages,
-    ) -> Result<(Box<dyn Game>, Claim, Stages, SamplingRate)> {
+    ) -> Result<(Box<dyn Game>, PrivacyClaim, Stages, SamplingRate)> {
         let plan = &self.plan;
         let privacy = plan.privacy().map(|privacy| privacy.delta);
         let delta = self.delta.or(privacy).unwrap_or(Delta(1e-5));
         match &self.played {
-            Played::Steps => {
+            AuditedRelease::Steps => {
                 let rate = SamplingRate(plan.sampling_rate());
-                let event = plan.released_after(plan.steps()).training;
+                let event = plan.releases_by_role_after(plan.steps()).training;
                 let refused = (plan.descriptor()?.not_covered)(plan);
-                let claim = Claim::new(&event, refused, &stages, rate, delta)?;
+                let claim = PrivacyClaim::new(&event, refused, &stages, rate, delta)?;
                 let (played, mechanism) = (stages.clone(), self.mechanism.clone());
-                let game = Steps::new(plan, played, mechanism, setup, self.selections)?;
+                let game = TrainingGame::new(plan, played, mechanism, setup, self.selections)?;
                 Ok((Box::new(game), claim, stages, rate))
             }
-            Played::Mask(snip, clip, sigma) => {
+            AuditedRelease::Mask(snip, clip, sigma) => {
                 let (stages, rate) = (Stages::constant(*sigma, 1)?, SamplingRate(1.0));
-                let claim = Claim::new(&snip.event()?, None, &stages, rate, delta)?;
-                let game = SnipMask::new(*snip, (*clip, *sigma), &setup, plan.examples() - 1)?;
+                let claim = PrivacyClaim::new(&snip.event()?, None, &stages, rate, delta)?;
+                let game = SnipMaskGame::new(*snip, (*clip, *sigma), &setup, plan.examples() - 1)?;
                 Ok((Box::new(game), claim, stages, rate))
             }
         }
     }
 
-    /// The values of all trials without and with the canary.
+    /// Plays all trials and returns their values without and with the canary.
     fn play(&self, game: &dyn Game) -> Result<(Values, Values)> {
         let done = AtomicUsize::new(0);
         let trial = |i: usize| {
@@ -260,7 +261,7 @@ impl Audit {
         };
         let mut all = Vec::with_capacity(total);
         let mut outcome = Ok(());
-        workers::in_order(total.div_ceil(CHUNK), chunk, |_, values| match values {
+        workers::run_in_order(total.div_ceil(CHUNK), chunk, |_, values| match values {
             Ok(values) => all.extend(values),
             Err(error) => outcome = Err(error),
         })?;

@@ -1,8 +1,9 @@
-//! The network whose per-example gradients are stated by the features, the canary and the others.
+//! Network whose per-example gradients are determined by the features, with the canary and the
+//! other examples.
 
 use crate::Result;
 use crate::data::{self, Dataset};
-use crate::engine::{AutoExecutor, Batch, Bound, ClipRule, Executor, Gradients, Weights};
+use crate::engine::{AutoExecutor, Batch, Bound, ClipRule, CoordinateWeights, Executor, Gradients};
 use crate::methods::Plan;
 use crate::nn::{LayerSpec, LinearSpec, Model, Network, models};
 use crate::{Error, ErrorKind};
@@ -21,7 +22,7 @@ const SQRT_2: f64 = std::f64::consts::SQRT_2;
 /// the identity on two values that are both the sum of the features. Its gradient is then
 /// proportional to that sum.
 #[derive(Debug)]
-pub(super) struct Setup {
+pub(super) struct CanaryNetwork {
     pub(super) network: Network,
     features: usize,
     /// Norm of the canary's gradient in each layer.
@@ -40,8 +41,9 @@ pub(super) struct Canary {
     pub(super) direction: Vec<Vec<f32>>,
 }
 
-impl Setup {
-    /// The setup for the bound of a plan, with canaries of norm `canary_norm` times the bound.
+impl CanaryNetwork {
+    /// Creates the setup for the bound of a plan, with canaries of norm `canary_norm` times the
+    /// bound.
     ///
     /// # Errors
     /// `Setting` for numbers out of range, and for a bound on more than two layers.
@@ -56,11 +58,11 @@ impl Setup {
         }
         let features = dimension / 2;
         let layers = match plan.bound(0)? {
-            Some(bound) => layers_of(plan, &*bound)?,
+            Some(bound) => required_layers(plan, &*bound)?,
             None => 1,
         };
-        let network = plan.prepared_network(&network(features, layers)?)?;
-        let unit = unit(plan, 0, &network)?;
+        let network = plan.prepare_network(&network(features, layers)?)?;
+        let unit = max_contribution_norm(plan, 0, &network)?;
         let gain = match plan.privacy().map(|privacy| &privacy.clip) {
             Some(ClipRule::Backprop(clips)) => clips.max_upstream_norm.min(SQRT_2.recip()),
             _ => SQRT_2.recip(),
@@ -69,8 +71,8 @@ impl Setup {
         Ok(Self { network, features, canary_norm, others_norm: unit, gain })
     }
 
-    /// Others with these ids, whose gradients have alternating signs, and the canary if there is
-    /// one, as the last example.
+    /// Returns the features and labels of the other examples with these ids, whose gradients have
+    /// alternating signs, and of the canary if there is one, as the last example.
     fn rows(&self, ids: impl Iterator<Item = u32>, canary: Option<usize>) -> (Vec<f32>, Vec<u32>) {
         let mut labels: Vec<u32> = ids.map(|id| id % 2).collect();
         let others = labels.len();
@@ -90,36 +92,39 @@ impl Setup {
         (features, labels)
     }
 
-    /// A batch, as [`rows`](Self::rows).
+    /// Creates a batch of the examples of [`rows`](Self::rows).
     pub(super) fn batch(&self, ids: &[u32], canary: Option<usize>) -> Result<Batch> {
         let (features, labels) = self.rows(ids.iter().copied(), canary);
         Batch::new(features, &[self.features], labels)
     }
 
-    /// A data set of `others` examples, with or without the canary.
+    /// Returns a data set of `others` examples, with or without the canary.
     pub(super) fn data(&self, others: usize, canary: Option<usize>) -> Result<Dataset> {
         let (features, labels) = self.rows(0..others as u32, canary);
         data::from_vecs(features, &[self.features], labels, 2)
     }
 
-    /// A model with the network.
+    /// Returns a model with the network.
     pub(super) fn model(&self) -> Result<Model> {
         let model = models::linear(&self.data(1, None)?).seed(0).build()?;
         Ok(model.with_network(self.network.clone()))
     }
 
-    /// The unit vector of the others' gradients.
-    pub(super) fn others_direction(&self, selected: Option<&Weights>) -> Result<Vec<Vec<f32>>> {
+    /// Returns the unit vector of the others' gradients.
+    pub(super) fn others_direction(
+        &self,
+        selected: Option<&CoordinateWeights>,
+    ) -> Result<Vec<Vec<f32>>> {
         let batch = self.batch(&[0], None)?;
         self.direction_of(&batch, &ClipRule::unclipped(), selected)
     }
 
-    /// The canary among the selected coordinates, with the direction in which `bound` lets it move
-    /// a sum.
+    /// Returns the canary among the selected coordinates, with the direction in which `bound` lets
+    /// it move a sum.
     pub(super) fn canary(
         &self,
         bound: Option<&dyn Bound>,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Canary> {
         let feature = self.selected_feature(selected);
         let batch = self.batch(&[], Some(feature))?;
@@ -128,8 +133,8 @@ impl Setup {
         Ok(Canary { feature, direction: self.direction_of(&batch, bound, selected)? })
     }
 
-    /// The first feature with two selected weights; with one if there is none.
-    fn selected_feature(&self, selected: Option<&Weights>) -> usize {
+    /// Returns the first feature with two selected weights; with one if there is none.
+    fn selected_feature(&self, selected: Option<&CoordinateWeights>) -> usize {
         let Some(weights) = selected.and_then(|weights| weights.entries().first()) else {
             return 0;
         };
@@ -146,7 +151,7 @@ impl Setup {
         &self,
         batch: &Batch,
         bound: &dyn Bound,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Vec<Vec<f32>>> {
         let executor = AutoExecutor::default();
         let sum = executor.weighted_sum(&self.network, batch, bound, selected)?.sum;
@@ -156,30 +161,31 @@ impl Setup {
     }
 }
 
-/// The inner product of gradients and a direction, and the squared norm of the gradients.
-pub(super) fn project(gradients: &Gradients, direction: &[Vec<f32>]) -> f64 {
+/// Computes the inner product of gradients and a direction, and the squared norm of the gradients.
+pub(super) fn inner_product(gradients: &Gradients, direction: &[Vec<f32>]) -> f64 {
     let products = gradients.entries.iter().zip(direction).flat_map(|(entry, direction)| {
         entry.values.iter().zip(direction).map(|(&a, &b)| f64::from(a) * f64::from(b))
     });
     products.sum()
 }
 
-/// The largest norm of one example's contribution to the sum of a step, or 1 without a bound.
+/// Computes the largest norm of one example's contribution to the sum of a step, or 1 without a
+/// bound.
 ///
 /// # Errors
 /// As the plan's bound.
-pub(super) fn unit(plan: &Plan, step: u64, network: &Network) -> Result<f64> {
-    use crate::privacy::Neighbouring::AddOrRemoveOne;
+pub(super) fn max_contribution_norm(plan: &Plan, step: u64, network: &Network) -> Result<f64> {
+    use crate::privacy::NeighbouringRelation::AddOrRemoveOne;
     let Some(bound) = plan.bound(step)? else { return Ok(1.0) };
     let sensitivity = bound.groups(network)?.joint_sensitivity(AddOrRemoveOne);
     Ok(if sensitivity.is_finite() && sensitivity > 0.0 { sensitivity } else { 1.0 })
 }
 
-/// The number of layers that a bound suits: two for a bound per layer, otherwise one.
-fn layers_of(plan: &Plan, bound: &dyn Bound) -> Result<usize> {
+/// Returns the number of layers that a bound suits: two for a bound per layer, otherwise one.
+fn required_layers(plan: &Plan, bound: &dyn Bound) -> Result<usize> {
     let per_layer =
         plan.privacy().is_some_and(|privacy| matches!(privacy.clip, ClipRule::PerLayer { .. }));
-    let of_layers = |layers| plan.prepared_network(&network(MIN_DIMENSION / 2, layers)?);
+    let of_layers = |layers| plan.prepare_network(&network(MIN_DIMENSION / 2, layers)?);
     if !per_layer && bound.groups(&of_layers(1)?).is_ok() {
         return Ok(1);
     }
@@ -218,7 +224,7 @@ mod tests {
     #[test]
     fn gradients_have_the_stated_norms_and_directions() {
         for (rule, layers) in [(ClipRule::flat(0.5), 1), (ClipRule::per_layer(0.5), 2)] {
-            let setup = Setup::new(&plan(rule.clone()), 40, 10.0).unwrap();
+            let setup = CanaryNetwork::new(&plan(rule.clone()), 40, 10.0).unwrap();
             assert_eq!(setup.network.parameters().len(), layers);
             let executor = AutoExecutor::default();
             let sum = |batch: &Batch, rule: &ClipRule| {
@@ -234,10 +240,10 @@ mod tests {
             // The canary moves the sum by its whole bound along its direction, which is
             // orthogonal to that of the others; two others cancel.
             let alone = sum(&setup.batch(&[], Some(canary.feature)).unwrap(), &rule).sum;
-            assert!((project(&alone, &canary.direction) - 0.5).abs() < 1e-6);
+            assert!((inner_product(&alone, &canary.direction) - 0.5).abs() < 1e-6);
             assert!((alone.l2_norm() - 0.5).abs() < 1e-6);
             let other = sum(&setup.batch(&[0], None).unwrap(), &rule).sum;
-            assert!(project(&other, &canary.direction).abs() < 1e-7 && other.l2_norm() > 0.3);
+            assert!(inner_product(&other, &canary.direction).abs() < 1e-7 && other.l2_norm() > 0.3);
             let pair = sum(&setup.batch(&[0, 1], None).unwrap(), &rule).sum;
             assert!(pair.l2_norm() < 1e-7);
         }
@@ -249,10 +255,10 @@ mod tests {
         for (dimension, norm, name) in
             [(7, 1.0, "dimension"), (6, 1.0, "dimension"), (8, 0.0, "canary"), (8, f64::NAN, "can")]
         {
-            let error = Setup::new(&flat, dimension, norm).unwrap_err();
+            let error = CanaryNetwork::new(&flat, dimension, norm).unwrap_err();
             assert!(error.kind() == ErrorKind::Setting && error.what().contains(name), "{error}");
         }
         let three = plan(ClipRule::per_layer_given([1.0, 1.0, 1.0]));
-        assert!(Setup::new(&three, 8, 1.0).unwrap_err().to_string().contains("layers"));
+        assert!(CanaryNetwork::new(&three, 8, 1.0).unwrap_err().to_string().contains("layers"));
     }
 }

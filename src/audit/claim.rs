@@ -1,22 +1,25 @@
-//! What an audit compares with: the ledger's events, their epsilon and their trade-off curve.
+//! Claim that an audit compares with: the ledger's events, their epsilon and their trade-off
+//! curve.
 
 use super::report::Verdict;
-use super::statistics::Rates;
+use super::statistics::ErrorRates;
 use crate::methods::Plan;
 use crate::privacy::SamplingRate;
-use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Stages, TradeOff};
+use crate::privacy::{
+    Accountant, Delta, Event, NeighbouringRelation, Stages, TightestAccountant, TradeOff,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// The claim of a method.
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
+pub(super) struct PrivacyClaim {
     /// The epsilon of the ledger; `None` if no accountant has one.
     pub(super) epsilon: Option<f64>,
-    /// Why no accountant has one.
+    /// Reason why no accountant has an epsilon.
     pub(super) why: Option<String>,
-    /// The epsilon that is compared with.
+    /// The epsilon that the audit compares with.
     pub(super) compared: f64,
-    /// Its trade-off function.
+    /// Trade-off function of the claim.
     pub(super) trade_off: TradeOff,
     pub(super) delta: Delta,
 }
@@ -28,7 +31,7 @@ const STRONG_ADVANTAGE: f64 = 0.5;
 const STRONG_EPSILON: f64 = 0.1;
 
 /// Refuses plans on disjoint batches: the games draw Poisson samples.
-pub(super) fn poisson_only(plan: &Plan) -> Result<()> {
+pub(super) fn require_poisson_sampling(plan: &Plan) -> Result<()> {
     if plan.sampling().is_poisson() {
         return Ok(());
     }
@@ -50,9 +53,9 @@ pub(super) fn stages_of(plan: &Plan) -> Result<Stages> {
     })
 }
 
-impl Claim {
-    /// The claim of this event; where every accountant refuses it, that of clipped steps with these
-    /// stages. `not_covered` is the method's own reason.
+impl PrivacyClaim {
+    /// Creates the claim of this event; where every accountant refuses it, that of clipped steps
+    /// with these stages. `not_covered` is the method's own reason.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`] of the clipped steps.
@@ -64,7 +67,7 @@ impl Claim {
         delta: Delta,
     ) -> Result<Self> {
         let delta = delta.check()?;
-        let headline = Headline::default();
+        let headline = TightestAccountant::default();
         let claimed = headline.epsilon(std::slice::from_ref(event), delta);
         let (epsilon, why, events) = match (claimed, not_covered) {
             (Ok(spent), None) => (Some(spent.epsilon), None, vec![event.clone()]),
@@ -78,33 +81,33 @@ impl Claim {
             Some(epsilon) => epsilon,
             None => headline.epsilon(&events, delta)?.epsilon,
         };
-        let trade_off = TradeOff::from_events(&events, Neighbouring::AddOrRemoveOne)?;
+        let trade_off = TradeOff::from_events(&events, NeighbouringRelation::AddOrRemoveOne)?;
         Ok(Self { epsilon, why, compared, trade_off, delta })
     }
 
-    /// The largest true positive rate at false positive rates from 0.01 % to 1.
-    pub(super) fn allowed(&self) -> Vec<(f64, f64)> {
+    /// Returns the largest true positive rate at false positive rates from 0.01 % to 1.
+    pub(super) fn allowed_roc_curve(&self) -> Vec<(f64, f64)> {
         let rates = (0..=80).map(|i| 10f64.powf(f64::from(i) / 20.0 - 4.0));
         rates.map(|rate| (rate, self.trade_off.max_tpr(rate))).collect()
     }
 
-    /// The verdict on the measured rates of all attacks.
+    /// Returns the verdict on the measured rates of all attacks.
     ///
     /// # Guarantee
     /// If the bounds of all rates hold and the claim is correct, the verdict is not "refuted".
-    pub(super) fn verdict(&self, measured: &[Rates]) -> Verdict {
-        let largest = |score: &dyn Fn(&Rates) -> f64| {
+    pub(super) fn verdict(&self, measured: &[ErrorRates]) -> Verdict {
+        let largest = |score: &dyn Fn(&ErrorRates) -> f64| {
             measured.iter().map(score).fold(f64::NEG_INFINITY, f64::max)
         };
         if largest(&|rates| rates.excess(&self.trade_off)) > 0.0 {
             return Verdict::Refuted;
         }
         let strong = largest(&|rates| rates.tightness(&self.trade_off)) >= STRONG_ADVANTAGE
-            && self.is_near(largest(&|rates| rates.epsilon(self.delta.0)));
+            && self.is_near(largest(&|rates| rates.epsilon_lower_bound(self.delta.0)));
         if strong { Verdict::Consistent } else { Verdict::Inconclusive }
     }
 
-    /// The verdict on a lower bound alone, of an audit that measures no rates.
+    /// Returns the verdict on a lower bound alone, of an audit that measures no rates.
     ///
     /// # Guarantee
     /// If the bound holds and the claim is correct, the verdict is not "refuted".
@@ -116,7 +119,7 @@ impl Claim {
         }
     }
 
-    /// Whether a lower bound is near enough to the compared epsilon to count as strong.
+    /// Returns whether a lower bound is near enough to the compared epsilon to count as strong.
     fn is_near(&self, lower_bound: f64) -> bool {
         lower_bound >= STRONG_EPSILON * self.compared
     }
@@ -127,15 +130,15 @@ mod tests {
     use super::*;
     use crate::privacy::NoiseMultiplier;
 
-    fn claim(event: &Event, reason: Option<&str>) -> Claim {
+    fn claim(event: &Event, reason: Option<&str>) -> PrivacyClaim {
         let stages = Stages::constant(NoiseMultiplier(1.0), 1).unwrap();
         let reason = reason.map(str::to_owned);
-        Claim::new(event, reason, &stages, SamplingRate(1.0), Delta(1e-5)).unwrap()
+        PrivacyClaim::new(event, reason, &stages, SamplingRate(1.0), Delta(1e-5)).unwrap()
     }
 
-    fn rates(false_positive_upper: f64, true_positive_lower: f64) -> Rates {
+    fn rates(false_positive_upper: f64, true_positive_lower: f64) -> ErrorRates {
         let (false_positive, true_positive) = (false_positive_upper, true_positive_lower);
-        Rates { false_positive, true_positive, false_positive_upper, true_positive_lower }
+        ErrorRates { false_positive, true_positive, false_positive_upper, true_positive_lower }
     }
 
     #[test]

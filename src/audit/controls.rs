@@ -1,7 +1,7 @@
 //! Negative controls: mechanisms that are wrong on purpose.
 
 use crate::Result;
-use crate::engine::{AutoExecutor, Batch, Executor, Gradients, Weights};
+use crate::engine::{AutoExecutor, Batch, CoordinateWeights, Executor, Gradients};
 use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::Network;
 
@@ -23,38 +23,39 @@ impl Mechanism for MaskFromGradients {
         &mut self,
         network: &Network,
         batch: &Batch,
-        _selected: Option<&Weights>,
+        _selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
-        let sum = self.executor.plain_sum(network, batch, None)?.sum;
-        let selected = Weights::new(network, largest_half(sum))?;
+        let sum = self.executor.unclipped_sum(network, batch, None)?.sum;
+        let selected = CoordinateWeights::new(network, largest_half(sum))?;
         self.mechanism.release(network, batch, Some(&selected))
     }
 }
 
 /// The mechanism of another plan, on the network that this plan prepares.
-pub(super) struct OfPlan {
+pub(super) struct PlanMechanism {
     plan: Plan,
     mechanism: Box<dyn Mechanism>,
 }
 
-impl OfPlan {
+impl PlanMechanism {
     pub(super) fn new(plan: &Plan, noise_seed: [u8; 32]) -> Result<Self> {
         Ok(Self { plan: plan.clone(), mechanism: plan.mechanism(noise_seed)? })
     }
 }
 
-impl Mechanism for OfPlan {
+impl Mechanism for PlanMechanism {
     fn release(
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
-        self.mechanism.release(&self.plan.prepared_network(network)?, batch, selected)
+        self.mechanism.release(&self.plan.prepare_network(network)?, batch, selected)
     }
 }
 
-/// 1 for the half of each tensor's values that is largest, the last of equal ones; 0 for the rest.
+/// Returns 1 for the half of each tensor's values that is largest, the last of equal ones; 0 for
+/// the rest.
 fn largest_half(mut values: Gradients) -> Gradients {
     for entry in &mut values.entries {
         let mut order: Vec<usize> = (0..entry.values.len()).collect();

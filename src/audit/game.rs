@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 
-use super::canary::{Canary, Setup, project, unit};
+use super::canary::{Canary, CanaryNetwork, inner_product, max_contribution_norm};
 use super::report::Statistic;
 use crate::Result;
 use crate::data::sampler::PoissonSampler;
-use crate::engine::{Gradients, Weights};
-use crate::mask::{Mask, PrePrune, RandomMask, Selector};
+use crate::engine::{CoordinateWeights, Gradients};
+use crate::mask::{CoordinateSelector, Mask, PrePrune, RandomMask};
 use crate::methods::{Mechanism, Plan};
 use crate::privacy::Stages;
 use crate::train::Seeds;
 
-/// Makes the mechanism of one trial, given the seed of its noise.
-pub(super) type MakeMechanism = Arc<dyn Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync>;
+/// Function that creates the mechanism of one trial, given the seed of its noise.
+pub(super) type MechanismFactory =
+    Arc<dyn Fn([u8; 32]) -> Result<Box<dyn Mechanism>> + Send + Sync>;
 
-/// One trial gives one value of every statistic.
+/// A game that an auditor plays: one trial gives one value of every statistic.
 pub(super) trait Game: Sync {
-    /// The statistics, in the order of the values.
+    /// Returns the statistics, in the order of the values.
     fn statistics(&self) -> &[Statistic];
 
     /// Plays one trial.
@@ -29,11 +30,11 @@ pub(super) trait Game: Sync {
 
 /// All steps of a plan on a network that never changes: the releases are those of a training run
 /// by a user whose gradients the attacker chooses.
-pub(super) struct Steps {
+pub(super) struct TrainingGame {
     plan: Plan,
     stages: Stages,
-    mechanism: MakeMechanism,
-    setup: Setup,
+    mechanism: MechanismFactory,
+    setup: CanaryNetwork,
     mask: Option<Mask>,
     /// The canary, and the direction of the others, of steps that select all coordinates.
     dense: (Canary, Vec<Vec<f32>>),
@@ -42,22 +43,22 @@ pub(super) struct Steps {
     statistics: Vec<Statistic>,
 }
 
-impl Steps {
-    /// The game of a plan. `stages` are those of the claim. `selections` says whether it matters
-    /// which coordinates are released.
+impl TrainingGame {
+    /// Creates the game of a plan. `stages` are those of the claim. `selections` says whether it
+    /// matters which coordinates are released.
     ///
     /// # Errors
     /// As the plan's bound and making the mask.
     pub(super) fn new(
         plan: &Plan,
         stages: Stages,
-        mechanism: MakeMechanism,
-        setup: Setup,
+        mechanism: MechanismFactory,
+        setup: CanaryNetwork,
         selections: bool,
     ) -> Result<Self> {
         let bound = plan.bound(0)?;
         let dense = (setup.canary(bound.as_deref(), None)?, setup.others_direction(None)?);
-        let units = (0..plan.steps()).map(|step| unit(plan, step, &setup.network));
+        let units = (0..plan.steps()).map(|step| max_contribution_norm(plan, step, &setup.network));
         let units = units.collect::<Result<_>>()?;
         let mask = mask(plan, &setup)?;
         let mut statistics = vec![Statistic::Projection, Statistic::ResidualNorm];
@@ -66,15 +67,19 @@ impl Steps {
         Ok(Self { plan, stages, mechanism, setup, mask, dense, units, statistics })
     }
 
-    /// The canary and the direction of the others for these coordinates.
-    fn directions(&self, step: u64, selected: &Weights) -> Result<(Canary, Vec<Vec<f32>>)> {
+    /// Returns the canary and the direction of the others for these coordinates.
+    fn directions(
+        &self,
+        step: u64,
+        selected: &CoordinateWeights,
+    ) -> Result<(Canary, Vec<Vec<f32>>)> {
         let bound = self.plan.bound(step)?;
         let canary = self.setup.canary(bound.as_deref(), Some(selected))?;
         Ok((canary, self.setup.others_direction(Some(selected))?))
     }
 }
 
-impl Game for Steps {
+impl Game for TrainingGame {
     fn statistics(&self) -> &[Statistic] {
         &self.statistics
     }
@@ -86,11 +91,11 @@ impl Game for Steps {
         let mut sampler = PoissonSampler::new(plan.examples(), rate, seeds.sampling)?;
         let dropping = plan.sparsity().and_then(|sparsity| sparsity.dropping);
         let mask = self.mask.as_ref();
-        let mut selector = Selector::new(mask, dropping, plan.steps(), seeds.coordinates);
+        let mut selector = CoordinateSelector::new(mask, dropping, plan.steps(), seeds.coordinates);
         let canary_id = plan.examples() as u32 - 1;
         let (mut likelihood, mut residual, mut selections) = (0.0, 0.0, 0.0);
         for step in 0..plan.steps() {
-            let selected = selector.next(&setup.network)?;
+            let selected = selector.next_selection(&setup.network)?;
             let directions;
             let (canary, others) = match selected.as_deref() {
                 None => &self.dense,
@@ -105,8 +110,8 @@ impl Game for Steps {
             let release = mechanism.release(&setup.network, &batch, selected.as_deref())?.gradient;
             // In units of the bound on one contribution to the sum.
             let scale = batch_size / self.units[step as usize];
-            let projection = project(&release, &canary.direction) * scale;
-            let beside = project(&release, others) * scale;
+            let projection = inner_product(&release, &canary.direction) * scale;
+            let beside = inner_product(&release, others) * scale;
             let square = (release.l2_norm() * scale).powi(2);
             let sigma = self.stages.at(step).noise_multiplier;
             likelihood += log_likelihood_ratio(projection, sigma, rate);
@@ -119,7 +124,7 @@ impl Game for Steps {
     }
 }
 
-/// Whether the coordinate in which the canary is largest was released.
+/// Returns whether the coordinate in which the canary is largest was released.
 fn is_selected(release: &Gradients, canary: &Canary) -> bool {
     let entries = release.entries.iter().zip(&canary.direction);
     let all = entries.flat_map(|(entry, direction)| entry.values.iter().zip(direction));
@@ -127,8 +132,8 @@ fn is_selected(release: &Gradients, canary: &Canary) -> bool {
     largest.is_some_and(|(value, _)| *value != 0.0)
 }
 
-/// ln of the density of (1-q) N(0, σ²) + q N(1, σ²) over that of N(0, σ²) at x: the best statistic
-/// for a step of a Poisson-subsampled Gaussian mechanism.
+/// Computes ln of the density of (1-q) N(0, σ²) + q N(1, σ²) over that of N(0, σ²) at x: the best
+/// statistic for a step of a Poisson-subsampled Gaussian mechanism.
 pub(super) fn log_likelihood_ratio(x: f64, sigma: f64, rate: f64) -> f64 {
     let exponent = (2.0 * x - 1.0) / (2.0 * sigma * sigma);
     if rate >= 1.0 {
@@ -140,9 +145,9 @@ pub(super) fn log_likelihood_ratio(x: f64, sigma: f64, rate: f64) -> f64 {
     }
 }
 
-/// The mask of a plan on the audit's network: made by the plan's recipe, or random with the same
-/// rate where that needs the user's model or data.
-fn mask(plan: &Plan, setup: &Setup) -> Result<Option<Mask>> {
+/// Returns the mask of a plan on the audit's network: made by the plan's recipe, or random with
+/// the same rate where that needs the user's model or data.
+fn mask(plan: &Plan, setup: &CanaryNetwork) -> Result<Option<Mask>> {
     let Some(recipe) = plan.sparsity().and_then(|sparsity| sparsity.pre_prune.as_ref()) else {
         return Ok(None);
     };

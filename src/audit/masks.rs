@@ -1,6 +1,6 @@
 //! The game of a mask by DP-SNIP: its one noisy release, with and without a canary.
 
-use super::canary::{Canary, Setup, project};
+use super::canary::{Canary, CanaryNetwork, inner_product};
 use super::game::Game;
 use super::report::Statistic;
 use crate::Result;
@@ -11,7 +11,7 @@ use crate::privacy::NoiseMultiplier;
 use crate::train::Seeds;
 
 /// The release of a mask by DP-SNIP on the others, and on the others with the canary.
-pub(super) struct SnipMask {
+pub(super) struct SnipMaskGame {
     snip: DpSnip,
     model: Model,
     without: Dataset,
@@ -21,15 +21,15 @@ pub(super) struct SnipMask {
     sigma: NoiseMultiplier,
 }
 
-impl SnipMask {
-    /// The game of DP-SNIP with this clip norm and noise multiplier on `others` examples.
+impl SnipMaskGame {
+    /// Creates the game of DP-SNIP with this clip norm and noise multiplier on `others` examples.
     ///
     /// # Errors
     /// As making the data.
     pub(super) fn new(
         snip: DpSnip,
         (clip, sigma): (f64, NoiseMultiplier),
-        setup: &Setup,
+        setup: &CanaryNetwork,
         others: usize,
     ) -> Result<Self> {
         let canary = setup.canary(None, None)?;
@@ -39,7 +39,7 @@ impl SnipMask {
     }
 }
 
-impl Game for SnipMask {
+impl Game for SnipMaskGame {
     fn statistics(&self) -> &[Statistic] {
         &[Statistic::Projection, Statistic::SelectedCoordinate]
     }
@@ -48,8 +48,8 @@ impl Game for SnipMask {
         let data = if with_canary { &self.with } else { &self.without };
         let noise = (seeds.mask_noise, 0);
         let (sum, prunable) = self.snip.noisy_sum(&self.model, data.train(), noise)?;
-        let mask = self.snip.mask_of(&sum, &prunable, &self.model, data, "audit")?;
-        let projection = project(&sum, &self.canary.direction) / self.clip / self.sigma.0;
+        let mask = self.snip.mask_from_sum(&sum, &prunable, &self.model, data, "audit")?;
+        let projection = inner_product(&sum, &self.canary.direction) / self.clip / self.sigma.0;
         let kept = &mask.tensors()[0].kept;
         let kept = [2 * self.canary.feature, 2 * self.canary.feature + 1].map(|i| kept[i]);
         Ok(vec![projection, kept.into_iter().filter(|&kept| kept).count() as f64])

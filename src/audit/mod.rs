@@ -2,11 +2,12 @@
 //!
 //! - [`Audit`] plays the real mechanism of a plan many times, with and without an example whose
 //!   gradient the attacker chooses (a canary), and compares the attacker's error rates with the
-//!   trade-off curve of the ledger. [`method_named`] audits a method, or a control that is wrong on
-//!   purpose, by its name.
-//! - [`Plan::audit`](crate::methods::Plan::audit) and [`OneRun`] audit a whole training run with
-//!   many canaries at once.
-//! - [`membership`] and [`lira`] attack a finished model by its losses alone: weak evidence.
+//!   trade-off curve of the ledger. [`by_name`] audits a method, or a control that is wrong on
+//!   purpose.
+//! - [`Plan::audit`](crate::methods::Plan::audit) and [`OneRunAudit`] audit a whole training run
+//!   with many canaries at once.
+//! - [`loss_threshold_attack`] and [`lira_attack`] attack a finished model by its losses alone:
+//!   weak evidence.
 //!
 //! A verdict is [`Refuted`](Verdict::Refuted), [`Consistent`](Verdict::Consistent) or
 //! [`Inconclusive`](Verdict::Inconclusive), never "private". Audits train nothing that is kept and
@@ -34,7 +35,9 @@ mod subjects;
 mod tests;
 
 pub use builder::Audit;
-pub use membership::{Finished, Membership, Shadow, lira, membership};
-pub use one_run::{Guesses, OneRun, OneRunReport};
+pub use membership::{
+    MembershipReport, ShadowModel, TrainedModel, lira_attack, loss_threshold_attack,
+};
+pub use one_run::{Guesses, OneRunAudit, OneRunReport};
 pub use report::{AuditReport, Statistic, Verdict};
-pub use subjects::{Options, Subject, method_named, subjects};
+pub use subjects::{AuditTarget, Options, by_name, targets};

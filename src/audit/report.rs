@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::privacy::digits::{Rounded, RoundedDown, Short, count};
+use crate::privacy::digits::{RoundedDown, RoundedNearest, RoundedUp, format_count};
 
-/// What an audit concludes. There is no verdict "private": no experiment can show that.
+/// Verdict of an audit. There is no verdict "private": no experiment can show that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -41,7 +41,7 @@ pub enum Statistic {
     /// scale of the noise.
     #[serde(rename = "residual norm")]
     ResidualNorm,
-    /// Whether the canary's coordinate was released, or kept by the mask.
+    /// Indicator of whether the canary's coordinate was released, or kept by the mask.
     #[serde(rename = "selected coordinate")]
     SelectedCoordinate,
 }
@@ -64,7 +64,7 @@ impl fmt::Display for Statistic {
 /// use pseudorandom numbers. Nothing follows about attacks that were not tried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuditReport {
-    /// What was audited.
+    /// Name of the audited method.
     pub method: String,
     /// The conclusion.
     pub verdict: Verdict,
@@ -74,7 +74,7 @@ pub struct AuditReport {
     /// proof covers a mechanism given by [`with_mechanism`](super::Audit::with_mechanism).
     #[serde(skip)]
     pub is_proved: bool,
-    /// Why no accountant has an epsilon.
+    /// Reason why no accountant has an epsilon.
     pub why: Option<String>,
     /// The epsilon that the verdict is about: the claimed one, or that of clipped steps with the
     /// same noise multipliers and sampling.
@@ -133,7 +133,7 @@ pub struct AuditReport {
 
 impl fmt::Display for AuditReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let delta = Short(self.delta);
+        let delta = RoundedNearest(self.delta);
         let (claim, more_than) = match self.why {
             None => ("the claim allows", "any mechanism with this claim allows"),
             Some(_) => ("clipped steps allow", "clipped steps of the same noise allow"),
@@ -144,27 +144,27 @@ impl fmt::Display for AuditReport {
             "Tested: {} trials with a canary whose gradient has {} times the norm of the clip \
              bound, and as many without it. Each trial has {} of the real mechanism (noise \
              multiplier {}, sampling rate {}) on {} coordinates.",
-            count(self.trials),
-            Short(self.canary_norm),
+            format_count(self.trials),
+            RoundedNearest(self.canary_norm),
             match self.steps {
                 1 => "one release".to_owned(),
-                steps => format!("{} releases", count(steps as usize)),
+                steps => format!("{} releases", format_count(steps as usize)),
             },
-            Short(self.noise_multiplier),
-            Short(self.sampling_rate),
-            count(self.dimension),
+            RoundedNearest(self.noise_multiplier),
+            RoundedNearest(self.sampling_rate),
+            format_count(self.dimension),
         )?;
         match (&self.why, self.claimed_epsilon) {
             (Some(why), _) => writeln!(
                 f,
                 "Claim: none. {why}. The audit compares with clipped steps of the same noise, \
                  epsilon {} at delta {delta}.",
-                Rounded(self.compared_epsilon)
+                RoundedUp(self.compared_epsilon)
             )?,
             _ => writeln!(
                 f,
                 "Claim: epsilon {} at delta {delta}, and the trade-off curve of the ledger.",
-                Rounded(self.compared_epsilon)
+                RoundedUp(self.compared_epsilon)
             )?,
         }
         writeln!(

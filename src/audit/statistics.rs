@@ -10,9 +10,9 @@ use crate::privacy::gdp::normal::upper_tail;
 /// Confidence of the bounds of every audit: all bounds of one audit hold together with it.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
-/// Lower confidence bound of a proportion with `successes` of `trials`, at one-sided error `alpha`
-/// (Clopper and Pearson, 1934): the p with P[Bin(trials, p) >= successes] = alpha.
-pub(crate) fn proportion_lower(successes: usize, trials: usize, alpha: f64) -> f64 {
+/// Computes the lower confidence bound of a proportion with `successes` of `trials`, at one-sided
+/// error `alpha` (Clopper and Pearson, 1934): the p with P[Bin(trials, p) >= successes] = alpha.
+pub(crate) fn clopper_pearson_lower(successes: usize, trials: usize, alpha: f64) -> f64 {
     if successes == 0 {
         return 0.0;
     }
@@ -20,12 +20,12 @@ pub(crate) fn proportion_lower(successes: usize, trials: usize, alpha: f64) -> f
     bisect((0.0, 1.0), 60, |p| beta_reg(k, n - k + 1.0, p) < alpha)
 }
 
-/// Upper confidence bound of a proportion, as [`proportion_lower`].
-pub(crate) fn proportion_upper(successes: usize, trials: usize, alpha: f64) -> f64 {
-    1.0 - proportion_lower(trials - successes, trials, alpha)
+/// Computes the upper confidence bound of a proportion, as [`clopper_pearson_lower`].
+pub(crate) fn clopper_pearson_upper(successes: usize, trials: usize, alpha: f64) -> f64 {
+    1.0 - clopper_pearson_lower(trials - successes, trials, alpha)
 }
 
-/// The x with P[N(0, 1) <= x] = p, infinite at 0 and 1.
+/// Computes the x with P[N(0, 1) <= x] = p, infinite at 0 and 1.
 fn normal_quantile(p: f64) -> f64 {
     const FAR: f64 = 40.0;
     match p {
@@ -47,7 +47,7 @@ pub(super) struct Attack {
 
 /// The rates of an attack, observed and bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Rates {
+pub(super) struct ErrorRates {
     pub(super) false_positive: f64,
     pub(super) true_positive: f64,
     /// Upper confidence bound of the false positive rate.
@@ -56,37 +56,41 @@ pub(super) struct Rates {
     pub(super) true_positive_lower: f64,
 }
 
-impl Rates {
-    /// The rates of counts out of equally many trials per world.
-    fn of((false_positives, true_positives): (usize, usize), trials: usize, alpha: f64) -> Self {
+impl ErrorRates {
+    /// Creates the rates of counts out of equally many trials per world.
+    fn from_counts(
+        (false_positives, true_positives): (usize, usize),
+        trials: usize,
+        alpha: f64,
+    ) -> Self {
         Self {
             false_positive: false_positives as f64 / trials as f64,
             true_positive: true_positives as f64 / trials as f64,
-            false_positive_upper: proportion_upper(false_positives, trials, alpha),
-            true_positive_lower: proportion_lower(true_positives, trials, alpha),
+            false_positive_upper: clopper_pearson_upper(false_positives, trials, alpha),
+            true_positive_lower: clopper_pearson_lower(true_positives, trials, alpha),
         }
     }
 
-    /// By how much the true positive rate exceeds what the trade-off function allows; above 0
-    /// the claim is refuted.
+    /// Computes the excess of the true positive rate over the trade-off function of the claim;
+    /// above 0 the claim is refuted.
     pub(super) fn excess(&self, claim: &TradeOff) -> f64 {
         self.true_positive_lower - claim.max_tpr(self.false_positive_upper)
     }
 
-    /// TPR - FPR, at the unfavourable ends of the intervals.
+    /// Computes TPR - FPR, at the unfavourable ends of the intervals.
     pub(super) fn advantage(&self) -> f64 {
         self.true_positive_lower - self.false_positive_upper
     }
 
-    /// The advantage as a fraction of what the trade-off function allows at this false positive
-    /// rate.
+    /// Computes the advantage as a fraction of what the trade-off function allows at this false
+    /// positive rate.
     pub(super) fn tightness(&self, claim: &TradeOff) -> f64 {
         let allowed = claim.max_tpr(self.false_positive_upper) - self.false_positive_upper;
         if allowed > 0.0 { self.advantage() / allowed } else { 0.0 }
     }
 
-    /// Lower bound on epsilon at `delta`, from both kinds of errors; at least 0.
-    pub(super) fn epsilon(&self, delta: f64) -> f64 {
+    /// Computes a lower bound on epsilon at `delta`, from both kinds of errors; at least 0.
+    pub(super) fn epsilon_lower_bound(&self, delta: f64) -> f64 {
         let (fpr, tpr) = (self.false_positive_upper, self.true_positive_lower);
         let ratio = |numerator: f64, denominator: f64| {
             if numerator > delta { ((numerator - delta) / denominator).ln() } else { 0.0 }
@@ -94,9 +98,9 @@ impl Rates {
         ratio(tpr, fpr).max(ratio(1.0 - fpr, 1.0 - tpr)).max(0.0)
     }
 
-    /// Lower bound on μ, assuming that the releases are as those of a Gaussian mechanism; at least
-    /// 0.
-    pub(super) fn mu(&self) -> f64 {
+    /// Returns a lower bound on μ, assuming that the releases are as those of a Gaussian
+    /// mechanism; at least 0.
+    pub(super) fn mu_lower_bound(&self) -> f64 {
         let mu =
             normal_quantile(self.true_positive_lower) - normal_quantile(self.false_positive_upper);
         if mu.is_finite() { mu.max(0.0) } else { 0.0 }
@@ -104,16 +108,20 @@ impl Rates {
 }
 
 impl Attack {
-    /// The rates of this attack on the values of both worlds.
-    pub(super) fn measure(&self, values: &Worlds, alpha: f64) -> Rates {
+    /// Returns the rates of this attack on the values of both worlds.
+    pub(super) fn measure(&self, values: &WorldValues, alpha: f64) -> ErrorRates {
         let count = |values: &[f64]| {
             values.iter().filter(|&&value| self.sign * value > self.threshold).count()
         };
-        Rates::of((count(values.without), count(values.with)), values.without.len(), alpha)
+        ErrorRates::from_counts(
+            (count(values.without), count(values.with)),
+            values.without.len(),
+            alpha,
+        )
     }
 
-    /// The rates at every threshold, as a curve of (FPR, TPR) from (0, 0) to (1, 1).
-    pub(super) fn curve(&self, values: &Worlds) -> Vec<(f64, f64)> {
+    /// Computes the rates at every threshold, as a curve of (FPR, TPR) from (0, 0) to (1, 1).
+    pub(super) fn roc_curve(&self, values: &WorldValues) -> Vec<(f64, f64)> {
         let [without, with] = [values.without, values.with].map(|v| sorted(v, self.sign));
         let n = without.len() as f64;
         const POINTS: usize = 200;
@@ -131,23 +139,23 @@ impl Attack {
 
 /// The values of one statistic in the two worlds, equally many of each.
 #[derive(Clone, Copy)]
-pub(super) struct Worlds<'a> {
+pub(super) struct WorldValues<'a> {
     /// Without the canary.
     pub(super) without: &'a [f64],
     /// With the canary.
     pub(super) with: &'a [f64],
 }
 
-impl Worlds<'_> {
-    /// The first half of the trials, and the rest.
+impl WorldValues<'_> {
+    /// Returns the first half of the trials, and the rest.
     pub(super) fn halves(&self) -> (Self, Self) {
         let (a, b) = self.without.split_at(self.without.len() / 2);
         let (c, d) = self.with.split_at(self.with.len() / 2);
         (Self { without: a, with: c }, Self { without: b, with: d })
     }
 
-    /// The attacks that are best on these trials, by the excess over the claim (by the advantage
-    /// where there is none), and by the lower bound on epsilon.
+    /// Returns the attacks that are best on these trials, by the excess over the claim (by the
+    /// advantage where there is none), and by the lower bound on epsilon.
     pub(super) fn best(&self, claim: &TradeOff, delta: f64, alpha: f64) -> [Attack; 2] {
         let trials = self.without.len();
         let mut all = Vec::new();
@@ -161,10 +169,10 @@ impl Worlds<'_> {
             thresholds.dedup();
             all.extend(thresholds.into_iter().map(|threshold| {
                 let counts = (above(&without, threshold), above(&with, threshold));
-                (Attack { sign, threshold }, Rates::of(counts, trials, alpha))
+                (Attack { sign, threshold }, ErrorRates::from_counts(counts, trials, alpha))
             }));
         }
-        let by = |score: &dyn Fn(&Rates) -> f64| {
+        let by = |score: &dyn Fn(&ErrorRates) -> f64| {
             let best = all.iter().max_by(|(_, a), (_, b)| score(a).total_cmp(&score(b)));
             best.map_or(Attack { sign: 1.0, threshold: 0.0 }, |(attack, _)| *attack)
         };
@@ -174,11 +182,12 @@ impl Worlds<'_> {
         } else {
             by(&|rates| rates.advantage())
         };
-        [first, by(&|rates| rates.epsilon(delta))]
+        [first, by(&|rates| rates.epsilon_lower_bound(delta))]
     }
 }
 
-/// Ranks of thresholds to try: dense at the end, where rates are small, and spread evenly.
+/// Returns the ranks of thresholds to try: dense at the end, where rates are small, and spread
+/// evenly.
 fn ranks(trials: usize) -> Vec<usize> {
     let mut ranks: Vec<usize> = (0..8).collect();
     while let Some(&last) = ranks.last().filter(|&&last| last < trials) {
@@ -195,7 +204,7 @@ pub(super) fn sorted(values: &[f64], sign: f64) -> Vec<f64> {
     values
 }
 
-/// Number of values above the threshold.
+/// Returns the number of values above the threshold.
 pub(super) fn above(sorted: &[f64], threshold: f64) -> usize {
     sorted.len() - sorted.partition_point(|&value| value <= threshold)
 }
@@ -208,17 +217,20 @@ mod tests {
     fn intervals_are_those_of_clopper_and_pearson() {
         // No success and only successes have closed forms.
         let alpha: f64 = 0.025;
-        assert!((proportion_upper(0, 10, alpha) - 0.308_498).abs() < 1e-6);
-        assert!((proportion_lower(10, 10, alpha) - alpha.powf(0.1)).abs() < 1e-12);
-        assert_eq!((proportion_lower(0, 10, alpha), proportion_upper(10, 10, alpha)), (0.0, 1.0));
+        assert!((clopper_pearson_upper(0, 10, alpha) - 0.308_498).abs() < 1e-6);
+        assert!((clopper_pearson_lower(10, 10, alpha) - alpha.powf(0.1)).abs() < 1e-12);
+        assert_eq!(
+            (clopper_pearson_lower(0, 10, alpha), clopper_pearson_upper(10, 10, alpha)),
+            (0.0, 1.0)
+        );
         // One success: 1 - (1 - p)^n = alpha. Symmetry; a table value (5 of 10: 0.1871, 0.8129).
         let one = 1.0 - (1.0 - alpha).powf(0.1);
-        assert!((proportion_lower(1, 10, alpha) - one).abs() < 1e-12);
-        assert!((proportion_lower(5, 10, alpha) - 0.187_086).abs() < 1e-6);
-        assert!((proportion_upper(5, 10, alpha) - 0.812_914).abs() < 1e-6);
+        assert!((clopper_pearson_lower(1, 10, alpha) - one).abs() < 1e-12);
+        assert!((clopper_pearson_lower(5, 10, alpha) - 0.187_086).abs() < 1e-6);
+        assert!((clopper_pearson_upper(5, 10, alpha) - 0.812_914).abs() < 1e-6);
         // 10 of 100: 0.0490, 0.1762.
-        assert!((proportion_lower(10, 100, alpha) - 0.049_005).abs() < 1e-6);
-        assert!((proportion_upper(10, 100, alpha) - 0.176_223).abs() < 1e-6);
+        assert!((clopper_pearson_lower(10, 100, alpha) - 0.049_005).abs() < 1e-6);
+        assert!((clopper_pearson_upper(10, 100, alpha) - 0.176_223).abs() < 1e-6);
     }
 
     #[test]
@@ -234,19 +246,26 @@ mod tests {
         let claim = TradeOff::from_epsilon_delta(0.1, 1e-5).unwrap();
         let low: Vec<f64> = (0..1000).map(f64::from).collect();
         let high: Vec<f64> = (0..1000).map(|i| f64::from(i) + 500.0).collect();
-        let up = Worlds { without: &low, with: &high };
-        let down = Worlds { without: &high, with: &low };
+        let up = WorldValues { without: &low, with: &high };
+        let down = WorldValues { without: &high, with: &low };
         for (worlds, sign) in [(up, 1.0), (down, -1.0)] {
             for attack in worlds.best(&claim, 1e-5, 0.01) {
                 assert_eq!(attack.sign, sign);
                 let rates = attack.measure(&worlds, 0.01);
-                assert!(rates.excess(&claim) > 0.3 && rates.epsilon(1e-5) > 3.0, "{rates:?}");
+                assert!(
+                    rates.excess(&claim) > 0.3 && rates.epsilon_lower_bound(1e-5) > 3.0,
+                    "{rates:?}"
+                );
             }
         }
-        let same = Worlds { without: &low, with: &low };
+        let same = WorldValues { without: &low, with: &low };
         for attack in same.best(&claim, 1e-5, 0.01) {
             let rates = attack.measure(&same, 0.01);
-            assert!(rates.excess(&claim) < 0.0 && rates.epsilon(1e-5) == 0.0 && rates.mu() == 0.0);
+            assert!(
+                rates.excess(&claim) < 0.0
+                    && rates.epsilon_lower_bound(1e-5) == 0.0
+                    && rates.mu_lower_bound() == 0.0
+            );
         }
     }
 }

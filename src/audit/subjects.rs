@@ -1,7 +1,7 @@
 //! The table of methods that an auditor knows by name, and of negative controls.
 
 use super::builder::Audit;
-use super::controls::{MaskFromGradients, OfPlan};
+use super::controls::{MaskFromGradients, PlanMechanism};
 use crate::data;
 use crate::engine::ClipRule;
 use crate::mask::{DpSnip, Dropping, RandomMask};
@@ -23,7 +23,7 @@ pub struct Options {
     pub trials: usize,
     /// Norm of the canary's gradient, as a multiple of the clip bound.
     pub canary_norm: f64,
-    /// Coordinates of a gradient.
+    /// Number of coordinates of a gradient.
     pub dimension: usize,
     /// The delta of all epsilons.
     pub delta: f64,
@@ -48,24 +48,24 @@ impl Default for Options {
 
 /// A method or a negative control that can be audited by name.
 #[derive(Clone, Copy)]
-pub struct Subject {
+pub struct AuditTarget {
     /// Name in commands.
     pub name: &'static str,
     /// One sentence on what is audited.
     pub summary: &'static str,
-    /// Whether it is wrong on purpose: a correct auditor refutes it.
+    /// Whether the target is wrong on purpose: a correct auditor refutes it.
     pub is_control: bool,
     /// Steps of one trial.
     steps: u64,
     make: Make,
 }
 
-/// How the audit of a subject is made.
+/// Construction of the audit of a target.
 #[derive(Clone, Copy)]
 enum Make {
-    /// By a function.
+    /// Audit made by a function.
     Variant(fn(&Settings) -> Result<Audit>),
-    /// Of a method with its defaults.
+    /// Audit of a method with its defaults.
     Method(&'static MethodDescriptor),
 }
 
@@ -75,8 +75,8 @@ struct Settings {
     steps: u64,
 }
 
-/// What is audited beside the methods with their defaults: their variants, and controls.
-static VARIANTS: [Subject; 11] = [
+/// Targets beside the methods with their defaults: their variants, and controls.
+static VARIANTS: [AuditTarget; 11] = [
     method("dp-ssgd", "DP-SGD on the half of the coordinates that each step selects", |s| {
         let half = Dropping::random(0.5);
         s.audit(&DpSsgd::new().pre_prune(RandomMask::prune(0.3)).drop_gradients(half))
@@ -84,7 +84,7 @@ static VARIANTS: [Subject; 11] = [
     method("dp-snip", "the noisy release that makes a mask by DP-SNIP", |s| {
         let (plan, sigma) = (s.plan(&DpSgd::new())?, s.options.noise_multiplier);
         let snip = DpSnip::prune(0.5).clip(1.0).noise_multiplier(sigma);
-        Ok(Audit::of_mask(&plan, snip, 1.0, NoiseMultiplier(sigma)))
+        Ok(Audit::for_mask_release(&plan, snip, 1.0, NoiseMultiplier(sigma)))
     }),
     method("auto-s", "DP-SGD with automatic clipping (AUTO-S)", |s| {
         s.audit(&DpSgd::new().clip_rule(ClipRule::auto_s(1.0)))
@@ -92,7 +92,7 @@ static VARIANTS: [Subject; 11] = [
     method("normalised", "DP-SGD with normalised gradients", |s| {
         s.audit(&DpSgd::new().clip_rule(ClipRule::normalised(1.0)))
     }),
-    Subject {
+    AuditTarget {
         steps: SCHEDULED_STEPS,
         ..method("decaying-clip", "DP-SGD with a public schedule of the clip bound", |s| {
             s.audit(&DpSgd::new().clip_schedule(ClipSchedule::decay(0.5)))
@@ -104,7 +104,7 @@ static VARIANTS: [Subject; 11] = [
     control("backprop-clipping-original", "the same with the noise of the published code", |s| {
         let published = s.plan(&BackpropClip::new().as_published())?;
         let audit = s.audit(&BackpropClip::new())?;
-        Ok(audit.with_mechanism(move |seed| Ok(Box::new(OfPlan::new(&published, seed)?))))
+        Ok(audit.with_mechanism(move |seed| Ok(Box::new(PlanMechanism::new(&published, seed)?))))
     }),
     control("half-noise", "DP-SGD with half the noise that the ledger charges", |s| {
         s.played_by(s.options.noise_multiplier / 2.0, 1.0)
@@ -132,22 +132,22 @@ const fn method(
     name: &'static str,
     summary: &'static str,
     make: fn(&Settings) -> Result<Audit>,
-) -> Subject {
-    Subject { name, summary, is_control: false, steps: 1, make: Make::Variant(make) }
+) -> AuditTarget {
+    AuditTarget { name, summary, is_control: false, steps: 1, make: Make::Variant(make) }
 }
 
 const fn control(
     name: &'static str,
     summary: &'static str,
     make: fn(&Settings) -> Result<Audit>,
-) -> Subject {
-    Subject { name, summary, is_control: true, steps: 1, make: Make::Variant(make) }
+) -> AuditTarget {
+    AuditTarget { name, summary, is_control: true, steps: 1, make: Make::Variant(make) }
 }
 
 /// Steps of a trial whose noise or clip bound changes.
 const SCHEDULED_STEPS: u64 = 4;
 
-impl Subject {
+impl AuditTarget {
     /// Returns the subject of a method with its defaults.
     fn of_method(method: Box<dyn Method>) -> Self {
         let descriptor = method.descriptor();
@@ -163,21 +163,21 @@ impl Subject {
 
 /// Returns all that can be audited by name: every private method of the registry, variants of
 /// methods, and controls.
-pub fn subjects() -> Vec<Subject> {
+pub fn targets() -> Vec<AuditTarget> {
     let is_variant = |name: &str| VARIANTS.iter().any(|variant| variant.name == name);
     let private = methods::methods().into_iter().filter(|method| {
         let descriptor = method.descriptor();
         descriptor.is_private && !is_variant(descriptor.name)
     });
-    private.map(Subject::of_method).chain(VARIANTS).collect()
+    private.map(AuditTarget::of_method).chain(VARIANTS).collect()
 }
 
-/// The audit of a method or a control by its name.
+/// Returns the audit of a method or a control by its name.
 ///
 /// # Errors
 /// `Setting` for an unknown name or numbers out of range.
-pub fn method_named(name: &str, options: &Options) -> Result<Audit> {
-    let subjects = subjects();
+pub fn by_name(name: &str, options: &Options) -> Result<Audit> {
+    let subjects = targets();
     let Some(subject) = subjects.iter().find(|subject| subject.name == name) else {
         let names: Vec<&str> = subjects.iter().map(|subject| subject.name).collect();
         return Err(Error::setting("method", name, "there is none of this name")
@@ -199,14 +199,14 @@ pub fn method_named(name: &str, options: &Options) -> Result<Audit> {
 }
 
 impl Settings {
-    /// The plan of a method with clip bound 1 and these settings.
+    /// Returns the plan of a method with clip bound 1 and these settings.
     fn plan(&self, method: &dyn Method) -> Result<Plan> {
-        let mut method = method.boxed_clone();
+        let mut method = method.clone_box();
         let (batch_size, examples) = sizes(self.options.sampling_rate)?;
         let settings = method.settings_mut();
         settings.expected_batch_size = batch_size;
         settings.steps = Some(self.steps);
-        if let Some(private) = method.private_mut() {
+        if let Some(private) = method.privacy_settings_mut() {
             private.set_noise_multiplier(self.options.noise_multiplier);
             private.delta = Some(Delta(self.options.delta));
         }
@@ -215,10 +215,11 @@ impl Settings {
     }
 
     fn audit(&self, method: &dyn Method) -> Result<Audit> {
-        Ok(Audit::of(&self.plan(method)?))
+        Ok(Audit::for_plan(&self.plan(method)?))
     }
 
-    /// The claim of DP-SGD, played by DP-SGD with another noise multiplier and clip bound.
+    /// Returns the audit of the claim of DP-SGD, played by DP-SGD with another noise multiplier
+    /// and clip bound.
     fn played_by(&self, noise_multiplier: f64, clip: f64) -> Result<Audit> {
         let audit = self.audit(&DpSgd::new())?;
         let options = Options { noise_multiplier, ..self.options.clone() };
@@ -227,7 +228,8 @@ impl Settings {
     }
 }
 
-/// Expected batch size and number of examples whose quotient is nearest to the sampling rate.
+/// Returns the expected batch size and number of examples whose quotient is nearest to the
+/// sampling rate.
 fn sizes(sampling_rate: f64) -> Result<(usize, usize)> {
     const MAX_EXAMPLES: f64 = 1e6;
     let batches = 8..=32;
@@ -264,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_method_that_adds_noise_can_be_audited() {
-        let subjects = subjects();
+        let subjects = targets();
         let steps = |name: &str| subjects.iter().find(|s| s.name == name).map(|s| s.steps);
         for method in methods::methods() {
             let descriptor = method.descriptor();
@@ -278,9 +280,9 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_unknown_ones_refused() {
-        let names: Vec<_> = subjects().iter().map(|subject| subject.name).collect();
+        let names: Vec<_> = targets().iter().map(|subject| subject.name).collect();
         assert!(names.iter().enumerate().all(|(i, name)| !names[..i].contains(name)));
-        let error = method_named("dp-sdg", &Options::default()).err().unwrap();
+        let error = by_name("dp-sdg", &Options::default()).err().unwrap();
         assert!(error.kind() == ErrorKind::Setting && error.advice().contains("dp-sgd"));
     }
 }

@@ -8,21 +8,22 @@ use super::*;
 use crate::Result;
 use crate::data;
 use crate::engine::{
-    AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
+    AutoExecutor, Batch, Bound, ClipFunction, ClipGroups, CoordinateWeights, Executor,
+    GaussianNoise,
 };
 use crate::methods::{DpSgd, Mechanism, NonPrivate, Plan, Release};
 use crate::nn::Network;
 
-/// A report with fewer trials, which suffice for these verdicts.
+/// Runs an audit with fewer trials, which suffice for these verdicts.
 fn audited(name: &str, change: impl FnOnce(&mut Options)) -> AuditReport {
     let mut options = Options { trials: 2000, seed: 7, ..Options::default() };
     change(&mut options);
-    method_named(name, &options).unwrap().run().unwrap()
+    by_name(name, &options).unwrap().run().unwrap()
 }
 
 #[test]
 fn methods_are_consistent_and_controls_refuted() {
-    for subject in subjects() {
+    for subject in targets() {
         let report = audited(subject.name, |_| ());
         let sound = !subject.is_control && subject.name != "auto-dp-sgd";
         let expected = if sound { Verdict::Consistent } else { Verdict::Refuted };
@@ -81,7 +82,7 @@ fn noise_a_fifth_too_small_is_refuted_although_the_bound_on_epsilon_is_below_the
         DpSgd::new().noise_multiplier(noise).batch_size(32).steps(1).plan(&data).unwrap()
     };
     let wrong = plan(0.8);
-    let audit = Audit::of(&plan(1.0)).with_mechanism(move |seed| wrong.mechanism(seed));
+    let audit = Audit::for_plan(&plan(1.0)).with_mechanism(move |seed| wrong.mechanism(seed));
     let report = audit.name("less noise").trials(20_000).dimension(32).seed(1).run().unwrap();
     assert_eq!(report.verdict, Verdict::Refuted, "{report}");
     assert!(report.lower_bound < report.compared_epsilon, "{report}");
@@ -122,7 +123,7 @@ struct Own {
     reach: f64,
 }
 
-impl Rescale for Own {
+impl ClipFunction for Own {
     fn factor(&self, norm: f32) -> f32 {
         (self.reach / f64::from(norm.max(1e-6))) as f32
     }
@@ -138,8 +139,8 @@ impl Bound for Own {
     fn check(&self) -> Result<()> {
         Ok(())
     }
-    fn groups(&self, network: &Network) -> Result<Groups> {
-        Ok(Groups::joint(network, Arc::new(*self)))
+    fn groups(&self, network: &Network) -> Result<ClipGroups> {
+        Ok(ClipGroups::joint(network, Arc::new(*self)))
     }
 }
 
@@ -151,7 +152,7 @@ impl Mechanism for OwnMechanism {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let executor = AutoExecutor::default();
         let clipped = executor.weighted_sum(network, batch, &self.0, selected)?;
@@ -169,7 +170,7 @@ fn a_bound_of_ones_own_is_held_to_its_sensitivity() {
         let make = move |seed| -> Result<Box<dyn Mechanism>> {
             Ok(Box::new(OwnMechanism(Own { reach }, GaussianNoise::new(seed))))
         };
-        Audit::of(&one_step()).with_mechanism(make).trials(4000).dimension(16).run().unwrap()
+        Audit::for_plan(&one_step()).with_mechanism(make).trials(4000).dimension(16).run().unwrap()
     };
     let (right, wrong) = (audit(1.0), audit(1.6));
     assert_eq!(right.verdict, Verdict::Consistent, "{right}");
@@ -185,7 +186,7 @@ impl Mechanism for ScaledByBatch {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         // The others cancel, so the canary is in the scale only.
         let others: Vec<u32> = (0..batch.len() as u32 & !1).collect();
@@ -202,7 +203,7 @@ impl Mechanism for ScaledByBatch {
 fn the_scale_of_the_noise_alone_gives_a_canary_away() {
     let plan = one_step();
     let other = plan.clone();
-    let audit = Audit::of(&plan)
+    let audit = Audit::for_plan(&plan)
         .with_mechanism(move |seed| Ok(Box::new(ScaledByBatch(other.mechanism(seed)?))));
     let report = audit.trials(1000).run().unwrap();
     assert_eq!(report.verdict, Verdict::Refuted, "{report}");
@@ -221,11 +222,12 @@ fn a_rate_after_the_release_does_not_matter_and_a_plan_without_noise_is_refused(
     let method = method.learning_rate_schedule("plateau".parse()?).accept_no_guarantee();
     let plan = method.plan(&data)?;
     // The plan has no guarantee because of its learning rate; its releases have one.
-    let report = Audit::of(&plan).trials(1000).dimension(16).run()?;
+    let report = Audit::for_plan(&plan).trials(1000).dimension(16).run()?;
     assert_eq!((report.verdict, report.why), (Verdict::Consistent, None));
-    let refused = Audit::of(&NonPrivate::new().batch_size(32).plan(&data)?).run().unwrap_err();
+    let refused =
+        Audit::for_plan(&NonPrivate::new().batch_size(32).plan(&data)?).run().unwrap_err();
     assert!(refused.to_string().contains("no noise"), "{refused}");
-    let few = Audit::of(&plan).trials(99).run().unwrap_err();
+    let few = Audit::for_plan(&plan).trials(99).run().unwrap_err();
     assert!(few.what().contains("trials"), "{few}");
     Ok(())
 }

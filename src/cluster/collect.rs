@@ -5,20 +5,20 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::status::RunStatus;
-use super::submit::{Site, adopt, live};
+use super::submit::{ClusterSession, active_runs, refresh_queue};
 use super::ticket::Ticket;
 use crate::grid::GridResult;
 use crate::grid::run::from_store;
 use crate::privacy::Entry;
-use crate::store::Books;
+use crate::store::LedgerCache;
 use crate::train::closing_entry;
 use crate::{Error, ErrorKind, Result};
 
-/// How long `cancel` waits for tasks to end.
+/// Time limit for tasks to end after `cancel`.
 const ENDING: Duration = Duration::from_secs(120);
 
-impl Site<'_> {
-    /// Closes the entries of all runs that are stored, and makes the result of these.
+impl ClusterSession<'_> {
+    /// Closes the ledger entries of all runs that are stored, and makes the result of these.
     ///
     /// # Errors
     /// `Ledger` if the ledger can't be trusted or written; `CorruptData` if a stored run is
@@ -41,9 +41,9 @@ impl Site<'_> {
         from_store(self.experiment, self.build, self.data, self.store, &missing)
     }
 
-    /// Closes the open entries of stored runs, and charges runs that were set aside.
+    /// Closes the open ledger entries of stored runs, and charges runs that were set aside.
     fn close(&self) -> Result<()> {
-        let runs = self.runs()?;
+        let runs = self.distinct_runs()?;
         let folder = &runs.folder;
         let state = folder.state()?;
         if state.rounds.is_empty() {
@@ -52,13 +52,13 @@ impl Site<'_> {
         let _lock = folder.lock()?;
         let tickets = folder.all_tickets(&state)?;
         let tickets = || tickets.iter().flat_map(|(_, tickets)| tickets);
-        let mut books = Books::open(self.store, self.data)?;
+        let mut books = LedgerCache::open(self.store, self.data)?;
         let ledger = books.ledger()?;
         let (mut done, mut others): (HashSet<&str>, Vec<&Ticket>) = Default::default();
         let mut entries: Vec<Entry> = Vec::new();
         let mut seen = HashSet::new();
         for ticket in tickets().filter(|ticket| seen.insert(ticket.attempt.as_str())) {
-            let Some(charged) = self.store.charged(&ticket.id)? else { continue };
+            let Some(charged) = self.store.finished_entry_ref(&ticket.id)? else { continue };
             done.insert(&ticket.id);
             if charged.run == ticket.attempt {
                 entries.extend(closing_entry(
@@ -73,57 +73,58 @@ impl Site<'_> {
                 others.push(ticket)
             }
         }
-        entries.extend(self.set_aside(folder.all_aside()?, &books, tickets())?);
+        entries.extend(self.set_aside(folder.list_conflicts()?, &books, tickets())?);
         ledger.record_released(&entries)?;
         self.withdraw(folder, &others)?;
         if runs.wanted.iter().all(|wanted| done.contains(wanted.id.as_str())) {
-            folder.tidy();
+            folder.remove_inputs();
         }
         Ok(())
     }
 
-    /// The entries of runs that were trained twice with other bits. Each is a release of its own.
+    /// Returns the entries of runs that were trained twice with other bits. Each is a release of
+    /// its own.
     fn set_aside<'a>(
         &self,
         folders: Vec<std::path::PathBuf>,
-        books: &Books<'_>,
+        books: &LedgerCache<'_>,
         tickets: impl Iterator<Item = &'a Ticket>,
     ) -> Result<Vec<Entry>> {
         let tickets: HashMap<&str, &Ticket> =
             tickets.map(|ticket| (ticket.attempt.as_str(), ticket)).collect();
         let mut entries = Vec::new();
         for folder in folders {
-            let Some((attempt, name)) = second_attempt(&folder) else { continue };
+            let Some((attempt, name)) = parse_conflict_path(&folder) else { continue };
             let Some(ticket) = tickets.get(attempt.as_str()) else { continue };
-            if books.account().charge(&name).is_none() {
+            if books.account().charge_of(&name).is_none() {
                 let event = ticket.plan.event();
                 let note = "trained a second time with other bits; set aside";
                 let origin = self.data.origin();
                 let planned = Entry::planned(&name, origin, &event);
                 let planned = planned.neighbouring(ticket.plan.neighbouring());
-                entries.push(planned.note(note.to_owned()));
+                entries.push(planned.with_note(note.to_owned()));
                 entries.push(Entry::spent(&name, origin, &event));
             }
         }
         Ok(entries)
     }
 
-    /// Cancels all tasks that have not ended, and closes for nothing the entries of runs that
-    /// nobody has begun. Returns their number. Begun runs stay charged: submitted again, they go on
-    /// under the same entries.
+    /// Cancels all tasks that have not ended, and closes at no cost the entries of runs that no
+    /// worker has begun. Returns their number. Begun runs stay charged: submitted again, they go
+    /// on under the same entries.
     ///
     /// # Errors
     /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end within two minutes: nothing
     /// is closed then.
     pub(super) fn cancel(&self) -> Result<usize> {
-        let runs = self.runs()?;
+        let runs = self.distinct_runs()?;
         let folder = &runs.folder;
         let mut state = folder.state()?;
         if state.rounds.is_empty() {
             return Ok(0);
         }
         let _lock = folder.lock()?;
-        let mut queue = adopt(self.batch, folder, &mut state)?;
+        let mut queue = refresh_queue(self.batch, folder, &mut state)?;
         for (job, _) in queue.values() {
             self.batch.cancel(*job)?;
         }
@@ -135,10 +136,10 @@ impl Site<'_> {
                 return Err(Error::new(ErrorKind::Io, what, why).fix("cancel again in a minute"));
             }
             std::thread::sleep(Duration::from_millis(500));
-            queue = adopt(self.batch, folder, &mut state)?;
+            queue = refresh_queue(self.batch, folder, &mut state)?;
         }
         let tickets = folder.all_tickets(&state)?;
-        debug_assert!(live(&state, &queue, &tickets).is_empty());
+        debug_assert!(active_runs(&state, &queue, &tickets).is_empty());
         let mut unfinished = Vec::new();
         for ticket in tickets.iter().flat_map(|(_, tickets)| tickets) {
             if !self.store.has_finished(&ticket.id)? {
@@ -149,8 +150,9 @@ impl Site<'_> {
     }
 }
 
-/// The attempt of a run that was set aside, and the name of its own entry: `<attempt>.<unique>`.
-fn second_attempt(folder: &Path) -> Option<(String, String)> {
+/// Returns the attempt of a run that was set aside, and the name of its own entry:
+/// `<attempt>.<unique>`.
+fn parse_conflict_path(folder: &Path) -> Option<(String, String)> {
     let name = folder.file_name()?.to_str()?;
     let (attempt, unique) = name.split_once('.')?;
     let nonce = unique.rsplit_once('-')?.1;

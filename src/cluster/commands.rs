@@ -1,27 +1,27 @@
-//! The batch system, and the commands of Slurm.
+//! Batch systems, and the commands of Slurm.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use super::folder::Array;
+use super::folder::JobArray;
 use crate::show::CELL_VARIABLES;
 use crate::{Error, ErrorKind, Result};
 
 /// A task that Slurm knows and that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
-    /// Its index in the array.
+    /// Index of the task in the array.
     pub(super) index: usize,
     pub(super) running: bool,
 }
 
-/// The tasks that have not ended, by the name of the array, with its number.
+/// Tasks that have not ended, with the number of their job, by the name of the array.
 pub(super) type Queue = HashMap<String, (u64, Vec<Task>)>;
 
-/// Variables of `sbatch` that would replace what the script says of the array: a task of another
-/// name would be taken for one that has ended.
+/// Environment variables of `sbatch` that would override the settings of the array in the script:
+/// a task of another name would be taken for one that has ended.
 const OVERRIDING: [&str; 7] = [
     "SBATCH_JOB_NAME",
     "SBATCH_ARRAY_INX",
@@ -51,14 +51,14 @@ fn run(command: &mut Command) -> Result<Output> {
     })
 }
 
-/// What to do if Slurm does not take a job.
+/// Advice for the error of a job that Slurm does not accept.
 const OTHER_SETTINGS: &str =
     "change the settings that it names; `sinfo` lists partitions and their limits";
-/// What to do if Slurm does not answer a question.
+/// Advice for the error of a query that Slurm does not answer.
 const NO_ANSWER: &str = "is this a machine of the cluster, and does its controller answer? `sinfo` \
                          shows it; or train here, with --jobs N";
 
-/// Its output, or what it says.
+/// Runs a command of Slurm and returns its output, or its message as an error.
 fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
     let output = run(command)?;
     if output.status.success() {
@@ -69,33 +69,33 @@ fn text(command: &mut Command, doing: &str, fix: &str) -> Result<String> {
     Err(Error::new(ErrorKind::Setting, format!("Slurm refuses {doing}"), why).fix(fix))
 }
 
-/// What a batch system does.
+/// Interface to a batch system that runs arrays of tasks.
 pub(super) trait Batch: std::fmt::Debug {
-    /// The largest number of tasks of an array.
+    /// Returns the largest number of tasks of an array.
     fn largest_array(&self) -> Result<usize>;
-    /// Asks whether it would take the script. Nothing is submitted.
+    /// Checks that the batch system would accept the script. Nothing is submitted.
     fn would_take(&self, script: &Path) -> Result<()>;
     /// Submits the script of an array, and returns the number of the job.
     ///
     /// # Errors
     /// `Setting` if the job was refused. After any other error it may have been taken.
-    fn submit(&self, script: &Path, array: &Array) -> Result<u64>;
-    /// The tasks of these arrays that have not ended.
-    fn queue(&self, arrays: &[&Array]) -> Result<Queue>;
+    fn submit(&self, script: &Path, array: &JobArray) -> Result<u64>;
+    /// Returns the tasks of these arrays that have not ended.
+    fn queue(&self, arrays: &[&JobArray]) -> Result<Queue>;
     /// Cancels a job and all its tasks.
     fn cancel(&self, job: u64) -> Result<()>;
-    /// Does what it has to do between two questions.
+    /// Does the work of the batch system that is due between two queries; nothing by default.
     fn tend(&self) -> Result<()> {
         Ok(())
     }
-    /// How long to wait before it is asked again how far the runs are.
+    /// Returns the delay between two queries of the status of the runs.
     fn pace(&self) -> Duration {
         Duration::from_secs(5)
     }
 }
 
-/// The number of a job in the answer of `sbatch --parsable`: the last line of the form `N` or
-/// `N;cluster`. Sites print banners before it.
+/// Returns the number of a job in the answer of `sbatch --parsable`: the last line of the form `N`
+/// or `N;cluster`. Sites print banners before it.
 fn number_of_job(said: &str) -> Option<u64> {
     let number = |line: &str| line.trim().split(';').next()?.parse().ok();
     said.lines().rev().find_map(number)
@@ -103,9 +103,9 @@ fn number_of_job(said: &str) -> Option<u64> {
 
 /// The commands of Slurm.
 #[derive(Debug)]
-pub(super) struct Commands;
+pub(super) struct SlurmCommands;
 
-impl Batch for Commands {
+impl Batch for SlurmCommands {
     fn largest_array(&self) -> Result<usize> {
         let config = text(
             Command::new("scontrol").args(["show", "config"]),
@@ -131,7 +131,7 @@ impl Batch for Commands {
             .map(drop)
     }
 
-    fn submit(&self, script: &Path, _array: &Array) -> Result<u64> {
+    fn submit(&self, script: &Path, _array: &JobArray) -> Result<u64> {
         let said =
             text(Command::new("sbatch").arg("--parsable").arg(script), "the job", OTHER_SETTINGS)?;
         number_of_job(&said).ok_or_else(|| {
@@ -140,7 +140,7 @@ impl Batch for Commands {
         })
     }
 
-    fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
+    fn queue(&self, arrays: &[&JobArray]) -> Result<Queue> {
         let mut queue = Queue::new();
         if arrays.is_empty() {
             return Ok(queue);

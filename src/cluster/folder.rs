@@ -1,4 +1,4 @@
-//! The folder of a submitted grid in the store, `grids/<id>/`.
+//! Folder of a submitted grid in the store, `grids/<id>/`.
 //!
 //! It holds what workers read (`data.safetensors`, `models/`, `tickets-<n>.jsonl`), what they write
 //! (`began/`, `failed/`, `aside/`, `logs/`), what the submitter notes for itself (`state.json`),
@@ -12,57 +12,57 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::ticket::{self, Ticket};
-use crate::file::{self, sync_folder_of};
-use crate::store::{host, rename_unless_there};
+use crate::file::{self, sync_parent_dir};
+use crate::store::{host, rename_if_absent};
 use crate::{Error, ErrorKind, Result, program};
 
-/// What the submitter knows of its jobs.
+/// Submissions of a grid, as the submitter records them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct State {
-    /// One for each time that runs were submitted.
-    pub(crate) rounds: Vec<Round>,
+pub(crate) struct SubmissionState {
+    /// Rounds of submission, one for each time that runs were submitted.
+    pub(crate) rounds: Vec<SubmissionRound>,
 }
 
 /// Runs that were submitted together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Round {
+pub(crate) struct SubmissionRound {
     /// Name of the file of tickets.
     pub(crate) tickets: String,
     pub(crate) per_task: usize,
-    pub(crate) arrays: Vec<Array>,
+    pub(crate) arrays: Vec<JobArray>,
 }
 
 /// An array of jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Array {
-    /// Its name in the batch system, which no other array has.
+pub(crate) struct JobArray {
+    /// Name of the array in the batch system, which no other array has.
     pub(crate) name: String,
-    /// Number of its first task within the round.
+    /// Number of the first task within the round.
     pub(crate) first: usize,
-    /// Number of its tasks.
+    /// Number of tasks of the array.
     pub(crate) tasks: usize,
-    /// Its number in the batch system; `None` before it is known.
+    /// Number of the job in the batch system; `None` before it is known.
     pub(crate) job: Option<u64>,
 }
 
-/// What a worker says of a run that it could not finish.
+/// Report of a worker on a run that it could not finish.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) host: String,
     pub(crate) error: String,
 }
 
-/// Who has a ticket for good.
+/// Final owner of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
-    /// The workers, because one began it: its entry stays charged.
+    /// Workers, because one began the ticket: its entry stays charged.
     Workers,
-    /// The submitter, who withdrew it: no worker may begin it.
+    /// Submitter, who withdrew the ticket: no worker may begin it.
     Submitter,
 }
 
 impl Holder {
-    /// Name of the file in the folder of a claim.
+    /// Returns the name of the file in the folder of a claim.
     fn file(self) -> &'static str {
         match self {
             Self::Workers => "began",
@@ -73,21 +73,21 @@ impl Holder {
 
 /// The folder of a submitted grid.
 #[derive(Clone, Debug)]
-pub(crate) struct Folder {
+pub(crate) struct GridFolder {
     path: PathBuf,
 }
 
-impl Folder {
-    /// The folder of the grid with these runs in the store `home`.
-    pub(crate) fn of<'a>(home: &Path, ids: impl Iterator<Item = &'a str>) -> Self {
+impl GridFolder {
+    /// Returns the folder of the grid with these runs in the store `home`.
+    pub(crate) fn for_runs<'a>(home: &Path, ids: impl Iterator<Item = &'a str>) -> Self {
         let mut sha = Sha256::new_with_prefix(b"epsilab grid 1\n");
         ids.for_each(|id| sha.update(format!("{id}\n")));
         let id: String = sha.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         Self { path: home.join("grids").join(id) }
     }
 
-    /// The folder that a file of tickets is in, and the store that it belongs to.
-    pub(crate) fn around(tickets: &Path) -> Result<(Self, PathBuf)> {
+    /// Returns the folder that a file of tickets is in, and the store that it belongs to.
+    pub(crate) fn from_ticket_path(tickets: &Path) -> Result<(Self, PathBuf)> {
         let tickets = std::path::absolute(tickets).unwrap_or_else(|_| tickets.to_owned());
         let mut above = tickets.ancestors().skip(1);
         match (above.next(), above.nth(1)) {
@@ -101,14 +101,14 @@ impl Folder {
         &self.path
     }
 
-    /// A short name of the grid.
+    /// Returns a short name of the grid.
     pub(crate) fn name(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         name.chars().take(8).collect()
     }
 
     /// Makes the folder, which only its owner may enter: it holds a copy of the data.
-    pub(crate) fn make(&self) -> Result<()> {
+    pub(crate) fn create_dirs(&self) -> Result<()> {
         for name in ["models", "began", "failed", "aside", "claims", "logs"] {
             let path = self.path.join(name);
             let mut builder = fs::DirBuilder::new();
@@ -156,25 +156,27 @@ impl Folder {
         self.path.join(name)
     }
 
-    /// A folder for a second training of a run that has other bits than the first.
-    pub(crate) fn aside(&self, attempt: &str) -> Result<PathBuf> {
-        Ok(self.path.join("aside").join(format!("{attempt}.{}", host::unique()?)))
+    /// Returns a folder for a second training of a run that has other bits than the first.
+    pub(crate) fn new_conflict_path(&self, attempt: &str) -> Result<PathBuf> {
+        Ok(self.path.join("aside").join(format!("{attempt}.{}", host::unique_id()?)))
     }
 
-    /// The runs that were set aside: their folders, by name.
+    /// Returns the runs that were set aside: their folders, by name.
     ///
     /// # Errors
     /// `Io` if they can't be listed: each must be charged.
-    pub(crate) fn all_aside(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn list_conflicts(&self) -> Result<Vec<PathBuf>> {
         let mut all = list(&self.path.join("aside"))?;
         all.sort();
         Ok(all)
     }
 
-    pub(crate) fn state(&self) -> Result<State> {
+    pub(crate) fn state(&self) -> Result<SubmissionState> {
         let path = self.path.join("state.json");
         let text = match fs::read(&path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(State::default()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(SubmissionState::default());
+            }
             text => text.map_err(|e| Error::io(format!("reading {}", path.display()), &e))?,
         };
         serde_json::from_slice(&text).map_err(|e| {
@@ -184,34 +186,34 @@ impl Folder {
         })
     }
 
-    pub(crate) fn write_state(&self, state: &State) -> Result<()> {
+    pub(crate) fn write_state(&self, state: &SubmissionState) -> Result<()> {
         let path = self.path.join("state.json");
         let text = serde_json::to_vec_pretty(state)
             .map_err(|e| Error::new(ErrorKind::Io, "the state of a grid", e.to_string()))?;
         file::write(path, text)
     }
 
-    /// The tickets of all rounds.
-    pub(crate) fn all_tickets(&self, state: &State) -> Result<Vec<(usize, Vec<Ticket>)>> {
-        let read = |(n, round): (usize, &Round)| {
+    /// Reads the tickets of all rounds.
+    pub(crate) fn all_tickets(&self, state: &SubmissionState) -> Result<Vec<(usize, Vec<Ticket>)>> {
+        let read = |(n, round): (usize, &SubmissionRound)| {
             let path = self.tickets(&round.tickets);
             Ok((n, ticket::read(&path, 0, usize::MAX)?.1))
         };
         state.rounds.iter().enumerate().map(read).collect()
     }
 
-    /// Notes that a worker of this process begins an attempt, and returns what others noted about
-    /// it. The note is on disk before the others are read: of two workers that begin at once, one
-    /// learns of the other.
+    /// Records that a worker of this process begins an attempt, and returns the notes of others
+    /// about it. The note is on disk before the others are read: of two workers that begin at
+    /// once, one learns of the other.
     ///
     /// # Errors
     /// `Setting` if the ticket was withdrawn; `Io` if that can't be known, a file can't be written,
     /// or a note can't be read: the statement of the run depends on them.
-    pub(crate) fn begin(&self, attempt: &str, note: &str) -> Result<Vec<String>> {
+    pub(crate) fn begin_attempt(&self, attempt: &str, note: &str) -> Result<Vec<String>> {
         self.begin_and_list(attempt, note, list)
     }
 
-    /// [`begin`](Self::begin) with the function that lists a folder.
+    /// Same as [`begin_attempt`](Self::begin_attempt), with the function that lists a folder.
     fn begin_and_list(
         &self,
         attempt: &str,
@@ -223,7 +225,7 @@ impl Folder {
             let why = "it was withdrawn and is not charged any more";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("submit the grid again"));
         }
-        let own = self.path.join("began").join(format!("{attempt}.{}", host::unique()?));
+        let own = self.path.join("began").join(format!("{attempt}.{}", host::unique_id()?));
         write_synced(&own, note.as_bytes())?;
         let notes = list(&self.path.join("began"))?;
         let is_other =
@@ -235,7 +237,7 @@ impl Folder {
         notes.iter().filter(is_other).map(read).collect()
     }
 
-    /// Withdraws tickets, and returns those that no worker has begun, nor can begin any more.
+    /// Withdraws tickets, and returns those that no worker has begun or can begin any more.
     ///
     /// # Errors
     /// `Io` if it can't be known who has a ticket. Nothing may be closed then.
@@ -249,7 +251,7 @@ impl Folder {
         Ok(unused)
     }
 
-    /// Claims a ticket, and returns who has it: the first to claim it. The claim is on disk when
+    /// Claims a ticket, and returns its owner: the first to claim it. The claim is on disk when
     /// this returns.
     ///
     /// # Guarantee
@@ -261,12 +263,12 @@ impl Folder {
     /// `Io` if the file system does not say who has it.
     fn claim(&self, attempt: &str, by: Holder) -> Result<Holder> {
         let claim = self.path.join("claims").join(attempt);
-        let part = claim.with_file_name(format!("{attempt}.{}", host::unique()?));
+        let part = claim.with_file_name(format!("{attempt}.{}", host::unique_id()?));
         let failed = |e: std::io::Error| Error::io(format!("claiming {}", claim.display()), &e);
         fs::create_dir(&part).map_err(failed)?;
         write_synced(&part.join(by.file()), b"")?;
-        match rename_unless_there(&part, &claim) {
-            Ok(true) => return sync_folder_of(&claim).map(|()| by).map_err(failed),
+        match rename_if_absent(&part, &claim) {
+            Ok(true) => return sync_parent_dir(&claim).map(|()| by).map_err(failed),
             moved => {
                 let _ = fs::remove_dir_all(&part);
                 moved.map_err(failed)?;
@@ -281,7 +283,8 @@ impl Folder {
         }
     }
 
-    /// Notes why a run could not be finished. An error is ignored: the log has it as well.
+    /// Records the error of a run that could not be finished. An error is ignored: the log has it
+    /// as well.
     pub(crate) fn fail(&self, attempt: &str, error: &Error) {
         let failure = Failure { host: host::name().to_owned(), error: error.to_string() };
         let path = self.path.join("failed").join(format!("{attempt}.json"));
@@ -290,8 +293,8 @@ impl Folder {
         }
     }
 
-    /// Forgets that a ticket failed or was withdrawn, because it is charged and handed out again.
-    pub(crate) fn forgive(&self, attempt: &str) {
+    /// Removes the failure or withdrawal of a ticket, because it is charged and handed out again.
+    pub(crate) fn reset_ticket(&self, attempt: &str) {
         let claim = self.path.join("claims").join(attempt);
         if fs::remove_file(claim.join(Holder::Submitter.file())).is_ok() {
             // A claim may replace it before, because it is empty.
@@ -300,7 +303,7 @@ impl Folder {
         let _ = fs::remove_file(self.path.join("failed").join(format!("{attempt}.json")));
     }
 
-    /// The failures, by attempt.
+    /// Returns the failures, by attempt.
     pub(crate) fn failures(&self) -> HashMap<String, Failure> {
         let read = |path: PathBuf| {
             let attempt = path.file_name()?.to_str()?.strip_suffix(".json")?.to_owned();
@@ -310,25 +313,26 @@ impl Folder {
     }
 
     /// Removes the copies of data and models, when all runs are finished.
-    pub(crate) fn tidy(&self) {
+    pub(crate) fn remove_inputs(&self) {
         let _ = fs::remove_file(self.data());
         entries(&self.path.join("models")).for_each(|path| drop(fs::remove_file(path)));
     }
 }
 
-/// The attempt of a note: what is before the first dot.
+/// Returns the attempt that a note belongs to: the part of its file name before the first dot.
 fn attempt_of(path: &Path) -> Option<String> {
     Some(path.file_name()?.to_str()?.split_once('.')?.0.to_owned())
 }
 
-/// The files of a folder. A part of them would be wrong.
+/// Returns the files of a folder. A part of them would be wrong.
 fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)
         .and_then(|all| all.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>());
     entries.map_err(|e| Error::io(format!("listing {}", folder.display()), &e))
 }
 
-/// The files of a folder as far as they can be listed, where nothing depends on them.
+/// Returns the files of a folder as far as they can be listed, for uses where nothing depends on
+/// them.
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
@@ -348,10 +352,10 @@ mod tests {
     #[test]
     fn of_a_worker_and_a_submitter_one_gets_the_ticket() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder { path: dir.path().to_owned() };
-        folder.make().unwrap();
+        let folder = GridFolder { path: dir.path().to_owned() };
+        folder.create_dirs().unwrap();
         let attempts: Vec<String> = (0..400).map(|n| format!("run-{n}")).collect();
-        let begin = |attempt: &String| folder.begin(attempt, "here").is_ok();
+        let begin = |attempt: &String| folder.begin_attempt(attempt, "here").is_ok();
         let (began, unused) = std::thread::scope(|scope| {
             let began = scope.spawn(|| attempts.iter().map(begin).collect::<Vec<_>>());
             // From the other end, so that they meet.
@@ -365,19 +369,20 @@ mod tests {
         assert!(began.contains(&true) && began.contains(&false), "they met");
     }
 
-    /// If a worker read before it wrote, two that begin at once could both learn nothing.
+    /// A worker that reads before it writes and another that begins at the same time could both
+    /// learn nothing.
     #[test]
     fn a_worker_writes_its_note_before_it_reads_those_of_others() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder { path: dir.path().to_owned() };
-        folder.make().unwrap();
-        assert!(folder.begin("a", "here").unwrap().is_empty());
-        assert_eq!(folder.begin("a", "there").unwrap(), ["here"]);
-        assert!(folder.begin("b", "here").unwrap().is_empty(), "of another attempt");
+        let folder = GridFolder { path: dir.path().to_owned() };
+        folder.create_dirs().unwrap();
+        assert!(folder.begin_attempt("a", "here").unwrap().is_empty());
+        assert_eq!(folder.begin_attempt("a", "there").unwrap(), ["here"]);
+        assert!(folder.begin_attempt("b", "here").unwrap().is_empty(), "of another attempt");
         // A worker that begins when the notes are about to be listed finds this one.
         let mut other = Vec::new();
         let listed = |path: &Path| {
-            other = folder.begin("c", "other")?;
+            other = folder.begin_attempt("c", "other")?;
             list(path)
         };
         assert_eq!(folder.begin_and_list("c", "own", listed).unwrap(), ["other"]);
@@ -387,20 +392,23 @@ mod tests {
     #[test]
     fn a_ticket_that_is_handed_out_again_can_be_begun() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = Folder { path: dir.path().to_owned() };
-        folder.make().unwrap();
+        let folder = GridFolder { path: dir.path().to_owned() };
+        folder.create_dirs().unwrap();
         let names = ["a".to_owned(), "b".to_owned()];
-        assert!(folder.begin("a", "here").unwrap().is_empty());
+        assert!(folder.begin_attempt("a", "here").unwrap().is_empty());
         assert_eq!(folder.withdraw(&names).unwrap(), HashSet::from(["b".to_owned()]));
-        assert!(folder.begin("b", "late").unwrap_err().to_string().contains("withdrawn"));
-        names.iter().for_each(|name| folder.forgive(name));
-        assert!(folder.begin("b", "again").unwrap().is_empty(), "the late one noted nothing");
+        assert!(folder.begin_attempt("b", "late").unwrap_err().to_string().contains("withdrawn"));
+        names.iter().for_each(|name| folder.reset_ticket(name));
+        assert!(
+            folder.begin_attempt("b", "again").unwrap().is_empty(),
+            "the late one noted nothing"
+        );
         assert!(folder.withdraw(&names).unwrap().is_empty(), "both were begun");
         assert_eq!(list(&dir.path().join("claims")).unwrap().len(), 2, "no parts are left");
         // A claim without a name says nothing.
         fs::remove_file(dir.path().join("claims/a/began")).unwrap();
         fs::write(dir.path().join("claims/a/other"), "").unwrap();
-        assert_eq!(folder.begin("a", "here").unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(folder.begin_attempt("a", "here").unwrap_err().kind(), ErrorKind::Io);
         assert_eq!(folder.withdraw(&names).unwrap_err().kind(), ErrorKind::Io);
     }
 }

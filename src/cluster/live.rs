@@ -1,22 +1,22 @@
-//! A grid in other processes: the calls of notebooks and of the command line.
+//! Grids in other processes: the API of notebooks and of the command line.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::commands::{Batch, Commands};
+use super::commands::{Batch, SlurmCommands};
 use super::processes::Processes;
 use super::slurm::Slurm;
 use super::status::GridStatus;
-use super::submit::{Site, Submitted};
+use super::submit::{ClusterSession, SubmissionSummary};
 use crate::data::Dataset;
 use crate::grid::{Experiment, Grid, GridResult};
 use crate::nn::ModelFactory;
-use crate::show::{Bundle, Coverage, LiveDisplay};
-use crate::store::{Store, home, shared};
-use crate::train::Listening;
+use crate::show::{Coverage, LiveDisplay, MimeBundle};
+use crate::store::{RunStore, home, shared};
+use crate::train::InterruptGuard;
 use crate::{Error, ErrorKind, Result};
 
-/// How long Slurm may be silent while jobs are watched.
+/// Time for which Slurm may be silent while jobs are watched.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// An experiment whose runs are trained by Slurm, or by child processes: [`Experiment::on`],
@@ -32,15 +32,15 @@ pub struct OnBatch {
 }
 
 impl Experiment {
-    /// This experiment, with its runs trained by Slurm, as [`Grid::on`].
+    /// Returns this experiment with its runs trained by Slurm, as [`Grid::on`].
     pub fn on(&self, slurm: Slurm) -> OnBatch {
-        OnBatch { experiment: Ok(self.clone()), slurm, batch: Rc::new(Commands) }
+        OnBatch { experiment: Ok(self.clone()), slurm, batch: Rc::new(SlurmCommands) }
     }
 
-    /// This experiment, with each run trained on the CPU by a process of its own, up to `at_once`
-    /// at a time, each with its share of the threads. A run that ends its process, for want of
-    /// memory or by a crash, is reported and stops no other. Several runs at once in this process
-    /// ([`jobs`](Self::jobs)) are faster, because they share the data.
+    /// Returns this experiment with each run trained on the CPU by a process of its own, up to
+    /// `at_once` at a time, each with its share of the threads. A run that ends its process, for
+    /// want of memory or by a crash, is reported and stops no other. Several runs at once in this
+    /// process ([`jobs`](Self::jobs)) are faster, because they share the data.
     ///
     /// The processes end with the value that is returned: an interrupt stops them.
     pub fn in_processes(&self, at_once: usize) -> OnBatch {
@@ -51,8 +51,8 @@ impl Experiment {
 }
 
 impl Grid {
-    /// This grid, with its runs trained by Slurm. The store (`EPSILAB_HOME`) must be in a folder
-    /// that all nodes share.
+    /// Returns this grid with its runs trained by Slurm. The store (`EPSILAB_HOME`) must be in a
+    /// folder that all nodes share.
     ///
     /// ```no_run
     /// # use epsilab::prelude::*;
@@ -63,7 +63,7 @@ impl Grid {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn on(&self, slurm: Slurm) -> OnBatch {
-        OnBatch { experiment: self.experiment(), slurm, batch: Rc::new(Commands) }
+        OnBatch { experiment: self.experiment(), slurm, batch: Rc::new(SlurmCommands) }
     }
 }
 
@@ -85,18 +85,19 @@ impl OnBatch {
         let result = self.run_watched(model, data, &mut |status| {
             let (line, table) = (status.to_string(), status.table());
             let html = format!("<p>{line}</p>\n{}", table.html());
-            display.update(&Bundle::text(format!("{line}\n\n{}", table.text())).with_html(html));
+            display
+                .update(&MimeBundle::text(format!("{line}\n\n{}", table.text())).with_html(html));
         })?;
         let (done, all) = (result.runs(), result.planned_runs());
         display.finish(
-            &Bundle::text(format!("{done} of {all} runs are finished"))
+            &MimeBundle::text(format!("{done} of {all} runs are finished"))
                 .with_coverage(Coverage::Public),
         );
-        some_finished(result)
+        require_finished_run(result)
     }
 
-    /// As [`run`](Self::run), with a function that is given the status every few seconds in place
-    /// of a display.
+    /// Same as [`run`](Self::run), with a function that is given the status every few seconds in
+    /// place of a display.
     ///
     /// # Errors
     /// As [`submit`](Self::submit) and [`collect`](Self::collect).
@@ -106,7 +107,7 @@ impl OnBatch {
         data: &Dataset,
         watch: &mut dyn FnMut(&GridStatus),
     ) -> Result<GridResult> {
-        let listening = Listening::start();
+        let listening = InterruptGuard::start();
         self.submit(model, data)?;
         let mut outage = Outage::default();
         loop {
@@ -117,7 +118,7 @@ impl OnBatch {
                 break;
             }
         }
-        let stopped = listening.stop();
+        let stopped = listening.should_stop();
         let result = loop {
             let collected = self.collect(model, data);
             // Whoever stops it waits for nothing.
@@ -140,7 +141,7 @@ impl OnBatch {
     /// `Setting` if Slurm is not there or refuses the job, or for a grid that can't be trained on
     /// another machine; `Ledger` if a budget does not allow all runs together; `Io` if the store
     /// can't be locked. No run stays charged then.
-    pub fn submit(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<Submitted> {
+    pub fn submit(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<SubmissionSummary> {
         shared::check(&home())?;
         self.at(model, data, |site| site.submit(false))
     }
@@ -150,11 +151,11 @@ impl OnBatch {
     ///
     /// # Errors
     /// `Setting` for a grid that can't be trained on another machine.
-    pub fn dry_run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<Submitted> {
+    pub fn dry_run(&self, model: &dyn ModelFactory, data: &Dataset) -> Result<SubmissionSummary> {
         self.at(model, data, |site| site.submit(true))
     }
 
-    /// Returns how far the runs are.
+    /// Returns the status of the runs.
     ///
     /// # Errors
     /// `Setting` if Slurm does not answer.
@@ -172,9 +173,9 @@ impl OnBatch {
         self.at(model, data, |site| site.collect())
     }
 
-    /// Cancels all tasks that have not ended, and takes back the charges of runs that nobody has
-    /// begun. Returns their number. Runs that were begun stay charged; submitted again, they go on
-    /// under the same entries.
+    /// Cancels all tasks that have not ended, and takes back the charges of runs that no worker
+    /// has begun. Returns their number. Runs that were begun stay charged; submitted again, they
+    /// go on under the same entries.
     ///
     /// # Errors
     /// `Setting` if Slurm does not cancel; `Io` if the tasks do not end: nothing is taken back
@@ -183,30 +184,31 @@ impl OnBatch {
         self.at(model, data, |site| site.cancel())
     }
 
-    /// Waits until the batch system is asked again. Returns whether this process was asked to stop.
-    fn pause(&self, listening: &Listening) -> Result<bool> {
+    /// Waits until the next query of the batch system. Returns whether this process was asked to
+    /// stop.
+    fn pause(&self, listening: &InterruptGuard) -> Result<bool> {
         for _ in 0..self.batch.pace().as_millis() / 100 {
-            if listening.stop() {
+            if listening.should_stop() {
                 return Ok(true);
             }
             std::thread::sleep(Duration::from_millis(100));
             self.batch.tend()?;
         }
-        Ok(listening.stop())
+        Ok(listening.should_stop())
     }
 
     fn at<T>(
         &self,
         build: &dyn ModelFactory,
         data: &Dataset,
-        what: impl FnOnce(&Site<'_>) -> Result<T>,
+        what: impl FnOnce(&ClusterSession<'_>) -> Result<T>,
     ) -> Result<T> {
         // The scripts name the folder, and are run elsewhere.
         let home = std::path::absolute(home()).unwrap_or_else(|_| home());
-        let store = Store::open(home)?;
+        let store = RunStore::open(home)?;
         let (experiment, slurm) = (self.experiment.as_ref().map_err(Error::clone)?, &self.slurm);
         let batch = &*self.batch;
-        what(&Site { experiment, slurm, batch, build, data, store: &store })
+        what(&ClusterSession { experiment, slurm, batch, build, data, store: &store })
     }
 }
 
@@ -244,8 +246,8 @@ impl Outage {
     }
 }
 
-/// The result, unless all tasks have ended and nothing was trained.
-pub(super) fn some_finished(result: GridResult) -> Result<GridResult> {
+/// Returns the result, unless all tasks have ended and nothing was trained.
+pub(super) fn require_finished_run(result: GridResult) -> Result<GridResult> {
     if result.runs() > 0 || result.is_interrupted() {
         return Ok(result);
     }

@@ -11,7 +11,7 @@
 //! grid are in study mode: whatever process trains a ticket, on whatever attempt of the batch
 //! system, it draws the same batches and the same noise, so that a run that was killed goes on
 //! under the same entry. An entry is closed for nothing only if no worker has begun the ticket, and
-//! none can any more (`Folder::withdraw`).
+//! none can any more (`GridFolder::withdraw`).
 //!
 //! Files in the store decide what is finished, not what the batch system says.
 
@@ -31,8 +31,8 @@ mod worker;
 pub use live::OnBatch;
 pub use slurm::Slurm;
 pub use status::{GridStatus, RunStatus};
-pub use submit::Submitted;
-pub use worker::{Worked, work};
+pub use submit::SubmissionSummary;
+pub use worker::{WorkerSummary, run_worker};
 
 use crate::Result;
 
@@ -43,6 +43,9 @@ use crate::Result;
 /// # Errors
 /// `Setting` if the other machine does not answer within `patience`, or if a lock or a rename does
 /// not do what it must; `Io` if the folder can't be written.
-pub fn check_shared(folder: &std::path::Path, patience: std::time::Duration) -> Result<String> {
-    crate::store::shared::check_with_another(folder, patience)
+pub fn check_shared_folder(
+    folder: &std::path::Path,
+    patience: std::time::Duration,
+) -> Result<String> {
+    crate::store::shared::check_with_peer(folder, patience)
 }

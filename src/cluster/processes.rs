@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::commands::{Batch, Queue, Task};
-use super::folder::Array;
+use super::folder::JobArray;
 use crate::show::CELL_VARIABLES;
 use crate::{Error, Result};
 
@@ -20,7 +20,7 @@ pub(super) struct Processes {
     jobs: RefCell<Vec<Job>>,
 }
 
-/// An array, whose number is its place in the list.
+/// Array of jobs, whose number is its position in the list.
 #[derive(Debug)]
 struct Job {
     name: String,
@@ -83,14 +83,14 @@ impl Processes {
 }
 
 impl Job {
-    /// Asks all its tasks to stop, and starts no other.
+    /// Asks all tasks of the job to stop, and starts no other.
     fn cancel(&mut self) {
         self.waiting.clear();
         self.running.iter_mut().for_each(|(_, child)| stop(child));
     }
 }
 
-/// Asks a process that was not waited for to stop.
+/// Sends SIGTERM to a child process that was not waited for.
 #[cfg(unix)]
 fn stop(child: &mut Child) {
     // SAFETY: a signal to a child that was not waited for, so its number is still its own.
@@ -102,7 +102,8 @@ fn stop(child: &mut Child) {
     let _ = child.kill();
 }
 
-/// Lets the process be asked to stop when the thread that starts it ends, as by a crash.
+/// Makes the kernel send SIGTERM to the process when the thread that starts it ends, as by a
+/// crash.
 #[cfg(target_os = "linux")]
 fn end_with_parent(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -127,7 +128,7 @@ impl Batch for Processes {
         Ok(())
     }
 
-    fn submit(&self, script: &Path, array: &Array) -> Result<u64> {
+    fn submit(&self, script: &Path, array: &JobArray) -> Result<u64> {
         let mut jobs = self.jobs.borrow_mut();
         jobs.push(Job {
             name: array.name.clone(),
@@ -141,7 +142,7 @@ impl Batch for Processes {
         Ok(number)
     }
 
-    fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
+    fn queue(&self, arrays: &[&JobArray]) -> Result<Queue> {
         self.advance()?;
         let mut queue = Queue::new();
         for (number, job) in self.jobs.borrow().iter().enumerate() {

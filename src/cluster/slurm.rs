@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::folder::{Array, Folder};
+use super::folder::{GridFolder, JobArray};
 use crate::{Error, ErrorKind, Result, program};
 
-/// How the runs of a grid are submitted to Slurm. Settings that are not made are those of the
-/// cluster.
+/// Settings of the Slurm jobs that train the runs of a grid. Settings that are not made are those
+/// of the cluster.
 ///
 /// ```
 /// use epsilab::prelude::*;
@@ -27,7 +27,7 @@ pub struct Slurm {
 }
 
 impl Slurm {
-    /// Jobs with the settings of the cluster.
+    /// Creates jobs with the settings of the cluster.
     pub fn new() -> Self {
         Self::default()
     }
@@ -38,61 +38,61 @@ impl Slurm {
         self
     }
 
-    /// The partition (queue), `--partition`.
+    /// Sets the partition (queue), `--partition`.
     pub fn partition(self, name: &str) -> Self {
         self.option("partition", name)
     }
 
-    /// The account that the time is billed to, `--account`.
+    /// Sets the account that the time is billed to, `--account`.
     pub fn account(self, name: &str) -> Self {
         self.option("account", name)
     }
 
-    /// The time limit of a task, `--time`: `30` (minutes), `02:00:00`. Two minutes before its end,
-    /// a task is asked to stop, so a limit of three minutes or less is refused.
+    /// Sets the time limit of a task, `--time`: `30` (minutes), `02:00:00`. Two minutes before its
+    /// end, a task is asked to stop, so a limit of three minutes or less is refused.
     pub fn time(self, limit: &str) -> Self {
         self.option("time", limit)
     }
 
-    /// The memory of a task, `--mem`: `4G`.
+    /// Sets the memory of a task, `--mem`: `4G`.
     pub fn memory(self, size: &str) -> Self {
         self.option("mem", size)
     }
 
-    /// What nodes must have, `--constraint`.
+    /// Sets the features that nodes must have, `--constraint`.
     pub fn constraint(self, features: &str) -> Self {
         self.option("constraint", features)
     }
 
-    /// The number of CPUs of a task, `--cpus-per-task`, which are the threads of its runs.
+    /// Sets the number of CPUs of a task, `--cpus-per-task`, which are the threads of its runs.
     pub fn cpus(self, cpus: usize) -> Self {
         Self { cpus: Some(cpus), ..self }.option("cpus-per-task", cpus.to_string())
     }
 
-    /// The GPUs of a task, `--gres=gpu:…`: `1`, `a100:1`. Runs are then trained on CUDA.
+    /// Sets the GPUs of a task, `--gres=gpu:…`: `1`, `a100:1`. Runs are then trained on CUDA.
     pub fn gpus(self, which: &str) -> Self {
         Self { gpus: Some(which.to_owned()), ..self }.option("gres", format!("gpu:{which}"))
     }
 
-    /// The largest number of tasks that run at once, `--array=…%limit`.
+    /// Sets the largest number of tasks that run at once, `--array=…%limit`.
     pub fn at_most(self, tasks: usize) -> Self {
         Self { at_most: Some(tasks), ..self }
     }
 
-    /// Number of runs that one task trains, one after the other. By default, the time of a step is
-    /// measured, and a task takes about five minutes; with GPUs, a task trains one run.
+    /// Sets the number of runs that one task trains, one after the other. By default, the time of
+    /// a step is measured, and a task takes about five minutes; with GPUs, a task trains one run.
     pub fn runs_per_task(self, runs: usize) -> Self {
         Self { runs_per_task: Some(runs), ..self }
     }
 
-    /// A line of the script before the command, such as `module load cuda`. May be given several
-    /// times.
+    /// Adds a line to the script before the command, such as `module load cuda`. May be given
+    /// several times.
     pub fn before(mut self, line: &str) -> Self {
         self.before.push(line.to_owned());
         self
     }
 
-    /// A further option of `sbatch`, such as `--qos=long`. May be given several times.
+    /// Adds a further option of `sbatch`, such as `--qos=long`. May be given several times.
     pub fn sbatch(mut self, option: &str) -> Self {
         self.sbatch.push(option.to_owned());
         self
@@ -101,17 +101,18 @@ impl Slurm {
     /// Sets the program of the workers; by default the program `epsilab` that runs, or the one
     /// beside it. For a method of another crate, it is a program that registers the method and
     /// calls
-    /// [`work`](super::work).
+    /// [`run_worker`](super::run_worker).
     pub fn program(self, path: impl Into<PathBuf>) -> Self {
         Self { program: Some(path.into()), ..self }
     }
 
-    /// How often runs write checkpoints: `500` (steps), `10min`. By default they write none.
+    /// Sets the interval at which runs write checkpoints: `500` (steps), `10min`. By default they
+    /// write none.
     pub fn checkpoint_every(self, every: &str) -> Self {
         Self { checkpoint_every: Some(every.to_owned()), ..self }
     }
 
-    /// The kind of device that runs are trained on.
+    /// Returns the kind of device that runs are trained on.
     pub(super) fn device(&self) -> &'static str {
         if self.gpus.is_some() { "cuda" } else { "cpu" }
     }
@@ -128,7 +129,7 @@ impl Slurm {
             return Err(Error::setting(name, 0, "no run would be trained").fix("use 1 or more"));
         }
         if let Some(every) = &self.checkpoint_every {
-            every.parse::<crate::methods::CheckpointEvery>()?.check()?;
+            every.parse::<crate::methods::CheckpointInterval>()?.check()?;
         }
         let values = self.options.iter().map(|(name, value)| (*name, value));
         let extra = self.sbatch.iter().map(|option| ("sbatch", option));
@@ -166,7 +167,7 @@ impl Slurm {
         }
     }
 
-    /// The program on the nodes.
+    /// Returns the path of the program on the nodes.
     pub(super) fn worker(&self) -> Result<PathBuf> {
         match &self.program {
             Some(program) => Ok(program.clone()),
@@ -179,11 +180,16 @@ impl Slurm {
         }
     }
 
-    /// The script of an array.
+    /// Returns the script of an array.
     ///
     /// `exec` makes signals reach the program. A task is asked to stop two minutes before its time
     /// limit.
-    pub(super) fn script(&self, folder: &Folder, tickets: &str, array: &Array) -> Result<String> {
+    pub(super) fn script(
+        &self,
+        folder: &GridFolder,
+        tickets: &str,
+        array: &JobArray,
+    ) -> Result<String> {
         let limit = self.at_most.map(|n| format!("%{n}")).unwrap_or_default();
         // Slurm replaces what follows a percent sign.
         let logs = folder.path().join("logs").display().to_string().replace('%', "%%");
@@ -219,10 +225,10 @@ impl Slurm {
 
 /// Seconds before its time limit at which a task is asked to stop.
 pub(super) const STOP_BEFORE: u64 = 120;
-/// Time limits up to this many seconds are refused.
+/// Longest time limit that is refused, in seconds.
 const SHORTEST_TIME: u64 = 180;
 
-/// The seconds of a time limit, in one of Slurm's forms: minutes, minutes:seconds,
+/// Returns the seconds of a time limit, in one of Slurm's forms: minutes, minutes:seconds,
 /// hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds. `None` for
 /// other texts, which Slurm itself refuses or knows, such as `UNLIMITED`.
 fn seconds(limit: &str) -> Option<u64> {
@@ -242,7 +248,8 @@ fn seconds(limit: &str) -> Option<u64> {
     Some(((days.unwrap_or(0) * 24 + hours) * 60 + minutes) * 60 + seconds)
 }
 
-/// The program of the nodes, if the submitter is this program: itself, or `epsilab` beside it.
+/// Returns the program of the nodes, if the submitter is this program: itself, or `epsilab` beside
+/// it.
 fn worker_beside(this: &Path) -> Result<PathBuf> {
     let program = this.with_file_name(format!("epsilab{}", std::env::consts::EXE_SUFFIX));
     if program.is_file() {
@@ -256,7 +263,7 @@ fn worker_beside(this: &Path) -> Result<PathBuf> {
     )))
 }
 
-/// A path as a word of the shell.
+/// Returns a path quoted as a word of the shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
@@ -306,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_script_is_short_and_quotes_what_it_runs() {
-        let folder = Folder::of(Path::new("/store of mine"), ["00ff"].into_iter());
+        let folder = GridFolder::for_runs(Path::new("/store of mine"), ["00ff"].into_iter());
         let slurm = Slurm::new()
             .partition("gpu")
             .partition("long")
@@ -318,7 +325,7 @@ mod tests {
             .sbatch("--qos=low")
             .program("/it's/epsilab");
         slurm.check().unwrap();
-        let array = Array { name: "epsilab-1".into(), first: 20, tasks: 8, job: None };
+        let array = JobArray { name: "epsilab-1".into(), first: 20, tasks: 8, job: None };
         let script = slurm.script(&folder, "tickets-1.jsonl", &array).unwrap();
         let lines: Vec<&str> = script.lines().collect();
         assert_eq!(lines[0], "#!/bin/bash");

@@ -1,32 +1,32 @@
-//! How far the runs of a submitted grid are.
+//! Status of the runs of a submitted grid.
 
 use std::collections::HashMap;
 use std::fmt;
 
-use super::submit::{Site, adopt, live};
+use super::submit::{ClusterSession, active_runs, refresh_queue};
 use crate::Result;
-use crate::privacy::digits::{count, counted};
+use crate::privacy::digits::{format_count, pluralise};
 use crate::show::Table;
 
-/// How far a run is.
+/// Status of a run of a submitted grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunStatus {
-    /// It is in the store.
+    /// Run that is in the store.
     Finished,
-    /// Its task is running.
+    /// Run whose task is running.
     Running,
-    /// Its task waits.
+    /// Run whose task waits.
     Waiting,
-    /// A worker could not finish it, with the worker's error. It is submitted again by the same
-    /// command.
+    /// Run that a worker could not finish, with the worker's error. It is submitted again by the
+    /// same command.
     Failed(String),
-    /// Its task has ended, without a result or an error: killed, cancelled, or out of time.
+    /// Run whose task has ended without a result or an error: killed, cancelled, or out of time.
     Ended,
-    /// It was never submitted.
+    /// Run that was never submitted.
     New,
 }
 
-/// How far a submitted grid is.
+/// Status of a submitted grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GridStatus {
     /// The runs, each with its id and status.
@@ -40,32 +40,32 @@ impl GridStatus {
         self.runs.iter().filter(|(_, status)| is(status)).count()
     }
 
-    /// Number of finished runs.
+    /// Returns the number of finished runs.
     pub fn finished(&self) -> usize {
         self.number(|status| *status == RunStatus::Finished)
     }
 
-    /// Number of runs whose tasks are running.
+    /// Returns the number of runs whose tasks are running.
     pub fn running(&self) -> usize {
         self.number(|status| *status == RunStatus::Running)
     }
 
-    /// Number of runs whose tasks wait.
+    /// Returns the number of runs whose tasks wait.
     pub fn waiting(&self) -> usize {
         self.number(|status| *status == RunStatus::Waiting)
     }
 
-    /// Number of runs that failed.
+    /// Returns the number of runs that failed.
     pub fn failed(&self) -> usize {
         self.number(|status| matches!(status, RunStatus::Failed(_)))
     }
 
-    /// Whether no task is running or waits.
+    /// Returns whether no task is running or waits.
     pub fn is_over(&self) -> bool {
         self.running() + self.waiting() == 0
     }
 
-    /// The different errors, each with the number of runs that it ended.
+    /// Returns the different errors, each with the number of runs that it ended.
     pub fn errors(&self) -> Vec<(String, usize)> {
         let mut errors: Vec<(String, usize)> = Vec::new();
         for (_, status) in &self.runs {
@@ -78,7 +78,7 @@ impl GridStatus {
         errors
     }
 
-    /// The numbers as a table.
+    /// Returns the numbers as a table.
     pub fn table(&self) -> Table {
         let ended = self.number(|status| *status == RunStatus::Ended);
         let new = self.number(|status| *status == RunStatus::New);
@@ -92,16 +92,16 @@ impl GridStatus {
         ];
         let known = all.into_iter().filter(|(_, runs)| *runs > 0);
         known.fold(Table::new(["runs", "number"]), |table, (what, runs)| {
-            table.row([what.to_owned(), count(runs)])
+            table.row([what.to_owned(), format_count(runs)])
         })
     }
 }
 
-/// `12 of 24 runs finished, 4 running, 8 waiting`.
+/// Formats the status as `12 of 24 runs finished, 4 running, 8 waiting`.
 impl fmt::Display for GridStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = counted(self.runs.len(), "run");
-        write!(f, "{} of {all} finished", count(self.finished()))?;
+        let all = pluralise(self.runs.len(), "run");
+        write!(f, "{} of {all} finished", format_count(self.finished()))?;
         let ended = self.number(|status| *status == RunStatus::Ended);
         for (runs, what) in [
             (self.running(), "running"),
@@ -110,29 +110,29 @@ impl fmt::Display for GridStatus {
             (ended, "ended without a result"),
         ] {
             if runs > 0 {
-                write!(f, ", {} {what}", count(runs))?;
+                write!(f, ", {} {what}", format_count(runs))?;
             }
         }
         Ok(())
     }
 }
 
-impl Site<'_> {
-    /// How far the runs are.
+impl ClusterSession<'_> {
+    /// Returns the status of the runs.
     ///
     /// # Errors
     /// `Setting` if Slurm does not answer.
     pub(super) fn status(&self) -> Result<GridStatus> {
-        let runs = self.runs()?;
+        let runs = self.distinct_runs()?;
         let folder = &runs.folder;
         let mut state = folder.state()?;
         let queue = if state.rounds.is_empty() {
             HashMap::new()
         } else {
-            adopt(self.batch, folder, &mut state)?
+            refresh_queue(self.batch, folder, &mut state)?
         };
         let tickets = folder.all_tickets(&state)?;
-        let live = live(&state, &queue, &tickets);
+        let live = active_runs(&state, &queue, &tickets);
         let attempts: HashMap<&str, &str> = tickets
             .iter()
             .flat_map(|(_, tickets)| tickets)

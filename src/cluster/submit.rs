@@ -5,29 +5,29 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::commands::{Batch, Queue};
-use super::folder::{Array, Folder, Round, State};
+use super::folder::{GridFolder, JobArray, SubmissionRound, SubmissionState};
 use super::slurm::Slurm;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
 use crate::grid::Experiment;
-use crate::grid::queue::{self, Next};
+use crate::grid::queue::{self, QueueItem};
 use crate::grid::split::seconds_per_run;
 use crate::mask::PrePrune;
 use crate::methods::{Plan, is_built_in};
 use crate::nn::{Model, ModelFactory};
 use crate::privacy::{Entry, Ledger};
-use crate::store::{Books, Store};
-use crate::train::checkpoint::{Keeper, read_header};
-use crate::train::{belong_together, closing_entry, new_attempt, planned_entry};
+use crate::store::{LedgerCache, RunStore};
+use crate::train::checkpoint::{CheckpointManager, read_header};
+use crate::train::{closing_entry, new_attempt, planned_entry, validate_inputs};
 use crate::{Error, ErrorKind, Result, file, program};
 
-/// About how long a task trains, in seconds.
+/// Approximate training time of a task, in seconds.
 const SECONDS_PER_TASK: f64 = 300.0;
 
-/// What was submitted.
+/// Summary of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Submitted {
+pub struct SubmissionSummary {
     /// Number of runs that were submitted now.
     pub runs: usize,
     /// Number of runs that are stored.
@@ -36,42 +36,42 @@ pub struct Submitted {
     pub waiting: usize,
     /// Numbers of the new jobs.
     pub jobs: Vec<u64>,
-    /// The script of the first array; with `dry_run` nothing else was done.
+    /// Script of the first array; a `dry_run` does nothing else.
     pub script: Option<String>,
 }
 
 /// A grid, its data and its store.
-pub(super) struct Site<'a> {
+pub(super) struct ClusterSession<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) slurm: &'a Slurm,
     pub(super) batch: &'a dyn Batch,
     pub(super) build: &'a dyn ModelFactory,
     pub(super) data: &'a Dataset,
-    pub(super) store: &'a Store,
+    pub(super) store: &'a RunStore,
 }
 
 /// A run of the grid, without its model.
-pub(super) struct Wanted {
+pub(super) struct RunSpec {
     pub(super) id: String,
     pub(super) seed: u64,
     pub(super) plan: Plan,
 }
 
 /// The different runs of a grid.
-pub(super) struct Runs {
-    pub(super) wanted: Vec<Wanted>,
+pub(super) struct DistinctRuns {
+    pub(super) wanted: Vec<RunSpec>,
     /// The first model, which has the shape of all.
     first: Model,
-    pub(super) folder: Folder,
+    pub(super) folder: GridFolder,
 }
 
-impl Site<'_> {
-    /// The different runs of the grid, in their order.
+impl ClusterSession<'_> {
+    /// Returns the different runs of the grid, in their order.
     ///
     /// # Errors
     /// `Setting` for what a worker on another machine can't have: masks that are made from examples
     /// before the run, modules of the user, devices by name.
-    pub(super) fn runs(&self) -> Result<Runs> {
+    pub(super) fn distinct_runs(&self) -> Result<DistinctRuns> {
         self.experiment.check()?;
         let first = self.build.model(0)?;
         if first.is_user_module() {
@@ -80,7 +80,7 @@ impl Site<'_> {
             return Err(Error::new(ErrorKind::Setting, what, why)
                 .fix("build the model of layers; or train here, with .jobs(n)"));
         }
-        let plans = self.experiment.plans(&first, self.data)?;
+        let plans = self.experiment.plan_cells(&first, self.data)?;
         let is_given = |plan: &Plan| {
             let mask = plan.sparsity().and_then(|sparsity| sparsity.pre_prune.as_ref());
             matches!(mask, Some(PrePrune::Fixed(_)))
@@ -91,7 +91,7 @@ impl Site<'_> {
                 "use masks that a run makes itself, such as synflow or dp-snip; or train here",
             ));
         }
-        if plans.iter().flatten().any(Plan::names_device) {
+        if plans.iter().flatten().any(Plan::has_explicit_device) {
             let what = "a grid of a method with .device(…) in other processes";
             let why = "the workers train on CPUs, or on the GPUs that are asked for";
             return Err(Error::new(ErrorKind::Setting, what, why)
@@ -114,20 +114,20 @@ impl Site<'_> {
                 "train it here: leave out --engine, in a notebook .on(…) or .in_processes(…)",
             ));
         }
-        let mut queue = queue::Queue::new(self.experiment, self.build, self.data, &plans);
+        let mut queue = queue::RunQueue::new(self.experiment, self.build, self.data, &plans);
         let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
         loop {
             match queue.next(&HashSet::new())? {
-                Next::Work(work) if seen.insert(work.id.clone()) => {
-                    wanted.push(Wanted { id: work.id, seed: work.seed, plan: work.plan });
+                QueueItem::Work(work) if seen.insert(work.id.clone()) => {
+                    wanted.push(RunSpec { id: work.id, seed: work.seed, plan: work.plan });
                 }
-                Next::Work(_) | Next::Failed(..) => {}
-                Next::Wait | Next::Done => break,
+                QueueItem::Work(_) | QueueItem::Failed(..) => {}
+                QueueItem::Wait | QueueItem::Done => break,
             }
         }
         let ids = wanted.iter().map(|wanted| wanted.id.as_str());
-        let folder = Folder::of(self.store.home(), ids);
-        Ok(Runs { wanted, first, folder })
+        let folder = GridFolder::for_runs(self.store.home(), ids);
+        Ok(DistinctRuns { wanted, first, folder })
     }
 
     /// Charges and submits all runs that are neither stored nor waiting.
@@ -135,23 +135,23 @@ impl Site<'_> {
     /// # Errors
     /// `Setting` if Slurm is not there or refuses the job: nothing stays charged then. `Ledger` if
     /// the budget does not allow all runs together: nothing is charged or submitted.
-    pub(super) fn submit(&self, dry_run: bool) -> Result<Submitted> {
+    pub(super) fn submit(&self, dry_run: bool) -> Result<SubmissionSummary> {
         self.slurm.check()?;
-        let runs = self.runs()?;
-        let Runs { wanted, folder, .. } = &runs;
+        let runs = self.distinct_runs()?;
+        let DistinctRuns { wanted, folder, .. } = &runs;
         if dry_run {
             return self.dry_run(&runs);
         }
         let largest = self.batch.largest_array()?;
-        folder.make()?;
+        folder.create_dirs()?;
         let _lock = folder.lock()?;
         let mut state = folder.state()?;
-        let queue = adopt(self.batch, folder, &mut state)?;
+        let queue = refresh_queue(self.batch, folder, &mut state)?;
         let known = folder.all_tickets(&state)?;
-        let live = live(&state, &queue, &known);
+        let live = active_runs(&state, &queue, &known);
         let mut missing = Vec::new();
         let mut submitted =
-            Submitted { runs: 0, finished: 0, waiting: 0, jobs: Vec::new(), script: None };
+            SubmissionSummary { runs: 0, finished: 0, waiting: 0, jobs: Vec::new(), script: None };
         for wanted in wanted {
             match () {
                 _ if live.contains_key(&wanted.id) => submitted.waiting += 1,
@@ -163,10 +163,10 @@ impl Site<'_> {
             return Ok(submitted);
         }
         submitted.runs = missing.len();
-        let mut books = Books::open(self.store, self.data)?;
+        let mut books = LedgerCache::open(self.store, self.data)?;
         let ledger = books.ledger()?;
         self.check_all(&missing, &ledger)?;
-        let attempts = self.attempts(&missing, &known, &books)?;
+        let attempts = self.attempt_ids(&missing, &known, &books)?;
         let tickets = self.write_inputs(&runs, &missing, &attempts)?;
         let per_task = self.per_task(&runs, missing.len());
         let round = round(folder, state.rounds.len() + 1, per_task, missing.len(), largest);
@@ -203,7 +203,7 @@ impl Site<'_> {
             })
             .collect();
         ledger.record_all(&new)?;
-        attempts.iter().for_each(|attempt| folder.forgive(attempt));
+        attempts.iter().for_each(|attempt| folder.reset_ticket(attempt));
         self.start(folder, &mut state, &scripts, &tickets, &mut submitted)?;
         submitted.script = scripts.first().and_then(|script| fs::read_to_string(script).ok());
         Ok(submitted)
@@ -213,11 +213,11 @@ impl Site<'_> {
     /// not started are withdrawn, so that nothing stays charged for them.
     fn start(
         &self,
-        folder: &Folder,
-        state: &mut State,
+        folder: &GridFolder,
+        state: &mut SubmissionState,
         scripts: &[PathBuf],
         tickets: &[Ticket],
-        submitted: &mut Submitted,
+        submitted: &mut SubmissionSummary,
     ) -> Result<()> {
         let at = state.rounds.len() - 1;
         for (n, script) in scripts.iter().enumerate() {
@@ -244,26 +244,28 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// The number of an array that the batch system has taken although its answer was an error.
+    /// Returns the number of an array that the batch system has accepted although its answer was
+    /// an error.
     ///
     /// # Errors
     /// `error`, if nobody knows: it was no refusal, and the queue is not shown.
-    fn taken(&self, array: &Array, error: &Error) -> Result<Option<u64>> {
+    fn taken(&self, array: &JobArray, error: &Error) -> Result<Option<u64>> {
         match self.batch.queue(&[array]) {
             Ok(queue) => Ok(queue.get(&array.name).map(|(job, _)| *job)),
             Err(_) if error.kind() == ErrorKind::Setting => Ok(None),
-            Err(_) => Err(error.clone().also(
+            Err(_) => Err(error.clone().append_advice(
                 "the job may have been taken: its runs stay charged, and the same command finds it",
             )),
         }
     }
 
-    /// Withdraws tickets, and closes for nothing those that nobody has begun. Returns their number.
-    pub(super) fn withdraw(&self, folder: &Folder, tickets: &[&Ticket]) -> Result<usize> {
-        let mut books = Books::open(self.store, self.data)?;
+    /// Withdraws tickets, and closes at no cost those that no worker has begun. Returns their
+    /// number.
+    pub(super) fn withdraw(&self, folder: &GridFolder, tickets: &[&Ticket]) -> Result<usize> {
+        let mut books = LedgerCache::open(self.store, self.data)?;
         let ledger = books.ledger()?;
         let is_open =
-            |attempt: &str| books.account().charge(attempt).is_some_and(|charge| !charge.closed);
+            |attempt: &str| books.account().charge_of(attempt).is_some_and(|charge| !charge.closed);
         let mut seen = HashSet::new();
         let open: Vec<&&Ticket> = tickets
             .iter()
@@ -282,8 +284,9 @@ impl Site<'_> {
         Ok(closed.len())
     }
 
-    /// The checks that training makes before it charges a run: a worker knows no ledger.
-    fn check_all(&self, missing: &[&Wanted], ledger: &Ledger) -> Result<()> {
+    /// Makes the checks that training makes before it charges a run, because a worker knows no
+    /// ledger.
+    fn check_all(&self, missing: &[&RunSpec], ledger: &Ledger) -> Result<()> {
         // Runs of one cell differ in their seeds, which nothing here depends on.
         let mut seen = HashSet::new();
         let mut model: Option<(u64, Model)> = None;
@@ -297,19 +300,19 @@ impl Site<'_> {
                 Some((seed, model)) if *seed == wanted.seed => model,
                 _ => &model.insert((wanted.seed, self.build.model(wanted.seed)?)).1,
             };
-            let prepared = wanted.plan.prepared(model)?;
-            belong_together(&wanted.plan, &prepared, self.data, ledger)?;
+            let prepared = wanted.plan.prepare_model(model)?;
+            validate_inputs(&wanted.plan, &prepared, self.data, ledger)?;
         }
         Ok(())
     }
 
-    /// The entry of each run: the one of its checkpoint or of an earlier ticket if that is still
-    /// open or was never charged, otherwise a new one.
-    fn attempts(
+    /// Returns the ledger entry of each run: the one of its checkpoint or of an earlier ticket if
+    /// that is still open or was never charged, otherwise a new one.
+    fn attempt_ids(
         &self,
-        missing: &[&Wanted],
+        missing: &[&RunSpec],
         known: &[(usize, Vec<Ticket>)],
-        books: &Books<'_>,
+        books: &LedgerCache<'_>,
     ) -> Result<Vec<String>> {
         let known: HashMap<&str, &str> = known
             .iter()
@@ -317,9 +320,9 @@ impl Site<'_> {
             .map(|ticket| (ticket.id.as_str(), ticket.attempt.as_str()))
             .collect();
         let is_open =
-            |attempt: &str| books.account().charge(attempt).is_none_or(|charge| !charge.closed);
-        let attempt = |wanted: &&Wanted| {
-            let path = Keeper::path_in(&self.store.checkpoint(&wanted.id));
+            |attempt: &str| books.account().charge_of(attempt).is_none_or(|charge| !charge.closed);
+        let attempt = |wanted: &&RunSpec| {
+            let path = CheckpointManager::checkpoint_path(&self.store.checkpoint_dir(&wanted.id));
             if let Ok(header) = read_header(&path) {
                 return Ok(header.attempt);
             }
@@ -334,8 +337,8 @@ impl Site<'_> {
     /// Writes the initial models, and makes the tickets.
     fn write_inputs(
         &self,
-        runs: &Runs,
-        missing: &[&Wanted],
+        runs: &DistinctRuns,
+        missing: &[&RunSpec],
         attempts: &[String],
     ) -> Result<Vec<Ticket>> {
         let mut model: Option<(u64, Model)> = None;
@@ -358,8 +361,8 @@ impl Site<'_> {
         Ok(tickets)
     }
 
-    /// Number of runs per task.
-    fn per_task(&self, runs: &Runs, missing: usize) -> usize {
+    /// Returns the number of runs per task.
+    fn per_task(&self, runs: &DistinctRuns, missing: usize) -> usize {
         if let Some(runs) = self.slurm.runs_per_task {
             return runs;
         }
@@ -374,15 +377,20 @@ impl Site<'_> {
         }
     }
 
-    /// The script that would be submitted for all runs that are not stored.
-    fn dry_run(&self, runs: &Runs) -> Result<Submitted> {
+    /// Returns the summary of a submission of all runs that are not stored, with its script.
+    fn dry_run(&self, runs: &DistinctRuns) -> Result<SubmissionSummary> {
         let mut finished = 0;
         for wanted in &runs.wanted {
             finished += usize::from(self.store.has_finished(&wanted.id)?);
         }
         let missing = runs.wanted.len() - finished;
-        let mut submitted =
-            Submitted { runs: missing, finished, waiting: 0, jobs: Vec::new(), script: None };
+        let mut submitted = SubmissionSummary {
+            runs: missing,
+            finished,
+            waiting: 0,
+            jobs: Vec::new(),
+            script: None,
+        };
         if missing > 0 {
             let per_task = self.per_task(runs, missing);
             // Without asking Slurm, which need not be there.
@@ -395,22 +403,32 @@ impl Site<'_> {
     }
 }
 
-/// A round of so many runs, in arrays that Slurm allows.
-fn round(folder: &Folder, n: usize, per_task: usize, runs: usize, largest: usize) -> Round {
+/// Plans a round of `runs` runs, in arrays that Slurm allows.
+fn round(
+    folder: &GridFolder,
+    n: usize,
+    per_task: usize,
+    runs: usize,
+    largest: usize,
+) -> SubmissionRound {
     let tasks = runs.div_ceil(per_task);
-    let arrays = (0..tasks).step_by(largest).enumerate().map(|(i, first)| Array {
+    let arrays = (0..tasks).step_by(largest).enumerate().map(|(i, first)| JobArray {
         name: format!("epsilab-{}-{n}-{i}", folder.name()),
         first,
         tasks: largest.min(tasks - first),
         job: None,
     });
-    Round { tickets: format!("tickets-{n}.jsonl"), per_task, arrays: arrays.collect() }
+    SubmissionRound { tickets: format!("tickets-{n}.jsonl"), per_task, arrays: arrays.collect() }
 }
 
-/// Asks Slurm for the tasks that have not ended, and notes the numbers of arrays that were started
-/// by a submitter which was killed before it could note them.
-pub(super) fn adopt(batch: &dyn Batch, folder: &Folder, state: &mut State) -> Result<Queue> {
-    let arrays: Vec<&Array> = state.rounds.iter().flat_map(|round| &round.arrays).collect();
+/// Asks the batch system for the tasks that have not ended, and records the numbers of arrays
+/// whose submitter was killed before it could record them.
+pub(super) fn refresh_queue(
+    batch: &dyn Batch,
+    folder: &GridFolder,
+    state: &mut SubmissionState,
+) -> Result<Queue> {
+    let arrays: Vec<&JobArray> = state.rounds.iter().flat_map(|round| &round.arrays).collect();
     let queue = batch.queue(&arrays)?;
     let mut changed = false;
     for array in state.rounds.iter_mut().flat_map(|round| &mut round.arrays) {
@@ -425,9 +443,9 @@ pub(super) fn adopt(batch: &dyn Batch, folder: &Folder, state: &mut State) -> Re
     Ok(queue)
 }
 
-/// The runs whose tasks have not ended, and whether they are running.
-pub(super) fn live(
-    state: &State,
+/// Returns the runs whose tasks have not ended, and whether they are running.
+pub(super) fn active_runs(
+    state: &SubmissionState,
     queue: &Queue,
     tickets: &[(usize, Vec<Ticket>)],
 ) -> HashMap<String, bool> {

@@ -1,50 +1,50 @@
-//! A grid on a batch system that is played here: which entries the ledger has after kills,
-//! refusals, repetitions and damage.
+//! Tests of a grid on a simulated batch system: the ledger entries after kills, refusals,
+//! repetitions and damage.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use super::folder::Array;
+use super::folder::JobArray;
 use super::live;
 
 use super::commands::{Batch, Queue, Task};
 use super::slurm::Slurm;
 use super::status::RunStatus;
-use super::submit::{Site, Submitted};
+use super::submit::{ClusterSession, SubmissionSummary};
 use super::ticket::{self, Ticket};
-use super::{work, worker};
+use super::{run_worker, worker};
 use crate::data::{self, Dataset};
-use crate::grid::{Case, Experiment, Grid, GridResult, MaskKind, Row};
+use crate::grid::{Case, Experiment, Grid, GridResult, GridRow, MaskKind};
 use crate::mask::{DroppingRule, RandomMask};
 use crate::methods::{DpSgd, DpSsgd, PrivateSelection};
 use crate::nn::{Model, models};
-use crate::privacy::ledger::Charge;
+use crate::privacy::ledger::ChargeRecord;
 use crate::privacy::{Event, Trials};
-use crate::runs::{Grant, Granted, train_granted};
-use crate::store::Store;
-use crate::train::{Claim, Fit, Silent};
+use crate::runs::{PrechargedAttempt, PrechargedOutcome, train_precharged};
+use crate::store::RunStore;
+use crate::train::{Claim, Fit, NoopObserver};
 use crate::{Error, ErrorKind, Result, program};
 
 mod executors;
 mod scale;
 mod workers;
 
-/// When the played batch system fails.
+/// Point at which the simulated batch system fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fails {
     Never,
-    /// It refuses every script that it is asked about.
+    /// Refusal of every script that is checked.
     Asked,
-    /// It refuses the array with this number.
+    /// Refusal of the array with this number.
     Array(usize),
-    /// The submitter is killed before the array is taken.
+    /// Submitter killed before the array is taken.
     KilledBefore,
-    /// The submitter is killed after the array was taken.
+    /// Submitter killed after the array was taken.
     KilledAfter,
-    /// It takes arrays and answers something else than their numbers.
+    /// Arrays taken, with answers other than their numbers.
     Answer,
-    /// Nor does it show its queue then.
+    /// As `Answer`, with a queue that is not shown either.
     Silent,
 }
 
@@ -52,7 +52,7 @@ enum Fails {
 struct Played {
     fails: RefCell<Fails>,
     largest: usize,
-    /// Name, tickets, first task, number of tasks.
+    /// Arrays that were taken: name, tickets, first task, number of tasks.
     taken: RefCell<Vec<(String, PathBuf, usize, usize)>>,
     queue: RefCell<Queue>,
 }
@@ -68,7 +68,7 @@ impl Batch for Played {
             _ => Ok(()),
         }
     }
-    fn submit(&self, script: &Path, _array: &Array) -> Result<u64> {
+    fn submit(&self, script: &Path, _array: &JobArray) -> Result<u64> {
         let fails = *self.fails.borrow();
         assert!(fails != Fails::KilledBefore, "the submitter is killed");
         let number = self.taken.borrow().len();
@@ -95,7 +95,7 @@ impl Batch for Played {
             _ => Ok(number as u64),
         }
     }
-    fn queue(&self, arrays: &[&Array]) -> Result<Queue> {
+    fn queue(&self, arrays: &[&JobArray]) -> Result<Queue> {
         if *self.fails.borrow() == Fails::Silent && !self.taken.borrow().is_empty() {
             return Err(Error::new(ErrorKind::Setting, "Slurm refuses to show its queue", "busy"));
         }
@@ -126,7 +126,7 @@ impl Lab {
     fn new(seed: u64) -> Self {
         let method = DpSsgd::new().clip(0.5).batch_size(50).steps(3);
         let experiment = Grid::new(method)
-            .beside(DpSgd::new().clip(0.5).batch_size(50).steps(3))
+            .with_method(DpSgd::new().clip(0.5).batch_size(50).steps(3))
             .masks(MaskKind::Random)
             .pre_prune([0.0, 0.5])
             .drop_gradients(DroppingRule::Random, [0.0, 0.5])
@@ -148,14 +148,14 @@ impl Lab {
         }
     }
 
-    fn store(&self) -> Store {
-        Store::open(self.folder.path().to_owned()).unwrap()
+    fn store(&self) -> RunStore {
+        RunStore::open(self.folder.path().to_owned()).unwrap()
     }
 
-    fn on<T>(&self, what: impl FnOnce(&Site<'_>) -> Result<T>) -> Result<T> {
+    fn on<T>(&self, what: impl FnOnce(&ClusterSession<'_>) -> Result<T>) -> Result<T> {
         let build = |seed| -> Result<Model> { models::mlp(&self.data, &[8]).seed(seed).build() };
         let (experiment, slurm, store) = (&self.experiment, &self.slurm, self.store());
-        what(&Site {
+        what(&ClusterSession {
             experiment,
             slurm,
             batch: &self.batch,
@@ -165,7 +165,7 @@ impl Lab {
         })
     }
 
-    fn submit(&self) -> Result<Submitted> {
+    fn submit(&self) -> Result<SubmissionSummary> {
         self.on(|site| site.submit(false))
     }
 
@@ -178,14 +178,14 @@ impl Lab {
     }
 
     /// Runs at most this many tasks that wait.
-    fn run(&self, most: usize) -> Vec<Result<super::Worked>> {
+    fn run(&self, most: usize) -> Vec<Result<super::WorkerSummary>> {
         let taken = self.batch.taken.borrow().clone();
         let mut worked = Vec::new();
         for (name, tickets, first, _) in taken {
             let tasks = self.batch.queue.borrow().get(&name).cloned();
             for task in tasks.map(|(_, tasks)| tasks).unwrap_or_default() {
                 if worked.len() < most {
-                    worked.push(work(&tickets, first + task.index));
+                    worked.push(run_worker(&tickets, first + task.index));
                     let mut queue = self.batch.queue.borrow_mut();
                     let (_, tasks) = queue.get_mut(&name).unwrap();
                     tasks.retain(|other| *other != task);
@@ -195,14 +195,14 @@ impl Lab {
         worked
     }
 
-    fn charges(&self) -> Vec<Charge> {
-        let account = self.store().ledger(&self.data).unwrap().account().unwrap();
-        account.runs().to_vec()
+    fn charges(&self) -> Vec<ChargeRecord> {
+        let account = self.store().ledger(&self.data).unwrap().state().unwrap();
+        account.charges().to_vec()
     }
 
-    /// The charges that cost something.
+    /// Returns the number of charges that cost something.
     fn charged(&self) -> usize {
-        let costs = |charge: &Charge| match &charge.event {
+        let costs = |charge: &ChargeRecord| match &charge.event {
             Event::Composed { events } => !events.is_empty(),
             event => {
                 crate::privacy::epsilon(std::slice::from_ref(event), crate::privacy::Delta(1e-5))
@@ -223,7 +223,8 @@ impl Lab {
         self.batch.taken.borrow()[0].1.parent().unwrap().to_owned()
     }
 
-    /// Everything is finished, charged once and closed, and equals the grid that is trained here.
+    /// Checks that everything is finished, charged once and closed, and equals the grid that is
+    /// trained here.
     #[track_caller]
     fn is_complete(&self) {
         let result = self.collect().unwrap();
@@ -234,18 +235,18 @@ impl Lab {
         assert_eq!(self.charged(), 12, "collecting spends nothing");
         let alone = tempfile::tempdir().unwrap();
         let build = |seed| models::mlp(&self.data, &[8]).seed(seed).build();
-        let local = crate::grid::run::run(
+        let local = crate::grid::run::run_grid(
             &self.experiment,
             &build,
             &self.data,
-            &Store::open(alone.path().to_owned()).unwrap(),
-            &mut crate::grid::Quiet,
+            &RunStore::open(alone.path().to_owned()).unwrap(),
+            &mut crate::grid::NoopGridObserver,
         );
         let local = local.unwrap();
         let rows = |result: &GridResult| {
             let rows = result.rows().into_iter();
             // Labels are random.
-            rows.map(|row| Row { run_labels: Vec::new(), ..row }).collect::<Vec<_>>()
+            rows.map(|row| GridRow { run_labels: Vec::new(), ..row }).collect::<Vec<_>>()
         };
         assert_eq!(rows(&local), rows(&result), "bit for bit");
     }
@@ -362,7 +363,7 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
     assert_eq!(lab.on(|site| site.cancel()).unwrap(), 0);
     // A job that survived its node daemon finds its tickets withdrawn.
     let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
-    let late = work(&tickets, 1).unwrap();
+    let late = run_worker(&tickets, 1).unwrap();
     assert_eq!((late.trained, late.errors.len()), (0, 2));
     assert!(late.errors[0].to_string().contains("withdrawn"), "{}", late.errors[0]);
     let again = lab.submit().unwrap();
@@ -374,7 +375,7 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
     lab.is_complete();
     // It was begun on another kind of processor, so its steps were rounded twice.
     let model = models::mlp(&lab.data, &[8]).seed(begun.seed).build().unwrap();
-    let run = lab.store().finished(&begun.id, &model, &lab.data).unwrap().unwrap();
+    let run = lab.store().load_finished(&begun.id, &model, &lab.data).unwrap().unwrap();
     assert!(run.statement().to_string().contains("rounded differently"), "{}", run.statement());
 }
 
@@ -382,12 +383,12 @@ fn cancelled_runs_cost_nothing_unless_they_were_begun() {
 fn a_grid_of_which_nothing_is_finished_is_an_error() {
     let lab = Lab::new(110);
     lab.submit().unwrap();
-    let error = live::some_finished(lab.collect().unwrap()).unwrap_err();
+    let error = live::require_finished_run(lab.collect().unwrap()).unwrap_err();
     assert!(error.to_string().contains("0 of 15 runs are finished"), "{error}");
     let stopped = lab.collect().unwrap().into_interrupted();
-    assert!(live::some_finished(stopped).is_ok(), "whoever stops watching has no failure");
+    assert!(live::require_finished_run(stopped).is_ok(), "whoever stops watching has no failure");
     lab.run(1);
-    assert!(live::some_finished(lab.collect().unwrap()).is_ok());
+    assert!(live::require_finished_run(lab.collect().unwrap()).is_ok());
     lab.run(99);
     lab.is_complete();
 }

@@ -1,4 +1,4 @@
-//! Tickets: what a worker needs to know about the runs that it trains.
+//! Tickets: the data that a worker needs about the runs that it trains.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -21,22 +21,22 @@ pub(crate) struct Header {
     pub(crate) data_hash: String,
     /// The kind of device to train on: `cpu`, `cuda`.
     pub(crate) device: String,
-    /// Number of tickets that one task works off, one after the other.
+    /// Number of tickets of one task, whose runs are trained one after the other.
     pub(crate) per_task: usize,
-    /// How often runs write checkpoints, if they do.
+    /// Interval at which runs write checkpoints, if they do.
     pub(crate) checkpoint_every: Option<String>,
 }
 
 /// A run to train.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ticket {
-    /// Its id in the run store.
+    /// Id of the run in the run store.
     pub(crate) id: String,
-    /// Its entry in the ledger, which is charged already.
+    /// Attempt of the run in the ledger, which is charged already.
     pub(crate) attempt: String,
-    /// Its seed, which names the file of its initial model.
+    /// Seed of the run, which names the file of its initial model.
     pub(crate) seed: u64,
-    /// Where the parameters of that model come from.
+    /// Provenance of the parameters of the initial model.
     pub(crate) provenance: Provenance,
     pub(crate) plan: Plan,
 }
@@ -57,7 +57,8 @@ pub(crate) fn write(path: &Path, header: &Header, tickets: &[Ticket]) -> Result<
     file::write(path, text)
 }
 
-/// The header of a file of tickets, and the tickets of the lines from `first` on, at most `most`.
+/// Reads the header of a file of tickets, and the tickets of the lines from `first` on, at most
+/// `most`.
 ///
 /// # Errors
 /// `Io` if it can't be read, `CorruptData` if it is no file of tickets.

@@ -2,36 +2,36 @@
 
 use std::path::Path;
 
-use super::folder::Folder;
+use super::folder::GridFolder;
 use super::slurm::STOP_BEFORE;
 use super::ticket::{self, Header, Ticket};
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
 use crate::methods::Plan;
 use crate::nn::models;
-use crate::runs::{self, Granted};
-use crate::store::{Store, run_id};
-use crate::train::checkpoint::processor;
-use crate::train::{Claim, Fit, Listening, Silent, interrupt};
+use crate::runs::{self, PrechargedOutcome};
+use crate::store::{RunStore, run_id};
+use crate::train::checkpoint::cpu_fingerprint;
+use crate::train::{Claim, Fit, InterruptGuard, NoopObserver, interrupt};
 use crate::{Error, ErrorKind, Result, program};
 
-/// What a worker did.
+/// Summary of the work of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Worked {
-    /// Number of runs that it trained and stored.
+pub struct WorkerSummary {
+    /// Number of runs that the worker trained and stored.
     pub trained: usize,
     /// Number of runs that were stored already.
     pub found: usize,
-    /// Number of runs that it trained although another worker has stored them with other bits.
-    /// They are set aside.
+    /// Number of runs that the worker trained although another worker has stored them with other
+    /// bits. They are set aside.
     pub aside: usize,
     /// Errors of the other runs.
     pub errors: Vec<Error>,
-    /// It was asked to stop.
+    /// Whether the worker was asked to stop.
     pub interrupted: bool,
 }
 
-/// Works off the tickets of task `index`. It writes no ledger.
+/// Trains the runs of the tickets of task `index`. It writes no ledger.
 ///
 /// A request to stop ends it after the current step. A run that writes checkpoints goes on
 /// from there, when its ticket is worked off again; another one begins anew, with the same noise.
@@ -40,18 +40,18 @@ pub struct Worked {
 /// `Io` or `CorruptData` if the tickets or the data can't be read or are not those that were
 /// submitted; `Setting` if another version wrote the tickets; `Device` if the device that they ask
 /// for can't be used. Nothing is trained then, and the submitter is told.
-pub fn work(tickets: &Path, index: usize) -> Result<Worked> {
-    let listening = Listening::start();
-    work_until(tickets, index, &|| listening.stop())
+pub fn run_worker(tickets: &Path, index: usize) -> Result<WorkerSummary> {
+    let listening = InterruptGuard::start();
+    work_until(tickets, index, &|| listening.should_stop())
 }
 
-/// As [`work`], until `is_stopped` between two tickets.
+/// Same as [`run_worker`], but stops between two tickets once `is_stopped` returns true.
 pub(super) fn work_until(
     tickets: &Path,
     index: usize,
     is_stopped: &dyn Fn() -> bool,
-) -> Result<Worked> {
-    let (folder, home) = Folder::around(tickets)?;
+) -> Result<WorkerSummary> {
+    let (folder, home) = GridFolder::from_ticket_path(tickets)?;
     let (header, _) = ticket::read(tickets, 0, 0)?;
     let (_, mine) = ticket::read(tickets, index.saturating_mul(header.per_task), header.per_task)?;
     if mine.is_empty() {
@@ -64,18 +64,18 @@ pub(super) fn work_until(
     };
     check(&header).map_err(tell)?;
     let data = Dataset::read_file(&folder.data(), &header.data_sha256).map_err(tell)?;
-    let store = Store::open(home)?;
-    let (mut worked, mut steps) = (Worked::default(), 0);
+    let store = RunStore::open(home)?;
+    let (mut worked, mut steps) = (WorkerSummary::default(), 0);
     for ticket in &mine {
         if is_stopped() {
             worked.interrupted = true;
             break;
         }
-        match one(&folder, &store, &header, ticket, &data) {
-            Ok(Granted::Published) => worked.trained += 1,
-            Ok(Granted::Known) => worked.found += 1,
-            Ok(Granted::Aside) => worked.aside += 1,
-            Ok(Granted::Interrupted { taken }) => {
+        match run_ticket(&folder, &store, &header, ticket, &data) {
+            Ok(PrechargedOutcome::Published) => worked.trained += 1,
+            Ok(PrechargedOutcome::Known) => worked.found += 1,
+            Ok(PrechargedOutcome::Aside) => worked.aside += 1,
+            Ok(PrechargedOutcome::Interrupted { taken }) => {
                 (worked.interrupted, steps) = (true, steps + taken)
             }
             Err(error) => {
@@ -95,7 +95,7 @@ pub(super) fn work_until(
 /// The exit code of a program that was interrupted.
 const INTERRUPTED: u8 = 130;
 
-/// The error of a task that was asked to stop before it had taken a step.
+/// Returns the error of a task that was asked to stop before it had taken a step.
 fn stopped_too_early() -> Error {
     let why = format!("tasks are asked to stop {STOP_BEFORE} seconds before their time limit");
     let what = "the task was asked to stop before its first step";
@@ -115,19 +115,19 @@ fn check(header: &Header) -> Result<()> {
     Ok(())
 }
 
-fn one(
-    folder: &Folder,
-    store: &Store,
+fn run_ticket(
+    folder: &GridFolder,
+    store: &RunStore,
     header: &Header,
     ticket: &Ticket,
     data: &Dataset,
-) -> Result<Granted> {
+) -> Result<PrechargedOutcome> {
     let Ticket { id, attempt, seed, provenance, plan } = ticket;
     if store.has_finished(id)? {
-        return Ok(Granted::Known);
+        return Ok(PrechargedOutcome::Known);
     }
     let model = models::load(folder.model(*seed))?.with_provenance(provenance.clone());
-    let plan = on_device(plan, header)?;
+    let plan = apply_ticket_settings(plan, header)?;
     // The id covers plan, model and data, so whatever is trained is what was charged.
     if run_id(&plan, &model, data)? != *id {
         let what = format!("the ticket {attempt}");
@@ -136,25 +136,25 @@ fn one(
     }
     // Before it is begun, so that the charge of a run that can't be trained here can be taken back.
     plan.descriptor()?;
-    let place = plan.place()?;
-    let here = format!("{place} {}", processor());
-    let others = folder.begin(attempt, &here)?;
+    let place = plan.resolve_device()?;
+    let here = format!("{place} {}", cpu_fingerprint());
+    let others = folder.begin_attempt(attempt, &here)?;
     // Steps of another process are taken again with the same noise. Elsewhere than on a CPU of the
     // same kind they are rounded differently, which the statement of the run says.
     let differs = |note: &String| !place.is_cpu() || *note != here;
     let other_bits = others.iter().any(differs);
-    let aside = folder.aside(attempt)?;
-    let grant = runs::Grant { other_bits, aside: &aside };
+    let aside = folder.new_conflict_path(attempt)?;
+    let grant = runs::PrechargedAttempt { other_bits, aside: &aside };
     let claim = Claim::Granted(attempt);
     let fit = Fit { id, plan: &plan, model: &model, data, claim };
-    runs::train_granted(store, &grant, fit, &mut Silent)
+    runs::train_precharged(store, &grant, fit, &mut NoopObserver)
 }
 
-/// The plan on the device that the tickets ask for, with checkpoints if they do.
+/// Returns the plan on the device that the tickets ask for, with checkpoints if they do.
 ///
 /// # Errors
 /// `Device` if it can't be used here.
-fn on_device(plan: &Plan, header: &Header) -> Result<Plan> {
+fn apply_ticket_settings(plan: &Plan, header: &Header) -> Result<Plan> {
     let plan = plan.clone().on_device(header.device.parse::<DeviceSpec>()?);
     match &header.checkpoint_every {
         Some(every) => plan.checkpoint_every(every.parse()?, Vec::new()),

@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use super::drawn::{between, normal};
+use super::drawn::{approx_normal, uniform};
 use super::forms::Point;
 
 /// Pixels along each side.
@@ -10,8 +10,8 @@ pub(super) const SIDE: usize = 32;
 const PLANE: usize = SIDE * SIDE;
 pub(super) type Colour = [f32; 3];
 
-/// The position of a shape on the image. Shapes are drawn with sums, products, quotients and square
-/// roots of `f32` only, which give equal bits on every machine.
+/// Position, rotation and size of a shape on the image. Shapes are drawn with sums, products,
+/// quotients and square roots of `f32` only, which give equal bits on every machine.
 pub(super) struct Pose {
     pub centre: Point,
     /// Cosine and sine of the rotation.
@@ -30,7 +30,7 @@ impl Pose {
         (u, v / self.aspect)
     }
 
-    /// Whether a point is so far away that no shape covers it.
+    /// Returns whether a point is so far away that no shape covers it.
     fn is_far_from(&self, (x, y): Point) -> bool {
         // The shapes end at 1.2 radii, their soft edges one pixel later.
         let reach = 1.2 * self.radius + 2.0;
@@ -38,7 +38,7 @@ impl Pose {
     }
 }
 
-/// A rotation with this tangent, which needs a square root but no sine or cosine.
+/// Returns a rotation with this tangent, which needs a square root but no sine or cosine.
 pub(super) fn turn(tangent: f32) -> Point {
     let cos = 1.0 / (1.0 + tangent * tangent).sqrt();
     (cos, tangent * cos)
@@ -50,7 +50,7 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// An image of one colour.
+    /// Creates an image of one colour.
     pub fn new(paper: Colour) -> Self {
         Self { pixels: [paper; PLANE] }
     }
@@ -90,24 +90,24 @@ impl Canvas {
             let light = slope.0 * (x - 16.0) + slope.1 * (y - 16.0);
             for (channel, &value) in colour.iter().enumerate() {
                 // `as` saturates: values beyond white become white.
-                let byte = (255.0 * (value + light + noise * normal(rng)) + 0.5) as u8;
+                let byte = (255.0 * (value + light + noise * approx_normal(rng)) + 0.5) as u8;
                 into[channel * PLANE + i] = (f32::from(byte) / 255.0 - 0.5) / 0.5;
             }
         }
     }
 }
 
-/// The centre of the pixel with this number.
+/// Returns the centre of the pixel with this number.
 pub(super) fn centre(pixel: usize) -> Point {
     ((pixel % SIDE) as f32 + 0.5, (pixel / SIDE) as f32 + 0.5)
 }
 
-/// One value per pixel.
+/// Returns one value per pixel.
 pub(super) fn per_pixel(value: impl FnMut(Point) -> f32) -> Vec<f32> {
     (0..PLANE).map(centre).map(value).collect()
 }
 
-/// A value from 0 to 1 for each channel, within these limits.
+/// Draws a random colour: a value from 0 to 1 for each channel, within these limits.
 pub(super) fn colour(rng: &mut impl Rng, low: f32, high: f32) -> Colour {
-    std::array::from_fn(|_| between(rng, low, high))
+    std::array::from_fn(|_| uniform(rng, low, high))
 }

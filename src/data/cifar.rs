@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::dataset::Dataset;
-use super::digest::{count, sha256};
+use super::digest::{format_count, sha256};
 use super::examples::Examples;
-use super::find::{CIFAR_10, CIFAR_100, Known};
+use super::find::{CIFAR_10, CIFAR_100, KnownDataset};
 use super::unpack::{self, corrupt};
 use crate::{ErrorKind, Result};
 
@@ -17,7 +17,7 @@ const SHAPE: [usize; 3] = [3, 32, 32];
 
 /// The constants in which the two data sets differ.
 struct Spec {
-    known: Known,
+    known: KnownDataset,
     /// Number of classes of each label byte before an image; the last label is used.
     labels: &'static [u8],
     class_names: &'static [&'static str],
@@ -50,7 +50,7 @@ const HUNDRED: Spec = Spec {
     sha256: &[],
 };
 
-/// CIFAR-10: 50,000 + 10,000 colour images of 32x32 pixels, 10 classes.
+/// Loads CIFAR-10: 50,000 + 10,000 colour images of 32x32 pixels, 10 classes.
 ///
 /// Looks for the files of the binary version (with or without `.gz`) in the subfolder `cifar-10`
 /// (or `cifar-10-batches-bin`) of `$EPSILAB_DATA`, then of `datasets/` in the current folder and
@@ -76,8 +76,8 @@ pub fn cifar10_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&TEN, Some(folder.as_ref()))
 }
 
-/// CIFAR-10 if its files are found, otherwise the built-in [`patterns`](super::patterns()) of the
-/// same shape. The name of the data set says which of them it is.
+/// Loads CIFAR-10 if its files are found, otherwise the built-in [`patterns`](super::patterns())
+/// of the same shape. The name of the data set says which of them it is.
 ///
 /// # Errors
 /// Only if files exist and are damaged: a damaged CIFAR-10 is never replaced silently.
@@ -88,7 +88,7 @@ pub fn cifar10_or_patterns() -> Result<Dataset> {
     }
 }
 
-/// CIFAR-100 with its 100 fine classes: 50,000 + 10,000 colour images of 32x32 pixels.
+/// Loads CIFAR-100 with its 100 fine classes: 50,000 + 10,000 colour images of 32x32 pixels.
 ///
 /// Found like [`cifar10`], in the subfolder `cifar-100` (or `cifar-100-binary`,
 /// `cifar-100-subset`): `train.bin` and `test.bin`. Without `train.bin`, the largest other
@@ -109,11 +109,11 @@ pub fn cifar100_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&HUNDRED, Some(folder.as_ref()))
 }
 
-/// `folder` is the only folder that is searched, if it is given.
+/// Loads a data set; `folder`, if it is given, is the only folder that is searched.
 fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
     let found = spec.known.find(folder)?;
-    let read = |files: &[PathBuf]| -> Result<Vec<Records>> {
-        files.par_iter().map(|path| Records::read(spec, path)).collect()
+    let read = |files: &[PathBuf]| -> Result<Vec<CifarRecords>> {
+        files.par_iter().map(|path| CifarRecords::read(spec, path)).collect()
     };
     let (train, test) = (read(&found.train)?, read(&found.rest)?);
     let original = train.iter().chain(&test).all(|records| records.original);
@@ -127,7 +127,7 @@ fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
     };
     let mut name = spec.known.name.to_owned();
     if (train.len(), test.len()) != spec.sizes {
-        name += &format!(" ({} training examples)", count(train.len()));
+        name += &format!(" ({} training examples)", format_count(train.len()));
         let names = |files: &[PathBuf]| -> Vec<String> {
             files.iter().filter_map(|f| Some(f.file_name()?.to_string_lossy().into())).collect()
         };
@@ -139,23 +139,23 @@ fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
     Ok(Dataset::new(name, source, classes, train, test))
 }
 
-/// The checked records of one file: label bytes and an image each.
-struct Records {
+/// Checked records of one file: label bytes and an image each.
+struct CifarRecords {
     bytes: Vec<u8>,
     /// Whether the hash of the file is that of an original file.
     original: bool,
 }
 
-impl Records {
+impl CifarRecords {
     fn read(spec: &Spec, path: &Path) -> Result<Self> {
         let size = spec.labels.len() + PIXELS;
-        let bytes = unpack::read(path, size * spec.sizes.0)?;
+        let bytes = unpack::read_decompressed(path, size * spec.sizes.0)?;
         if bytes.is_empty() || bytes.len() % size != 0 {
-            let found = count(bytes.len());
+            let found = format_count(bytes.len());
             let what = format!(
                 "{found} bytes found, which is not a multiple of the {} bytes of an image with its \
                  labels; the file is truncated, or not the binary version",
-                count(size)
+                format_count(size)
             );
             return Err(corrupt(path, what));
         }
@@ -163,7 +163,7 @@ impl Records {
             let labels = record.iter().zip(spec.labels);
             if let Some((label, classes)) = labels.clone().find(|(label, classes)| label >= classes)
             {
-                let (position, most) = (count(i), classes - 1);
+                let (position, most) = (format_count(i), classes - 1);
                 let what = format!("label {label} at position {position}: must be 0 to {most}");
                 return Err(corrupt(path, what));
             }
@@ -180,7 +180,7 @@ impl Records {
     }
 }
 
-fn examples(spec: &Spec, files: Vec<Records>) -> Examples {
+fn examples(spec: &Spec, files: Vec<CifarRecords>) -> Examples {
     let size = spec.labels.len() + PIXELS;
     let scaled: Vec<f32> = (0..=255u8).map(|x| (f32::from(x) / 255.0 - 0.5) / 0.5).collect();
     let total: usize = files.iter().map(|file| file.bytes.len() / size).sum();

@@ -2,9 +2,9 @@
 
 use sha2::{Digest, Sha256};
 
-pub(super) use crate::privacy::digits::{count, counted};
+pub(super) use crate::privacy::digits::{format_count, pluralise};
 
-/// The SHA-256 of some bytes, in lower-case hexadecimal.
+/// Returns the SHA-256 of some bytes, in lower-case hexadecimal.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }

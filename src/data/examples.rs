@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
 
-use super::digest::{add_words, count};
-use super::images::{Files, Unread};
+use super::digest::{add_words, format_count};
+use super::images::{ImageFiles, ReadErrorHandler};
 use crate::{Error, Result};
 
 /// Labelled examples of one shape. Cheap to clone and to [`take`](Self::take) from: features are
@@ -23,56 +23,56 @@ use crate::{Error, Result};
 pub struct Examples {
     shape: Arc<[usize]>,
     len: usize,
-    store: Store,
+    store: FeatureStorage,
     labels: Arc<Vec<u32>>,
     /// SHA-256 of each example's file, for examples that were loaded from files into memory.
     digests: Option<Arc<Vec<Digest>>>,
 }
 
-/// A SHA-256.
+/// SHA-256 digest.
 pub(super) type Digest = [u8; 32];
 
-/// Where the features are.
+/// Storage of the features.
 #[derive(Clone)]
-enum Store {
+enum FeatureStorage {
     Memory(Arc<Vec<f32>>),
-    Files(Files),
+    Files(ImageFiles),
 }
 
 impl Examples {
-    /// Examples from checked parts: `features.len()` is the number of labels times the product of
-    /// `shape`.
+    /// Creates examples from checked parts: `features.len()` is the number of labels times the
+    /// product of `shape`.
     pub(super) fn new(shape: &[usize], features: Vec<f32>, labels: Vec<u32>) -> Self {
         debug_assert_eq!(features.len(), labels.len() * shape.iter().product::<usize>());
-        Self::of(shape, Store::Memory(Arc::new(features)), labels)
+        Self::with_storage(shape, FeatureStorage::Memory(Arc::new(features)), labels)
     }
 
-    /// Examples that are decoded from files on request, with one label per file.
-    pub(super) fn in_files(files: Files, labels: Vec<u32>) -> Self {
-        Self::of(&files.shape(), Store::Files(files), labels)
+    /// Creates examples that are decoded from files on request, with one label per file.
+    pub(super) fn in_files(files: ImageFiles, labels: Vec<u32>) -> Self {
+        Self::with_storage(&files.shape(), FeatureStorage::Files(files), labels)
     }
 
-    fn of(shape: &[usize], store: Store, labels: Vec<u32>) -> Self {
+    fn with_storage(shape: &[usize], store: FeatureStorage, labels: Vec<u32>) -> Self {
         let (len, labels) = (labels.len(), Arc::new(labels));
         Self { shape: shape.into(), len, store, labels, digests: None }
     }
 
-    /// Number of examples.
+    /// Returns the number of examples.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no examples.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The shape of one example, for instance `[1, 28, 28]`.
+    /// Returns the shape of one example, for instance `[1, 28, 28]`.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The features of example `i`: as many as the product of [`shape`](Self::shape).
+    /// Returns the features of example `i`: as many as the product of [`shape`](Self::shape).
     ///
     /// # Panics
     /// As a slice does, if `i` is not below [`len`](Self::len); and as
@@ -92,17 +92,17 @@ impl Examples {
         self.gather_readable(ids, into, &|_, error| Err(error))
     }
 
-    /// As [`gather`](Self::gather), where `unread` decides about examples that can't be read.
+    /// Same as [`gather`](Self::gather), where `unread` decides about examples that can't be read.
     pub(super) fn gather_readable(
         &self,
         ids: &[u32],
         into: &mut Vec<f32>,
-        unread: Unread,
+        unread: ReadErrorHandler,
     ) -> Result<()> {
         self.check(ids)?;
         match &self.store {
-            Store::Files(files) => files.decode(ids, into, unread),
-            Store::Memory(_) => {
+            FeatureStorage::Files(files) => files.decode(ids, into, unread),
+            FeatureStorage::Memory(_) => {
                 into.reserve(ids.len() * self.size());
                 ids.iter().for_each(|&id| into.extend_from_slice(self.features(id as usize)));
                 Ok(())
@@ -110,15 +110,15 @@ impl Examples {
         }
     }
 
-    /// The features of one example, from memory, or decoded into `buffer`. The index must be in
-    /// range.
+    /// Returns the features of one example, from memory, or decoded into `buffer`. The index must
+    /// be in range.
     ///
     /// # Errors
     /// As [`gather`](Self::gather).
-    pub(super) fn one<'a>(&'a self, id: u32, buffer: &'a mut Vec<f32>) -> Result<&'a [f32]> {
+    pub(super) fn read_one<'a>(&'a self, id: u32, buffer: &'a mut Vec<f32>) -> Result<&'a [f32]> {
         match &self.store {
-            Store::Memory(_) => Ok(self.features(id as usize)),
-            Store::Files(files) => {
+            FeatureStorage::Memory(_) => Ok(self.features(id as usize)),
+            FeatureStorage::Files(files) => {
                 buffer.resize(self.size(), 0.0);
                 files.read(id, buffer)?;
                 Ok(buffer)
@@ -130,16 +130,16 @@ impl Examples {
     pub(super) fn check(&self, ids: &[u32]) -> Result<()> {
         let wrong = ids.iter().find(|&&id| id as usize >= self.len);
         let Some(id) = wrong else { return Ok(()) };
-        let why = format!("there are {} examples, counted from 0", count(self.len));
+        let why = format!("there are {} examples, counted from 0", format_count(self.len));
         Err(Error::setting("example number", id, why))
     }
 
-    /// Whether all features are in memory.
+    /// Returns whether all features are in memory.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.store, Store::Memory(_))
+        matches!(self.store, FeatureStorage::Memory(_))
     }
 
-    /// The same examples with all features in memory.
+    /// Returns the same examples with all features in memory.
     ///
     /// # Errors
     /// As [`gather`](Self::gather).
@@ -150,11 +150,11 @@ impl Examples {
         let mut features = Vec::with_capacity(self.len * self.size());
         let ids: Vec<u32> = (0..self.len as u32).collect();
         self.gather(&ids, &mut features)?;
-        let digests = Some(Arc::new(self.contents()));
+        let digests = Some(Arc::new(self.content_hashes()));
         Ok(Self { digests, ..Self::new(&self.shape, features, self.labels().to_vec()) })
     }
 
-    /// The label of example `i`.
+    /// Returns the label of example `i`.
     ///
     /// # Panics
     /// As a slice does, if `i` is not below [`len`](Self::len).
@@ -162,46 +162,46 @@ impl Examples {
         self.labels()[i] as usize
     }
 
-    /// All labels, in order.
+    /// Returns all labels, in order.
     pub fn labels(&self) -> &[u32] {
         &self.labels[..self.len]
     }
 
-    /// All features, example after example: `[len, shape…]` row-major.
+    /// Returns all features, example after example: `[len, shape…]` row-major.
     ///
     /// # Panics
     /// If the examples are in files (see [`is_in_memory`](Self::is_in_memory)): read them by
     /// [`gather`](Self::gather), or all at once by [`in_memory`](Self::in_memory).
     pub fn features_flat(&self) -> &[f32] {
         match &self.store {
-            Store::Memory(features) => &features[..self.len * self.size()],
-            Store::Files(_) => panic!(
+            FeatureStorage::Memory(features) => &features[..self.len * self.size()],
+            FeatureStorage::Files(_) => panic!(
                 "these examples are in image files: read them by gather(ids, &mut features), or \
                  load all of them first: let data = data.in_memory()?"
             ),
         }
     }
 
-    /// The files of the examples, if they are in files; at least one per example.
-    pub(super) fn files(&self) -> Option<&Files> {
+    /// Returns the files of the examples, if they are in files; at least one per example.
+    pub(super) fn files(&self) -> Option<&ImageFiles> {
         match &self.store {
-            Store::Memory(_) => None,
-            Store::Files(files) => Some(files),
+            FeatureStorage::Memory(_) => None,
+            FeatureStorage::Files(files) => Some(files),
         }
     }
 
-    /// The first `n` examples, or all of them if there are fewer.
+    /// Returns the first `n` examples, or all of them if there are fewer.
     pub fn take(&self, n: usize) -> Self {
         Self { len: n.min(self.len), ..self.clone() }
     }
 
-    /// A hash of each example's content: of its file if it is or was in one, otherwise of the bits
-    /// of its features and of its label.
-    pub(super) fn contents(&self) -> Vec<Digest> {
+    /// Returns a hash of each example's content: of its file if it is or was in one, otherwise of
+    /// the bits of its features and of its label.
+    pub(super) fn content_hashes(&self) -> Vec<Digest> {
         match (&self.store, &self.digests) {
-            (Store::Files(files), _) => files.digests().take(self.len).copied().collect(),
+            (FeatureStorage::Files(files), _) => files.digests().take(self.len).copied().collect(),
             (_, Some(digests)) => digests[..self.len].to_vec(),
-            _ => (0..self.len).into_par_iter().map(|i| self.content(i)).collect(),
+            _ => (0..self.len).into_par_iter().map(|i| self.content_hash(i)).collect(),
         }
     }
 
@@ -211,28 +211,28 @@ impl Examples {
     /// # Guarantee
     /// None: it is a property of the examples, for the eyes of their owner.
     pub(crate) fn most_repeated(&self) -> usize {
-        let mut contents = self.contents();
+        let mut contents = self.content_hashes();
         contents.par_sort_unstable();
         contents.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0)
     }
 
-    fn content(&self, i: usize) -> Digest {
+    fn content_hash(&self, i: usize) -> Digest {
         let mut sha = Sha256::new_with_prefix(b"epsilab example 1\n");
         let features = self.features(i).iter().map(|x| x.to_bits());
         add_words(&mut sha, features.chain([self.labels()[i]]));
         sha.finalize().into()
     }
 
-    /// The examples at these indices, in this order; features in memory are copied. The indices
-    /// must be in range.
+    /// Returns the examples at these indices, in this order; features in memory are copied. The
+    /// indices must be in range.
     pub(super) fn select(&self, positions: &[u32]) -> Self {
         let labels = positions.iter().map(|&i| self.labels()[i as usize]).collect();
         let digests = |all: &Arc<Vec<Digest>>| {
             Arc::new(positions.iter().map(|&i| all[i as usize]).collect::<Vec<_>>())
         };
         match &self.store {
-            Store::Files(files) => Self::in_files(files.select(positions), labels),
-            Store::Memory(_) => {
+            FeatureStorage::Files(files) => Self::in_files(files.select(positions), labels),
+            FeatureStorage::Memory(_) => {
                 let mut features = Vec::with_capacity(positions.len() * self.size());
                 for &i in positions {
                     features.extend_from_slice(self.features(i as usize));
@@ -243,12 +243,12 @@ impl Examples {
         }
     }
 
-    /// The same examples with every feature `x` replaced by `(x - mean) / std`.
+    /// Returns the same examples with every feature `x` replaced by `(x - mean) / std`.
     pub(super) fn scaled(&self, mean: f32, std: f32) -> Self {
         let labels = self.labels().to_vec();
         match &self.store {
-            Store::Files(files) => Self::in_files(files.scaled(mean, std), labels),
-            Store::Memory(_) => {
+            FeatureStorage::Files(files) => Self::in_files(files.scaled(mean, std), labels),
+            FeatureStorage::Memory(_) => {
                 let features = self.features_flat().iter().map(|&x| (x - mean) / std).collect();
                 let digests = self.digests.clone();
                 Self { digests, ..Self::new(&self.shape, features, labels) }
@@ -256,17 +256,17 @@ impl Examples {
         }
     }
 
-    /// Number of features of one example.
+    /// Returns the number of features of one example.
     fn size(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
-/// `60,000 examples of shape 1x28x28`.
+/// Formats the examples as `60,000 examples of shape 1x28x28`.
 impl fmt::Display for Examples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let noun = if self.len == 1 { "example" } else { "examples" };
-        write!(f, "{} {noun} of shape {}", count(self.len), shape_text(&self.shape))
+        write!(f, "{} {noun} of shape {}", format_count(self.len), format_shape(&self.shape))
     }
 }
 
@@ -288,8 +288,8 @@ pub(super) fn check_scale(mean: f32, std: f32) -> Result<()> {
     Ok(())
 }
 
-/// `1x28x28`.
-pub(crate) fn shape_text(shape: &[usize]) -> String {
+/// Formats a shape as `1x28x28`.
+pub(crate) fn format_shape(shape: &[usize]) -> String {
     shape.iter().map(usize::to_string).collect::<Vec<_>>().join("x")
 }
 

@@ -10,39 +10,40 @@ use std::path::{Path, PathBuf};
 use super::unpack::corrupt;
 use crate::{Error, ErrorKind, Result};
 /// A public data set: its subfolder, its original files and their publisher.
-pub(super) struct Known {
+pub(super) struct KnownDataset {
     pub(super) name: &'static str,
-    /// Its subfolder, then alternatives that are searched too.
+    /// Subfolder of the data set, then alternatives that are searched too.
     pub(super) folders: &'static [&'static str],
     /// File names without `.gz`; each may be packed or unpacked. Training files come first.
     pub(super) files: &'static [&'static str],
-    pub(super) parts: Parts,
+    pub(super) parts: RequiredFiles,
     pub(super) publisher: &'static str,
     /// Synthetic data that can be used instead, without a download.
     pub(super) built_in: &'static str,
 }
 
-/// Which files of a data set may be missing.
+/// Files of a data set that must be present.
 #[derive(Clone, Copy)]
-pub(super) enum Parts {
-    /// None.
+pub(super) enum RequiredFiles {
+    /// All files.
     Whole,
-    /// One of the first `train` files is enough. If there is none, the largest other file whose
-    /// name begins and ends as `stand_in` says is used instead.
+    /// One of the first `train` files. If there is none, the largest other file whose name begins
+    /// and ends as `stand_in` says is used instead.
     Some { train: usize, stand_in: Option<(&'static str, &'static str)> },
 }
 
 /// The files found of a data set that may be incomplete.
-pub(super) struct Found {
+pub(super) struct LocatedFiles {
     pub(super) train: Vec<PathBuf>,
-    /// The other files found, in the order of [`Known::files`].
+    /// Other files found, in the order of [`KnownDataset::files`].
     pub(super) rest: Vec<PathBuf>,
     /// Original files that are missing.
     pub(super) missing: Vec<&'static str>,
 }
 
-impl Found {
-    /// The end of the sentence on the files that were read, and whether there is a test part.
+impl LocatedFiles {
+    /// Returns the end of the sentence on the files that were read, with the missing files and a
+    /// remark if there is no test part.
     pub(super) fn remark(&self, has_test: bool) -> String {
         let missing = match self.missing[..] {
             [] => String::new(),
@@ -60,25 +61,25 @@ const IDX_FILES: &[&str] = &[
     "t10k-labels-idx1-ubyte",
 ];
 
-pub(super) const MNIST: Known = Known {
+pub(super) const MNIST: KnownDataset = KnownDataset {
     name: "MNIST",
     folders: &["mnist"],
     files: IDX_FILES,
-    parts: Parts::Whole,
+    parts: RequiredFiles::Whole,
     publisher: "Y. LeCun, C. Cortes and C. Burges at http://yann.lecun.com/exdb/mnist/",
     built_in: "data::glyphs()",
 };
 
-pub(super) const FASHION_MNIST: Known = Known {
+pub(super) const FASHION_MNIST: KnownDataset = KnownDataset {
     name: "Fashion-MNIST",
     folders: &["fashion-mnist"],
     files: IDX_FILES,
-    parts: Parts::Whole,
+    parts: RequiredFiles::Whole,
     publisher: "Zalando Research at https://github.com/zalandoresearch/fashion-mnist",
     built_in: "data::glyphs()",
 };
 
-pub(super) const CIFAR_10: Known = Known {
+pub(super) const CIFAR_10: KnownDataset = KnownDataset {
     name: "CIFAR-10",
     folders: &["cifar-10", "cifar-10-batches-bin"],
     files: &[
@@ -89,65 +90,65 @@ pub(super) const CIFAR_10: Known = Known {
         "data_batch_5.bin",
         "test_batch.bin",
     ],
-    parts: Parts::Some { train: 5, stand_in: None },
+    parts: RequiredFiles::Some { train: 5, stand_in: None },
     publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
     built_in: "data::patterns()",
 };
 
-pub(super) const CIFAR_100: Known = Known {
+pub(super) const CIFAR_100: KnownDataset = KnownDataset {
     name: "CIFAR-100",
     folders: &["cifar-100", "cifar-100-binary", "cifar-100-subset"],
     files: &["train.bin", "test.bin"],
-    parts: Parts::Some { train: 1, stand_in: Some(("train", ".bin")) },
+    parts: RequiredFiles::Some { train: 1, stand_in: Some(("train", ".bin")) },
     publisher: "A. Krizhevsky at https://www.cs.toronto.edu/~kriz/cifar.html (binary version)",
     built_in: "data::patterns()",
 };
 
-pub(super) const AG_NEWS: Known = Known {
+pub(super) const AG_NEWS: KnownDataset = KnownDataset {
     name: "AG News",
     folders: &["ag_news_csv"],
     files: &["train.csv", "test.csv"],
-    parts: Parts::Some { train: 1, stand_in: Some(("train", ".csv")) },
+    parts: RequiredFiles::Some { train: 1, stand_in: Some(("train", ".csv")) },
     publisher: "X. Zhang, J. Zhao and Y. LeCun with the paper arXiv:1509.01626",
     built_in: "data::sentences()",
 };
 
-impl Known {
-    /// All files of the first complete folder; otherwise the files of the most complete folder, if
-    /// they are enough to train on. Only `folder` is searched if it is given.
-    pub(super) fn find(&self, folder: Option<&Path>) -> Result<Found> {
+impl KnownDataset {
+    /// Returns all files of the first complete folder; otherwise the files of the most complete
+    /// folder, if they are enough to train on. Only `folder` is searched if it is given.
+    pub(super) fn find(&self, folder: Option<&Path>) -> Result<LocatedFiles> {
         match folder {
             Some(folder) => self.find_in(&[folder.to_path_buf()]),
             None => self.find_below(&roots()),
         }
     }
 
-    fn find_below(&self, roots: &[PathBuf]) -> Result<Found> {
+    fn find_below(&self, roots: &[PathBuf]) -> Result<LocatedFiles> {
         let below = |root: &PathBuf| self.folders.iter().map(|f| root.join(f)).collect::<Vec<_>>();
         self.find_in(&roots.iter().flat_map(below).collect::<Vec<_>>())
     }
 
-    fn find_in(&self, folders: &[PathBuf]) -> Result<Found> {
-        let seen: Vec<Found> = folders.iter().map(|folder| self.files_in(folder)).collect();
+    fn find_in(&self, folders: &[PathBuf]) -> Result<LocatedFiles> {
+        let seen: Vec<LocatedFiles> = folders.iter().map(|folder| self.files_in(folder)).collect();
         // The error lists what the most complete folder lacks: that is where the user began.
         let lacking = seen.iter().map(|found| found.missing.as_slice());
         let least = std::iter::once(self.files).chain(lacking).min_by_key(|files| files.len());
         let error = self.not_found(least.unwrap_or(self.files), folders);
-        let is_enough = |found: &Found| match self.parts {
-            Parts::Whole => found.missing.is_empty(),
-            Parts::Some { .. } => !found.train.is_empty(),
+        let is_enough = |found: &LocatedFiles| match self.parts {
+            RequiredFiles::Whole => found.missing.is_empty(),
+            RequiredFiles::Some { .. } => !found.train.is_empty(),
         };
         // The first of equally complete folders.
         seen.into_iter().filter(is_enough).min_by_key(|found| found.missing.len()).ok_or(error)
     }
 
-    /// The files that are in a folder.
-    fn files_in(&self, folder: &Path) -> Found {
+    /// Returns the files that are in a folder.
+    fn files_in(&self, folder: &Path) -> LocatedFiles {
         let (training, stand_in) = match self.parts {
-            Parts::Whole => (self.files.len(), None),
-            Parts::Some { train, stand_in } => (train, stand_in),
+            RequiredFiles::Whole => (self.files.len(), None),
+            RequiredFiles::Some { train, stand_in } => (train, stand_in),
         };
-        let mut found = Found { train: Vec::new(), rest: Vec::new(), missing: Vec::new() };
+        let mut found = LocatedFiles { train: Vec::new(), rest: Vec::new(), missing: Vec::new() };
         for (i, file) in self.files.iter().enumerate() {
             match packed_or_not(folder, file) {
                 None => found.missing.push(file),
@@ -204,7 +205,7 @@ impl Known {
     }
 }
 
-/// The largest file of a folder whose name, without `.gz`, has this prefix and suffix.
+/// Returns the largest file of a folder whose name, without `.gz`, has this prefix and suffix.
 fn largest(folder: &Path, start: &str, end: &str) -> Option<PathBuf> {
     let fits = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -218,7 +219,7 @@ fn largest(folder: &Path, start: &str, end: &str) -> Option<PathBuf> {
     files.into_iter().max_by_key(|path| path.metadata().map_or(0, |about| about.len()))
 }
 
-/// The folders to search, in order, for this process.
+/// Returns the folders to search, in order, for this process.
 pub(super) fn roots() -> Vec<PathBuf> {
     let current = env::current_dir().ok();
     roots_from(env::var_os("EPSILAB_DATA"), current.as_deref())
@@ -235,27 +236,27 @@ fn packed_or_not(folder: &Path, file: &str) -> Option<PathBuf> {
     candidates.into_iter().find(|path| path.is_file())
 }
 
-/// Whether a public data set was found on this machine, and where.
+/// Result of the search for a public data set on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Available {
-    /// The data set, for instance `MNIST`.
+pub struct DatasetAvailability {
+    /// Name of the data set, for instance `MNIST`.
     pub name: &'static str,
-    /// Its subfolder, for instance `mnist`.
+    /// Subfolder of the data set, for instance `mnist`.
     pub subfolder: &'static str,
     /// The folder with its files, if they were found.
     pub folder: Option<PathBuf>,
-    /// Whether all of its files were found: some data sets can be used incomplete.
+    /// Whether all files of the data set were found: some data sets can be used incomplete.
     pub complete: bool,
 }
 
-/// The public data sets known by name, and where each was found on this machine. Only file names
-/// are checked; the contents are checked when they are read.
-pub fn available() -> Vec<Available> {
-    let look = |known: &Known| {
+/// Lists the public data sets known by name, and where each was found on this machine. Only file
+/// names are checked; the contents are checked when they are read.
+pub fn available() -> Vec<DatasetAvailability> {
+    let look = |known: &KnownDataset| {
         let found = known.find(None).ok();
         let folder = found.as_ref().and_then(|found| found.train[0].parent());
-        Available {
+        DatasetAvailability {
             name: known.name,
             subfolder: known.folders[0],
             folder: folder.map(Path::to_path_buf),

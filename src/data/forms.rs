@@ -4,10 +4,10 @@
 pub(super) type Point = (f32, f32);
 
 /// A name and a signed distance.
-pub(super) type Form = (&'static str, fn(Point) -> f32);
+pub(super) type SdfShape = (&'static str, fn(Point) -> f32);
 
 /// The shapes in the order of the labels. The disc is first: blobs are discs too.
-pub(super) const FORMS: [Form; 10] = [
+pub(super) const FORMS: [SdfShape; 10] = [
     ("disc", disc),
     ("ring", ring),
     ("square", square),
@@ -27,13 +27,13 @@ fn length((u, v): Point) -> f32 {
     (u * u + v * v).sqrt()
 }
 
-/// A triangle wave between 0 and 1, above one half inside bars.
+/// Returns a triangle wave between 0 and 1, above one half inside bars.
 fn wave(u: f32) -> f32 {
     let turns = u * PER_UNIT;
     (2.0 * (turns - turns.floor()) - 1.0).abs()
 }
 
-/// The signed distance of bars that are as wide as the gaps between them.
+/// Returns the signed distance of bars that are as wide as the gaps between them.
 fn bars(u: f32) -> f32 {
     (0.5 - wave(u)) / (2.0 * PER_UNIT)
 }

@@ -6,23 +6,23 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::digest::{count, sha256};
+use super::digest::{format_count, sha256};
 use super::examples::Examples;
 use super::origin;
-use super::unpack::{MOST_NUMBERS, Unpacked, cannot_read, corrupt, open};
+use super::unpack::{DecompressedFile, MOST_NUMBERS, cannot_read, corrupt, open_decompressed};
 use crate::{Error, Result};
 
 /// The expected content of an IDX file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum IdxKind {
     /// Unsigned bytes in three dimensions: items, rows, columns.
     Images,
     /// Unsigned bytes in one dimension: items.
     Labels,
 }
 
-impl Holds {
-    /// Magic number, number of dimensions, and noun.
+impl IdxKind {
+    /// Returns the magic number, the number of dimensions, and the noun.
     fn facts(self) -> (u32, usize, &'static str) {
         match self {
             Self::Images => (0x0000_0803, 3, "images"),
@@ -48,8 +48,8 @@ pub(super) struct Idx {
 
 impl Idx {
     /// Reads and checks a file (plain or gzip).
-    pub(super) fn read(path: &Path, holds: Holds) -> Result<Self> {
-        let Unpacked { mut from, gzip } = open(path)?;
+    pub(super) fn read(path: &Path, holds: IdxKind) -> Result<Self> {
+        let DecompressedFile { mut from, gzip } = open_decompressed(path)?;
         let (_, dimensions, noun) = holds.facts();
         let header = 4 + 4 * dimensions;
         let mut bytes = Vec::new();
@@ -70,7 +70,7 @@ impl Idx {
             let what = format!(
                 "its header announces {} bytes, more than the {} that are kept in memory",
                 in_words(),
-                count(MOST_NUMBERS)
+                format_count(MOST_NUMBERS)
             );
             return Err(
                 corrupt(path, what).fix("if that is right, split it into files of fewer images")
@@ -87,37 +87,37 @@ impl Idx {
             return Err(cut_off(path, &bytes, total, gzip, ended));
         }
         if bytes.len() > total {
-            let what = format!("more than the {} bytes its header announces", count(total));
+            let what = format!("more than the {} bytes its header announces", format_count(total));
             return Err(corrupt(path, what));
         }
         Ok(Self { bytes, header, sizes })
     }
 
-    /// Number of images or labels.
+    /// Returns the number of images or labels.
     pub(super) fn items(&self) -> usize {
         self.sizes[0]
     }
 
-    /// The bytes after the header.
+    /// Returns the bytes after the header.
     pub(super) fn values(&self) -> &[u8] {
         &self.bytes[self.header..]
     }
 
-    /// SHA-256 of the unpacked file, header included.
+    /// Returns the SHA-256 of the unpacked file, header included.
     pub(super) fn sha256(&self) -> String {
         sha256(&self.bytes)
     }
 
-    /// The origin of a file of images, which names its ledger.
+    /// Returns the origin of a file of images, which names its ledger.
     pub(super) fn origin(&self) -> String {
-        origin::of_idx(&self.bytes)
+        origin::idx_origin(&self.bytes)
     }
 
     /// Checks that all labels are below `classes`.
     pub(super) fn check_labels(&self, path: &Path, classes: usize) -> Result<()> {
         let wrong = self.values().iter().position(|&label| usize::from(label) >= classes);
         let Some(at) = wrong else { return Ok(()) };
-        let (label, position) = (self.values()[at], count(at));
+        let (label, position) = (self.values()[at], format_count(at));
         let range = format!("labels must be 0 to {}", classes - 1);
         Err(corrupt(path, format!("label {label} at position {position}: {range}")))
     }
@@ -131,9 +131,9 @@ pub(super) struct Pair {
 
 impl Pair {
     pub(super) fn read(images: &Path, labels: &Path) -> Result<Self> {
-        let (x, y) = (Idx::read(images, Holds::Images)?, Idx::read(labels, Holds::Labels)?);
+        let (x, y) = (Idx::read(images, IdxKind::Images)?, Idx::read(labels, IdxKind::Labels)?);
         if x.items() != y.items() {
-            let (n, m) = (count(x.items()), count(y.items()));
+            let (n, m) = (format_count(x.items()), format_count(y.items()));
             let what = format!("{n} images in {}, but {m} labels", images.display());
             let fix = "give the two files of one pair (train with train)";
             return Err(corrupt(labels, what).fix(fix));
@@ -141,7 +141,7 @@ impl Pair {
         Ok(Self { images: x, labels: y })
     }
 
-    /// The images with their labels; `scale` makes a feature of a value from 0 to 1.
+    /// Returns the images with their labels; `scale` makes a feature of a value from 0 to 1.
     pub(super) fn examples(&self, scale: impl Fn(f32) -> f32) -> Examples {
         let scaled: Vec<f32> = (0..=255u8).map(|x| scale(f32::from(x) / 255.0)).collect();
         let features = self.images.values().iter().map(|&x| scaled[usize::from(x)]).collect();
@@ -154,7 +154,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn check_magic(path: &Path, holds: Holds, found: u32) -> Result<()> {
+fn check_magic(path: &Path, holds: IdxKind, found: u32) -> Result<()> {
     let ((magic, _, noun), (other_magic, _, other)) = (holds.facts(), holds.other().facts());
     if found == magic {
         return Ok(());
@@ -181,9 +181,9 @@ fn cut_off(
     }
     let mut what = format!(
         "{} bytes found{}, {} expected",
-        count(found.len()),
+        format_count(found.len()),
         if gzip { " after unpacking" } else { "" },
-        count(expected)
+        format_count(expected)
     );
     what += match ended {
         Ok(_) => "; the file is truncated",
@@ -218,7 +218,7 @@ mod tests {
         out.finish().unwrap()
     }
 
-    fn read(bytes: &[u8], holds: Holds) -> Result<Idx> {
+    fn read(bytes: &[u8], holds: IdxKind) -> Result<Idx> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, bytes).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refuses(bytes: &[u8], holds: Holds, text: &str) {
+    fn refuses(bytes: &[u8], holds: IdxKind, text: &str) {
         let error = read(bytes, holds).err().expect("this file must be refused");
         assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
         assert!(error.to_string().contains(text), "`{text}` is not in: {error}");
@@ -237,12 +237,12 @@ mod tests {
     fn plain_and_gzip_files_read_alike() {
         let bytes = images(3, 2, 2, 12);
         for file in [bytes.clone(), gzip(&bytes)] {
-            let idx = read(&file, Holds::Images).unwrap();
+            let idx = read(&file, IdxKind::Images).unwrap();
             assert_eq!(idx.sizes, [3, 2, 2]);
             assert_eq!(idx.values(), (0..12).collect::<Vec<u8>>());
             assert_eq!(idx.sha256(), sha256(&bytes));
         }
-        assert_eq!(read(&labels(&[4, 2]), Holds::Labels).unwrap().values(), [4, 2]);
+        assert_eq!(read(&labels(&[4, 2]), IdxKind::Labels).unwrap().values(), [4, 2]);
     }
 
     #[test]
@@ -250,11 +250,11 @@ mod tests {
         let bytes = images(3, 2, 2, 12);
         for end in 0..bytes.len() {
             let expected = if end < 16 { "16 expected" } else { "28 expected" };
-            refuses(&bytes[..end], Holds::Images, &format!("{end} bytes found, {expected}"));
+            refuses(&bytes[..end], IdxKind::Images, &format!("{end} bytes found, {expected}"));
         }
         let packed = gzip(&bytes);
         for end in 2..packed.len() {
-            refuses(&packed[..end], Holds::Images, "gzip stream is truncated or damaged");
+            refuses(&packed[..end], IdxKind::Images, "gzip stream is truncated or damaged");
         }
     }
 
@@ -263,29 +263,29 @@ mod tests {
         let mut packed = gzip(&images(3, 2, 2, 12));
         let checksum = packed.len() - 8;
         packed[checksum] ^= 1;
-        refuses(&packed, Holds::Images, "gzip stream");
+        refuses(&packed, IdxKind::Images, "gzip stream");
     }
 
     #[test]
     fn trailing_bytes_are_refused() {
         let bytes = images(3, 2, 2, 13);
-        refuses(&bytes, Holds::Images, "more than the 28 bytes");
-        refuses(&gzip(&bytes), Holds::Images, "more than the 28 bytes");
+        refuses(&bytes, IdxKind::Images, "more than the 28 bytes");
+        refuses(&gzip(&bytes), IdxKind::Images, "more than the 28 bytes");
     }
 
     #[test]
     fn a_wrong_magic_number_is_told_with_the_right_one() {
-        refuses(b"\x89PNG\r\n", Holds::Images, "0x89504e47");
-        refuses(b"\x89PNG\r\n", Holds::Images, "0x00000803");
-        refuses(&labels(&[1, 2, 3]), Holds::Images, "this is a file of labels");
-        refuses(&images(1, 1, 1, 1), Holds::Labels, "this is a file of images");
+        refuses(b"\x89PNG\r\n", IdxKind::Images, "0x89504e47");
+        refuses(b"\x89PNG\r\n", IdxKind::Images, "0x00000803");
+        refuses(&labels(&[1, 2, 3]), IdxKind::Images, "this is a file of labels");
+        refuses(&images(1, 1, 1, 1), IdxKind::Labels, "this is a file of images");
     }
 
     #[test]
     fn empty_files_are_refused() {
-        refuses(&images(0, 28, 28, 0), Holds::Images, "holds no images");
-        refuses(&images(3, 0, 28, 0), Holds::Images, "holds no images");
-        refuses(&labels(&[]), Holds::Labels, "holds no labels");
+        refuses(&images(0, 28, 28, 0), IdxKind::Images, "holds no images");
+        refuses(&images(3, 0, 28, 0), IdxKind::Images, "holds no images");
+        refuses(&labels(&[]), IdxKind::Labels, "holds no labels");
     }
 
     #[test]
@@ -293,14 +293,14 @@ mod tests {
         // 2^32 - 1 in each size: more bytes than 64 bits count; then about 16 exbibytes.
         for third in [u32::MAX, 1] {
             let text = "more than the 2,147,483,648 that are kept in memory";
-            refuses(&images(u32::MAX, u32::MAX, third, 5), Holds::Images, text);
+            refuses(&images(u32::MAX, u32::MAX, third, 5), IdxKind::Images, text);
         }
-        refuses(&images(1 << 30, 2, 1, 5), Holds::Images, "21 bytes found");
+        refuses(&images(1 << 30, 2, 1, 5), IdxKind::Images, "21 bytes found");
     }
 
     #[test]
     fn a_label_out_of_range_is_told_with_its_position() {
-        let idx = read(&labels(&[0, 9, 10]), Holds::Labels).unwrap();
+        let idx = read(&labels(&[0, 9, 10]), IdxKind::Labels).unwrap();
         let path = PathBuf::from("labels");
         assert!(idx.check_labels(&path, 11).is_ok());
         let error = idx.check_labels(&path, 10).unwrap_err();

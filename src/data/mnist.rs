@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::dataset::Dataset;
-use super::find::{FASHION_MNIST, Known, MNIST};
+use super::find::{FASHION_MNIST, KnownDataset, MNIST};
 use super::idx::Pair;
 use crate::{ErrorKind, Result};
 
 /// The constants in which the two data sets differ.
 struct Spec {
-    known: Known,
-    /// SHA-256 of the unpacked files, in the order of [`Known::files`].
+    known: KnownDataset,
+    /// SHA-256 of the unpacked files, in the order of [`KnownDataset::files`].
     sha256: [&'static str; 4],
     mean: f32,
     std: f32,
@@ -54,7 +54,7 @@ const FASHION: Spec = Spec {
     ],
 };
 
-/// MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, 10 classes.
+/// Loads MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, 10 classes.
 ///
 /// Looks for the four original files (with or without `.gz`) in the subfolder `mnist` of
 /// `$EPSILAB_DATA`, then of `datasets/` in the current folder and those above. Features are
@@ -79,8 +79,8 @@ pub fn mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&DIGITS, Some(folder.as_ref()))
 }
 
-/// MNIST if its files are found, otherwise the built-in [`glyphs`](super::glyphs()), for notebooks
-/// that must run on any machine. The name of the data set says which of them it is.
+/// Loads MNIST if its files are found, otherwise the built-in [`glyphs`](super::glyphs()), for
+/// notebooks that must run on any machine. The name of the data set says which of them it is.
 ///
 /// # Errors
 /// Only if files exist and are damaged: a damaged MNIST is never replaced silently.
@@ -91,7 +91,7 @@ pub fn mnist_or_glyphs() -> Result<Dataset> {
     }
 }
 
-/// Fashion-MNIST: 60,000 + 10,000 images of clothes, 28x28 grey, 10 classes.
+/// Loads Fashion-MNIST: 60,000 + 10,000 images of clothes, 28x28 grey, 10 classes.
 ///
 /// Found like [`mnist`], in the subfolder `fashion-mnist`. Features are
 /// `(x / 255 - 0.2860) / 0.3530`, with public constants.
@@ -110,7 +110,7 @@ pub fn fashion_mnist_in(folder: impl AsRef<Path>) -> Result<Dataset> {
     load(&FASHION, Some(folder.as_ref()))
 }
 
-/// `folder` is the only folder that is searched, if it is given.
+/// Loads a data set; `folder`, if it is given, is the only folder that is searched.
 fn load(spec: &Spec, folder: Option<&Path>) -> Result<Dataset> {
     let files = spec.known.find(folder)?.train;
     let read = |images: &Path, labels: &Path| -> Result<Pair> {

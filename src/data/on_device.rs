@@ -25,15 +25,15 @@ use crate::device::memory_budget;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct OnDevice {
+pub struct DeviceExamples {
     examples: Examples,
     device: Device,
     /// All features, `[examples, features]`, if they were uploaded.
     features: Option<Tensor<2>>,
 }
 
-impl OnDevice {
-    /// These examples on this device.
+impl DeviceExamples {
+    /// Creates the view of these examples on this device.
     ///
     /// # Errors
     /// If the environment variable for the memory budget can't be parsed.
@@ -44,36 +44,37 @@ impl OnDevice {
             Self { examples: examples.clone(), device: device.clone(), features: None };
         // The remaining memory is for parameters, activations and gradients.
         if examples.is_in_memory() && !examples.is_empty() && bytes <= memory_budget(device)? / 4 {
-            placed.features = Some(placed.bring(examples.features_flat().to_vec()));
+            placed.features = Some(placed.upload(examples.features_flat().to_vec()));
         }
         Ok(placed)
     }
 
-    /// The examples on the host.
+    /// Returns the examples on the host.
     pub(crate) fn examples(&self) -> &Examples {
         &self.examples
     }
 
-    /// The device.
+    /// Returns the device.
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Whether all features were uploaded.
-    pub fn is_whole(&self) -> bool {
+    /// Returns whether all features were uploaded.
+    pub fn is_uploaded(&self) -> bool {
         self.features.is_some()
     }
 
-    /// The features of the examples with these indices on the device, `[ids, features]`; at least
-    /// one index. Uploaded features are gathered on the device; nothing is copied to the host.
+    /// Returns the features of the examples with these indices on the device, `[ids, features]`;
+    /// at least one index. Uploaded features are gathered on the device; nothing is copied to the
+    /// host.
     ///
     /// # Errors
     /// As [`Examples::gather`].
-    pub(crate) fn rows(&self, ids: &[u32]) -> Result<Tensor<2>> {
+    pub(crate) fn gather_rows(&self, ids: &[u32]) -> Result<Tensor<2>> {
         let Some(features) = &self.features else {
             let mut rows = Vec::new();
             self.examples.gather(ids, &mut rows)?;
-            return Ok(self.bring(rows));
+            return Ok(self.upload(rows));
         };
         // A GPU does not check indices.
         self.examples.check(ids)?;
@@ -85,17 +86,18 @@ impl OnDevice {
     }
 
     /// Uploads row-major features of some examples: `[examples, features]`.
-    pub(crate) fn bring(&self, rows: Vec<f32>) -> Tensor<2> {
+    pub(crate) fn upload(&self, rows: Vec<f32>) -> Tensor<2> {
         let size = self.examples.shape().iter().product::<usize>();
         let shape = [rows.len() / size.max(1), size];
         Tensor::from_data(TensorData::new(rows, shape), &self.device)
     }
 }
 
-/// `60,000 examples of shape 1x28x28 on …`, with Burn's name of the device.
-impl fmt::Debug for OnDevice {
+/// Formats the examples as `60,000 examples of shape 1x28x28 on …`, with Burn's name of the
+/// device.
+impl fmt::Debug for DeviceExamples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = if self.is_whole() { "on" } else { "part by part on" };
+        let how = if self.is_uploaded() { "on" } else { "part by part on" };
         write!(f, "{} {how} {:?}", self.examples, self.device)
     }
 }
@@ -109,17 +111,18 @@ mod tests {
     fn rows_come_in_the_order_asked_for_and_strangers_are_refused() {
         let data =
             from_vecs((0..12).map(|x| x as f32).collect(), &[3], vec![0, 1, 0, 1], 2).unwrap();
-        let whole = OnDevice::new(data.train(), &Device::flex()).unwrap();
-        assert!(whole.is_whole());
-        let parts = OnDevice { features: None, ..whole.clone() };
+        let whole = DeviceExamples::new(data.train(), &Device::flex()).unwrap();
+        assert!(whole.is_uploaded());
+        let parts = DeviceExamples { features: None, ..whole.clone() };
         for placed in [whole, parts] {
-            let rows = placed.rows(&[2, 0, 2]).unwrap().into_data().try_into_vec::<f32>().unwrap();
+            let rows =
+                placed.gather_rows(&[2, 0, 2]).unwrap().into_data().try_into_vec::<f32>().unwrap();
             assert_eq!(rows, [6.0, 7.0, 8.0, 0.0, 1.0, 2.0, 6.0, 7.0, 8.0]);
-            let error = placed.rows(&[0, 4]).unwrap_err();
+            let error = placed.gather_rows(&[0, 4]).unwrap_err();
             assert!(error.to_string().starts_with("example number = 4"), "{error}");
         }
         // The memory of a shortened view goes on behind its end.
-        let two = OnDevice::new(&data.train().take(2), &Device::flex()).unwrap();
-        assert!(two.rows(&[1]).is_ok() && two.rows(&[2]).is_err());
+        let two = DeviceExamples::new(&data.train().take(2), &Device::flex()).unwrap();
+        assert!(two.gather_rows(&[1]).is_ok() && two.gather_rows(&[2]).is_err());
     }
 }

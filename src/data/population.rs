@@ -1,4 +1,4 @@
-//! What a plan reads of a data set: how many examples there are.
+//! Number of examples of a data set, which is all that a plan reads of it.
 
 use super::Dataset;
 
@@ -33,17 +33,17 @@ pub struct Population {
 }
 
 impl Population {
-    /// This number of training examples.
-    pub fn of(examples: usize) -> Self {
+    /// Creates a population of this number of training examples.
+    pub fn with_size(examples: usize) -> Self {
         Self { examples, data: None }
     }
 
-    /// Number of training examples.
+    /// Returns the number of training examples.
     pub fn examples(&self) -> usize {
         self.examples
     }
 
-    /// The data, if they are here.
+    /// Returns the data, if they are here.
     pub fn data(&self) -> Option<&Dataset> {
         self.data.as_ref()
     }

@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::digest::count;
+use super::digest::format_count;
 
 /// Seconds between lines, and before the first: shorter jobs print nothing.
 const EVERY: u64 = 5;
 
-/// Counts finished items, from any number of threads.
-pub(super) struct Progress {
+/// Counter of finished items, for any number of threads.
+pub(super) struct ProgressPrinter {
     what: &'static str,
     all: usize,
     done: AtomicUsize,
@@ -18,22 +18,22 @@ pub(super) struct Progress {
     due: AtomicU64,
 }
 
-impl Progress {
-    /// Progress over `all` items; `what` is the end of the line: `images checked`.
+impl ProgressPrinter {
+    /// Creates the progress over `all` items; `what` is the end of the line: `images checked`.
     pub(super) fn new(what: &'static str, all: usize) -> Self {
         let (done, due) = (AtomicUsize::new(0), AtomicU64::new(EVERY));
         Self { what, all, done, started: Instant::now(), due }
     }
 
     /// Counts one more finished item.
-    pub(super) fn one_more(&self) {
+    pub(super) fn increment(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(line) = self.line(done, self.started.elapsed()) {
             eprintln!("{line}");
         }
     }
 
-    /// The line to print, if one is due; only one thread gets it.
+    /// Returns the line to print, if one is due; only one thread gets it.
     fn line(&self, done: usize, elapsed: Duration) -> Option<String> {
         let (now, due) = (elapsed.as_secs(), self.due.load(Ordering::Relaxed));
         if now < due || done >= self.all {
@@ -42,7 +42,7 @@ impl Progress {
         let next = now + EVERY;
         let mine = self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed);
         mine.ok()?;
-        Some(format!("{} of {} {}", count(done), count(self.all), self.what))
+        Some(format!("{} of {} {}", format_count(done), format_count(self.all), self.what))
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_short_job_is_silent_and_a_long_one_says_a_line_every_few_seconds() {
-        let progress = Progress::new("images checked", 2_000);
+        let progress = ProgressPrinter::new("images checked", 2_000);
         let line = |done, seconds| progress.line(done, Duration::from_secs(seconds));
         assert_eq!(line(1, 0), None);
         assert_eq!(line(900, 4), None);

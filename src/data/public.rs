@@ -1,4 +1,4 @@
-//! Which data sets are public: those drawn by code, and those that the user declares to be.
+//! Public data sets: those drawn by code, and those that the user declares to be public.
 
 use std::fmt;
 
@@ -9,18 +9,19 @@ use super::Dataset;
 /// A public data set that a model was trained on without counting the cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicData {
-    /// Its name, for instance `CIFAR-100`.
+    /// Name of the data set, for instance `CIFAR-100`.
     pub name: String,
-    /// Drawn by code, so that it depends on nobody; otherwise it is declared public.
+    /// Whether the data set was drawn by code, so that it depends on nobody; otherwise it is
+    /// declared public.
     pub drawn_by_code: bool,
     /// The data set's [`origin`](Dataset::origin), if it was read here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }
 
-/// Why a data set is public.
+/// Reason why a data set is public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Public {
+pub(super) enum PublicReason {
     DrawnByCode,
     Declared,
 }
@@ -40,23 +41,25 @@ impl Dataset {
     pub fn assumed_public(&self) -> Self {
         match self.inner.about.public {
             Some(_) => self.clone(),
-            None => self.clone().changed(|inner| inner.about.public = Some(Public::Declared)),
+            None => {
+                self.clone().map_inner(|inner| inner.about.public = Some(PublicReason::Declared))
+            }
         }
     }
 
-    /// The same data set, which depends on nobody.
-    pub(super) fn drawn_by_code(self) -> Self {
-        self.changed(|inner| inner.about.public = Some(Public::DrawnByCode))
+    /// Returns the same data set, marked as drawn by code, so that it depends on nobody.
+    pub(super) fn mark_synthetic(self) -> Self {
+        self.map_inner(|inner| inner.about.public = Some(PublicReason::DrawnByCode))
     }
 
-    /// This data set, if it is public. One that was
+    /// Describes this data set, if it is public. One that was
     /// [prepared from private examples](Self::prepared_from_private_examples) is not.
     pub fn public(&self) -> Option<PublicData> {
-        let public = self.inner.about.public.filter(|_| self.not_covered().is_none())?;
+        let public = self.inner.about.public.filter(|_| self.not_covered_reason().is_none())?;
         Some(PublicData {
-            drawn_by_code: public == Public::DrawnByCode,
+            drawn_by_code: public == PublicReason::DrawnByCode,
             origin: Some(self.origin().to_owned()),
-            ..PublicData::named(self.name())
+            ..PublicData::from_name(self.name())
         })
     }
 }
@@ -65,9 +68,9 @@ impl Dataset {
 const LONGEST: usize = 100;
 
 impl PublicData {
-    /// A data set that is known by name only, such as that of weights from a file. The name is one
-    /// line of at most 100 characters, because statements contain it.
-    pub(crate) fn named(name: &str) -> Self {
+    /// Returns the entry of a data set that is known by name only, such as that of weights from a
+    /// file. The name is one line of at most 100 characters, because statements contain it.
+    pub(crate) fn from_name(name: &str) -> Self {
         let words: Vec<&str> = name
             .split(|c: char| c.is_whitespace() || c.is_control())
             .filter(|w| !w.is_empty())
@@ -77,11 +80,11 @@ impl PublicData {
         Self { name, drawn_by_code: false, origin: None }
     }
 
-    /// The entry of a file that anybody may have written: that its data were drawn by code is not
-    /// known, but assumed.
-    pub(crate) fn read_from_file(self) -> Self {
+    /// Returns the entry as that of a file that anybody may have written: that its data were drawn
+    /// by code is not known, but assumed.
+    pub(crate) fn into_unverified(self) -> Self {
         let said = if self.drawn_by_code { ", drawn by code as the file says" } else { "" };
-        let named = Self::named(&self.name);
+        let named = Self::from_name(&self.name);
         Self { name: named.name + said, origin: self.origin, ..named }
     }
 }

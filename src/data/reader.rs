@@ -14,20 +14,20 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{Error, ErrorKind, Result};
 pub(crate) use chunks::Chunks;
+use state::PrefetcherState;
 #[cfg(test)]
 pub(crate) use state::Seen;
-use state::State;
 
-/// Whether augmented copies are made on the host.
+/// Copies of each example that are gathered on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copies {
     /// All copies of each example.
     Augmented,
-    /// Each example once: the copies are made on a device.
+    /// Single copy of each example: the copies are made on a device.
     Plain,
 }
 
-/// What can be gathered in chunks.
+/// Source of features that are gathered in chunks.
 pub(crate) trait Gather: Send + Sync + 'static {
     /// Appends the features of the examples at these positions. May use all threads of the Rayon
     /// pool that it is called in; the result does not depend on their number.
@@ -38,7 +38,7 @@ pub(crate) trait Gather: Send + Sync + 'static {
 pub(crate) type Pieces = Vec<Range<usize>>;
 
 /// The chunks of a batch, in the order of their use.
-pub(crate) struct Request<S> {
+pub(crate) struct ChunkRequest<S> {
     pub(crate) source: Arc<S>,
     pub(crate) copies: Copies,
     /// The positions that the chunks list; `None` for all, in order.
@@ -46,8 +46,8 @@ pub(crate) struct Request<S> {
     pub(crate) chunks: Vec<Pieces>,
 }
 
-impl<S> Request<S> {
-    /// The positions of the examples of one chunk.
+impl<S> ChunkRequest<S> {
+    /// Returns the positions of the examples of one chunk.
     pub(crate) fn positions(&self, chunk: usize) -> Vec<usize> {
         let all = self.chunks[chunk].iter().cloned().flatten();
         match &self.examples {
@@ -57,7 +57,7 @@ impl<S> Request<S> {
     }
 }
 
-impl<S> PartialEq for Request<S> {
+impl<S> PartialEq for ChunkRequest<S> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.source, &other.source)
             && self.copies == other.copies
@@ -66,24 +66,24 @@ impl<S> PartialEq for Request<S> {
     }
 }
 
-/// A thread that gathers chunks in the order of the requests, at most two ahead of their release.
+/// Thread that gathers chunks in the order of the requests, at most two ahead of their release.
 /// Each chunk is gathered by a pool of threads, one per core. The pool is not that of the rest of
 /// the program, where reading would wait until training has no work left. Dropping it ends the
 /// threads after the chunk that is being gathered.
-pub(crate) struct Reader<S> {
+pub(crate) struct Prefetcher<S> {
     shared: Arc<Shared<S>>,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared<S> {
-    state: Mutex<State<S>>,
+    state: Mutex<PrefetcherState<S>>,
     changed: Condvar,
     pool: ThreadPool,
     /// Nanoseconds that callers waited for chunks.
     waited: AtomicU64,
 }
 
-impl<S: Gather> Reader<S> {
+impl<S: Gather> Prefetcher<S> {
     /// Starts the threads: as many as Rayon uses.
     ///
     /// # Errors
@@ -109,17 +109,17 @@ impl<S: Gather> Reader<S> {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// How long callers waited for chunks that were not gathered yet.
-    pub(crate) fn waited(&self) -> Duration {
+    /// Returns the total time for which callers waited for chunks that were not gathered yet.
+    pub(crate) fn wait_time(&self) -> Duration {
         Duration::from_nanos(self.shared.waited.load(Ordering::Relaxed))
     }
 
-    /// The chunks of `request`. Those of `next` are gathered after them, so that a later call with
-    /// an equal request finds them ready. All other earlier requests are cancelled.
-    pub(crate) fn read(
+    /// Returns the chunks of `request`. Those of `next` are gathered after them, so that a later
+    /// call with an equal request finds them ready. All other earlier requests are cancelled.
+    pub(crate) fn request_chunks(
         self: &Arc<Self>,
-        request: Request<S>,
-        next: Option<Request<S>>,
+        request: ChunkRequest<S>,
+        next: Option<ChunkRequest<S>>,
     ) -> Chunks<S> {
         let mut state = self.shared.lock();
         let ready = state.queue.iter().position(|queued| *queued.request == request);
@@ -127,11 +127,11 @@ impl<S: Gather> Reader<S> {
         while let Some(other) = state.queue.pop_front() {
             state.discard(other);
         }
-        let queued = ready.unwrap_or_else(|| state.number(request));
+        let queued = ready.unwrap_or_else(|| state.enqueue(request));
         let (number, request) = (queued.number, queued.request.clone());
         state.queue.push_back(queued);
         if let Some(next) = next {
-            let next = state.number(next);
+            let next = state.enqueue(next);
             state.queue.push_back(next);
         }
         drop(state);
@@ -145,7 +145,7 @@ impl<S: Gather> Reader<S> {
     }
 }
 
-impl<S> Drop for Reader<S> {
+impl<S> Drop for Prefetcher<S> {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
@@ -156,13 +156,16 @@ impl<S> Drop for Reader<S> {
 }
 
 impl<S> Shared<S> {
-    /// Every change of the state is complete before anything can panic, so a poisoned lock is
-    /// harmless.
-    fn lock(&self) -> MutexGuard<'_, State<S>> {
+    /// Locks the state; every change of it is complete before anything can panic, so a poisoned
+    /// lock is harmless.
+    fn lock(&self) -> MutexGuard<'_, PrefetcherState<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<S>>) -> MutexGuard<'a, State<S>> {
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, PrefetcherState<S>>,
+    ) -> MutexGuard<'a, PrefetcherState<S>> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -172,7 +175,7 @@ impl<S: Gather> Shared<S> {
     fn run(&self) {
         let mut state = self.lock();
         while !state.ended {
-            let Some((number, request, index)) = state.begin() else {
+            let Some((number, request, index)) = state.start_next_chunk() else {
                 state = self.wait(state);
                 continue;
             };
@@ -193,11 +196,11 @@ impl<S: Gather> Shared<S> {
     /// Gathers one chunk, with the state unlocked meanwhile.
     fn gather<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State<S>>,
-        request: &Request<S>,
+        mut state: MutexGuard<'a, PrefetcherState<S>>,
+        request: &ChunkRequest<S>,
         index: usize,
-    ) -> (Result<Vec<f32>>, MutexGuard<'a, State<S>>) {
-        let mut buffer = state.buffer();
+    ) -> (Result<Vec<f32>>, MutexGuard<'a, PrefetcherState<S>>) {
+        let mut buffer = state.acquire_buffer();
         drop(state);
         buffer.clear();
         let positions = request.positions(index);

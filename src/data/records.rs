@@ -6,8 +6,8 @@ use std::path::Path;
 
 use ::csv::{Position, Reader, ReaderBuilder, StringRecord};
 
-use super::digest::count;
-use super::origin::Cells;
+use super::digest::format_count;
+use super::origin::CellHasher;
 use super::table::csv_error;
 use super::unpack::{self, MOST_NUMBERS, corrupt};
 use crate::Result;
@@ -23,34 +23,34 @@ struct Limits {
 const LIMITS: Limits = Limits { record: 16 << 20, file: 8 << 30 };
 
 /// The records of a file, plain or gzip.
-pub(super) struct Records<'a> {
+pub(super) struct CsvRecords<'a> {
     path: &'a Path,
-    reader: Reader<Limited<Box<dyn Read>>>,
+    reader: Reader<LimitedReader<Box<dyn Read>>>,
     record: StringRecord,
-    cells: Cells,
+    cells: CellHasher,
 }
 
-impl<'a> Records<'a> {
-    /// Opens a file of this CSV format.
+impl<'a> CsvRecords<'a> {
+    /// Opens a CSV file of this format.
     pub(super) fn open(path: &'a Path, format: &ReaderBuilder) -> Result<Self> {
         Self::limited(path, format, LIMITS)
     }
 
     fn limited(path: &'a Path, format: &ReaderBuilder, limits: Limits) -> Result<Self> {
-        let from = unpack::open(path)?.from;
-        let reader = format.from_reader(Limited { from, limits, read: 0, record_at: 0 });
-        Ok(Self { path, reader, record: StringRecord::new(), cells: Cells::new() })
+        let from = unpack::open_decompressed(path)?.from;
+        let reader = format.from_reader(LimitedReader { from, limits, read: 0, record_at: 0 });
+        Ok(Self { path, reader, record: StringRecord::new(), cells: CellHasher::new() })
     }
 
-    /// The names of the columns, from the first line.
+    /// Returns the names of the columns, from the first line.
     pub(super) fn columns(&mut self) -> Result<Vec<String>> {
         let header = self.reader.headers().map_err(|e| csv_error(self.path, &e))?;
         let name = |cell: &str| cell.trim_start_matches('\u{feff}').trim().to_owned();
         Ok(header.iter().map(name).collect())
     }
 
-    /// The next record and its line number; `numbers` is the number of features made of the records
-    /// before.
+    /// Reads the next record and its line number; `numbers` is the number of features made of the
+    /// records before.
     pub(super) fn next(&mut self, numbers: usize) -> Result<Option<(u64, &StringRecord)>> {
         self.reader.get_mut().record_at = self.reader.position().byte();
         let more = self.reader.read_record(&mut self.record);
@@ -62,22 +62,22 @@ impl<'a> Records<'a> {
             let what = format!(
                 "the rows above line {line} make more than {} features, the largest number that is \
                  kept in memory",
-                count(MOST_NUMBERS)
+                format_count(MOST_NUMBERS)
             );
             return Err(corrupt(self.path, what).fix("give fewer rows, columns or words per text"));
         }
-        self.cells.add(self.record.iter());
+        self.cells.add_row(self.record.iter());
         Ok(Some((line, &self.record)))
     }
 
-    /// The origin of all cells that were read.
+    /// Returns the origin of all cells that were read.
     pub(super) fn origin(self) -> String {
-        self.cells.name()
+        self.cells.finish()
     }
 }
 
 /// A reader that fails where a record or the file exceeds its limit.
-struct Limited<R> {
+struct LimitedReader<R> {
     from: R,
     limits: Limits,
     read: u64,
@@ -85,7 +85,7 @@ struct Limited<R> {
     record_at: u64,
 }
 
-impl<R: Read> Read for Limited<R> {
+impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let n = self.from.read(into)?;
         self.read += n as u64;
@@ -109,7 +109,11 @@ pub(super) struct TooLong {
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, most } = self;
-        write!(f, "a {what} of more than {} bytes, the largest that is read", count(*most as usize))
+        write!(
+            f,
+            "a {what} of more than {} bytes, the largest that is read",
+            format_count(*most as usize)
+        )
     }
 }
 
@@ -129,7 +133,7 @@ mod tests {
     }
 
     fn read(path: &Path, limits: Limits) -> Result<usize> {
-        let mut records = Records::limited(path, &ReaderBuilder::new(), limits)?;
+        let mut records = CsvRecords::limited(path, &ReaderBuilder::new(), limits)?;
         let mut rows = 0;
         while records.next(0)?.is_some() {
             rows += 1;
@@ -150,7 +154,7 @@ mod tests {
     #[test]
     fn what_rows_become_is_limited_too() {
         let (_folder, path) = table(1);
-        let mut records = Records::open(&path, &ReaderBuilder::new()).unwrap();
+        let mut records = CsvRecords::open(&path, &ReaderBuilder::new()).unwrap();
         let error = records.next(MOST_NUMBERS + 1).unwrap_err();
         assert!(error.to_string().contains("above line 2"), "{error}");
     }

@@ -1,13 +1,13 @@
-//! Poisson sampling: which examples are in the batch of a step.
+//! Poisson sampling of the batch of a step.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use super::digest::count;
+use super::digest::format_count;
 use crate::{Error, Result};
 
-/// Draws batches by Poisson sampling: in every step each example is in the batch with probability
-/// `sampling_rate`, independently of all other examples and steps.
+/// Sampler of batches by Poisson sampling: in every step each example is in the batch with
+/// probability `sampling_rate`, independently of all other examples and steps.
 ///
 /// The size of a batch is random, with mean `sampling_rate * examples`. It may be zero: such a step
 /// releases noise only.
@@ -23,7 +23,8 @@ use crate::{Error, Result};
 pub struct PoissonSampler {
     examples: u32,
     sampling_rate: f64,
-    /// `None` if every example is in every batch.
+    /// Sampling rate times 2^64, the bound on the random numbers of sampled examples; `None` if
+    /// every example is in every batch.
     threshold: Option<u64>,
     rng: ChaCha20Rng,
 }
@@ -32,7 +33,7 @@ pub struct PoissonSampler {
 /// different key stream.
 const STREAM: u64 = u64::from_le_bytes(*b"poisson\0");
 
-/// The number of examples as a number of 32 bits, at least one.
+/// Converts the number of examples to a number of 32 bits, which is at least one.
 pub(super) fn number_of(examples: usize) -> Result<u32> {
     let number = u32::try_from(examples).ok().filter(|&number| number > 0);
     let why = "there must be at least one, and fewer than 2^32";
@@ -41,7 +42,7 @@ pub(super) fn number_of(examples: usize) -> Result<u32> {
 }
 
 impl PoissonSampler {
-    /// A sampler over this many examples.
+    /// Creates a sampler over this many examples.
     ///
     /// # Errors
     /// No examples, or 2^32 or more; a sampling rate outside (0, 1].
@@ -50,7 +51,7 @@ impl PoissonSampler {
         if !(sampling_rate > 0.0 && sampling_rate <= 1.0) {
             let why = "a probability above 0 and at most 1: expected batch size / examples";
             return Err(Error::setting("sampling_rate", sampling_rate, why)
-                .fix(format!("take an expected batch size from 1 to {}", count(examples))));
+                .fix(format!("take an expected batch size from 1 to {}", format_count(examples))));
         }
         // Scaling by a power of two is exact, and `as` rounds towards zero.
         let threshold = (sampling_rate < 1.0).then(|| (sampling_rate * 2f64.powi(64)) as u64);
@@ -59,7 +60,7 @@ impl PoissonSampler {
         Ok(Self { examples: number, sampling_rate, threshold, rng })
     }
 
-    /// The indices of the examples in the next batch, ascending.
+    /// Draws the next batch: the indices of its examples, ascending.
     pub fn next_batch(&mut self) -> Vec<u32> {
         let Some(threshold) = self.threshold else {
             return (0..self.examples).collect();
@@ -67,17 +68,17 @@ impl PoissonSampler {
         (0..self.examples).filter(|_| self.rng.next_u64() < threshold).collect()
     }
 
-    /// Number of examples that are sampled from.
+    /// Returns the number of examples that are sampled from.
     pub fn examples(&self) -> usize {
         self.examples as usize
     }
 
-    /// Probability with which each example is in a batch.
+    /// Returns the probability with which each example is in a batch.
     pub fn sampling_rate(&self) -> f64 {
         self.sampling_rate
     }
 
-    /// Expected size of a batch: the divisor of the noisy sum.
+    /// Returns the expected size of a batch: the divisor of the noisy sum.
     pub fn expected_batch_size(&self) -> f64 {
         self.sampling_rate * f64::from(self.examples)
     }

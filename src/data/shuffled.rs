@@ -1,4 +1,4 @@
-//! Disjoint batches of fixed size: which examples are in the batch of a step.
+//! Sampling of disjoint batches of fixed size.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -7,7 +7,7 @@ use rand_chacha::ChaCha20Rng;
 use super::sampler::number_of;
 use crate::{Error, Result};
 
-/// Draws disjoint batches: every epoch shuffles the examples and cuts them into batches of
+/// Sampler of disjoint batches: every epoch shuffles the examples and cuts them into batches of
 /// `batch_size`; the last batch of an epoch has what is left.
 ///
 /// # Guarantee
@@ -19,16 +19,16 @@ use crate::{Error, Result};
 pub(crate) struct ShuffledSampler {
     order: Vec<u32>,
     batch_size: usize,
-    /// Where the next batch begins in `order`.
+    /// Position in `order` at which the next batch begins.
     next: usize,
     rng: ChaCha20Rng,
 }
 
-/// ChaCha stream of the shuffle, another one than that of Poisson sampling.
+/// ChaCha stream of the shuffle, different from that of Poisson sampling.
 const STREAM: u64 = u64::from_le_bytes(*b"shuffled");
 
 impl ShuffledSampler {
-    /// A sampler over this many examples.
+    /// Creates a sampler over this many examples.
     ///
     /// # Errors
     /// `Setting` for no examples, or 2^32 or more, and for a batch size of 0 or above their number.
@@ -44,7 +44,7 @@ impl ShuffledSampler {
         Ok(Self { order: (0..number).collect(), batch_size, next: examples, rng })
     }
 
-    /// The indices of the examples in the next batch, ascending.
+    /// Draws the next batch: the indices of its examples, ascending.
     pub(crate) fn next_batch(&mut self) -> Vec<u32> {
         if self.next >= self.order.len() {
             self.order.shuffle(&mut self.rng);
@@ -64,7 +64,7 @@ mod tests {
     use crate::ErrorKind;
 
     impl ShuffledSampler {
-        /// Number of batches in an epoch.
+        /// Returns the number of batches in an epoch.
         pub(crate) fn steps_per_epoch(&self) -> u64 {
             self.order.len().div_ceil(self.batch_size) as u64
         }

@@ -1,4 +1,4 @@
-//! The examples of one batch, and how their features are made.
+//! Examples of one batch, and the source of their features.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,47 +6,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burn::prelude::*;
 
 use super::reader::{Copies, Gather};
-use super::{Augment, Examples, OnDevice};
+use super::{Augment, DeviceExamples, Examples};
 use crate::{Error, Result};
 
-/// The examples of one batch: their numbers, and how their features are made. The features
-/// themselves are gathered by whoever needs them, some at a time. `i` counts the examples of the
-/// batch.
-pub(crate) struct Source {
+/// Examples of one batch: their numbers, and the source of their features. The features themselves
+/// are gathered by whoever needs them, some at a time. `i` counts the examples of the batch.
+pub(crate) struct BatchSource {
     examples: Examples,
     ids: Vec<u32>,
-    augmented: Option<Augmented>,
+    augmented: Option<StepAugmentation>,
     /// The examples on a device, which makes the features.
-    placed: Option<OnDevice>,
-    left_out: Mutex<LeftOut>,
+    placed: Option<DeviceExamples>,
+    left_out: Mutex<SkippedExamples>,
 }
 
 /// Examples in files that could not be used when they were gathered.
 #[derive(Default)]
-struct LeftOut {
-    /// Their positions in the batch.
+struct SkippedExamples {
+    /// Positions of these examples in the batch.
     positions: BTreeSet<usize>,
-    /// The first error of reading one.
+    /// First error of reading such an example.
     error: Option<Error>,
 }
 
 /// The augmentation of one step.
 #[derive(Clone, Copy)]
-pub(crate) struct Augmented {
+pub(crate) struct StepAugmentation {
     pub(crate) augment: Augment,
     /// Secret seed of the run, and number of the step.
     pub(crate) seed: [u64; 2],
 }
 
-impl Source {
-    /// The examples with these indices, in this order.
+impl BatchSource {
+    /// Creates the batch of the examples with these indices, in this order.
     ///
     /// # Errors
     /// If an index is not below `examples.len()`, or if the augmentation does not apply to them.
     pub(crate) fn new(
         examples: &Examples,
         ids: Vec<u32>,
-        augmented: Option<Augmented>,
+        augmented: Option<StepAugmentation>,
     ) -> Result<Self> {
         examples.check(&ids)?;
         augmented.map_or(Ok(()), |augmented| augmented.augment.check(examples.shape()))?;
@@ -54,54 +53,56 @@ impl Source {
         Ok(Self { examples, ids, augmented, placed: None, left_out })
     }
 
-    /// The same examples, with features that are made on a device.
-    pub(crate) fn on(self, placed: OnDevice) -> Self {
+    /// Returns the same examples, with features that are made on a device.
+    pub(crate) fn with_device(self, placed: DeviceExamples) -> Self {
         Self { placed: Some(placed), ..self }
     }
 
-    /// The data set.
+    /// Returns the data set.
     pub(crate) fn examples(&self) -> &Examples {
         &self.examples
     }
 
-    /// Number of examples.
+    /// Returns the number of examples.
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Index of each example in its data set.
+    /// Returns the index of each example in its data set.
     pub(crate) fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// Number of copies of each example.
+    /// Returns the number of copies of each example.
     pub(crate) fn copies(&self) -> usize {
         self.augmented.map_or(1, |augmented| augmented.augment.multiplicity())
     }
 
-    /// The device that makes the features, if one does.
+    /// Returns the device that makes the features, if one does.
     pub(crate) fn device(&self) -> Option<&Device> {
-        self.placed.as_ref().map(OnDevice::device)
+        self.placed.as_ref().map(DeviceExamples::device)
     }
 
-    /// The features of example `i`, if they are in memory as they are used.
-    pub(crate) fn held(&self, i: usize) -> Option<&[f32]> {
-        (self.augmented.is_none()).then(|| self.plain(i)).flatten()
+    /// Returns the features of example `i`, if they are in memory in the form in which they are
+    /// used.
+    pub(crate) fn features_in_place(&self, i: usize) -> Option<&[f32]> {
+        (self.augmented.is_none()).then(|| self.raw_features(i)).flatten()
     }
 
-    /// The features of example `i` without augmentation, if they are in memory.
-    pub(crate) fn plain(&self, i: usize) -> Option<&[f32]> {
+    /// Returns the features of example `i` without augmentation, if they are in memory.
+    pub(crate) fn raw_features(&self, i: usize) -> Option<&[f32]> {
         self.examples.is_in_memory().then(|| self.examples.features(self.ids[i] as usize))
     }
 
-    /// Whether all features are on this device.
-    pub(crate) fn is_whole_on(&self, device: &Device) -> bool {
-        self.placed.as_ref().is_some_and(|placed| placed.is_whole() && placed.device() == device)
+    /// Returns whether all features are on this device.
+    pub(crate) fn is_uploaded_to(&self, device: &Device) -> bool {
+        self.placed.as_ref().is_some_and(|placed| placed.is_uploaded() && placed.device() == device)
     }
 
-    /// The features of some examples on a device, `[positions x copies, features]`: selected there
-    /// if they were uploaded, otherwise from `plain`, their gathered features without augmentation.
-    pub(crate) fn features_on(
+    /// Returns the features of some examples on a device, `[positions x copies, features]`:
+    /// selected there if they were uploaded, otherwise from `plain`, their gathered features
+    /// without augmentation.
+    pub(crate) fn features_on_device(
         &self,
         device: &Device,
         positions: &[usize],
@@ -110,7 +111,7 @@ impl Source {
         let ids: Vec<u32> = positions.iter().map(|&i| self.ids[i]).collect();
         let size = self.examples.shape().iter().product();
         let features = match (plain, &self.placed) {
-            (None, Some(placed)) => placed.rows(&ids)?,
+            (None, Some(placed)) => placed.gather_rows(&ids)?,
             (plain, _) => {
                 let plain = plain.unwrap_or_default();
                 Tensor::from_data(TensorData::new(plain, [ids.len(), size]), device)
@@ -118,32 +119,33 @@ impl Source {
         };
         match self.augmented {
             None => Ok(features),
-            Some(Augmented { augment, seed }) => {
-                augment.copies_of(features, self.examples.shape(), &ids, seed)
+            Some(StepAugmentation { augment, seed }) => {
+                augment.augment_on_device(features, self.examples.shape(), &ids, seed)
             }
         }
     }
 
-    /// The positions of examples in files that could not be read, or whose features were not
-    /// finite, when they were gathered. They contribute nothing.
-    pub(crate) fn left_out(&self) -> BTreeSet<usize> {
+    /// Returns the positions of examples in files that could not be read, or whose features were
+    /// not finite, when they were gathered. They contribute nothing.
+    pub(crate) fn skipped_positions(&self) -> BTreeSet<usize> {
         self.lock().positions.clone()
     }
 
-    /// The first error of reading an example that was left out. It must not reach anybody through a
-    /// private run: it tells of a single example.
-    pub(crate) fn unread(&self) -> Option<Error> {
+    /// Returns the first error of reading an example that was left out. It must not reach anybody
+    /// through a private run: it tells of a single example.
+    pub(crate) fn first_read_error(&self) -> Option<Error> {
         self.lock().error.clone()
     }
 
-    /// A poisoned lock is harmless: every change of the state is one operation.
-    fn lock(&self) -> MutexGuard<'_, LeftOut> {
+    /// Locks the state; a poisoned lock is harmless, because every change of the state is one
+    /// operation.
+    fn lock(&self) -> MutexGuard<'_, SkippedExamples> {
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Gather for Source {
-    /// The features of an example that can't be read are NaN.
+impl Gather for BatchSource {
+    /// Gathers features; those of an example that can't be read are NaN.
     fn gather(&self, positions: &[usize], copies: Copies, into: &mut Vec<f32>) -> Result<()> {
         let ids: Vec<u32> = positions.iter().map(|&i| self.ids[i]).collect();
         let start = into.len();
@@ -152,7 +154,7 @@ impl Gather for Source {
             Ok(())
         };
         match (copies, self.augmented) {
-            (Copies::Augmented, Some(Augmented { augment, seed })) => {
+            (Copies::Augmented, Some(StepAugmentation { augment, seed })) => {
                 augment.gather(&self.examples, &ids, seed, into, &unread)?;
             }
             _ => self.examples.gather_readable(&ids, into, &unread)?,
@@ -167,11 +169,11 @@ impl Gather for Source {
     }
 }
 
-/// Whether all features are finite numbers. No early exit within a block: the compiler vectorises
-/// the check.
+/// Returns whether all features are finite numbers. No early exit within a block: the compiler
+/// vectorises the check.
 pub(crate) fn is_finite(features: &[f32]) -> bool {
     features.chunks(64).all(|block| block.iter().fold(true, |ok, v| ok & v.is_finite()))
 }
 
 /// The reader of the batches of a run.
-pub(crate) type SourceReader = Arc<super::reader::Reader<Source>>;
+pub(crate) type BatchPrefetcher = Arc<super::reader::Prefetcher<BatchSource>>;

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result, file};
 /// The metadata key of the [`Description`], as JSON.
 const KEY: &str = "epsilab_data";
 
-/// Everything about a data set except its examples.
+/// Attributes of a data set: everything except its examples.
 #[derive(Serialize, Deserialize)]
 struct Description {
     shape: Vec<usize>,
@@ -40,7 +40,7 @@ impl Dataset {
         }
         let description = Description {
             shape: self.shape().to_vec(),
-            vocabulary: self.vocabulary().map(StoredVocabulary::of),
+            vocabulary: self.vocabulary().map(StoredVocabulary::from_vocabulary),
             attributes: self.attributes(),
         };
         let failed = |e: String| Error::new(ErrorKind::Io, format!("storing {}", self.name()), e);
@@ -60,7 +60,7 @@ impl Dataset {
         Ok(digest::sha256(&bytes))
     }
 
-    /// The data set in a file of [`write_file`](Self::write_file) with this SHA-256.
+    /// Reads the data set in a file of [`write_file`](Self::write_file) with this SHA-256.
     ///
     /// # Errors
     /// `Io` if the file can't be read, `CorruptData` if it is another file.
@@ -107,9 +107,9 @@ fn parse(bytes: &[u8]) -> std::result::Result<Dataset, String> {
         Ok(Examples::new(&description.shape, features, labels))
     };
     let (train, test) = (part("train")?, part("test")?);
-    let vocabulary = description.vocabulary.map(StoredVocabulary::restored).transpose();
+    let vocabulary = description.vocabulary.map(StoredVocabulary::into_vocabulary).transpose();
     let vocabulary = vocabulary.map_err(|e| said(&e))?;
-    Ok(Dataset::restored(description.attributes, train, test, vocabulary))
+    Ok(Dataset::from_attributes(description.attributes, train, test, vocabulary))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::dataset::Dataset;
-use super::digest::count;
-use super::examples::{Examples, shape_text};
+use super::digest::format_count;
+use super::examples::{Examples, format_shape};
 use super::idx::{Idx, Pair};
-use super::records::{Records, TooLong};
+use super::records::{CsvRecords, TooLong};
 use super::unpack::{cannot_read, corrupt};
 use crate::{Error, ErrorKind, Result};
 
@@ -18,8 +18,8 @@ use crate::{Error, ErrorKind, Result};
 pub(super) const CLASSES: RangeInclusive<usize> = 2..=65_536;
 pub(super) const CLASSES_FIX: &str = "there must be two classes to tell apart, and at most 65,536";
 
-/// A data set from vectors: `x` holds the features of all examples, `[examples, shape…]` row-major,
-/// and `y` their labels, below `classes`.
+/// Creates a data set from vectors: `x` holds the features of all examples, `[examples, shape…]`
+/// row-major, and `y` their labels, below `classes`.
 ///
 /// # Guarantee
 /// [`Dataset::origin`], the name of the ledger, is a hash of the features alone: other labels,
@@ -35,12 +35,12 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
     let named = (0..classes).map(|class| class.to_string()).collect();
     let train = checked(x, shape, y, classes)?;
     let data = Dataset::new("table", "Vectors given by the program.", named, train, empty(shape));
-    Ok(data.named_by_features())
+    Ok(data.with_feature_origin())
 }
 
-/// A data set from a CSV file (plain or gzip) with a header: the column `label` names the class,
-/// all others are numeric features, not scaled. The shape of an example is the number of these
-/// columns.
+/// Reads a data set from a CSV file (plain or gzip) with a header: the column `label` names the
+/// class, all others are numeric features, not scaled. The shape of an example is the number of
+/// these columns.
 ///
 /// Labels may be any text; classes are numbered in sorted order (as numbers if all are whole
 /// numbers), and [`Dataset::class_names`] keeps the text. The set of classes, the columns and
@@ -57,7 +57,7 @@ pub fn from_vecs(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> R
 /// column; [`ErrorKind::CorruptData`] names the line and the column that can't be used.
 pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     let path = path.as_ref();
-    let mut records = Records::open(path, &::csv::ReaderBuilder::new())?;
+    let mut records = CsvRecords::open(path, &::csv::ReaderBuilder::new())?;
     let columns = records.columns()?;
     let label_column = label_column(path, &columns, label)?;
 
@@ -99,7 +99,7 @@ pub fn csv(path: impl AsRef<Path>, label: &str) -> Result<Dataset> {
     Ok(data.with_columns(columns).with_origin(records.origin()))
 }
 
-/// A data set from two IDX files (plain or gzip), grey images and their labels. Features are
+/// Reads a data set from two IDX files (plain or gzip), grey images and their labels. Features are
 /// `x / 255`, from 0 to 1.
 ///
 /// The number of classes is the largest label plus one, and each class must occur: that makes
@@ -117,7 +117,7 @@ pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Dataset
     read_idx(images.as_ref(), labels.as_ref(), None)
 }
 
-/// As [`idx`], for a known number of classes: labels must be below it and need not all occur.
+/// Same as [`idx`], for a known number of classes: labels must be below it and need not all occur.
 ///
 /// # Errors
 /// As [`idx`], and [`ErrorKind::Setting`] if `classes` is not from 2 to 65,536.
@@ -142,7 +142,7 @@ fn read_idx(images: &Path, labels: &Path, classes: Option<usize>) -> Result<Data
     Ok(data.with_origin(pair.images.origin()))
 }
 
-/// The largest label plus one, if every class occurs.
+/// Returns the largest label plus one, if every class occurs.
 fn classes_of(path: &Path, labels: &Idx) -> Result<usize> {
     let seen: BTreeSet<u8> = labels.values().iter().copied().collect();
     let greatest = seen.last().map_or(0, |&label| usize::from(label));
@@ -151,7 +151,7 @@ fn classes_of(path: &Path, labels: &Idx) -> Result<usize> {
         let what = format!(
             "label {greatest} at position {} is out of range: no example has label {gap}, so \
              these are not labels 0, 1, 2 …",
-            count(at)
+            format_count(at)
         );
         return Err(corrupt(path, what).fix(
             "if the file is right, say how many classes there are: \
@@ -185,14 +185,14 @@ fn checked(x: Vec<f32>, shape: &[usize], y: Vec<u32>, classes: usize) -> Result<
     }
     if u32::try_from(y.len()).is_err() {
         let why = "indices of examples are 32-bit numbers";
-        return Err(Error::setting("examples", count(y.len()), why).fix("give fewer"));
+        return Err(Error::setting("examples", format_count(y.len()), why).fix("give fewer"));
     }
     if y.len().checked_mul(size) != Some(x.len()) {
-        let value = format!("{} numbers", count(x.len()));
+        let value = format!("{} numbers", format_count(x.len()));
         let why = format!(
             "{} labels and examples of shape {} ({size} numbers each) don't fit that",
-            count(y.len()),
-            shape_text(shape)
+            format_count(y.len()),
+            format_shape(shape)
         );
         return Err(Error::setting("x", value, why).fix("x must hold y.len() * size numbers"));
     }
@@ -253,11 +253,11 @@ impl Labels {
         self.column.push(number);
     }
 
-    /// The names of the classes, sorted as numbers if all are whole numbers and otherwise as text,
-    /// and the class of each row.
+    /// Returns the names of the classes, sorted as numbers if all are whole numbers and otherwise
+    /// as text, and the class of each row.
     pub(super) fn classes(self, path: &Path, column: &str) -> Result<(Vec<String>, Vec<u32>)> {
         if !CLASSES.contains(&self.numbers.len()) {
-            let (names, rows) = (count(self.numbers.len()), count(self.column.len()));
+            let (names, rows) = (format_count(self.numbers.len()), format_count(self.column.len()));
             let what = format!("column `{column}` holds {names} different labels in {rows} rows");
             return Err(corrupt(path, what).fix(CLASSES_FIX));
         }
@@ -310,7 +310,7 @@ pub(super) fn empty(shape: &[usize]) -> Examples {
     Examples::new(shape, Vec::new(), Vec::new())
 }
 
-/// The name of a file without folders and extensions (`.csv`, `.csv.gz`).
+/// Returns the name of a file without folders and extensions (`.csv`, `.csv.gz`).
 pub(super) fn stem(path: &Path) -> String {
     let packed = path.extension().is_some_and(|ending| ending == "gz");
     let path = if packed { path.with_extension("") } else { path.to_path_buf() };

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::digest::count;
+use super::digest::format_count;
 use crate::{Error, ErrorKind, Result};
 
 /// Largest number of features that are kept in memory (8 GiB). A small file can announce any
@@ -14,14 +14,14 @@ use crate::{Error, ErrorKind, Result};
 pub(super) const MOST_NUMBERS: usize = 1 << 31;
 
 /// The unpacked bytes of a file.
-pub(super) struct Unpacked {
+pub(super) struct DecompressedFile {
     pub(super) from: Box<dyn Read>,
     /// Whether the file is a gzip file.
     pub(super) gzip: bool,
 }
 
 /// Opens a file. Its first two bytes, not its name, decide whether it is unpacked.
-pub(super) fn open(path: &Path) -> Result<Unpacked> {
+pub(super) fn open_decompressed(path: &Path) -> Result<DecompressedFile> {
     let mut file = BufReader::new(open_file(path)?);
     let mut start = Vec::with_capacity(2);
     file.by_ref().take(2).read_to_end(&mut start).map_err(|e| cannot_read(path, &e))?;
@@ -29,7 +29,7 @@ pub(super) fn open(path: &Path) -> Result<Unpacked> {
     let whole = Cursor::new(start).chain(file);
     let from: Box<dyn Read> =
         if gzip { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-    Ok(Unpacked { from, gzip })
+    Ok(DecompressedFile { from, gzip })
 }
 
 /// Opens a regular file. Reading a pipe may block for ever, and a device may never end.
@@ -44,8 +44,8 @@ pub(super) fn open_file(path: &Path) -> Result<File> {
     File::open(path).map_err(|e| cannot_open(path, &e))
 }
 
-/// All bytes of a file of at most `most` bytes, not unpacked.
-pub(super) fn read_packed(path: &Path, most: usize) -> Result<Vec<u8>> {
+/// Reads all bytes of a file of at most `most` bytes, not unpacked.
+pub(super) fn read_raw(path: &Path, most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open_file(path)?.take(most as u64 + 1).read_to_end(&mut bytes);
     match read.map_err(|e| cannot_read(path, &e))? {
@@ -54,9 +54,9 @@ pub(super) fn read_packed(path: &Path, most: usize) -> Result<Vec<u8>> {
     }
 }
 
-/// `length` bytes of a file from this position on, not unpacked; fewer if it ends before. The
-/// caller bounds the length.
-pub(super) fn read_part(path: &Path, from: u64, length: usize) -> Result<Vec<u8>> {
+/// Reads `length` bytes of a file from this position on, not unpacked; fewer if it ends before.
+/// The caller bounds the length.
+pub(super) fn read_range(path: &Path, from: u64, length: usize) -> Result<Vec<u8>> {
     let mut file = open_file(path)?;
     file.seek(SeekFrom::Start(from)).map_err(|e| cannot_read(path, &e))?;
     let mut bytes = Vec::with_capacity(length);
@@ -64,17 +64,17 @@ pub(super) fn read_part(path: &Path, from: u64, length: usize) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// All unpacked bytes of a file, at most `most`: reading stops there, so a small file can't unpack
-/// to any size.
-pub(super) fn read(path: &Path, most: usize) -> Result<Vec<u8>> {
-    let Unpacked { from, gzip } = open(path)?;
+/// Reads all unpacked bytes of a file, at most `most`: reading stops there, so a small file can't
+/// unpack to any size.
+pub(super) fn read_decompressed(path: &Path, most: usize) -> Result<Vec<u8>> {
+    let DecompressedFile { from, gzip } = open_decompressed(path)?;
     let mut bytes = Vec::new();
     let ended = from.take(most as u64 + 1).read_to_end(&mut bytes);
     match ended {
         Ok(n) if n > most => Err(too_large(path, most)),
         Ok(_) => Ok(bytes),
         Err(_) if gzip => {
-            let found = count(bytes.len());
+            let found = format_count(bytes.len());
             let what = format!(
                 "{found} bytes found after unpacking; the gzip stream is truncated or damaged"
             );
@@ -85,7 +85,10 @@ pub(super) fn read(path: &Path, most: usize) -> Result<Vec<u8>> {
 }
 
 fn too_large(path: &Path, most: usize) -> Error {
-    corrupt(path, format!("more than {} bytes, the largest size of such a file", count(most)))
+    corrupt(
+        path,
+        format!("more than {} bytes, the largest size of such a file", format_count(most)),
+    )
 }
 
 pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {

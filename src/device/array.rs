@@ -12,7 +12,7 @@ use super::host;
 /// row-major.
 ///
 /// An array that was made on a device stays there until it is dereferenced as a slice. That copies
-/// it to the host once, which counts as one of [`host_syncs`](super::host_syncs).
+/// it to the host once, which counts as one of [`host_sync_count`](super::host_sync_count).
 ///
 /// Cloning shares the values on the device and copies the values on the host.
 #[derive(Clone, Default)]
@@ -23,33 +23,34 @@ pub struct DeviceArray {
 }
 
 impl DeviceArray {
-    /// An array on the device of this tensor, which must not track gradients.
+    /// Creates an array on the device of this tensor, which must not track gradients.
     pub fn from_tensor(tensor: Tensor<1>) -> Self {
         Self { len: tensor.dims()[0], host: OnceLock::new(), device: Some(tensor) }
     }
 
-    /// The number of values. Never copies them.
+    /// Returns the number of values. Never copies them.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the array is empty.
+    /// Returns whether the array is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The device that holds the values, if any.
+    /// Returns the device of the values, if they are on one.
     pub fn device(&self) -> Option<Device> {
         self.device.as_ref().map(Tensor::device)
     }
 
-    /// Whether the values are on the host, so that dereferencing does not copy them.
+    /// Returns whether the values are on the host, so that dereferencing does not copy them.
     pub(crate) fn is_on_host(&self) -> bool {
         self.device.is_none() || self.host.get().is_some()
     }
 
-    /// The values as a tensor on this device, shared if they are there already, else copied.
-    pub fn tensor(&self, device: &Device) -> Tensor<1> {
+    /// Returns the values as a tensor on this device, shared if they are there already, else
+    /// copied.
+    pub fn to_tensor(&self, device: &Device) -> Tensor<1> {
         match &self.device {
             Some(tensor) if tensor.device() == *device => tensor.clone(),
             _ => Tensor::from_data(TensorData::new(self.to_vec(), [self.len]), device),
@@ -65,16 +66,16 @@ impl DeviceArray {
         if tensors.iter().any(|tensor| Some(tensor.device()) != device) {
             return arrays.iter().map(|array| array.to_vec()).collect();
         }
-        let mut copied = host::values_of(tensors).into_iter();
+        let mut copied = host::tensors_to_vecs(tensors).into_iter();
         let mut next = |array: &Self| {
             if only_on_device(&array) { copied.next().unwrap_or_default() } else { array.to_vec() }
         };
         arrays.iter().map(&mut next).collect()
     }
 
-    /// The same values, with a copy on this device.
+    /// Adds a copy of the values on this device.
     pub(crate) fn on(mut self, device: &Device) -> Self {
-        self.device = Some(self.tensor(device));
+        self.device = Some(self.to_tensor(device));
         self
     }
 }
@@ -84,7 +85,7 @@ impl Deref for DeviceArray {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        self.host.get_or_init(|| self.device.clone().map(host::values).unwrap_or_default())
+        self.host.get_or_init(|| self.device.clone().map(host::tensor_to_vec).unwrap_or_default())
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
     fn values_on_a_device_can_be_changed_on_the_host() {
         let on_device = || {
             let array = DeviceArray::from(vec![1.0, 2.0, 3.0]);
-            DeviceArray::from_tensor(array.tensor(&Device::flex()))
+            DeviceArray::from_tensor(array.to_tensor(&Device::flex()))
         };
         let mut array = on_device();
         array[1] = 5.0;

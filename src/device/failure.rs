@@ -15,8 +15,8 @@ use std::sync::{Mutex, Once, PoisonError};
 use super::DeviceSpec;
 use crate::{Error, ErrorKind, Result, program};
 
-/// Turns every failure of a device into an error: errors of its operations, panics of the calling
-/// thread, and panics of the backend's own threads, which no operation reports.
+/// Guard that turns every failure of a device into an error: errors of its operations, panics of
+/// the calling thread, and panics of the backend's own threads, which no operation reports.
 ///
 /// The guard covers all work on the device from its creation on. Work is asynchronous, so a failure
 /// is certain to be seen only by a [`run`](Self::run) that copies a result to the host.
@@ -30,10 +30,10 @@ pub struct DeviceGuard {
 }
 
 impl DeviceGuard {
-    /// A guard of the work on this device from now on.
+    /// Creates a guard of the work on this device from now on.
     pub fn new(device: DeviceSpec) -> Self {
         if device != DeviceSpec::Cpu {
-            listen();
+            install_panic_hook();
             GUARDS.fetch_add(1, Ordering::SeqCst);
         }
         Self { device, panics_before: last_number(&backend_panics()) }
@@ -49,7 +49,7 @@ impl DeviceGuard {
             return work();
         }
         // Unwind safe: the state of `work` is dropped, so nothing half-done remains visible.
-        let outcome = quietly(|| catch_unwind(AssertUnwindSafe(work)));
+        let outcome = with_silenced_panics(|| catch_unwind(AssertUnwindSafe(work)));
         self.check()?;
         outcome.unwrap_or_else(|panic| {
             Err(device_error(&self.device, panic_text(&*panic).unwrap_or(NO_REASON)))
@@ -62,7 +62,7 @@ impl DeviceGuard {
     /// `Device` with the message of the first panic.
     pub(crate) fn check(&self) -> Result<()> {
         let new = |panic: &&BackendPanic| panic.number > self.panics_before;
-        let own = |panic: &&BackendPanic| drives(&panic.thread, self.device);
+        let own = |panic: &&BackendPanic| is_thread_of_device(&panic.thread, self.device);
         match backend_panics().iter().filter(new).find(own) {
             Some(panic) => Err(device_error(&self.device, &panic.message)),
             None => Ok(()),
@@ -78,9 +78,9 @@ impl Drop for DeviceGuard {
     }
 }
 
-/// The error for a failure that `device` reported with this message.
+/// Returns the error for a failure that `device` reported with this message.
 pub(crate) fn device_error(device: &impl std::fmt::Display, message: &str) -> Error {
-    let what = format!("{device} failed: {}", summary(message));
+    let what = format!("{device} failed: {}", summarise_failure(message));
     if is_out_of_memory(message) {
         return Error::new(ErrorKind::Device, what, "the GPU ran out of memory").fix(
             "set EPSILAB_DEVICE_MEMORY to fewer MiB than the GPU has free, stop other programs \
@@ -93,8 +93,8 @@ pub(crate) fn device_error(device: &impl std::fmt::Display, message: &str) -> Er
         .fix(format!("check the GPU (`{doctor}`, `nvidia-smi`), or use the device \"cpu\""))
 }
 
-/// Whether a failure with this message means that memory ran out. The patterns are those of CubeCL
-/// 0.11.3, to which the crate is pinned, and of the GPU drivers.
+/// Returns whether a failure with this message means that memory ran out. The patterns are those
+/// of CubeCL 0.11.3, to which the crate is pinned, and of the GPU drivers.
 pub(crate) fn is_out_of_memory(message: &str) -> bool {
     const PATTERNS: [&str; 5] = [
         "out of device memory",
@@ -107,9 +107,9 @@ pub(crate) fn is_out_of_memory(message: &str) -> bool {
     PATTERNS.iter().any(|pattern| lower.contains(pattern))
 }
 
-/// The causes in a message, without the source of the kernel that failed and without the layers of
-/// the backend that passed it on. The last cause is the root.
-fn summary(message: &str) -> String {
+/// Returns the causes in a message, without the source of the kernel that failed and without the
+/// layers of the backend that passed it on. The last cause is the root.
+fn summarise_failure(message: &str) -> String {
     const LAYERS: [&str; 14] = [
         "Error while reading data",
         "Caused by",
@@ -143,7 +143,7 @@ fn summary(message: &str) -> String {
     }
 }
 
-/// The text of a panic, if it has one.
+/// Returns the text of a panic, if it has one.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or(panic.downcast_ref::<&str>().copied())
@@ -151,16 +151,16 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> Option<&str> {
 
 const NO_REASON: &str = "it gave no reason";
 
-/// The number of guards that exist. While there are any, panics of backend threads are not printed.
+/// Number of guards that exist. While there are any, panics of backend threads are not printed.
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether this thread catches a panic that it may raise, and reports it as an error.
+    /// Whether a panic of this thread is caught and reported as an error.
     static CATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work` without printing a panic of this thread.
-fn quietly<T>(work: impl FnOnce() -> T) -> T {
+fn with_silenced_panics<T>(work: impl FnOnce() -> T) -> T {
     let before = CATCHES.replace(true);
     let result = work();
     CATCHES.set(before);
@@ -169,7 +169,7 @@ fn quietly<T>(work: impl FnOnce() -> T) -> T {
 
 /// A panic of a backend thread.
 struct BackendPanic {
-    /// 1 for the first of the process.
+    /// Number of the panic in this process, from 1.
     number: usize,
     thread: String,
     message: String,
@@ -177,20 +177,20 @@ struct BackendPanic {
 
 const KEPT_PANICS: usize = 16;
 
-/// The latest panics of backend threads in this process, the oldest first.
+/// Returns the latest panics of backend threads in this process, the oldest first.
 fn backend_panics() -> std::sync::MutexGuard<'static, VecDeque<BackendPanic>> {
     static PANICS: Mutex<VecDeque<BackendPanic>> = Mutex::new(VecDeque::new());
     // Every change is complete in itself, so a poisoned lock is harmless.
     PANICS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number of the last panic; 0 if there was none.
+/// Returns the number of the last panic; 0 if there was none.
 fn last_number(panics: &VecDeque<BackendPanic>) -> usize {
     panics.back().map_or(0, |panic| panic.number)
 }
 
 /// Installs the panic hook, once per process.
-fn listen() {
+fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let next = std::panic::take_hook();
@@ -215,14 +215,14 @@ fn listen() {
     });
 }
 
-/// Whether a thread of this name is one that CubeCL drives a device from: `DSU-0-0`, `DSD-0-0` with
+/// Returns whether CubeCL drives a device from a thread of this name: `DSU-0-0`, `DSD-0-0` with
 /// stage, type and number of the device.
 fn is_backend_thread(name: &str) -> bool {
     name.starts_with("DSU-") || name.starts_with("DSD-")
 }
 
-/// Whether the thread of this name drives this device. The types of WGPU's devices vary.
-fn drives(thread: &str, device: DeviceSpec) -> bool {
+/// Returns whether the thread of this name drives this device. The types of WGPU's devices vary.
+fn is_thread_of_device(thread: &str, device: DeviceSpec) -> bool {
     match device {
         DeviceSpec::Cpu => false,
         DeviceSpec::Cuda(number) => thread.ends_with(&format!("-0-{number}")),
@@ -230,10 +230,10 @@ fn drives(thread: &str, device: DeviceSpec) -> bool {
     }
 }
 
-/// Whether a panic of a backend thread is reported by CubeCL itself. While it expands a kernel it
-/// catches panics and reports them like errors of a compiler: autotuning then drops the candidate,
-/// and any other operation marks its outputs. The code that runs during an expansion is that of
-/// kernels and of the language they are written in.
+/// Returns whether a panic of a backend thread is reported by CubeCL itself. While it expands a
+/// kernel it catches panics and reports them like errors of a compiler: autotuning then drops the
+/// candidate, and any other operation marks its outputs. The code that runs during an expansion is
+/// that of kernels and of the language they are written in.
 fn is_reported_by_backend(location: Option<&Location<'_>>) -> bool {
     const EXPANDED: [&str; 6] = [
         "/cubecl-core-",
@@ -299,11 +299,11 @@ mod tests {
                        libnvrtc-builtins.so.13.2.\n      Make sure it is installed.\n\
                        [Source]  \ntypedef unsigned int uint32_t;";
         assert_eq!(
-            summary(message),
+            summarise_failure(message),
             "a computation failed: An error happened during execution; nvrtc: error: failed to \
              open libnvrtc-builtins.so.13.2.; Make sure it is installed."
         );
-        assert_eq!(summary("Caused by:"), "Caused by:");
+        assert_eq!(summarise_failure("Caused by:"), "Caused by:");
         assert!(!is_out_of_memory("an illegal memory access was encountered"));
     }
 }

@@ -1,4 +1,4 @@
-//! What this machine has for GPU computing: driver, kernel compiler, headers and GPUs.
+//! Installation for GPU computing of this machine: driver, kernel compiler, headers and GPUs.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -22,13 +22,13 @@ pub struct CudaInstallation {
     pub nvrtc_path: Option<PathBuf>,
     /// The folder with CUDA's headers.
     pub headers: Option<PathBuf>,
-    /// What NVRTC reported if it could not compile a small kernel with these headers.
+    /// Error of NVRTC if it could not compile a small kernel with these headers.
     pub compile_error: Option<String>,
     /// The GPUs, in CUDA's order.
     pub gpus: Vec<Gpu>,
 }
 
-/// One GPU.
+/// Description of one GPU.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
@@ -45,7 +45,7 @@ impl std::fmt::Display for Gpu {
 }
 
 impl CudaInstallation {
-    /// The installation of this machine, detected at the first call.
+    /// Returns the installation of this machine, detected at the first call.
     pub fn detect() -> &'static Self {
         static INSTALLATION: OnceLock<CudaInstallation> = OnceLock::new();
         INSTALLATION.get_or_init(|| {

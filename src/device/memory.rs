@@ -4,14 +4,14 @@ use burn::prelude::*;
 
 use crate::{Error, Result};
 
-/// The memory budget of each CPU thread, in bytes: fits the caches and a small machine.
+/// Memory budget of each CPU thread, in bytes: fits the caches and a small machine.
 const CPU_BUDGET: usize = 1 << 26;
 /// The default memory budget of a GPU, in bytes.
 const DEFAULT_GPU_BUDGET: usize = 8 << 30;
 /// The environment variable that sets the memory budget of a GPU, in MiB.
 const MEMORY_VARIABLE: &str = "EPSILAB_DEVICE_MEMORY";
 
-/// The memory, in bytes, that one chunk of examples may use on this device.
+/// Returns the memory, in bytes, that one chunk of examples may use on this device.
 ///
 /// For a GPU it is the environment variable `EPSILAB_DEVICE_MEMORY` (in MiB) if set, else 8 GiB.
 /// Parameters, optimizer state and data need further memory on the GPU.
@@ -35,7 +35,7 @@ fn parse_mebibytes(mebibytes: &str) -> Result<usize> {
 }
 
 /// Waits until the device has computed these values. Counts as one of
-/// [`host_syncs`](super::host_syncs).
+/// [`host_sync_count`](super::host_sync_count).
 ///
 /// GPU work is asynchronous: a failed allocation or kernel launch marks its output buffers, and all
 /// buffers computed from them, as failed. The failure is reported when such a buffer is read.
@@ -44,7 +44,7 @@ fn parse_mebibytes(mebibytes: &str) -> Result<usize> {
 /// # Errors
 /// The device's error message.
 pub(crate) fn synchronize(values: Vec<Tensor<1>>) -> std::result::Result<(), String> {
-    super::host::try_values_of(values).map(drop).map_err(|error| error.what().to_owned())
+    super::host::try_tensors_to_vecs(values).map(drop).map_err(|error| error.what().to_owned())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Devices: the CPU or a GPU.
 //!
 //! [`DeviceSpec`] names a device, [`DeviceArray`] is an array on the host or on a device, and
-//! [`kernels`] are the lab's own tensor operations for GPUs, each with a CPU version that tests
-//! compare it with.
+//! [`kernels`] are the lab's own tensor operations for GPUs, each with a CPU version that
+//! tests compare it with.
 
 mod array;
 #[cfg(feature = "cuda")]
@@ -25,12 +25,12 @@ mod watch;
 pub use array::DeviceArray;
 pub use failure::DeviceGuard;
 pub(crate) use failure::{device_error, is_out_of_memory, panic_text};
-pub use host_syncs::host_syncs;
+pub use host_syncs::host_sync_count;
 pub use installation::{CudaInstallation, Gpu};
 pub(crate) use memory::memory_budget;
 pub(crate) use memory::synchronize;
-pub(crate) use probe::probe_now;
-pub use rehearsal::{REHEARSAL_MARK, marked, on_a_stand_in, rehearsal};
+pub(crate) use probe::reprobe;
+pub use rehearsal::{REHEARSAL_MARK, is_rehearsal, is_stub_device, with_rehearsal_mark};
 pub use spec::{DEVICE_VARIABLE, DeviceSpec};
 pub(crate) use vectorised::vectorised;
-pub(crate) use watch::watched;
+pub(crate) use watch::with_failure_detection;

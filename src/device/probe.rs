@@ -1,4 +1,4 @@
-//! The probe: whether a device computes.
+//! Probe of a device: a small test computation that is compared with the CPU.
 //!
 //! A driver, a compiler and a GPU that are all found may still not work together, and some such
 //! combinations report no failure at all. So a device is only used once it has computed something.
@@ -9,23 +9,23 @@ use std::time::Duration;
 
 use burn::prelude::*;
 
-use super::kernels::{self, Noise};
-use super::rehearsal::{rehearsal, use_stand_in};
+use super::kernels::{self, NoiseParams};
+use super::rehearsal::{accept_stub_device, is_rehearsal};
 use super::{DeviceGuard, DeviceSpec, host};
 use crate::{Error, ErrorKind, Result, program};
 
-/// The longest wait for a device. It includes compiling the kernels.
+/// Longest wait for a device. It includes compiling the kernels.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// A result that is compared with the CPU's.
-struct Part {
+/// Result of the probe that is compared with the CPU's.
+struct ProbeResult {
     name: &'static str,
     values: Vec<f32>,
-    /// The largest difference from the CPU's value that is rounding.
+    /// Largest difference from the CPU's value that counts as rounding.
     tolerance: f32,
 }
 
-/// What the last probe of each device found in this process.
+/// Results of the last probe of each device in this process.
 static PROBED: Mutex<Vec<(DeviceSpec, Result<()>)>> = Mutex::new(Vec::new());
 
 /// Checks that the device computes: products and sums of Burn, norms and noise of the lab's own
@@ -34,23 +34,25 @@ static PROBED: Mutex<Vec<(DeviceSpec, Result<()>)>> = Mutex::new(Vec::new());
 /// # Errors
 /// `Device` with the failure, or with the result that was wrong.
 pub(super) fn probe(device: DeviceSpec) -> Result<()> {
-    let known = probed().iter().find(|(known, _)| *known == device).map(|(_, r)| r.clone());
-    known.unwrap_or_else(|| probe_now(device))
+    let known =
+        lock_probe_cache().iter().find(|(known, _)| *known == device).map(|(_, r)| r.clone());
+    known.unwrap_or_else(|| reprobe(device))
 }
 
-/// As [`probe`], whatever was found before: after a failure, a device may be lost.
-pub(crate) fn probe_now(device: DeviceSpec) -> Result<()> {
+/// Probes the device as [`probe`] does, whatever was found before: after a failure, a device may
+/// be lost.
+pub(crate) fn reprobe(device: DeviceSpec) -> Result<()> {
     if device == DeviceSpec::Cpu {
         return Ok(());
     }
     let result = run(device);
-    let mut probed = probed();
+    let mut probed = lock_probe_cache();
     probed.retain(|(known, _)| *known != device);
     probed.push((device, result.clone()));
     result
 }
 
-fn probed() -> MutexGuard<'static, Vec<(DeviceSpec, Result<()>)>> {
+fn lock_probe_cache() -> MutexGuard<'static, Vec<(DeviceSpec, Result<()>)>> {
     // Entries are added whole, so a poisoned lock is harmless.
     PROBED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -59,7 +61,7 @@ fn run(device: DeviceSpec) -> Result<()> {
     let (sender, receiver) = channel();
     // In a thread of its own, because a call of the driver may never return.
     let probing = std::thread::Builder::new().name("device probe".into()).spawn(move || {
-        let computed = DeviceGuard::new(device).run(|| compute(&device.device()));
+        let computed = DeviceGuard::new(device).run(|| compute(&device.burn_device()));
         let _ = sender.send(computed);
     });
     probing.map_err(|e| Error::io("starting a thread that probes the device", &e))?;
@@ -77,35 +79,38 @@ fn run(device: DeviceSpec) -> Result<()> {
         let why = "a device is used only after it has passed a small test";
         unusable(device, error.what(), why)
     })?;
-    let compared = compare(device, &parts, &compute(&DeviceSpec::Cpu.device())?);
-    if compared.is_err() && rehearsal() {
-        use_stand_in();
+    let compared = compare(device, &parts, &compute(&DeviceSpec::Cpu.burn_device())?);
+    if compared.is_err() && is_rehearsal() {
+        accept_stub_device();
         return Ok(());
     }
     compared
 }
 
-/// The results of the test.
-fn compute(device: &Device) -> Result<Vec<Part>> {
+/// Computes the results of the probe.
+fn compute(device: &Device) -> Result<Vec<ProbeResult>> {
     // Small integers: their products and sums are exact in every precision that a device may use.
     let matrix = |rows: usize, columns: usize, step: usize| {
         let values = (0..rows * columns).map(|i| ((i * step) % 9) as f32 - 4.0).collect::<Vec<_>>();
         Tensor::<2>::from_data(TensorData::new(values, [rows, columns]), device)
     };
     let (a, b) = (matrix(48, 40, 7), matrix(40, 24, 5));
-    let noise = Noise::new([3; 32], 1, 0, 1.0);
+    let noise = NoiseParams::new([3; 32], 1, 0, 1.0);
     let results = [
         ("product", 0.0, a.clone().matmul(b).reshape([-1])),
         ("sum", 0.0, a.clone().sum_dim(0).reshape([-1])),
         ("norm", 1e-3, kernels::row_norms(a, None)),
         ("noise", 1e-3, kernels::add_noise(Tensor::zeros([256], device), noise, None)),
     ];
-    let read = host::try_values_of(results.iter().map(|(.., values)| values.clone()).collect())?;
+    let read =
+        host::try_tensors_to_vecs(results.iter().map(|(.., values)| values.clone()).collect())?;
     let parts = results.into_iter().zip(read);
-    Ok(parts.map(|((name, tolerance, _), values)| Part { name, values, tolerance }).collect())
+    Ok(parts
+        .map(|((name, tolerance, _), values)| ProbeResult { name, values, tolerance })
+        .collect())
 }
 
-fn compare(device: DeviceSpec, parts: &[Part], expected: &[Part]) -> Result<()> {
+fn compare(device: DeviceSpec, parts: &[ProbeResult], expected: &[ProbeResult]) -> Result<()> {
     for (part, expected) in parts.iter().zip(expected) {
         let wrong = part.values.iter().zip(&expected.values).find(|(value, expected)| {
             value.is_nan() || (**value - **expected).abs() > part.tolerance
@@ -134,7 +139,7 @@ mod tests {
     #[test]
     fn right_results_pass_and_each_wrong_one_is_named() {
         let device = DeviceSpec::Cuda(0);
-        let results = || compute(&DeviceSpec::Cpu.device()).unwrap();
+        let results = || compute(&DeviceSpec::Cpu.burn_device()).unwrap();
         assert!(compare(device, &results(), &results()).is_ok());
         for part in 0..results().len() {
             for wrong in [f32::NAN, 0.5, f32::INFINITY] {

@@ -3,8 +3,8 @@
 
 use pulp::{Simd, WithSimd};
 
-/// Number of values in a vector register, 1 without vector instructions.
-pub(crate) fn lanes() -> usize {
+/// Returns the number of values in a vector register, 1 without vector instructions.
+pub(crate) fn f32_lanes() -> usize {
     struct Lanes;
     impl WithSimd for Lanes {
         type Output = usize;
@@ -22,26 +22,26 @@ pub(crate) fn dispatch<W: WithSimd>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
     {
         if let Some(simd) = pulp::x86::V4::try_new() {
-            return simd.vectorize(On { simd, work });
+            return simd.vectorize(InlinedCall { simd, work });
         }
         if let Some(simd) = pulp::x86::V3::try_new() {
-            return simd.vectorize(On { simd, work });
+            return simd.vectorize(InlinedCall { simd, work });
         }
     }
     #[cfg(target_arch = "aarch64")]
     if let Some(simd) = pulp::aarch64::Neon::try_new() {
-        return simd.vectorize(On { simd, work });
+        return simd.vectorize(InlinedCall { simd, work });
     }
     work.with_simd(pulp::Scalar::new())
 }
 
-/// A call that is always inlined, so that it is compiled with the instructions of its caller.
-struct On<S, W> {
+/// Call that is always inlined, so that it is compiled with the instructions of its caller.
+struct InlinedCall<S, W> {
     simd: S,
     work: W,
 }
 
-impl<S: Simd, W: WithSimd> pulp::NullaryFnOnce for On<S, W> {
+impl<S: Simd, W: WithSimd> pulp::NullaryFnOnce for InlinedCall<S, W> {
     type Output = W::Output;
 
     #[inline(always)]

@@ -7,13 +7,13 @@ use burn::prelude::Device;
 use burn::tensor::FloatDType;
 
 use super::installation::{self, CudaInstallation};
-use super::{marked, memory_budget, probe};
+use super::{memory_budget, probe, with_rehearsal_mark};
 use crate::{Error, ErrorKind, Result};
 
 /// The environment variable that names the default device.
 pub const DEVICE_VARIABLE: &str = "EPSILAB_DEVICE";
 
-/// A device by name: `cpu`, `cuda` (the same as `cuda:0`), `cuda:1`, `wgpu`.
+/// Name of a device: `cpu`, `cuda` (the same as `cuda:0`), `cuda:1`, `wgpu`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DeviceSpec {
     /// The CPU.
@@ -26,7 +26,7 @@ pub enum DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// The default device, for plans that name none: the one that the environment variable
+    /// Returns the default device, for plans that name none: the one that the environment variable
     /// `EPSILAB_DEVICE` names, else the first usable CUDA GPU, else the CPU.
     ///
     /// WGPU is used only if it is named.
@@ -44,12 +44,12 @@ impl DeviceSpec {
         }
     }
 
-    /// Whether it is the CPU.
+    /// Returns whether the device is the CPU.
     pub(crate) fn is_cpu(self) -> bool {
         self == Self::Cpu
     }
 
-    /// This device, if it can be used.
+    /// Returns this device, if it can be used.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -69,7 +69,7 @@ impl DeviceSpec {
         probe::probe(self)
     }
 
-    /// The part of [`check`](Self::check) that starts nothing on the device.
+    /// Checks the requirements of [`check`](Self::check) that start nothing on the device.
     ///
     /// # Errors
     /// `Device` with what is missing and where to get it.
@@ -90,8 +90,8 @@ impl DeviceSpec {
         if self == Self::Cpu {
             return Ok(());
         }
-        memory_budget(&self.device())?;
-        if bf16 && !self.device().supports_dtype(FloatDType::BF16) {
+        memory_budget(&self.burn_device())?;
+        if bf16 && !self.burn_device().supports_dtype(FloatDType::BF16) {
             let what = format!("{self} has no bf16, which .precision(…) asks for");
             let why = "its matrix products do not support this type";
             Err(Error::new(ErrorKind::Device, what, why)
@@ -101,9 +101,9 @@ impl DeviceSpec {
         }
     }
 
-    /// Burn's device. Call [`check`](Self::check) first: for a device that the lab was not built
-    /// for, this is the CPU.
-    pub fn device(self) -> Device {
+    /// Returns Burn's device. Call [`check`](Self::check) first: for a device that the lab was not
+    /// built for, this is the CPU.
+    pub fn burn_device(self) -> Device {
         match self {
             Self::Cpu => Device::flex(),
             #[cfg(feature = "cuda")]
@@ -115,17 +115,17 @@ impl DeviceSpec {
         }
     }
 
-    /// The name of one of Burn's devices.
-    pub(crate) fn of(device: &Device) -> Self {
+    /// Returns the name of one of Burn's devices.
+    pub(crate) fn from_device(device: &Device) -> Self {
         if *device == Device::flex() {
             return Self::Cpu;
         }
         let cuda = (0..CudaInstallation::detect().gpus.len()).map(Self::Cuda);
-        cuda.into_iter().find(|spec| spec.device() == *device).unwrap_or(Self::Wgpu)
+        cuda.into_iter().find(|spec| spec.burn_device() == *device).unwrap_or(Self::Wgpu)
     }
 
-    /// A description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or `cpu, 16 threads`. In
-    /// a rehearsal, for which `EPSILAB_REHEARSAL` is 1, it says so.
+    /// Returns a description for display, such as `cuda:0, NVIDIA H200 (140 GiB)` or
+    /// `cpu, 16 threads`. In a rehearsal, for which `EPSILAB_REHEARSAL` is 1, it says so.
     pub fn describe(self) -> String {
         let gpu = match self {
             Self::Cpu => {
@@ -135,7 +135,7 @@ impl DeviceSpec {
             Self::Cuda(number) => CudaInstallation::detect().gpus.get(number),
             Self::Wgpu => None,
         };
-        marked(&gpu.map_or_else(|| self.to_string(), |gpu| format!("{self}, {gpu}")))
+        with_rehearsal_mark(&gpu.map_or_else(|| self.to_string(), |gpu| format!("{self}, {gpu}")))
     }
 }
 

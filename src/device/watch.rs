@@ -1,4 +1,5 @@
-//! [`watched`]: every failure of a GPU during some work, whether or not its results show it.
+//! [`with_failure_detection`]: detection of every failure of a GPU during some work, whether or
+//! not its results show it.
 
 use burn::prelude::Device;
 #[cfg(feature = "gpu")]
@@ -17,7 +18,10 @@ use cubecl::server::ProfileError;
 ///
 /// # Errors
 /// The message of the failure.
-pub(crate) fn watched<T>(device: &Device, work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn with_failure_detection<T>(
+    device: &Device,
+    work: impl FnOnce() -> T,
+) -> Result<T, String> {
     #[cfg(feature = "gpu")]
     if let Some(window) = Window::open(device) {
         let result = work();
@@ -27,11 +31,11 @@ pub(crate) fn watched<T>(device: &Device, work: impl FnOnce() -> T) -> Result<T,
     Ok(work())
 }
 
-/// An open profiling window.
+/// Profiling window, open until it is closed.
 #[cfg(feature = "gpu")]
 struct Window {
     client: cubecl::client::Client,
-    /// `None` once it is closed.
+    /// Window of CubeCL; `None` once it is closed.
     window: Option<cubecl::client::ProfileWindow>,
 }
 

@@ -1,11 +1,11 @@
 //! The executor that training uses.
 
-use super::{Batch, Bound, ClippedSum, Executor, FusedExecutor, TapExecutor, Weights};
+use super::{Batch, Bound, ClippedSum, CoordinateWeights, Executor, FusedExecutor, TapExecutor};
 use crate::Result;
 use crate::nn::{Network, Precision};
 
-/// Uses [`FusedExecutor`] for the lab's own layers on the CPU, and [`TapExecutor`] for user modules
-/// and for other devices.
+/// Executor that uses [`FusedExecutor`] for the lab's own layers on the CPU, and [`TapExecutor`]
+/// for user modules and for other devices.
 ///
 /// Keeps buffers and the measured chunk size between calls: use one executor for a whole training
 /// run.
@@ -26,8 +26,8 @@ impl AutoExecutor {
         Self { tap: self.tap.precision(precision), ..self }
     }
 
-    fn choose(&self, network: &Network) -> &dyn Executor {
-        if FusedExecutor::takes(network) { &self.fused } else { &self.tap }
+    fn executor_for(&self, network: &Network) -> &dyn Executor {
+        if FusedExecutor::supports(network) { &self.fused } else { &self.tap }
     }
 }
 
@@ -37,21 +37,21 @@ impl Executor for AutoExecutor {
         network: &Network,
         batch: &Batch,
         bound: &dyn Bound,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
-        self.choose(network).weighted_sum(network, batch, bound, weights)
+        self.executor_for(network).weighted_sum(network, batch, bound, weights)
     }
 
-    fn plain_sum(
+    fn unclipped_sum(
         &self,
         network: &Network,
         batch: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
-        self.choose(network).plain_sum(network, batch, weights)
+        self.executor_for(network).unclipped_sum(network, batch, weights)
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
-        self.choose(network).norm_methods(network)
+        self.executor_for(network).norm_methods(network)
     }
 }

@@ -1,21 +1,22 @@
-//! The bound of backpropagation clipping on a network.
+//! Clip groups of a network with backpropagation clipping.
 
 use std::sync::Arc;
 
-use super::bound::{Groups, Rescale};
-use super::rescaling::{Form, Rescaling};
+use super::bound::{ClipFunction, ClipGroups};
+use super::rescaling::{BuiltinClipFunction, Form};
 use crate::nn::{BackpropClippedSpec, LayerClips, LayerSpec, Network};
 use crate::{Error, ErrorKind, Result};
 
-/// One group per layer with parameters, with the sensitivity that its clips give it. A layer
-/// without these clips has no bound, so its sensitivity is infinite; it has to be frozen. So is
-/// that of a convolution with a standardised weight: see [`BackpropClippedSpec::sensitivity`].
+/// Creates one clip group per layer with parameters, with the sensitivity that its clips give it.
+/// A layer without these clips has no bound, so its sensitivity is infinite; it has to be frozen.
+/// So is that of a convolution with a standardised weight: see
+/// [`BackpropClippedSpec::sensitivity`].
 ///
 /// [`BackpropClippedSpec::sensitivity`]: crate::nn::BackpropClippedSpec::sensitivity
 ///
 /// # Errors
 /// `Setting` if no layer has these clips.
-pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
+pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<ClipGroups> {
     let between = |layer: &LayerSpec| {
         let clipped = layer.clipped().filter(|clipped| clipped.clip == *clip);
         clipped.map(BackpropClippedSpec::sensitivity)
@@ -27,9 +28,9 @@ pub(super) fn groups(network: &Network, clip: &LayerClips) -> Result<Groups> {
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("make the network with network.with_backprop_clips(&clip, &[])"));
     }
-    let bounds = bounds.into_iter().map(|bound| -> Arc<dyn Rescale> {
+    let bounds = bounds.into_iter().map(|bound| -> Arc<dyn ClipFunction> {
         let max_grad_norm = bound.unwrap_or(f64::INFINITY);
-        Arc::new(Rescaling { max_grad_norm, form: Form::Bounded })
+        Arc::new(BuiltinClipFunction { max_grad_norm, form: Form::Bounded })
     });
-    Groups::per_layer(network, bounds.collect())
+    ClipGroups::per_layer(network, bounds.collect())
 }

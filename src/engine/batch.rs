@@ -1,4 +1,4 @@
-//! The examples of one step.
+//! Batch of one step: the features, labels and dropout seed of its examples.
 
 mod features;
 
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use burn::prelude::*;
 
 use crate::data::Examples;
-use crate::data::source::{Source, SourceReader};
+use crate::data::source::{BatchPrefetcher, BatchSource};
 use crate::device::kernels::{self, DropoutMasks};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
-pub(super) use features::{Chunk, pieces};
-use features::{Drawn, Features};
+pub(super) use features::{Chunk, chunk_ranges};
+use features::{Features, LazyFeatures};
 
-/// The examples of one step, each in one or more augmented copies.
+/// Batch of one step: its examples, each in one or more augmented copies.
 ///
 /// A batch either holds its features or names examples of a data set. Those stay where they are:
 /// features in memory are read in place, all others (image files, augmented copies, data on a
@@ -37,7 +37,7 @@ pub struct Batch {
     indices: Vec<u32>,
     copies: usize,
     seed: u64,
-    /// How many examples to gather at a time.
+    /// Number of examples to gather at a time.
     #[cfg(test)]
     chunk_len: Option<usize>,
 }
@@ -101,25 +101,25 @@ impl Batch {
     ///
     /// # Errors
     /// If an index is not below `examples.len()`.
-    pub fn of(examples: &Examples, indices: &[u32]) -> Result<Self> {
-        let source = Arc::new(Source::new(examples, indices.to_vec(), None)?);
-        Ok(Self::drawn(source, None, None))
+    pub fn from_examples(examples: &Examples, indices: &[u32]) -> Result<Self> {
+        let source = Arc::new(BatchSource::new(examples, indices.to_vec(), None)?);
+        Ok(Self::from_source(source, None, None))
     }
 
     /// Creates a batch of the examples of a source. `reader` gathers them, and begins with `next`,
     /// the batch that follows in the run, when it has finished. Token ids of examples on a device
     /// must have been checked when they were placed there.
-    pub(crate) fn drawn(
-        source: Arc<Source>,
-        reader: Option<SourceReader>,
-        next: Option<Arc<Source>>,
+    pub(crate) fn from_source(
+        source: Arc<BatchSource>,
+        reader: Option<BatchPrefetcher>,
+        next: Option<Arc<BatchSource>>,
     ) -> Self {
         let examples = source.examples();
         let labels = source.ids().iter().map(|&id| examples.labels()[id as usize]).collect();
         let (shape, indices) = (examples.shape().to_vec(), source.ids().to_vec());
         let copies = source.copies();
         Self::from_parts(
-            Features::Drawn(Drawn { source, reader, next }),
+            Features::Drawn(LazyFeatures { source, reader, next }),
             &shape,
             labels,
             indices,
@@ -147,16 +147,16 @@ impl Batch {
         }
     }
 
-    /// The same batch, but gathered in chunks of this many examples.
+    /// Returns the same batch, gathered in chunks of this many examples.
     #[cfg(test)]
-    pub(crate) fn gathered_in(self, examples: usize) -> Self {
+    pub(crate) fn with_chunk_len(self, examples: usize) -> Self {
         Self { chunk_len: Some(examples), ..self }
     }
 
-    /// The same batch with all features in memory, on the device that makes them if there is one.
-    /// [`features`](Self::features) reads them. Those of an example whose file can't be read any
-    /// more, or has changed since it was opened, are NaN: it contributes nothing, as in the batch
-    /// that is not in memory.
+    /// Returns the same batch with all features materialised in memory, on the device that makes
+    /// them if there is one. [`features`](Self::features) reads them. Those of an example whose
+    /// file can't be read any more, or has changed since it was opened, are NaN: it contributes
+    /// nothing, as in the batch that is not in memory.
     ///
     /// # Errors
     /// If the features can't be made.
@@ -164,8 +164,8 @@ impl Batch {
         Ok(Self { features: Features::Held(Box::new(self.gather_all()?)), ..self.clone() })
     }
 
-    /// Copies held features to `device`. Does nothing on the CPU. Features that are not held are
-    /// uploaded in chunks as they are used, with or without this call.
+    /// Copies features that are in memory to `device`. Does nothing on the CPU. Features that are
+    /// not held are uploaded in chunks as they are used, with or without this call.
     pub fn to_device(self, device: &Device) -> Self {
         match self.features {
             Features::Held(features) if *device != Device::flex() => {
@@ -176,24 +176,24 @@ impl Batch {
         }
     }
 
-    /// The error of an example in a file that could not be read when an executor needed it. The
-    /// example contributed nothing.
+    /// Returns the error of an example in a file that could not be read when an executor needed
+    /// it. The example contributed nothing.
     ///
     /// # Guarantee
     /// None: it tells of a single example. Only training without a guarantee may ask.
-    pub(crate) fn unread(&self) -> Option<Error> {
+    pub(crate) fn read_error(&self) -> Option<Error> {
         match &self.features {
             Features::Held(_) => None,
-            Features::Drawn(drawn) => drawn.source.unread(),
+            Features::Drawn(drawn) => drawn.source.first_read_error(),
         }
     }
 
     /// Sets the index of each example in its data set, from which its dropout masks are derived.
-    /// The default is the position in the batch; [`Batch::of`] sets the indices.
+    /// The default is the position in the batch; [`Batch::from_examples`] sets the indices.
     ///
     /// # Errors
     /// If there is not one index per example.
-    pub fn numbered(self, indices: &[u32]) -> Result<Self> {
+    pub fn with_indices(self, indices: &[u32]) -> Result<Self> {
         if indices.len() != self.len() {
             let what = format!("{} indices for a batch of {} examples", indices.len(), self.len());
             let why = "each example has one index in its data set";
@@ -222,32 +222,32 @@ impl Batch {
         Self { seed, ..self }
     }
 
-    /// Number of examples, without copies.
+    /// Returns the number of examples, without copies.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are no examples. Poisson sampling can draw an empty batch.
+    /// Returns whether there are no examples. Poisson sampling can draw an empty batch.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// Augmentation multiplicity: the number of copies of each example.
+    /// Returns the augmentation multiplicity: the number of copies of each example.
     pub fn copies(&self) -> usize {
         self.copies
     }
 
-    /// Shape of one copy of an example.
+    /// Returns the shape of one copy of an example.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Labels, one per example.
+    /// Returns the labels, one per example.
     pub fn labels(&self) -> &[u32] {
         &self.labels
     }
 
-    /// Row-major features of example `i`: its copies, one after the other.
+    /// Returns the row-major features of example `i`: its copies, one after the other.
     ///
     /// # Panics
     /// As a slice does, if `i` is not below [`len`](Self::len). If the features are made when they
@@ -258,13 +258,13 @@ impl Batch {
                 let size = self.example_len();
                 &features[i * size..(i + 1) * size]
             }
-            Features::Drawn(drawn) => drawn.source.held(i).unwrap_or_else(|| {
+            Features::Drawn(drawn) => drawn.source.features_in_place(i).unwrap_or_else(|| {
                 panic!("these features are not in memory: let batch = batch.in_memory()?")
             }),
         }
     }
 
-    /// Label of example `i`.
+    /// Returns the label of example `i`.
     pub fn label(&self, i: usize) -> u32 {
         self.labels[i]
     }
@@ -281,8 +281,8 @@ impl Batch {
         DropoutMasks::new(self.seed, layer, rate).draw(index, copy as u32, mask);
     }
 
-    /// The masks of several rows on `device`, `[rows, each]`: the same values as those of
-    /// [`dropout_mask`](Self::dropout_mask).
+    /// Draws the dropout masks of several rows on `device`, `[rows, each]`: the same values as
+    /// those of [`dropout_mask`](Self::dropout_mask).
     pub(super) fn dropout_masks(
         &self,
         rows: &[usize],
@@ -297,13 +297,13 @@ impl Batch {
         kernels::dropout_masks(self.seed, layer, rate, &rows, each, device)
     }
 
-    /// Number of features of one example with all its copies.
+    /// Returns the number of features of one example with all its copies.
     fn example_len(&self) -> usize {
         self.copies * self.shape.iter().product::<usize>()
     }
 
-    /// The rows of the given examples.
-    pub(super) fn rows(&self, examples: &[usize]) -> Vec<usize> {
+    /// Returns the rows of the given examples.
+    pub(super) fn row_indices(&self, examples: &[usize]) -> Vec<usize> {
         examples.iter().flat_map(|&i| i * self.copies..(i + 1) * self.copies).collect()
     }
 
@@ -325,7 +325,7 @@ impl Batch {
             // Tokens of data on a device were checked when the data were copied there.
             Features::Held(features) if features.is_on_host() => network.check_tokens(features),
             Features::Drawn(drawn) if drawn.source.device().is_none() => {
-                let mut tokens = (0..self.len()).filter_map(|i| drawn.source.plain(i));
+                let mut tokens = (0..self.len()).filter_map(|i| drawn.source.raw_features(i));
                 tokens.try_for_each(|tokens| network.check_tokens(tokens))
             }
             _ => Ok(()),

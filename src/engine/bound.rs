@@ -1,4 +1,4 @@
-//! What bounds one example's influence on a sum of gradients.
+//! Bounds on one example's influence on a sum of gradients.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,32 +6,33 @@ use std::sync::Arc;
 use burn::prelude::*;
 
 use crate::nn::Network;
-use crate::privacy::Neighbouring;
+use crate::privacy::NeighbouringRelation;
 use crate::{Error, ErrorKind, Result};
 
-/// Rescales one example's gradient, restricted to one group of parameters, by a factor that depends
-/// on its norm only.
-pub trait Rescale: fmt::Debug + Send + Sync {
-    /// The factor of a gradient of this norm. Executors exclude examples whose norm is not finite
-    /// before they call this.
+/// Rule that rescales one example's gradient, restricted to one group of parameters, by a factor
+/// that depends on its norm only.
+pub trait ClipFunction: fmt::Debug + Send + Sync {
+    /// Returns the factor for a gradient of this norm. Executors exclude examples whose norm is
+    /// not finite before they call this.
     ///
     /// # Guarantee
     /// `factor(norm) * norm <= sensitivity()` up to f32 rounding.
     fn factor(&self, norm: f32) -> f32;
 
-    /// The factors of several norms on their device, `[examples]`, without synchronisation. Factors
-    /// of norms that are not finite are unspecified; callers mask them out.
+    /// Returns the factors for several norms on their device, `[examples]`, without
+    /// synchronisation. Factors of norms that are not finite are unspecified; callers mask them
+    /// out.
     ///
     /// # Guarantee
     /// As [`factor`](Self::factor).
     fn factors(&self, norms: Tensor<1>) -> Tensor<1>;
 
-    /// The largest norm of a rescaled gradient; infinite if there is no bound.
+    /// Returns the largest norm of a rescaled gradient; infinite if there is no bound.
     fn sensitivity(&self) -> f64;
 }
 
-/// A bound on one example's influence on a sum of gradients: how each example's gradient is
-/// rescaled before it is added.
+/// Bound on one example's influence on a sum of gradients: the rule by which each example's
+/// gradient is rescaled before it is added.
 ///
 /// A bound is public: it is fixed before a step and does not depend on the batch.
 pub trait Bound: fmt::Debug + Send + Sync {
@@ -41,39 +42,39 @@ pub trait Bound: fmt::Debug + Send + Sync {
     /// `Setting` for a number out of range.
     fn check(&self) -> Result<()>;
 
-    /// The bound on the parameters of a network.
+    /// Returns the clip groups of this bound on the parameters of a network.
     ///
     /// # Errors
     /// `Setting` if the bound does not fit the network.
-    fn groups(&self, network: &Network) -> Result<Groups>;
+    fn groups(&self, network: &Network) -> Result<ClipGroups>;
 }
 
-/// A [`Bound`] on the parameters of one network: each group of parameter tensors has a norm of its
-/// own and is rescaled by it. Either all parameters are one group, or each layer is one.
+/// [`Bound`] on the parameters of one network: each group of parameter tensors has its own norm
+/// and is rescaled by it. Either all parameters are one group, or each layer is one.
 ///
 /// # Guarantee
 /// Neighbours: one example added or removed. The sum of the gradients of group l changes by at most
 /// `sensitivities()[l]` in L2 norm, and the whole sum by at most
 /// [`joint_sensitivity`](Self::joint_sensitivity).
 #[derive(Clone, Debug)]
-pub struct Groups {
-    /// The group of each parameter tensor, in the network's order.
+pub struct ClipGroups {
+    /// Index of the group of each parameter tensor, in the network's order.
     of: Vec<usize>,
-    rules: Vec<Arc<dyn Rescale>>,
+    rules: Vec<Arc<dyn ClipFunction>>,
 }
 
-impl Groups {
-    /// One group of all parameters.
-    pub fn joint(network: &Network, rule: Arc<dyn Rescale>) -> Self {
+impl ClipGroups {
+    /// Creates one clip group of all parameters.
+    pub fn joint(network: &Network, rule: Arc<dyn ClipFunction>) -> Self {
         Self { of: vec![0; network.parameters().len()], rules: vec![rule] }
     }
 
-    /// One group per layer with parameters, in the network's order; see
+    /// Creates one clip group per layer with parameters, in the network's order; see
     /// [`Network::layer_of_parameters`].
     ///
     /// # Errors
     /// `Setting` unless there is one rule per layer.
-    pub fn per_layer(network: &Network, rules: Vec<Arc<dyn Rescale>>) -> Result<Self> {
+    pub fn per_layer(network: &Network, rules: Vec<Arc<dyn ClipFunction>>) -> Result<Self> {
         let of = network.layer_of_parameters();
         let layers = of.iter().max().map_or(0, |last| last + 1);
         if rules.len() == layers {
@@ -85,47 +86,48 @@ impl Groups {
             .fix("give one bound per layer with parameters, in order; model.layers() lists them"))
     }
 
-    /// Number of groups.
-    pub fn count(&self) -> usize {
+    /// Returns the number of groups.
+    pub fn group_count(&self) -> usize {
         self.rules.len()
     }
 
-    /// The group of each parameter tensor, in the network's order.
-    pub fn of_parameters(&self) -> &[usize] {
+    /// Returns the group of each parameter tensor, in the network's order.
+    pub fn group_indices(&self) -> &[usize] {
         &self.of
     }
 
-    /// The rule of a group.
-    pub(crate) fn rule(&self, group: usize) -> &dyn Rescale {
+    /// Returns the rule of a group.
+    pub(crate) fn clip_function(&self, group: usize) -> &dyn ClipFunction {
         &*self.rules[group]
     }
 
-    /// L2 sensitivity of the sum of each group.
-    pub fn sensitivities(&self, neighbouring: Neighbouring) -> Vec<f64> {
+    /// Returns the L2 sensitivity of the sum of each group.
+    pub fn sensitivities(&self, neighbouring: NeighbouringRelation) -> Vec<f64> {
         self.rules.iter().map(|rule| sensitivity(rule.sensitivity(), neighbouring)).collect()
     }
 
-    /// L2 sensitivity of the whole sum: the root of the sum of squares over the groups.
-    pub fn joint_sensitivity(&self, neighbouring: Neighbouring) -> f64 {
+    /// Returns the L2 sensitivity of the whole sum: the root of the sum of squares over the
+    /// groups.
+    pub fn joint_sensitivity(&self, neighbouring: NeighbouringRelation) -> f64 {
         l2_norm(&self.sensitivities(neighbouring))
     }
 
-    /// Standard deviation of the noise on the sum of each parameter tensor, such that the noise
-    /// multiplier of the whole step is `noise_multiplier`: the same for all tensors.
+    /// Returns the standard deviation of the noise on the sum of each parameter tensor, such that
+    /// the noise multiplier of the whole step is `noise_multiplier`: the same for all tensors.
     ///
     /// # Guarantee
     /// Events in the ledger define the noise multiplier for one example added or removed;
     /// accountants convert it for other relations. Add the noise before dividing by the expected
     /// batch size.
     pub fn noise_stds(&self, noise_multiplier: f64) -> Vec<f64> {
-        let std = noise_multiplier * self.joint_sensitivity(Neighbouring::AddOrRemoveOne);
+        let std = noise_multiplier * self.joint_sensitivity(NeighbouringRelation::AddOrRemoveOne);
         vec![std; self.of.len()]
     }
 
-    /// Standard deviation of the noise on the sum of each parameter tensor, such that the noise
-    /// multiplier of the whole step is `noise_multiplier` and every group has the same part in it:
-    /// σ √L Δₗ for L groups. Groups without a tensor that is `trained` count as none and get no
-    /// noise: the sum must not contain them.
+    /// Returns the standard deviation of the noise on the sum of each parameter tensor, such that
+    /// the noise multiplier of the whole step is `noise_multiplier`, split equally among the
+    /// groups: σ √L Δₗ for L groups. Groups without a tensor that is `trained` count as none and
+    /// get no noise: the sum must not contain them.
     ///
     /// # Guarantee
     /// As [`noise_stds`](Self::noise_stds).
@@ -134,12 +136,12 @@ impl Groups {
         noise_multiplier: f64,
         trained: &[bool],
     ) -> Vec<f64> {
-        let mut is_trained = vec![false; self.count()];
+        let mut is_trained = vec![false; self.group_count()];
         for (&group, &trained) in self.of.iter().zip(trained) {
             is_trained[group] |= trained;
         }
         let groups = is_trained.iter().filter(|&&trained| trained).count() as f64;
-        let sensitivities = self.sensitivities(Neighbouring::AddOrRemoveOne);
+        let sensitivities = self.sensitivities(NeighbouringRelation::AddOrRemoveOne);
         let std = |&group: &usize| {
             if is_trained[group] {
                 noise_multiplier * groups.sqrt() * sensitivities[group]
@@ -150,10 +152,10 @@ impl Groups {
         self.of.iter().map(std).collect()
     }
 
-    /// The noise multiplier of one step that adds noise of standard deviation `stds[p]` to the sum
-    /// of parameter tensor p: (Σₗ (Δₗ/τₗ)²)^(-1/2), with the sensitivity Δₗ of group l and the
-    /// smallest noise τₗ on one of its tensors. All groups see the same sample of examples, so a
-    /// step is one event with this multiplier, not one event per group.
+    /// Returns the noise multiplier of one step that adds noise of standard deviation `stds[p]` to
+    /// the sum of parameter tensor p: (Σₗ (Δₗ/τₗ)²)^(-1/2), with the sensitivity Δₗ of group l and
+    /// the smallest noise τₗ on one of its tensors. All groups see the same sample of examples, so
+    /// a step is one event with this multiplier, not one event per group.
     ///
     /// # Guarantee
     /// One example moves the sums, each divided by its standard deviation, by at most the inverse
@@ -163,22 +165,23 @@ impl Groups {
         for (&group, &std) in self.of.iter().zip(stds) {
             least[group] = least[group].min(std);
         }
-        let sensitivities = self.sensitivities(Neighbouring::AddOrRemoveOne);
+        let sensitivities = self.sensitivities(NeighbouringRelation::AddOrRemoveOne);
         let ratios: Vec<f64> = sensitivities.iter().zip(least).map(|(s, std)| s / std).collect();
         let multiplier = 1.0 / l2_norm(&ratios);
         if multiplier.is_nan() { 0.0 } else { multiplier }
     }
 }
 
-/// Sensitivity of a sum of vectors of norm at most `bound`: 2 `bound` if one example is replaced.
-pub(super) fn sensitivity(bound: f64, neighbouring: Neighbouring) -> f64 {
+/// Returns the L2 sensitivity of a sum of vectors of norm at most `bound`: 2 `bound` if one
+/// example is replaced.
+pub(super) fn sensitivity(bound: f64, neighbouring: NeighbouringRelation) -> f64 {
     match neighbouring {
-        Neighbouring::AddOrRemoveOne | Neighbouring::ZeroOutOne => bound,
-        Neighbouring::ReplaceOne => 2.0 * bound,
+        NeighbouringRelation::AddOrRemoveOne | NeighbouringRelation::ZeroOutOne => bound,
+        NeighbouringRelation::ReplaceOne => 2.0 * bound,
     }
 }
 
-/// L2 norm, without overflow or underflow of squares; one value keeps its bits.
+/// Computes the L2 norm, without overflow or underflow of squares; one value keeps its bits.
 pub(super) fn l2_norm(values: &[f64]) -> f64 {
     match values {
         [one] => one.abs(),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::backprop;
-use super::bound::{Bound, Groups, Rescale, l2_norm, sensitivity};
-use super::rescaling::{Form, Rescaling};
+use super::bound::{Bound, ClipFunction, ClipGroups, l2_norm, sensitivity};
+use super::rescaling::{BuiltinClipFunction, Form};
 use crate::nn::{LayerClips, Network};
-use crate::privacy::Neighbouring;
+use crate::privacy::NeighbouringRelation;
 use crate::{Error, Result};
 
 /// Smallest accepted bound. The elements of a gradient of 1e8 parameters with this norm are about
@@ -21,8 +21,9 @@ const GAMMA: f64 = 0.01;
 /// Accepted values of γ: an f32 norm plus or at least γ is a normal number.
 const GAMMAS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 
-/// How each example's gradient is rescaled before it is added: the bound of a plan, as plain data.
-/// The rule also determines the sensitivity of the sum and the standard deviation of the noise.
+/// Rule by which each example's gradient is rescaled before it is added: the bound of a plan, as
+/// plain data. The rule also determines the sensitivity of the sum and the standard deviation of
+/// the noise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -54,9 +55,9 @@ pub enum ClipRule {
         /// C, the largest L2 norm of one example's contribution over all layers.
         max_grad_norm: f64,
     },
-    /// Every gradient times the same factor: no bound, so no guarantee. DP-SGD refuses it.
+    /// Scaling of every gradient by the same factor: no bound, so no guarantee. DP-SGD refuses it.
     Unbounded {
-        /// The factor.
+        /// Factor on every gradient.
         scale: f64,
     },
     /// Backpropagation clipping: the input and the upstream gradient of each layer are clipped
@@ -71,32 +72,32 @@ pub enum ClipRule {
 }
 
 impl ClipRule {
-    /// Flat clipping at `max_grad_norm`.
+    /// Creates a rule for flat clipping at `max_grad_norm`.
     pub fn flat(max_grad_norm: f64) -> Self {
         Self::Flat { max_grad_norm }
     }
 
-    /// Automatic clipping to `max_grad_norm`, with γ = 0.01.
+    /// Creates a rule for automatic clipping to `max_grad_norm`, with γ = 0.01.
     pub fn auto_s(max_grad_norm: f64) -> Self {
         Self::AutoS { max_grad_norm, gamma: GAMMA }
     }
 
-    /// Normalisation to `max_grad_norm`, with γ = 0.01.
+    /// Creates a rule for normalisation to `max_grad_norm`, with γ = 0.01.
     pub fn normalised(max_grad_norm: f64) -> Self {
         Self::Normalised { max_grad_norm, gamma: GAMMA }
     }
 
-    /// Per-layer clipping with an equal split of `max_grad_norm`.
+    /// Creates a rule for per-layer clipping with an equal split of `max_grad_norm`.
     pub fn per_layer(max_grad_norm: f64) -> Self {
         Self::PerLayer { max_grad_norm }
     }
 
-    /// Per-layer clipping with one bound per layer with parameters.
+    /// Creates a rule for per-layer clipping with one bound per layer with parameters.
     pub fn per_layer_given(max_grad_norms: impl Into<Vec<f64>>) -> Self {
         Self::PerLayerGiven { max_grad_norms: max_grad_norms.into() }
     }
 
-    /// No clipping, for training without privacy. The sensitivity is infinite.
+    /// Creates a rule without clipping, for training without privacy. The sensitivity is infinite.
     pub fn unclipped() -> Self {
         Self::Unbounded { scale: 1.0 }
     }
@@ -118,7 +119,7 @@ impl ClipRule {
         })
     }
 
-    /// The same rule with all bounds multiplied by `scale`.
+    /// Returns the same rule with all bounds multiplied by `scale`.
     pub(crate) fn scaled(mut self, scale: f64) -> Self {
         match &mut self {
             Self::Flat { max_grad_norm }
@@ -172,7 +173,7 @@ impl ClipRule {
         }
     }
 
-    /// L2 sensitivity of the sum.
+    /// Returns the L2 sensitivity of the clipped sum.
     ///
     /// # Guarantee
     /// The largest L2 distance between the sums of two neighbouring data sets: C if neighbours
@@ -180,7 +181,7 @@ impl ClipRule {
     /// is the bound on one example's contribution over all layers. Holds before any division by a
     /// batch size. Infinite for backpropagation clipping, which bounds a network layer by layer:
     /// [`groups`](Bound::groups) gives the sensitivities.
-    pub fn sensitivity(&self, neighbouring: Neighbouring) -> f64 {
+    pub fn sensitivity(&self, neighbouring: NeighbouringRelation) -> f64 {
         let bound = match self {
             Self::Flat { max_grad_norm }
             | Self::AutoS { max_grad_norm, .. }
@@ -192,15 +193,15 @@ impl ClipRule {
         sensitivity(bound, neighbouring)
     }
 
-    /// Standard deviation σ·C of the noise on the sum for the noise multiplier σ, the same for
-    /// every coordinate.
+    /// Returns the standard deviation σ·C of the noise on the sum for the noise multiplier σ, the
+    /// same for every coordinate.
     ///
     /// # Guarantee
     /// Events in the ledger define the noise multiplier as the standard deviation of the noise on
     /// the sum, divided by C. Accountants convert it for other neighbouring relations. Add the
     /// noise before dividing by the expected batch size.
     pub fn noise_std(&self, noise_multiplier: f64) -> f64 {
-        noise_multiplier * self.sensitivity(Neighbouring::AddOrRemoveOne)
+        noise_multiplier * self.sensitivity(NeighbouringRelation::AddOrRemoveOne)
     }
 }
 
@@ -221,9 +222,9 @@ impl Bound for ClipRule {
         Self::check(self)
     }
 
-    fn groups(&self, network: &Network) -> Result<Groups> {
-        let rule = |max_grad_norm, form| -> Arc<dyn Rescale> {
-            Arc::new(Rescaling { max_grad_norm, form })
+    fn groups(&self, network: &Network) -> Result<ClipGroups> {
+        let rule = |max_grad_norm, form| -> Arc<dyn ClipFunction> {
+            Arc::new(BuiltinClipFunction { max_grad_norm, form })
         };
         let (max_grad_norm, form) = match *self {
             Self::Flat { max_grad_norm } => (max_grad_norm, Form::Clip),
@@ -233,15 +234,15 @@ impl Bound for ClipRule {
             Self::PerLayer { max_grad_norm } => {
                 let layers = network.layer_of_parameters().into_iter().max().map_or(0, |l| l + 1);
                 let each = max_grad_norm / (layers as f64).sqrt();
-                return Groups::per_layer(network, vec![rule(each, Form::Clip); layers]);
+                return ClipGroups::per_layer(network, vec![rule(each, Form::Clip); layers]);
             }
             Self::Backprop(clip) => return backprop::groups(network, &clip),
             Self::PerLayerGiven { ref max_grad_norms } => {
                 let rules = max_grad_norms.iter().map(|&bound| rule(bound, Form::Clip)).collect();
-                return Groups::per_layer(network, rules);
+                return ClipGroups::per_layer(network, rules);
             }
         };
-        Ok(Groups::joint(network, rule(max_grad_norm, form)))
+        Ok(ClipGroups::joint(network, rule(max_grad_norm, form)))
     }
 }
 
@@ -300,8 +301,8 @@ mod tests {
     #[test]
     fn noise_std_is_relative_to_the_sum() {
         for rule in rules() {
-            assert!((rule.sensitivity(Neighbouring::AddOrRemoveOne) - 0.1).abs() < 1e-16);
-            assert!((rule.sensitivity(Neighbouring::ReplaceOne) - 0.2).abs() < 1e-16);
+            assert!((rule.sensitivity(NeighbouringRelation::AddOrRemoveOne) - 0.1).abs() < 1e-16);
+            assert!((rule.sensitivity(NeighbouringRelation::ReplaceOne) - 0.2).abs() < 1e-16);
             assert!((rule.noise_std(1.72) - 0.172).abs() < 1e-15);
         }
     }
@@ -311,7 +312,7 @@ mod tests {
         let network = network();
         for rule in rules() {
             let groups = rule.groups(&network).unwrap();
-            let relation = Neighbouring::AddOrRemoveOne;
+            let relation = NeighbouringRelation::AddOrRemoveOne;
             assert!((groups.joint_sensitivity(relation) - 0.1).abs() < 1e-15, "{rule:?}");
             let stds = groups.noise_stds(1.72);
             assert!(stds.len() == 4 && stds.iter().all(|std| (std - 0.172).abs() < 1e-14));
@@ -324,7 +325,7 @@ mod tests {
     #[test]
     fn a_layer_with_less_noise_lowers_the_multiplier_of_the_whole_step() {
         let groups = ClipRule::per_layer_given([3.0, 4.0]).groups(&network()).unwrap();
-        assert_eq!(groups.of_parameters(), [0, 0, 1, 1]);
+        assert_eq!(groups.group_indices(), [0, 0, 1, 1]);
         // The layers' own multipliers are 2 and 1: (1/4 + 1)^(-1/2).
         let multiplier = groups.joint_noise_multiplier(&[6.0, 6.0, 4.0, 4.0]);
         assert!((multiplier - 0.8f64.sqrt()).abs() < 1e-12, "{multiplier}");
@@ -337,7 +338,7 @@ mod tests {
     #[test]
     fn a_schedule_scales_every_bound() {
         for rule in rules() {
-            let relation = Neighbouring::AddOrRemoveOne;
+            let relation = NeighbouringRelation::AddOrRemoveOne;
             let half = rule.clone().scaled(0.5);
             assert!((half.sensitivity(relation) - 0.05).abs() < 1e-16, "{half:?}");
             let joint = half.groups(&network()).unwrap().joint_sensitivity(relation);

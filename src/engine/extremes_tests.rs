@@ -1,7 +1,8 @@
 //! Clipping of single examples whose gradients are near the limits of f32.
 
 use super::{
-    Batch, ClipRule, Executor, FusedExecutor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+    Batch, ClipRule, CoordinateWeights, Executor, FusedExecutor, Gradients, ReferenceExecutor,
+    TapExecutor,
 };
 use crate::nn::*;
 
@@ -40,11 +41,11 @@ fn network(shape: &[usize], layers: &[LayerSpec], small: f32) -> Network {
 }
 
 /// Weights for the first tensor; the other tensors are masked out.
-fn first_tensor_weights(network: &Network, weight: impl Fn(usize) -> f32) -> Weights {
+fn first_tensor_weights(network: &Network, weight: impl Fn(usize) -> f32) -> CoordinateWeights {
     let mut values = Gradients::zeros_like(network);
     let len = values.entries[0].values.len();
     values.entries[0].values = (0..len).map(weight).collect::<Vec<_>>().into();
-    Weights::new(network, values).unwrap()
+    CoordinateWeights::new(network, values).unwrap()
 }
 
 fn executors() -> Vec<(&'static str, Box<dyn Executor>)> {
@@ -57,7 +58,7 @@ fn executors() -> Vec<(&'static str, Box<dyn Executor>)> {
 }
 
 /// √(Σ w v²) of the sum.
-fn weighted_norm(sum: &Gradients, weights: &Weights) -> f64 {
+fn weighted_norm(sum: &Gradients, weights: &CoordinateWeights) -> f64 {
     let pairs = sum.entries.iter().zip(weights.entries());
     let weighted = pairs.flat_map(|(sum, weights)| sum.values.iter().zip(weights.values.iter()));
     weighted.map(|(&v, &w)| f64::from(w) * f64::from(v).powi(2)).sum::<f64>().sqrt()
@@ -65,7 +66,13 @@ fn weighted_norm(sum: &Gradients, weights: &Weights) -> f64 {
 
 /// Clips a batch of one example at its norm divided by `ratio`, with every executor, and checks the
 /// norm of the result.
-fn assert_clipped(name: &str, network: &Network, batch: &Batch, weights: &Weights, ratio: f64) {
+fn assert_clipped(
+    name: &str,
+    network: &Network,
+    batch: &Batch,
+    weights: &CoordinateWeights,
+    ratio: f64,
+) {
     let all = ClipRule::unclipped();
     let sum = ReferenceExecutor.weighted_sum(network, batch, &all, Some(weights)).unwrap().sum;
     let norm = weighted_norm(&sum, weights);

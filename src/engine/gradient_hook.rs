@@ -11,9 +11,9 @@ use burn_autodiff::ops::{Backward, Ops, OpsKind};
 
 use crate::device::kernels::DeviceOps;
 use crate::nn::kernels::record;
-use crate::nn::{UpstreamClip, Value};
+use crate::nn::{BatchTensor, UpstreamClip};
 
-/// The hooks as backend operations of Burn; called by [`tap`] and [`clip_gradient`].
+/// Backward hooks as backend operations of Burn; called by [`tap`] and [`clip_gradient`].
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube, Autodiff))]
 #[cfg_attr(not(feature = "gpu"), backend_extension(Flex, Autodiff))]
 pub trait TapOps: Backend {
@@ -74,7 +74,7 @@ impl<B: Backend + TapOps + DeviceOps, C: CheckpointStrategy> TapOps for Autodiff
     }
 }
 
-/// An [`UpstreamClip`] for examples of several rows each.
+/// [`UpstreamClip`] for examples of several rows each.
 #[derive(Clone, Copy, Debug)]
 pub struct RowClip {
     clip: UpstreamClip,
@@ -94,7 +94,7 @@ impl RowClip {
         let max_norm = self.clip.max_norm() / self.copies as f64;
         let factors = |norms: FloatTensor<B>| {
             let norms = B::float_reshape(norms, [n].into());
-            factors_of::<B>(norms, max_norm)
+            clip_factors::<B>(norms, max_norm)
         };
         let factors = match self.clip {
             UpstreamClip::Map { l15, sqrt_m, .. } => {
@@ -104,7 +104,7 @@ impl RowClip {
                 });
                 let by_l15 = l15.then(|| factors(B::row_norms(channel_sums::<B>(gradient))));
                 match (by_l15, by_l2) {
-                    (Some(a), Some(b)) => larger::<B>(a, b),
+                    (Some(a), Some(b)) => elementwise_max::<B>(a, b),
                     (Some(one), None) | (None, Some(one)) => one,
                     (None, None) => factors(B::row_norms(rows.clone())),
                 }
@@ -124,9 +124,9 @@ impl RowClip {
     }
 }
 
-/// The factors that scale norms down to `max`. A factor near the smallest normal f32 becomes 0:
-/// rounding could double a subnormal one, and a GPU may flush it to zero.
-fn factors_of<B: Backend>(norms: FloatTensor<B>, max: f64) -> FloatTensor<B> {
+/// Returns the factors that scale norms down to `max`. A factor near the smallest normal f32
+/// becomes 0: rounding could double a subnormal one, and a GPU may flush it to zero.
+fn clip_factors<B: Backend>(norms: FloatTensor<B>, max: f64) -> FloatTensor<B> {
     let inverse = B::float_recip(B::float_clamp_min(norms, max.into()));
     let factors = B::float_mul_scalar(inverse, max.into());
     // Changes no other factor.
@@ -134,7 +134,7 @@ fn factors_of<B: Backend>(norms: FloatTensor<B>, max: f64) -> FloatTensor<B> {
     B::float_clamp_min(smaller, 0.0.into())
 }
 
-/// Sum over positions of the absolute values, `[rows, channels]`.
+/// Computes the sum over positions of the absolute values, `[rows, channels]`.
 fn channel_sums<B: Backend>(gradient: FloatTensor<B>) -> FloatTensor<B> {
     let shape = gradient.shape();
     let values = B::float_abs(gradient);
@@ -150,8 +150,8 @@ fn channel_sums<B: Backend>(gradient: FloatTensor<B>) -> FloatTensor<B> {
     }
 }
 
-/// The larger of two factors between 0 and 1.
-fn larger<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>) -> FloatTensor<B> {
+/// Returns the larger of two factors between 0 and 1.
+fn elementwise_max<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>) -> FloatTensor<B> {
     let apart = B::float_abs(B::float_sub(a.clone(), b.clone()));
     B::float_mul_scalar(B::float_add(B::float_add(a, b), apart), 0.5.into())
 }
@@ -159,7 +159,7 @@ fn larger<B: Backend>(a: FloatTensor<B>, b: FloatTensor<B>) -> FloatTensor<B> {
 /// Returns `y` unchanged. In a later backward pass, the gradient of the loss with respect to `y` is
 /// clipped row by row, as `clip` says for examples of `copies` rows each. An operation that `y`
 /// comes from, a [`tap`] among them, receives the clipped gradient.
-pub(super) fn clip_gradient(y: Value, clip: UpstreamClip, copies: usize) -> Value {
+pub(super) fn clip_gradient(y: BatchTensor, clip: UpstreamClip, copies: usize) -> BatchTensor {
     fn hooked<const D: usize>(y: Tensor<D>, clip: RowClip) -> Tensor<D> {
         Tensor::from_dispatch(Dispatch::clip_gradient(y.into_dispatch(), clip))
     }
@@ -180,8 +180,8 @@ pub fn tap<const D: usize>(y: Tensor<D>, anchor: &Tensor<1>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::tap(y.into_dispatch(), anchor.clone().into_dispatch()))
 }
 
-/// `y` with a [`tap`], and its anchor.
-pub(super) fn tapped(y: Value) -> (Value, Tensor<1>) {
+/// Returns `y` with a [`tap`], and its anchor.
+pub(super) fn attach_tap(y: BatchTensor) -> (BatchTensor, Tensor<1>) {
     let device = y.device().without_autodiff();
     let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
     let y = y.map(
@@ -192,25 +192,25 @@ pub(super) fn tapped(y: Value) -> (Value, Tensor<1>) {
     (y, anchor)
 }
 
-/// The gradient of rank `rank` that a tap stored under `anchor`; `None` if the loss does not depend
-/// on the tapped value.
-pub(super) fn tapped_gradient(
+/// Returns the gradient of rank `rank` that a tap stored under `anchor`; `None` if the loss does
+/// not depend on the tapped value.
+pub(super) fn take_tapped_gradient(
     anchor: &Tensor<1>,
     grads: &mut BurnGradients,
     rank: usize,
-) -> Option<Value> {
+) -> Option<BatchTensor> {
     let gradient = anchor.grad_remove(grads)?.into_dispatch();
     Some(match rank {
-        4 => Value::Image(Tensor::from_dispatch(gradient)),
-        3 => Value::Sequence(Tensor::from_dispatch(gradient)),
-        _ => Value::Flat(Tensor::from_dispatch(gradient)),
+        4 => BatchTensor::Image(Tensor::from_dispatch(gradient)),
+        3 => BatchTensor::Sequence(Tensor::from_dispatch(gradient)),
+        _ => BatchTensor::Flat(Tensor::from_dispatch(gradient)),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::host::values;
+    use crate::device::host::tensor_to_vec;
 
     #[test]
     fn the_anchor_receives_the_output_gradient() {
@@ -222,7 +222,7 @@ mod tests {
         let gradient = anchor.grad_remove(&mut grads).expect("the anchor is tracked");
         let gradient = Tensor::<2>::from_dispatch(gradient.into_dispatch());
         assert_eq!(gradient.dims(), [2, 3]);
-        assert_eq!(values(gradient), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+        assert_eq!(tensor_to_vec(gradient), [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
     }
 
     #[test]
@@ -242,9 +242,9 @@ mod tests {
             let y = Tensor::<2>::zeros([7, 2], &device).autodiff().require_grad();
             let map = UpstreamClip::Map { max_norm: bound, l15: true, sqrt_m: Some(1.0) };
             for clip in [map, UpstreamClip::Lookup { max_norm: bound }] {
-                let clipped = clip_gradient(Value::Flat(y.clone()), clip, copies).flat();
+                let clipped = clip_gradient(BatchTensor::Flat(y.clone()), clip, copies).into_flat();
                 let grads = (clipped * upstream.clone()).sum().backward();
-                let found = values(y.grad(&grads).unwrap());
+                let found = tensor_to_vec(y.grad(&grads).unwrap());
                 let bound = bound / copies as f64;
                 for (row, found) in rows.iter().zip(found.chunks(2)) {
                     let norm = f64::from(found[0]).hypot(f64::from(found[1]));
@@ -274,16 +274,18 @@ mod tests {
             let upstream: Vec<f32> = (0..60).map(upstream).collect();
             let clips = maps.into_iter().chain((shape.len() == 2).then_some(lookup));
             for clip in clips {
-                let y = Value::new(vec![0.0; 60], 5, &shape, &device);
-                let (y, anchor) = tapped(y);
-                let y = clip_gradient(y, clip, 1).flat();
+                let y = BatchTensor::new(vec![0.0; 60], 5, &shape, &device);
+                let (y, anchor) = attach_tap(y);
+                let y = clip_gradient(y, clip, 1).into_flat();
                 let weights = Tensor::<2>::from_data(
                     burn::tensor::TensorData::new(upstream.clone(), [5, 12]),
                     &device,
                 );
                 let mut grads = (y * weights.autodiff()).sum().backward();
-                let found = tapped_gradient(&anchor, &mut grads, shape.len() + 1).unwrap();
-                for (row, found) in upstream.chunks(12).zip(values(found.flat()).chunks(12)) {
+                let found = take_tapped_gradient(&anchor, &mut grads, shape.len() + 1).unwrap();
+                for (row, found) in
+                    upstream.chunks(12).zip(tensor_to_vec(found.into_flat()).chunks(12))
+                {
                     let factor = (0.9 / clip.norm(row, &shape)).min(1.0);
                     clipped += usize::from(factor < 1.0);
                     for (g, found) in row.iter().zip(found) {
@@ -303,7 +305,7 @@ mod tests {
         let anchor = Tensor::<1>::zeros([1], &device).autodiff().require_grad();
         let y = tap(x.clone() * 3.0, &anchor);
         let grads = (y.clone() * y).sum().backward();
-        assert_eq!(values(x.grad(&grads).unwrap()), [18.0, -36.0]);
-        assert_eq!(values(anchor.grad(&grads).unwrap()), [6.0, -12.0]);
+        assert_eq!(tensor_to_vec(x.grad(&grads).unwrap()), [18.0, -36.0]);
+        assert_eq!(tensor_to_vec(anchor.grad(&grads).unwrap()), [6.0, -12.0]);
     }
 }

@@ -17,10 +17,10 @@ const BATCH: usize = 4096;
 /// [`NOT_COVERED`](crate::show::NOT_COVERED) unless [`private`](Self::private) is false.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GradientNorms {
-    /// One norm per example, in their order; NaN where loss or gradient is not finite, or the file
-    /// can't be read.
+    /// Norms of the gradients, one per example, in their order; NaN where loss or gradient is not
+    /// finite, or the file can't be read.
     pub norms: Vec<f32>,
-    /// A clip norm to compare with.
+    /// Clip norm to compare the norms with.
     pub clip: Option<f64>,
     /// Whether the examples are private.
     pub private: bool,
@@ -45,37 +45,39 @@ impl GradientNorms {
         let ids: Vec<u32> = (0..examples.len() as u32).collect();
         let mut norms = Vec::with_capacity(ids.len());
         for ids in ids.chunks(BATCH) {
-            let batch = Batch::of(examples, ids)?;
+            let batch = Batch::from_examples(examples, ids)?;
             let sum = executor.clipped_sum(model.network(), &batch, &ClipRule::flat(1.0))?;
             norms.extend(sum.norms.iter());
         }
         Ok(Self { norms, clip: None, private: true })
     }
 
-    /// With a clip norm to compare with.
+    /// Sets a clip norm to compare the norms with.
     pub fn with_clip(self, clip: f64) -> Self {
         Self { clip: Some(clip), ..self }
     }
 
     /// Declares that the examples are public.
-    pub fn of_public_examples(self) -> Self {
+    pub fn assumed_public(self) -> Self {
         Self { private: false, ..self }
     }
 
-    /// The share of examples whose gradient is longer than the clip norm, if there is one.
-    pub(crate) fn clipped(&self) -> Option<f64> {
+    /// Returns the fraction of examples whose gradient norm exceeds the clip norm, if there is
+    /// one.
+    pub(crate) fn clipped_fraction(&self) -> Option<f64> {
         let clip = self.clip?;
         let longer = self.norms.iter().filter(|&&norm| f64::from(norm) > clip).count();
         Some(longer as f64 / self.norms.len().max(1) as f64)
     }
 
-    /// The norm below which this share of the finite norms lies; `None` without finite norms.
+    /// Returns the norm below which this fraction of the finite norms lies; `None` without finite
+    /// norms.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         quantile(&self.norms, share)
     }
 }
 
-/// The quantile of the finite norms; `None` if there are none.
+/// Returns the quantile of the finite norms; `None` if there are none.
 pub(super) fn quantile(norms: &[f32], share: f64) -> Option<f64> {
     let mut finite: Vec<f32> = norms.iter().copied().filter(|norm| norm.is_finite()).collect();
     finite.sort_by(f32::total_cmp);
@@ -96,7 +98,7 @@ mod tests {
         let model = models::mlp(&data, &[8]).seed(2).build()?;
         let measured = GradientNorms::measure(&model, data.train())?;
         let ids: Vec<u32> = (0..data.train().len() as u32).collect();
-        let batch = Batch::of(data.train(), &ids)?;
+        let batch = Batch::from_examples(data.train(), &ids)?;
         let rule = ClipRule::unclipped();
         let reference = ReferenceExecutor.clipped_sum(model.network(), &batch, &rule)?;
         for (norm, expected) in measured.norms.iter().zip(reference.norms.iter()) {
@@ -104,9 +106,9 @@ mod tests {
         }
         assert_eq!(measured.norms.len(), data.train().len());
         let median = measured.quantile(0.5).expect("finite");
-        let share = measured.clone().with_clip(median).clipped().expect("a share");
+        let share = measured.clone().with_clip(median).clipped_fraction().expect("a share");
         assert!((share - 0.5).abs() < 0.05, "{share}");
-        assert_eq!(measured.clipped(), None);
+        assert_eq!(measured.clipped_fraction(), None);
         assert!(GradientNorms::measure(&model, &data.train().take(0)).is_err());
         Ok(())
     }
@@ -115,7 +117,7 @@ mod tests {
     fn a_norm_that_is_not_finite_is_not_counted() {
         let norms = vec![1.0, f32::NAN, 3.0, 2.0];
         let norms = GradientNorms { norms, clip: Some(2.5), private: true };
-        assert_eq!((norms.clipped(), norms.quantile(1.0)), (Some(0.25), Some(3.0)));
+        assert_eq!((norms.clipped_fraction(), norms.quantile(1.0)), (Some(0.25), Some(3.0)));
         let none = GradientNorms { norms: vec![f32::NAN], clip: None, private: true };
         assert_eq!(none.quantile(0.5), None);
     }

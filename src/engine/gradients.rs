@@ -21,20 +21,20 @@ pub struct Gradient {
     pub values: DeviceArray,
 }
 
-/// One [`Gradient`] per parameter tensor, in the network's order.
+/// Gradients of all parameter tensors, one [`Gradient`] each, in the network's order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gradients {
-    /// One entry per parameter tensor.
+    /// Gradients, one entry per parameter tensor.
     pub entries: Vec<Gradient>,
 }
 
 impl Gradients {
-    /// Zeros for every trainable parameter of `network`.
+    /// Creates zeros for every trainable parameter of `network`.
     pub fn zeros_like(network: &Network) -> Self {
         Self::with_values(network.parameters(), |_, parameter| vec![0.0; parameter.len()].into())
     }
 
-    /// The values that a function gives for each entry.
+    /// Creates one entry per parameter, with the values that a function returns for it.
     pub(super) fn with_values(
         parameters: Vec<Parameter>,
         mut values: impl FnMut(usize, &Parameter) -> DeviceArray,
@@ -47,17 +47,17 @@ impl Gradients {
         Self { entries: each.collect() }
     }
 
-    /// The entry of the parameter at `path`.
+    /// Returns the entry of the parameter at `path`.
     pub fn get(&self, path: &str) -> Option<&Gradient> {
         self.entries.iter().find(|entry| entry.path == path)
     }
 
-    /// Total number of values.
+    /// Returns the total number of values.
     pub fn len(&self) -> usize {
         self.entries.iter().map(|entry| entry.values.len()).sum()
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -66,13 +66,15 @@ impl Gradients {
     pub fn scale(&mut self, factor: f64) {
         for Gradient { values, .. } in &mut self.entries {
             match values.device() {
-                Some(device) => *values = DeviceArray::from_tensor(values.tensor(&device) * factor),
+                Some(device) => {
+                    *values = DeviceArray::from_tensor(values.to_tensor(&device) * factor)
+                }
                 None => values.iter_mut().for_each(|v| *v = (f64::from(*v) * factor) as f32),
             }
         }
     }
 
-    /// L2 norm over all entries jointly, computed in f64 on the host.
+    /// Computes the L2 norm over all entries jointly, in f64 on the host.
     pub fn l2_norm(&self) -> f64 {
         let values = self.entries.iter().flat_map(|entry| &entry.values);
         values.map(|&v| f64::from(v).powi(2)).sum::<f64>().sqrt()
@@ -83,7 +85,7 @@ impl Gradients {
     pub(crate) fn to_params(&self, device: &Device) -> GradientsParams {
         let mut params = GradientsParams::new();
         for entry in &self.entries {
-            let (flat, id) = (entry.values.tensor(device), entry.id);
+            let (flat, id) = (entry.values.to_tensor(device), entry.id);
             match *entry.shape {
                 [_] => params.register(id, flat),
                 [a, b] => params.register(id, flat.reshape([a, b])),

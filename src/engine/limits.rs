@@ -1,5 +1,5 @@
-//! How fast this machine could be: the roofline of a step (Williams, Waterman and Patterson, 2009,
-//! "Roofline: an insightful visual performance model for multicore architectures").
+//! Roofline of a step: the fastest that this machine could be (Williams, Waterman and Patterson,
+//! 2009, "Roofline: an insightful visual performance model for multicore architectures").
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -8,34 +8,34 @@ use std::time::{Duration, Instant};
 use pulp::{Simd, WithSimd};
 
 use crate::device::simd;
-use crate::nn::kernels::product::{Matrix, Store, add_scaled, product};
+use crate::nn::kernels::product::{MatrixView, WriteMode, add_scaled, matmul};
 
 /// Rounds of each measurement; the fastest counts.
 const ROUNDS: usize = 7;
 
-/// The least time of one round.
+/// Shortest time of one round.
 const ROUND: Duration = Duration::from_millis(20);
 
 /// Sides of the square matrices whose product is measured: one that fits into the second-level
 /// caches of most processors, and larger ones.
 const SIDES: [usize; 3] = [192, 384, 768];
 
-/// What a layer has to do for one row (one augmented copy of one example).
+/// Arithmetic and memory traffic of a layer for one row (one augmented copy of one example).
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerWork {
-    /// Multiplications of f32 values, each with an addition.
+    /// Number of multiplications of f32 values, each with an addition.
     pub multiplications: usize,
-    /// f32 values of inputs, outputs and gradients that are read or written.
+    /// Number of f32 values of inputs, outputs and gradients that are read or written.
     pub values: usize,
-    /// Parameters, which are read twice and whose gradient is written once in a step.
+    /// Number of parameters, which are read twice and whose gradient is written once in a step.
     pub parameters: usize,
 }
 
 /// Measured upper limits of this machine, for all threads together.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuLimits {
+pub struct CpuRoofline {
     /// Number of threads that worked at the same time.
     pub threads: usize,
     /// f32 multiply-adds per second on values in vector registers.
@@ -48,31 +48,32 @@ pub struct CpuLimits {
     pub buffer_bytes: usize,
 }
 
-impl CpuLimits {
-    /// Measures for about a second. On a busy machine the result is too low.
+impl CpuRoofline {
+    /// Measures the limits of this machine, for about a second. On a busy machine the result is
+    /// too low.
     ///
     /// The bandwidth is that of `buffer_bytes` per thread (at least 64 KiB), which may fit into a
     /// cache.
     pub fn measure(threads: usize, buffer_bytes: usize) -> Self {
         let threads = threads.max(1);
         let buffer_bytes = buffer_bytes.max(1 << 16);
-        let multiply_adds = fastest(threads, || {
+        let multiply_adds = peak_rate(threads, || {
             let mut values = [0.25; 64];
-            move || simd::dispatch(MultiplyAdds { values: &mut values })
+            move || simd::dispatch(FmaBenchmark { values: &mut values })
         });
         let products = SIDES.map(|side| {
-            fastest(threads, || {
+            peak_rate(threads, || {
                 let (a, b) = (vec![0.5; side * side], vec![0.25; side * side]);
                 let mut out = vec![0.0; side * side];
                 move || {
-                    let (a, b) = (Matrix::new(&a, side, side), Matrix::new(&b, side, side));
-                    product(&mut out, Store::Replace, a, b);
+                    let (a, b) = (MatrixView::new(&a, side, side), MatrixView::new(&b, side, side));
+                    matmul(&mut out, WriteMode::Replace, a, b);
                     black_box(&out);
                     side * side * side
                 }
             })
         });
-        let bandwidth = fastest(threads, || {
+        let bandwidth = peak_rate(threads, || {
             let len = buffer_bytes / (2 * size_of::<f32>());
             let (x, mut out) = (vec![0.5; len], vec![0.25; len]);
             move || {
@@ -86,8 +87,9 @@ impl CpuLimits {
         Self { threads, multiply_adds, products, bandwidth, buffer_bytes }
     }
 
-    /// The higher rates of two measurements of the same buffers, between which other load changed.
-    pub fn or_faster(self, other: Self) -> Self {
+    /// Returns the higher rates of two measurements of the same buffers, between which other load
+    /// changed.
+    pub fn fastest_of(self, other: Self) -> Self {
         Self {
             multiply_adds: self.multiply_adds.max(other.multiply_adds),
             products: self.products.max(other.products),
@@ -96,9 +98,9 @@ impl CpuLimits {
         }
     }
 
-    /// The shortest time for this many rows: that of the multiplications or that of moving the
-    /// values, whichever is longer.
-    pub fn shortest_time(&self, work: &LayerWork, rows: usize) -> Duration {
+    /// Returns the shortest time for this many rows: that of the multiplications or that of moving
+    /// the values, whichever is longer.
+    pub fn min_time(&self, work: &LayerWork, rows: usize) -> Duration {
         let multiplying = rows as f64 * work.multiplications as f64 / self.multiply_adds;
         let moved = rows as f64 * work.values as f64 + 3.0 * work.parameters as f64;
         let moving = size_of::<f32>() as f64 * moved / self.bandwidth;
@@ -106,9 +108,9 @@ impl CpuLimits {
     }
 }
 
-/// Units of work per second of all threads together, in the fastest round. Each thread makes a job
-/// that returns how many units it has done.
-fn fastest<J: FnMut() -> usize>(threads: usize, make: impl Fn() -> J + Sync) -> f64 {
+/// Returns the units of work per second of all threads together, in the fastest round. Each thread
+/// makes a job that returns how many units it has done.
+fn peak_rate<J: FnMut() -> usize>(threads: usize, make: impl Fn() -> J + Sync) -> f64 {
     let barrier = Barrier::new(threads);
     let rates = |_| {
         let mut job = make();
@@ -132,12 +134,12 @@ fn fastest<J: FnMut() -> usize>(threads: usize, make: impl Fn() -> J + Sync) -> 
     (0..ROUNDS).map(together).fold(0.0, f64::max)
 }
 
-/// Multiply-adds in as many independent chains as hide their latency.
-struct MultiplyAdds<'a> {
+/// Benchmark of multiply-adds in as many independent chains as hide their latency.
+struct FmaBenchmark<'a> {
     values: &'a mut [f32; 64],
 }
 
-impl WithSimd for MultiplyAdds<'_> {
+impl WithSimd for FmaBenchmark<'_> {
     type Output = usize;
 
     #[inline(always)]
@@ -165,31 +167,37 @@ impl WithSimd for MultiplyAdds<'_> {
 mod tests {
     use super::*;
 
-    fn limits() -> CpuLimits {
-        CpuLimits { threads: 1, multiply_adds: 1e9, products: 9e8, bandwidth: 1e9, buffer_bytes: 0 }
+    fn limits() -> CpuRoofline {
+        CpuRoofline {
+            threads: 1,
+            multiply_adds: 1e9,
+            products: 9e8,
+            bandwidth: 1e9,
+            buffer_bytes: 0,
+        }
     }
 
     #[test]
     fn the_longer_of_multiplying_and_moving_counts() {
         let multiplying = LayerWork { multiplications: 1_000_000, values: 10, parameters: 0 };
-        assert_eq!(limits().shortest_time(&multiplying, 3), Duration::from_millis(3));
+        assert_eq!(limits().min_time(&multiplying, 3), Duration::from_millis(3));
         let moving = LayerWork { multiplications: 10, values: 250_000, parameters: 0 };
-        assert_eq!(limits().shortest_time(&moving, 3), Duration::from_millis(3));
+        assert_eq!(limits().min_time(&moving, 3), Duration::from_millis(3));
         // Parameters are moved once per step, not once per row.
         let parameters = LayerWork { multiplications: 0, values: 0, parameters: 250_000 };
-        assert_eq!(limits().shortest_time(&parameters, 7), Duration::from_millis(3));
+        assert_eq!(limits().min_time(&parameters, 7), Duration::from_millis(3));
     }
 
     #[test]
     fn the_faster_of_two_measurements_counts() {
-        let slowed = CpuLimits { multiply_adds: 2e8, bandwidth: 3e9, ..limits() };
-        let both = CpuLimits { bandwidth: 3e9, ..limits() };
-        assert_eq!((limits().or_faster(slowed), slowed.or_faster(limits())), (both, both));
+        let slowed = CpuRoofline { multiply_adds: 2e8, bandwidth: 3e9, ..limits() };
+        let both = CpuRoofline { bandwidth: 3e9, ..limits() };
+        assert_eq!((limits().fastest_of(slowed), slowed.fastest_of(limits())), (both, both));
     }
 
     #[test]
     fn rates_are_those_of_a_processor() {
-        let found = CpuLimits::measure(1, 1 << 20);
+        let found = CpuRoofline::measure(1, 1 << 20);
         // A product can't be faster than the registers, but other load may have slowed them down.
         assert!(found.products < 4.0 * found.multiply_adds, "{found:?}");
         for rate in [found.multiply_adds, found.products, found.bandwidth] {

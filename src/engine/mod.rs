@@ -8,12 +8,12 @@
 //!   it.
 //!
 //! Training uses [`AutoExecutor`], which takes the fused executor where it applies and the tap
-//! executor otherwise. [`Model::prove`](crate::nn::Model::prove) compares it with the reference on
-//! a given model and data set.
+//! executor otherwise. [`Model::check_gradients`](crate::nn::Model::check_gradients) compares it
+//! with the reference on a given model and data set.
 //!
 //! A private step is [`Executor::weighted_sum`] → [`GaussianNoise::add_to_each`] →
 //! [`Gradients::scale`] by 1 / expected batch size → a step of the lab's
-//! [optimizers](crate::optim), or [`step`] of any Burn optimizer.
+//! [optimizers](crate::optim), or [`optimizer_step`] of any Burn optimizer.
 //!
 //! Throughout this module, "examples" are indices into a batch, and "rows" are the augmented copies
 //! of the examples: a batch of `n` examples with `k` copies each has `n * k` rows, the `k` rows of
@@ -42,20 +42,20 @@ mod weights;
 
 pub use auto::AutoExecutor;
 pub use batch::Batch;
-pub use bound::{Bound, Groups, Rescale};
+pub use bound::{Bound, ClipFunction, ClipGroups};
 pub use clip::ClipRule;
-pub use clip_shares::{ClipShares, LayerClipShares};
+pub use clip_shares::{ClippedFractions, LayerClippedFractions};
 pub use fused::{FusedExecutor, LayerProfile, StepProfile};
 #[cfg(test)]
 pub(crate) use gradient_hook::tap;
 pub use gradient_norms::GradientNorms;
 pub use gradients::{Gradient, Gradients};
-pub use limits::{CpuLimits, LayerWork};
+pub use limits::{CpuRoofline, LayerWork};
 pub use noise::GaussianNoise;
-pub use prove::{Proof, Proved, prove};
+pub use prove::{GradientCheck, ParameterCheck, check_gradients};
 pub use reference::ReferenceExecutor;
 pub use tap::TapExecutor;
-pub use weights::Weights;
+pub use weights::CoordinateWeights;
 
 use burn::optim::ModuleOptimizer;
 
@@ -74,8 +74,8 @@ pub struct ClippedSum {
     /// weights were given. NaN for excluded examples. Not private: computed from the data without
     /// noise.
     pub norms: DeviceArray,
-    /// The same norms for each group of parameters, `[groups][examples]`; empty if all parameters
-    /// are one group. Not private.
+    /// ‖gᵢ‖ before clipping for each group of parameters, `[groups][examples]`; empty if all
+    /// parameters are one group. Not private.
     pub group_norms: Vec<DeviceArray>,
     /// Cross-entropy of each example in nats, averaged over its copies, `[examples]`. NaN for
     /// excluded examples. Not private: computed from the data without noise.
@@ -83,38 +83,38 @@ pub struct ClippedSum {
 }
 
 impl ClippedSum {
-    /// Mean loss of the examples that are not excluded; `None` if there are none.
+    /// Returns the mean loss of the examples that are not excluded; `None` if there are none.
     pub fn mean_loss(&self) -> Option<f64> {
-        mean(&self.losses)
+        finite_mean(&self.losses)
     }
 
-    /// Number of examples that were excluded because a feature, the loss or the norm was not
-    /// finite.
-    pub fn non_finite(&self) -> usize {
+    /// Returns the number of examples that were excluded because a feature, the loss or the norm
+    /// was not finite.
+    pub fn excluded_count(&self) -> usize {
         self.losses.iter().filter(|loss| loss.is_nan()).count()
     }
 }
 
-/// Mean plus three standard deviations of the size of a Poisson batch: an upper end of the sizes
-/// that occur in practice.
+/// Returns the mean plus three standard deviations of the size of a Poisson batch: an upper end of
+/// the sizes that occur in practice.
 pub(crate) fn typical_max_batch_size(expected_batch_size: usize) -> usize {
     let expected = expected_batch_size as f64;
     (expected + 3.0 * expected.sqrt()).ceil() as usize
 }
 
-/// Mean of the finite values; `None` if there are none.
-pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
+/// Returns the mean of the finite values; `None` if there are none.
+pub(crate) fn finite_mean(losses: &[f32]) -> Option<f64> {
     let finite: Vec<f64> = losses.iter().filter(|l| l.is_finite()).map(|&l| f64::from(l)).collect();
     let mean = finite.iter().sum::<f64>() / finite.len() as f64;
     (!finite.is_empty()).then_some(mean)
 }
 
-/// Computes sums of clipped per-example gradients.
+/// Executor that computes sums of clipped per-example gradients.
 ///
 /// # Guarantee
 /// Neighbouring batches differ by one example with all its copies, added or removed. Their sums
-/// differ by at most C in L2 norm, where C is the
-/// [joint sensitivity](Groups::joint_sensitivity) of the bound, and in each group by at most the
+/// differ by at most C in L2 norm, where C is the [joint
+/// sensitivity](ClipGroups::joint_sensitivity) of the bound, and in each group by at most the
 /// sensitivity of that group; with weights, in the weighted norm. This holds up to the rounding of
 /// an f32 sum, about 1e-7 of the norm of the sum.
 ///
@@ -128,8 +128,8 @@ pub(crate) fn mean(losses: &[f32]) -> Option<f64> {
 /// With dropout, the masks must be secret, and two sums are compared under equal masks for the
 /// common examples: see [`Batch::seed`].
 pub trait Executor {
-    /// Weighted clipped sum: Σᵢ factor(normᵢ) · gᵢ with normᵢ = √(Σⱼ wⱼ gᵢⱼ²), in each group of
-    /// parameters of the bound.
+    /// Computes the weighted clipped sum: Σᵢ factor(normᵢ) · gᵢ with normᵢ = √(Σⱼ wⱼ gᵢⱼ²), in
+    /// each group of parameters of the bound.
     ///
     /// Coordinates of weight 0 are exactly zero in the sum. Other weights enter the norm only.
     /// `None` gives every coordinate the weight 1. The sum of an empty batch is zero.
@@ -142,10 +142,10 @@ pub trait Executor {
         network: &Network,
         batch: &Batch,
         bound: &dyn Bound,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum>;
 
-    /// Clipped sum with weight 1 for every coordinate.
+    /// Computes the clipped sum with weight 1 for every coordinate.
     ///
     /// # Errors
     /// As [`weighted_sum`](Self::weighted_sum).
@@ -158,42 +158,44 @@ pub trait Executor {
         self.weighted_sum(network, batch, bound, None)
     }
 
-    /// Sum of the gradients without clipping: for training without privacy, and for networks whose
-    /// layers have clips. Norms are NaN where the executor does not compute them. Coordinates of
-    /// weight 0 are exactly zero in the sum; gradients of tensors of weight 0 are not computed.
+    /// Computes the sum of the gradients without clipping: for training without privacy, and for
+    /// networks whose layers have clips. Norms are NaN where the executor does not compute them.
+    /// Coordinates of weight 0 are exactly zero in the sum; gradients of tensors of weight 0 are
+    /// not computed.
     ///
     /// # Errors
     /// As [`weighted_sum`](Self::weighted_sum).
-    fn plain_sum(
+    fn unclipped_sum(
         &self,
         network: &Network,
         batch: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
         self.weighted_sum(network, batch, &ClipRule::unclipped(), weights)
     }
 
-    /// Norm method of each parameter, in the network's order: `"ghost"` if norms follow from layer
-    /// inputs and output gradients, `"instantiated"` if per-example gradients are formed.
+    /// Returns the norm method of each parameter, in the network's order: `"ghost"` if norms
+    /// follow from layer inputs and output gradients, `"instantiated"` if per-example gradients
+    /// are formed.
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
         vec!["instantiated"; network.parameters().len()]
     }
 }
 
 /// Checks the arguments of every executor; returns the bound on this network.
-pub(crate) fn check(
+pub(crate) fn validated_groups(
     network: &Network,
     batch: &Batch,
     bound: &dyn Bound,
-    weights: Option<&Weights>,
-) -> Result<Groups> {
+    weights: Option<&CoordinateWeights>,
+) -> Result<ClipGroups> {
     batch.check(network)?;
     bound.check()?;
     weights.map_or(Ok(()), |weights| weights.check(network))?;
     bound.groups(network)
 }
 
-/// The L2 norm over all groups of each example, from its norms in each group.
+/// Computes the L2 norm over all groups of each example, from its norms in each group.
 pub(crate) fn joint_norm(norms: impl Iterator<Item = f32>) -> f32 {
     norms.map(|norm| f64::from(norm).powi(2)).sum::<f64>().sqrt() as f32
 }
@@ -202,7 +204,7 @@ pub(crate) fn joint_norm(norms: impl Iterator<Item = f32>) -> f32 {
 ///
 /// Burn's optimizers expect parameters on an autodiff device. Networks keep theirs on the inner
 /// device, so that only executors compute gradients; this function converts in both directions.
-pub fn step(
+pub fn optimizer_step(
     optimizer: &mut ModuleOptimizer,
     learning_rate: f64,
     network: &Network,

@@ -1,4 +1,4 @@
-//! What executors find out about each example beside the sum.
+//! Norms and losses of single examples, which executors compute beside the sum.
 
 use super::{Batch, ClippedSum, Gradients};
 use crate::Result;
@@ -15,7 +15,7 @@ pub(super) struct PerExample<T> {
 }
 
 impl<T: Clone> PerExample<T> {
-    /// The values of no examples.
+    /// Returns the values of no examples.
     pub(super) fn none(groups: usize) -> Self {
         Self { norms: Vec::new(), group_norms: vec![Vec::new(); groups], losses: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl<T: Clone> PerExample<T> {
 }
 
 impl PerExample<f32> {
-    /// The result of an executor, with these values of the given examples of a batch.
+    /// Returns the result of an executor, with these values of the given examples of a batch.
     pub(super) fn of_batch(&self, sum: Gradients, batch: &Batch, examples: &[usize]) -> ClippedSum {
         // NaN for the excluded examples, and where no norms were computed.
         let all = |values: &Vec<f32>| -> DeviceArray {
@@ -49,8 +49,8 @@ impl PerExample<f32> {
     }
 }
 
-/// The result of `compute` for the examples that are finite, with these examples. `each` returns
-/// the values of the examples in a result.
+/// Returns the result of `compute` for the examples that are finite, with these examples. `each`
+/// returns the values of the examples in a result.
 ///
 /// An example with finite features can still have a gradient that overflows, and one in a file can
 /// prove unreadable. It is removed and all chunks are computed again, so that the others are in the
@@ -60,10 +60,10 @@ pub(super) fn of_finite<S>(
     mut compute: impl FnMut(&[usize]) -> Result<S>,
     each: impl Fn(&S) -> &PerExample<f32>,
 ) -> Result<(S, Vec<usize>)> {
-    let mut examples = batch.finite()?;
+    let mut examples = batch.finite_examples()?;
     loop {
         let sums = compute(&examples)?;
-        let (left_out, each) = (batch.left_out(), each(&sums));
+        let (left_out, each) = (batch.excluded_examples(), each(&sums));
         let finite = |i: usize| {
             let norm = each.norms.get(i).is_none_or(|norm| norm.is_finite());
             norm && each.losses[i].is_finite() && !left_out.contains(&examples[i])

@@ -13,9 +13,9 @@ const MAX_EXAMPLES: usize = 8;
 /// Relative difference that f32 rounding may cause. Wrong formulas differ by far more.
 const TOLERANCE: f64 = 1e-4;
 
-/// Result of the comparison for one parameter tensor; see [`Proof`].
+/// Result of the comparison for one parameter tensor; see [`GradientCheck`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Proved {
+pub struct ParameterCheck {
     /// Path of the parameter, such as `"0.weight"`.
     pub path: String,
     /// Shape of the parameter.
@@ -26,9 +26,9 @@ pub struct Proved {
     pub difference: f64,
 }
 
-impl Proved {
-    /// Whether the difference is within rounding.
-    pub fn holds(&self) -> bool {
+impl ParameterCheck {
+    /// Returns whether the difference is within rounding.
+    pub fn passed(&self) -> bool {
         self.difference <= TOLERANCE
     }
 }
@@ -39,22 +39,22 @@ impl Proved {
 /// is a test on a few examples, not a proof for all inputs. It is computed from the data without
 /// noise and is not accounted for: treat it like any other non-private output.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Proof {
+pub struct GradientCheck {
     /// Number of examples that were compared.
     pub examples: usize,
-    /// One entry per parameter tensor.
-    pub parameters: Vec<Proved>,
+    /// Results of the comparison, one entry per parameter tensor.
+    pub parameters: Vec<ParameterCheck>,
     /// Relative L2 difference of the examples' norms.
     pub norms: f64,
     /// Relative L2 difference of the examples' losses.
     pub losses: f64,
 }
 
-impl Proof {
-    /// Whether all differences are within rounding.
-    pub fn holds(&self) -> bool {
+impl GradientCheck {
+    /// Returns whether all differences are within rounding.
+    pub fn passed(&self) -> bool {
         let rest = [self.norms, self.losses].iter().all(|&difference| difference <= TOLERANCE);
-        rest && self.parameters.iter().all(Proved::holds)
+        rest && self.parameters.iter().all(ParameterCheck::passed)
     }
 }
 
@@ -65,9 +65,13 @@ impl Model {
     ///
     /// # Errors
     /// If the data do not fit the model, are empty, or give no finite gradient.
-    pub fn prove(&self, data: &Dataset) -> Result<Proof> {
+    pub fn check_gradients(&self, data: &Dataset) -> Result<GradientCheck> {
         let indices: Vec<u32> = (0..data.train().len().min(MAX_EXAMPLES) as u32).collect();
-        prove(&AutoExecutor::default(), self.network(), &Batch::of(data.train(), &indices)?)
+        check_gradients(
+            &AutoExecutor::default(),
+            self.network(),
+            &Batch::from_examples(data.train(), &indices)?,
+        )
     }
 }
 
@@ -75,7 +79,11 @@ impl Model {
 ///
 /// # Errors
 /// If the batch does not fit the network, is empty, or gives no finite gradient.
-pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Result<Proof> {
+pub fn check_gradients(
+    executor: &dyn Executor,
+    network: &Network,
+    batch: &Batch,
+) -> Result<GradientCheck> {
     let refuse = |why: &str| {
         let what = format!("a gradient comparison on {} examples", batch.len());
         Err(Error::new(ErrorKind::Model, what, why))
@@ -94,25 +102,25 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     let rule = ClipRule::flat(if median > 0.0 { median } else { 1.0 });
     let want = ReferenceExecutor.clipped_sum(network, batch, &rule)?;
     let got = executor.clipped_sum(network, batch, &rule)?;
-    let mut differences = relative(&got.sum, &want.sum);
+    let mut differences = relative_differences(&got.sum, &want.sum);
     for i in 0..batch.len() {
         let (features, label) = (batch.features(i).to_vec(), batch.label(i));
         let one = Batch::with_copies(features, batch.shape(), vec![label], batch.copies())?;
         let rule = ClipRule::unclipped();
         let want = ReferenceExecutor.clipped_sum(network, &one, &rule)?;
         let got = executor.clipped_sum(network, &one, &rule)?;
-        let each = relative(&got.sum, &want.sum);
+        let each = relative_differences(&got.sum, &want.sum);
         differences.iter_mut().zip(each).for_each(|(worst, each)| *worst = worst.max(each));
     }
     let parameters =
         network.parameters().into_iter().zip(executor.norm_methods(network)).zip(differences);
-    let parameters = parameters.map(|((parameter, norm_method), difference)| Proved {
+    let parameters = parameters.map(|((parameter, norm_method), difference)| ParameterCheck {
         path: parameter.path,
         shape: parameter.shape,
         norm_method,
         difference,
     });
-    Ok(Proof {
+    Ok(GradientCheck {
         examples: batch.len(),
         parameters: parameters.collect(),
         norms: relative_of_finite(&got.norms, &want.norms),
@@ -120,10 +128,11 @@ pub fn prove(executor: &dyn Executor, network: &Network, batch: &Batch) -> Resul
     })
 }
 
-/// Relative L2 difference of each entry. The norm of an entry is taken as at least 1e-3 of the norm
-/// of all entries: the gradient of a bias before a normalisation is rounding error only. With this
-/// floor, an entry that is missing is still detected if its norm is above 1e-7 of the total.
-fn relative(got: &Gradients, want: &Gradients) -> Vec<f64> {
+/// Computes the relative L2 difference of each entry. The norm of an entry is taken as at least
+/// 1e-3 of the norm of all entries: the gradient of a bias before a normalisation is rounding
+/// error only. With this floor, an entry that is missing is still detected if its norm is above
+/// 1e-7 of the total.
+fn relative_differences(got: &Gradients, want: &Gradients) -> Vec<f64> {
     let floor = 1e-3 * want.l2_norm();
     let each = want.entries.iter().enumerate().map(|(i, want)| match got.entries.get(i) {
         Some(got) if got.values.len() == want.values.len() => {
@@ -134,7 +143,8 @@ fn relative(got: &Gradients, want: &Gradients) -> Vec<f64> {
     each.collect()
 }
 
-/// Relative L2 difference of norms or losses; infinite if the two do not exclude the same examples.
+/// Computes the relative L2 difference of norms or losses; infinite if the two do not exclude the
+/// same examples.
 fn relative_of_finite(got: &[f32], want: &[f32]) -> f64 {
     let same = got.len() == want.len()
         && got.iter().zip(want).all(|(a, b)| a.is_finite() == b.is_finite());
@@ -158,7 +168,7 @@ fn ratio(got: &[f32], want: &[f32], floor: f64) -> f64 {
     }
 }
 
-impl fmt::Display for Proof {
+impl fmt::Display for GradientCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rows: Vec<[String; 5]> =
             vec![["parameter", "shape", "norms by", "difference", ""].map(str::to_owned)];
@@ -167,7 +177,7 @@ impl fmt::Display for Proof {
             let difference = format!("{difference:.1e}");
             rows.push([name, shape, norm_method, &difference, verdict].map(str::to_owned));
         };
-        for Proved { path, shape, norm_method, difference } in &self.parameters {
+        for ParameterCheck { path, shape, norm_method, difference } in &self.parameters {
             add(path, &format!("{shape:?}"), norm_method, *difference);
         }
         add("norms", "", "", self.norms);
@@ -183,7 +193,7 @@ impl fmt::Display for Proof {
             let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
             writeln!(f, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
         }
-        if self.holds() {
+        if self.passed() {
             write!(f, "All agree within {TOLERANCE:.0e}: training clips the right gradients.")
         } else {
             write!(

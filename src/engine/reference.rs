@@ -3,28 +3,31 @@
 use super::batch::Chunk;
 use super::per_example::PerExample;
 use super::tap::DropoutTape;
-use super::{Batch, Bound, ClippedSum, Executor, Gradients, Weights};
+use super::{Batch, Bound, ClippedSum, CoordinateWeights, Executor, Gradients};
 use crate::Result;
-use crate::device::host::values;
+use crate::device::host::tensor_to_vec;
 use crate::nn::loss::cross_entropy;
-use crate::nn::{Network, Value};
+use crate::nn::{BatchTensor, Network};
 
-/// Computes each example's gradient by one backward pass of Burn over the network's own parameters,
-/// without ghost norms or the lab's kernels, and with no backward hook but that of layers with
-/// clips. Norms and sums are computed in f64.
-/// The tests compare the other executors with it.
+/// Executor that computes each example's gradient by one backward pass of Burn over the network's
+/// own parameters, without ghost norms or the lab's kernels, and with no backward hook but that of
+/// layers with clips. Norms and sums are computed in f64. The tests compare the other executors
+/// with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceExecutor;
 
-/// Loss and gradient of a chunk of one example, averaged over its copies. The gradient has no values
-/// for parameters that the loss does not depend on.
+/// Computes loss and gradient of a chunk of one example, averaged over its copies. The gradient
+/// has no values for parameters that the loss does not depend on.
 fn example_gradient(tracked: &Network, one: Chunk) -> (f32, Vec<Vec<f32>>) {
-    let (batch, (features, labels)) = (one.batch, one.rows());
-    let x = Value::new(features, batch.copies(), batch.shape(), &tracked.device());
+    let (batch, (features, labels)) = (one.batch, one.to_rows());
+    let x = BatchTensor::new(features, batch.copies(), batch.shape(), &tracked.device());
     let mut tape = DropoutTape::new(batch, one.examples);
     let loss = cross_entropy(tracked.forward(x, &mut tape), &labels).mean();
     let gradients = tracked.gradients(&loss.backward()).into_iter();
-    (values(loss)[0], gradients.map(|gradient| gradient.map_or_else(Vec::new, values)).collect())
+    (
+        tensor_to_vec(loss)[0],
+        gradients.map(|gradient| gradient.map_or_else(Vec::new, tensor_to_vec)).collect(),
+    )
 }
 
 impl Executor for ReferenceExecutor {
@@ -33,9 +36,9 @@ impl Executor for ReferenceExecutor {
         network: &Network,
         batch: &Batch,
         bound: &dyn Bound,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
-        let groups = super::check(network, batch, bound, weights)?;
+        let groups = super::validated_groups(network, batch, bound, weights)?;
         let tracked = network.tracked();
         let mut sum = Gradients::zeros_like(network);
         let mut total: Vec<Vec<f64>> =
@@ -43,7 +46,7 @@ impl Executor for ReferenceExecutor {
         let weight = |entry: usize, j: usize| {
             weights.map_or(1.0, |weights| f64::from(weights.entries()[entry].values[j]))
         };
-        let (mut values, mut finite) = (PerExample::none(groups.count()), Vec::new());
+        let (mut values, mut finite) = (PerExample::none(groups.group_count()), Vec::new());
         let mut add = |one: Chunk| {
             let i = one.examples[0];
             let (loss, gradient) = example_gradient(&tracked, one);
@@ -54,8 +57,8 @@ impl Executor for ReferenceExecutor {
                     .map(|(j, &g)| weight(entry, j) * f64::from(g).powi(2));
                 squares.sum::<f64>()
             };
-            let mut squares = vec![0.0; groups.count()];
-            for (entry, &group) in gradient.iter().enumerate().zip(groups.of_parameters()) {
+            let mut squares = vec![0.0; groups.group_count()];
+            for (entry, &group) in gradient.iter().enumerate().zip(groups.group_indices()) {
                 squares[group] += square(entry);
             }
             let norm = squares.iter().sum::<f64>().sqrt() as f32;
@@ -67,27 +70,27 @@ impl Executor for ReferenceExecutor {
             let (norms, losses) = (vec![norm], vec![loss]);
             values.append(&mut PerExample { norms, group_norms, losses });
             finite.push(i);
-            let gradient = gradient.iter().zip(groups.of_parameters());
+            let gradient = gradient.iter().zip(groups.group_indices());
             for (total, (gradient, &group)) in total.iter_mut().zip(gradient) {
-                let factor = f64::from(groups.rule(group).factor(each[group]));
+                let factor = f64::from(groups.clip_function(group).factor(each[group]));
                 for (t, &g) in total.iter_mut().zip(gradient) {
                     *t += factor * f64::from(g);
                 }
             }
         };
-        let examples = batch.finite()?;
-        let split = |n: usize| super::batch::pieces(n, batch.chunk_len());
+        let examples = batch.finite_examples()?;
+        let split = |n: usize| super::batch::chunk_ranges(n, batch.chunk_len());
         batch.for_each_chunk(&examples, &split, |_, chunk| {
-            let left_out = batch.left_out();
+            let left_out = batch.excluded_examples();
             let is_read = |one: &Chunk| !left_out.contains(&one.examples[0]);
-            chunk.parts(1).filter(is_read).for_each(&mut add);
+            chunk.split_by(1).filter(is_read).for_each(&mut add);
             Ok(())
         })?;
         for (entry, total) in sum.entries.iter_mut().zip(total) {
             entry.values = total.into_iter().map(|v| v as f32).collect();
         }
         if let Some(weights) = weights {
-            weights.select(&mut sum);
+            weights.apply_mask(&mut sum);
         }
         Ok(values.of_batch(sum, batch, &finite))
     }

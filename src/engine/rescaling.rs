@@ -2,18 +2,18 @@
 
 use burn::prelude::*;
 
-use super::bound::Rescale;
+use super::bound::ClipFunction;
 
-/// A rule that rescales a gradient of norm n; all but [`Scale`](Form::Scale) and
+/// Built-in rule that rescales a gradient of norm n; all but [`Scale`](Form::Scale) and
 /// [`Bounded`](Form::Bounded) to a norm of at most C.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rescaling {
+pub(crate) struct BuiltinClipFunction {
     /// C, the largest norm of a gradient after rescaling.
     pub(super) max_grad_norm: f64,
     pub(super) form: Form,
 }
 
-/// The factor of a rule. Each γ is a small positive number.
+/// Form of the factor of a rule. Each γ is a small positive number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Form {
     /// Clipping: the factor min(1, C/n) (Abadi et al., 2016, algorithm 1).
@@ -24,14 +24,14 @@ pub(crate) enum Form {
     /// Normalisation: the factor C/max(n, γ). Gradients that are longer than γ have norm C; shorter
     /// ones are multiplied by C/γ.
     Normalise { gamma: f64 },
-    /// The same factor for every gradient. It bounds nothing: C is infinite.
+    /// Scaling: the same factor for every gradient. It bounds nothing: C is infinite.
     Scale { factor: f64 },
-    /// No change: the gradient is bounded where it is computed, by
-    /// [backpropagation clipping](crate::nn::LayerClips).
+    /// Factor 1: the gradient is bounded where it is computed, by [backpropagation
+    /// clipping](crate::nn::LayerClips).
     Bounded,
 }
 
-impl Rescale for Rescaling {
+impl ClipFunction for BuiltinClipFunction {
     fn factor(&self, norm: f32) -> f32 {
         let (norm, max_grad_norm) = (f64::from(norm), self.max_grad_norm);
         let factor = match self.form {
@@ -45,8 +45,8 @@ impl Rescale for Rescaling {
         if factor < f32::MIN_POSITIVE { 0.0 } else { factor }
     }
 
-    /// If the bound is below the smallest normal f32, all factors are zero, because a GPU may flush
-    /// such a bound to zero.
+    /// Returns the factors for several norms; all are zero if the bound is below the smallest
+    /// normal f32, because a GPU may flush such a bound to zero.
     fn factors(&self, norms: Tensor<1>) -> Tensor<1> {
         // No finite f32 norm exceeds a bound that rounds to infinity.
         let bound = self.max_grad_norm as f32;
@@ -76,14 +76,14 @@ impl Rescale for Rescaling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::host::values;
+    use crate::device::host::tensor_to_vec;
 
-    fn rules(max_grad_norm: f64) -> [Rescaling; 3] {
+    fn rules(max_grad_norm: f64) -> [BuiltinClipFunction; 3] {
         let forms = [Form::Clip, Form::AutoS { gamma: 0.01 }, Form::Normalise { gamma: 0.01 }];
-        forms.map(|form| Rescaling { max_grad_norm, form })
+        forms.map(|form| BuiltinClipFunction { max_grad_norm, form })
     }
 
-    /// Norms around 0.1, where clipping at 0.1 starts, and over the range of f32.
+    /// Returns norms around 0.1, where clipping at 0.1 starts, and over the range of f32.
     fn norms() -> Vec<f32> {
         let around = (0..200).map(|i| 0.09 + 0.001 * i as f32);
         let all = around.chain((-40..39).map(|exponent| 10f32.powi(exponent)));
@@ -118,7 +118,7 @@ mod tests {
             let rules = rules(bound).into_iter().take(if bound > 1e30 { 1 } else { 3 });
             for rule in rules {
                 let tensor = Tensor::from_data(norms.as_slice(), &Device::flex());
-                for (factor, &norm) in values(rule.factors(tensor)).iter().zip(&norms) {
+                for (factor, &norm) in tensor_to_vec(rule.factors(tensor)).iter().zip(&norms) {
                     let single = rule.factor(norm);
                     let close = (factor - single).abs() <= 3e-7 * single;
                     assert!(close || *factor == single, "{rule:?} {norm}: {factor} {single}");
@@ -130,7 +130,7 @@ mod tests {
         // On a GPU, a bound below the normal f32 range gives zero factors.
         for rule in rules(1e-39) {
             let tensor = Tensor::from_data([1e-3, 0.0], &Device::flex());
-            assert_eq!(values(rule.factors(tensor)), [0.0, 0.0]);
+            assert_eq!(tensor_to_vec(rule.factors(tensor)), [0.0, 0.0]);
         }
     }
 }

@@ -24,16 +24,17 @@ const PARALLEL_CHUNK: usize = 1 << 16;
 /// C in L2 norm. For a mask this is the sum itself on the selected coordinates. Assumption: the
 /// weights do not depend on the batch, or their choice is accounted for separately.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Weights {
-    /// Never changed in place while it is shared, so that it identifies the values.
+pub struct CoordinateWeights {
+    /// Values of the weights, never changed in place while they are shared, so that the pointer
+    /// identifies them.
     values: Arc<Gradients>,
     zero: Vec<bool>,
-    /// The first weight strictly between 0 and 1, if there is one.
+    /// First weight strictly between 0 and 1, if there is one.
     fractional: Option<f32>,
 }
 
-impl Weights {
-    /// Weights for the parameters of `network`, in their order.
+impl CoordinateWeights {
+    /// Creates weights for the parameters of `network`, in their order.
     ///
     /// # Errors
     /// If paths or shapes differ from those of the network's parameters, or a weight is negative or
@@ -62,10 +63,10 @@ impl Weights {
         Ok(Self { values: Arc::new(values), zero, fractional })
     }
 
-    /// A mask of zeros and ones that was computed on a device, in the order of the network's
-    /// parameters. It is not read back to the host. `zero` says which tensors are known to be all
-    /// zeros.
-    pub(crate) fn chosen_on_device(
+    /// Creates weights from a mask of zeros and ones that was computed on a device, in the order
+    /// of the network's parameters. It is not read back to the host. `zero` says which tensors are
+    /// known to be all zeros.
+    pub(crate) fn from_device_mask(
         network: &Network,
         values: Gradients,
         zero: Vec<bool>,
@@ -74,16 +75,17 @@ impl Weights {
         Ok(Self { values: Arc::new(values), zero, fractional: None })
     }
 
-    /// Also keeps the weights on `device`, so that later operations there need no copy.
-    pub(crate) fn on(mut self, device: &Device) -> Self {
+    /// Copies the weights to `device` as well, so that later operations there need no copy.
+    pub(crate) fn with_copy_on(mut self, device: &Device) -> Self {
         for Gradient { values, .. } in &mut Arc::make_mut(&mut self.values).entries {
             *values = std::mem::take(values).on(device);
         }
         self
     }
 
-    /// The same weights, but 0 for all coordinates of the tensors that `left_out` says.
-    pub(crate) fn without(&self, left_out: &[bool]) -> Self {
+    /// Returns the same weights, but 0 for all coordinates of the tensors whose flag in `left_out`
+    /// is set.
+    pub(crate) fn with_zeroed_tensors(&self, left_out: &[bool]) -> Self {
         let mut weights = self.clone();
         let values = Arc::make_mut(&mut weights.values);
         let entries = values.entries.iter_mut().zip(&mut weights.zero);
@@ -94,29 +96,30 @@ impl Weights {
         weights
     }
 
-    /// One entry of weights per parameter tensor.
+    /// Returns the weights, one entry per parameter tensor.
     pub fn entries(&self) -> &[Gradient] {
         &self.values.entries
     }
 
-    /// The values, for as long as they are in use. Pointers to other values are never equal.
+    /// Returns the values, for as long as they are in use. Pointers to other values are never
+    /// equal.
     pub(super) fn shared_values(&self) -> Weak<Gradients> {
         Arc::downgrade(&self.values)
     }
 
-    /// Whether all weights of this entry are zero. Executors skip such tensors.
-    pub fn is_zero(&self, entry: usize) -> bool {
+    /// Returns whether all weights of this entry are zero. Executors skip such tensors.
+    pub fn is_zero_tensor(&self, entry: usize) -> bool {
         self.zero[entry]
     }
 
-    /// Whether each tensor has a weight other than zero.
-    pub(crate) fn is_nonzero(&self) -> Vec<bool> {
+    /// Returns whether each tensor has a weight other than zero.
+    pub(crate) fn nonzero_tensors(&self) -> Vec<bool> {
         self.zero.iter().map(|zero| !zero).collect()
     }
 
-    /// The first weight strictly between 0 and 1, known without reading weights on a device. With
-    /// such a weight, the sum may change by more than the bound on the weighted norm.
-    pub(super) fn fractional(&self) -> Option<f32> {
+    /// Returns the first weight strictly between 0 and 1, known without reading weights on a
+    /// device. With such a weight, the sum may change by more than the bound on the weighted norm.
+    pub(super) fn first_fractional_weight(&self) -> Option<f32> {
         self.fractional
     }
 
@@ -126,7 +129,7 @@ impl Weights {
     }
 
     /// Sets coordinates of weight 0 to exactly zero, by selection.
-    pub(crate) fn select(&self, sum: &mut Gradients) {
+    pub(crate) fn apply_mask(&self, sum: &mut Gradients) {
         let select = |(values, weights): (&mut [f32], &[f32])| {
             for (value, &weight) in values.iter_mut().zip(weights) {
                 *value = if weight == 0.0 { 0.0 } else { *value };
@@ -134,8 +137,8 @@ impl Weights {
         };
         for (entry, weights) in sum.entries.iter_mut().zip(self.entries()) {
             if let Some(device) = entry.values.device() {
-                let masked_out = weights.values.tensor(&device).equal_elem(0.0);
-                let values = entry.values.tensor(&device).mask_fill(masked_out, 0.0);
+                let masked_out = weights.values.to_tensor(&device).equal_elem(0.0);
+                let values = entry.values.to_tensor(&device).mask_fill(masked_out, 0.0);
                 entry.values = DeviceArray::from_tensor(values);
                 continue;
             }
@@ -184,7 +187,7 @@ mod tests {
         Network::build(&[7], &specs, |_, shape, _| vec![0.5; shape.iter().product()]).unwrap()
     }
 
-    /// `weight` at every `step`-th coordinate, zero elsewhere.
+    /// Creates weights of `weight` at every `step`-th coordinate, zero elsewhere.
     fn every(step: usize, weight: f32) -> Gradients {
         let mut values = Gradients::zeros_like(&network());
         for entry in &mut values.entries {
@@ -196,22 +199,22 @@ mod tests {
     #[test]
     fn select_on_a_device_equals_select_on_the_host_and_reads_nothing_back() {
         let device = Device::flex();
-        let on_host = Weights::new(&network(), every(2, 1.0)).unwrap();
+        let on_host = CoordinateWeights::new(&network(), every(2, 1.0)).unwrap();
         let mut sum = every(1, -2.5);
         sum.entries[0].values[1] = f32::NAN;
         sum.entries[1].values[1] = f32::INFINITY;
         let mut on_device_sum = sum.clone();
         for entry in &mut on_device_sum.entries {
-            entry.values = DeviceArray::from_tensor(entry.values.tensor(&device));
+            entry.values = DeviceArray::from_tensor(entry.values.to_tensor(&device));
         }
-        on_host.select(&mut sum);
+        on_host.apply_mask(&mut sum);
         let values = |sum: &Gradients| -> Vec<DeviceArray> {
             sum.entries.iter().map(|entry| entry.values.clone()).collect()
         };
         assert_eq!(values(&sum), values(&every(2, -2.5)));
-        for weights in [on_host.clone(), on_host.on(&device)] {
+        for weights in [on_host.clone(), on_host.with_copy_on(&device)] {
             let mut selected = on_device_sum.clone();
-            weights.select(&mut selected);
+            weights.apply_mask(&mut selected);
             let on_device =
                 |entry: &Gradient| format!("{:?}", entry.values).ends_with("on a device");
             assert!(selected.entries.iter().all(on_device));
@@ -224,11 +227,13 @@ mod tests {
 
     #[test]
     fn the_first_weight_between_0_and_1_is_recorded() {
-        let fractional = |weight| Weights::new(&network(), every(2, weight)).unwrap().fractional();
+        let fractional = |weight| {
+            CoordinateWeights::new(&network(), every(2, weight)).unwrap().first_fractional_weight()
+        };
         assert_eq!([0.0, 0.25, 1.0, 4.0].map(fractional), [None, Some(0.25), None, None]);
         assert_eq!(fractional(f32::from_bits(1)), Some(f32::from_bits(1)));
         for wrong in [-1.0, f32::NAN, f32::INFINITY] {
-            let error = Weights::new(&network(), every(2, wrong)).unwrap_err();
+            let error = CoordinateWeights::new(&network(), every(2, wrong)).unwrap_err();
             assert!(error.to_string().contains("at least zero and finite"), "{error}");
         }
     }

@@ -60,7 +60,7 @@ impl Grid {
     }
 
     /// Adds a method, which is compared along the axes that apply to it.
-    pub fn beside(mut self, method: impl Into<Case>) -> Self {
+    pub fn with_method(mut self, method: impl Into<Case>) -> Self {
         self.methods.push(method.into());
         self
     }
@@ -119,13 +119,13 @@ impl Grid {
     /// rates for methods that have none.
     pub fn check(&self) -> Result<()> {
         self.methods.iter().try_for_each(check_method)?;
-        distinct("method", &self.methods.iter().map(Case::name).collect::<Vec<_>>())?;
+        sorted_distinct("method", &self.methods.iter().map(Case::name).collect::<Vec<_>>())?;
         for (name, rates) in [("pre_prune", &self.pre_prune), ("drop_gradients", &self.drop)] {
-            distinct(name, rates)?;
+            sorted_distinct(name, rates)?;
             rates.iter().try_for_each(|&rate| crate::mask::check_rate(name, rate).map(drop))?;
         }
         if let Some(epsilons) = &self.epsilon {
-            distinct("epsilon", epsilons)?;
+            sorted_distinct("epsilon", epsilons)?;
             epsilons.iter().try_for_each(|epsilon| epsilon.check().map(drop))?;
         }
         self.delta.check()?;
@@ -183,7 +183,7 @@ impl Grid {
 
     /// Sets target and gradient dropping of a case.
     fn set(&self, method: &mut dyn Method, target: Option<Epsilon>, drop: f64) {
-        if let (Some(epsilon), Some(private)) = (target, method.private_mut()) {
+        if let (Some(epsilon), Some(private)) = (target, method.privacy_settings_mut()) {
             private.target(epsilon, self.delta);
         }
         if drop > 0.0 {
@@ -207,7 +207,7 @@ impl Grid {
     ///
     /// # Errors
     /// As [`check`](Self::check) and [`Experiment::run`].
-    pub fn run_watched(
+    pub fn run_with_observer(
         &self,
         model: &dyn ModelFactory,
         data: &Dataset,
@@ -245,7 +245,7 @@ fn check_method(case: &Case) -> Result<()> {
 }
 
 /// Checks that an axis has values, and none twice.
-fn distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()> {
+fn sorted_distinct<T: PartialEq + fmt::Display>(name: &str, values: &[T]) -> Result<()> {
     if values.is_empty() {
         return Err(Error::setting(name, "[]", "a grid with an empty axis has no runs")
             .fix("give at least one value, such as 0 for a rate"));

@@ -11,14 +11,16 @@ use crate::nn::Model;
 use crate::privacy::{Delta, Trials};
 use crate::{Error, ErrorKind, Result};
 
-/// What an experiment trains with every seed: a method with all its settings but the seed.
+/// Training that an experiment repeats with every seed: a method with all its settings but the
+/// seed.
 ///
 /// Where there is neither mask nor gradient dropping, DP-SSGD is DP-SGD and shares its runs.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(super) method: Box<dyn Method>,
     pub(super) mask: Option<(MaskKind, f64)>,
-    /// The trials of which only the best is released, if the case is a private selection.
+    /// Trials and candidates of the private selection, whose best trial alone is released, if the
+    /// case is one.
     selection: Option<PrivateSelection>,
     labels: Vec<(String, String)>,
 }
@@ -83,7 +85,7 @@ impl Case {
 
     /// Returns whether the mask is made from model and data before the plan.
     pub(crate) fn is_made_before(&self) -> bool {
-        self.mask.is_some_and(|(kind, _)| kind.is_made_before())
+        self.mask.is_some_and(|(kind, _)| kind.needs_model())
     }
 
     /// Returns how the mask is made, if there is one.
@@ -91,7 +93,7 @@ impl Case {
         self.mask.map(|(kind, _)| kind)
     }
 
-    /// Checks what needs no data.
+    /// Checks the settings as far as no data is needed.
     ///
     /// # Errors
     /// `Setting` for a method with a seed or `.fresh()`, and for a mask or a rate that the method
@@ -126,10 +128,10 @@ impl Case {
     /// # Errors
     /// `Setting` for what every run would refuse, and for a private method that aims at an epsilon
     /// and has no guarantee whatever its noise is.
-    pub fn check_for(&self, data: &Dataset) -> Result<()> {
-        let mut method = self.method.dense();
+    pub fn validate_for(&self, data: &Dataset) -> Result<()> {
+        let mut method = self.method.without_sparsity();
         let mut target = None;
-        if let Some(private) = method.private_mut() {
+        if let Some(private) = method.privacy_settings_mut() {
             target = private.target.take();
             if target.is_some() {
                 private.set_noise_multiplier(1.0);
@@ -146,8 +148,7 @@ impl Case {
         }
     }
 
-    /// Returns the plan without a seed; with `best_of`, a target is that of so many trials
-    /// together.
+    /// Returns the plan without a seed; with `best_of`, a target is that of all trials together.
     ///
     /// # Errors
     /// As [`Method::plan_for`], and as making a mask by SNIP.
@@ -157,12 +158,13 @@ impl Case {
         data: &Dataset,
         best_of: Option<Trials>,
     ) -> Result<Plan> {
-        let mask = self.mask.map(|(kind, rate)| kind.recipe(rate, model, data)).transpose()?;
+        let mask = self.mask.map(|(kind, rate)| kind.pre_prune(rate, model, data)).transpose()?;
         let sparsity = self.method.settings().sparsity.as_ref();
         let is_given = |s: &crate::mask::Sparsity| s.pre_prune.is_some() || s.dropping.is_some();
         let is_dense = mask.is_none() && !sparsity.is_some_and(is_given);
-        let mut method = if is_dense { self.method.dense() } else { self.method.clone() };
-        if let (Some(trials), Some(private)) = (best_of, method.private_mut()) {
+        let mut method =
+            if is_dense { self.method.without_sparsity() } else { self.method.clone() };
+        if let (Some(trials), Some(private)) = (best_of, method.privacy_settings_mut()) {
             private.best_of = Some(trials);
         }
         if let Some(mask) = mask {
@@ -178,7 +180,7 @@ impl Case {
     pub(super) fn cell(&self, plan: &Result<Plan>) -> CellResult {
         let privacy = plan.as_ref().ok().and_then(Plan::privacy);
         let mut method = self.method.clone();
-        let given = method.private_mut().map(|private| (private.target, private.delta));
+        let given = method.privacy_settings_mut().map(|private| (private.target, private.delta));
         let (target, delta) = given.unwrap_or_default();
         let dropping = self.dropping();
         CellResult {

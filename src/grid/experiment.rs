@@ -8,11 +8,11 @@ use super::{GridObserver, GridResult, run};
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::{Model, ModelFactory};
-use crate::privacy::digits::counted;
-use crate::store::{Store, home};
+use crate::privacy::digits::pluralise;
+use crate::store::{RunStore, home};
 use crate::{Error, ErrorKind, Result};
 
-/// Cases, each of which is trained with the seeds 0, 1, … on the same data and model.
+/// Experiment: cases that are each trained with the seeds 0, 1, … on the same data and model.
 ///
 /// [`Grid`](super::Grid) makes one from axes.
 ///
@@ -39,7 +39,7 @@ pub struct Experiment {
     pub(super) randomness: Randomness,
 }
 
-/// The source of the batches and the noise of an experiment's runs.
+/// Source of the batches and the noise of an experiment's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Randomness {
     /// The seed of each run, which is public (study mode).
@@ -103,7 +103,7 @@ impl Experiment {
         self.len() == 0
     }
 
-    /// Checks what needs no data.
+    /// Checks the settings as far as no data is needed.
     ///
     /// # Errors
     /// Kind `Setting` without cases, seeds or jobs, for a case with a seed, with `.fresh()` or with
@@ -142,7 +142,7 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`check`](Self::check), and the error of the first case if none can be planned.
-    pub fn plans(&self, model: &Model, data: &Dataset) -> Result<Vec<Result<Plan>>> {
+    pub fn plan_cells(&self, model: &Model, data: &Dataset) -> Result<Vec<Result<Plan>>> {
         self.check()?;
         let plans: Vec<Result<Plan>> =
             self.cases.iter().map(|case| case.plan(model, data, None)).collect();
@@ -167,7 +167,7 @@ impl Experiment {
         Ok(result)
     }
 
-    /// As [`run`](Self::run), with an observer instead of a display.
+    /// Same as [`run`](Self::run), with an observer instead of a display.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -177,7 +177,7 @@ impl Experiment {
         data: &Dataset,
         observer: &mut dyn GridObserver,
     ) -> Result<GridResult> {
-        run::run(self, model, data, &Store::open(home())?, observer)
+        run::run_grid(self, model, data, &RunStore::open(home())?, observer)
     }
 
     /// Returns the result of the runs that are stored; nothing is trained or charged. Missing runs
@@ -192,7 +192,7 @@ impl Experiment {
             Error::new(ErrorKind::MissingData, format!("the run {id}"), "it is not stored")
                 .fix(again)
         };
-        let result = run::from_store(self, model, data, &Store::open(home())?, &missing)?;
+        let result = run::from_store(self, model, data, &RunStore::open(home())?, &missing)?;
         match result.runs() {
             0 => {
                 let what = format!("a grid on {}", data.name());
@@ -208,9 +208,9 @@ impl fmt::Display for Experiment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut names: Vec<&str> = self.cases.iter().map(Case::name).collect();
         names.dedup();
-        let cells = counted(self.cases.len(), "cell");
-        let seeds = counted(usize::try_from(self.seeds).unwrap_or(usize::MAX), "seed");
-        let runs = counted(self.len(), "run");
+        let cells = pluralise(self.cases.len(), "cell");
+        let seeds = pluralise(usize::try_from(self.seeds).unwrap_or(usize::MAX), "seed");
+        let runs = pluralise(self.len(), "run");
         write!(f, "grid of {}: {cells}, {seeds}, {runs}", names.join(", "))
     }
 }

@@ -6,72 +6,74 @@ use std::sync::OnceLock;
 use super::noise;
 use super::public::redact_hashes;
 use super::result::Inner;
-use super::table::point;
+use super::table::describe_cell;
 use crate::data::Dataset;
-use crate::privacy::digits::{count, counted};
-use crate::privacy::ledger::{Account, Charge};
-use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring, Spent, Trials};
+use crate::privacy::digits::{format_count, pluralise};
+use crate::privacy::ledger::{ChargeRecord, LedgerState};
+use crate::privacy::{
+    Accountant, Delta, Event, NeighbouringRelation, PrivacyCost, TightestAccountant, Trials,
+};
 use crate::show::format;
-use crate::store::Store;
-use crate::train::{Charged, attempted};
+use crate::store::RunStore;
+use crate::train::{LedgerEntryRef, run_id_of_attempt};
 use crate::{Result, privacy};
 
 /// A private run of a grid.
 #[derive(Clone, Debug)]
-pub(super) struct Tried {
-    /// Its id in the run store.
+pub(super) struct PrivateRun {
+    /// Id of the run in the run store.
     pub(super) id: String,
-    /// Its whole plan.
+    /// Event of the whole plan of the run.
     pub(super) plan: Event,
-    /// Where it is charged, if it is finished.
-    pub(super) finished: Option<Charged>,
+    /// Ledger entry of the run, if it is finished.
+    pub(super) finished: Option<LedgerEntryRef>,
 }
 
 /// The cost of the private runs of a grid, alone and with all other runs on record.
 ///
 /// Composing hundreds of runs takes a while, so it is done on first use.
 #[derive(Clone, Debug)]
-pub(super) struct Together {
+pub(super) struct GridPrivacyCost {
     pub(super) delta: Delta,
     /// Number of finished private runs; cells may share one.
     pub(super) runs: usize,
-    /// The charge of each attempt at a private run of this grid, finished or not.
+    /// Charge of each attempt at a private run of this grid, finished or not.
     pub(super) own: Vec<Event>,
-    /// The relation for which the guarantee of one of them is stated, where the event has a weaker
+    /// Relation for which the guarantee of one of the runs is stated, where the event has a weaker
     /// one.
-    pub(super) stated: Option<Neighbouring>,
-    /// Number of those that were never closed and are charged for their whole plan.
+    pub(super) stated: Option<NeighbouringRelation>,
+    /// Number of attempts that were never closed and are charged for their whole plan.
     pub(super) open: usize,
-    pub(super) spent: OnceLock<privacy::Result<Spent>>,
+    pub(super) spent: OnceLock<privacy::Result<PrivacyCost>>,
     /// Number of other private runs in the ledger of the data.
     pub(super) others: usize,
-    /// The account of the ledger when the grid ended.
-    pub(super) account: Account,
-    pub(super) all: OnceLock<privacy::Result<Spent>>,
+    /// State of the ledger when the grid ended.
+    pub(super) account: LedgerState,
+    pub(super) all: OnceLock<privacy::Result<PrivacyCost>>,
 }
 
-impl Together {
-    /// Collects the charges of these runs, for the [`Headline`] accountant.
+impl GridPrivacyCost {
+    /// Collects the charges of these runs, for the [`TightestAccountant`] accountant.
     ///
     /// # Guarantee
     /// Neighbours: one training example added or removed. All settings are fixed before the first
     /// run, so non-adaptive composition holds. The charges are those of the ledger and include
     /// every attempt at a run: one that was killed, failed or stopped has made releases too. A
     /// finished run that is not in the ledger counts as its whole plan.
-    pub(super) fn of(
-        store: &Store,
+    pub(super) fn from_ledger(
+        store: &RunStore,
         data: &Dataset,
-        tried: &[Tried],
+        tried: &[PrivateRun],
         delta: Option<Delta>,
     ) -> Result<Self> {
-        let account = store.known_ledger(data)?.map(|ledger| ledger.account()).transpose()?;
+        let account = store.existing_ledger(data)?.map(|ledger| ledger.state()).transpose()?;
         let account = account.unwrap_or_default();
-        let private = || account.runs().iter().filter(|charge| charge.event.has_guarantee());
+        let private = || account.charges().iter().filter(|charge| charge.event.has_guarantee());
         let places: HashMap<&str, usize> =
             tried.iter().enumerate().map(|(at, run)| (run.id.as_str(), at)).collect();
-        let place = |charge: &Charge| places.get(attempted(&charge.run)).copied();
+        let place = |charge: &ChargeRecord| places.get(run_id_of_attempt(&charge.run)).copied();
         // In the order of the runs, whichever was begun first: sums are rounded in their order.
-        let mut attempts: Vec<(usize, &Charge)> =
+        let mut attempts: Vec<(usize, &ChargeRecord)> =
             private().filter_map(|charge| Some((place(charge)?, charge))).collect();
         attempts.sort_by_key(|(at, _)| *at);
         let of = |at: usize| {
@@ -79,11 +81,12 @@ impl Together {
             let end = attempts.partition_point(|(other, _)| *other <= at);
             &attempts[begin..end]
         };
-        let unknown = tried.iter().enumerate().filter(|(at, run)| !run.is_among(of(*at)));
+        let unknown = tried.iter().enumerate().filter(|(at, run)| !run.is_charged_by_any(of(*at)));
         let own = attempts.iter().map(|(_, charge)| charge.event.clone());
         let own: Vec<Event> = own.chain(unknown.map(|(_, run)| run.plan.clone())).collect();
-        let open =
-            |(at, charge): &&(usize, &Charge)| !charge.closed && !tried[*at].is_charged_as(charge);
+        let open = |(at, charge): &&(usize, &ChargeRecord)| {
+            !charge.closed && !tried[*at].is_charged_as(charge)
+        };
         Ok(Self {
             delta: delta.unwrap_or(Delta(1e-5)),
             runs: tried.iter().filter(|run| run.finished.is_some()).count(),
@@ -97,22 +100,22 @@ impl Together {
         })
     }
 
-    /// The cost of the grid's own private runs.
-    fn spent(&self) -> &privacy::Result<Spent> {
+    /// Returns the cost of the grid's own private runs.
+    fn own_cost(&self) -> &privacy::Result<PrivacyCost> {
         self.spent.get_or_init(|| self.headline(&self.own).epsilon(&self.own, self.delta))
     }
 
-    fn headline(&self, events: &[Event]) -> Headline {
-        Headline::stated_for(self.stated, events)
+    fn headline(&self, events: &[Event]) -> TightestAccountant {
+        TightestAccountant::stated_for(self.stated, events)
     }
 
-    /// The cost of all private runs on record.
-    fn all(&self) -> &privacy::Result<Spent> {
+    /// Returns the cost of all private runs on record.
+    fn total_cost(&self) -> &privacy::Result<PrivacyCost> {
         self.all.get_or_init(|| self.account.private_total(self.delta))
     }
 
-    /// The other attempts in words: those that gave none of the runs of the grid.
-    fn earlier_in_words(&self) -> Option<String> {
+    /// Describes the other attempts: those that gave none of the runs of the grid.
+    fn describe_other_attempts(&self) -> Option<String> {
         let attempts = match self.own.len().saturating_sub(self.runs) {
             0 => return None,
             1 => "and 1 other attempt at them that stays charged".to_owned(),
@@ -127,15 +130,15 @@ impl Together {
         })
     }
 
-    /// The note on the cost of choosing one of several runs.
-    fn choice(&self) -> String {
+    /// Returns the note on the cost of choosing one of several runs.
+    fn selection_note(&self) -> String {
         let runs = self.runs;
         let private = match self.selected() {
             Some(spent) => format!(
                 "A private selection (`grid.select`, Papernot and Steinke, 2022) would cost \
                  {}: runs with the same noise, whose number is drawn at random ({runs} on average) \
                  and of which only the best is shown.",
-                self.words(&Ok(spent))
+                self.format_cost(&Ok(spent))
             ),
             None => "A private selection (`grid.select`, Papernot and Steinke, 2022) of runs of \
                      one cost, whose number is drawn at random, has a bound that hardly grows with their number."
@@ -149,17 +152,17 @@ impl Together {
         )
     }
 
-    /// The cost of the best of as many runs on average, by the geometric law; `None` if the runs
-    /// have different costs.
-    fn selected(&self) -> Option<Spent> {
+    /// Returns the cost of the best of as many runs on average, by the geometric law; `None` if
+    /// the runs have different costs.
+    fn selected(&self) -> Option<PrivacyCost> {
         let (first, others) = self.own.split_first()?;
         let best = [first.best_of(Trials::geometric(self.runs as f64))];
         let same = others.iter().all(|event| event == first);
         same.then(|| self.headline(&best).epsilon(&best, self.delta).ok()).flatten()
     }
 
-    /// A cost in words.
-    fn words(&self, spent: &privacy::Result<Spent>) -> String {
+    /// Describes a cost.
+    fn format_cost(&self, spent: &privacy::Result<PrivacyCost>) -> String {
         match spent {
             Ok(spent) => {
                 let (epsilon, delta) = (format::eps(spent.epsilon), self.delta);
@@ -170,21 +173,21 @@ impl Together {
     }
 }
 
-impl Tried {
-    /// Whether the run, if it is finished, is one of these attempts at it.
-    fn is_among(&self, attempts: &[(usize, &Charge)]) -> bool {
+impl PrivateRun {
+    /// Returns whether one of these attempts gave the run, or the run is not finished.
+    fn is_charged_by_any(&self, attempts: &[(usize, &ChargeRecord)]) -> bool {
         self.finished.is_none() || attempts.iter().any(|(_, charge)| self.is_charged_as(charge))
     }
 
-    fn is_charged_as(&self, charge: &Charge) -> bool {
+    fn is_charged_as(&self, charge: &ChargeRecord) -> bool {
         self.finished.as_ref().is_some_and(|charged| charged.run == charge.run)
     }
 }
 
-/// The lines under the table.
+/// Returns the lines under the table.
 pub(super) fn notes(result: &Inner) -> Vec<String> {
     let mut notes = vec![accuracies(result)];
-    notes.extend(together(result));
+    notes.extend(cost_notes(result));
     notes.extend(uncovered(result));
     notes.extend(noise::notes(result));
     notes.extend(missing(result));
@@ -194,7 +197,7 @@ pub(super) fn notes(result: &Inner) -> Vec<String> {
 fn accuracies(result: &Inner) -> String {
     let mut text = match result.test_examples {
         0 => "These data have no test part, so there is no accuracy".to_owned(),
-        n => format!("Accuracy: on {}", counted(n, "test example")),
+        n => format!("Accuracy: on {}", pluralise(n, "test example")),
     };
     match result.seeds {
         1 => text.push_str(", one seed (0)."),
@@ -210,15 +213,15 @@ fn accuracies(result: &Inner) -> String {
     text
 }
 
-/// The notes on the cost of the private runs and of choosing one of them.
-fn together(result: &Inner) -> Vec<String> {
-    let together = &result.together;
+/// Returns the notes on the cost of the private runs and of choosing one of them.
+fn cost_notes(result: &Inner) -> Vec<String> {
+    let together = &result.privacy_cost;
     let data = &result.data;
     if together.own.is_empty() {
         return Vec::new();
     }
-    let costs = together.words(together.spent());
-    let earlier = together.earlier_in_words();
+    let costs = together.format_cost(together.own_cost());
+    let earlier = together.describe_other_attempts();
     let runs = together.runs;
     let Some(earlier) = earlier else {
         if runs == 1 {
@@ -230,25 +233,26 @@ fn together(result: &Inner) -> Vec<String> {
             "Private runs: {runs} on {data}. Together they cost {costs}, composed from the \
              ledger; no single cell's epsilon covers this."
         );
-        return vec![cost, together.choice()];
+        return vec![cost, together.selection_note()];
     };
     let mut notes = vec![format!(
         "Private runs: {runs} on {data}, {earlier} All of that together costs {costs}, composed \
          from the ledger; no single cell's epsilon covers this."
     )];
-    notes.extend((runs > 1).then(|| together.choice()));
+    notes.extend((runs > 1).then(|| together.selection_note()));
     notes
 }
 
-/// The cost of all private runs on record, if there are others than those of this grid. It is not
-/// one of the notes, because it changes with runs made elsewhere and the notes of a grid must not.
-pub(super) fn on_record(result: &Inner) -> Option<String> {
-    let together = &result.together;
+/// Returns the cost of all private runs on record, if there are others than those of this grid. It
+/// is not one of the notes, because it changes with runs made elsewhere and the notes of a grid
+/// must not.
+pub(super) fn total_cost_note(result: &Inner) -> Option<String> {
+    let together = &result.privacy_cost;
     let others = match together.others {
         0 => return None,
-        n => format!("the {}", counted(n, "other private run")),
+        n => format!("the {}", pluralise(n, "other private run")),
     };
-    let costs = together.words(together.all());
+    let costs = together.format_cost(together.total_cost());
     let data = &result.data;
     Some(format!(
         "With {others} on record for {data} (of other grids, or trained by hand): {costs}."
@@ -272,7 +276,7 @@ fn missing(result: &Inner) -> Vec<String> {
     for cell in &result.cells {
         for error in &cell.errors {
             let why = redact_hashes(&error.replace('\n', " "));
-            lines.push(format!("Not made ({}): {why}", point(cell)));
+            lines.push(format!("Not made ({}): {why}", describe_cell(cell)));
         }
     }
     if result.interrupted {
@@ -280,8 +284,8 @@ fn missing(result: &Inner) -> Vec<String> {
         lines.push(format!(
             "Stopped after {} of {}, which are kept. Run the same grid again to go on: finished \
              runs are not trained again.",
-            count(done),
-            counted(result.all, "run")
+            format_count(done),
+            pluralise(result.all, "run")
         ));
     }
     lines

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use super::queue::Work;
-use super::run::{Going, Said, Then};
-use super::split::{Share, Split};
+use super::queue::RunRequest;
+use super::run::{GridScheduler, RunEvent, SchedulerAction};
+use super::split::{JobAllocation, JobResources};
 use crate::data::Dataset;
 use crate::privacy::Ledger;
-use crate::store::Store;
+use crate::store::RunStore;
 use crate::train::{Claim, Fit, Observer, Progress, Run};
 use crate::{Error, Result, runs};
 
@@ -18,92 +18,97 @@ use crate::{Error, Result, runs};
 /// Returns whether the grid was interrupted.
 ///
 /// # Errors
-/// As [`Going::next`] and [`Going::ended`]; the runs that are being trained end first.
+/// As [`GridScheduler::next_action`] and [`GridScheduler::complete`]; the runs that are being
+/// trained end first.
 pub(super) fn run(
-    going: &mut Going<'_>,
-    store: &Store,
-    split: impl FnOnce() -> Result<Split>,
+    scheduler: &mut GridScheduler<'_>,
+    store: &RunStore,
+    split: impl FnOnce() -> Result<JobAllocation>,
 ) -> Result<bool> {
     // A grid whose runs are all stored times nothing and creates no ledger.
-    let first = match going.next()? {
-        Then::Train(work) => work,
-        Then::Stop => return Ok(true),
-        Then::Wait | Then::Done => return Ok(false),
+    let first = match scheduler.next_action()? {
+        SchedulerAction::Train(work) => work,
+        SchedulerAction::Stop => return Ok(true),
+        SchedulerAction::Wait | SchedulerAction::Done => return Ok(false),
     };
     let split = split()?;
-    split.words.iter().for_each(|words| going.noted(words));
-    let site = Site { store, ledger: going.books.ledger()?, data: going.data };
+    split.words.iter().for_each(|words| scheduler.note(words));
+    let site = JobContext { store, ledger: scheduler.books.ledger()?, data: scheduler.data };
     match &split.shares[..] {
-        [] | [_] => one_after_the_other(going, &site, first),
-        shares => at_once(going, &site, first, shares),
+        [] | [_] => run_sequentially(scheduler, &site, first),
+        shares => run_in_parallel(scheduler, &site, first, shares),
     }
 }
 
-fn one_after_the_other(going: &mut Going<'_>, site: &Site<'_>, first: Box<Work>) -> Result<bool> {
+fn run_sequentially(
+    scheduler: &mut GridScheduler<'_>,
+    site: &JobContext<'_>,
+    first: Box<RunRequest>,
+) -> Result<bool> {
     let mut work = first;
     loop {
         let began = Instant::now();
-        let run = site.train(&work, &mut |said| going.hear(&work, said));
-        if !going.ended(&work, run, began.elapsed().as_secs_f64())? {
+        let run = site.train(&work, &mut |said| scheduler.handle_event(&work, said));
+        if !scheduler.complete(&work, run, began.elapsed().as_secs_f64())? {
             return Ok(true);
         }
-        work = match going.next()? {
-            Then::Train(work) => work,
-            Then::Stop => return Ok(true),
-            Then::Wait | Then::Done => return Ok(false),
+        work = match scheduler.next_action()? {
+            SchedulerAction::Train(work) => work,
+            SchedulerAction::Stop => return Ok(true),
+            SchedulerAction::Wait | SchedulerAction::Done => return Ok(false),
         };
     }
 }
 
-/// What a job tells the thread that has the display and hands out the runs.
+/// Message of a job to the thread that has the display and hands out the runs.
 enum Message {
-    Said(Said),
+    Event(RunEvent),
     Ended(Result<Run>, f64),
     Panicked(Box<dyn Any + Send>),
 }
 
-/// Where a job gets its runs.
-struct Desk {
-    hand_out: Sender<Box<Work>>,
+/// Slot of a job: the channel from which it gets its runs, and the run that it trains.
+struct WorkerSlot {
+    sender: Sender<Box<RunRequest>>,
     /// The run that is being trained.
-    work: Option<Box<Work>>,
+    work: Option<Box<RunRequest>>,
 }
 
-fn at_once(
-    going: &mut Going<'_>,
-    site: &Site<'_>,
-    first: Box<Work>,
-    shares: &[Share],
+fn run_in_parallel(
+    scheduler: &mut GridScheduler<'_>,
+    site: &JobContext<'_>,
+    first: Box<RunRequest>,
+    shares: &[JobResources],
 ) -> Result<bool> {
-    going.jobs = shares.len();
+    scheduler.jobs = shares.len();
     std::thread::scope(|scope| {
-        let (tell, heard) = channel();
-        let mut desks = Vec::new();
+        let (send, receiver) = channel();
+        let mut slots = Vec::new();
         for (job, share) in shares.iter().enumerate() {
             let (hand_out, works) = channel();
-            let tell = tell.clone();
+            let send = send.clone();
             scope.spawn(move || {
-                work_off(&works, site, share, &|message| tell.send((job, message)).is_ok())
+                worker_loop(&works, site, share, &|message| send.send((job, message)).is_ok())
             });
-            desks.push(Desk { hand_out, work: None });
+            slots.push(WorkerSlot { sender: hand_out, work: None });
         }
-        drop(tell);
+        drop(send);
         let (mut next, mut interrupted, mut outcome) = (Some(first), false, Ok(()));
         // After the last run, an interrupt or an error, the others end what they have begun.
         let mut is_over = false;
         loop {
-            while !is_over && let Some(free) = desks.iter_mut().find(|desk| desk.work.is_none()) {
-                let work = match next
-                    .take()
-                    .map_or_else(|| going.next(), |first| Ok(Then::Train(first)))
-                {
-                    Ok(Then::Train(work)) => work,
-                    Ok(Then::Wait) => break,
-                    Ok(Then::Done) => {
+            while !is_over && let Some(free) = slots.iter_mut().find(|slot| slot.work.is_none()) {
+                let work = match next.take().map_or_else(
+                    || scheduler.next_action(),
+                    |first| Ok(SchedulerAction::Train(first)),
+                ) {
+                    Ok(SchedulerAction::Train(work)) => work,
+                    Ok(SchedulerAction::Wait) => break,
+                    Ok(SchedulerAction::Done) => {
                         is_over = true;
                         break;
                     }
-                    Ok(Then::Stop) => {
+                    Ok(SchedulerAction::Stop) => {
                         is_over = true;
                         interrupted = true;
                         break;
@@ -114,20 +119,20 @@ fn at_once(
                         break;
                     }
                 };
-                let sent = free.hand_out.send(work.clone());
+                let sent = free.sender.send(work.clone());
                 debug_assert!(sent.is_ok(), "a job reads until its channel is closed");
                 free.work = Some(work);
             }
-            if desks.iter().all(|desk| desk.work.is_none()) {
+            if slots.iter().all(|slot| slot.work.is_none()) {
                 break;
             }
-            let Ok((job, message)) = heard.recv() else { break };
-            let Some(work) = desks[job].work.clone() else { continue };
+            let Ok((job, message)) = receiver.recv() else { break };
+            let Some(work) = slots[job].work.clone() else { continue };
             match message {
-                Message::Said(said) => going.hear(&work, said),
+                Message::Event(said) => scheduler.handle_event(&work, said),
                 Message::Ended(run, seconds) => {
-                    desks[job].work = None;
-                    match going.ended(&work, run, seconds) {
+                    slots[job].work = None;
+                    match scheduler.complete(&work, run, seconds) {
                         Ok(true) => {}
                         Ok(false) => (is_over, interrupted) = (true, true),
                         Err(error) => (is_over, outcome) = (true, Err(error)),
@@ -135,7 +140,7 @@ fn at_once(
                 }
                 // As if the run had panicked on this thread.
                 Message::Panicked(panic) => {
-                    drop(desks);
+                    drop(slots);
                     resume_unwind(panic);
                 }
             }
@@ -145,11 +150,11 @@ fn at_once(
 }
 
 /// Trains the runs that arrive, in the threads and on the device of this share.
-fn work_off(
-    works: &Receiver<Box<Work>>,
-    site: &Site<'_>,
-    share: &Share,
-    tell: &(dyn Fn(Message) -> bool + Sync),
+fn worker_loop(
+    works: &Receiver<Box<RunRequest>>,
+    site: &JobContext<'_>,
+    share: &JobResources,
+    send: &(dyn Fn(Message) -> bool + Sync),
 ) {
     for mut work in works {
         if let Some(device) = share.device {
@@ -159,7 +164,7 @@ fn work_off(
         let train = || {
             share.install(|| {
                 site.train(&work, &mut |said| {
-                    tell(Message::Said(said));
+                    send(Message::Event(said));
                 })
             })
         };
@@ -167,55 +172,55 @@ fn work_off(
             Ok(run) => Message::Ended(run.flatten(), began.elapsed().as_secs_f64()),
             Err(panic) => Message::Panicked(panic),
         };
-        if !tell(message) {
+        if !send(message) {
             break;
         }
     }
 }
 
-/// What all runs of a grid are trained with.
-struct Site<'a> {
-    store: &'a Store,
+/// Context in which all runs of a grid are trained.
+struct JobContext<'a> {
+    store: &'a RunStore,
     ledger: Ledger,
     data: &'a Dataset,
 }
 
-impl Site<'_> {
-    fn train(&self, work: &Work, say: &mut dyn FnMut(Said)) -> Result<Run> {
+impl JobContext<'_> {
+    fn train(&self, work: &RunRequest, say: &mut dyn FnMut(RunEvent)) -> Result<Run> {
         let Self { store, ledger, data } = self;
-        let Work { id, plan, model, .. } = work;
+        let RunRequest { id, plan, model, .. } = work;
         let fit = Fit { id, plan, model, data, claim: Claim::Charge(ledger) };
-        let run = runs::train(store, fit, &mut Relay(say))?;
+        let run = runs::train_and_store(store, fit, &mut Relay(say))?;
         let run = run.if_stored()?;
         // Reading the run back makes its values equal to those of the next call: a file may change
         // the last bit of a float.
-        match store.finished(id, model, data) {
-            Ok(Some(stored)) => Ok(stored.as_trained()),
+        match store.load_finished(id, model, data) {
+            Ok(Some(stored)) => Ok(stored.mark_as_trained()),
             _ => Ok(run),
         }
     }
 }
 
-/// Forwards the notifications of a run.
-struct Relay<'a>(&'a mut dyn FnMut(Said));
+/// Observer that forwards the notifications of a run.
+struct Relay<'a>(&'a mut dyn FnMut(RunEvent));
 
 impl Relay<'_> {
     fn step(&mut self, progress: &Progress<'_>) {
-        (self.0)(Said::Step(progress.step, progress.plan.steps()));
+        (self.0)(RunEvent::Step(progress.step, progress.plan.steps()));
     }
 }
 
 impl Observer for Relay<'_> {
-    fn noted(&mut self, words: &str) {
-        (self.0)(Said::Noted(words.to_owned()));
+    fn on_note(&mut self, words: &str) {
+        (self.0)(RunEvent::Noted(words.to_owned()));
     }
-    fn started(&mut self, progress: &Progress<'_>) {
+    fn on_start(&mut self, progress: &Progress<'_>) {
         self.step(progress);
     }
-    fn progressed(&mut self, progress: &Progress<'_>) {
+    fn on_step(&mut self, progress: &Progress<'_>) {
         self.step(progress);
     }
-    fn trouble(&mut self, error: &Error) {
-        (self.0)(Said::Trouble(error.clone()));
+    fn on_warning(&mut self, error: &Error) {
+        (self.0)(RunEvent::Trouble(error.clone()));
     }
 }

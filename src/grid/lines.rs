@@ -1,17 +1,17 @@
 //! Charts of the accuracy over a setting, such as clip norm or epsilon.
 
-use super::draw::{cell_of, coverage, note};
+use super::draw::{coverage, note, to_figure_cell};
 use super::result::{CellResult, GridResult};
-use super::table::{labels, point};
-use crate::show::{Bundle, Chart, Panel, Series};
+use super::table::{describe_cell, labels};
+use crate::show::{Chart, MimeBundle, Panel, Series};
 
-/// Number of lines that can be told apart.
+/// Largest number of lines in a chart that a reader can distinguish.
 const MOST: usize = 8;
 
 /// Returns a chart by name for each setting with several numbers as values: mean accuracy over the
 /// setting, a line for all cells that are alike otherwise. Error bars are one standard deviation
 /// over seeds. Epsilon is such a setting where there are no rates, which have figures of their own.
-pub(super) fn charts(result: &GridResult) -> Vec<(String, Bundle)> {
+pub(super) fn charts(result: &GridResult) -> Vec<(String, MimeBundle)> {
     let cells = result.cells();
     let has_rates = cells.iter().any(|cell| cell.pre_prune > 0.0 || cell.drop > 0.0);
     let settings = (!has_rates).then_some("epsilon").into_iter().chain(labels(cells));
@@ -60,7 +60,7 @@ fn without(cell: &CellResult, setting: &str) -> Option<(f64, String)> {
         _ => cell.label(setting)?.parse().ok()?,
     };
     others.labels.retain(|(name, _)| name != setting);
-    Some((value, point(&others)))
+    Some((value, describe_cell(&others)))
 }
 
 fn line(name: &str, cells: &[(f64, &CellResult)]) -> Series {
@@ -68,6 +68,7 @@ fn line(name: &str, cells: &[(f64, &CellResult)]) -> Series {
     cells.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let points: Vec<(f64, f64)> =
         cells.iter().filter_map(|(x, cell)| Some((*x, cell.mean()?))).collect();
-    let deviation = |(_, cell): &(f64, &CellResult)| cell_of(cell).deviation().unwrap_or(0.0);
+    let deviation =
+        |(_, cell): &(f64, &CellResult)| to_figure_cell(cell).deviation().unwrap_or(0.0);
     Series::line(name, points).errors(cells.iter().map(deviation).collect::<Vec<_>>())
 }

@@ -1,13 +1,13 @@
 //! The live display of a grid.
 
 use super::result::{CellResult, CellRun, GridResult};
-use super::table::{point, table};
+use super::table::{describe_cell, table};
 use super::{GridObserver, GridProgress};
 use crate::Error;
-use crate::privacy::digits::{count, counted};
-use crate::show::{Bundle, Coverage, LiveDisplay, display, format};
+use crate::privacy::digits::{format_count, pluralise};
+use crate::show::{Coverage, LiveDisplay, MimeBundle, display, format};
 
-/// Shows the progress of a grid in one output of the notebook.
+/// Live display of the progress of a grid, in one output of the notebook.
 #[derive(Default)]
 pub(super) struct LiveGrid {
     display: LiveDisplay,
@@ -22,9 +22,9 @@ impl LiveGrid {
         } else {
             ""
         };
-        let (all, are) = (counted(all, "run"), if all == 1 { "is" } else { "are" });
-        let line = format!("{} of {all} {are} finished{stopped}", count(done));
-        self.display.finish(&Bundle::text(line).with_coverage(Coverage::Public));
+        let (all, are) = (pluralise(all, "run"), if all == 1 { "is" } else { "are" });
+        let line = format!("{} of {all} {are} finished{stopped}", format_count(done));
+        self.display.finish(&MimeBundle::text(line).with_coverage(Coverage::Public));
     }
 
     fn draw(&self, line: impl FnOnce() -> String, cells: &[CellResult]) {
@@ -35,53 +35,54 @@ impl LiveGrid {
         let seeds = cells.iter().map(|cell| cell.runs.len()).max().unwrap_or(0).max(1);
         let table = table(cells, seeds as u64);
         let html = format!("<p>{}</p>\n{}", format::html_escape(&line), table.html());
-        self.display.update(&Bundle::text(format!("{line}\n\n{}", table.text())).with_html(html));
+        self.display
+            .update(&MimeBundle::text(format!("{line}\n\n{}", table.text())).with_html(html));
     }
 }
 
 impl GridObserver for LiveGrid {
-    fn progressed(&mut self, progress: &GridProgress<'_>) {
+    fn on_progress(&mut self, progress: &GridProgress<'_>) {
         let line = || {
             let GridProgress { step, steps, seed, .. } = progress;
-            let cell = point(progress.cell);
-            format!("{}; now {cell}, seed {seed}: step {step}/{steps}", progress.how_far())
+            let cell = describe_cell(progress.cell);
+            format!("{}; now {cell}, seed {seed}: step {step}/{steps}", progress.progress_line())
         };
         self.draw(line, progress.cells);
     }
 
-    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
-        self.draw(|| progress.ended_line(run), progress.cells);
+    fn on_run_end(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+        self.draw(|| progress.run_line(run), progress.cells);
     }
 
-    fn noted(&mut self, words: &str) {
-        display(&Bundle::text(words));
+    fn on_note(&mut self, words: &str) {
+        display(&MimeBundle::text(words));
     }
 
-    fn trouble(&mut self, error: &Error) {
-        display(&Bundle::text(format!("the run is trained, but: {error}")));
+    fn on_warning(&mut self, error: &Error) {
+        display(&MimeBundle::text(format!("the run is trained, but: {error}")));
     }
 }
 
 impl GridProgress<'_> {
-    /// The progress of the grid: `5 of 12 runs, 42 s, about 1 min 10 s left`. Several runs at once
-    /// and failed runs are counted: `5 of 12 runs, 2 at once, 1 failed, 42 s, …`.
-    pub fn how_far(&self) -> String {
+    /// Formats the progress of the grid: `5 of 12 runs, 42 s, about 1 min 10 s left`. Several runs
+    /// at once and failed runs are counted: `5 of 12 runs, 2 at once, 1 failed, 42 s, …`.
+    pub fn progress_line(&self) -> String {
         let left = match self.seconds_left {
             Some(left) if self.done < self.all => {
                 format!(", about {} left", format::seconds(left))
             }
             _ => String::new(),
         };
-        let (done, all) = (count(self.done), counted(self.all, "run"));
+        let (done, all) = (format_count(self.done), pluralise(self.all, "run"));
         let number = |n: usize, least: usize, what: &str| {
-            if n >= least { format!(", {} {what}", count(n)) } else { String::new() }
+            if n >= least { format!(", {} {what}", format_count(n)) } else { String::new() }
         };
         let now = number(self.running, 2, "at once") + &number(self.failed, 1, "failed");
         format!("{done} of {all}{now}{}{left}", time(self.seconds))
     }
 
-    /// A line about a run that has ended.
-    pub fn ended_line(&self, run: Result<&CellRun, &Error>) -> String {
+    /// Formats a line about a run that has ended.
+    pub fn run_line(&self, run: Result<&CellRun, &Error>) -> String {
         let outcome = match run {
             Ok(run) => {
                 let accuracy = run.accuracy.map_or("no test part".into(), super::table::percent);
@@ -90,7 +91,12 @@ impl GridProgress<'_> {
             }
             Err(error) => format!("failed: {}", error.to_string().replace('\n', " ")),
         };
-        format!("{}; {}, seed {}: {outcome}", self.how_far(), point(self.cell), self.seed)
+        format!(
+            "{}; {}, seed {}: {outcome}",
+            self.progress_line(),
+            describe_cell(self.cell),
+            self.seed
+        )
     }
 }
 

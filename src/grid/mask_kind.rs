@@ -1,4 +1,4 @@
-//! How the masks of a grid are made.
+//! Methods of making the masks of a grid.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::mask::{DpSnip, MagnitudeMask, PrePrune, RandomMask, Snip, Synflow};
 use crate::nn::Model;
 use crate::{Error, Result};
 
-/// How the masks of a grid are made.
+/// Method of making the masks of a grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ pub enum MaskKind {
 impl MaskKind {
     const ALL: [Self; 5] = [Self::Random, Self::Synflow, Self::DpSnip, Self::Snip, Self::Magnitude];
 
-    /// The name, as on the command line.
+    /// Returns the name, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -42,26 +42,26 @@ impl MaskKind {
         }
     }
 
-    /// Whether the recipe needs the model before the plan is made, so that each seed needs a plan
-    /// of its own.
-    pub(crate) fn is_made_before(self) -> bool {
+    /// Returns whether the recipe needs the model before the plan is made, so that each seed needs
+    /// a plan of its own.
+    pub(crate) fn needs_model(self) -> bool {
         self == Self::Snip
     }
 
-    /// The mask, or the recipe of a mask, that prunes this fraction of the weights.
+    /// Returns the mask, or the recipe of a mask, that prunes this fraction of the weights.
     ///
     /// # Errors
     /// As making a mask by SNIP, which reads the training examples.
-    pub fn recipe(self, rate: f64, model: &Model, data: &Dataset) -> Result<PrePrune> {
-        match self.within_run(rate) {
+    pub fn pre_prune(self, rate: f64, model: &Model, data: &Dataset) -> Result<PrePrune> {
+        match self.pre_prune_within_run(rate) {
             Some(recipe) => Ok(recipe),
             None => Ok(Snip::prune(rate).mask(model, data)?.into()),
         }
     }
 
-    /// The recipe of a mask that a run makes when it begins; `None` for SNIP, whose mask is made
-    /// from model and data before the plan.
-    pub fn within_run(self, rate: f64) -> Option<PrePrune> {
+    /// Returns the recipe of a mask that a run makes when it begins; `None` for SNIP, whose mask
+    /// is made from model and data before the plan.
+    pub fn pre_prune_within_run(self, rate: f64) -> Option<PrePrune> {
         Some(match self {
             // Its seed is derived from that of the run.
             Self::Random => RandomMask::prune(rate).into(),

@@ -1,17 +1,17 @@
-//! Which differences between cells are within the noise of the seeds, for the cells of one method
+//! Differences between cells that are within the noise of the seeds, for the cells of one method
 //! and epsilon, which are one heat map; its frames follow the same rule. Where no heat map has two
 //! cells, the cells of one method are pooled.
 
-use super::draw::{at_epsilon, cell_of, groups};
+use super::draw::{epsilon_suffix, group_by_epsilon, to_figure_cell};
 use super::result::{CellResult, Inner};
 use crate::show::figures::GridFigure;
 use crate::show::format;
 
-/// The noise of the seeds in some cells.
+/// Noise of the seeds in a group of cells.
 pub(super) struct Pool {
     /// The method of the cells, and their epsilon if it is the same.
     name: String,
-    /// Differences of two means below this are within the noise.
+    /// Threshold below which differences of two means are within the noise.
     pub(super) threshold: f64,
     deviation: f64,
     freedom: usize,
@@ -19,8 +19,8 @@ pub(super) struct Pool {
 
 /// Returns the pools with an estimate. Cells may share runs (dp-sgd has those of dp-ssgd without
 /// sparsity), so a pool whose runs are all in another pool is skipped.
-pub(super) fn of(result: &Inner) -> Vec<Pool> {
-    let maps: Vec<&[CellResult]> = groups(&result.cells).collect();
+pub(super) fn seed_noise_by_group(result: &Inner) -> Vec<Pool> {
+    let maps: Vec<&[CellResult]> = group_by_epsilon(&result.cells).collect();
     let are_single = maps.iter().all(|map| map.len() == 1);
     let all: Vec<&[CellResult]> = if are_single {
         result.cells.chunk_by(|a, b| a.method == b.method).collect()
@@ -39,7 +39,7 @@ pub(super) fn of(result: &Inner) -> Vec<Pool> {
     };
     let told = (0..all.len()).filter(|&at| alone(at));
     let name = |cells: &[CellResult]| {
-        let at = if are_single { String::new() } else { at_epsilon(cells.iter()) };
+        let at = if are_single { String::new() } else { epsilon_suffix(cells.iter()) };
         format!("{}{at}", cells[0].method)
     };
     told.filter_map(|at| pool(name(all[at]), all[at], result.seeds)).collect()
@@ -50,15 +50,16 @@ fn ids(cells: &[CellResult]) -> impl Iterator<Item = &str> {
 }
 
 fn pool(name: String, cells: &[CellResult], seeds: u64) -> Option<Pool> {
-    let figure = GridFigure { cells: cells.iter().map(cell_of).collect(), ..GridFigure::default() };
-    let noise = figure.noise()?;
-    let (threshold, deviation) = (noise.threshold(seeds), noise.deviation());
+    let figure =
+        GridFigure { cells: cells.iter().map(to_figure_cell).collect(), ..GridFigure::default() };
+    let noise = figure.pooled_variance()?;
+    let (threshold, deviation) = (noise.min_marked_difference(seeds), noise.deviation());
     Some(Pool { name, threshold, deviation, freedom: noise.freedom })
 }
 
-/// The notes: a line per pool, then the rule.
+/// Returns the notes: a line per pool, then the rule.
 pub(super) fn notes(result: &Inner) -> Vec<String> {
-    let pools = of(result);
+    let pools = seed_noise_by_group(result);
     if pools.is_empty() {
         let words = match result.seeds {
             1 => "One seed says nothing about noise: use several before you compare cells.",

@@ -14,13 +14,13 @@ pub struct GridProgress<'a> {
     pub running: usize,
     /// Number of runs that have failed; they are among those that have ended.
     pub failed: usize,
-    /// The cell of the run that is reported about: method, epsilon, rates.
+    /// Cell of the reported run: method, epsilon, rates.
     pub cell: &'a CellResult,
-    /// Its seed.
+    /// Seed of the reported run.
     pub seed: u64,
-    /// Steps that it has taken.
+    /// Number of steps that the reported run has taken.
     pub step: u64,
-    /// Steps of its plan.
+    /// Number of steps of the plan of the reported run.
     pub steps: u64,
     /// Seconds since the grid began; `None` where a case is a private selection, whose time is
     /// secret.
@@ -32,21 +32,21 @@ pub struct GridProgress<'a> {
     pub cells: &'a [CellResult],
 }
 
-/// Receives notifications from a grid.
+/// Receiver of notifications from a grid.
 pub trait GridObserver {
-    /// A run has begun or taken a step; implementations decide how often to draw.
-    fn progressed(&mut self, _progress: &GridProgress<'_>) {}
-    /// A run was trained, found in the store, or failed.
-    fn ended(&mut self, _progress: &GridProgress<'_>, _run: Result<&CellRun, &Error>) {}
-    /// A remark: which ledger is charged (once, before the first run), or the cost of earlier
-    /// attempts at a run.
-    fn noted(&mut self, _words: &str) {}
-    /// An error that loses no run, for example that one could not be stored.
-    fn trouble(&mut self, _error: &Error) {}
+    /// Called when a run has begun or taken a step; implementations decide how often to draw.
+    fn on_progress(&mut self, _progress: &GridProgress<'_>) {}
+    /// Called when a run was trained, found in the store, or failed.
+    fn on_run_end(&mut self, _progress: &GridProgress<'_>, _run: Result<&CellRun, &Error>) {}
+    /// Called with a remark: which ledger is charged (once, before the first run), or the cost of
+    /// earlier attempts at a run.
+    fn on_note(&mut self, _words: &str) {}
+    /// Called with an error that loses no run, for example that one could not be stored.
+    fn on_warning(&mut self, _error: &Error) {}
 }
 
 /// An observer that ignores all notifications.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Quiet;
+pub struct NoopGridObserver;
 
-impl GridObserver for Quiet {}
+impl GridObserver for NoopGridObserver {}

@@ -7,112 +7,115 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::footer::Together;
+use super::footer::GridPrivacyCost;
 use super::public::redact_hashes;
 use super::{MaskKind, draw, footer, noise, table, write};
 use crate::mask::DroppingRule;
 use crate::privacy::Badge;
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 use crate::show::figures::{GridCell, RunPoint};
-use crate::show::{self, Bundle, Coverage, Table};
-use crate::train::Charged;
+use crate::show::{self, Coverage, MimeBundle, Table};
+use crate::train::LedgerEntryRef;
 use crate::{Error, Result, file};
 
 /// One finished run of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellRun {
-    /// The seed it was trained with.
+    /// Seed that the run was trained with.
     pub seed: u64,
-    /// Its id in the run store, a hash of settings and data. It is for the owner of the data only.
+    /// Id of the run in the run store, a hash of settings and data. It is for the owner of the
+    /// data only.
     pub id: String,
-    /// Its random name, which files for others have: `lab::runs()?.get(label)` finds the run.
+    /// Random name of the run, which files for others contain: `lab::runs()?.get(label)` finds the
+    /// run.
     pub label: String,
     /// Accuracy on the test part, in [0, 1]; `None` if the data has none.
     pub accuracy: Option<f64>,
     /// Epsilon spent; `None` if no epsilon covers the run.
     pub epsilon: Option<f64>,
-    /// How well its guarantee is founded.
+    /// Badge of the guarantee: `proved`, `assumption` or `none`.
     pub badge: Badge,
-    /// The epsilon that the paper of its method claims without a valid proof.
+    /// Epsilon that the paper of the method claims without a valid proof.
     pub claimed_epsilon: Option<f64>,
-    /// The mean clip threshold of its steps, of a method that adapts it.
+    /// Mean clip threshold of the steps, of a method that adapts it.
     pub mean_threshold: Option<f64>,
-    /// Wall-clock seconds of its training, per expected pass over the data; `None` for a private
+    /// Wall-clock seconds of training, per expected pass over the data; `None` for a private
     /// selection, whose time is secret.
     pub seconds_per_epoch: Option<f64>,
-    /// Wall-clock seconds of its training; `None` for a private selection.
+    /// Wall-clock seconds of training; `None` for a private selection.
     pub seconds: Option<f64>,
-    /// Whether it was found in the store.
+    /// Whether the run was found in the store.
     pub restored: bool,
-    /// Where it is charged.
-    pub(super) charged: Charged,
+    /// Ledger entry that charges the run.
+    pub(super) charged: LedgerEntryRef,
 }
 
-/// A cell: the same settings with several seeds.
+/// Cell of a grid: the same settings with several seeds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellResult {
     /// The method: `dp-sgd`, `dp-ssgd`, `non-private`.
     pub method: &'static str,
-    /// How its mask was made, if it has one.
+    /// Method of making the mask, if there is one.
     pub mask: Option<MaskKind>,
-    /// How dropped coordinates were chosen, if any were.
+    /// Rule by which dropped coordinates were chosen, if any were.
     pub drop_rule: Option<DroppingRule>,
     /// Pruning rate: fraction of the weights that were not trained.
     pub pre_prune: f64,
     /// Dropping rate: fraction of each tensor's coordinates that each step dropped.
     pub drop: f64,
-    /// The settings that tell it from other cells, beside method, epsilon and rates.
+    /// Settings that tell the cell from others, beside method, epsilon and rates.
     pub labels: Vec<(String, String)>,
-    /// The target epsilon; `None` without privacy or without a target.
+    /// Target epsilon; `None` without privacy or without a target.
     pub epsilon: Option<f64>,
-    /// The delta of its epsilons.
+    /// Delta of the epsilons.
     pub delta: Option<f64>,
-    /// Its finished runs, in the order of their seeds.
+    /// Finished runs of the cell, in the order of their seeds.
     pub runs: Vec<CellRun>,
     /// Errors of missing runs, unabridged: they may contain hashes of runs and data.
     pub errors: Vec<String>,
 }
 
 impl CellResult {
-    /// The accuracies, in the order of the seeds.
+    /// Returns the accuracies, in the order of the seeds.
     pub fn accuracies(&self) -> Vec<f64> {
         self.runs.iter().filter_map(|run| run.accuracy).collect()
     }
 
-    /// Their mean; `None` without any.
+    /// Returns the mean of the accuracies; `None` without any.
     pub fn mean(&self) -> Option<f64> {
-        draw::cell_of(self).mean()
+        draw::to_figure_cell(self).mean()
     }
 
-    /// Their sample standard deviation (divisor n - 1); `None` for fewer than two.
+    /// Returns the sample standard deviation of the accuracies (divisor n - 1); `None` for fewer
+    /// than two.
     pub fn std(&self) -> Option<f64> {
-        draw::cell_of(self).deviation()
+        draw::to_figure_cell(self).deviation()
     }
 
-    /// Returns the value of a setting that tells it from other cells.
+    /// Returns the value of a setting that tells the cell from others.
     pub fn label(&self, name: &str) -> Option<&str> {
         let found = self.labels.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Returns these settings as the part of a heading: `, clip 0.1`.
+    /// Returns the settings that tell the cell from others as the part of a heading: `, clip 0.1`.
     pub(super) fn labels_in_words(&self) -> String {
         self.labels.iter().map(|(name, value)| format!(", {name} {value}")).collect()
     }
 
-    /// Its settings in words: method, epsilon and rates.
-    pub(crate) fn in_words(&self) -> String {
-        table::point(self)
+    /// Describes the settings of the cell: method, epsilon and rates.
+    pub(crate) fn describe(&self) -> String {
+        table::describe_cell(self)
     }
 
-    /// The largest epsilon spent by one of its runs; `None` if there is no run, or one that no
-    /// epsilon covers.
+    /// Returns the largest epsilon spent by one of the runs; `None` if there is no run, or one
+    /// that no epsilon covers.
     pub fn epsilon_spent(&self) -> Option<f64> {
         let spent: Option<Vec<f64>> = self.runs.iter().map(|run| run.epsilon).collect();
         spent?.into_iter().reduce(f64::max).filter(|_| self.badge() != Some("none"))
     }
 
-    /// Returns the weakest badge of its runs: `proved`, `assumption` or `none`.
+    /// Returns the weakest badge of the runs: `proved`, `assumption` or `none`.
     pub fn badge(&self) -> Option<&'static str> {
         let of_run = |badge: &Badge| match badge {
             Badge::Proved => "proved",
@@ -123,24 +126,25 @@ impl CellResult {
         ["none", "assumption", "proved"].into_iter().find(has)
     }
 
-    /// Returns the mean of what the paper of its method claims for its runs without a valid proof.
+    /// Returns the mean epsilon that the paper of the method claims for the runs without a valid
+    /// proof.
     pub fn claimed_epsilon(&self) -> Option<f64> {
         self.mean_over_runs(|run| run.claimed_epsilon)
     }
 
-    /// Returns the mean clip threshold of its runs, of a method that adapts it.
+    /// Returns the mean clip threshold of the runs, of a method that adapts it.
     pub fn mean_threshold(&self) -> Option<f64> {
         self.mean_over_runs(|run| run.mean_threshold)
     }
 
-    /// Returns the mean of its runs' seconds of training per expected pass over the data; `None`
+    /// Returns the mean of the runs' seconds of training per expected pass over the data; `None`
     /// for a private selection, whose time is secret.
     pub fn seconds_per_epoch(&self) -> Option<f64> {
         self.mean_over_runs(|run| run.seconds_per_epoch)
     }
 
-    /// Returns the difference of its accuracies to those of another cell, over the seeds that both
-    /// have and that gave both the same initial model; `None` if there is no such seed.
+    /// Returns the difference of the cell's accuracies to those of another cell, over the seeds
+    /// that both have and that gave both the same initial model; `None` if there is no such seed.
     pub fn difference(&self, baseline: &Self) -> Option<PairedDifference> {
         let accuracy = |run: &CellRun| run.accuracy.map(|accuracy| (run.seed, accuracy));
         let known: HashMap<u64, f64> = baseline.runs.iter().filter_map(accuracy).collect();
@@ -173,13 +177,14 @@ pub struct PairedDifference {
 impl fmt::Display for PairedDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:+.2}", 100.0 * self.mean)?;
-        self.deviation.map_or(Ok(()), |deviation| write!(f, " ± {}", table::points(deviation)))
+        self.deviation
+            .map_or(Ok(()), |deviation| write!(f, " ± {}", table::format_points(deviation)))
     }
 }
 
 /// A cell as an entry of a JSON list. Accuracies and rates are fractions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Row {
+pub struct GridRow {
     /// Name of the data.
     pub data: String,
     /// Name of the model.
@@ -189,9 +194,9 @@ pub struct Row {
     /// The settings that tell the cell from others, beside method, epsilon and rates.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// How the mask was made; null without a mask.
+    /// Method of making the mask; null without a mask.
     pub mask: Option<MaskKind>,
-    /// How dropped coordinates were chosen; null without dropping.
+    /// Rule by which dropped coordinates were chosen; null without dropping.
     pub drop_rule: Option<DroppingRule>,
     /// Pruning rate.
     pub pre_prune: f64,
@@ -205,7 +210,7 @@ pub struct Row {
     pub epsilon_spent: Option<f64>,
     /// The weakest badge of the runs: `proved`, `assumption` or `none`; null without runs.
     pub badge: Option<&'static str>,
-    /// Mean of what the method's paper claims without a valid proof.
+    /// Mean epsilon that the method's paper claims without a valid proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claimed_epsilon: Option<f64>,
     /// Mean clip threshold, of a method that adapts it.
@@ -222,7 +227,7 @@ pub struct Row {
     pub difference: Option<PairedDifference>,
     /// Number of finished runs.
     pub runs: usize,
-    /// Their [labels](CellRun::label), in the order of the seeds.
+    /// [Labels](CellRun::label), in the order of the seeds.
     pub run_labels: Vec<String>,
     /// Errors of missing runs.
     pub errors: Vec<String>,
@@ -244,75 +249,75 @@ pub(super) struct Inner {
     /// Number of runs of the grid.
     pub(super) all: usize,
     pub(super) interrupted: bool,
-    pub(super) together: Together,
-    /// The cell that others are compared with.
+    pub(super) privacy_cost: GridPrivacyCost,
+    /// Index of the cell that others are compared with.
     pub(super) baseline: Option<usize>,
     /// Further columns of the table, with a text for each cell.
     pub(super) columns: Vec<(String, Vec<String>)>,
 }
 
 impl GridResult {
-    /// Name of the data.
+    /// Returns the name of the data.
     pub fn data(&self) -> &str {
         &self.0.data
     }
 
-    /// Name of the model.
+    /// Returns the name of the model.
     pub fn model(&self) -> &str {
         &self.0.model
     }
 
-    /// The cells: by method, then epsilon, pruning rate and dropping rate.
+    /// Returns the cells: by method, then epsilon, pruning rate and dropping rate.
     pub fn cells(&self) -> &[CellResult] {
         &self.0.cells
     }
 
-    /// Number of finished runs.
+    /// Returns the number of finished runs.
     pub fn runs(&self) -> usize {
         self.cells().iter().map(|cell| cell.runs.len()).sum()
     }
 
-    /// Number of seeds per cell.
+    /// Returns the number of seeds per cell.
     pub fn seeds(&self) -> u64 {
         self.0.seeds
     }
 
-    /// Number of runs of the grid, finished or not.
+    /// Returns the number of runs of the grid, finished or not.
     pub(crate) fn planned_runs(&self) -> usize {
         self.0.all
     }
 
-    /// Whether it was interrupted before the last run.
+    /// Returns whether the grid was interrupted before the last run.
     pub fn is_interrupted(&self) -> bool {
         self.0.interrupted
     }
 
-    /// The same result, of a grid that was interrupted.
+    /// Returns the same result, of a grid that was interrupted.
     pub(crate) fn into_interrupted(mut self) -> Self {
         Arc::make_mut(&mut self.0).interrupted = true;
         self
     }
 
-    /// Differences of two cells' means below this are within the noise of the seeds: 2 x pooled
-    /// standard deviation x sqrt(2 / seeds), about two standard errors of a difference. The pool is
-    /// the cells of one method and epsilon, or of one method if no two cells differ in their rates
-    /// alone. Of several pools this is the largest value, and the notes have each. `None` for one
-    /// seed.
+    /// Returns the threshold below which differences of two cells' means are within the noise of
+    /// the seeds: 2 x pooled standard deviation x sqrt(2 / seeds), about two standard errors of a
+    /// difference. The pool is the cells of one method and epsilon, or of one method if no two
+    /// cells differ in their rates alone. Of several pools this is the largest value, and the
+    /// notes have each. `None` for one seed.
     pub fn noise_threshold(&self) -> Option<f64> {
-        noise::of(&self.0).iter().map(|pool| pool.threshold).reduce(f64::max)
+        noise::seed_noise_by_group(&self.0).iter().map(|pool| pool.threshold).reduce(f64::max)
     }
 
-    /// The notes below the table: the cost of all runs together and of choosing a cell, the
-    /// differences that are noise, and missing runs. The first call composes the runs, which takes
-    /// a while for hundreds of them.
+    /// Returns the notes below the table: the cost of all runs together and of choosing a cell,
+    /// the differences that are noise, and missing runs. The first call composes the runs, which
+    /// takes a while for hundreds of them.
     pub fn notes(&self) -> Vec<String> {
         footer::notes(&self.0)
     }
 
-    /// The cost of all private runs on record for these data, if there are others than those of
-    /// this grid. It changes with runs made elsewhere, so files and notes do not have it.
+    /// Returns the cost of all private runs on record for these data, if there are others than
+    /// those of this grid. It changes with runs made elsewhere, so files and notes do not have it.
     pub fn on_record(&self) -> Option<String> {
-        footer::on_record(&self.0)
+        footer::total_cost_note(&self.0)
     }
 
     /// Returns the result with a further column in its table, such as published values. It has a
@@ -331,11 +336,11 @@ impl GridResult {
     pub fn with_baseline(mut self, cell: usize) -> Result<Self> {
         let cells = self.cells();
         if cell >= cells.len() {
-            let why = format!("the result has {}, counted from 0", counted(cells.len(), "cell"));
+            let why = format!("the result has {}, counted from 0", pluralise(cells.len(), "cell"));
             return Err(Error::setting("the baseline", cell, why).fix("name one of its cells"));
         }
         Arc::make_mut(&mut self.0).baseline = Some(cell);
-        let name = format!("minus {}", table::point(&self.cells()[cell]));
+        let name = format!("minus {}", table::describe_cell(&self.cells()[cell]));
         let text = |(at, each): (usize, &CellResult)| match self.difference(each) {
             Some(difference) if at != cell => difference.to_string(),
             _ => String::new(),
@@ -349,25 +354,26 @@ impl GridResult {
         cell.difference(&self.cells()[self.0.baseline?])
     }
 
-    /// The cells as a table.
+    /// Returns the cells as a table.
     pub fn table(&self) -> Table {
-        let caption = format!("{} on {}: {}", self.model(), self.data(), table::axes(self.cells()));
+        let caption =
+            format!("{} on {}: {}", self.model(), self.data(), table::describe_axes(self.cells()));
         self.cell_table().caption(caption)
     }
 
-    /// The table without a caption.
+    /// Returns the table without a caption.
     pub(super) fn cell_table(&self) -> Table {
         let table = table::table(self.cells(), self.0.seeds);
         self.0.columns.iter().fold(table, |table, (name, texts)| table.column(name, texts))
     }
 
-    /// The cells as plain data, for JSON.
-    pub fn rows(&self) -> Vec<Row> {
+    /// Returns the cells as plain data, for JSON.
+    pub fn rows(&self) -> Vec<GridRow> {
         self.cells().iter().map(|cell| self.row(cell)).collect()
     }
 
-    fn row(&self, cell: &CellResult) -> Row {
-        Row {
+    fn row(&self, cell: &CellResult) -> GridRow {
+        GridRow {
             data: self.data().to_owned(),
             model: self.model().to_owned(),
             method: cell.method,
@@ -408,20 +414,20 @@ impl GridResult {
         file::write(path, write::markdown(std::slice::from_ref(self)))
     }
 
-    /// The figures by name: for rates one set per method and epsilon (`heat_map_dp-ssgd_eps_3`),
-    /// and for each other setting with several numbers as values `accuracy_over_clip`.
-    pub fn figures(&self) -> Vec<(String, Bundle)> {
+    /// Draws the figures by name: for rates one set per method and epsilon
+    /// (`heat_map_dp-ssgd_eps_3`), and for each other setting with several numbers as values
+    /// `accuracy_over_clip`.
+    pub fn figures(&self) -> Vec<(String, MimeBundle)> {
         draw::figures(self)
     }
 
-    /// What the accuracies reveal of private data.
-    pub(crate) fn reveals(&self) -> Coverage {
+    /// Returns the coverage of the accuracies: what they reveal of private data.
+    pub(crate) fn coverage(&self) -> Coverage {
         draw::coverage(self)
     }
 
-    /// Accuracy and epsilon of every finished run, for [`figures::pareto`] and
-    /// [`figures::accuracy_over_epsilon`]. Runs without a guarantee have no
-    /// epsilon.
+    /// Returns accuracy and epsilon of every finished run, for [`figures::pareto`] and
+    /// [`figures::accuracy_over_epsilon`]. Runs without a guarantee have no epsilon.
     ///
     /// # Guarantee
     /// None on private data: the seeds of a grid are known, so whoever has its settings can compute
@@ -433,17 +439,17 @@ impl GridResult {
         table::run_points(self.cells(), draw::coverage(self))
     }
 
-    /// Table and notes.
-    pub fn bundle(&self) -> Bundle {
+    /// Returns the table and the notes.
+    pub fn bundle(&self) -> MimeBundle {
         draw::bundle(self)
     }
 
     /// Shows table and notes, the cost of all runs on record, then the figures.
     pub fn show(&self) {
         show::display(&self.bundle());
-        self.on_record()
-            .iter()
-            .for_each(|line| show::display(&Bundle::text(line).with_coverage(Coverage::Public)));
+        self.on_record().iter().for_each(|line| {
+            show::display(&MimeBundle::text(line).with_coverage(Coverage::Public))
+        });
         self.figures().iter().for_each(|(_, figure)| show::display(figure));
     }
 }

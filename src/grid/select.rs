@@ -6,14 +6,14 @@ use crate::methods::Plan;
 use crate::nn::{Model, ModelFactory};
 use crate::privacy::Trials;
 use crate::show::LiveRun;
-use crate::store::{Store, home};
+use crate::store::{RunStore, home};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result, runs};
 
 impl Experiment {
-    /// Chooses one case privately, instead of training all of them and looking: a random number of
-    /// trials, each of a case drawn at random, of which only the best is released. The epsilon of
-    /// the cases, which is the same for all, is that of all trials together.
+    /// Chooses one case by private selection, instead of training all of them and comparing: of a
+    /// random number of trials, each of a case drawn at random, only the best is released. The
+    /// epsilon of the cases, which is the same for all, is that of all trials together.
     ///
     /// The model is that of seed 0. A finished selection of the same cases is returned again and
     /// costs nothing.
@@ -28,10 +28,10 @@ impl Experiment {
     pub fn select(&self, trials: Trials, model: &dyn ModelFactory, data: &Dataset) -> Result<Run> {
         let model = model.model(0)?;
         let plan = self.selection(trials, &model, data)?;
-        runs::load_or_train(&Store::open(home())?, &plan, &model, data, &mut LiveRun::new())
+        runs::load_or_train(&RunStore::open(home())?, &plan, &model, data, &mut LiveRun::new())
     }
 
-    /// The plan of [`select`](Self::select).
+    /// Returns the plan of [`select`](Self::select).
     ///
     /// # Errors
     /// As [`select`](Self::select), except for training.

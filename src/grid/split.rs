@@ -1,4 +1,5 @@
-//! How many runs are trained at once: the number that takes the most steps per second, timed.
+//! Choice of the number of runs that are trained at once: the one with the most steps per second,
+//! as timed.
 
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,31 +15,31 @@ use crate::privacy::Ledger;
 use crate::train::{Observer, Progress, fit};
 use crate::{Error, ErrorKind, Result};
 
-/// About how long the steps of one candidate are timed.
+/// Approximate time for which the steps of one candidate are timed.
 const TIMED: Duration = Duration::from_millis(600);
-/// Least and largest number of steps that are timed.
+/// Smallest and largest number of steps that are timed.
 const STEPS: (u64, u64) = (2, 20);
-/// Several runs at once have to be faster than one by this factor: they show their results later,
+/// Factor by which several runs at once have to be faster than one: they show their results later,
 /// and the timing is rough.
 const WORTHWHILE: f64 = 1.03;
 
-/// Who trains: one share per run at a time.
-pub(super) struct Split {
-    pub(super) shares: Vec<Share>,
-    /// What was found, in words.
+/// Allocation of threads and devices: one share per run at a time.
+pub(super) struct JobAllocation {
+    pub(super) shares: Vec<JobResources>,
+    /// Description of the allocation that was found.
     pub(super) words: Option<String>,
 }
 
 /// The threads and the device of one of several runs that are trained at once.
 ///
 /// The memory of chunks of examples is budgeted per thread, so it is shared like the threads.
-pub(super) struct Share {
-    /// `None` for all threads.
+pub(super) struct JobResources {
+    /// Number of threads; `None` for all threads.
     threads: Option<usize>,
     pub(super) device: Option<DeviceSpec>,
 }
 
-impl Share {
+impl JobResources {
     /// Runs `work` in the threads of this share.
     ///
     /// # Errors
@@ -58,80 +59,85 @@ fn pool(threads: usize) -> Result<ThreadPool> {
     })
 }
 
-impl Split {
-    fn one() -> Self {
-        Self { shares: vec![Share { threads: None, device: None }], words: None }
+impl JobAllocation {
+    fn sequential() -> Self {
+        Self { shares: vec![JobResources { threads: None, device: None }], words: None }
     }
 
-    /// So many runs at once, with so many threads each.
+    /// Creates an allocation of `jobs` runs at once, with `threads` threads each.
     pub(super) fn even(jobs: usize, threads: usize, words: String) -> Self {
-        let share = |_| Share { threads: Some(threads), device: None };
+        let share = |_| JobResources { threads: Some(threads), device: None };
         Self { shares: (0..jobs).map(share).collect(), words: Some(words) }
     }
 }
 
-/// The best split for the runs of a grid, of which at most [`Experiment::jobs`] are trained at
-/// once.
+/// Finds the best split for the runs of a grid, with at most [`Experiment::jobs`] trained at once.
 ///
 /// # Guarantee
 /// Steps are timed on random numbers, never on the data, and charged nowhere.
 ///
 /// # Errors
 /// `Device` if the device of the plans can't be used, `Io` if threads can't be started.
-pub(super) fn find(
+pub(super) fn choose_allocation(
     experiment: &Experiment,
     plans: &[Result<Plan>],
     model: &Model,
     data: &Dataset,
-) -> Result<Split> {
+) -> Result<JobAllocation> {
     let most = experiment.jobs.unwrap_or(1).min(experiment.len());
     let dense = |plan: &&Plan| plan.sparsity().is_none();
     let plans = || plans.iter().flatten();
     let Some(plan) = plans().find(dense).or_else(|| plans().next()) else {
-        return Ok(Split::one());
+        return Ok(JobAllocation::sequential());
     };
     if most < 2 {
-        return Ok(Split::one());
+        return Ok(JobAllocation::sequential());
     }
-    match plan.place()? {
+    match plan.resolve_device()? {
         DeviceSpec::Cpu => Ok(on_cpu(most, plan, model, data)),
-        DeviceSpec::Cuda(_) if !plan.names_device() => Ok(on_gpus(most)),
-        _ => Ok(Split::one()),
+        DeviceSpec::Cuda(_) if !plan.has_explicit_device() => Ok(on_gpus(most)),
+        _ => Ok(JobAllocation::sequential()),
     }
 }
 
-/// One run per GPU that works.
-fn on_gpus(most: usize) -> Split {
+/// Returns an allocation of one run per GPU that works.
+fn on_gpus(most: usize) -> JobAllocation {
     let gpus = (0..CudaInstallation::detect().gpus.len()).map(DeviceSpec::Cuda);
     let gpus: Vec<DeviceSpec> = gpus.filter(|gpu| gpu.check().is_ok()).take(most).collect();
     match gpus.len() {
-        0 | 1 => Split::one(),
+        0 | 1 => JobAllocation::sequential(),
         n => {
             let words = Some(format!("{n} runs at once, each on a GPU of its own"));
-            let share = |device| Share { threads: None, device: Some(device) };
-            Split { shares: gpus.into_iter().map(share).collect(), words }
+            let share = |device| JobResources { threads: None, device: Some(device) };
+            JobAllocation { shares: gpus.into_iter().map(share).collect(), words }
         }
     }
 }
 
-fn on_cpu(most: usize, plan: &Plan, model: &Model, data: &Dataset) -> Split {
+fn on_cpu(most: usize, plan: &Plan, model: &Model, data: &Dataset) -> JobAllocation {
     let threads = rayon::current_num_threads();
     let most = most.min(threads);
     if most < 2 {
         let words = "one run after the other: there is one thread".to_owned();
-        return Split { words: Some(words), ..Split::one() };
+        return JobAllocation { words: Some(words), ..JobAllocation::sequential() };
     }
     match timed(most, threads, plan, model, data) {
         Ok(split) => split,
         Err(error) => {
             let words = format!("one run after the other: no step could be timed ({error})");
-            Split { words: Some(words.replace('\n', " ")), ..Split::one() }
+            JobAllocation { words: Some(words.replace('\n', " ")), ..JobAllocation::sequential() }
         }
     }
 }
 
-fn timed(most: usize, threads: usize, plan: &Plan, model: &Model, data: &Dataset) -> Result<Split> {
-    let trial = Trial::new(plan, model, data)?;
+fn timed(
+    most: usize,
+    threads: usize,
+    plan: &Plan,
+    model: &Model,
+    data: &Dataset,
+) -> Result<JobAllocation> {
+    let trial = TimingProbe::new(plan, model, data)?;
     let rough = trial.seconds(1, threads, STEPS.0)?;
     let steps = (TIMED.as_secs_f64() / rough.max(1e-6)) as u64;
     let steps = steps.clamp(STEPS.0, STEPS.1);
@@ -150,7 +156,7 @@ fn timed(most: usize, threads: usize, plan: &Plan, model: &Model, data: &Dataset
             "one run after the other with {}: several at once took as long per step, or longer",
             of_threads(threads)
         );
-        return Ok(Split { words: Some(words), ..Split::one() });
+        return Ok(JobAllocation { words: Some(words), ..JobAllocation::sequential() });
     }
     let words = format!(
         "{jobs} runs at once with {} each: {:.2} times as many steps per second as one run with {}",
@@ -158,11 +164,11 @@ fn timed(most: usize, threads: usize, plan: &Plan, model: &Model, data: &Dataset
         alone / best,
         of_threads(threads)
     );
-    Ok(Split::even(jobs, threads / jobs, words))
+    Ok(JobAllocation::even(jobs, threads / jobs, words))
 }
 
-/// The seconds that a run of this plan takes on the CPU with so many threads, from a few timed
-/// steps.
+/// Returns the seconds that a run of this plan takes on the CPU with this number of threads, from
+/// a few timed steps.
 ///
 /// # Errors
 /// As training.
@@ -172,10 +178,10 @@ pub(crate) fn seconds_per_run(
     data: &Dataset,
     threads: usize,
 ) -> Result<f64> {
-    Ok(Trial::new(plan, model, data)?.seconds(1, threads, STEPS.0)? * plan.steps() as f64)
+    Ok(TimingProbe::new(plan, model, data)?.seconds(1, threads, STEPS.0)? * plan.steps() as f64)
 }
 
-/// 2, 4, 8, …, and the largest number itself.
+/// Returns 2, 4, 8, …, and the largest number itself.
 fn candidates(most: usize) -> Vec<usize> {
     let doubled = std::iter::successors(Some(2usize), |n| n.checked_mul(2));
     let mut all: Vec<usize> = doubled.take_while(|&n| n < most).collect();
@@ -183,14 +189,14 @@ fn candidates(most: usize) -> Vec<usize> {
     all
 }
 
-/// Steps of a plan on random numbers of the shape of the data.
-struct Trial<'a> {
+/// Probe that times steps of a plan on random numbers of the shape of the data.
+struct TimingProbe<'a> {
     plan: &'a Plan,
     model: &'a Model,
     data: Dataset,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> TimingProbe<'a> {
     fn new(plan: &'a Plan, model: &'a Model, data: &Dataset) -> Result<Self> {
         let examples = plan.expected_batch_size();
         let values = examples * data.shape().iter().product::<usize>();
@@ -202,7 +208,8 @@ impl<'a> Trial<'a> {
         Ok(Self { plan, model, data })
     }
 
-    /// The seconds of one step of `jobs` runs that are trained at once, with so many threads each.
+    /// Measures the seconds of one step of `jobs` runs that are trained at once, with `threads`
+    /// threads each.
     fn seconds(&self, jobs: usize, threads: usize, steps: u64) -> Result<f64> {
         let plan = self.plan.for_timing(steps + 1);
         let together = Barrier::new(jobs);
@@ -234,7 +241,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The times of the steps of a run. All runs take their first step together, which is not timed.
+/// Times of the steps of a run. All runs take their first step together, which is not timed.
 struct Stopwatch<'a> {
     together: &'a Barrier,
     waited: bool,
@@ -242,7 +249,7 @@ struct Stopwatch<'a> {
 }
 
 impl Stopwatch<'_> {
-    /// The median time of a step, in seconds.
+    /// Returns the median time of a step, in seconds.
     fn median(&self) -> f64 {
         let times = self.steps.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64());
         let mut times: Vec<f64> = times.collect();
@@ -252,12 +259,12 @@ impl Stopwatch<'_> {
 }
 
 impl Observer for Stopwatch<'_> {
-    fn started(&mut self, _: &Progress<'_>) {
+    fn on_start(&mut self, _: &Progress<'_>) {
         self.together.wait();
         self.waited = true;
     }
 
-    fn progressed(&mut self, _: &Progress<'_>) {
+    fn on_step(&mut self, _: &Progress<'_>) {
         self.steps.push(Instant::now());
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn table(cells: &[CellResult], seeds: u64) -> Table {
         ("pre-pruned", &pre_prune),
         ("dropped", &drop),
         ("accuracy", &|cell| cell.mean().map(percent)),
-        ("± sd", &|cell| cell.std().map(points)),
+        ("± sd", &|cell| cell.std().map(format_points)),
         ("spent", &|cell| cell.epsilon_spent().map(format::eps)),
         ("guarantee", &|cell| cell.badge().filter(|_| differ).map(str::to_owned)),
         ("claimed epsilon", &|cell| cell.claimed_epsilon().map(format::eps)),
@@ -54,8 +54,8 @@ pub(super) fn labels(cells: &[CellResult]) -> Vec<&str> {
     names
 }
 
-/// How mask and dropping were chosen, as the heading of the rates.
-pub(super) fn axes(cells: &[CellResult]) -> String {
+/// Describes how mask and dropping were chosen, as the heading of the rates.
+pub(super) fn describe_axes(cells: &[CellResult]) -> String {
     let mask = cells.iter().find_map(|cell| cell.mask);
     let rule = cells.iter().find_map(|cell| cell.drop_rule).map(rule_name);
     match (mask, rule) {
@@ -68,11 +68,11 @@ pub(super) fn axes(cells: &[CellResult]) -> String {
     }
 }
 
-/// Accuracy and epsilon of every run, which reveal what `coverage` says.
+/// Returns accuracy and epsilon of every run, which reveal what `coverage` says.
 pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoint> {
     let of_cell = |cell: &CellResult| {
         let series = sparsity(cell, format!("{}{}", cell.method, cell.labels_in_words()));
-        let about = point(cell);
+        let about = describe_cell(cell);
         let target = cell.epsilon;
         let runs = cell.runs.iter().filter_map(move |run| {
             Some(RunPoint {
@@ -89,8 +89,8 @@ pub(super) fn run_points(cells: &[CellResult], coverage: Coverage) -> Vec<RunPoi
     cells.iter().flat_map(of_cell).collect()
 }
 
-/// A cell in words.
-pub(super) fn point(cell: &CellResult) -> String {
+/// Describes a cell.
+pub(super) fn describe_cell(cell: &CellResult) -> String {
     let mut text = format!("{}{}", cell.method, cell.labels_in_words());
     if let Some(epsilon) = cell.epsilon {
         text.push_str(&format!(", epsilon {epsilon}"));
@@ -98,7 +98,7 @@ pub(super) fn point(cell: &CellResult) -> String {
     sparsity(cell, text)
 }
 
-/// The text with the rates of the cell, where they are not zero.
+/// Returns the text with the rates of the cell appended, where they are not zero.
 fn sparsity(cell: &CellResult, mut text: String) -> String {
     if cell.pre_prune > 0.0 {
         text.push_str(&format!(", pre-pruned {}", cell.pre_prune));
@@ -116,12 +116,12 @@ pub(super) fn rule_name(rule: DroppingRule) -> &'static str {
     }
 }
 
-/// In percent with two digits, because differences between cells are small.
+/// Formats a fraction in percent with two digits, because differences between cells are small.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", format::fixed(100.0 * share, 2))
 }
 
-/// A difference of fractions in percentage points.
-pub(super) fn points(share: f64) -> String {
+/// Formats a difference of fractions in percentage points.
+pub(super) fn format_points(share: f64) -> String {
     format::fixed(100.0 * share, 2)
 }

@@ -1,17 +1,19 @@
-//! What the lines under a grid's table say, from numbers made up here.
+//! Tests of the lines under a grid's table, with numbers made up here.
 
 use std::sync::{Arc, OnceLock};
 
-use super::footer::Together;
+use super::footer::GridPrivacyCost;
 use super::result::{CellResult, CellRun, GridResult, Inner};
 use super::{Case, Experiment, Grid, MaskKind, csv, markdown};
 use crate::data;
 use crate::mask::DroppingRule;
 use crate::methods::{DpSgd, DpSsgd, NonPrivate, PrivateSelection};
 use crate::nn::models;
-use crate::privacy::{Accountant, Badge, Delta, Event, Headline, Spent, Trials, ledger::Account};
+use crate::privacy::{
+    Accountant, Badge, Delta, Event, PrivacyCost, TightestAccountant, Trials, ledger::LedgerState,
+};
 use crate::show::format;
-use crate::train::Charged;
+use crate::train::LedgerEntryRef;
 use crate::{Error, privacy};
 
 fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
@@ -27,7 +29,7 @@ fn run(seed: u64, accuracy: f64, epsilon: Option<f64>) -> CellRun {
         seconds_per_epoch: Some(0.5),
         seconds: Some(1.5),
         restored: false,
-        charged: Charged { origin: "data".into(), run: format!("run{seed}") },
+        charged: LedgerEntryRef { origin: "data".into(), run: format!("run{seed}") },
     }
 }
 
@@ -47,8 +49,8 @@ fn cell(drop: f64, epsilon: Option<f64>, accuracies: &[f64]) -> CellResult {
     }
 }
 
-fn spent(epsilon: f64) -> Spent {
-    Spent::new(epsilon, "pld")
+fn spent(epsilon: f64) -> PrivacyCost {
+    PrivacyCost::new(epsilon, "pld")
 }
 
 fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
@@ -62,7 +64,7 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
         cells,
         seeds,
         interrupted: false,
-        together: Together {
+        privacy_cost: GridPrivacyCost {
             delta: Delta(1e-5),
             runs: own,
             open: 0,
@@ -70,7 +72,7 @@ fn result(cells: Vec<CellResult>, seeds: u64) -> Inner {
             stated: None,
             spent: OnceLock::from(Ok(spent(5.25))),
             others: 0,
-            account: Account::default(),
+            account: LedgerState::default(),
             all: OnceLock::from(Ok(spent(7.5))),
         },
         baseline: None,
@@ -223,25 +225,25 @@ fn costs_are_those_of_all_runs_together_and_choosing_is_not_free() {
     // What else is on record changes, and the same grid again is to say the same.
     let mut more = two_cells();
     for (others, words) in [(1, "the 1 other private run on"), (2, "the 2 other private runs on")] {
-        more.together.others = others;
+        more.privacy_cost.others = others;
         let said = of(more.clone()).on_record().unwrap();
         assert!(said.contains(words) && said.contains("epsilon 7.5 "), "{said}");
         assert_eq!(of(more.clone()).to_string(), of(two_cells()).to_string());
     }
     // Attempts that gave no run are in the sum, and said to be.
     let mut attempts = two_cells();
-    attempts.together.own.extend(vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; 2]);
+    attempts.privacy_cost.own.extend(vec![Event::Gaussian { noise_multiplier: 1.0, count: 1 }; 2]);
     let notes = of(attempts.clone()).notes().join("\n");
     for words in ["Private runs: 4 on toys, and 2 other attempts", "best of these 4 runs"] {
         assert!(notes.contains(words), "{words}: {notes}");
     }
     assert!(!notes.contains("never said how far"), "{notes}");
-    attempts.together.open = 1;
+    attempts.privacy_cost.open = 1;
     let notes = of(attempts).notes().join("\n");
     assert!(notes.contains("1 of these never said how far it came"), "{notes}");
     let kind = privacy::ErrorKind::Accounting;
     let refusal = privacy::Error::new(kind, "epsilon", "too much of it");
-    more.together.spent = OnceLock::from(Err(refusal));
+    more.privacy_cost.spent = OnceLock::from(Err(refusal));
     let notes = of(more).notes().join("\n");
     assert!(notes.contains("what no accountant can say") && notes.contains("too much"), "{notes}");
     // One run chooses nothing; a run without privacy is no private run, and said to be none.
@@ -311,16 +313,17 @@ fn the_notes_have_the_cost_of_choosing_with_and_without_a_random_number_of_runs(
     let event = Event::poisson(0.01, 1.0, 500);
     let mut inner =
         result(vec![cell(0.0, Some(2.9), &[0.9; 10]), cell(0.5, Some(2.9), &[0.8; 10])], 10);
-    inner.together.own = vec![event.clone(); 20];
+    inner.privacy_cost.own = vec![event.clone(); 20];
     let best = [event.best_of(Trials::geometric(20.0))];
-    let cost = Headline::new().epsilon(&best, Delta(1e-5)).unwrap().epsilon;
+    let cost = TightestAccountant::new().epsilon(&best, Delta(1e-5)).unwrap().epsilon;
     let notes = of(inner.clone()).notes().join("\n");
     assert!(notes.contains("best of these 20 runs"), "{notes}");
     assert!(notes.contains(&format!("would cost epsilon {}", format::eps(cost))), "{notes}");
-    let all = Headline::new().epsilon(&[event.times(20)], Delta(1e-5)).unwrap().epsilon;
+    let all =
+        TightestAccountant::new().epsilon(&[event.repeated(20)], Delta(1e-5)).unwrap().epsilon;
     assert!(cost < 0.7 * all, "{cost} {all}");
     // Runs of different costs have no common bound.
-    inner.together.own[0] = Event::poisson(0.01, 1.0, 400);
+    inner.privacy_cost.own[0] = Event::poisson(0.01, 1.0, 400);
     let notes = of(inner).notes().join("\n");
     assert!(!notes.contains("would cost") && notes.contains("grid.select"), "{notes}");
 }
@@ -354,7 +357,7 @@ fn a_selection_of_cells_has_one_epsilon_for_all_trials() {
     let several = experiment.seeds(2).check().unwrap_err();
     assert!(several.what().starts_with("seeds"), "{several}");
     refused(grid.clone().epsilon([1.0, 2.0]), "epsilon");
-    refused(grid.beside(NonPrivate::new()), "no guarantee");
+    refused(grid.with_method(NonPrivate::new()), "no guarantee");
 }
 
 mod at_once {
@@ -362,19 +365,19 @@ mod at_once {
 
     use std::collections::BTreeMap;
 
-    use super::super::run::{run, run_split};
-    use super::super::split::Split;
-    use super::super::{GridObserver, GridProgress, GridResult, Quiet, csv};
+    use super::super::run::{run_grid, run_with_allocation};
+    use super::super::split::JobAllocation;
+    use super::super::{GridObserver, GridProgress, GridResult, NoopGridObserver, csv};
     use super::*;
     use crate::methods::DpSgd;
     use crate::nn::Model;
-    use crate::store::Store;
+    use crate::store::RunStore;
 
     fn grid() -> Experiment {
         let method = DpSsgd::new().clip(0.5).batch_size(50).steps(3);
         Grid::new(method)
-            .beside(DpSgd::new().clip(0.5).batch_size(50).steps(3))
-            .beside(NonPrivate::new().batch_size(50).steps(3).learning_rate(0.1))
+            .with_method(DpSgd::new().clip(0.5).batch_size(50).steps(3))
+            .with_method(NonPrivate::new().batch_size(50).steps(3).learning_rate(0.1))
             .masks(MaskKind::Random)
             .pre_prune([0.0, 0.5])
             .drop_gradients(DroppingRule::Random, [0.0, 0.5])
@@ -402,21 +405,22 @@ mod at_once {
         let mut found = BTreeMap::new();
         for jobs in [1, 2, 5] {
             let folder = tempfile::tempdir().unwrap();
-            let store = Store::open(folder.path().to_path_buf()).unwrap();
+            let store = RunStore::open(folder.path().to_path_buf()).unwrap();
             let split = |_: &Experiment, _: &[crate::Result<_>], _: &Model, _: &_| {
-                Ok(Split::even(jobs, 1, "as the test says".into()))
+                Ok(JobAllocation::even(jobs, 1, "as the test says".into()))
             };
-            let result = run_split(&grid(), &build, &data, &store, &mut Quiet, split)?;
+            let result =
+                run_with_allocation(&grid(), &build, &data, &store, &mut NoopGridObserver, split)?;
             // The cell without rates of one method is the cell of the other: trained and charged
             // once, although both are begun at the same time.
-            let account = store.ledger(&data)?.account()?;
-            assert_eq!((result.runs(), account.runs().len()), (27, 24), "{jobs}");
-            assert!(account.runs().iter().all(|charge| charge.closed));
+            let account = store.ledger(&data)?.state()?;
+            assert_eq!((result.runs(), account.charges().len()), (27, 24), "{jobs}");
+            assert!(account.charges().iter().all(|charge| charge.closed));
             let seen = [repeatable(std::slice::from_ref(&result)), result.to_string()];
             assert_eq!(*found.entry(()).or_insert_with(|| seen.clone()), seen, "{jobs}");
-            let again = run(&grid().jobs(4), &build, &data, &store, &mut Quiet)?;
+            let again = run_grid(&grid().jobs(4), &build, &data, &store, &mut NoopGridObserver)?;
             assert_eq!(again.to_string(), result.to_string());
-            assert_eq!(store.ledger(&data)?.account()?.runs().len(), 24, "nothing was spent");
+            assert_eq!(store.ledger(&data)?.state()?.charges().len(), 24, "nothing was spent");
         }
         Ok(())
     }
@@ -429,14 +433,14 @@ mod at_once {
     }
 
     impl GridObserver for Most {
-        fn progressed(&mut self, progress: &GridProgress<'_>) {
+        fn on_progress(&mut self, progress: &GridProgress<'_>) {
             assert!(progress.done + progress.running <= progress.all);
             self.running = self.running.max(progress.running);
         }
-        fn ended(&mut self, progress: &GridProgress<'_>, _: Result<&CellRun, &Error>) {
+        fn on_run_end(&mut self, progress: &GridProgress<'_>, _: Result<&CellRun, &Error>) {
             self.failed = progress.failed;
         }
-        fn noted(&mut self, words: &str) {
+        fn on_note(&mut self, words: &str) {
             self.noted.push(words.to_owned());
         }
     }
@@ -447,17 +451,17 @@ mod at_once {
         let build = |seed| models::linear(&data).seed(seed).build();
         let diverging = NonPrivate::new().batch_size(50).steps(12).learning_rate(1e300);
         let grid = Grid::new(DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0))
-            .beside(diverging)
+            .with_method(diverging)
             .seeds(4)
             .experiment()?;
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         for _ in 0..2 {
             let mut most = Most::default();
             let split = |_: &Experiment, _: &[crate::Result<_>], _: &Model, _: &_| {
-                Ok(Split::even(3, 1, "three at once".into()))
+                Ok(JobAllocation::even(3, 1, "three at once".into()))
             };
-            let result = run_split(&grid, &build, &data, &store, &mut most, split)?;
+            let result = run_with_allocation(&grid, &build, &data, &store, &mut most, split)?;
             let [fine, broken] = result.cells() else { panic!("{result}") };
             assert_eq!((fine.runs.len(), broken.errors.len(), most.failed), (4, 4, 4));
             let seeds: Vec<&str> = broken.errors.iter().map(|error| &error[..6]).collect();
@@ -475,13 +479,13 @@ mod at_once {
         let method = DpSgd::new().clip(0.5).batch_size(50).steps(3).noise_multiplier(1.0);
         let grid = Experiment::new([method]);
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let mut most = Most::default();
-        let result = run(&grid.clone().seeds(4).jobs(2), &build, &data, &store, &mut most)?;
+        let result = run_grid(&grid.clone().seeds(4).jobs(2), &build, &data, &store, &mut most)?;
         assert_eq!(result.runs(), 4);
         assert!(most.noted.iter().any(|words| words.contains("thread")), "{:?}", most.noted);
-        assert_eq!(store.ledger(&data)?.account()?.runs().len(), 4);
-        let refused = run(&grid.jobs(0), &build, &data, &store, &mut most).unwrap_err();
+        assert_eq!(store.ledger(&data)?.state()?.charges().len(), 4);
+        let refused = run_grid(&grid.jobs(0), &build, &data, &store, &mut most).unwrap_err();
         assert!(refused.to_string().contains("jobs = 0"), "{refused}");
         Ok(())
     }

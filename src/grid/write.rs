@@ -1,8 +1,8 @@
 //! Results as files for others: CSV, one line per run; Markdown, one table per method and epsilon.
 
-use super::draw::{at_epsilon, groups};
+use super::draw::{epsilon_suffix, group_by_epsilon};
 use super::result::{CellResult, GridResult};
-use super::table::{axes, labels, percent, points, rule_name};
+use super::table::{describe_axes, format_points, labels, percent, rule_name};
 use crate::show::Table;
 use crate::{Error, ErrorKind, Result};
 
@@ -22,10 +22,10 @@ const COLUMNS: [&str; 13] = [
     "run",
 ];
 
-/// The finished runs of several results as CSV, one line each below one header. Fields that a run
-/// does not have (a mask, an epsilon) are empty. Settings beside method, mask, rates and epsilon
-/// that differ are further columns. Runs have their labels; their ids, which are hashes of the
-/// data, are left out.
+/// Formats the finished runs of several results as CSV, one line each below one header. Fields
+/// that a run does not have (a mask, an epsilon) are empty. Settings beside method, mask, rates
+/// and epsilon that differ are further columns. Runs have their labels; their ids, which are
+/// hashes of the data, are left out.
 ///
 /// # Errors
 /// If the CSV text can't be made, for which no case is known.
@@ -68,24 +68,27 @@ pub fn csv(results: &[GridResult]) -> Result<String> {
     String::from_utf8(bytes).map_err(|e| failed(&e))
 }
 
-/// Several results as Markdown: for each method and epsilon a table of mean ± standard deviation in
-/// percent, with pruning rates as rows and dropping rates as columns, then the notes. Results
-/// without several rates are one table.
+/// Formats several results as Markdown: for each method and epsilon a table of mean ± standard
+/// deviation in percent, with pruning rates as rows and dropping rates as columns, then the notes.
+/// Results without several rates are one table.
 pub fn markdown(results: &[GridResult]) -> String {
-    results.iter().map(one).collect::<Vec<_>>().join("\n")
+    results.iter().map(markdown_section).collect::<Vec<_>>().join("\n")
 }
 
-fn one(result: &GridResult) -> String {
+fn markdown_section(result: &GridResult) -> String {
     let mut text = format!("# {} on {}\n", result.model(), result.data());
-    let maps: Vec<&[CellResult]> = groups(result.cells()).collect();
+    let maps: Vec<&[CellResult]> = group_by_epsilon(result.cells()).collect();
     if maps.iter().all(|group| group.len() == 1) || !result.0.columns.is_empty() {
         return text + "\n" + &result.cell_table().markdown() + &notes(result);
     }
     for group in maps {
         let first = &group[0];
-        text.push_str(&format!("\n## {}{}\n\n", first.method, at_epsilon(group.iter())));
-        text.push_str(&format!("Mean ± standard deviation in percent: {}.\n\n", axes(group)));
-        text.push_str(&map(group, result.0.seeds).markdown());
+        text.push_str(&format!("\n## {}{}\n\n", first.method, epsilon_suffix(group.iter())));
+        text.push_str(&format!(
+            "Mean ± standard deviation in percent: {}.\n\n",
+            describe_axes(group)
+        ));
+        text.push_str(&markdown_table(group, result.0.seeds).markdown());
     }
     text + &notes(result)
 }
@@ -96,8 +99,8 @@ fn notes(result: &GridResult) -> String {
     format!("\n{}", notes.collect::<String>())
 }
 
-/// A table with pruning rates as rows and dropping rates as columns.
-fn map(cells: &[CellResult], seeds: u64) -> Table {
+/// Returns a table with pruning rates as rows and dropping rates as columns.
+fn markdown_table(cells: &[CellResult], seeds: u64) -> Table {
     let values = |of: fn(&CellResult) -> f64| {
         let mut values = Vec::new();
         cells.iter().map(of).for_each(|value| {
@@ -122,7 +125,7 @@ fn entry(cell: &CellResult, seeds: u64) -> String {
     let Some(mean) = cell.mean() else { return "-".into() };
     let mut text = percent(mean).replace(" %", "");
     if let Some(std) = cell.std() {
-        text.push_str(&format!(" ± {}", points(std)));
+        text.push_str(&format!(" ± {}", format_points(std)));
     }
     if cell.runs.len() as u64 != seeds {
         text.push_str(&format!(" ({} of {seeds} runs)", cell.runs.len()));

@@ -1,27 +1,27 @@
 //! The budget of a data set: a limit on the total cost of its runs.
 
 use crate::data::Dataset;
-use crate::privacy::digits::{Rounded, RoundedDown, Short};
-use crate::privacy::ledger::{Account, Further};
-use crate::privacy::{Budget, Delta, Epsilon, Neighbouring, Spending, Spent};
-use crate::show::{Bundle, Table, format};
-use crate::store::{Store, home};
+use crate::privacy::digits::{RoundedDown, RoundedNearest, RoundedUp};
+use crate::privacy::ledger::{AffordableRun, LedgerState};
+use crate::privacy::{Budget, BudgetStatus, Delta, Epsilon, NeighbouringRelation, PrivacyCost};
+use crate::show::{MimeBundle, Table, format};
+use crate::store::{RunStore, home};
 use crate::{Result, privacy};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The limit of a data set, what is spent of it and what still fits.
+/// Budget of a data set: its limit, what is spent of it and what still fits.
 #[derive(Clone, Debug)]
 pub struct BudgetView {
     data: String,
     delta: Delta,
     /// The cost of all runs together, or why it can't be computed.
-    spent: privacy::Result<Spent>,
-    limit: Option<Spending>,
-    account: Account,
+    spent: privacy::Result<PrivacyCost>,
+    limit: Option<BudgetStatus>,
+    account: LedgerState,
     /// The largest further run under the limit, computed on first use; `None` without a limit or if
     /// no run fits.
-    further: OnceLock<Option<Further>>,
+    further: OnceLock<Option<AffordableRun>>,
 }
 
 /// Limits the total cost of all runs on `data` and on data sets derived from it, including those on
@@ -39,87 +39,92 @@ pub struct BudgetView {
 /// `Setting` for numbers out of range; `Ledger` if the ledger can't be trusted or lacks a stored
 /// run, or if runs without privacy are on record: no budget could be kept then.
 pub fn budget(data: &Dataset, epsilon: Epsilon, delta: Delta) -> Result<BudgetView> {
-    budget_in(&Store::open(home())?, data, epsilon, delta)
+    budget_in(&RunStore::open(home())?, data, epsilon, delta)
 }
 
-/// What is spent of the budget of `data` and how large a further run still fits; without a budget,
-/// what is spent. Charges nothing and makes no file.
+/// Returns the state of the budget of `data`: what is spent of it and how large a further run
+/// still fits; without a budget, what is spent. Charges nothing and makes no file.
 ///
 /// # Errors
 /// `Ledger` if the ledger can't be trusted or lacks a stored run.
 pub fn remaining(data: &Dataset) -> Result<BudgetView> {
-    remaining_in(&Store::open(home())?, data)
+    remaining_in(&RunStore::open(home())?, data)
 }
 
-fn budget_in(store: &Store, data: &Dataset, epsilon: Epsilon, delta: Delta) -> Result<BudgetView> {
+fn budget_in(
+    store: &RunStore,
+    data: &Dataset,
+    epsilon: Epsilon,
+    delta: Delta,
+) -> Result<BudgetView> {
     Budget { epsilon, delta }.check()?;
     store.ledger(data)?.set_budget(epsilon, delta)?;
     remaining_in(store, data)
 }
 
-fn remaining_in(store: &Store, data: &Dataset) -> Result<BudgetView> {
-    let account = match store.known_ledger(data)? {
-        Some(ledger) => ledger.account()?,
-        None => Account::default(),
+fn remaining_in(store: &RunStore, data: &Dataset) -> Result<BudgetView> {
+    let account = match store.existing_ledger(data)? {
+        Some(ledger) => ledger.state()?,
+        None => LedgerState::default(),
     };
     let delta = account.budget().map_or(Delta::DEFAULT, |budget| budget.delta);
     Ok(BudgetView {
         data: data.name().to_owned(),
         delta,
         spent: account.total(delta),
-        limit: account.budget().map(|budget| account.spending_under(budget)).transpose()?,
+        limit: account.budget().map(|budget| account.budget_status_under(budget)).transpose()?,
         account,
         further: OnceLock::new(),
     })
 }
 
 impl BudgetView {
-    /// The limit, if one was set.
+    /// Returns the limit, if one was set.
     pub fn limit(&self) -> Option<Epsilon> {
         self.limit.as_ref().map(|spending| spending.budget.epsilon)
     }
 
-    /// The delta of all epsilons here: that of the budget, otherwise 1e-5.
+    /// Returns the delta of all epsilons here: that of the budget, otherwise 1e-5.
     pub fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// Epsilon of all runs together; infinite if one of them has no guarantee.
+    /// Returns the epsilon of all runs together; infinite if one of them has no guarantee.
     pub fn spent(&self) -> f64 {
         self.spent.as_ref().map_or(f64::INFINITY, |spent| spent.epsilon)
     }
 
-    /// Epsilon, by itself, of the largest further run that the limit allows: one with the sampling
-    /// rate and the steps of the last run on record (one release on all examples, if there is
-    /// none). 0 if no further run fits; `None` without a limit.
+    /// Returns the epsilon, by itself, of the largest further run that the limit allows: one with
+    /// the sampling rate and the steps of the last run on record (one release on all examples, if
+    /// there is none). 0 if no further run fits; `None` without a limit.
     ///
     /// It is more than the limit less what is spent: composition costs less than the sum.
     pub fn left(&self) -> Option<f64> {
         self.limit.as_ref()?;
-        Some(self.further().map_or(0.0, |further| further.epsilon))
+        Some(self.largest_further_run().map_or(0.0, |further| further.epsilon))
     }
 
-    fn further(&self) -> Option<&Further> {
-        let compute = || self.account.further(self.account.budget()?).ok();
+    fn largest_further_run(&self) -> Option<&AffordableRun> {
+        let compute = || self.account.largest_affordable_run(self.account.budget()?).ok();
         self.further.get_or_init(compute).as_ref()
     }
 
-    /// Number of runs on record, all of which count.
+    /// Returns the number of runs on record, which all count.
     pub fn runs(&self) -> usize {
-        self.account.runs().len()
+        self.account.charges().len()
     }
 
-    pub(crate) fn bundle(&self) -> Bundle {
+    pub(crate) fn bundle(&self) -> MimeBundle {
         let limit =
             self.limit().map_or("none is set".into(), |epsilon| format!("epsilon {epsilon}"));
         let spent = match &self.spent {
             Ok(spent) if spent.epsilon > 0.0 => {
-                format!("{} ({})", Rounded(spent.epsilon), spent.accountant)
+                format!("{} ({})", RoundedUp(spent.epsilon), spent.accountant)
             }
             Ok(_) => "nothing".to_owned(),
             Err(error) => match self.account.non_private_runs() {
                 0 => error.to_string(),
-                n => format!("∞: {} without privacy", format::counted(n, "run")),
+                n => format!("∞: {} without privacy", format::pluralise(n, "run")),
             },
         };
         let left = match &self.limit {
@@ -127,10 +132,10 @@ impl BudgetView {
             Some(spending) if spending.is_overspent() => {
                 "overspent: every further run is refused until the budget is raised".to_owned()
             }
-            Some(_) => self.further_in_words(),
+            Some(_) => self.describe_further_run(),
         };
         let relation = match self.account.neighbouring() {
-            Neighbouring::AddOrRemoveOne => String::new(),
+            NeighbouringRelation::AddOrRemoveOne => String::new(),
             other => format!(" (neighbours: {other})"),
         };
         Table::new([format!("budget of {}", self.data), "".into()])
@@ -139,19 +144,22 @@ impl BudgetView {
             .row(["still fits".to_owned(), left])
             .row([
                 "runs counted".to_owned(),
-                format!("{}, also those made only to choose settings", format::count(self.runs())),
+                format!(
+                    "{}, also those made only to choose settings",
+                    format::format_count(self.runs())
+                ),
             ])
             .bundle()
     }
 
-    /// The largest further run in words.
-    fn further_in_words(&self) -> String {
-        let Some(further) = self.further() else { return "no further run".to_owned() };
-        let noise = Rounded(further.noise_multiplier.0);
+    /// Describes the largest further run.
+    fn describe_further_run(&self) -> String {
+        let Some(further) = self.largest_further_run() else { return "no further run".to_owned() };
+        let noise = RoundedUp(further.noise_multiplier.0);
         let like = match further.like_the_last {
             Some((rate, steps)) => {
-                let steps = format::counted(steps, "step");
-                format!("a run like the last one (sampling rate {}, {steps})", Short(rate))
+                let steps = format::pluralise(steps, "step");
+                format!("a run like the last one (sampling rate {}, {steps})", RoundedNearest(rate))
             }
             None => "one release on all examples".to_owned(),
         };
@@ -180,9 +188,10 @@ mod tests {
     #[test]
     fn a_budget_is_set_shown_kept_and_previewed() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(300, 10, 81)?;
-        let unused = Preview::of(&DpSgd::new().noise_multiplier(1.0).plan(&data)?, &store, &data)?;
+        let unused =
+            Preview::with_ledger(&DpSgd::new().noise_multiplier(1.0).plan(&data)?, &store, &data)?;
         assert!(unused.to_string().contains("ledger: no run on these data"), "{unused}");
         let looked = remaining_in(&store, &data)?;
         assert_eq!((looked.limit(), looked.spent(), looked.runs()), (None, 0.0, 0));
@@ -193,7 +202,7 @@ mod tests {
         let plan = |epsilon| {
             DpSgd::new().target(Epsilon(epsilon), delta).batch_size(30).steps(20).plan(&data)
         };
-        store.ledger(&data)?.begin("one", &plan(2.0)?.event())?;
+        store.ledger(&data)?.begin_run("one", &plan(2.0)?.event())?;
         let view = budget_in(&store, &data, Epsilon(3.0), delta)?;
         assert_eq!((view.limit(), view.delta(), view.runs()), (Some(Epsilon(3.0)), delta, 1));
         assert!((view.spent() - 2.0).abs() < 1e-3);
@@ -203,18 +212,18 @@ mod tests {
         // More fits than the difference of 1: composition costs less than the sum.
         let left = view.left().expect("there is a limit");
         assert!(left > 1.8 && left < 2.5, "{left}");
-        let ledger = store.known_ledger(&data)?.expect("it is there");
-        let relation = Neighbouring::AddOrRemoveOne;
+        let ledger = store.existing_ledger(&data)?.expect("it is there");
+        let relation = NeighbouringRelation::AddOrRemoveOne;
         let typed = RoundedDown(left).to_string().parse::<f64>().expect("a number");
         assert!(
-            ledger.spending_after(&plan(typed)?.event(), relation).is_ok(),
+            ledger.budget_status_after(&plan(typed)?.event(), relation).is_ok(),
             "what is said fits"
         );
-        let more = ledger.spending_after(&plan(left * 1.01)?.event(), relation);
+        let more = ledger.budget_status_after(&plan(left * 1.01)?.event(), relation);
         let more = more.expect_err("more does not");
         assert_eq!(more.kind(), privacy::ErrorKind::Ledger);
 
-        let preview = |epsilon| Preview::of(&plan(epsilon)?, &store, &data);
+        let preview = |epsilon| Preview::with_ledger(&plan(epsilon)?, &store, &data);
         let fits = preview(0.3)?;
         assert!(fits.to_string().contains("spent by 2 runs"), "{fits}");
         let place = format!("{}: 1 run on these data", folder.path().join("ledger").display());
@@ -223,7 +232,7 @@ mod tests {
         let over = preview(2.9)?;
         assert!(over.warnings().iter().any(|w| w.contains("over budget")), "{over}");
         let open = NonPrivate::new().batch_size(30).steps(20).plan(&data)?;
-        let open = Preview::of(&open, &store, &data)?;
+        let open = Preview::with_ledger(&open, &store, &data)?;
         assert!(open.warnings().iter().any(|w| w.contains("no epsilon")), "{open}");
         assert_eq!(remaining_in(&store, &data)?.runs(), 1, "a preview charges nothing");
 
@@ -236,10 +245,10 @@ mod tests {
     #[test]
     fn runs_without_privacy_leave_no_budget_to_keep() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(300, 10, 82)?;
         let plan = NonPrivate::new().batch_size(30).steps(20).plan(&data)?;
-        store.ledger(&data)?.begin("baseline", &plan.event())?;
+        store.ledger(&data)?.begin_run("baseline", &plan.event())?;
         let error = budget_in(&store, &data, Epsilon(3.0), Delta(1e-4)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Ledger);
         let view = remaining_in(&store, &data)?;

@@ -1,8 +1,8 @@
-//! The examples that the clips of backpropagation clipping scale down.
+//! Fractions of examples that the clips of backpropagation clipping scale down.
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::engine::{Batch, ClipShares};
+use crate::engine::{Batch, ClippedFractions};
 use crate::nn::Model;
 use crate::train::Run;
 
@@ -10,9 +10,9 @@ use crate::train::Run;
 const MOST_EXAMPLES: usize = 2_000;
 
 impl Model {
-    /// The fractions of training examples whose input and upstream gradient the clips of each layer
-    /// scale down, at the current parameters. Up to 2,000 examples are used, at even distances in
-    /// the training part, without augmentation.
+    /// Returns the fractions of training examples whose input and upstream gradient the clips of
+    /// each layer scale down, at the current parameters. Up to 2,000 examples are used, at even
+    /// distances in the training part, without augmentation.
     ///
     /// # Guarantee
     /// None: computed from private examples without noise. Do not publish the result.
@@ -20,16 +20,16 @@ impl Model {
     /// # Errors
     /// `Model` for a model without the clips of backpropagation clipping, or for other data than it
     /// takes; `Setting` if there are no examples; errors of reading them.
-    pub fn clip_shares(&self, data: &Dataset) -> Result<ClipShares> {
+    pub fn clip_shares(&self, data: &Dataset) -> Result<ClippedFractions> {
         let n = data.train().len();
         let most = n.min(MOST_EXAMPLES);
         let ids: Vec<u32> = (0..most).map(|i| (i * n / most) as u32).collect();
-        ClipShares::measure(self.network(), &Batch::of(data.train(), &ids)?)
+        ClippedFractions::measure(self.network(), &Batch::from_examples(data.train(), &ids)?)
     }
 }
 
 impl Run {
-    /// As [`Model::clip_shares`], for the model of a finished run of
+    /// Same as [`Model::clip_shares`], for the model of a finished run of
     /// [`BackpropClip`](crate::methods::BackpropClip).
     ///
     /// # Guarantee
@@ -37,7 +37,7 @@ impl Run {
     ///
     /// # Errors
     /// As [`Model::clip_shares`].
-    pub fn clip_shares(&self, data: &Dataset) -> Result<ClipShares> {
+    pub fn clip_shares(&self, data: &Dataset) -> Result<ClippedFractions> {
         self.model().clip_shares(data)
     }
 }

@@ -1,19 +1,20 @@
-//! What differs between two runs.
+//! Differences between two runs.
 
 use serde_json::Value;
 
-use crate::lab::record::ending;
+use crate::lab::record::describe_ending;
 use crate::show::{Table, format, run_coverage};
 use crate::train::Run;
 
 /// Longest value in a cell.
 const LONGEST: usize = 60;
-/// Keys of a plan that are made of private data, or say the same as another key.
+/// Keys of a plan that are computed from private data, or repeat another key.
 const HIDDEN: [&str; 6] = ["hash", "data_hash", "sha256", "origin", "id", "run"];
 
 impl Run {
-    /// The settings and results in which this run and another differ, as a table: a row for each,
-    /// with the values of this run and of the other. Without a difference it has no rows.
+    /// Returns the settings and results in which this run and another differ, as a table: a row
+    /// for each, with the values of this run and of the other. Without a difference it has no
+    /// rows.
     ///
     /// ```no_run
     /// # use epsilab::prelude::*;
@@ -53,7 +54,7 @@ impl Run {
     }
 }
 
-/// Settings and results by name.
+/// Returns settings and results by name.
 fn values(run: &Run) -> Vec<(String, String)> {
     let record = run.record();
     let mut all = vec![("data".to_owned(), record.data.clone())];
@@ -64,11 +65,11 @@ fn values(run: &Run) -> Vec<(String, String)> {
     let mask = run.mask().map_or("none".to_owned(), |mask| mask.origin().method.clone());
     let results = [
         ("mask", mask),
-        ("steps taken", format::count(record.steps)),
-        ("ending", ending(record.ending).to_owned()),
-        ("test accuracy", record.test_accuracy.map_or("-".into(), two)),
+        ("steps taken", format::format_count(record.steps)),
+        ("ending", describe_ending(record.ending).to_owned()),
+        ("test accuracy", record.test_accuracy.map_or("-".into(), format_percent)),
         ("epsilon spent", epsilon(record.epsilon)),
-        ("training time", record.shown_seconds().map_or("secret".into(), format::seconds)),
+        ("training time", record.publishable_seconds().map_or("secret".into(), format::seconds)),
         ("device", record.device.clone()),
         ("guarantee", run.badge().to_string()),
     ];
@@ -76,13 +77,13 @@ fn values(run: &Run) -> Vec<(String, String)> {
     all
 }
 
-/// In percent with two digits, because differences between runs are small.
-fn two(share: f64) -> String {
+/// Formats a fraction in percent with two digits, because differences between runs are small.
+fn format_percent(share: f64) -> String {
     format!("{} %", format::fixed(100.0 * share, 2))
 }
 
-/// The values of a JSON object by the path to them. Of two values with the same name, which a plan
-/// has beside its settings, the first is kept.
+/// Collects the values of a JSON object by the path to them. Of two values with the same name,
+/// which a plan has beside its settings, the first is kept.
 fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
     let Value::Object(members) = value else {
         if !path.is_empty() && !into.iter().any(|(name, _)| name == path) {
@@ -108,7 +109,7 @@ fn flatten(path: &str, value: &Value, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// A value as text of one short line.
+/// Formats a value as one short line.
 fn short(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -130,7 +131,7 @@ mod tests {
     use crate::privacy::{Delta, Epsilon};
     use crate::show::Coverage;
     use crate::store::open_ledger;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
     #[test]
     fn only_what_differs_is_in_the_table() {
@@ -141,7 +142,7 @@ mod tests {
             let plan = method.learning_rate(rate).steps(steps).seed(1).plan(&data).unwrap();
             let folder = tempfile::tempdir().unwrap();
             let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())));
-            fit("secret-id", &plan, &model, &data, &ledger.unwrap(), &mut Silent).unwrap()
+            fit("secret-id", &plan, &model, &data, &ledger.unwrap(), &mut NoopObserver).unwrap()
         };
         let (one, other) = (run(0.5, 2), run(0.25, 3));
         let table = one.difference(&other);

@@ -1,4 +1,4 @@
-//! A prior from images that are drawn by code: a pre-trained model that needs nobody's data.
+//! Prior from images that are drawn by code: a pre-trained model that needs no real data.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::data::{self, Dataset};
 use crate::methods::recipes;
 use crate::nn::{Model, models};
-use crate::privacy::digits::count;
+use crate::privacy::digits::format_count;
 use crate::show::LiveRun;
 use crate::train::{Observer, Run};
 use crate::{Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ const EXAMPLES: (usize, usize) = (120_000, 60_000);
 /// Test images of a prior.
 const TEST: usize = 2_000;
 
-/// Makes the model for data.
+/// Function that makes the model for a data set.
 type Make = dyn Fn(&Dataset) -> Result<Model> + Send + Sync;
 
 /// Builder of a model that was trained on images drawn by code, as the start of a run on private
@@ -35,7 +35,8 @@ pub struct DrawnPrior {
     new_head: bool,
 }
 
-/// A model for `data` that has learned from images drawn by code, the start of a private run.
+/// Returns the builder of a model for `data` that has learned from images drawn by code, the start
+/// of a private run.
 ///
 /// Grey images of 28 x 28 pixels start from drawn [digits](data::drawn_digits), colour images of
 /// 32 x 32 pixels from [dead leaves](data::dead_leaves). The training on them takes one to three
@@ -115,7 +116,7 @@ impl DrawnPrior {
         Self { new_head: true, ..self }
     }
 
-    /// The drawn images.
+    /// Returns the drawn images.
     ///
     /// # Errors
     /// `Setting` for data of another kind than the images that can be drawn, and for a number of
@@ -138,7 +139,8 @@ impl DrawnPrior {
         }
     }
 
-    /// The model before it is trained on the drawn images, with the head that the start will have.
+    /// Returns the model before it is trained on the drawn images, with the head that the start
+    /// will have.
     ///
     /// # Errors
     /// As [`drawn`](Self::drawn) and as building the model.
@@ -157,7 +159,7 @@ impl DrawnPrior {
         self.start(&self.run(&mut LiveRun::new())?)
     }
 
-    /// The run on the drawn images, with progress for `observer`.
+    /// Returns the run on the drawn images, with progress for `observer`.
     ///
     /// # Errors
     /// As [`drawn`](Self::drawn), as building the model and as training.
@@ -170,7 +172,7 @@ impl DrawnPrior {
         plan.train_with(&(self.make)(&drawn)?, &drawn, observer)
     }
 
-    /// The start that a [`run`](Self::run) on the drawn images gives.
+    /// Returns the start that a [`run`](Self::run) on the drawn images gives.
     ///
     /// # Errors
     /// `Setting` if it was stopped; as [`Model::transfer`].
@@ -185,7 +187,7 @@ impl DrawnPrior {
         self.with_head(&run.model(), &small.drawn()?)
     }
 
-    /// The model with the head for the data.
+    /// Returns the model with the head for the data.
     fn with_head(&self, model: &Model, drawn: &Dataset) -> Result<Model> {
         if !self.new_head && self.data.class_names() == drawn.class_names() {
             return Ok(model.clone());
@@ -201,7 +203,7 @@ impl DrawnPrior {
 impl fmt::Debug for DrawnPrior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { data, examples, epochs, .. } = self;
-        let examples = count(examples);
+        let examples = format_count(examples);
         write!(f, "a prior for {} from {examples} drawn images, {epochs} epochs", data.name())
     }
 }

@@ -9,7 +9,7 @@ use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
 
 impl Run {
-    /// The predictions for the test part of `data`, those with the highest loss first:
+    /// Returns the predictions for the test part of `data`, those with the highest loss first:
     /// `.worst(24)`, `.best(24)` and `.wrong()` choose, and the end of a cell shows the examples.
     ///
     /// ```no_run
@@ -31,10 +31,11 @@ impl Run {
     /// # Errors
     /// `MissingData` if the data have no test part; as [`Model::predict`].
     pub fn predictions(&self, data: &Dataset) -> Result<Predictions> {
-        predictions(&self.model(), of_run(self, data), data)
+        predictions(&self.model(), evaluation_coverage(self, data), data)
     }
 
-    /// How many examples of each class of the test part the model gives each class.
+    /// Returns the confusion matrix of the test part: the number of examples of each class that
+    /// the model gives each class.
     ///
     /// ```no_run
     /// # use epsilab::prelude::*;
@@ -53,10 +54,10 @@ impl Run {
     /// # Errors
     /// As [`predictions`](Self::predictions).
     pub fn confusion_matrix(&self, data: &Dataset) -> Result<ConfusionMatrix> {
-        confusion_matrix(&self.model(), of_run(self, data), data)
+        confusion_matrix(&self.model(), evaluation_coverage(self, data), data)
     }
 
-    /// The accuracy of each class of the test part, with Wilson intervals of 95 %.
+    /// Returns the accuracy of each class of the test part, with Wilson intervals of 95 %.
     ///
     /// # Guarantee
     /// As [`confusion_matrix`](Self::confusion_matrix).
@@ -67,7 +68,7 @@ impl Run {
         Ok(self.confusion_matrix(data)?.class_accuracy())
     }
 
-    /// The filters of the first layer of the trained model.
+    /// Returns the filters of the first layer of the trained model.
     ///
     /// # Guarantee
     /// That of the run. Filters of a run without a guarantee are not covered.
@@ -75,12 +76,12 @@ impl Run {
     /// # Errors
     /// As [`Model::filters`].
     pub fn filters(&self) -> Result<Filters> {
-        Filters::of(&self.model(), parameters_of(self))
+        Filters::from_model(&self.model(), run_model_coverage(self))
     }
 }
 
 impl Model {
-    /// The predictions for the test part of `data`, as [`Run::predictions`].
+    /// Returns the predictions for the test part of `data`, as [`Run::predictions`].
     ///
     /// # Guarantee
     /// That of the parameters. A model does not know whether a private run released it, so for
@@ -92,7 +93,7 @@ impl Model {
         predictions(self, of_model(self, data), data)
     }
 
-    /// The confusion matrix of the test part, as [`Run::confusion_matrix`].
+    /// Returns the confusion matrix of the test part, as [`Run::confusion_matrix`].
     ///
     /// # Guarantee
     /// As [`predictions`](Self::predictions).
@@ -103,7 +104,7 @@ impl Model {
         confusion_matrix(self, of_model(self, data), data)
     }
 
-    /// The accuracy of each class of the test part, as [`Run::class_accuracy`].
+    /// Returns the accuracy of each class of the test part, as [`Run::class_accuracy`].
     ///
     /// # Guarantee
     /// As [`predictions`](Self::predictions).
@@ -114,8 +115,8 @@ impl Model {
         Ok(self.confusion_matrix(data)?.class_accuracy())
     }
 
-    /// The filters of the first layer with parameters: the kernels of a convolution, or the weights
-    /// of each unit of a dense layer that reads images.
+    /// Returns the filters of the first layer with parameters: the kernels of a convolution, or
+    /// the weights of each unit of a dense layer that reads images.
     ///
     /// ```
     /// # use epsilab::prelude::*;
@@ -132,17 +133,17 @@ impl Model {
     /// Kind `Model` if its inputs are no images with one or three channels, or its first layer with
     /// parameters is of another kind.
     pub fn filters(&self) -> Result<Filters> {
-        Filters::of(self, of_parameters(self))
+        Filters::from_model(self, model_coverage(self))
     }
 }
 
-/// What the parameters of a model reveal, as far as it knows.
-fn of_parameters(model: &Model) -> Coverage {
-    Coverage::of_parameters(model.provenance())
+/// Returns the coverage of a model's parameters, as far as the model knows.
+fn model_coverage(model: &Model) -> Coverage {
+    Coverage::for_parameters(model.provenance())
 }
 
-/// What the parameters of a run's model reveal.
-fn parameters_of(run: &Run) -> Coverage {
+/// Returns the coverage of the parameters of a run's model.
+fn run_model_coverage(run: &Run) -> Coverage {
     match (run_coverage(run.record()), run.badge()) {
         (Coverage::Public, _) => Coverage::Public,
         (Coverage::NotCovered, _) | (_, Badge::None(_)) => Coverage::NotCovered,
@@ -150,9 +151,9 @@ fn parameters_of(run: &Run) -> Coverage {
     }
 }
 
-/// What the test part reveals. One that was read from files of its own counts as public, as in
-/// statements.
-fn of_test(data: &Dataset) -> Coverage {
+/// Returns the coverage of the test part. One that was read from files of its own counts as
+/// public, as in statements.
+fn test_coverage(data: &Dataset) -> Coverage {
     match (data.public().is_some(), data.has_public_test()) {
         (true, _) => Coverage::Public,
         (false, true) => Coverage::Covered,
@@ -160,19 +161,19 @@ fn of_test(data: &Dataset) -> Coverage {
     }
 }
 
-/// The name of an evaluation, and what it reveals.
+/// Name and coverage of an evaluation.
 type About = (String, Coverage);
 
-/// An evaluation of a run on the test part of `data`.
-fn of_run(run: &Run, data: &Dataset) -> About {
+/// Returns name and coverage of an evaluation of a run on the test part of `data`.
+fn evaluation_coverage(run: &Run, data: &Dataset) -> About {
     let name = format!("{} on {}", run.plan().method(), data.name());
-    (name, parameters_of(run).max(of_test(data)))
+    (name, run_model_coverage(run).max(test_coverage(data)))
 }
 
-/// An evaluation of a model on the test part of `data`.
+/// Returns name and coverage of an evaluation of a model on the test part of `data`.
 fn of_model(model: &Model, data: &Dataset) -> About {
     let name = format!("{} on {}", model.name(), data.name());
-    (name, of_parameters(model).max(of_test(data)))
+    (name, model_coverage(model).max(test_coverage(data)))
 }
 
 fn check_test(data: &Dataset) -> Result<()> {
@@ -188,8 +189,8 @@ fn check_test(data: &Dataset) -> Result<()> {
 
 fn predictions(model: &Model, (name, coverage): About, data: &Dataset) -> Result<Predictions> {
     check_test(data)?;
-    let verdicts = model.verdicts(data.test())?.into_iter().enumerate();
-    let row = |(example, verdict): (usize, crate::nn::Verdict)| {
+    let verdicts = model.predict_with_losses(data.test())?.into_iter().enumerate();
+    let row = |(example, verdict): (usize, crate::nn::ClassPrediction)| {
         let (truth, predicted) = (data.test().label(example), verdict.class as usize);
         let probability = |class: usize| f64::from(verdict.probabilities[class]);
         Prediction {
@@ -212,7 +213,7 @@ fn confusion_matrix(model: &Model, about: About, data: &Dataset) -> Result<Confu
     let predicted = model.predict_examples(data.test())?;
     let names: Vec<String> = names.collect();
     let matrix = ConfusionMatrix::new(&names, data.test().labels(), &predicted)?;
-    Ok(matrix.named(about.0).with_coverage(about.1))
+    Ok(matrix.with_name(about.0).with_coverage(about.1))
 }
 
 #[cfg(test)]
@@ -223,15 +224,15 @@ mod tests {
     use crate::nn::models;
     use crate::privacy::{Delta, Epsilon};
     use crate::store::open_ledger;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
     fn trained(plan: &Plan, model: &Model, data: &Dataset) -> Result<Run> {
         let folder = tempfile::tempdir().unwrap();
         let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
-        fit("evaluated", plan, model, data, &ledger, &mut Silent)
+        fit("evaluated", plan, model, data, &ledger, &mut NoopObserver)
     }
 
-    /// Private data with the features of glyphs.
+    /// Returns private data with the features of glyphs.
     fn private(seed: u64) -> Dataset {
         let glyphs = data::glyphs_with(200, 0, seed).unwrap();
         let features = glyphs.train().features_flat().to_vec();

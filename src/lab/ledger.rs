@@ -1,11 +1,11 @@
 //! The view of all ledgers of a project.
 
-use super::report::export::{self, DataSet};
+use super::report::export::{self, ExportedDataSet};
 use crate::privacy::digits::RoundedDown;
-use crate::privacy::ledger::{Account, Charge};
-use crate::privacy::{Ledger, Neighbouring, STOPPING, Spending, Spent};
-use crate::show::{Bundle, Table, format};
-use crate::store::{Store, home};
+use crate::privacy::ledger::{ChargeRecord, LedgerState};
+use crate::privacy::{BudgetStatus, Ledger, NeighbouringRelation, PrivacyCost, STOPPING};
+use crate::show::{MimeBundle, Table, format};
+use crate::store::{RunStore, home};
 use crate::{Result, file, privacy};
 use std::fmt;
 use std::path::Path;
@@ -19,13 +19,13 @@ pub struct LedgerView {
 #[derive(Clone, Debug)]
 struct Row {
     data_hash: String,
-    account: Account,
+    account: LedgerState,
     /// The cost of all private runs together, or why it can't be computed.
-    private: privacy::Result<Spent>,
-    /// What is spent of the budget, if there is one.
-    spending: Option<privacy::Result<Spending>>,
-    /// The row as it is exported.
-    export: DataSet,
+    private: privacy::Result<PrivacyCost>,
+    /// Status of the budget, if there is one.
+    spending: Option<privacy::Result<BudgetStatus>>,
+    /// Row of the data set in the export.
+    export: ExportedDataSet,
 }
 
 /// Reads the ledgers of this project: everything that its notebooks have spent on each data set.
@@ -35,7 +35,7 @@ struct Row {
 /// a ledger is lost then, and its charges would be missing here. A total that no accountant can
 /// compute is not an error; its row says why.
 pub fn ledger() -> Result<LedgerView> {
-    ledger_in(&Store::open(home())?)
+    ledger_in(&RunStore::open(home())?)
 }
 
 /// Verifies the ledgers of the project, and that they charge every stored run.
@@ -45,31 +45,31 @@ pub fn ledger() -> Result<LedgerView> {
 /// trusted, or lacks a stored run.
 #[doc(hidden)]
 pub fn verify_ledgers() -> Result<()> {
-    Store::open(home())?.all_ledgers().map(drop)
+    RunStore::open(home())?.all_ledgers().map(drop)
 }
 
-fn ledger_in(store: &Store) -> Result<LedgerView> {
+fn ledger_in(store: &RunStore) -> Result<LedgerView> {
     let rows = store.all_ledgers()?;
-    Ok(LedgerView { rows: rows.iter().map(Row::of).collect::<Result<_>>()? })
+    Ok(LedgerView { rows: rows.iter().map(Row::from_ledger).collect::<Result<_>>()? })
 }
 
 impl Row {
-    fn of(ledger: &Ledger) -> Result<Self> {
-        let account = ledger.account()?;
-        let export = DataSet::from_account(&account);
+    fn from_ledger(ledger: &Ledger) -> Result<Self> {
+        let account = ledger.state()?;
+        let export = ExportedDataSet::from_account(&account);
         Ok(Self {
             data_hash: ledger.data_hash().to_owned(),
             private: account.private_total(export.delta),
-            spending: account.budget().map(|budget| account.spending_under(budget)),
+            spending: account.budget().map(|budget| account.budget_status_under(budget)),
             export,
             account,
         })
     }
 
-    /// `2 x DP-SGD on MNIST, 1 x ...`, in the order of first use.
-    fn told(&self) -> String {
+    /// Formats the runs as `2 x DP-SGD on MNIST, 1 x ...`, in the order of first use.
+    fn describe_runs(&self) -> String {
         let mut counts: Vec<(&str, usize)> = Vec::new();
-        for charge in self.account.runs() {
+        for charge in self.account.charges() {
             match counts.iter_mut().find(|(name, _)| *name == charge.note) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((&charge.note, 1)),
@@ -85,7 +85,7 @@ impl Row {
         let epsilon = match &self.private {
             Ok(spent) if spent.epsilon > 0.0 => {
                 let relation = match self.export.neighbouring {
-                    Neighbouring::AddOrRemoveOne => String::new(),
+                    NeighbouringRelation::AddOrRemoveOne => String::new(),
                     other => format!("; neighbours: {other}"),
                 };
                 let epsilon = format::eps(spent.epsilon);
@@ -105,29 +105,37 @@ impl Row {
         };
         let open = match self.account.non_private_runs() {
             0 => "none".to_owned(),
-            n => format!("{} (if their results are published: ∞)", format::count(n)),
+            n => format!("{} (if their results are published: ∞)", format::format_count(n)),
         };
-        [self.told(), format::count(self.account.runs().len()), epsilon, budget, left, open]
+        [
+            self.describe_runs(),
+            format::format_count(self.account.charges().len()),
+            epsilon,
+            budget,
+            left,
+            open,
+        ]
     }
 }
 
 impl LedgerView {
-    /// Number of data sets with charges.
+    /// Returns the number of data sets with charges.
     pub fn data_sets(&self) -> usize {
         self.rows.len()
     }
 
-    /// Epsilon of all private runs together on the data set with this
-    /// [`origin`](crate::data::Dataset::origin), by the [`Headline`](crate::privacy::Headline)
-    /// accountant, at the delta of its budget (without one at 1e-5); 0 if there were none,
-    /// infinite if no accountant can add them up.
+    /// Returns the epsilon of all private runs together on the data set with this
+    /// [`origin`](crate::data::Dataset::origin), by the
+    /// [`TightestAccountant`](crate::privacy::TightestAccountant) accountant, at the delta of its
+    /// budget (without one at 1e-5); 0 if there were none, infinite if no accountant can add them
+    /// up.
     pub fn epsilon(&self, origin: &str) -> f64 {
         let spent = |row: &Row| row.private.as_ref().map_or(f64::INFINITY, |spent| spent.epsilon);
         self.row(origin).map_or(0.0, spent)
     }
 
-    /// Number of runs without privacy on this data set. Neither their results nor, once they are
-    /// published, the total have a guarantee.
+    /// Returns the number of runs without privacy on this data set. Neither their results nor,
+    /// once they are published, the total have a guarantee.
     pub fn without_privacy(&self, origin: &str) -> usize {
         self.row(origin).map_or(0, |row| row.account.non_private_runs())
     }
@@ -136,7 +144,7 @@ impl LedgerView {
     /// the totals, from 1), time of the charge, run, charged event, state, note of its end.
     pub fn charges(&self) -> Table {
         let head = ["data set", "charged at", "run", "event", "state", "note"];
-        let cells = |(i, charge): (usize, &Charge)| {
+        let cells = |(i, charge): (usize, &ChargeRecord)| {
             [
                 (i + 1).to_string(),
                 charge.at.clone(),
@@ -147,13 +155,13 @@ impl LedgerView {
             ]
         };
         let rows = self.rows.iter().enumerate();
-        let charges = rows.flat_map(|(i, row)| row.account.runs().iter().map(move |c| (i, c)));
+        let charges = rows.flat_map(|(i, row)| row.account.charges().iter().map(move |c| (i, c)));
         Table::new(head).rows(charges.map(cells))
     }
 
-    /// All entries as JSON, for others to check:
-    /// `{"format":1, "exported_at":.., "data_sets":[{"name":.., "runs":[..], "events":[..],
-    /// "epsilon":.., "delta":.., "accountant":.., "neighbouring":.., "budget":..}]}`.
+    /// Returns all entries as JSON, for others to check: `{"format":1, "exported_at":..,
+    /// "data_sets":[{"name":.., "runs":[..], "events":[..], "epsilon":.., "delta":..,
+    /// "accountant":.., "neighbouring":.., "budget":..}]}`.
     ///
     /// Hashes of the data are left out: someone who has all other examples could use them to test
     /// for one. `epsilon` is of all events together, and `null` if one of them has no guarantee
@@ -175,16 +183,16 @@ impl LedgerView {
         self.rows.iter().find(|row| row.data_hash == origin)
     }
 
-    /// What the totals count and on which condition.
+    /// Returns the text below the totals: what they count and on which condition.
     fn footer(&self) -> String {
-        let runs: usize = self.rows.iter().map(|row| row.account.runs().len()).sum();
+        let runs: usize = self.rows.iter().map(|row| row.account.charges().len()).sum();
         let counted = match runs {
             1 => "the 1 run on record is".to_owned(),
-            n => format!("all {} runs on record are", format::count(n)),
+            n => format!("all {} runs on record are", format::format_count(n)),
         };
-        let charges = self.rows.iter().flat_map(|row| row.account.runs());
+        let charges = self.rows.iter().flat_map(|row| row.account.charges());
         let stopped = charges.filter(|charge| charge.stopped_early).count();
-        let runs = format::counted(stopped, "run");
+        let runs = format::pluralise(stopped, "run");
         let [were, are, they] =
             if stopped == 1 { ["was", "is", "it"] } else { ["were", "are", "they"] };
         let stopped = if stopped == 0 {
@@ -203,9 +211,9 @@ impl LedgerView {
     }
 
     // Without hashes: someone who has all other examples could use them to test for one.
-    pub(crate) fn bundle(&self) -> Bundle {
+    pub(crate) fn bundle(&self) -> MimeBundle {
         if self.rows.is_empty() {
-            return Bundle::text("nothing has been spent in this project");
+            return MimeBundle::text("nothing has been spent in this project");
         }
         let head = [
             "releases on a data set",
@@ -217,9 +225,9 @@ impl LedgerView {
         ];
         let table = Table::new(head).rows(self.rows.iter().map(Row::cells));
         let footer = self.footer();
-        let prose = Bundle::prose(&footer).html.unwrap_or_default();
+        let prose = MimeBundle::prose(&footer).html.unwrap_or_default();
         let html = format!("{}\n{prose}", table.html());
-        Bundle::text(format!("{}\n{footer}", table.text())).with_html(html)
+        MimeBundle::text(format!("{}\n{footer}", table.text())).with_html(html)
     }
 }
 
@@ -236,16 +244,16 @@ mod tests {
     use crate::privacy::{Delta, Entry, Epsilon, Event};
     use crate::store::open_ledger;
 
-    /// A project with one ledger.
-    fn project() -> (tempfile::TempDir, Store, Ledger) {
+    /// Returns a project with one ledger.
+    fn project() -> (tempfile::TempDir, RunStore, Ledger) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let ledger = open_ledger(&folder.path().join("ledger/abc123.jsonl")).unwrap();
         (folder, store, ledger)
     }
 
     fn begin(ledger: &Ledger, run: &str, note: &str, event: &Event) {
-        ledger.record(&Entry::planned(run, "abc123", event).note(note)).unwrap();
+        ledger.record(&Entry::planned(run, "abc123", event).with_note(note)).unwrap();
     }
 
     #[test]
@@ -282,9 +290,9 @@ mod tests {
         let training = |count| Event::Gaussian { noise_multiplier: 5.0, count };
         begin(&ledger, "1", "DP-SGD on toys", &training(9));
         let stopped = Entry::spent("1", "abc123", &training(2));
-        ledger.record(&stopped.note("2 of 9 steps, if nothing decided it")).unwrap();
+        ledger.record(&stopped.with_note("2 of 9 steps, if nothing decided it")).unwrap();
         begin(&ledger, "2", "DP-SGD on toys", &training(2));
-        ledger.close("2", &training(2)).unwrap();
+        ledger.close_run("2", &training(2)).unwrap();
         let view = ledger_in(&store).unwrap();
         let said = view.to_string();
         let stop = "1 run was stopped early and is charged for the steps it took";
@@ -318,6 +326,9 @@ mod tests {
         std::fs::remove_file(folder.path().join("ledger/abc123.jsonl")).unwrap();
         assert_eq!(ledger_in(&store).unwrap_err().kind(), ErrorKind::Ledger);
         let empty = tempfile::tempdir().unwrap();
-        assert_eq!(ledger_in(&Store::open(empty.path().into()).unwrap()).unwrap().data_sets(), 0);
+        assert_eq!(
+            ledger_in(&RunStore::open(empty.path().into()).unwrap()).unwrap().data_sets(),
+            0
+        );
     }
 }

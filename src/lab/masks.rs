@@ -8,11 +8,11 @@ use crate::data::digest::hex;
 use crate::mask::{DpSnip, Mask, check_snip};
 use crate::nn::Model;
 use crate::privacy::{Entry, Event};
-use crate::store::{Store, home};
+use crate::store::{RunStore, home};
 use crate::train::Seeds;
 
 impl DpSnip {
-    /// A mask for a model by one noisy release on the training part of `data`, with noise by
+    /// Makes a mask for a model by one noisy release on the training part of `data`, with noise by
     /// [`epsilon_delta`](Self::epsilon_delta) or [`noise_multiplier`](Self::noise_multiplier).
     ///
     /// The release is charged to the data's ledger before it is made. Each call is a new release
@@ -31,11 +31,11 @@ impl DpSnip {
     /// or the ledger can't be trusted: nothing is released then. What reading the examples says
     /// comes after the charge, which stays.
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Mask> {
-        mask_in(&Store::open(home())?, self, model, data)
+        mask_in(&RunStore::open(home())?, self, model, data)
     }
 }
 
-fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Result<Mask> {
+fn mask_in(store: &RunStore, recipe: &DpSnip, model: &Model, data: &Dataset) -> Result<Mask> {
     let recipe = recipe.calibrated(None)?;
     check_snip(model, data.train())?;
     let id = release_id(&recipe, model, data);
@@ -46,15 +46,15 @@ fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Res
     };
     let (ledger, mut event) = (store.ledger(data)?, recipe.event()?);
     // Noise on the sum gives no guarantee if the examples were prepared without noise.
-    if let Some(why) = data.not_covered() {
-        event = Event::Unaccountable { why: why.to_owned() }.then(&event);
+    if let Some(why) = data.not_covered_reason() {
+        event = Event::Unaccountable { why: why.to_owned() }.composed_with(&event);
     }
     // In study mode the same call gives the same mask, bit for bit: nothing new is released.
     let known =
         |(name, charged): &(String, Event)| *name == run && charged.reduced_to(&event).is_ok();
     if !ledger.runs()?.iter().any(known) {
         let note = format!("DP-SNIP mask on {}{study}", data.name());
-        ledger.record(&Entry::planned(&run, data.origin(), &event).note(note))?;
+        ledger.record(&Entry::planned(&run, data.origin(), &event).with_note(note))?;
     }
     let mut dropout = [0; 8];
     dropout.copy_from_slice(&seeds.masks[..8]);
@@ -62,8 +62,8 @@ fn mask_in(store: &Store, recipe: &DpSnip, model: &Model, data: &Dataset) -> Res
     recipe.release(model, data, seeds, &run)
 }
 
-/// A hash of everything that enters the sum and its noise: in study mode, only the same release may
-/// have the same noise.
+/// Returns a hash of everything that enters the sum and its noise: in study mode, only the same
+/// release may have the same noise.
 fn release_id(recipe: &DpSnip, model: &Model, data: &Dataset) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{recipe:?} {} {}", model.fingerprint(), data.hash()));

@@ -40,11 +40,13 @@ pub use course::{
 };
 pub use ledger::{LedgerView, ledger, verify_ledgers};
 pub use norms::gradient_norms;
-pub use parameters::{Parameter, parameter};
+pub use parameters::{NotebookParameter, parameter};
 pub use preview::Preview;
 pub use profile::by_profile;
 pub use report::Report;
-pub use runs::{RunName, Runs, check_goes_on, checkpoint, remove_checkpoint, remove_run, runs};
+pub use runs::{
+    RunList, RunSelector, check_goes_on, checkpoint, remove_checkpoint, remove_run, runs,
+};
 pub use statement::Statement;
 pub use verbs::last_run;
 
@@ -53,8 +55,8 @@ pub use crate::store::{RunState, RunSummary, home, open_ledger};
 use crate::Result;
 use crate::device::DeviceSpec;
 
-/// The default device of plans: the one that the variable `EPSILAB_DEVICE` names, otherwise a CUDA
-/// GPU if one works here, otherwise the CPU.
+/// Returns the default device of plans: the one that the variable `EPSILAB_DEVICE` names,
+/// otherwise a CUDA GPU if one works here, otherwise the CPU.
 ///
 /// # Errors
 /// `Device` if the variable names a device that can't work here.

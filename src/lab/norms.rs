@@ -5,8 +5,9 @@ use crate::data::Examples;
 use crate::engine::GradientNorms;
 use crate::nn::Model;
 
-/// The norms of the gradients of single examples before clipping, at the model's parameters. A cell
-/// that ends with them shows their histogram; `.with_clip(1.0)` marks a clip norm.
+/// Returns the norms of the gradients of single examples before clipping, at the model's
+/// parameters. A cell that ends with them shows their histogram; `.with_clip(1.0)` marks a clip
+/// norm.
 ///
 /// # Guarantee
 /// None: computed from the examples without noise. Do not publish them, and choose no clip norm of

@@ -6,17 +6,17 @@ use crate::{Error, Result};
 
 /// A type that a notebook's parameter can have: integers, floats, `bool`, `String`,
 /// `&'static str`, and `Vec` and `Option` of these.
-pub trait Parameter: Sized {
-    /// What a value of the type is called in an error.
+pub trait NotebookParameter: Sized {
+    /// Returns the name of a value of the type in an error.
     #[doc(hidden)]
-    fn kind() -> String;
+    fn description() -> String;
 
-    /// The value, or `None` if it is of another kind or out of range.
+    /// Converts a JSON value; `None` if it is of another kind or out of range.
     #[doc(hidden)]
-    fn read(value: &Value) -> Option<Self>;
+    fn from_json(value: &Value) -> Option<Self>;
 }
 
-/// The value `text` of the parameter `name`, in the type of its `default`.
+/// Parses the value `text` of the parameter `name`, in the type of its `default`.
 ///
 /// `text` is JSON, or a string without quotes. `cargo lab run --params epochs=3` inserts a cell
 /// that calls this after the cell with the tag `parameters`.
@@ -30,13 +30,13 @@ pub trait Parameter: Sized {
 ///
 /// # Errors
 /// `Setting` if `text` is not a value of the type.
-pub fn parameter<T: Parameter>(name: &str, default: T, text: &str) -> Result<T> {
+pub fn parameter<T: NotebookParameter>(name: &str, default: T, text: &str) -> Result<T> {
     drop(default);
     let json = serde_json::from_str(text).ok();
-    json.and_then(|value| T::read(&value))
-        .or_else(|| T::read(&Value::String(text.to_owned())))
+    json.and_then(|value| T::from_json(&value))
+        .or_else(|| T::from_json(&Value::String(text.to_owned())))
         .ok_or_else(|| {
-            let why = format!("the notebook expects {}", T::kind());
+            let why = format!("the notebook expects {}", T::description());
             Error::setting(name, text, why)
                 .fix(format!("give another value, or change the type of `{name}` in the notebook"))
         })
@@ -44,12 +44,12 @@ pub fn parameter<T: Parameter>(name: &str, default: T, text: &str) -> Result<T> 
 
 macro_rules! integers {
     ($($kind:ty)*) => { $(
-        impl Parameter for $kind {
-            fn kind() -> String {
+        impl NotebookParameter for $kind {
+            fn description() -> String {
                 format!("an integer from {} to {}", <$kind>::MIN, <$kind>::MAX)
             }
 
-            fn read(value: &Value) -> Option<Self> {
+            fn from_json(value: &Value) -> Option<Self> {
                 match value {
                     Value::Number(number) => number.to_string().parse().ok(),
                     _ => None,
@@ -61,78 +61,78 @@ macro_rules! integers {
 
 integers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
-impl Parameter for f64 {
-    fn kind() -> String {
+impl NotebookParameter for f64 {
+    fn description() -> String {
         "a number".into()
     }
 
-    fn read(value: &Value) -> Option<Self> {
+    fn from_json(value: &Value) -> Option<Self> {
         value.as_f64().or_else(|| value.as_str()?.parse().ok())
     }
 }
 
-impl Parameter for f32 {
-    fn kind() -> String {
-        f64::kind()
+impl NotebookParameter for f32 {
+    fn description() -> String {
+        f64::description()
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        f64::read(value).map(|wide| wide as f32)
+    fn from_json(value: &Value) -> Option<Self> {
+        f64::from_json(value).map(|wide| wide as f32)
     }
 }
 
-impl Parameter for bool {
-    fn kind() -> String {
+impl NotebookParameter for bool {
+    fn description() -> String {
         "true or false".into()
     }
 
-    fn read(value: &Value) -> Option<Self> {
+    fn from_json(value: &Value) -> Option<Self> {
         value.as_bool()
     }
 }
 
-impl Parameter for String {
-    fn kind() -> String {
+impl NotebookParameter for String {
+    fn description() -> String {
         "a text".into()
     }
 
-    fn read(value: &Value) -> Option<Self> {
+    fn from_json(value: &Value) -> Option<Self> {
         value.as_str().map(str::to_owned)
     }
 }
 
 /// The text is never freed: variables of a notebook live as long as its process.
-impl Parameter for &'static str {
-    fn kind() -> String {
-        String::kind()
+impl NotebookParameter for &'static str {
+    fn description() -> String {
+        String::description()
     }
 
-    fn read(value: &Value) -> Option<Self> {
-        String::read(value).map(|text| &*text.leak())
-    }
-}
-
-impl<T: Parameter> Parameter for Vec<T> {
-    fn kind() -> String {
-        format!("a list in JSON, such as [1, 2], whose elements are each {}", T::kind())
-    }
-
-    fn read(value: &Value) -> Option<Self> {
-        value.as_array()?.iter().map(T::read).collect()
+    fn from_json(value: &Value) -> Option<Self> {
+        String::from_json(value).map(|text| &*text.leak())
     }
 }
 
-impl<T: Parameter> Parameter for Option<T> {
-    fn kind() -> String {
-        format!("null or {}", T::kind())
+impl<T: NotebookParameter> NotebookParameter for Vec<T> {
+    fn description() -> String {
+        format!("a list in JSON, such as [1, 2], whose elements are each {}", T::description())
     }
 
-    fn read(value: &Value) -> Option<Self> {
+    fn from_json(value: &Value) -> Option<Self> {
+        value.as_array()?.iter().map(T::from_json).collect()
+    }
+}
+
+impl<T: NotebookParameter> NotebookParameter for Option<T> {
+    fn description() -> String {
+        format!("null or {}", T::description())
+    }
+
+    fn from_json(value: &Value) -> Option<Self> {
         match value {
             Value::Null => Some(None),
             // A word that is not quoted.
             Value::String(text) if text == "null" => Some(None),
-            other => T::read(other).map(Some),
+            other => T::from_json(other).map(Some),
         }
     }
 }

@@ -5,10 +5,12 @@ use crate::engine::ClipRule;
 use crate::mask::Sparsity;
 use crate::methods::Plan;
 use crate::optim::LearningRate;
-use crate::privacy::digits::{Rounded, RoundedDown, Short};
-use crate::privacy::{Delta, Headline, Spent, caveats, compare, group_epsilon};
-use crate::show::{Bundle, Coverage, Table, format};
-use crate::store::Store;
+use crate::privacy::digits::{RoundedDown, RoundedNearest, RoundedUp};
+use crate::privacy::{
+    Delta, PrivacyCost, TightestAccountant, caveats, compare_accountants, group_epsilon,
+};
+use crate::show::{Coverage, MimeBundle, Table, format};
+use crate::store::RunStore;
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 
@@ -17,19 +19,19 @@ use std::fmt;
 pub struct Preview {
     rows: Rows,
     warnings: Vec<String>,
-    /// A note for the owner of the data. It reveals something of the examples, so redaction removes
+    /// Note for the owner of the data. It reveals something of the examples, so redaction removes
     /// it.
     private_note: Option<String>,
 }
 
 impl Preview {
-    /// The settings, cost and warnings of a plan, without the ledger of its data.
+    /// Previews the settings, cost and warnings of a plan, without the ledger of its data.
     pub(super) fn without_ledger(plan: &Plan) -> Result<Self> {
         Self::described(plan, true)
     }
 
-    /// The settings and the cost of a plan, for a report: without the device, which would be that
-    /// of this machine, and without the seed, which is left out where the plan is.
+    /// Previews the settings and the cost of a plan, for a report: without the device, which would
+    /// be that of this machine, and without the seed, which is left out where the plan is.
     pub(super) fn settings(plan: &Plan) -> Result<Self> {
         Self::described(&plan.without_seed(), false)
     }
@@ -37,20 +39,20 @@ impl Preview {
     fn described(plan: &Plan, with_device: bool) -> Result<Self> {
         let mut rows = Rows::new();
         add(&mut rows, "method", plan.method());
-        add(&mut rows, "training examples (public)", format::count(plan.examples()));
-        let batch = format::count(plan.expected_batch_size());
+        add(&mut rows, "training examples (public)", format::format_count(plan.examples()));
+        let batch = format::format_count(plan.expected_batch_size());
         if plan.sampling().is_poisson() {
-            let rate = Short(plan.sampling_rate());
+            let rate = RoundedNearest(plan.sampling_rate());
             add(&mut rows, "batch, expected", format!("{batch} (sampling rate {rate})"));
         } else {
             add(&mut rows, "batch", format!("{batch}, {}", plan.sampling()));
         }
-        let steps = format::counted(plan.steps(), "step");
+        let steps = format::pluralise(plan.steps(), "step");
         add(&mut rows, "steps", format!("{steps} ({:.1} epochs)", plan.epochs()));
         let (optimizer, rate) = (plan.settings().optimizer, plan.learning_rate());
         add(&mut rows, "optimizer", format!("{optimizer}, learning rate {rate}"));
         if let Some(selection) = plan.selection() {
-            let candidates = format::counted(selection.candidates().len(), "candidate");
+            let candidates = format::pluralise(selection.candidates().len(), "candidate");
             let words = format!(
                 "the best of a random number of trials ({}) of {candidates}; this is the first \
                  candidate, and epsilon is for all trials together",
@@ -61,13 +63,13 @@ impl Preview {
         post_processing(plan, &mut rows);
         let mut warnings = Vec::new();
         if with_device {
-            match plan.place() {
+            match plan.resolve_device() {
                 Ok(place) => add(&mut rows, "device", place.describe()),
                 Err(error) => warnings.push(format!("training will be refused: {error}")),
             }
         }
         add_some(&mut rows, "augmentation", plan.settings().augment);
-        let freezing = Some(plan.freezing()).filter(|freezing| !freezing.is_none());
+        let freezing = Some(plan.freezing()).filter(|freezing| !freezing.is_empty());
         add_some(&mut rows, "parameters", freezing);
         if let Some(sparsity) = plan.sparsity() {
             coordinates(sparsity, &mut rows, &mut warnings)?;
@@ -75,7 +77,7 @@ impl Preview {
         if let Some(privacy) = plan.privacy() {
             let sigma = privacy.noise_multiplier;
             let of_sum = match &privacy.quantile {
-                Some(quantile) => quantile.noise_multiplier_of_sum(sigma)?,
+                Some(quantile) => quantile.sum_noise_multiplier(sigma)?,
                 None => sigma,
             };
             let noise = privacy.clip.noise_std(of_sum);
@@ -104,7 +106,7 @@ impl Preview {
                 warnings.extend(caveats(spent.epsilon, privacy.delta, plan.examples()));
             } else {
                 add(&mut rows, "epsilon", "infinite: nothing is guaranteed");
-                let why = plan.not_covered().unwrap_or_default();
+                let why = plan.not_covered_reason().unwrap_or_default();
                 warnings.push(format!("this voids the guarantee: {why}"));
             }
             if plan.expected_batch_size() < 64 {
@@ -121,14 +123,14 @@ impl Preview {
         Ok(Self { rows, warnings, private_note: None })
     }
 
-    /// The preview of a plan with what the ledger of its data has on record in this project.
-    pub(crate) fn of(plan: &Plan, store: &Store, data: &Dataset) -> Result<Self> {
+    /// Previews a plan with what the ledger of its data has on record in this project.
+    pub(crate) fn with_ledger(plan: &Plan, store: &RunStore, data: &Dataset) -> Result<Self> {
         let mut preview = Self::without_ledger(plan)?;
         preview.private_note = repeated_rows(plan, data)?;
         let (rows, warnings) = (&mut preview.rows, &mut preview.warnings);
-        add(rows, "ledger", store.ledger_in_words(data)?);
-        if let Some(ledger) = store.known_ledger(data)? {
-            let after = ledger.spending_after(&plan.event(), plan.neighbouring());
+        add(rows, "ledger", store.describe_ledger(data)?);
+        if let Some(ledger) = store.existing_ledger(data)? {
+            let after = ledger.budget_status_after(&plan.event(), plan.neighbouring());
             match after.map_err(Error::from) {
                 Ok(None) => {}
                 Ok(Some(after)) => {
@@ -155,7 +157,7 @@ impl Preview {
 
     /// Returns the table, with the note that is for the owner of the data. What is left of it after
     /// redaction has no such note.
-    pub(crate) fn bundle(&self) -> Bundle {
+    pub(crate) fn bundle(&self) -> MimeBundle {
         let public = self.table();
         match &self.private_note {
             None => public.bundle(),
@@ -166,7 +168,7 @@ impl Preview {
         }
     }
 
-    /// Settings, cost and warnings as a table.
+    /// Returns settings, cost and warnings as a table.
     pub fn table(&self) -> Table {
         let rows = self.rows.iter().map(|(name, value)| [name.as_str(), value]);
         let notes = self.warnings.iter().map(|warning| ["note", warning]);
@@ -185,7 +187,7 @@ fn add_some(rows: &mut Rows, name: &str, value: Option<impl ToString>) {
     rows.extend(value.map(|value| (name.to_owned(), value.to_string())));
 }
 
-/// So many equal rows are told to the owner of the data.
+/// Number of equal rows from which the preview has a note for the owner of the data.
 const MANY: usize = 10;
 
 /// Returns the note that a row occurs many times in private data, with epsilon for all its copies.
@@ -195,15 +197,15 @@ fn repeated_rows(plan: &Plan, data: &Dataset) -> Result<Option<String>> {
     if rows < MANY {
         return Ok(None);
     }
-    let accountant = Headline::with_neighbouring(plan.neighbouring());
+    let accountant = TightestAccountant::with_neighbouring(plan.neighbouring());
     let events = plan.releases_after(plan.steps());
     let group = group_epsilon(&accountant, &events, privacy.delta, rows).map_err(Error::from);
     let group = match group {
-        Ok(epsilon) => format!("at most {} at delta {}", Rounded(epsilon), privacy.delta),
+        Ok(epsilon) => format!("at most {} at delta {}", RoundedUp(epsilon), privacy.delta),
         Err(error) if error.kind() == ErrorKind::Accounting => "not known".to_owned(),
         Err(error) => return Err(error),
     };
-    let rows = format::count(rows);
+    let rows = format::format_count(rows);
     Ok(Some(format!(
         "an example occurs {rows} times in the training part (in classes that were oversampled, for \
          instance), and epsilon is for one of them: for all {rows} together it is {group}. Count a \
@@ -211,7 +213,7 @@ fn repeated_rows(plan: &Plan, data: &Dataset) -> Result<Option<String>> {
     )))
 }
 
-/// The rows about what happens after the release.
+/// Adds the rows about what happens after the release.
 fn post_processing(plan: &Plan, rows: &mut Rows) {
     let settings = plan.settings();
     let warm_up = settings.warm_up.map(|warm_up| format!("warm-up {warm_up}"));
@@ -223,10 +225,10 @@ fn post_processing(plan: &Plan, rows: &mut Rows) {
     add_some(rows, "average", plan.settings().average);
 }
 
-/// The rows about coordinates: the mask, its release, and gradient dropping.
+/// Adds the rows about coordinates: the mask, its release, and gradient dropping.
 fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>) -> Result<()> {
     add_some(rows, "pre-pruning", sparsity.pre_prune.as_ref());
-    add_some(rows, "the mask releases", sparsity.released_within()?);
+    add_some(rows, "the mask releases", sparsity.mask_release()?);
     add_some(rows, "gradient dropping", sparsity.dropping);
     if sparsity.pre_prune.is_none() && sparsity.dropping.is_none() {
         warnings.push("nothing is pruned and nothing dropped: this is plain training".into());
@@ -234,12 +236,12 @@ fn coordinates(sparsity: &Sparsity, rows: &mut Rows, warnings: &mut Vec<String>)
     Ok(())
 }
 
-/// The rows about epsilon, by the headline accountant and by the others.
-fn epsilon_rows(plan: &Plan, spent: &Spent, delta: Delta, rows: &mut Rows) {
+/// Adds the rows about epsilon, by the headline accountant and by the others.
+fn epsilon_rows(plan: &Plan, spent: &PrivacyCost, delta: Delta, rows: &mut Rows) {
     let epsilon = format!("{} ({})", format::eps(spent.epsilon), spent.accountant);
     add(rows, format!("epsilon at delta {}", format::delta(delta.0)), epsilon);
     let releases = plan.releases_after(plan.steps());
-    let others = compare(&releases, delta, plan.neighbouring());
+    let others = compare_accountants(&releases, delta, plan.neighbouring());
     let others = others.iter().filter(|answer| answer.accountant != spent.accountant);
     let told = others.filter_map(|answer| {
         let epsilon = format::eps(answer.spent.as_ref().ok()?.epsilon);
@@ -261,11 +263,15 @@ mod tests {
     use super::*;
     use crate::data::{self, from_vecs};
     use crate::methods::{DpSgd, NonPrivate};
-    use crate::show::Bundle;
+    use crate::show::MimeBundle;
 
-    fn previewed(plan: &Plan, data: &Dataset) -> Result<(String, Bundle)> {
+    fn previewed(plan: &Plan, data: &Dataset) -> Result<(String, MimeBundle)> {
         let folder = tempfile::tempdir().unwrap();
-        let preview = Preview::of(plan, &Store::open(folder.path().to_path_buf()).unwrap(), data)?;
+        let preview = Preview::with_ledger(
+            plan,
+            &RunStore::open(folder.path().to_path_buf()).unwrap(),
+            data,
+        )?;
         Ok((preview.to_string(), preview.bundle()))
     }
 
@@ -302,9 +308,9 @@ mod tests {
         let data = from_vecs(x, &[1], vec![0; 1000], 2)?;
         let plan = DpSgd::new().noise_multiplier(8.0).batch_size(20).steps(100).plan(&data)?;
         let (events, delta) = (plan.releases_after(100), plan.privacy().unwrap().delta);
-        let group = group_epsilon(&Headline::new(), &events, delta, 12)?;
+        let group = group_epsilon(&TightestAccountant::new(), &events, delta, 12)?;
         let (text, _) = previewed(&plan, &data)?;
-        let said = format!("for all 12 together it is at most {}", Rounded(group));
+        let said = format!("for all 12 together it is at most {}", RoundedUp(group));
         assert!(text.replace('\n', " ").contains(&said), "{said} is not in:\n{text}");
         Ok(())
     }

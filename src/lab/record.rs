@@ -4,38 +4,41 @@ use std::fmt;
 
 use crate::lab::Preview;
 use crate::methods::Plan;
-use crate::show::{Bundle, Coverage, Table, format, run_coverage};
+use crate::show::{Coverage, MimeBundle, Table, format, run_coverage};
 use crate::train::{Curve, Ending, RunRecord};
 
-/// The settings of a plan and what they cost, as in a preview without a ledger.
-pub(super) fn plan_bundle(plan: &Plan) -> Bundle {
+/// Returns the settings of a plan and what they cost, as in a preview without a ledger.
+pub(super) fn plan_bundle(plan: &Plan) -> MimeBundle {
     match Preview::without_ledger(plan) {
         Ok(preview) => preview.bundle(),
-        Err(error) => Bundle::prose(format!(
+        Err(error) => MimeBundle::prose(format!(
             "plan: {}, {}; its epsilon can't be computed: {error}",
             plan.method(),
-            format::counted(plan.steps(), "step")
+            format::pluralise(plan.steps(), "step")
         )),
     }
 }
 
-/// A run's record without the names and hashes that are made of private data.
+/// Returns a run's record without the names and hashes that are made of private data.
 pub(super) fn record_table(record: &RunRecord) -> Table {
     let plan = &record.plan;
-    let ending = ending(record.ending);
+    let ending = describe_ending(record.ending);
     let none = "infinite: nothing is guaranteed";
     let epsilon = |epsilon: Option<f64>| epsilon.map_or(none.to_owned(), format::eps);
     let delta = plan
         .privacy()
         .map_or(String::new(), |privacy| format!(" at delta {}", format::delta(privacy.delta.0)));
-    let steps =
-        format!("{} of {}: {ending}", format::count(record.steps), format::count(plan.steps()));
-    let waiting = record.wait_share().map_or(String::new(), |share| {
+    let steps = format!(
+        "{} of {}: {ending}",
+        format::format_count(record.steps),
+        format::format_count(plan.steps())
+    );
+    let waiting = record.waiting_fraction().map_or(String::new(), |share| {
         format!(", {} of it waiting for files", format::percent(share))
     });
     let secret = "secret, as the number of trials";
     let time = |seconds| format::seconds(seconds) + &waiting;
-    let time = record.shown_seconds().map_or(secret.to_owned(), time);
+    let time = record.publishable_seconds().map_or(secret.to_owned(), time);
     Table::new(["run", ""])
         .row(["method", plan.method()])
         .row(["data", &record.data])
@@ -46,22 +49,26 @@ pub(super) fn record_table(record: &RunRecord) -> Table {
         .row(["test accuracy", &record.test_accuracy.map_or("-".into(), format::percent)])
         .row(["training time", &time])
         .row(["device", &record.device])
-        .rows(record.claim().map(|it| ["claimed by the paper".into(), format!("{it}: not valid")]))
+        .rows(
+            record
+                .published_claim()
+                .map(|it| ["claimed by the paper".into(), format!("{it}: not valid")]),
+        )
         .rows(record.events().iter().map(|event| ["released".to_owned(), event.to_string()]))
         .rows(record.curve.divergence().map(|it| ["note".to_owned(), it.to_string()]))
         .coverage(run_coverage(record))
 }
 
-/// How a run ended, in words.
-pub(super) fn ending(ending: Ending) -> &'static str {
+/// Describes how a run ended.
+pub(super) fn describe_ending(ending: Ending) -> &'static str {
     match ending {
         Ending::Finished => "all steps were taken",
         Ending::Interrupted => "interrupted",
     }
 }
 
-/// The measurements of a run, one row for each point.
-pub(super) fn curve_bundle(curve: &Curve) -> Bundle {
+/// Returns the measurements of a run, one row for each point.
+pub(super) fn curve_bundle(curve: &Curve) -> MimeBundle {
     let optional = |value: Option<f64>, text: fn(f64) -> String| value.map_or("-".into(), text);
     let mut head = vec!["step", "training loss (not covered)", "test accuracy", "epsilon"];
     let adapted = curve.points.iter().any(|point| point.threshold.is_some());
@@ -70,7 +77,7 @@ pub(super) fn curve_bundle(curve: &Curve) -> Bundle {
     head.extend(has_norms.then_some("gradient norm (not covered)"));
     let table = curve.points.iter().fold(Table::new(head), |table, point| {
         let mut row = vec![
-            format::count(point.step),
+            format::format_count(point.step),
             optional(point.loss, |loss| format::significant(loss, 3)),
             optional(point.test_accuracy, format::percent),
             optional(point.epsilon, format::eps),
@@ -110,7 +117,7 @@ mod tests {
     use crate::privacy::{Delta, Epsilon};
     use crate::show::with_capture;
     use crate::store::open_ledger;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
     #[test]
     fn plans_records_and_curves_are_shown_as_tables_without_hashes() -> crate::Result<()> {
@@ -120,7 +127,7 @@ mod tests {
         let plan = plan.seed(1).plan(&data)?;
         let folder = tempfile::tempdir().unwrap();
         let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
-        let run = fit("a-name-of-a-run", &plan, &model, &data, &ledger, &mut Silent)?;
+        let run = fit("a-name-of-a-run", &plan, &model, &data, &ledger, &mut NoopObserver)?;
         let shown = with_capture(|| {
             plan.evcxr_display();
             run.record().evcxr_display();

@@ -7,12 +7,12 @@ use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::show::figures::RunPoint;
-use crate::show::{Bundle, Coverage, Table, format};
-use crate::store::{RunState, RunSummary, Store, home, run_id};
+use crate::show::{Coverage, MimeBundle, Table, format};
+use crate::store::{RunState, RunStore, RunSummary, home, run_id};
 use crate::train::{CheckpointHeader, Run, RunRecord};
 use crate::{Error, ErrorKind, Result};
 
-/// The runs of this project, the newest first: stored ones, and those that can go on from a
+/// Runs of this project, the newest first: stored ones, and those that can resume from a
 /// checkpoint.
 ///
 /// ```no_run
@@ -26,25 +26,25 @@ use crate::{Error, ErrorKind, Result};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Runs(Vec<RunSummary>);
+pub struct RunList(Vec<RunSummary>);
 
 /// Lists the runs of this project.
 ///
 /// # Errors
 /// `Io` if its folders can't be listed. A run that can't be read is in the list.
-pub fn runs() -> Result<Runs> {
-    Store::open(home())?.overview().map(Runs)
+pub fn runs() -> Result<RunList> {
+    RunStore::open(home())?.list_runs().map(RunList)
 }
 
-/// What is known of the run with a checkpoint whose name begins with `name`.
+/// Returns the header of the checkpoint of the run whose name begins with `name`.
 ///
 /// # Errors
 /// `MissingData` if there is none, or more than one; `CorruptData` if it can't be read.
 pub fn checkpoint(name: &str) -> Result<CheckpointHeader> {
-    Store::open(home())?.checkpoint_header(name)
+    RunStore::open(home())?.checkpoint_header(name)
 }
 
-/// Checks that training `plan` would go on with the run `id`, and not train another one.
+/// Checks that training `plan` would resume the run `id`, and not train another one.
 ///
 /// # Errors
 /// `CorruptData` if it is another run: the data, or a file that the plan or the model was read
@@ -68,7 +68,7 @@ pub fn check_goes_on(id: &str, plan: &Plan, model: &Model, data: &Dataset) -> Re
 /// `MissingData` if there is none, or more than one; `Io` if another process trains the run, or the
 /// file can't be removed.
 pub fn remove_checkpoint(name: &str) -> Result<String> {
-    Store::open(home())?.remove_checkpoint(name)
+    RunStore::open(home())?.remove_checkpoint(name)
 }
 
 /// Removes the stored run whose name begins with `name`, with its model and figures, and returns
@@ -77,31 +77,31 @@ pub fn remove_checkpoint(name: &str) -> Result<String> {
 /// # Errors
 /// `MissingData` if there is none, or more than one; `Io` if it can't be removed.
 pub fn remove_run(name: &str) -> Result<String> {
-    Store::open(home())?.remove_run(name)
+    RunStore::open(home())?.remove_run(name)
 }
 
-/// A row of the list of runs, from 0; or the beginning of a run's name, or its label.
+/// Selector of a run of the list: its row from 0, the beginning of its name, or its label.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RunName {
-    /// The row, from 0.
+pub enum RunSelector {
+    /// Row of the run, from 0.
     Row(usize),
-    /// The beginning of the name, or the label.
+    /// Beginning of the name, or the label.
     Name(String),
 }
 
-impl From<usize> for RunName {
+impl From<usize> for RunSelector {
     fn from(row: usize) -> Self {
         Self::Row(row)
     }
 }
 
-impl From<&str> for RunName {
+impl From<&str> for RunSelector {
     fn from(name: &str) -> Self {
         Self::Name(name.to_owned())
     }
 }
 
-impl From<&String> for RunName {
+impl From<&String> for RunSelector {
     fn from(name: &String) -> Self {
         Self::Name(name.clone())
     }
@@ -111,23 +111,23 @@ impl From<&String> for RunName {
 const COLUMNS: [&str; 8] =
     ["run", "state", "method", "data", "steps", "epsilon", "accuracy", "UTC"];
 
-impl Runs {
-    /// The runs.
+impl RunList {
+    /// Returns the runs.
     pub fn all(&self) -> &[RunSummary] {
         &self.0
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no runs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The list as a table, which [`Table::save`] writes as CSV or JSON.
+    /// Returns the list as a table, which [`Table::save`] writes as CSV or JSON.
     ///
     /// # Guarantee
     /// That of each run, and its coverage is not stated: the list does not know which data are
@@ -136,9 +136,9 @@ impl Runs {
         Table::new(COLUMNS).rows(self.0.iter().map(cells))
     }
 
-    /// The list sorted by a column of the table: the highest accuracy first, the latest time first,
-    /// and everything else in ascending order. Runs without a value come last, and equal ones keep
-    /// their order.
+    /// Returns the list sorted by a column of the table: the highest accuracy first, the latest
+    /// time first, and everything else in ascending order. Runs without a value come last, and
+    /// equal ones keep their order.
     ///
     /// # Errors
     /// `Setting` if the table has no such column.
@@ -165,15 +165,15 @@ impl Runs {
         Ok(Self(all))
     }
 
-    /// The run in a row of this list, from 0, or the one with this label or whose name begins like
-    /// this.
+    /// Returns the run in a row of this list, from 0, or the one with this label or whose name
+    /// begins like this.
     ///
     /// # Errors
     /// `MissingData` if there is none, or more than one.
-    pub fn get(&self, run: impl Into<RunName>) -> Result<&RunSummary> {
+    pub fn get(&self, run: impl Into<RunSelector>) -> Result<&RunSummary> {
         let (what, found) = match run.into() {
-            RunName::Row(row) => (format!("row {row}"), Vec::from_iter(self.0.get(row))),
-            RunName::Name(name) => {
+            RunSelector::Row(row) => (format!("row {row}"), Vec::from_iter(self.0.get(row))),
+            RunSelector::Name(name) => {
                 let starts = |run: &&RunSummary| run.id.starts_with(&name) || run.label == name;
                 let mut found: Vec<_> =
                     self.0.iter().filter(|run| !name.is_empty() && starts(run)).collect();
@@ -186,7 +186,7 @@ impl Runs {
         let why = match found[..] {
             [only] => return Ok(only),
             [] => {
-                let all = format::counted(self.len(), "run");
+                let all = format::pluralise(self.len(), "run");
                 format!("the list has {all} and none of them is it")
             }
             [..] => format!("the names of {} runs begin like that", found.len()),
@@ -195,35 +195,35 @@ impl Runs {
             .fix("take a row from 0, or more letters of a name: lab::runs() lists both"))
     }
 
-    /// Everything about a stored run except its weights: settings, measurements, results.
+    /// Returns everything about a stored run except its weights: settings, measurements, results.
     ///
     /// # Errors
     /// As [`get`](Self::get), and if the run is not stored; `CorruptData` if it can't be read.
-    pub fn record(&self, run: impl Into<RunName>) -> Result<RunRecord> {
-        Store::open(home())?.record_named(&self.get(run)?.id)
+    pub fn record(&self, run: impl Into<RunSelector>) -> Result<RunRecord> {
+        RunStore::open(home())?.find_record(&self.get(run)?.id)
     }
 
-    /// A finished run of this list, read from the store. `model` is the one that its training
-    /// started from, and `data` the data that it was trained on: they say what its parameters
-    /// depend on.
+    /// Opens a finished run of this list, read from the store. `model` is the one that its
+    /// training started from, and `data` the data that it was trained on: they say what its
+    /// parameters depend on.
     ///
     /// # Errors
     /// As [`record`](Self::record); `MissingData` if it is not finished; `Setting` for other data;
     /// `Ledger` if the ledger of the data does not charge it.
-    pub fn open(&self, run: impl Into<RunName>, model: &Model, data: &Dataset) -> Result<Run> {
-        open_in(&Store::open(home())?, self.get(run)?, model, data)
+    pub fn open(&self, run: impl Into<RunSelector>, model: &Model, data: &Dataset) -> Result<Run> {
+        open_in(&RunStore::open(home())?, self.get(run)?, model, data)
     }
 
-    /// Accuracy and epsilon of each finished run on one data set, for
+    /// Returns accuracy and epsilon of each finished run on one data set, for
     /// [`figures::pareto`](crate::show::figures::pareto). Runs without an accuracy are left out.
     pub fn points(&self, data: &str) -> Vec<RunPoint> {
         let of_data = self.0.iter().filter(|run| run.data == data);
         of_data.filter(|run| run.state == RunState::Finished).filter_map(point).collect()
     }
 
-    /// The list for a notebook.
-    pub fn bundle(&self) -> Bundle {
-        if self.0.is_empty() { Bundle::prose(NONE) } else { self.table().bundle() }
+    /// Returns the list for a notebook.
+    pub fn bundle(&self) -> MimeBundle {
+        if self.0.is_empty() { MimeBundle::prose(NONE) } else { self.table().bundle() }
     }
 
     /// Shows the list in a notebook.
@@ -232,14 +232,14 @@ impl Runs {
     }
 }
 
-fn open_in(store: &Store, run: &RunSummary, model: &Model, data: &Dataset) -> Result<Run> {
-    let record = store.record_named(&run.id)?;
+fn open_in(store: &RunStore, run: &RunSummary, model: &Model, data: &Dataset) -> Result<Run> {
+    let record = store.find_record(&run.id)?;
     if record.data_hash != data.hash() {
         let why = format!("it was trained on {}, and these data are not the same", record.data);
         return Err(Error::setting("data", data.name(), why)
             .fix("read the data as for its training, with the same split and limit"));
     }
-    store.known_run(&run.id, model, data)?.ok_or_else(|| {
+    store.load_charged_run(&run.id, model, data)?.ok_or_else(|| {
         let what = format!("run {}", run.id);
         Error::new(ErrorKind::MissingData, what, "it ended before its last step")
             .fix("train it again with the same call: it goes on from a checkpoint if there is one")
@@ -252,12 +252,12 @@ fn point(run: &RunSummary) -> Option<RunPoint> {
         epsilon: run.epsilon,
         target: None,
         accuracy: run.accuracy?,
-        about: format!("run {}, {}", run.id, format::counted(run.steps, "step")),
+        about: format!("run {}, {}", run.id, format::pluralise(run.steps, "step")),
         coverage: Coverage::Unmarked,
     })
 }
 
-/// The order of two values by `order`; missing ones are last.
+/// Returns the order of two values by `order`; missing ones are last.
 fn missing_last<T>(a: Option<T>, b: Option<T>, order: impl Fn(&T, &T) -> Ordering) -> Ordering {
     match (&a, &b) {
         (Some(a), Some(b)) => order(a, b),
@@ -278,8 +278,12 @@ fn cells(run: &RunSummary) -> [String; 8] {
     };
     let steps = match run.state {
         RunState::Damaged => run.why.clone().unwrap_or_default(),
-        RunState::Finished => format::count(run.steps),
-        _ => format!("{} of {}", format::count(run.steps), format::count(run.planned_steps)),
+        RunState::Finished => format::format_count(run.steps),
+        _ => format!(
+            "{} of {}",
+            format::format_count(run.steps),
+            format::format_count(run.planned_steps)
+        ),
     };
     [
         run.id.clone(),
@@ -293,7 +297,7 @@ fn cells(run: &RunSummary) -> [String; 8] {
     ]
 }
 
-impl fmt::Display for Runs {
+impl fmt::Display for RunList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { f.write_str(NONE) } else { f.write_str(&self.table().text()) }
     }
@@ -306,7 +310,7 @@ mod tests {
     use crate::methods::NonPrivate;
     use crate::nn::models;
     use crate::runs::train_as;
-    use crate::train::Silent;
+    use crate::train::NoopObserver;
 
     fn summary(id: &str, epsilon: Option<f64>, accuracy: Option<f64>) -> RunSummary {
         RunSummary {
@@ -327,7 +331,7 @@ mod tests {
 
     #[test]
     fn runs_are_sorted_by_any_column_and_missing_values_come_last() {
-        let runs = Runs(vec![
+        let runs = RunList(vec![
             summary("ab", None, Some(0.5)),
             summary("ac", Some(3.0), None),
             summary("b", Some(1.0), Some(0.9)),
@@ -348,7 +352,7 @@ mod tests {
 
     #[test]
     fn runs_are_found_by_row_and_by_the_beginning_of_their_names() {
-        let runs = Runs(["ab", "abc", "b"].map(|id| summary(id, None, None)).to_vec());
+        let runs = RunList(["ab", "abc", "b"].map(|id| summary(id, None, None)).to_vec());
         let id = |name: &str| runs.get(name).map(|run| run.id.clone());
         assert_eq!((id("b").unwrap(), id("abc").unwrap()), ("b".into(), "abc".into()));
         assert_eq!(id("ab").unwrap(), "ab", "the whole name");
@@ -366,16 +370,16 @@ mod tests {
         let data = data::glyphs_with(40, 10, 86)?;
         let model = models::linear(&data).seed(1).build()?;
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let plan = NonPrivate::new().batch_size(10).steps(2).seed(1).plan(&data)?;
-        let run = train_as(&store, "opened", &plan, &model, &data, &mut Silent)?;
-        let runs = Runs(store.overview()?);
+        let run = train_as(&store, "opened", &plan, &model, &data, &mut NoopObserver)?;
+        let runs = RunList(store.list_runs()?);
         let opened = open_in(&store, runs.get("ope")?, &model, &data)?;
         assert!(opened.is_restored() && opened.accuracy() == run.accuracy());
         assert_eq!(opened.model().provenance(), run.model().provenance());
         let error = open_in(&store, runs.get(0)?, &model, &data::glyphs_with(40, 10, 87)?);
         assert!(error.unwrap_err().to_string().contains("not the same"));
-        assert_eq!(store.record_named("opened")?.steps, 2);
+        assert_eq!(store.find_record("opened")?.steps, 2);
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! Which coordinates the steps of a run selected, as a figure.
+//! Figure of the coordinates that the steps of a run selected.
 
 use crate::show::{Coverage, Figure, figures, run_coverage};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result};
 
 impl Run {
-    /// Which coordinates the steps selected over time: [`figures::selection_log`] of
+    /// Draws which coordinates the steps selected over time: [`figures::selection_log`] of
     /// [`selection_log`](Self::selection_log).
     ///
     /// # Guarantee
@@ -40,12 +40,19 @@ mod tests {
     use crate::nn::models;
     use crate::privacy::{Delta, Epsilon};
     use crate::store::open_ledger;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
     fn trained(plan: &Plan, data: &Dataset) -> Result<Run> {
         let folder = tempfile::tempdir().unwrap();
         let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
-        fit("selected", plan, &models::linear(data).seed(1).build()?, data, &ledger, &mut Silent)
+        fit(
+            "selected",
+            plan,
+            &models::linear(data).seed(1).build()?,
+            data,
+            &ledger,
+            &mut NoopObserver,
+        )
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Signal and noise of the steps of a method.
 
 use crate::data::Dataset;
-use crate::mask::{Coordinates, PrePrune, SignalNoise, SignalSettings};
+use crate::mask::{PrePrune, SignalNoise, SignalSettings, TrainedCoordinates};
 use crate::methods::DpSsgd;
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind, Result};
 const BATCHES: u64 = 8;
 
 impl DpSsgd {
-    /// L2 norm of the clipped sum of a few batches and of its noise, on all coordinates and on
-    /// those that this method selects, at the current parameters of the model.
+    /// Returns the L2 norm of the clipped sum of a few batches and of its noise, on all
+    /// coordinates and on those that this method selects, at the current parameters of the model.
     ///
     /// # Guarantee
     /// None: norms of private gradients without noise. Do not publish them.
@@ -31,7 +31,7 @@ impl DpSsgd {
             Error::new(ErrorKind::Setting, "a plan without noise", "there is nothing to compare")
         })?;
         let seed = plan.seed().unwrap_or(0);
-        let mask = Coordinates::before_release(sparsity, model, data, seed)?;
+        let mask = TrainedCoordinates::prepare_mask(sparsity, model, data, seed)?;
         let settings = SignalSettings {
             clip: privacy.clip.noise_std(1.0),
             noise_multiplier: privacy.noise_multiplier,

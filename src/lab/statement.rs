@@ -4,10 +4,10 @@ use crate::Result;
 use crate::engine::ClipRule;
 use crate::mask::Mask;
 use crate::methods::{Plan, Privacy};
-use crate::privacy::digits::{Readable, counted};
+use crate::privacy::digits::{Readable, pluralise};
 use crate::privacy::{
-    Accountant, Badge, Delta, Event, GuaranteeFacts, Headline, Meaning, Neighbouring, Spent,
-    statement,
+    Accountant, AttackBounds, Badge, Delta, Event, GuaranteeFacts, NeighbouringRelation,
+    PrivacyCost, TightestAccountant, statement,
 };
 use crate::show::format;
 use crate::train::{Run, RunRecord, checkpoint, start};
@@ -18,28 +18,28 @@ use std::fmt;
 pub struct Statement(String);
 
 impl Run {
-    /// The guarantee of everything that this run released, in words.
+    /// Returns the guarantee of everything that this run released, in words.
     pub fn statement(&self) -> Statement {
-        Statement::of(self.record(), self.mask().as_ref())
+        Statement::for_run(self.record(), self.mask().as_ref())
     }
 
-    /// What the releases of this run mean for one training example: the success of the best
-    /// attacker.
+    /// Returns the bounds on attacks on one training example by the releases of this run: the
+    /// success of the best attacker.
     ///
     /// # Errors
     /// Kind `Accounting` without privacy: then nothing is bounded.
-    pub fn meaning(&self) -> Result<Meaning> {
+    pub fn meaning(&self) -> Result<AttackBounds> {
         // Without privacy the release itself is refused, for any delta.
         let delta = self.plan().privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
         let relation = self.plan().neighbouring();
-        Ok(Meaning::with_neighbouring(relation, &self.record().events(), delta)?)
+        Ok(AttackBounds::with_neighbouring(relation, &self.record().events(), delta)?)
     }
 }
 
-/// The sentences on the trials of which this is the best.
-fn selection_in_words(plan: &Plan) -> Option<String> {
+/// Describes the trials that this run is the best of.
+fn describe_selection(plan: &Plan) -> Option<String> {
     let selection = plan.selection()?;
-    let candidates = counted(selection.candidates().len(), "candidate");
+    let candidates = pluralise(selection.candidates().len(), "candidate");
     Some(format!(
         "Private selection: this is the best of a random number of trials ({}), each of one of \
          {candidates} drawn at random; epsilon is for all trials together (Papernot and \
@@ -49,15 +49,16 @@ fn selection_in_words(plan: &Plan) -> Option<String> {
     ))
 }
 
-/// The sentence on which coordinates were trained, and on the release that chose them.
-fn coordinates_in_words(
+/// Describes which coordinates were trained, and the release that chose them.
+fn describe_coordinates(
     record: &RunRecord,
     mask: Option<&Mask>,
     released: &[Event],
 ) -> Option<String> {
     let sparsity = record.plan.sparsity()?;
     let trained = mask.map_or("all are trained".to_owned(), |mask| {
-        let (kept, all) = (format::count(mask.kept()), format::count(mask.len()));
+        let (kept, all) =
+            (format::format_count(mask.kept_count()), format::format_count(mask.len()));
         let others = if mask.is_zeroing() { "set to zero" } else { "left as they were" };
         let how = &mask.origin().method;
         format!("{kept} of {all} weights are trained, the others {others} ({how})")
@@ -92,8 +93,8 @@ fn reaches_bound(clip: &ClipRule) -> bool {
 }
 
 /// Returns how each example's gradient is bounded by the clip rule.
-fn bound_in_words(privacy: &Privacy) -> String {
-    let norm = Readable(privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne));
+fn describe_bound(privacy: &Privacy) -> String {
+    let norm = Readable(privacy.clip.sensitivity(NeighbouringRelation::AddOrRemoveOne));
     let bound = match &privacy.clip {
         _ if privacy.quantile.is_some() => format!(
             "clipped to an L2 norm that starts at {norm} and follows noisy counts of the gradients \
@@ -136,28 +137,34 @@ fn bound_in_words(privacy: &Privacy) -> String {
     }
 }
 
-/// The headline accountant's answer, if it is the recorded epsilon.
-fn spent(epsilon: f64, relation: Neighbouring, events: &[Event], delta: Delta) -> Spent {
-    let same = |spent: &Spent| (spent.epsilon - epsilon).abs() <= 1e-6 * epsilon;
-    let found = Headline::with_neighbouring(relation).epsilon(events, delta).ok().filter(same);
-    found.unwrap_or_else(|| Spent::new(epsilon, "as recorded with the run"))
+/// Returns the headline accountant's answer, if it is the recorded epsilon.
+fn recompute_spent(
+    epsilon: f64,
+    relation: NeighbouringRelation,
+    events: &[Event],
+    delta: Delta,
+) -> PrivacyCost {
+    let same = |spent: &PrivacyCost| (spent.epsilon - epsilon).abs() <= 1e-6 * epsilon;
+    let found =
+        TightestAccountant::with_neighbouring(relation).epsilon(events, delta).ok().filter(same);
+    found.unwrap_or_else(|| PrivacyCost::new(epsilon, "as recorded with the run"))
 }
 
 impl Statement {
-    /// The guarantee of everything that a run released, which was trained with `mask`.
-    pub(super) fn of(record: &RunRecord, mask: Option<&Mask>) -> Self {
+    /// States the guarantee of everything that a run released, which was trained with `mask`.
+    pub(super) fn for_run(record: &RunRecord, mask: Option<&Mask>) -> Self {
         let plan = &record.plan;
         let Some(privacy) = plan.privacy() else {
             return Self(format!(
                 "Nothing is guaranteed: this model was trained on the raw gradients of {} of {} \
                  and may reveal any of them.",
-                counted(plan.examples(), "training example"),
+                pluralise(plan.examples(), "training example"),
                 record.data
             ));
         };
         let epsilon = record.epsilon.unwrap_or(f64::INFINITY);
         let relation = plan.neighbouring();
-        let spent = spent(epsilon, relation, &record.events(), privacy.delta);
+        let spent = recompute_spent(epsilon, relation, &record.events(), privacy.delta);
         let released = &record.released;
         let of_mask: Vec<Event> = released.before.iter().chain(&released.mask).cloned().collect();
         let last = match &released.training {
@@ -167,7 +174,7 @@ impl Statement {
         // How each example's gradient is bounded, if the method has words of its own.
         let own = plan.descriptor().ok().and_then(|descriptor| (descriptor.bound_in_words)(plan));
         let start =
-            [selection_in_words(plan), start::in_words(record), checkpoint::in_words(record)];
+            [describe_selection(plan), start::describe(record), checkpoint::describe(record)];
         let start: Vec<String> = start.into_iter().flatten().collect();
         let said = statement(&GuaranteeFacts {
             epsilon,
@@ -178,16 +185,16 @@ impl Statement {
             unit: "one training example".into(),
             events: vec![last.clone()],
             start: (!start.is_empty()).then(|| start.join("\n")),
-            coordinates: coordinates_in_words(record, mask, &of_mask),
-            bound: own.unwrap_or_else(|| bound_in_words(privacy)),
+            coordinates: describe_coordinates(record, mask, &of_mask),
+            bound: own.unwrap_or_else(|| describe_bound(privacy)),
             count_noise: privacy.quantile.map(|quantile| quantile.count_noise),
             examples: plan.examples(),
             public_test: record.public_test,
             study_mode: plan.seed().is_some(),
             badge: record.badge(mask),
-            not_covered: GuaranteeFacts::usual_gaps(),
+            not_covered: GuaranteeFacts::default_exclusions(),
         });
-        let claim = record.claim().map(|claim| {
+        let claim = record.published_claim().map(|claim| {
             format!(
                 "\n\nThe paper claims ~~{claim}~~. The formula is not valid: no proof supports it \
                  for this method (see docs/published_claims.md)."
@@ -210,13 +217,14 @@ mod tests {
     use crate::methods::{DpSgd, QuantileDpSgd};
     use crate::nn::models;
     use crate::privacy::Ledger;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
-    /// The statement of a run on a few generated digits.
+    /// Returns the statement of a run on a few generated digits.
     fn said(plan: impl Fn(&data::Dataset) -> Result<Plan>) -> Result<String> {
         let data = data::glyphs_with(60, 10, 7)?;
         let model = models::linear(&data).seed(1).build()?;
-        let run = fit("run", &plan(&data)?, &model, &data, &Ledger::in_memory(), &mut Silent)?;
+        let run =
+            fit("run", &plan(&data)?, &model, &data, &Ledger::in_memory(), &mut NoopObserver)?;
         Ok(run.statement().to_string())
     }
 

@@ -6,13 +6,13 @@ use crate::lab::preview::Preview;
 use crate::methods::{Builder, MethodSettings, Plan, PrivateSelection};
 use crate::nn::Model;
 use crate::runs;
-use crate::show::{self, Bundle, LiveRun};
-use crate::store::{Store, home};
+use crate::show::{self, LiveRun, MimeBundle};
+use crate::store::{RunStore, home};
 use crate::train::{Observer, Run};
 use std::sync::{Mutex, PoisonError};
 
 impl<S: MethodSettings> Builder<S> {
-    /// Returns the plan before anything is trained: noise, steps, epsilon, the ledger that is
+    /// Previews the plan before anything is trained: noise, steps, epsilon, the ledger that is
     /// charged, what is spent of the budget, warnings. Costs nothing.
     ///
     /// # Errors
@@ -35,8 +35,8 @@ impl<S: MethodSettings> Builder<S> {
 }
 
 impl PrivateSelection {
-    /// The plan before any trial: noise, steps, the epsilon of all trials together, the ledger that
-    /// is charged. Costs nothing.
+    /// Previews the plan before any trial: noise, steps, the epsilon of all trials together, the
+    /// ledger that is charged. Costs nothing.
     ///
     /// # Errors
     /// As making the plan, and if the data's ledger can't be trusted.
@@ -56,12 +56,12 @@ impl PrivateSelection {
 }
 
 impl Plan {
-    /// The plan before anything is trained, with the ledger of its data. Costs nothing.
+    /// Previews the plan before anything is trained, with the ledger of its data. Costs nothing.
     ///
     /// # Errors
     /// As computing its epsilon, and if the data's ledger can't be trusted.
     pub fn preview(&self, data: &Dataset) -> Result<Preview> {
-        Preview::of(self, &Store::open(home())?, data)
+        Preview::with_ledger(self, &RunStore::open(home())?, data)
     }
 
     /// Trains a copy of `model` as the plan says, with a live display; the run is charged and
@@ -74,13 +74,13 @@ impl Plan {
         let run = self.train_with(model, data, &mut LiveRun::new())?;
         if run.is_restored() {
             show::replay(&run);
-            run.warnings().iter().for_each(|warning| show::display(&Bundle::prose(warning)));
+            run.warnings().iter().for_each(|warning| show::display(&MimeBundle::prose(warning)));
         }
-        remember(&run);
+        set_last_run(&run);
         Ok(run)
     }
 
-    /// As [`train`](Self::train), but nothing is shown: `observer` is told of the progress.
+    /// Same as [`train`](Self::train), but shows nothing: `observer` is notified of the progress.
     ///
     /// # Errors
     /// As [`train`](Self::train).
@@ -90,11 +90,11 @@ impl Plan {
         data: &Dataset,
         observer: &mut dyn Observer,
     ) -> Result<Run> {
-        runs::load_or_train(&Store::open(home())?, self, model, data, observer)
+        runs::load_or_train(&RunStore::open(home())?, self, model, data, observer)
     }
 }
 
-/// The run that `.train(…)` made or showed last in this notebook, also if its cell failed
+/// Returns the run that `.train(…)` made or showed last in this notebook, also if its cell failed
 /// afterwards.
 pub fn last_run() -> Option<Run> {
     LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -102,8 +102,8 @@ pub fn last_run() -> Option<Run> {
 
 static LAST: Mutex<Option<Run>> = Mutex::new(None);
 
-/// Keeps a run for [`last_run`].
-fn remember(run: &Run) {
+/// Records a run for [`last_run`].
+fn set_last_run(run: &Run) {
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(run.clone());
 }
 
@@ -113,17 +113,17 @@ mod tests {
     use crate::data;
     use crate::methods::NonPrivate;
     use crate::nn::models;
-    use crate::train::Silent;
+    use crate::train::NoopObserver;
 
     #[test]
     fn the_last_run_is_kept() -> Result<()> {
         let data = data::glyphs_with(40, 0, 85)?;
         let model = models::linear(&data).seed(1).build()?;
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let plan = NonPrivate::new().batch_size(10).steps(1).plan(&data)?;
-        let run = runs::train_as(&store, "last", &plan, &model, &data, &mut Silent)?;
-        remember(&run);
+        let run = runs::train_as(&store, "last", &plan, &model, &data, &mut NoopObserver)?;
+        set_last_run(&run);
         assert_eq!(last_run().map(|run| run.record().id.clone()).as_deref(), Some("last"));
         Ok(())
     }

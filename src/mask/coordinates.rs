@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::data::Dataset;
-use crate::engine::Weights;
+use crate::engine::CoordinateWeights;
 use crate::mask::{
-    Freezing, Mask, PrePrune, Recorder, SelectionLog, Selector, Sparsity, check_snip,
+    CoordinateSelector, FreezeConfig, Mask, PrePrune, SelectionLog, SelectionRecorder, Sparsity,
+    check_snip,
 };
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind};
@@ -27,11 +28,11 @@ pub(crate) struct MaskSeeds {
     pub dropout: u64,
 }
 
-/// What the coordinates of a run depend on.
+/// Settings that determine the coordinates of a run.
 #[derive(Clone, Copy)]
-pub(crate) struct CoordinatesOf<'a> {
+pub(crate) struct CoordinateConfig<'a> {
     /// Parameter tensors that are not trained.
-    pub freezing: &'a Freezing,
+    pub freezing: &'a FreezeConfig,
     /// Mask and gradient dropping.
     pub sparsity: Option<&'a Sparsity>,
     /// Number of steps of the run.
@@ -42,11 +43,11 @@ pub(crate) struct CoordinatesOf<'a> {
     pub run: &'a str,
 }
 
-/// How far the selections of a run have come.
+/// Progress of the selections of a run: number of steps, position of the selector and log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Selected {
+pub(crate) struct SelectionState {
     steps: u64,
-    /// The position of the selector.
+    /// Position of the selector.
     selector: (u64, [u64; 2]),
     log: Option<SelectionLog>,
 }
@@ -58,24 +59,24 @@ pub(crate) struct Selected {
 /// a noisy release on the examples that is part of the plan's event. The selection of a step is a
 /// function of the mask, of the parameters before the step (which are released) and of independent
 /// randomness. It depends on no gradient.
-pub(crate) struct Coordinates {
+pub(crate) struct TrainedCoordinates {
     mask: Option<Mask>,
-    /// What mask and freezing leave; `None` for all.
-    trained: Option<Arc<Weights>>,
+    /// Coordinates that mask and freezing leave trainable; `None` for all.
+    trained: Option<Arc<CoordinateWeights>>,
     /// Whether each parameter tensor is frozen; `None` if none is.
     frozen: Option<Vec<bool>>,
-    selector: Selector,
-    touched: Option<Recorder>,
+    selector: CoordinateSelector,
+    touched: Option<SelectionRecorder>,
     step: u64,
 }
 
-impl Coordinates {
+impl TrainedCoordinates {
     /// Makes a mask that needs no release, and checks that DP-SNIP can make the mask otherwise;
     /// called before anything is charged.
     ///
     /// # Errors
     /// If the mask is not for this model, or can't be made from it.
-    pub fn before_release(
+    pub fn prepare_mask(
         sparsity: Option<&Sparsity>,
         model: &Model,
         data: &Dataset,
@@ -102,19 +103,19 @@ impl Coordinates {
         Ok(Some(mask))
     }
 
-    /// The coordinates of a run. A mask by DP-SNIP that is not given, because an earlier part of
-    /// the run has released it, is released here, so its event must have been charged.
+    /// Creates the coordinates of a run. A mask by DP-SNIP that is not given, because an earlier
+    /// part of the run has released it, is released here, so its event must have been charged.
     ///
     /// # Errors
     /// As making the mask.
-    pub fn begin(
-        of: CoordinatesOf<'_>,
+    pub fn new(
+        of: CoordinateConfig<'_>,
         model: &Model,
         data: &Dataset,
         mask: Option<Mask>,
         seeds: &MaskSeeds,
     ) -> Result<Self> {
-        let CoordinatesOf { freezing, sparsity, steps, study_seed, run } = of;
+        let CoordinateConfig { freezing, sparsity, steps, study_seed, run } = of;
         let mask = match sparsity.and_then(|sparsity| sparsity.pre_prune.as_ref()) {
             Some(PrePrune::DpSnip(recipe)) if mask.is_none() => {
                 let seeds = (seeds.noise, seeds.dropout);
@@ -123,45 +124,48 @@ impl Coordinates {
             _ => mask,
         };
         let network = model.network();
-        let mut trained = mask.as_ref().map(|mask| mask.weights(network)).transpose()?;
-        let frozen = (!freezing.is_none()).then(|| freezing.of(network)).transpose()?;
+        let mut trained = mask.as_ref().map(|mask| mask.to_weights(network)).transpose()?;
+        let frozen = (!freezing.is_empty()).then(|| freezing.frozen_flags(network)).transpose()?;
         if let Some(frozen) = &frozen {
-            trained = Some(Freezing::apply(network, frozen, trained.as_ref())?);
+            trained = Some(FreezeConfig::without_frozen(network, frozen, trained.as_ref())?);
         }
         let trained = trained.map(Arc::new);
         let dropping = sparsity.and_then(|sparsity| sparsity.dropping);
-        let selector = Selector::new(mask.as_ref(), dropping, steps, seeds.dropping);
-        let touched = dropping.map(|_| Recorder::new(steps));
+        let selector = CoordinateSelector::new(mask.as_ref(), dropping, steps, seeds.dropping);
+        let touched = dropping.map(|_| SelectionRecorder::new(steps));
         Ok(Self { mask, trained, frozen, selector, touched, step: 0 })
     }
 
-    /// The initial network: that of the model, with zeros at the coordinates that a zeroing mask
-    /// does not keep.
+    /// Returns the initial network: that of the model, with zeros at the coordinates that a
+    /// zeroing mask removes.
     ///
     /// # Errors
     /// If the mask is not for this model.
-    pub fn start(&self, model: &Model) -> Result<Network> {
+    pub fn initial_network(&self, model: &Model) -> Result<Network> {
         match self.mask.as_ref().filter(|mask| mask.is_zeroing()) {
             Some(mask) => Ok(mask.apply(model)?.network().clone()),
             None => Ok(model.network().clone()),
         }
     }
 
-    /// The coordinates of the next step, given the network before it; `None` for all. Masks are
-    /// uploaded to the network's device once. [`taken`](Self::taken) records them.
+    /// Returns the coordinates of the next step, given the network before it; `None` for all.
+    /// Masks are uploaded to the network's device once. [`record_step`](Self::record_step) records
+    /// them.
     ///
     /// # Errors
-    /// As [`Selector::next`].
-    pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
+    /// As [`CoordinateSelector::next_selection`].
+    pub fn next_selection(&mut self, network: &Network) -> Result<Option<Arc<CoordinateWeights>>> {
         let device = network.device();
         if device != Device::flex() {
-            let on_device = |trained: Arc<Weights>| Arc::new((*trained).clone().on(&device));
+            let on_device = |trained: Arc<CoordinateWeights>| {
+                Arc::new((*trained).clone().with_copy_on(&device))
+            };
             self.trained = self.trained.take().map(on_device);
         }
-        let mut selected = self.selector.next(network)?;
+        let mut selected = self.selector.next_selection(network)?;
         if let Some(frozen) = &self.frozen {
             selected = match selected.filter(|_| self.touched.is_some()) {
-                Some(selected) => Some(Arc::new(selected.without(frozen))),
+                Some(selected) => Some(Arc::new(selected.with_zeroed_tensors(frozen))),
                 // Without dropping, every step selects what is trained.
                 None => self.trained.clone(),
             };
@@ -170,38 +174,38 @@ impl Coordinates {
     }
 
     /// Records the selection of a step that was taken.
-    pub fn taken(&mut self, selected: Option<&Weights>) {
+    pub fn record_step(&mut self, selected: Option<&CoordinateWeights>) {
         if let (Some(touched), Some(selected)) = (&mut self.touched, selected) {
             touched.record(self.step, selected);
         }
         self.step += 1;
     }
 
-    /// The mask of the run.
+    /// Returns the mask of the run.
     pub fn mask(&self) -> Option<&Mask> {
         self.mask.as_ref()
     }
 
-    /// How far the selections have come.
-    pub fn selected(&self) -> Selected {
-        let log = self.touched.clone().map(Recorder::finish);
-        Selected { steps: self.step, selector: self.selector.position(), log }
+    /// Returns the progress of the selections.
+    pub fn state(&self) -> SelectionState {
+        let log = self.touched.clone().map(SelectionRecorder::into_log);
+        SelectionState { steps: self.step, selector: self.selector.position(), log }
     }
 
-    /// Goes on where the coordinates of the same run were.
-    pub fn resume(&mut self, selected: Selected) {
+    /// Resumes from the progress of the selections of the same run.
+    pub fn restore(&mut self, selected: SelectionState) {
         self.step = selected.steps;
         self.selector.resume(selected.selector);
-        self.touched = selected.log.map(Recorder::after);
+        self.touched = selected.log.map(SelectionRecorder::from_log);
     }
 
-    /// The coordinates that mask and freezing leave; `None` for all.
-    pub fn trained(&self) -> Option<&Weights> {
+    /// Returns the coordinates that mask and freezing leave trainable; `None` for all.
+    pub fn trained(&self) -> Option<&CoordinateWeights> {
         self.trained.as_deref()
     }
 
-    /// The mask of the run and the record of its selections.
+    /// Returns the mask of the run and the record of its selections.
     pub fn into_record(self) -> (Option<Mask>, Option<SelectionLog>) {
-        (self.mask, self.touched.map(Recorder::finish))
+        (self.mask, self.touched.map(SelectionRecorder::into_log))
     }
 }

@@ -8,22 +8,22 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::rate::dropped_of;
+use super::rate::dropped_count;
 use super::subset;
-use super::{Mask, MaskTensor, Rate};
+use super::{DropRate, Mask, MaskTensor};
 use crate::Result;
 use crate::device::{DeviceArray, kernels};
-use crate::engine::{Gradient, Gradients, Weights};
+use crate::engine::{CoordinateWeights, Gradient, Gradients};
 use crate::nn::Network;
 
-/// How a step selects the coordinates that it drops from each tensor.
+/// Rule by which a step selects the coordinates that it drops from each tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DroppingRule {
-    /// A uniformly random subset, new in every step.
+    /// Uniformly random subset, new in every step.
     Random,
-    /// The coordinates of smallest absolute parameter value, ties broken by index.
+    /// Coordinates of smallest absolute parameter value, ties broken by index.
     Magnitude,
 }
 
@@ -38,10 +38,10 @@ pub enum DroppingRule {
 /// on the remaining coordinates, and the accounting does not change, as the paper claims.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dropping {
-    /// How coordinates are selected.
+    /// Rule by which coordinates are selected.
     pub rule: DroppingRule,
-    /// The fraction of each tensor that is dropped.
-    pub rate: Rate,
+    /// Fraction of each tensor that is dropped.
+    pub rate: DropRate,
     /// Whether biases and normalisation parameters are dropped too.
     #[serde(default)]
     pub include_1d: bool,
@@ -49,12 +49,12 @@ pub struct Dropping {
 
 impl Dropping {
     /// Drops a uniformly random subset, new in every step.
-    pub fn random(rate: impl Into<Rate>) -> Self {
+    pub fn random(rate: impl Into<DropRate>) -> Self {
         Self { rule: DroppingRule::Random, rate: rate.into(), include_1d: false }
     }
 
     /// Drops the coordinates of smallest absolute parameter value.
-    pub fn magnitude(rate: impl Into<Rate>) -> Self {
+    pub fn magnitude(rate: impl Into<DropRate>) -> Self {
         Self { rule: DroppingRule::Magnitude, rate: rate.into(), include_1d: false }
     }
 
@@ -63,10 +63,11 @@ impl Dropping {
         Self { include_1d: true, ..self }
     }
 
-    /// How many of a tensor's `candidates` coordinates are dropped. At least one always remains.
+    /// Returns the number of a tensor's `candidates` coordinates that are dropped. At least one
+    /// always remains.
     fn drop_count(&self, rate: f64, shape: &[usize], candidates: usize) -> usize {
         let rate = if self.include_1d || shape.len() >= 2 { rate } else { 0.0 };
-        dropped_of(rate, candidates).min(candidates.saturating_sub(1))
+        dropped_count(rate, candidates).min(candidates.saturating_sub(1))
     }
 }
 
@@ -80,23 +81,24 @@ impl fmt::Display for Dropping {
     }
 }
 
-/// Selects the coordinates of each step: those that the mask keeps, minus those that are dropped.
+/// Selector of the coordinates of each step: those that the mask keeps, minus those that are
+/// dropped.
 ///
 /// The selection is the same on every device. On a GPU, the smallest values are found there.
-pub struct Selector {
+pub struct CoordinateSelector {
     mask: Option<Mask>,
     dropping: Option<Dropping>,
     steps: u64,
     rng: ChaCha20Rng,
     step: u64,
-    /// The mask as weights (all ones without a mask), once it has been needed.
-    mask_weights: Option<Arc<Weights>>,
-    /// The indices that the mask keeps, by the path of the parameter. Empty without dropping.
+    /// Mask as weights (all ones without a mask), once it has been needed.
+    mask_weights: Option<Arc<CoordinateWeights>>,
+    /// Indices that the mask keeps, by the path of the parameter. Empty without dropping.
     kept_indices: HashMap<String, Vec<usize>>,
 }
 
-impl Selector {
-    /// A selector for a run of `steps` steps. Only random dropping uses `seed`.
+impl CoordinateSelector {
+    /// Creates a selector for a run of `steps` steps. Only random dropping uses `seed`.
     pub fn new(
         mask: Option<&Mask>,
         dropping: Option<Dropping>,
@@ -120,37 +122,39 @@ impl Selector {
         }
     }
 
-    /// The number of steps so far, and the position of the generator.
+    /// Returns the number of steps so far, and the position of the generator.
     pub(crate) fn position(&self) -> (u64, [u64; 2]) {
         let word = self.rng.get_word_pos();
         (self.step, [(word >> 64) as u64, word as u64])
     }
 
-    /// Goes on where a selector for the same run was at this [`position`](Self::position).
+    /// Resumes from the [`position`](Self::position) of a selector for the same run.
     pub(crate) fn resume(&mut self, (step, [high, low]): (u64, [u64; 2])) {
         self.step = step;
         self.rng.set_word_pos(u128::from(high) << 64 | u128::from(low));
     }
 
-    /// The coordinates of the next step, as weights of 0 and 1. `None` selects all coordinates.
+    /// Returns the coordinates of the next step, as weights of 0 and 1. `None` selects all
+    /// coordinates.
     ///
     /// `network` holds the parameters at the beginning of the step.
     ///
     /// # Errors
     /// `Model` if the mask does not fit the network, `Setting` if the dropping rate is out of
     /// range.
-    pub fn next(&mut self, network: &Network) -> Result<Option<Arc<Weights>>> {
+    pub fn next_selection(&mut self, network: &Network) -> Result<Option<Arc<CoordinateWeights>>> {
         let device = network.device();
         let gpu = (device != Device::flex()).then_some(device);
-        self.next_on(gpu.as_ref(), network)
+        self.next_selection_on(gpu.as_ref(), network)
     }
 
-    /// As [`next`](Self::next), for a network on this GPU, if any. The weights are on the GPU too.
-    pub(super) fn next_on(
+    /// Returns the coordinates of the next step as [`next_selection`](Self::next_selection) does,
+    /// for a network on this GPU, if any. The weights are on the GPU too.
+    pub(super) fn next_selection_on(
         &mut self,
         gpu: Option<&Device>,
         network: &Network,
-    ) -> Result<Option<Arc<Weights>>> {
+    ) -> Result<Option<Arc<CoordinateWeights>>> {
         let step = self.step;
         self.step += 1;
         let Some(dropping) = self.dropping else {
@@ -195,22 +199,22 @@ impl Selector {
                 }
             }
         }
-        Ok(Some(to_device(Weights::new(network, selected)?, gpu)))
+        Ok(Some(to_device(CoordinateWeights::new(network, selected)?, gpu)))
     }
 
-    /// Magnitude dropping on the GPU, without a copy to the host.
+    /// Computes magnitude dropping on the GPU, without a copy to the host.
     fn keep_largest_on(
         &mut self,
         gpu: &Device,
         dropping: Dropping,
         rate: f64,
         network: &Network,
-    ) -> Result<Arc<Weights>> {
+    ) -> Result<Arc<CoordinateWeights>> {
         let mask = self.mask_weights(Some(gpu), network)?;
         let entries = mask.entries().iter().zip(network.tensors()).map(|(entry, values)| {
             let indices = self.kept_indices.get(&entry.path);
             let count = indices.map_or(entry.values.len(), Vec::len);
-            let candidates = entry.values.tensor(gpu);
+            let candidates = entry.values.to_tensor(gpu);
             let kept = match dropping.drop_count(rate, &entry.shape, count) {
                 0 => candidates,
                 drop => kernels::keep_largest(values, candidates, drop),
@@ -220,31 +224,35 @@ impl Selector {
         });
         let selected = Gradients { entries: entries.collect() };
         // Dropping keeps at least one coordinate, so a tensor is all zeros only if the mask is.
-        let zero = (0..selected.entries.len()).map(|entry| mask.is_zero(entry)).collect();
-        Ok(Arc::new(Weights::chosen_on_device(network, selected, zero)?))
+        let zero = (0..selected.entries.len()).map(|entry| mask.is_zero_tensor(entry)).collect();
+        Ok(Arc::new(CoordinateWeights::from_device_mask(network, selected, zero)?))
     }
 
-    /// The mask as weights, all ones without a mask. Copied to the GPU once.
-    fn mask_weights(&mut self, gpu: Option<&Device>, network: &Network) -> Result<Arc<Weights>> {
+    /// Returns the mask as weights, all ones without a mask. Copied to the GPU once.
+    fn mask_weights(
+        &mut self,
+        gpu: Option<&Device>,
+        network: &Network,
+    ) -> Result<Arc<CoordinateWeights>> {
         if let Some(weights) = &self.mask_weights {
             return Ok(weights.clone());
         }
         let weights = match &self.mask {
-            Some(mask) => mask.weights(network)?,
+            Some(mask) => mask.to_weights(network)?,
             None => {
                 let mut ones = Gradients::zeros_like(network);
                 ones.entries.iter_mut().for_each(|entry| entry.values.fill(1.0));
-                Weights::new(network, ones)?
+                CoordinateWeights::new(network, ones)?
             }
         };
         Ok(self.mask_weights.insert(to_device(weights, gpu)).clone())
     }
 }
 
-/// The weights, with a copy on this GPU, if any.
-fn to_device(weights: Weights, gpu: Option<&Device>) -> Arc<Weights> {
+/// Returns the weights, with a copy on this GPU, if any.
+fn to_device(weights: CoordinateWeights, gpu: Option<&Device>) -> Arc<CoordinateWeights> {
     Arc::new(match gpu {
-        Some(gpu) => weights.on(gpu),
+        Some(gpu) => weights.with_copy_on(gpu),
         None => weights,
     })
 }

@@ -1,10 +1,11 @@
-//! Masks as safetensors files; the metadata records how they were made and what that reveals.
+//! Masks as safetensors files; the metadata records the method of each mask and the privacy of its
+//! choice.
 
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-use super::origin::{Origin, PrivacyStatus};
+use super::origin::{MaskOrigin, PrivacyStatus};
 use super::{Mask, MaskTensor};
 use crate::data::digest::sha256;
 use crate::file::StoredTensor;
@@ -17,21 +18,21 @@ const KEY: &str = "epsilab_mask";
 /// The metadata key of model files, for a better error message.
 const MODEL_KEY: &str = "epsilab";
 
-/// The version of the description that is written. Older versions remain readable.
+/// Version of the description in files that are written. Older versions remain readable.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Description {
     format: u32,
-    /// The parameter paths in order; safetensors sorts its tensors.
+    /// Parameter paths in order; safetensors sorts its tensors.
     tensors: Vec<String>,
     zeroing: bool,
-    origin: Origin,
+    origin: MaskOrigin,
     /// SHA-256 of all flags in this order. It detects damage, not forgery.
     sha256: String,
 }
 
-/// The part of a description that every version has; it is read first.
+/// Format version of a description, the field that every version has; it is read first.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
@@ -41,7 +42,7 @@ impl Mask {
     /// Writes the mask as a safetensors file.
     ///
     /// The file holds one BOOL per coordinate under the parameter's path; its metadata hold the
-    /// [`Origin`]. An existing file is replaced atomically. Saliencies are not stored.
+    /// [`MaskOrigin`]. An existing file is replaced atomically. Saliencies are not stored.
     ///
     /// The file of a mask that was released privately names the run that was charged and the hash
     /// of the data set. Someone who holds all examples but one can test guesses of that example
@@ -53,7 +54,7 @@ impl Mask {
         file::write(path, self.to_bytes()?)
     }
 
-    /// The bytes of the file that [`save`](Self::save) writes.
+    /// Returns the bytes of the file that [`save`](Self::save) writes.
     ///
     /// # Errors
     /// `Model` if the mask can't be written as a safetensors file.
@@ -79,9 +80,9 @@ impl Mask {
     /// Reads a mask that [`save`](Self::save) wrote. Its saliencies are not restored.
     ///
     /// # Guarantee
-    /// The mask keeps its [`Origin`] and so its [`PrivacyStatus`]. Damage is detected; a deliberate
-    /// edit is not, because the file is not signed. Whoever uses a mask of somebody else assumes
-    /// that its stated origin is true.
+    /// The mask keeps its [`MaskOrigin`] and so its [`PrivacyStatus`]. Damage is detected; a
+    /// deliberate edit is not, because the file is not signed. Whoever uses a mask of somebody
+    /// else assumes that its stated origin is true.
     ///
     /// # Errors
     /// `Io` if the file can't be read; `Model` if it is not a mask file, has a later version, or is
@@ -93,7 +94,8 @@ impl Mask {
         Self::from_bytes(&bytes, path)
     }
 
-    /// The mask of [`to_bytes`](Self::to_bytes); `path` is the file that holds them, for errors.
+    /// Reads a mask from the bytes of [`to_bytes`](Self::to_bytes); `path` is their file, for
+    /// errors.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -126,7 +128,7 @@ impl Mask {
     }
 }
 
-/// The mask of a description.
+/// Creates the mask of a description.
 fn described(
     file: &SafeTensors<'_>,
     description: Description,
@@ -141,11 +143,11 @@ fn described(
         return Err("it is damaged (the hash of its flags does not match)".to_owned());
     }
     let mask = Mask::with_origin(tensors, description.origin).map_err(|e| e.to_string())?;
-    Ok(if description.zeroing { mask.zeroing() } else { mask })
+    Ok(if description.zeroing { mask.with_zeroing() } else { mask })
 }
 
 /// Refuses an origin without a privacy status, which would pass for a private one.
-fn check_origin(origin: &Origin) -> std::result::Result<(), String> {
+fn check_origin(origin: &MaskOrigin) -> std::result::Result<(), String> {
     if origin.privacy.is_empty() {
         return Err("it does not say what its choice reveals".to_owned());
     }

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Gradients, Weights};
+use crate::engine::{CoordinateWeights, Gradients};
 use crate::nn::{Network, path_matches};
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 use crate::{Error, ErrorKind, Result};
 
-/// Which parameter tensors a run does not train.
+/// Configuration of freezing: the parameter tensors that a run does not train.
 ///
 /// A pattern is the path of a parameter (`"head.1.weight"`), the path of a layer or group that
 /// contains it (`"head"`, `"group1.0"`), or either with wildcards: `*` stands for any characters,
@@ -20,16 +20,16 @@ use crate::{Error, ErrorKind, Result};
 /// nor update, so each step is a Gaussian mechanism of the same sensitivity on the others, and the
 /// accounting does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Freezing {
+pub struct FreezeConfig {
     /// Patterns of frozen parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
     /// Patterns of trained parameters; if there are any, all other parameters are frozen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub train_only: Vec<String>,
-    /// Number of stages that are frozen, counted from the input: of a residual network its stem and
-    /// groups, of another convolutional network what lies before each pooling layer. If all stages
-    /// are frozen, only the last linear layer is trained.
+    /// Number of stages that are frozen, counted from the input: the stem and groups of a residual
+    /// network, the layers before each pooling layer of another convolutional network. If all
+    /// stages are frozen, only the last linear layer is trained.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub groups: usize,
 }
@@ -38,18 +38,19 @@ fn is_zero(groups: &usize) -> bool {
     *groups == 0
 }
 
-impl Freezing {
-    /// Whether nothing is frozen.
-    pub fn is_none(&self) -> bool {
+impl FreezeConfig {
+    /// Returns whether nothing is frozen.
+    pub fn is_empty(&self) -> bool {
         self.freeze.is_empty() && self.train_only.is_empty() && self.groups == 0
     }
 
-    /// Whether each parameter tensor of the network is frozen, in the network's order.
+    /// Returns for each parameter tensor of the network whether it is frozen, in the network's
+    /// order.
     ///
     /// # Errors
     /// `Setting` if a pattern matches no parameter, if the network has fewer stages than are to be
     /// frozen, or if all parameters are frozen.
-    pub fn of(&self, network: &Network) -> Result<Vec<bool>> {
+    pub fn frozen_flags(&self, network: &Network) -> Result<Vec<bool>> {
         let paths = network.paths();
         let freeze = self.freeze.iter().map(|pattern| ("freeze", pattern));
         for (setting, pattern) in freeze.chain(self.train_only.iter().map(|p| ("train_only", p))) {
@@ -73,34 +74,34 @@ impl Freezing {
         Ok(frozen)
     }
 
-    /// The coordinates that are not frozen.
+    /// Returns the coordinates that are not frozen.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
-    pub fn selection(&self, network: &Network) -> Result<Weights> {
-        Self::apply(network, &self.of(network)?, None)
+    /// As [`frozen_flags`](Self::frozen_flags).
+    pub fn trainable_weights(&self, network: &Network) -> Result<CoordinateWeights> {
+        Self::without_frozen(network, &self.frozen_flags(network)?, None)
     }
 
-    /// The coordinates of a selection that are not frozen; `None` selects all.
-    pub(super) fn apply(
+    /// Returns the coordinates of a selection that are not frozen; `None` selects all.
+    pub(super) fn without_frozen(
         network: &Network,
         frozen: &[bool],
-        selected: Option<&Weights>,
-    ) -> Result<Weights> {
+        selected: Option<&CoordinateWeights>,
+    ) -> Result<CoordinateWeights> {
         if let Some(selected) = selected {
-            return Ok(selected.without(frozen));
+            return Ok(selected.with_zeroed_tensors(frozen));
         }
         let mut ones = Gradients::zeros_like(network);
         ones.entries.iter_mut().for_each(|entry| entry.values.fill(1.0));
-        Ok(Weights::new(network, ones)?.without(frozen))
+        Ok(CoordinateWeights::new(network, ones)?.with_zeroed_tensors(frozen))
     }
 }
 
-impl fmt::Display for Freezing {
+impl fmt::Display for FreezeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         if self.groups > 0 {
-            parts.push(format!("the first {}", counted(self.groups, "stage")));
+            parts.push(format!("the first {}", pluralise(self.groups, "stage")));
         }
         if !self.train_only.is_empty() {
             parts.push(format!("all but {}", self.train_only.join(", ")));
@@ -116,7 +117,7 @@ impl fmt::Display for Freezing {
     }
 }
 
-/// The outermost layers and groups of these paths.
+/// Returns the outermost layers and groups of these paths.
 fn layers(paths: &[String]) -> String {
     let mut names: Vec<&str> = paths.iter().filter_map(|path| path.split('.').next()).collect();
     names.dedup();

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Mask;
 use super::origin::PrivacyStatus;
-use super::saliency::{Saliency, Scores, prunable};
+use super::saliency::{Saliency, SaliencyTensor, prunable};
 use crate::Result;
 use crate::nn::Model;
 
@@ -38,19 +38,20 @@ impl MagnitudeMask {
         Self { include_1d: true, ..self }
     }
 
-    /// The absolute values of the prunable parameters, as scores.
+    /// Returns the absolute values of the prunable parameters, as scores.
     pub fn saliency(&self, model: &Model) -> Saliency {
         let parameters = prunable(model.network(), self.include_1d);
         let values = model.network().values().into_iter();
-        let scores = values.filter(|(p, _)| parameters.contains(p)).map(|(p, values)| Scores {
-            path: p.path,
-            shape: p.shape,
-            values: values.into_iter().map(|v| f64::from(v).abs()).collect(),
-        });
+        let scores =
+            values.filter(|(p, _)| parameters.contains(p)).map(|(p, values)| SaliencyTensor {
+                path: p.path,
+                shape: p.shape,
+                values: values.into_iter().map(|v| f64::from(v).abs()).collect(),
+            });
         Saliency::new("magnitude", privacy_of_parameters(model), scores.collect())
     }
 
-    /// The mask for a model.
+    /// Makes the mask for a model.
     ///
     /// # Errors
     /// `Setting` if the rate is not in [0, 1).
@@ -59,7 +60,7 @@ impl MagnitudeMask {
     }
 }
 
-/// The privacy status of a function of the model's parameters.
+/// Returns the privacy status of a function of the model's parameters.
 pub(in crate::mask) fn privacy_of_parameters(model: &Model) -> PrivacyStatus {
     if model.provenance().is_data_free() {
         return PrivacyStatus::DataFree;

@@ -1,19 +1,19 @@
-//! [`Mask`]: which coordinates of a model are trained.
+//! [`Mask`]: the trained coordinates of a model.
 
 use std::fmt;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::origin::{Origin, PrivacyStatus, combined};
+use super::origin::{MaskOrigin, PrivacyStatus, combined};
 use super::saliency::Saliency;
 use crate::data::digest::hex;
-use crate::engine::{Gradients, Weights};
+use crate::engine::{CoordinateWeights, Gradients};
 use crate::nn::{Model, Network};
-use crate::privacy::digits::count;
+use crate::privacy::digits::format_count;
 use crate::{Error, ErrorKind, Result};
 
-/// The part of a mask for one parameter tensor.
+/// Flags of a mask for one parameter tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskTensor {
     /// The path of the parameter, such as `"0.weight"`.
@@ -26,21 +26,22 @@ pub struct MaskTensor {
 
 impl MaskTensor {
     /// The number of kept coordinates.
-    pub fn count(&self) -> usize {
+    pub fn kept_count(&self) -> usize {
         self.kept.iter().filter(|&&kept| kept).count()
     }
 
-    /// The fraction of coordinates that is kept.
+    /// Returns the fraction of coordinates that the mask keeps.
     pub fn density(&self) -> f64 {
-        self.count() as f64 / self.kept.len() as f64
+        self.kept_count() as f64 / self.kept.len() as f64
     }
 }
 
-/// Which coordinates of a model are trained, by parameter path. Cheap to clone.
+/// Mask of the trained coordinates of a model, by parameter path. Cheap to clone.
 ///
 /// Parameters that the mask does not name are trained in full. Coordinates that it does not keep
 /// are *frozen*: they keep their value and take part in the forward pass, but get no gradient, no
-/// noise and no optimizer state. A [`zeroing`](Self::zeroing) mask sets them to zero instead.
+/// noise and no optimizer state. A [`with_zeroing`](Self::with_zeroing) mask sets them to zero
+/// instead.
 ///
 /// # Guarantee
 /// A mask that was chosen without the private data, or from a release that is accounted for, does
@@ -53,7 +54,7 @@ pub struct Mask(Arc<Inner>);
 struct Inner {
     tensors: Vec<MaskTensor>,
     zeroing: bool,
-    origin: Origin,
+    origin: MaskOrigin,
     saliency: Option<Saliency>,
 }
 
@@ -66,7 +67,7 @@ impl PartialEq for Mask {
 }
 
 impl Mask {
-    /// A user-defined mask.
+    /// Creates a user-defined mask.
     ///
     /// # Guarantee
     /// None by itself. A run with this mask assumes that it was chosen without looking at private
@@ -79,12 +80,12 @@ impl Mask {
         let assumed = "it was chosen without looking at private data";
         Self::with_origin(
             tensors,
-            Origin::new("of your own", PrivacyStatus::Assumption(assumed.into())),
+            MaskOrigin::new("of your own", PrivacyStatus::Assumption(assumed.into())),
         )
     }
 
-    /// A mask with a known origin. Errors as [`new`](Self::new).
-    pub(crate) fn with_origin(tensors: Vec<MaskTensor>, origin: Origin) -> Result<Self> {
+    /// Creates a mask with a known origin. Errors as [`new`](Self::new).
+    pub(crate) fn with_origin(tensors: Vec<MaskTensor>, origin: MaskOrigin) -> Result<Self> {
         let invalid = |what: String, why: &str| {
             Err(Error::new(ErrorKind::Model, what, why)
                 .fix("a mask has one flag per coordinate and keeps at least one per tensor"))
@@ -103,7 +104,7 @@ impl Mask {
                 let why = "a parameter has one set of flags";
                 return invalid(format!("a mask that names {path} twice"), why);
             }
-            if tensor.count() == 0 {
+            if tensor.kept_count() == 0 {
                 let what = format!("a mask that keeps nothing of {path}");
                 return invalid(what, "no coordinate of that tensor could be trained");
             }
@@ -111,67 +112,68 @@ impl Mask {
         Ok(Self(Arc::new(Inner { tensors, zeroing: false, origin, saliency: None })))
     }
 
-    /// The same mask, with the saliencies that it was made from.
+    /// Returns the same mask, with the saliencies that it was made from.
     pub(crate) fn with_saliency(&self, saliency: Saliency) -> Self {
         Self(Arc::new(Inner { saliency: Some(saliency), ..(*self.0).clone() }))
     }
 
-    /// The same mask, but coordinates that are not kept are set to zero when training begins
-    /// (classical pruning) instead of being frozen at their value.
-    pub fn zeroing(&self) -> Self {
+    /// Returns the same mask, but with coordinates that it does not keep set to zero when training
+    /// begins (classical pruning) instead of being frozen at their value.
+    pub fn with_zeroing(&self) -> Self {
         Self(Arc::new(Inner { zeroing: true, ..(*self.0).clone() }))
     }
 
-    /// Whether coordinates that are not kept are set to zero.
+    /// Returns whether coordinates that the mask does not keep are set to zero.
     pub fn is_zeroing(&self) -> bool {
         self.0.zeroing
     }
 
-    /// The masked tensors, in the order of the model's parameters.
+    /// Returns the masked tensors, in the order of the model's parameters.
     pub fn tensors(&self) -> &[MaskTensor] {
         &self.0.tensors
     }
 
-    /// The part of the mask for one parameter.
+    /// Returns the flags of the mask for one parameter.
     pub fn get(&self, path: &str) -> Option<&MaskTensor> {
         self.tensors().iter().find(|tensor| tensor.path == path)
     }
 
-    /// How the mask was made, and what that reveals.
-    pub fn origin(&self) -> &Origin {
+    /// Returns the origin of the mask: its method, and the privacy of its choice.
+    pub fn origin(&self) -> &MaskOrigin {
         &self.0.origin
     }
 
-    /// The saliencies that the mask was made from, if any. Files do not store them.
+    /// Returns the saliencies that the mask was made from, if any. Files do not store them.
     pub fn saliency(&self) -> Option<&Saliency> {
         self.0.saliency.as_ref()
     }
 
-    /// The number of coordinates of all masked tensors.
+    /// Returns the number of coordinates of all masked tensors.
     pub fn len(&self) -> usize {
         self.tensors().iter().map(|tensor| tensor.kept.len()).sum()
     }
 
-    /// Always false: every mask names at least one coordinate.
+    /// Returns false: every mask names at least one coordinate.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The number of kept coordinates.
-    pub fn kept(&self) -> usize {
-        self.tensors().iter().map(MaskTensor::count).sum()
+    pub fn kept_count(&self) -> usize {
+        self.tensors().iter().map(MaskTensor::kept_count).sum()
     }
 
-    /// The paths of the tensors with a single kept coordinate (layer collapse). The pruning method
-    /// would most likely have dropped that one too, but every tensor keeps at least one.
-    pub fn collapsed(&self) -> Vec<&str> {
-        let collapsed = self.tensors().iter().filter(|t| t.kept.len() > 1 && t.count() == 1);
+    /// Returns the paths of the tensors with a single kept coordinate (layer collapse). The
+    /// pruning method would most likely have dropped that one too, but every tensor keeps at least
+    /// one.
+    pub fn collapsed_tensors(&self) -> Vec<&str> {
+        let collapsed = self.tensors().iter().filter(|t| t.kept.len() > 1 && t.kept_count() == 1);
         collapsed.map(|tensor| tensor.path.as_str()).collect()
     }
 
-    /// The fraction of coordinates that is not kept (the pruning rate).
-    pub fn rate(&self) -> f64 {
-        1.0 - self.kept() as f64 / self.len() as f64
+    /// Returns the fraction of coordinates that the mask does not keep (the pruning rate).
+    pub fn pruning_rate(&self) -> f64 {
+        1.0 - self.kept_count() as f64 / self.len() as f64
     }
 
     /// Checks that the mask fits the network.
@@ -194,11 +196,11 @@ impl Mask {
         Ok(())
     }
 
-    /// The mask as weights for an executor: 1 for trained coordinates, 0 for the others.
+    /// Returns the mask as weights for an executor: 1 for trained coordinates, 0 for the others.
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub fn weights(&self, network: &Network) -> Result<Weights> {
+    pub fn to_weights(&self, network: &Network) -> Result<CoordinateWeights> {
         self.check(network)?;
         let mut ones = Gradients::zeros_like(network);
         for entry in &mut ones.entries {
@@ -209,11 +211,11 @@ impl Mask {
                 }
             }
         }
-        Weights::new(network, ones)
+        CoordinateWeights::new(network, ones)
     }
 
-    /// The model with zeros at the coordinates that are not kept, whether the mask is zeroing or
-    /// not.
+    /// Returns the model with zeros at the coordinates that the mask does not keep, whether the
+    /// mask is zeroing or not.
     ///
     /// # Errors
     /// As [`check`](Self::check).
@@ -228,7 +230,8 @@ impl Mask {
         Ok(model.with_network(model.network().with_values(|path| zeroed.get(path).cloned())))
     }
 
-    /// SHA-256 of what a run depends on: paths, shapes, flags and zeroing, but not the origin.
+    /// Computes the SHA-256 of the properties that a run depends on: paths, shapes, flags and
+    /// zeroing, but not the origin.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         let Inner { zeroing, tensors, .. } = &*self.0;
@@ -240,7 +243,7 @@ impl Mask {
         hex(&hash.finalize())
     }
 
-    /// The coordinates that both masks keep.
+    /// Returns a mask of the coordinates that both masks keep.
     ///
     /// # Errors
     /// `Model` if the masks are for different parameters, if a tensor would keep nothing, or if
@@ -249,7 +252,7 @@ impl Mask {
         self.combine(other, "and", |a, b| a && b)
     }
 
-    /// The coordinates that at least one mask keeps.
+    /// Returns a mask of the coordinates that at least one mask keeps.
     ///
     /// # Errors
     /// As [`intersect`](Self::intersect).
@@ -270,19 +273,19 @@ impl Mask {
             ..a.clone()
         });
         let (a, b) = (self.origin(), other.origin());
-        let origin = Origin {
+        let origin = MaskOrigin {
             method: format!("{} {word} {}", a.method, b.method),
             privacy: combined(&a.privacy, &b.privacy),
         };
         let mask = Self::with_origin(tensors.collect(), origin)?;
-        Ok(if self.is_zeroing() { mask.zeroing() } else { mask })
+        Ok(if self.is_zeroing() { mask.with_zeroing() } else { mask })
     }
 
     /// Counts the coordinates on which two masks agree and differ.
     ///
     /// # Errors
     /// `Model` if the masks are for different parameters.
-    pub fn diff(&self, other: &Mask) -> Result<Overlap> {
+    pub fn overlap(&self, other: &Mask) -> Result<Overlap> {
         self.check_same_tensors(other)?;
         let flags = |mask: &Mask| -> Vec<bool> {
             mask.tensors().iter().flat_map(|tensor| tensor.kept.clone()).collect()
@@ -299,13 +302,13 @@ impl Mask {
         Ok(overlap)
     }
 
-    /// Jaccard index: coordinates that both keep over coordinates that at least one keeps. It is 1
-    /// for equal masks.
+    /// Computes the Jaccard index: coordinates that both keep over coordinates that at least one
+    /// keeps. It is 1 for equal masks.
     ///
     /// # Errors
-    /// As [`diff`](Self::diff).
+    /// As [`overlap`](Self::overlap).
     pub fn jaccard(&self, other: &Mask) -> Result<f64> {
-        Ok(self.diff(other)?.jaccard())
+        Ok(self.overlap(other)?.jaccard())
     }
 
     fn check_same_tensors(&self, other: &Mask) -> Result<()> {
@@ -324,21 +327,22 @@ impl Mask {
     }
 }
 
-/// On how many coordinates two masks of the same parameters agree and differ.
+/// Overlap of two masks of the same parameters: numbers of coordinates on which they agree and
+/// differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// Kept by both.
+    /// Number of coordinates that both masks keep.
     pub both: usize,
-    /// Kept by the first only.
+    /// Number of coordinates that only the first mask keeps.
     pub only_first: usize,
-    /// Kept by the second only.
+    /// Number of coordinates that only the second mask keeps.
     pub only_second: usize,
-    /// Kept by neither.
+    /// Number of coordinates that neither mask keeps.
     pub neither: usize,
 }
 
 impl Overlap {
-    /// Jaccard index: `both` over the coordinates that at least one mask keeps.
+    /// Computes the Jaccard index: `both` over the coordinates that at least one mask keeps.
     pub fn jaccard(&self) -> f64 {
         self.both as f64 / (self.both + self.only_first + self.only_second) as f64
     }
@@ -350,10 +354,10 @@ impl fmt::Display for Overlap {
             f,
             "kept by both {}, only by the first {}, only by the second {}, by neither {} \
              (Jaccard {:.3})",
-            count(self.both),
-            count(self.only_first),
-            count(self.only_second),
-            count(self.neither),
+            format_count(self.both),
+            format_count(self.only_first),
+            format_count(self.only_second),
+            format_count(self.neither),
             self.jaccard()
         )
     }
@@ -365,8 +369,8 @@ impl fmt::Display for Mask {
         write!(
             f,
             "{} of {} coordinates trained, {rest}: {}",
-            count(self.kept()),
-            count(self.len()),
+            format_count(self.kept_count()),
+            format_count(self.len()),
             self.origin()
         )
     }

@@ -1,4 +1,4 @@
-//! Masks, saliencies and gradient dropping: which coordinates are trained.
+//! Masks, saliencies and gradient dropping: selection of the coordinates that are trained.
 //!
 //! A [`Mask`] is made once, before training. Coordinates that it does not keep are frozen: they
 //! keep their value, take part in the forward pass, and get no gradient, no noise and no optimizer
@@ -31,21 +31,21 @@ mod subset;
 mod synflow;
 mod top_k;
 
-pub(crate) use coordinates::{Coordinates, CoordinatesOf, MaskSeeds, Selected};
-pub use dropping::{Dropping, DroppingRule, Selector};
-pub use freezing::Freezing;
+pub(crate) use coordinates::{CoordinateConfig, MaskSeeds, SelectionState, TrainedCoordinates};
+pub use dropping::{CoordinateSelector, Dropping, DroppingRule};
+pub use freezing::FreezeConfig;
 pub use magnitude::MagnitudeMask;
 pub use mask::{Mask, MaskTensor, Overlap};
-pub use origin::{Origin, PrivacyStatus};
-pub(crate) use plan::assumptions;
-pub use plan::{PrePrune, Sparsity, StateOfDropped};
+pub use origin::{MaskOrigin, PrivacyStatus};
+pub(crate) use plan::mask_assumptions;
+pub use plan::{DroppedStatePolicy, PrePrune, Sparsity};
 pub use random::RandomMask;
 pub(crate) use rate::check_rate;
-pub use rate::{Rate, dropped_of};
-pub use saliency::{Saliency, Scores};
-pub(crate) use selection_log::Recorder;
+pub use rate::{DropRate, dropped_count};
+pub use saliency::{Saliency, SaliencyTensor};
+pub(crate) use selection_log::SelectionRecorder;
 pub use selection_log::{SelectionLog, SelectionLogTensor};
 pub use signal::{SignalNoise, SignalPoint, SignalSettings};
-pub(crate) use snip::check as check_snip;
+pub(crate) use snip::check_inputs as check_snip;
 pub use snip::{DpSnip, Snip};
 pub use synflow::Synflow;

@@ -1,43 +1,45 @@
-//! How a mask was made, and what its choice reveals about a data set.
+//! Origin of a mask: its method, and the privacy of its choice.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use crate::privacy::Event;
 
-/// What a mask (or a saliency) reveals about a data set.
+/// Privacy of a mask (or a saliency): the information that it reveals about a data set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivacyStatus {
-    /// Made without any example of people: from shapes, randomness, and parameters that are initial
-    /// or were trained on data drawn by code.
+    /// No example of people: made from shapes, randomness, and parameters that are initial or were
+    /// trained on synthetic data.
     DataFree,
-    /// Made from a noisy release that is charged to a ledger.
+    /// Noisy release that is charged to a ledger.
     Released {
-        /// The release.
+        /// Event of the release.
         event: Event,
-        /// The [`origin`](crate::data::Dataset::origin) of the data set it was computed on.
+        /// [`origin`](crate::data::Dataset::origin) of the data set that the release was computed
+        /// on.
         data: String,
-        /// The name of the run in that data set's ledger.
+        /// Name of the run in that data set's ledger.
         run: String,
-        /// A further assumption, for example that nobody knows the seed of the noise.
+        /// Further assumption, for example that nobody knows the seed of the noise.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         assumed: Option<String>,
     },
-    /// Reveals nothing if this assumption holds.
+    /// Assumption under which nothing is revealed.
     Assumption(String),
-    /// Made from private examples without noise: no epsilon covers it.
+    /// Private examples without noise: no epsilon covers the mask.
     NotPrivate(String),
 }
 
 impl PrivacyStatus {
-    /// Whether nothing is revealed beyond what is charged to a ledger or assumed.
+    /// Returns whether nothing is revealed beyond releases that are charged to a ledger, or
+    /// assumptions.
     pub fn is_private(&self) -> bool {
         !matches!(self, Self::NotPrivate(_))
     }
 }
 
-/// The status of a mask that combines two others: the union of theirs, without duplicates.
+/// Returns the status of a mask that combines two others: the union of theirs, without duplicates.
 pub(super) fn combined(a: &[PrivacyStatus], b: &[PrivacyStatus]) -> Vec<PrivacyStatus> {
     let mut all: Vec<PrivacyStatus> = Vec::new();
     for status in a.iter().chain(b).filter(|status| **status != PrivacyStatus::DataFree) {
@@ -64,28 +66,28 @@ impl fmt::Display for PrivacyStatus {
     }
 }
 
-/// How a mask was made, and what that reveals.
+/// Origin of a mask: its method, and the privacy of its choice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Origin {
-    /// The pruning method, for display: `Synflow, 70 % dropped`.
+pub struct MaskOrigin {
+    /// Pruning method, for display: `Synflow, 70 % dropped`.
     ///
     /// Plans contain this text and run ids are hashes of plans, so the texts of existing methods
     /// must not change.
     #[serde(rename = "how")]
     pub method: String,
-    /// What the choice reveals. Several entries if masks were combined.
+    /// Privacy of the choice. Several entries if masks were combined.
     #[serde(rename = "covered")]
     pub privacy: Vec<PrivacyStatus>,
 }
 
-impl Origin {
-    /// An origin with a single privacy status.
+impl MaskOrigin {
+    /// Creates an origin with a single privacy status.
     pub(crate) fn new(method: impl Into<String>, privacy: PrivacyStatus) -> Self {
         Self { method: method.into(), privacy: vec![privacy] }
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for MaskOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let privacy: Vec<String> = self.privacy.iter().map(ToString::to_string).collect();
         write!(f, "{} ({})", self.method, privacy.join("; "))

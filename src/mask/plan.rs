@@ -3,20 +3,20 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::origin::{Origin, PrivacyStatus};
+use super::origin::{MaskOrigin, PrivacyStatus};
 use super::rate::{check_pruning, in_percent};
 use super::{DpSnip, Dropping, MagnitudeMask, Mask, RandomMask, Synflow};
 use crate::data::Population;
-use crate::engine::Weights;
+use crate::engine::CoordinateWeights;
 use crate::privacy::{Delta, Epsilon, Event};
 use crate::{Error, ErrorKind, Result};
 
-/// The mask of a run: a fixed one, or a pruning method that makes it when the run begins.
+/// Mask of a run: a fixed one, or a pruning method that makes it when the run begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PrePrune {
-    /// A mask that was made before.
+    /// Mask that was made before the run.
     #[serde(rename = "given")]
     Fixed(FixedMask),
     /// Random pruning.
@@ -25,36 +25,36 @@ pub enum PrePrune {
     Synflow(Synflow),
     /// Magnitude pruning of the initial parameters.
     Magnitude(MagnitudeMask),
-    /// DP-SNIP: a noisy release on the training examples, charged together with the run.
+    /// DP-SNIP: noisy release on the training examples, charged together with the run.
     DpSnip(DpSnip),
 }
 
-/// A mask in a plan. Serialised without its flags, which the fingerprint identifies.
+/// Fixed mask in a plan. Serialised without its flags, which the fingerprint identifies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FixedMask {
     fingerprint: String,
-    origin: Origin,
+    origin: MaskOrigin,
     kept: usize,
     /// The number of coordinates of all masked tensors.
     #[serde(rename = "of")]
     total: usize,
     #[serde(default)]
     zeroing: bool,
-    /// Not serialised: a stored run keeps its mask in a separate file.
+    /// Mask itself; not serialised: a stored run keeps its mask in a separate file.
     #[serde(skip)]
     pub(super) mask: Option<Mask>,
 }
 
 impl PrePrune {
-    /// The origin of a fixed mask.
-    pub(crate) fn origin(&self) -> Option<&Origin> {
+    /// Returns the origin of a fixed mask.
+    pub(crate) fn origin(&self) -> Option<&MaskOrigin> {
         match self {
             Self::Fixed(fixed) => Some(&fixed.origin),
             _ => None,
         }
     }
 
-    /// The fraction of prunable coordinates that is dropped.
+    /// Returns the fraction of prunable coordinates that is dropped.
     pub(crate) fn rate(&self) -> f64 {
         match self {
             Self::Fixed(fixed) => 1.0 - fixed.kept as f64 / fixed.total as f64,
@@ -75,7 +75,7 @@ impl From<&Mask> for PrePrune {
         Self::Fixed(FixedMask {
             fingerprint: mask.fingerprint(),
             origin: mask.origin().clone(),
-            kept: mask.kept(),
+            kept: mask.kept_count(),
             total: mask.len(),
             zeroing: mask.is_zeroing(),
             mask: Some(mask.clone()),
@@ -118,26 +118,26 @@ impl fmt::Display for PrePrune {
     }
 }
 
-/// How the optimizer treats a coordinate that a step drops.
+/// Policy of the optimizer for the value and state of a coordinate that a step drops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StateOfDropped {
-    /// Value, momentum and moments do not change (eq. 5 of the pre-pruning paper). Adam counts the
+pub enum DroppedStatePolicy {
+    /// No change of value, momentum and moments (eq. 5 of the pre-pruning paper). Adam counts the
     /// steps of each coordinate separately.
     #[default]
     Lazy,
-    /// The gradient is zero, so momentum continues to move the coordinate.
+    /// Gradient of zero, so momentum continues to move the coordinate.
     Zeros,
 }
 
-impl StateOfDropped {
-    /// The coordinates that a step may change, of those that the mask keeps (`trained`) and those
-    /// of them that the step does not drop (`selected`); `None` means all.
-    pub(crate) fn touched<'a>(
+impl DroppedStatePolicy {
+    /// Returns the coordinates that a step may change, of those that the mask keeps (`trained`)
+    /// and those of them that the step does not drop (`selected`); `None` means all.
+    pub(crate) fn update_mask<'a>(
         self,
-        trained: Option<&'a Weights>,
-        selected: Option<&'a Weights>,
-    ) -> Option<&'a Weights> {
+        trained: Option<&'a CoordinateWeights>,
+        selected: Option<&'a CoordinateWeights>,
+    ) -> Option<&'a CoordinateWeights> {
         match self {
             Self::Lazy => selected,
             Self::Zeros => trained,
@@ -154,9 +154,9 @@ pub struct Sparsity {
     /// Gradient dropping in every step, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropping: Option<Dropping>,
-    /// How the optimizer treats coordinates that a step drops.
+    /// Policy of the optimizer for coordinates that a step drops.
     #[serde(default)]
-    pub state: StateOfDropped,
+    pub state: DroppedStatePolicy,
 }
 
 impl Sparsity {
@@ -172,8 +172,8 @@ impl Sparsity {
         self.dropping.map_or(Ok(()), |dropping| dropping.rate.check())
     }
 
-    /// The same settings, with the noise multiplier of a DP-SNIP mask calibrated for a run that
-    /// stays within `total`.
+    /// Returns the same settings, with the noise multiplier of a DP-SNIP mask calibrated for a run
+    /// that stays within `total`.
     pub(crate) fn calibrated(mut self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
         if let Some(PrePrune::DpSnip(method)) = self.pre_prune {
             self.pre_prune = Some(PrePrune::DpSnip(method.calibrated(total)?));
@@ -181,13 +181,13 @@ impl Sparsity {
         Ok(self)
     }
 
-    /// The releases on the data of this population that made the mask and are charged already, each
-    /// with the name of its run in the ledger.
+    /// Returns the releases on the data of this population that made the mask and are charged
+    /// already, each with the name of its run in the ledger.
     ///
     /// # Errors
     /// `Setting` if the mask was released on some data, and those of the population are not here:
     /// whether they are the same decides what a plan costs.
-    pub(crate) fn released_before(&self, population: &Population) -> Result<Vec<(String, Event)>> {
+    pub(crate) fn prior_releases(&self, population: &Population) -> Result<Vec<(String, Event)>> {
         let mut releases = Vec::new();
         for status in self.pre_prune.iter().flat_map(|mask| mask.privacy()) {
             let PrivacyStatus::Released { event, data, run, .. } = status else { continue };
@@ -205,10 +205,10 @@ impl Sparsity {
         Ok(releases)
     }
 
-    /// The release that makes the mask within the run, if any. A mask that was made from private
-    /// examples without noise gives an event that no accountant accepts.
-    pub(crate) fn released_within(&self) -> Result<Option<Event>> {
-        if let Some(why) = self.not_private() {
+    /// Returns the release that makes the mask within the run, if any. A mask that was made from
+    /// private examples without noise gives an event that no accountant accepts.
+    pub(crate) fn mask_release(&self) -> Result<Option<Event>> {
+        if let Some(why) = self.non_private_reason() {
             return Ok(Some(Event::Unaccountable { why: format!("the mask: {why}") }));
         }
         match &self.pre_prune {
@@ -217,8 +217,8 @@ impl Sparsity {
         }
     }
 
-    /// Why the mask voids the privacy guarantee, if it does.
-    pub(crate) fn not_private(&self) -> Option<&str> {
+    /// Returns the reason why the mask voids the privacy guarantee, if it does.
+    pub(crate) fn non_private_reason(&self) -> Option<&str> {
         let mut statuses = self.pre_prune.iter().flat_map(|mask| mask.privacy());
         statuses.find_map(|status| match status {
             PrivacyStatus::NotPrivate(why) => Some(why.as_str()),
@@ -227,9 +227,9 @@ impl Sparsity {
     }
 }
 
-/// The assumptions under which a mask costs no more than is charged, in a run on the data set with
-/// this `origin`.
-pub(crate) fn assumptions(statuses: &[PrivacyStatus], origin: &str) -> Vec<String> {
+/// Returns the assumptions under which a mask costs no more than is charged, in a run on the data
+/// set with this `origin`.
+pub(crate) fn mask_assumptions(statuses: &[PrivacyStatus], origin: &str) -> Vec<String> {
     let assumptions_of = |status: &PrivacyStatus| match status {
         PrivacyStatus::Assumption(assumed) => vec![assumed.clone()],
         PrivacyStatus::Released { data, assumed, .. } => {

@@ -4,13 +4,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
-use super::origin::{Origin, PrivacyStatus};
-use super::rate::{check_pruning, dropped_of, in_percent};
+use super::origin::{MaskOrigin, PrivacyStatus};
+use super::rate::{check_pruning, dropped_count, in_percent};
 use super::saliency::prunable;
 use super::subset;
 use super::{Mask, MaskTensor};
 use crate::Result;
-use crate::nn::{Model, fresh_seed};
+use crate::nn::{Model, os_random_seed};
 
 /// Random pruning: drops the same fraction of every weight tensor, uniformly at random (random
 /// pre-pruning of the pre-pruning paper).
@@ -36,7 +36,7 @@ impl RandomMask {
         Self { rate, include_1d: false, seed: None }
     }
 
-    /// The seed of the random choice. Without it, the operating system provides one.
+    /// Sets the seed of the random choice. Without it, the operating system provides one.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
@@ -46,28 +46,28 @@ impl RandomMask {
         Self { include_1d: true, ..self }
     }
 
-    /// The same method with this seed, unless it has a seed already.
+    /// Returns the same method with this seed, unless it has a seed already.
     pub(crate) fn with_default_seed(self, seed: u64) -> Self {
         Self { seed: self.seed.or(Some(seed)), ..self }
     }
 
-    /// The mask for a model.
+    /// Makes the mask for a model.
     ///
     /// # Errors
     /// `Setting` if the rate is not in [0, 1); `Io` if the operating system provides no randomness.
     pub fn mask(&self, model: &Model) -> Result<Mask> {
         let rate = check_pruning(self.rate)?;
-        let seed = self.seed.map_or_else(fresh_seed, Ok)?;
+        let seed = self.seed.map_or_else(os_random_seed, Ok)?;
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let tensors = prunable(model.network(), self.include_1d).into_iter().map(|parameter| {
             let n = parameter.len();
-            let drop = dropped_of(rate, n).min(n - 1);
+            let drop = dropped_count(rate, n).min(n - 1);
             let kept = subset::random_subset(n, drop, rng.random());
             let kept = kept.into_iter().map(|kept| kept != 0.0).collect();
             MaskTensor { path: parameter.path, shape: parameter.shape, kept }
         });
         let method = format!("random, {} dropped", in_percent(rate));
-        let origin = Origin::new(method, PrivacyStatus::DataFree);
+        let origin = MaskOrigin::new(method, PrivacyStatus::DataFree);
         Mask::with_origin(tensors.collect(), origin)
     }
 }

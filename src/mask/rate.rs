@@ -5,14 +5,14 @@ use std::fmt;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The number of `n` coordinates that a rate drops: ⌊rate · n + 1e-9⌋.
+/// Returns the number of `n` coordinates that a rate drops: ⌊rate · n + 1e-9⌋.
 ///
 /// Without the last term, rates like 1 - 0.9 would drop one too few.
-pub fn dropped_of(rate: f64, n: usize) -> usize {
+pub fn dropped_count(rate: f64, n: usize) -> usize {
     ((rate * n as f64 + 1e-9).floor() as usize).min(n)
 }
 
-/// A rate as a percentage, such as `70 %`.
+/// Returns a rate as a percentage, such as `70 %`.
 pub(crate) fn in_percent(rate: f64) -> String {
     format!("{} %", (rate * 1e6).round() / 1e4)
 }
@@ -40,23 +40,23 @@ pub(crate) fn check_pruning(rate: f64) -> Result<f64> {
     Err(Error::new(ErrorKind::Setting, what, why).fix("choose a value such as keep(0.5)"))
 }
 
-/// The fraction of coordinates that each step of a run drops: a constant or a schedule.
+/// Rate at which each step of a run drops coordinates, as a fraction: a constant or a schedule.
 ///
 /// It depends on the step number only, never on the data.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Rate {
-    /// The same in every step.
+pub enum DropRate {
+    /// Constant rate in every step.
     Fixed(f64),
-    /// Linear from the first to the last step.
+    /// Linear schedule from the first to the last step.
     Linear {
         /// Rate of the first step.
         from: f64,
         /// Rate of the last step.
         to: f64,
     },
-    /// Half a cosine from the first to the last step.
+    /// Schedule along half a cosine from the first to the last step.
     Cosine {
         /// Rate of the first step.
         from: f64,
@@ -65,18 +65,18 @@ pub enum Rate {
     },
 }
 
-impl Rate {
-    /// A linear schedule.
+impl DropRate {
+    /// Creates a linear schedule.
     pub fn linear(from: f64, to: f64) -> Self {
         Self::Linear { from, to }
     }
 
-    /// A schedule along half a cosine.
+    /// Creates a schedule along half a cosine.
     pub fn cosine(from: f64, to: f64) -> Self {
         Self::Cosine { from, to }
     }
 
-    /// The rate of step `step` (counted from 0) in a run of `steps` steps.
+    /// Returns the rate of step `step` (counted from 0) in a run of `steps` steps.
     pub(crate) fn at(&self, step: u64, steps: u64) -> f64 {
         let progress =
             if steps < 2 { 0.0 } else { step.min(steps - 1) as f64 / (steps - 1) as f64 };
@@ -102,13 +102,13 @@ impl Rate {
     }
 }
 
-impl From<f64> for Rate {
+impl From<f64> for DropRate {
     fn from(rate: f64) -> Self {
         Self::Fixed(rate)
     }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for DropRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fixed(rate) => write!(f, "{rate}"),
@@ -124,29 +124,32 @@ mod tests {
 
     #[test]
     fn drop_counts_are_robust_to_rounding() {
-        assert_eq!(dropped_of(1.0 - 0.9, 10), 1);
-        assert_eq!(dropped_of(0.3, 10), 3);
-        assert_eq!(dropped_of(0.29, 100), 29);
-        assert_eq!((dropped_of(0.0, 7), dropped_of(0.99, 7), dropped_of(0.5, 7)), (0, 6, 3));
+        assert_eq!(dropped_count(1.0 - 0.9, 10), 1);
+        assert_eq!(dropped_count(0.3, 10), 3);
+        assert_eq!(dropped_count(0.29, 100), 29);
+        assert_eq!(
+            (dropped_count(0.0, 7), dropped_count(0.99, 7), dropped_count(0.5, 7)),
+            (0, 6, 3)
+        );
     }
 
     #[test]
     fn schedules_reach_their_first_and_last_rate() {
-        for rate in [Rate::linear(0.1, 0.9), Rate::cosine(0.1, 0.9)] {
+        for rate in [DropRate::linear(0.1, 0.9), DropRate::cosine(0.1, 0.9)] {
             assert!((rate.at(0, 101) - 0.1).abs() < 1e-12);
             assert!((rate.at(50, 101) - 0.5).abs() < 1e-12);
             assert!((rate.at(100, 101) - 0.9).abs() < 1e-12);
         }
-        assert!(Rate::cosine(0.1, 0.9).at(10, 101) < Rate::linear(0.1, 0.9).at(10, 101));
-        assert_eq!(Rate::linear(0.3, 0.9).at(0, 1), 0.3);
+        assert!(DropRate::cosine(0.1, 0.9).at(10, 101) < DropRate::linear(0.1, 0.9).at(10, 101));
+        assert_eq!(DropRate::linear(0.3, 0.9).at(0, 1), 0.3);
     }
 
     #[test]
     fn rates_outside_0_to_1_are_refused() {
         for bad in [-0.1, 1.0, f64::NAN, f64::INFINITY] {
-            assert!(Rate::from(bad).check().is_err(), "{bad}");
-            assert!(Rate::linear(0.1, bad).check().is_err(), "{bad}");
+            assert!(DropRate::from(bad).check().is_err(), "{bad}");
+            assert!(DropRate::linear(0.1, bad).check().is_err(), "{bad}");
         }
-        assert!(Rate::linear(0.0, 0.99).check().is_ok());
+        assert!(DropRate::linear(0.0, 0.99).check().is_ok());
     }
 }

@@ -1,28 +1,29 @@
-//! [`SelectionLog`]: how often a run selected each coordinate, binned over time and coordinates.
+//! [`SelectionLog`]: the frequency of each coordinate in the selections of a run, binned over time
+//! and coordinates.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
 
-use crate::engine::{Gradient, Weights};
+use crate::engine::{CoordinateWeights, Gradient};
 
 mod recorder;
 
-pub(crate) use recorder::Recorder;
+pub(crate) use recorder::SelectionRecorder;
 
 /// Maximal number of time bins.
 const MAX_TIME_BINS: u64 = 32;
 /// Maximal number of coordinate bins per tensor.
 const MAX_COORDINATE_BINS: usize = 64;
 
-/// How often the coordinates of one weight tensor were selected.
+/// Selection frequencies of the coordinates of one weight tensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelectionLogTensor {
     /// The path of the parameter, such as `"0.weight"`.
     pub path: String,
-    /// The number of its coordinates.
+    /// Number of coordinates of the parameter.
     pub coordinates: usize,
-    /// Its shape; empty in logs that were stored before shapes were.
+    /// Shape of the parameter; empty in logs of versions that stored no shapes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<usize>,
     /// `fractions[t][c]`: the fraction of the coordinates in bin `c` (row-major order) that a step
@@ -32,9 +33,9 @@ pub struct SelectionLogTensor {
 }
 
 impl SelectionLogTensor {
-    /// The selected fraction in each coordinate bin, averaged over all recorded steps. `recorded`
-    /// holds the number of steps in each time bin.
-    pub(crate) fn by_bin(&self, recorded: &[u64]) -> Vec<f64> {
+    /// Returns the selected fraction in each coordinate bin, averaged over all recorded steps.
+    /// `recorded` holds the number of steps in each time bin.
+    pub(crate) fn mean_by_bin(&self, recorded: &[u64]) -> Vec<f64> {
         let steps: u64 = recorded.iter().sum();
         let bins = self.fractions.first().map_or(0, Vec::len);
         let mean = |c: usize| {
@@ -47,8 +48,8 @@ impl SelectionLogTensor {
     }
 }
 
-/// Which coordinates the steps of a run selected, in at most 32 time bins and 64 coordinate bins
-/// per weight tensor.
+/// Log of the coordinates that the steps of a run selected, in at most 32 time bins and 64
+/// coordinate bins per weight tensor.
 ///
 /// # Guarantee
 /// The log is post-processing of the selections. [`Dropping`](super::Dropping) selects by the
@@ -60,22 +61,23 @@ pub struct SelectionLog {
     pub steps: u64,
     /// The number of steps recorded so far in each time bin.
     pub recorded: Vec<u64>,
-    /// One entry per tensor of two or more dimensions, in the order of the model's parameters.
+    /// Logs of the tensors of two or more dimensions, in the order of the model's parameters.
     pub tensors: Vec<SelectionLogTensor>,
 }
 
 impl SelectionLog {
-    /// An empty log for a run of `steps` steps.
+    /// Creates an empty log for a run of `steps` steps.
     pub fn new(steps: u64) -> Self {
         let time_bins = steps.clamp(1, MAX_TIME_BINS) as usize;
         Self { steps, recorded: vec![0; time_bins], tensors: Vec::new() }
     }
 
-    /// Records the coordinates that step `step` (counted from 0) selected: those of nonzero weight.
+    /// Records the coordinates that step `step` (counted from 0) selected: the coordinates of
+    /// nonzero weight.
     ///
     /// The first call decides which tensors are recorded; later calls ignore all others. A step
     /// beyond the end counts as the last one. The cost is one pass over the coordinates.
-    pub fn record(&mut self, step: u64, selected: &Weights) {
+    pub fn record(&mut self, step: u64, selected: &CoordinateWeights) {
         let time = self.start_step(step, selected);
         let count = self.recorded[time] as f32;
         // Both lists follow the order of the parameters.
@@ -95,7 +97,7 @@ impl SelectionLog {
     }
 
     /// Counts the step and returns its time bin. The first step sets the tensors.
-    fn start_step(&mut self, step: u64, selected: &Weights) -> usize {
+    fn start_step(&mut self, step: u64, selected: &CoordinateWeights) -> usize {
         let time_bins = self.recorded.len();
         if self.tensors.is_empty() {
             let empty = recorded_entries(selected).map(|entry| SelectionLogTensor {
@@ -113,18 +115,18 @@ impl SelectionLog {
         time
     }
 
-    /// The number of recorded steps.
+    /// Returns the number of recorded steps.
     pub(crate) fn recorded_steps(&self) -> u64 {
         self.recorded.iter().sum()
     }
 }
 
-/// The entries that are recorded: tensors of two or more dimensions.
-fn recorded_entries(selected: &Weights) -> impl Iterator<Item = &Gradient> {
+/// Returns the entries that are recorded: tensors of two or more dimensions.
+fn recorded_entries(selected: &CoordinateWeights) -> impl Iterator<Item = &Gradient> {
     selected.entries().iter().filter(|entry| entry.shape.len() >= 2)
 }
 
-/// The coordinates of bin `c` when `n` coordinates are split into `bins` bins.
+/// Returns the coordinates of bin `c` when `n` coordinates are split into `bins` bins.
 fn bin_range(c: usize, bins: usize, n: usize) -> Range<usize> {
     c * n / bins..(c + 1) * n / bins
 }
@@ -133,7 +135,7 @@ impl fmt::Display for SelectionLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut hits, mut all) = (0.0, 0.0);
         for tensor in &self.tensors {
-            let bins = tensor.by_bin(&self.recorded);
+            let bins = tensor.mean_by_bin(&self.recorded);
             let mean = bins.iter().sum::<f64>() / bins.len().max(1) as f64;
             hits += mean * tensor.coordinates as f64;
             all += tensor.coordinates as f64;
@@ -156,17 +158,17 @@ impl fmt::Display for SelectionLog {
 mod tests {
     use super::*;
     use crate::data::glyphs_with;
-    use crate::mask::{Dropping, RandomMask, Selector};
+    use crate::mask::{CoordinateSelector, Dropping, RandomMask};
     use crate::nn::models;
 
     fn record(dropping: Dropping, masked: bool, steps: u64, recorded: u64) -> SelectionLog {
         let data = glyphs_with(2, 0, 1).unwrap();
         let model = models::mlp(&data, &[16]).seed(1).build().unwrap();
         let mask = masked.then(|| RandomMask::prune(0.5).seed(1).mask(&model).unwrap());
-        let mut selector = Selector::new(mask.as_ref(), Some(dropping), steps, [7; 32]);
+        let mut selector = CoordinateSelector::new(mask.as_ref(), Some(dropping), steps, [7; 32]);
         let mut log = SelectionLog::new(steps);
         for step in 0..recorded {
-            log.record(step, &selector.next(model.network()).unwrap().unwrap());
+            log.record(step, &selector.next_selection(model.network()).unwrap().unwrap());
         }
         log
     }
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(log.tensors.len(), 2, "weights only");
         for tensor in &log.tensors {
             assert_eq!((tensor.fractions.len(), tensor.fractions[0].len()), (32, 64));
-            let bins = tensor.by_bin(&log.recorded);
+            let bins = tensor.mean_by_bin(&log.recorded);
             let mean = bins.iter().sum::<f64>() / bins.len() as f64;
             assert!((mean - 0.75).abs() < 0.02, "{mean}");
         }
@@ -214,7 +216,7 @@ mod tests {
         let data = glyphs_with(2, 0, 1).unwrap();
         let model = models::linear(&data).seed(1).build().unwrap();
         let mask = RandomMask::prune(0.5).seed(1).mask(&model).unwrap();
-        let weights = mask.weights(model.network()).unwrap();
+        let weights = mask.to_weights(model.network()).unwrap();
         let mut log = SelectionLog::new(0);
         assert_eq!(log.to_string(), "no step with a selection recorded");
         log.record(0, &weights);

@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::{Dropping, Mask, Selector};
+use super::{CoordinateSelector, Dropping, Mask};
 use crate::Result;
 use crate::data::{Dataset, PoissonSampler};
-use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
+use crate::engine::{AutoExecutor, Batch, ClipRule, CoordinateWeights, Executor, Gradients};
 use crate::nn::Model;
 use crate::{Error, ErrorKind};
 
@@ -91,13 +91,13 @@ impl SignalNoise {
         let examples = data.train();
         let rate = expected_batch_size as f64 / examples.len() as f64;
         let mut sampler = PoissonSampler::new(examples.len(), rate, derived_seed(seed, 1))?;
-        let mut selector = Selector::new(mask, dropping, batches, derived_seed(seed, 2));
+        let mut selector = CoordinateSelector::new(mask, dropping, batches, derived_seed(seed, 2));
         let (executor, rule) = (AutoExecutor::default(), ClipRule::flat(clip));
         let all = Gradients::zeros_like(network).len();
         let mut points = Vec::new();
         for step in 0..batches {
-            let batch = Batch::of(examples, &sampler.next_batch())?;
-            let weights = selector.next(network)?;
+            let batch = Batch::from_examples(examples, &sampler.next_batch())?;
+            let weights = selector.next_selection(network)?;
             let signal_all = executor.clipped_sum(network, &batch, &rule)?.sum.l2_norm();
             let (signal, selected) = match weights.as_deref() {
                 None => (signal_all, all),
@@ -124,8 +124,8 @@ impl SignalNoise {
         Ok(Self { points, private: true })
     }
 
-    /// Mean signal over mean noise, on the selected and on all coordinates. Infinite without noise,
-    /// NaN without points.
+    /// Returns the mean signal over the mean noise, on the selected and on all coordinates.
+    /// Infinite without noise, NaN without points.
     pub fn ratios(&self) -> (f64, f64) {
         let sum = |of: fn(&SignalPoint) -> f64| self.points.iter().map(of).sum::<f64>();
         (sum(|p| p.signal) / sum(|p| p.noise), sum(|p| p.signal_all) / sum(|p| p.noise_all))
@@ -148,12 +148,12 @@ impl fmt::Display for SignalNoise {
     }
 }
 
-fn count_nonzero(weights: &Weights) -> usize {
+fn count_nonzero(weights: &CoordinateWeights) -> usize {
     let counts = weights.entries().iter().map(|e| e.values.iter().filter(|&&w| w != 0.0).count());
     counts.sum()
 }
 
-/// A separate seed for each purpose.
+/// Derives a separate seed for each purpose.
 fn derived_seed(seed: u64, purpose: u8) -> [u8; 32] {
     let mut bytes = [purpose; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -184,7 +184,7 @@ mod tests {
     fn without_a_selection_both_norms_are_equal_and_noise_follows_the_formula() {
         let (model, data) = model();
         let all = SignalNoise::measure(&model, &data, SETTINGS, None, None).unwrap();
-        let n = model.parameters();
+        let n = model.num_parameters();
         for point in &all.points {
             assert_eq!((point.signal, point.noise), (point.signal_all, point.noise_all));
             assert_eq!(point.selected, n);
@@ -202,8 +202,8 @@ mod tests {
         };
         let (masked, dropped) =
             (first_point(Some(&mask), None), first_point(Some(&mask), Some(Dropping::random(0.5))));
-        let unmasked = model.parameters() - mask.len();
-        assert_eq!(masked.selected, mask.kept() + unmasked);
+        let unmasked = model.num_parameters() - mask.len();
+        assert_eq!(masked.selected, mask.kept_count() + unmasked);
         assert!(dropped.selected < masked.selected && dropped.noise < masked.noise);
         assert!(masked.noise < masked.noise_all);
         // Without clipping, the norm on the selection is below that on all coordinates.

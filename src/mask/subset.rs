@@ -9,7 +9,7 @@ use rayon::prelude::*;
 /// Coordinates per parallel chunk. Each chunk has a ChaCha20 stream of its own.
 const CHUNK: usize = 1 << 15;
 
-/// A uniformly random 0/1 vector of length `n` with exactly `drop` zeros.
+/// Draws a uniformly random 0/1 vector of length `n` with exactly `drop` zeros.
 ///
 /// The result depends on `key` only, not on the number of threads.
 ///
@@ -62,7 +62,7 @@ fn keep_above(bytes: &[u8], threshold: u16, kept: &mut [f32]) -> usize {
     count as usize
 }
 
-/// A 0/1 vector with zeros at the `drop` smallest absolute values and ones elsewhere.
+/// Returns a 0/1 vector with zeros at the `drop` smallest absolute values and ones elsewhere.
 ///
 /// Ties are dropped in index order; NaN counts as the smallest value.
 ///
@@ -96,11 +96,11 @@ pub(super) fn keep_largest(values: &[f32], drop: usize) -> Vec<f32> {
     kept
 }
 
-/// Low bits of a sort key that its bin ignores.
+/// Number of low bits of a sort key that its bin ignores.
 const BIN_BITS: u32 = 16;
 const BINS: usize = 1 << (31 - BIN_BITS);
 
-/// An integer that is monotonic in the absolute value; 0 for NaN.
+/// Returns an integer that is monotonic in the absolute value; 0 for NaN.
 fn sort_key(value: f32) -> u32 {
     if value.is_nan() { 0 } else { (value.to_bits() & 0x7fff_ffff) + 1 }
 }
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Pearson's chi-squared statistic of the counts of the ten subsets of 2 out of 5.
+    /// Computes Pearson's chi-squared statistic of the counts of the ten subsets of 2 out of 5.
     fn chi_squared(sample: impl Fn(u32) -> Vec<usize>) -> f64 {
         let mut counts = std::collections::BTreeMap::new();
         let trials = 20_000;

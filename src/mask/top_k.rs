@@ -5,16 +5,16 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-/// For each tensor, which coordinates remain when the `drop` smallest scores over all tensors are
-/// dropped. See [`drop_smallest`] for the order.
+/// Returns for each tensor the coordinates that remain when the `drop` smallest scores over all
+/// tensors are dropped. See [`drop_smallest`] for the order.
 pub(super) fn keep_largest(scores: &[&[f64]], drop: usize) -> Vec<Vec<bool>> {
     let mut kept: Vec<_> = scores.iter().map(|scores| vec![true; scores.len()]).collect();
     drop_smallest(scores, drop, &mut kept);
     kept
 }
 
-/// Drops coordinates of all tensors together, those with the smallest scores first, until `drop`
-/// are dropped. Coordinates that are not `kept` count as dropped and stay so.
+/// Drops coordinates of all tensors together, in the order of their scores from the smallest,
+/// until `drop` are dropped. Coordinates that are not `kept` count as dropped and stay so.
 ///
 /// NaN ranks as the smallest score. Ties are dropped in index order, tensor by tensor. Every tensor
 /// keeps its last coordinate in this order; the next smallest score is dropped in its place, if
@@ -24,10 +24,11 @@ pub(super) fn keep_largest(scores: &[&[f64]], drop: usize) -> Vec<Vec<bool>> {
 /// Synflow calls this 100 times with millions of scores.
 pub(super) fn drop_smallest(scores: &[&[f64]], drop: usize, kept: &mut [Vec<bool>]) {
     let tensors = || scores.par_iter().zip(&*kept).enumerate().with_max_len(1);
-    let add = |count: Count, (t, (scores, kept)): (usize, (&&[f64], &Vec<bool>))| {
+    let add = |count: ScoreHistogram, (t, (scores, kept)): (usize, (&&[f64], &Vec<bool>))| {
         count.with_tensor(t, scores, kept)
     };
-    let Count { bins, last } = tensors().fold(Count::new, add).reduce(Count::new, Count::merge);
+    let ScoreHistogram { bins, last } =
+        tensors().fold(ScoreHistogram::new, add).reduce(ScoreHistogram::new, ScoreHistogram::merge);
     let candidates: usize = bins.iter().map(|&count| count as usize).sum();
     let all: usize = scores.iter().map(|scores| scores.len()).sum();
     let dropped = all - candidates - last.len();
@@ -73,18 +74,19 @@ pub(super) fn drop_smallest(scores: &[&[f64]], drop: usize, kept: &mut [Vec<bool
     }
 }
 
-/// The sign, the exponent and four more bits of a score: 16 bins for each power of two.
+/// Number of bits of a score in a bin, its sign, its exponent and four more bits: 16 bins for each
+/// power of two.
 const BIN_BITS: u32 = 16;
 
-/// How many candidates each bin holds.
-struct Count {
+/// Histogram of the scores of the candidates.
+struct ScoreHistogram {
     bins: Vec<u32>,
-    /// Tensor and index of the coordinates that are dropped last of their tensor, so never. They
-    /// are not counted.
+    /// Tensor and index of the coordinates that rank last in their tensor, so are never dropped.
+    /// They are not counted.
     last: Vec<(usize, usize)>,
 }
 
-impl Count {
+impl ScoreHistogram {
     fn new() -> Self {
         Self { bins: vec![0; 1 << BIN_BITS], last: Vec::new() }
     }
@@ -114,13 +116,13 @@ impl Count {
     }
 }
 
-/// The bin of a key; monotonic.
+/// Returns the bin of a key; monotonic.
 fn bin_of(key: i64) -> usize {
     ((key as u64 ^ (1 << 63)) >> (64 - BIN_BITS)) as usize
 }
 
-/// An integer that is monotonic in the score, with NaN as the smallest. Integers compare faster
-/// than floats and are totally ordered.
+/// Returns an integer that is monotonic in the score, with NaN as the smallest. Integers compare
+/// faster than floats and are totally ordered.
 fn key(score: f64) -> i64 {
     // Adding 0 turns -0 into 0, so that the two tie.
     let score = if score.is_nan() { f64::NEG_INFINITY } else { score + 0.0 };
@@ -162,7 +164,7 @@ mod tests {
         assert_eq!(kept, [vec![false, true, true]]);
     }
 
-    /// The specification: sorts all kept coordinates and drops them one by one.
+    /// Drops scores by the specification: sorts all kept coordinates and drops them one by one.
     fn drop_by_sorting(scores: &[&[f64]], drop: usize, kept: &mut [Vec<bool>]) {
         let mut order = Vec::new();
         for (t, scores) in scores.iter().enumerate() {

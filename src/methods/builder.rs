@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use crate::Result;
 use crate::data::{Dataset, Population};
 use crate::methods::settings::table::set;
-use crate::methods::{Method, MethodDescriptor, Plan, Privacy, PrivateSettings, Settings};
+use crate::methods::{Method, MethodDescriptor, Plan, Privacy, PrivacySettings, Settings};
 use crate::privacy::Event;
 
 /// A training method with its settings: those that all methods share, those of private methods, and
@@ -16,11 +16,12 @@ use crate::privacy::Event;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Builder<S> {
     pub(crate) settings: Settings,
-    pub(crate) private: PrivateSettings,
+    pub(crate) private: PrivacySettings,
     pub(crate) own: S,
 }
 
-/// The settings that only one method has, and how they and the shared ones make a plan.
+/// The settings that only one method has, with the function that makes a plan of them and the
+/// shared ones.
 ///
 /// A type that implements this trait is a training method: [`Builder`] gives it the builder methods
 /// of the settings that it shares with others, and [`register`](super::register) makes it known to
@@ -69,7 +70,7 @@ impl<S: MethodSettings> Default for Builder<S> {
 }
 
 impl<S: MethodSettings> From<S> for Builder<S> {
-    /// The method's defaults, with these settings of its own.
+    /// Creates the method with its defaults and these settings of its own.
     fn from(own: S) -> Self {
         Self { own, ..Self::new() }
     }
@@ -80,7 +81,7 @@ impl<S: MethodSettings> Builder<S> {
     /// 0.9 where the method does not say otherwise. A private method needs a
     /// [`target`](Self::target) or a [`noise_multiplier`](Self::noise_multiplier).
     pub fn new() -> Self {
-        let (settings, private) = (Settings::default(), PrivateSettings::default());
+        let (settings, private) = (Settings::default(), PrivacySettings::default());
         S::defaults(Self { settings, private, own: S::default() })
     }
 
@@ -156,7 +157,7 @@ impl<S: MethodSettings> Method for Builder<S> {
         &mut self.settings
     }
 
-    fn private_mut(&mut self) -> Option<&mut PrivateSettings> {
+    fn privacy_settings_mut(&mut self) -> Option<&mut PrivacySettings> {
         S::descriptor().is_private.then_some(&mut self.private)
     }
 
@@ -172,11 +173,11 @@ impl<S: MethodSettings> Method for Builder<S> {
         S::plan(self, population)
     }
 
-    fn dense(&self) -> Box<dyn Method> {
+    fn without_sparsity(&self) -> Box<dyn Method> {
         S::dense(self)
     }
 
-    fn boxed_clone(&self) -> Box<dyn Method> {
+    fn clone_box(&self) -> Box<dyn Method> {
         Box::new(self.clone())
     }
 

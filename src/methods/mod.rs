@@ -55,18 +55,18 @@ pub use dp_sgd::DpSgd;
 pub use dp_ssgd::DpSsgd;
 pub use dynamic_dp_sgd::DynamicDpSgd;
 pub use non_private::NonPrivate;
-pub use plan::{Plan, Privacy, Scaled, Selection};
+pub use plan::{Plan, Privacy, Scaled, TrialSelection};
 pub use private_selection::PrivateSelection;
-pub use quantile_dp_sgd::{Quantile, QuantileDpSgd};
+pub use quantile_dp_sgd::{QuantileClipping, QuantileDpSgd};
 pub(crate) use registry::is_built_in;
-pub use registry::{Claim, FigureStyle, Method, MethodDescriptor, methods, register};
+pub use registry::{ClaimedEpsilon, FigureStyle, Method, MethodDescriptor, methods, register};
 pub use settings::{
-    Affects, Batches, CheckpointEvery, Checkpoints, PrivateSettings, Sampling, Scope, SettingSpec,
-    Settings, shared,
+    Affects, CheckpointInterval, CheckpointSettings, DataLoader, PrivacySettings, Sampling, Scope,
+    SettingSpec, Settings, shared,
 };
 
 use crate::device::DeviceArray;
-use crate::engine::{Batch, Gradients, Weights, mean};
+use crate::engine::{Batch, CoordinateWeights, Gradients, finite_mean};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
@@ -101,19 +101,19 @@ pub struct Threshold {
 }
 
 impl Release {
-    /// A release of a method whose clip threshold, if it has one, is part of its plan.
+    /// Creates a release of a method whose clip threshold, if it has one, is part of its plan.
     pub fn new(gradient: Gradients, losses: DeviceArray, noise_std: Vec<f64>) -> Self {
         Self { gradient, losses, noise_std, threshold: None, norms: None }
     }
 
-    /// Mean loss of the examples that were not masked out, if there are any. Synchronizes with the
-    /// device.
+    /// Returns the mean loss of the examples that were not masked out, if there are any.
+    /// Synchronizes with the device.
     pub fn mean_loss(&self) -> Option<f64> {
-        mean(&self.losses)
+        finite_mean(&self.losses)
     }
 }
 
-/// The release of a step: from a batch to a gradient that the optimizer may use.
+/// A mechanism, which turns a batch into a gradient that the optimizer may use.
 ///
 /// The training loop calls [`release`](Mechanism::release) once per step, with the batch of the
 /// plan's sampler (which may be empty) and the coordinates selected for this step.
@@ -125,16 +125,16 @@ pub trait Mechanism {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release>;
 
-    /// The numbers that later releases depend on, beside the number of the step: what the releases
-    /// so far have adapted. Empty for a mechanism that adapts nothing.
+    /// Returns the numbers that later releases depend on, beside the number of the step: what the
+    /// releases so far have adapted. Empty for a mechanism that adapts nothing.
     fn state(&self) -> Vec<f64> {
         Vec::new()
     }
 
-    /// Goes on after `steps` releases that left [`state`](Self::state): the next release has, bit
+    /// Resumes after `steps` releases that left [`state`](Self::state): the next release has, bit
     /// for bit, the noise that the mechanism of the same plan and seed adds in that step.
     ///
     /// # Guarantee

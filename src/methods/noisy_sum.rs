@@ -1,9 +1,9 @@
-//! What the private mechanisms share: a sum over a batch, its Gaussian noise, and the division by
-//! the expected batch size.
+//! Sum over a batch, its Gaussian noise and the division by the expected batch size, which the
+//! private mechanisms share.
 
 use crate::Result;
 use crate::engine::{
-    AutoExecutor, ClippedSum, GaussianNoise, Gradients, Weights, typical_max_batch_size,
+    AutoExecutor, ClippedSum, CoordinateWeights, GaussianNoise, Gradients, typical_max_batch_size,
 };
 use crate::methods::{Plan, Release, check_state};
 use crate::privacy::{Stage, Stages};
@@ -48,7 +48,7 @@ impl NoisySum {
         &mut self,
         sum: &mut Gradients,
         stds: &[f64],
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<()> {
         self.noise.add_to_each(sum, stds, selected)
     }
@@ -69,7 +69,7 @@ impl NoisySum {
         &mut self,
         mut sum: Gradients,
         std: f64,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<(Gradients, Vec<f64>)> {
         let stds = vec![std; sum.entries.len()];
         self.add_noise(&mut sum, &stds, selected)?;
@@ -84,14 +84,14 @@ impl NoisySum {
         &mut self,
         clipped: ClippedSum,
         std: f64,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let (gradient, noise_std) = self.noisy_mean(clipped.sum, std, selected)?;
         let norms = Some(clipped.norms);
         Ok(Release { norms, ..Release::new(gradient, clipped.losses, noise_std) })
     }
 
-    /// Goes on after so many steps: the next noise is that of the step after them.
+    /// Resumes after `steps` steps: the next noise is that of the step after them.
     ///
     /// # Errors
     /// As [`check_state`], for the state of the mechanism, which has this number of values.

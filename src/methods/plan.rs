@@ -3,16 +3,16 @@
 use crate::data::{Dataset, Population};
 use crate::device::DeviceSpec;
 use crate::engine::{Bound, ClipRule};
-use crate::mask::{Freezing, Sparsity};
+use crate::mask::{FreezeConfig, Sparsity};
 use crate::methods::registry::{self, MethodDescriptor};
 use crate::methods::settings::private::check_clip;
-use crate::methods::settings::steps_of;
-use crate::methods::{Mechanism, Quantile, Sampling, Settings};
+use crate::methods::settings::step_count;
+use crate::methods::{Mechanism, QuantileClipping, Sampling, Settings};
 use crate::nn::{Model, Network};
-use crate::optim::Rates;
+use crate::optim::LearningRateScheduler;
 use crate::privacy::{
-    Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier,
-    NoiseSchedule, Released, SamplingRate, Spent, Stages,
+    Accountant, ClipSchedule, Delta, Epsilon, Event, NeighbouringRelation, NoiseMultiplier,
+    NoiseSchedule, PrivacyCost, RunReleases, SamplingRate, Stages, TightestAccountant,
 };
 use crate::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
@@ -25,7 +25,7 @@ mod scaled;
 mod selection;
 
 pub use scaled::Scaled;
-pub use selection::Selection;
+pub use selection::TrialSelection;
 
 /// The private part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,11 +48,11 @@ pub struct Privacy {
     pub clip_schedule: ClipSchedule,
     /// Adaptation of the clip norm to a quantile of the gradient norms, by noisy counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quantile: Option<Quantile>,
+    pub quantile: Option<QuantileClipping>,
 }
 
 impl Privacy {
-    /// A clip rule and a noise multiplier that never change.
+    /// Creates the privacy parameters from a clip rule and a noise multiplier that never change.
     pub fn new(clip: ClipRule, noise_multiplier: f64, delta: Delta) -> Self {
         let (noise_schedule, clip_schedule) = Default::default();
         Self {
@@ -83,14 +83,14 @@ impl Privacy {
         Ok(())
     }
 
-    /// The stages of a run of `steps` steps.
+    /// Returns the stages of a run of `steps` steps.
     ///
     /// # Errors
     /// `Setting` for values out of range.
     pub(crate) fn stages(&self, sampling_rate: SamplingRate, steps: u64) -> Result<Stages> {
         let initial = NoiseMultiplier(self.noise_multiplier);
         let (noise, clip) = (&self.noise_schedule, &self.clip_schedule);
-        Ok(Stages::scheduled(noise, clip, initial, sampling_rate, steps)?)
+        Ok(Stages::from_schedules(noise, clip, initial, sampling_rate, steps)?)
     }
 }
 
@@ -109,12 +109,12 @@ pub struct Plan {
     /// Releases about the data that the given mask depends on, from earlier entries of the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     before: Vec<Event>,
-    /// [`Dataset::not_covered`] of the data.
+    /// [`Dataset::not_covered_reason`] of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data_not_covered: Option<String>,
     /// The trials of which only the best is released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    selection: Option<Selection>,
+    selection: Option<TrialSelection>,
     /// Settings that only the method knows, if it keeps some here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own: Option<serde_json::Value>,
@@ -143,9 +143,9 @@ impl Plan {
         }
         settings.device.as_deref().map_or(Ok(()), |name| name.parse::<DeviceSpec>().map(|_| ()))?;
         let examples = population.examples();
-        let steps = steps_of(settings, examples)?;
+        let steps = step_count(settings, examples)?;
         let sparsity = settings.sparsity.as_ref();
-        let before = sparsity.map(|sparsity| sparsity.released_before(population)).transpose()?;
+        let before = sparsity.map(|sparsity| sparsity.prior_releases(population)).transpose()?;
         let before = before.into_iter().flatten().map(|(_, event)| event).collect();
         let plan = Self {
             method: descriptor.title.to_owned(),
@@ -155,7 +155,10 @@ impl Plan {
             settings: settings.clone(),
             privacy,
             before,
-            data_not_covered: population.data().and_then(Dataset::not_covered).map(str::to_owned),
+            data_not_covered: population
+                .data()
+                .and_then(Dataset::not_covered_reason)
+                .map(str::to_owned),
             selection: None,
             own: None,
         };
@@ -176,7 +179,7 @@ impl Plan {
         }
         settings.check()?;
         self.rates()?;
-        if let Some(looks_at) = settings.looks_at_loss()
+        if let Some(looks_at) = settings.loss_dependence_reason()
             && self.privacy.is_some()
             && !settings.accept_no_guarantee
         {
@@ -186,7 +189,7 @@ impl Plan {
         }
         if let Some(sparsity) = &settings.sparsity {
             sparsity.check()?;
-            sparsity.released_within()?;
+            sparsity.mask_release()?;
         }
         Ok(())
     }
@@ -204,7 +207,7 @@ impl Plan {
             return Ok(());
         }
         let delta = self.privacy.as_ref().map_or(Delta::DEFAULT, |privacy| privacy.delta);
-        let headline = Headline::with_neighbouring(self.neighbouring());
+        let headline = TightestAccountant::with_neighbouring(self.neighbouring());
         match headline.epsilon(&[event], delta) {
             Ok(spent) if spent.epsilon > target.0 * (1.0 + 1e-9) => {
                 let what = format!("a plan of {} for epsilon {target}", self.method);
@@ -244,7 +247,7 @@ impl Plan {
     pub fn method(&self) -> &str {
         &self.method
     }
-    /// What the method of the plan is.
+    /// Returns the descriptor of the plan's method.
     ///
     /// # Errors
     /// `Setting` if this version does not know the method of a stored plan.
@@ -255,48 +258,49 @@ impl Plan {
                 .fix("make the plan anew, or use the version that made it")
         })
     }
-    /// The mechanism of the plan's steps, whose noise has this seed.
+    /// Creates the mechanism of the plan's steps, whose noise has this seed.
     ///
     /// # Errors
     /// As [`descriptor`](Self::descriptor).
     pub fn mechanism(&self, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
         (self.descriptor()?.mechanism)(self, noise_seed)
     }
-    /// Size of the training part, treated as public.
+    /// Returns the size of the training part, treated as public.
     pub fn examples(&self) -> usize {
         self.examples
     }
-    /// Number of logical steps.
+    /// Returns the number of logical steps.
     pub fn steps(&self) -> u64 {
         self.steps
     }
-    /// Expected number of examples in a batch, the divisor of the released sum.
+    /// Returns the expected number of examples in a batch, the divisor of the released sum.
     pub fn expected_batch_size(&self) -> usize {
         self.settings.expected_batch_size
     }
-    /// How batches are drawn.
+    /// Returns the sampling scheme of the batches.
     pub fn sampling(&self) -> Sampling {
         self.settings.sampling
     }
-    /// The neighbouring relation of the guarantee.
-    pub fn neighbouring(&self) -> Neighbouring {
+    /// Returns the neighbouring relation of the guarantee.
+    pub fn neighbouring(&self) -> NeighbouringRelation {
         self.settings.sampling.neighbouring()
     }
-    /// The event of the first steps of a training with these stages, on the batches of this plan.
+    /// Returns the event of the first steps of a training with these stages, on the batches of
+    /// this plan.
     ///
     /// # Guarantee
     /// As [`Stages::event`] on Poisson samples, and [`Stages::shuffled_event`] on disjoint batches.
     pub fn training_event(&self, stages: &Stages, steps: u64) -> Event {
         self.sampling().event(stages, self.examples, self.expected_batch_size(), steps)
     }
-    /// The error of a plan that lacks what its method needs, which only an edited file can: `how`
-    /// ends "a plan of DP-SGD ...".
+    /// Returns the error of a plan that lacks what its method needs, which only an edited file
+    /// can: `how` ends "a plan of DP-SGD ...".
     pub(super) fn edited(&self, how: &str) -> Error {
         let what = format!("a plan of {} {how}", self.method);
         Error::new(ErrorKind::CorruptData, what, "the file was edited").fix("make the plan anew")
     }
-    /// The event of the first steps of a plan, whose file may have been edited so that it lacks its
-    /// stages.
+    /// Returns the event of the first steps of a plan, whose file may have been edited so that it
+    /// lacks its stages.
     ///
     /// # Guarantee
     /// As [`training_event`](Self::training_event); without stages, every accountant refuses it.
@@ -306,38 +310,39 @@ impl Plan {
             Err(error) => Event::Unaccountable { why: error.to_string() },
         }
     }
-    /// Probability with which each example is in a batch. In Poisson samples it is independent of
-    /// all other examples; of disjoint batches, one in each epoch has the example.
+    /// Returns the probability with which each example is in a batch. In Poisson samples it is
+    /// independent of all other examples; of disjoint batches, one in each epoch has the example.
     pub fn sampling_rate(&self) -> f64 {
         self.rate().0
     }
-    /// Expected number of passes over the data; an exact number on disjoint batches.
+    /// Returns the expected number of passes over the data; an exact number on disjoint batches.
     pub fn epochs(&self) -> f64 {
         self.steps as f64 * self.sampling_rate()
     }
-    /// Learning rate of the optimizer.
+    /// Returns the learning rate of the optimizer.
     pub fn learning_rate(&self) -> f64 {
         self.learning_rate
     }
-    /// Which coordinates are trained, if not all of them in every step.
+    /// Returns the sparsity settings, if not all coordinates are trained in every step.
     pub(crate) fn sparsity(&self) -> Option<&Sparsity> {
         self.settings.sparsity.as_ref()
     }
-    /// Parameter tensors that are not trained.
-    pub fn freezing(&self) -> &Freezing {
+    /// Returns the parameter tensors that are not trained.
+    pub fn freezing(&self) -> &FreezeConfig {
         &self.settings.freezing
     }
-    /// The device to train on: the one it names, otherwise [`DeviceSpec::auto`].
+    /// Returns the device to train on: the one that the plan names, otherwise
+    /// [`DeviceSpec::auto`].
     ///
     /// # Errors
     /// `Device` if that device can't work here, with what is missing.
-    pub fn place(&self) -> Result<DeviceSpec> {
+    pub fn resolve_device(&self) -> Result<DeviceSpec> {
         match &self.settings.device {
             Some(name) => name.parse::<DeviceSpec>()?.checked(),
             None => DeviceSpec::auto(),
         }
     }
-    /// The seed, if the run is in study mode.
+    /// Returns the seed, if the run is in study mode.
     pub fn seed(&self) -> Option<u64> {
         self.settings.seed
     }
@@ -349,18 +354,18 @@ impl Plan {
         plan.selection = self.selection.as_ref().map(|selection| selection.with_seed(seed));
         plan
     }
-    /// The same plan without a seed.
+    /// Returns the same plan without a seed.
     pub(crate) fn without_seed(&self) -> Self {
         let mut plan = self.clone();
         plan.settings.seed = None;
         plan
     }
-    /// Whether the plan itself names its device.
-    pub(crate) fn names_device(&self) -> bool {
+    /// Returns whether the plan itself names its device.
+    pub(crate) fn has_explicit_device(&self) -> bool {
         self.settings.device.is_some()
     }
-    /// A plan of a few of the same steps, each on a full batch of other data: for measuring how
-    /// long a step takes.
+    /// Returns a plan of a few of the same steps, each on a full batch of other data: for
+    /// measuring how long a step takes.
     pub(crate) fn for_timing(&self, steps: u64) -> Self {
         let (mut settings, examples) = (self.settings.clone(), self.expected_batch_size());
         settings.seed = Some(0);
@@ -368,7 +373,7 @@ impl Plan {
         settings.checkpoints = None;
         Self { steps, examples, settings, before: Vec::new(), ..self.clone() }
     }
-    /// Whether a stored run with these settings is ignored.
+    /// Returns whether a stored run with these settings is ignored.
     pub(crate) fn is_fresh(&self) -> bool {
         self.settings.fresh
     }
@@ -386,32 +391,33 @@ impl Plan {
         first.copy_from_slice(&hash[..8]);
         model.seeded_by(u64::from_le_bytes(first))
     }
-    /// The model that the plan trains: `model`, or one with other layers around its parameters,
-    /// such as the clips of backpropagation clipping.
+    /// Returns the model that the plan trains: `model`, or one with other layers around its
+    /// parameters, such as the clips of backpropagation clipping.
     ///
     /// # Errors
     /// As [`descriptor`](Self::descriptor); `Setting` or `Model` if the method can't train the
     /// model.
-    pub fn prepared(&self, model: &Model) -> Result<Model> {
-        self.prepared_network(model.network()).map(|network| model.with_layers(network))
+    pub fn prepare_model(&self, model: &Model) -> Result<Model> {
+        self.prepare_network(model.network()).map(|network| model.with_same_parameters(network))
     }
-    /// The network of [`prepared`](Self::prepared).
+    /// Returns the network of [`prepare_model`](Self::prepare_model).
     ///
     /// # Errors
-    /// As [`prepared`](Self::prepared).
-    pub(crate) fn prepared_network(&self, network: &Network) -> Result<Network> {
+    /// As [`prepare_model`](Self::prepare_model).
+    pub(crate) fn prepare_network(&self, network: &Network) -> Result<Network> {
         let prepared = (self.descriptor()?.network)(self, network)?;
         Ok(prepared.unwrap_or_else(|| network.clone()))
     }
-    /// What bounds one example's influence on the sum of a step, counted from 0, on the network of
-    /// [`prepared`](Self::prepared); `None` without privacy.
+    /// Returns the bound on one example's influence on the sum of a step, counted from 0, on the
+    /// network of [`prepare_model`](Self::prepare_model); `None` without privacy.
     ///
     /// # Errors
     /// As [`descriptor`](Self::descriptor).
     pub fn bound(&self, step: u64) -> Result<Option<Box<dyn Bound>>> {
         (self.descriptor()?.bound)(self, step)
     }
-    /// The stages of the run, which noise and ledger read; `None` for a method without privacy.
+    /// Returns the stages of the run, which noise and ledger read; `None` for a method without
+    /// privacy.
     ///
     /// # Errors
     /// `Setting` for values out of range, in the file of an edited plan.
@@ -422,54 +428,61 @@ impl Plan {
     fn rate(&self) -> SamplingRate {
         self.sampling().rate(self.examples, self.expected_batch_size())
     }
-    /// The learning rate of every step.
+    /// Returns the learning rate of every step.
     ///
     /// # Errors
     /// `Setting` for values out of range, in the file of an edited plan.
-    pub(crate) fn rates(&self) -> Result<Rates> {
+    pub(crate) fn rates(&self) -> Result<LearningRateScheduler> {
         let Settings { learning_rate_schedule: schedule, warm_up, .. } = &self.settings;
-        Rates::new(schedule, *warm_up, self.learning_rate, self.steps, 1.0 / self.sampling_rate())
+        LearningRateScheduler::new(
+            schedule,
+            *warm_up,
+            self.learning_rate,
+            self.steps,
+            1.0 / self.sampling_rate(),
+        )
     }
-    /// Decoupled weight decay of the optimizer.
+    /// Returns the decoupled weight decay of the optimizer.
     pub(crate) fn weight_decay(&self) -> f64 {
         let default = self.settings.optimizer.default_weight_decay();
         self.settings.weight_decay.unwrap_or(default)
     }
-    /// The settings that all methods share.
+    /// Returns the settings that all methods share.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
-    /// The private part; `None` for a method without privacy.
+    /// Returns the private part; `None` for a method without privacy.
     pub fn privacy(&self) -> Option<&Privacy> {
         self.privacy.as_ref()
     }
 
-    /// Whether the plan has a guarantee: the method is private, and nothing voids it.
+    /// Returns whether the plan has a guarantee: the method is private, and nothing voids it.
     pub fn is_private(&self) -> bool {
-        self.privacy.is_some() && self.not_covered().is_none()
+        self.privacy.is_some() && self.not_covered_reason().is_none()
     }
 
-    /// What voids the guarantee regardless of the noise, as a phrase: a mask, or a preparation of
-    /// the data, that was made from private examples without noise, or a method without a bound on
-    /// one example's influence.
-    pub fn not_covered(&self) -> Option<String> {
-        let mask = self.sparsity().and_then(Sparsity::not_private);
+    /// Returns the reason why the guarantee is void regardless of the noise, as a phrase: a mask,
+    /// or a preparation of the data, that was made from private examples without noise, or a
+    /// method without a bound on one example's influence.
+    pub fn not_covered_reason(&self) -> Option<String> {
+        let mask = self.sparsity().and_then(Sparsity::non_private_reason);
         let mask = mask.map(|why| format!("the mask: {why}"));
         let method = || match self.descriptor() {
             Ok(descriptor) => (descriptor.not_covered)(self),
             Err(_) => Some(format!("this version does not know the method {}", self.method)),
         };
         mask.or_else(|| self.data_not_covered.clone())
-            .or_else(|| self.settings.looks_at_loss())
+            .or_else(|| self.settings.loss_dependence_reason())
             .or_else(method)
     }
 
-    /// All releases of the plan: the charge to the ledger.
+    /// Returns all releases of the plan: the charge to the ledger.
     pub fn event(&self) -> Event {
         self.event_after(self.steps)
     }
 
-    /// The releases of the first `steps` steps of this plan, and of a mask that the run makes.
+    /// Returns the releases of the first `steps` steps of this plan, and of a mask that the run
+    /// makes.
     ///
     /// # Guarantee
     /// Neighbours: [`neighbouring`](Self::neighbouring), one example added or removed, or with
@@ -477,16 +490,16 @@ impl Plan {
     /// that of the method ([`MethodDescriptor::event`]): of DP-SGD, a Poisson-subsampled Gaussian
     /// whose noise multiplier is the standard deviation of the noise over the sensitivity of the
     /// clip rule, on all or on selected coordinates. Without privacy, or where
-    /// [`not_covered`](Self::not_covered) says why there is no guarantee, every accountant refuses
-    /// the event.
+    /// [`not_covered_reason`](Self::not_covered_reason) says why there is no guarantee, every
+    /// accountant refuses the event.
     pub fn event_after(&self, steps: u64) -> Event {
-        self.released_after(steps).charged()
+        self.releases_by_role_after(steps).charged_event()
     }
 
-    /// All releases that the result of the first `steps` steps depends on, by role: those of a
-    /// given mask about the same data, which have been charged already, and those of
+    /// Returns all releases that the result of the first `steps` steps depends on, by role: those
+    /// of a given mask about the same data, which have been charged already, and those of
     /// [`event_after`](Self::event_after).
-    pub fn released_after(&self, steps: u64) -> Released {
+    pub fn releases_by_role_after(&self, steps: u64) -> RunReleases {
         let unaccountable = |why| Event::Unaccountable { why };
         let training = match (self.descriptor(), &self.selection) {
             (Ok(descriptor), None) => (descriptor.event)(self, steps),
@@ -496,28 +509,30 @@ impl Plan {
             (Err(error), _) => unaccountable(error.to_string()),
         };
         // `Plan::new` has checked that this is no error.
-        let mask = self.sparsity().and_then(|sparsity| sparsity.released_within().ok().flatten());
-        let preparation = self.data_not_covered.clone().or_else(|| self.settings.looks_at_loss());
+        let mask = self.sparsity().and_then(|sparsity| sparsity.mask_release().ok().flatten());
+        let preparation =
+            self.data_not_covered.clone().or_else(|| self.settings.loss_dependence_reason());
         let preparation = preparation.map(unaccountable);
-        Released { before: self.before.clone(), preparation, mask, training }
+        RunReleases { before: self.before.clone(), preparation, mask, training }
     }
 
-    /// The events of [`released_after`](Self::released_after), in chronological order.
+    /// Returns the events of [`releases_by_role_after`](Self::releases_by_role_after), in
+    /// chronological order.
     pub fn releases_after(&self, steps: u64) -> Vec<Event> {
-        self.released_after(steps).events()
+        self.releases_by_role_after(steps).events()
     }
 
     /// Checks that preparation and earlier releases of the data are those that the plan accounts
     /// for.
-    pub(crate) fn check_releases_before(&self, data: &Dataset) -> Result<()> {
+    pub(crate) fn check_prior_releases(&self, data: &Dataset) -> Result<()> {
         let other = |why: String| {
             Err(Error::new(ErrorKind::Setting, "a plan for other data", why)
                 .fix("make the plan from the data that it trains on"))
         };
-        if self.data_not_covered.as_deref() != data.not_covered() {
+        if self.data_not_covered.as_deref() != data.not_covered_reason() {
             return other(format!("{} was prepared in another way", data.name()));
         }
-        let released = self.sparsity().map(|s| s.released_before(&data.into())).transpose()?;
+        let released = self.sparsity().map(|s| s.prior_releases(&data.into())).transpose()?;
         let released = released.unwrap_or_default();
         if released.into_iter().map(|(_, event)| event).eq(self.before.iter().cloned()) {
             return Ok(());
@@ -525,20 +540,20 @@ impl Plan {
         other(format!("the mask has other releases about {}", data.name()))
     }
 
-    /// Cost of the first `steps` steps at the plan's delta, by the headline accountant; `None`
-    /// without a guarantee.
+    /// Computes the cost of the first `steps` steps at the plan's delta, by the headline
+    /// accountant; `None` without a guarantee.
     ///
     /// # Errors
     /// `Accounting` if no finite epsilon covers them.
-    pub fn spent_after(&self, steps: u64) -> Result<Option<Spent>> {
+    pub fn spent_after(&self, steps: u64) -> Result<Option<PrivacyCost>> {
         let cost = |privacy: &Privacy| {
-            let headline = Headline::with_neighbouring(self.neighbouring());
+            let headline = TightestAccountant::with_neighbouring(self.neighbouring());
             headline.epsilon(&self.releases_after(steps), privacy.delta)
         };
         Ok(self.privacy.as_ref().filter(|_| self.is_private()).map(cost).transpose()?)
     }
 
-    /// The epsilon of [`spent_after`](Plan::spent_after).
+    /// Computes the epsilon of [`spent_after`](Plan::spent_after).
     ///
     /// # Errors
     /// As [`spent_after`](Plan::spent_after).
@@ -546,17 +561,17 @@ impl Plan {
         Ok(self.spent_after(steps)?.map(|spent| spent.epsilon))
     }
 
-    /// The epsilons of [`epsilon_after`](Plan::epsilon_after) for several numbers of steps, which
-    /// must not decrease; `None` without a guarantee. Many points cost little more than a few: see
-    /// [`Headline::epsilons_after`].
+    /// Computes the epsilons of [`epsilon_after`](Plan::epsilon_after) for several numbers of
+    /// steps, which must not decrease; `None` without a guarantee. Many points cost little more
+    /// than a few: see [`TightestAccountant::epsilons_after`].
     ///
     /// # Errors
     /// As [`spent_after`](Plan::spent_after).
     pub(crate) fn epsilons_after(&self, at: &[u64]) -> Result<Option<Vec<f64>>> {
         let costs = |privacy: &Privacy| {
             let lists: Vec<_> = at.iter().map(|&steps| self.releases_after(steps)).collect();
-            let headline = Headline::with_neighbouring(self.neighbouring());
-            let spent = headline.epsilons(&lists, privacy.delta)?;
+            let headline = TightestAccountant::with_neighbouring(self.neighbouring());
+            let spent = headline.epsilons_for_prefixes(&lists, privacy.delta)?;
             Ok(spent.into_iter().map(|spent| spent.epsilon).collect())
         };
         self.privacy.as_ref().filter(|_| self.is_private()).map(costs).transpose()

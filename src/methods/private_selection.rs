@@ -6,10 +6,11 @@ use crate::data::{Dataset, Population};
 use crate::engine::ClipRule;
 use crate::methods::{Method, Plan};
 use crate::privacy::Trials;
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 use crate::{Error, ErrorKind, Result};
 
-/// Chooses learning rate and clip norm on private data, at one epsilon for everything.
+/// Private selection of learning rate and clip norm on private data, at one epsilon for
+/// everything.
 ///
 /// A random number of trials is run, each with one of the candidates drawn at random, and only the
 /// trial of the highest test accuracy is released (Papernot and Steinke, 2022). A target epsilon is
@@ -50,13 +51,14 @@ impl PartialEq for PrivateSelection {
 }
 
 impl PrivateSelection {
-    /// Trials of this method, whose own learning rate and clip norm are the only candidate so far.
+    /// Creates the trials of this method, whose own learning rate and clip norm are the only
+    /// candidate so far.
     pub fn new(method: impl Method + 'static, trials: Trials) -> Self {
-        Self::of(Box::new(method), trials)
+        Self::from_boxed(Box::new(method), trials)
     }
 
-    /// As [`new`](Self::new), of a method that is known at run time only.
-    pub fn of(method: Box<dyn Method>, trials: Trials) -> Self {
+    /// Creates the trials as [`new`](Self::new), of a method that is known at run time only.
+    pub fn from_boxed(method: Box<dyn Method>, trials: Trials) -> Self {
         Self { method, trials, learning_rates: Vec::new(), clips: Vec::new() }
     }
 
@@ -76,7 +78,7 @@ impl PrivateSelection {
         Self { clips: clips.into_iter().collect(), ..self }
     }
 
-    /// The plan of the selection for the training part of these data.
+    /// Returns the plan of the selection for the training part of these data.
     ///
     /// # Errors
     /// As [`plan_for`](Self::plan_for).
@@ -84,14 +86,14 @@ impl PrivateSelection {
         self.plan_for(&data.into())
     }
 
-    /// The plan of the selection for these numbers of examples.
+    /// Returns the plan of the selection for these numbers of examples.
     ///
     /// # Errors
     /// As [`Method::plan_for`] for any candidate, and as [`Plan::best_of`]; `Setting` for clip
     /// norms of a method with another clip rule than flat clipping.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         let mut method = self.method.clone();
-        let rule = method.private_mut().and_then(|private| private.clip_rule.clone());
+        let rule = method.privacy_settings_mut().and_then(|private| private.clip_rule.clone());
         if let Some(rule) = rule.filter(|rule| !matches!(rule, ClipRule::Flat { .. }))
             && !self.clips.is_empty()
         {
@@ -105,14 +107,14 @@ impl PrivateSelection {
         Plan::best_of(self.trials, plans.collect::<Result<_>>()?)
     }
 
-    /// The methods with the settings of each candidate.
+    /// Returns the methods with the settings of each candidate.
     fn candidates(&self) -> Vec<Box<dyn Method>> {
         let mut method = self.method.clone();
-        if let Some(private) = method.private_mut() {
+        if let Some(private) = method.privacy_settings_mut() {
             private.best_of = Some(self.trials);
         }
         let clipped = with_each(vec![method], &self.clips, |method, clip| {
-            if let Some(private) = method.private_mut() {
+            if let Some(private) = method.privacy_settings_mut() {
                 private.set_clip(clip);
             }
         });
@@ -131,18 +133,17 @@ fn with_each(
     if values.is_empty() {
         return methods;
     }
-    let with = |(method, value): (&Box<dyn Method>, f64)| {
-        let mut method = method.clone();
+    let with = |mut method: Box<dyn Method>, value| {
         set(&mut *method, value);
         method
     };
     let each = methods.iter().flat_map(|method| values.iter().map(move |&value| (method, value)));
-    each.map(with).collect()
+    each.map(|(method, value)| with(method.clone(), value)).collect()
 }
 
 impl fmt::Display for PrivateSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let candidates = counted(self.candidates().len(), "candidate");
+        let candidates = pluralise(self.candidates().len(), "candidate");
         let name = self.method.descriptor().title;
         write!(f, "the best of a random number of trials ({}) of {name}: {candidates}", self.trials)
     }

@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::{PoisonError, RwLock};
 
 use super::dp_sgd;
-use super::{DpSgd, Mechanism, Plan, PrivateSettings, SettingSpec, Settings};
+use super::{DpSgd, Mechanism, Plan, PrivacySettings, SettingSpec, Settings};
 use crate::data::{Dataset, Population};
 use crate::engine::Bound;
 use crate::nn::Network;
-use crate::privacy::digits::Rounded;
+use crate::privacy::digits::RoundedUp;
 use crate::privacy::{Delta, Event};
 use crate::{Error, ErrorKind, Result};
 
@@ -90,13 +90,13 @@ pub(super) fn descriptor_by_title(title: &str) -> Option<&'static MethodDescript
     methods().iter().map(|method| method.descriptor()).find(|known| known.title == title)
 }
 
-/// Makes the mechanism of a plan, given the seed of its noise.
+/// Function that creates the mechanism of a plan, given the seed of its noise.
 pub type MakeMechanism = fn(&Plan, [u8; 32]) -> Result<Box<dyn Mechanism>>;
 
-/// Makes the bound of one step of a plan, counted from 0.
+/// Function that creates the bound of one step of a plan, counted from 0.
 pub type MakeBound = fn(&Plan, u64) -> Result<Option<Box<dyn Bound>>>;
 
-/// What a method is, and what it does with a plan.
+/// Descriptor of a method, with the functions that interpret its plans.
 pub struct MethodDescriptor {
     /// Name in commands and grids: `dp-sgd`.
     pub name: &'static str,
@@ -104,18 +104,19 @@ pub struct MethodDescriptor {
     pub title: &'static str,
     /// One sentence on the method, with its source.
     pub summary: &'static str,
-    /// Makes the method with its default settings.
+    /// Function that creates the method with its default settings.
     pub method: fn() -> Box<dyn Method>,
-    /// Whether its releases have noise.
+    /// Whether the releases of the method have noise.
     pub is_private: bool,
-    /// Whether it takes masks and gradient dropping.
+    /// Whether the method takes masks and gradient dropping.
     pub is_sparse: bool,
-    /// Makes the mechanism of a plan.
+    /// Function that creates the mechanism of a plan.
     pub mechanism: MakeMechanism,
-    /// What bounds one example's influence on the sum of a step; `None` without privacy.
+    /// Function that creates the bound on one example's influence on the sum of a step; `None`
+    /// without privacy.
     pub bound: MakeBound,
-    /// What the first steps of a plan release. The event of fewer steps is one that
-    /// [`Event::reduced_to`] accepts.
+    /// Function that returns the event of the first steps of a plan. The event of fewer steps is
+    /// one that [`Event::reduced_to`] accepts.
     ///
     /// # Guarantee
     /// The event describes the releases of the mechanism: every step of it, with the noise that the
@@ -124,23 +125,24 @@ pub struct MethodDescriptor {
     /// The network that the method trains, where it is not that of the model: one with other layers
     /// around the same parameters.
     pub network: fn(&Plan, &Network) -> Result<Option<Network>>,
-    /// Why the method has no guarantee with this plan although it adds noise, as a phrase.
+    /// Function that returns the reason why the method has no guarantee with this plan although it
+    /// adds noise, as a phrase.
     pub not_covered: fn(&Plan) -> Option<String>,
-    /// How the method bounds an example's gradient, as `clipped to L2 norm 1`, where that is not
-    /// the plan's clip rule.
+    /// Function that describes the bound on an example's gradient, as `clipped to L2 norm 1`,
+    /// where that is not the plan's clip rule.
     pub bound_in_words: fn(&Plan) -> Option<String>,
     /// Whether clip norm, clip rule and clip schedule can be set.
     pub takes_clip: bool,
-    /// How figures draw its results.
+    /// Style in which figures draw the results of the method.
     pub style: FigureStyle,
     /// The settings that only this method has.
     pub own: &'static [SettingSpec],
     /// The epsilon that the method's paper claims for a number of steps with this mean clip
     /// threshold, where no proof supports it.
-    pub claim: fn(&Plan, steps: u64, mean_threshold: Option<f64>) -> Option<Claim>,
+    pub claim: fn(&Plan, steps: u64, mean_threshold: Option<f64>) -> Option<ClaimedEpsilon>,
 }
 
-/// How figures draw the results of a method.
+/// Style in which figures draw the results of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FigureStyle {
     /// Number of the colour in the palette of series.
@@ -165,18 +167,18 @@ impl FigureStyle {
 
 /// An epsilon that a paper claims without a valid proof.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Claim {
+pub struct ClaimedEpsilon {
     /// The claimed epsilon.
     pub epsilon: f64,
     /// The delta of the claim.
     pub delta: Delta,
-    /// Where the formula is published.
+    /// Publication of the formula.
     pub source: &'static str,
 }
 
-impl fmt::Display for Claim {
+impl fmt::Display for ClaimedEpsilon {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (epsilon, delta) = (Rounded(self.epsilon), self.delta);
+        let (epsilon, delta) = (RoundedUp(self.epsilon), self.delta);
         write!(f, "epsilon {epsilon} at delta {delta} ({})", self.source)
     }
 }
@@ -192,7 +194,7 @@ impl MethodDescriptor {
         method: || Box::new(DpSgd::new()),
         is_private: true,
         is_sparse: false,
-        mechanism: dp_sgd::of,
+        mechanism: dp_sgd::build_mechanism,
         bound: dp_sgd::bound,
         event: dp_sgd::event,
         network: |_, _| Ok(None),
@@ -219,11 +221,11 @@ pub trait Method: Any + fmt::Debug + Send + Sync {
     /// Returns the settings that all methods share.
     fn settings(&self) -> &Settings;
 
-    /// As [`settings`](Self::settings), to change them.
+    /// Returns [`settings`](Self::settings) as a mutable reference.
     fn settings_mut(&mut self) -> &mut Settings;
 
     /// Returns the settings of private methods; `None` for a method without noise.
-    fn private_mut(&mut self) -> Option<&mut PrivateSettings>;
+    fn privacy_settings_mut(&mut self) -> Option<&mut PrivacySettings>;
 
     /// Returns the settings that only this method has.
     fn own_mut(&mut self) -> &mut dyn Any;
@@ -249,10 +251,10 @@ pub trait Method: Any + fmt::Debug + Send + Sync {
     }
 
     /// Returns the same method without mask and gradient dropping.
-    fn dense(&self) -> Box<dyn Method>;
+    fn without_sparsity(&self) -> Box<dyn Method>;
 
     /// Returns a copy.
-    fn boxed_clone(&self) -> Box<dyn Method>;
+    fn clone_box(&self) -> Box<dyn Method>;
 
     /// Returns whether `other` is the same method with the same settings.
     fn equals(&self, other: &dyn Method) -> bool;
@@ -260,7 +262,7 @@ pub trait Method: Any + fmt::Debug + Send + Sync {
 
 impl Clone for Box<dyn Method> {
     fn clone(&self) -> Self {
-        (**self).boxed_clone()
+        (**self).clone_box()
     }
 }
 

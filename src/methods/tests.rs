@@ -1,4 +1,4 @@
-//! What a step may use of the data: the batches of a plan, with dropout and augmentation.
+//! Use of the data by a step: the batches of a plan, with dropout and augmentation.
 
 #[allow(dead_code)]
 pub(crate) mod soft_clip;
@@ -14,19 +14,19 @@ const SAMPLING: [u8; 32] = [7; 32];
 const MASKS: [u8; 32] = [8; 32];
 const CLIP: f64 = 0.25;
 
-/// 12 images 1x4x5 with features between -2 and 2, in 3 classes.
+/// Creates 12 images 1x4x5 with features between -2 and 2, in 3 classes.
 fn images() -> Dataset {
     let x = (0..240).map(|i| (i * 37 % 41) as f32 / 10.0 - 2.0).collect();
     data::from_vecs(x, &[1, 4, 5], (0..12).map(|i| i % 3).collect(), 3).unwrap()
 }
 
-/// Everybody is in every batch, so that batches can be compared.
+/// Returns settings with all examples in every batch, so that batches can be compared.
 fn settings() -> DpSgd {
     DpSgd::new().noise_multiplier(1.0).clip(CLIP).batch_size(12).steps(3)
 }
 
-fn batches(settings: &DpSgd, data: &Dataset, masks: [u8; 32]) -> Batches {
-    Batches::new(&settings.plan(data).unwrap(), data.train(), SAMPLING, masks).unwrap()
+fn batches(settings: &DpSgd, data: &Dataset, masks: [u8; 32]) -> DataLoader {
+    DataLoader::new(&settings.plan(data).unwrap(), data.train(), SAMPLING, masks).unwrap()
 }
 
 fn with_dropout(data: &Dataset) -> Model {
@@ -55,7 +55,7 @@ fn clipped(executor: &dyn Executor, model: &Model, batch: &Batch) -> Vec<f64> {
     sum.entries.iter().flat_map(|e| e.values.iter().map(|&v| f64::from(v))).collect()
 }
 
-/// How far the sum moves when one example leaves, at most.
+/// Computes the largest distance by which the sum moves when one example leaves.
 fn moved(executor: &dyn Executor, model: &Model, batch: impl Fn(&[u32]) -> Batch) -> f64 {
     let everybody: Vec<u32> = (0..12).collect();
     let all = clipped(executor, model, &batch(&everybody));
@@ -90,7 +90,7 @@ fn masks_are_new_in_every_step_and_go_by_the_secret_seed() {
     assert_eq!(first, steps(MASKS));
     assert!(steps([9; 32]).iter().all(|mask| !first.contains(mask)));
     // What a batch has that was never given a seed: known to everybody.
-    let public = Batch::of(data.train(), &(0..12).collect::<Vec<_>>()).unwrap();
+    let public = Batch::from_examples(data.train(), &(0..12).collect::<Vec<_>>()).unwrap();
     assert!(!first.contains(&mask(&public, 4)));
 }
 
@@ -130,7 +130,7 @@ fn batches_keep_the_numbers_of_their_examples() -> Result<()> {
 fn with_dropout_one_example_moves_the_sum_by_at_most_the_sensitivity() {
     let data = images();
     let model = with_dropout(&data);
-    let right = |ids: &[u32]| Batch::of(data.train(), ids).unwrap().seed(5);
+    let right = |ids: &[u32]| Batch::from_examples(data.train(), ids).unwrap().seed(5);
     // Masks by position: every example behind a removed one would get another mask.
     let by_place = |ids: &[u32]| {
         let batch = right(ids);
@@ -149,14 +149,14 @@ fn with_copies_one_example_moves_the_sum_by_at_most_the_sensitivity() {
     let augment = Augment::new().copies(4).flip().crop(1);
     let right = |ids: &[u32]| {
         let (x, labels) = augment.batch(data.train(), ids, 3, 0).unwrap();
-        Batch::with_copies(x, &[1, 4, 5], labels, 4).unwrap().numbered(ids).unwrap().seed(5)
+        Batch::with_copies(x, &[1, 4, 5], labels, 4).unwrap().with_indices(ids).unwrap().seed(5)
     };
     // Every copy clipped for itself, as if it were a person.
     let each_clipped = |ids: &[u32]| {
         let batch = right(ids);
         let labels = batch.labels().iter().flat_map(|&label| [label; 4]).collect();
         let ids: Vec<u32> = ids.iter().flat_map(|&id| (0..4).map(move |c| 4 * id + c)).collect();
-        Batch::new(features(&batch), &[1, 4, 5], labels).unwrap().numbered(&ids).unwrap()
+        Batch::new(features(&batch), &[1, 4, 5], labels).unwrap().with_indices(&ids).unwrap()
     };
     for executor in executors() {
         assert!(moved(&*executor, &model, right) <= CLIP * (1.0 + 1e-4));

@@ -4,9 +4,9 @@ use super::{BackpropClippedSpec, GroupSpec, LayerClips, LayerSpec, Network, Resi
 use crate::{Error, ErrorKind, Result};
 
 impl Network {
-    /// This network with the clips of backpropagation clipping around every layer with parameters,
-    /// in place of other clips. `frozen` says which tensors are not trained; a layer without
-    /// trained ones stays as it is. Empty means that all are trained.
+    /// Returns this network with the clips of backpropagation clipping around every layer with
+    /// parameters, in place of other clips. `frozen` says which tensors are not trained; a layer
+    /// without trained ones stays as it is. Empty means that all are trained.
     ///
     /// # Errors
     /// `Setting` for clips out of range; `Model` for a user-defined module, and for a trained layer
@@ -37,8 +37,8 @@ impl Network {
         })
     }
 
-    /// The layers with clips and their paths, in the order of the forward pass; empty for a
-    /// user-defined module.
+    /// Returns the layers with clips and their paths, in the order of the forward pass; empty for
+    /// a user-defined module.
     pub(crate) fn clipped_layers(&self) -> Vec<(String, &BackpropClippedSpec)> {
         let mut paths = self.paths().into_iter();
         let each = self.leaf_specs().into_iter().filter_map(|layer| {
@@ -58,7 +58,7 @@ impl Network {
             let own = (&mut tensors).take(layer.parameters().len());
             let trained: Vec<usize> = own.filter(|&i| frozen.get(i) != Some(&true)).collect();
             if let ([first, .., last] | [first @ last], Some(why)) =
-                (trained.as_slice(), layer.no_backprop_clips())
+                (trained.as_slice(), layer.backprop_clip_obstacle())
             {
                 reasons.push((common_path(&paths[*first], &paths[*last]), layer.kind(), why));
             }
@@ -92,7 +92,7 @@ impl Network {
     }
 }
 
-/// The path of the layer that holds two parameters.
+/// Returns the path of the layer that contains two parameters.
 fn common_path(a: &str, b: &str) -> String {
     let parent =
         |path: &str| path.rsplit_once('.').map_or(String::new(), |(layer, _)| layer.into());
@@ -101,7 +101,8 @@ fn common_path(a: &str, b: &str) -> String {
     same.map(|(segment, _)| segment).collect::<Vec<_>>().join(".")
 }
 
-/// The layers with `change` applied to each of them, also within groups and residual blocks.
+/// Returns the layers with `change` applied to each of them, also within groups and residual
+/// blocks.
 pub(crate) fn map_layers(
     specs: &[LayerSpec],
     change: &mut dyn FnMut(&LayerSpec) -> LayerSpec,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::init::{Initialisation, Initialiser, fresh_seed};
+use super::init::{Initialisation, Initialiser, os_random_seed};
 use super::{LayerSpec, Model, Network};
 use crate::data::Dataset;
 use crate::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ impl Activation {
         }
     }
 
-    /// The default initialisation of models with this activation.
+    /// Returns the default initialisation of models with this activation.
     fn initialisation(self) -> Initialisation {
         match self {
             Self::Tanh | Self::Relu => Initialisation::Uniform,
@@ -42,7 +42,7 @@ impl Activation {
     }
 }
 
-/// What a model family needs to know to choose its layers.
+/// Shape, classes and activation from which a model family chooses its layers.
 #[derive(Clone, Debug)]
 pub struct ModelConfig {
     /// The shape of one example.
@@ -54,22 +54,22 @@ pub struct ModelConfig {
 }
 
 /// A model family: chooses the layers for a data set and an activation.
-pub trait Family: Clone {
-    /// The layers of the model, from one example to one logit per class.
+pub trait ModelFamily: Clone {
+    /// Returns the layers of the model, from one example to one logit per class.
     ///
     /// # Errors
     /// If the shape of the examples does not suit the family, or an option is out of range.
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>>;
 }
 
-/// A family whose only options are a list of sizes.
+/// Model family whose only options are a list of sizes.
 #[derive(Clone, Debug)]
 pub struct SizedFamily {
     layers: fn(&ModelConfig, &[usize]) -> Result<Vec<LayerSpec>>,
     sizes: Vec<usize>,
 }
 
-impl Family for SizedFamily {
+impl ModelFamily for SizedFamily {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
         (self.layers)(config, &self.sizes)
     }
@@ -85,8 +85,8 @@ pub struct ModelBuilder<F = SizedFamily> {
     seed: Option<u64>,
 }
 
-/// Makes the initial model of each seed: a [`ModelBuilder`], or a function of the seed. The model
-/// of a seed must be the same in every call.
+/// Factory of the initial model of each seed: a [`ModelBuilder`], or a function of the seed. The
+/// model of a seed must be the same in every call.
 ///
 /// ```
 /// use epsilab::nn::ModelFactory;
@@ -105,7 +105,7 @@ pub trait ModelFactory {
     fn model(&self, seed: u64) -> Result<Model>;
 }
 
-impl<F: Family> ModelFactory for ModelBuilder<F> {
+impl<F: ModelFamily> ModelFactory for ModelBuilder<F> {
     fn model(&self, seed: u64) -> Result<Model> {
         self.clone().seed(seed).build()
     }
@@ -126,7 +126,7 @@ impl<F> fmt::Display for ModelBuilder<F> {
 }
 
 impl ModelBuilder<SizedFamily> {
-    /// A builder of the layers that `layers` returns for the data's shape and `sizes`.
+    /// Creates a builder of the layers that `layers` returns for the data's shape and `sizes`.
     pub(super) fn sized(
         name: &str,
         data: &Dataset,
@@ -137,7 +137,7 @@ impl ModelBuilder<SizedFamily> {
     }
 }
 
-impl<F: Family> ModelBuilder<F> {
+impl<F: ModelFamily> ModelBuilder<F> {
     pub(super) fn new(name: &str, data: &Dataset, family: F) -> Self {
         let config = ModelConfig {
             input_shape: data.shape().to_vec(),
@@ -166,7 +166,7 @@ impl<F: Family> ModelBuilder<F> {
         self
     }
 
-    /// The layers of the model that [`build`](Self::build) makes.
+    /// Returns the layers of the model that [`build`](Self::build) makes.
     ///
     /// # Errors
     /// If the data's shape does not suit the model, or an option is out of range.
@@ -187,7 +187,7 @@ impl<F: Family> ModelBuilder<F> {
                 .fix("use data with labels of two or more classes"));
         }
         let specs = self.layers()?;
-        let seed = self.seed.map_or_else(fresh_seed, Ok)?;
+        let seed = self.seed.map_or_else(os_random_seed, Ok)?;
         let initialisation = self.initialisation.unwrap_or_else(|| activation.initialisation());
         let mut initialiser = Initialiser::new(seed, initialisation);
         let network =
@@ -199,6 +199,6 @@ impl<F: Family> ModelBuilder<F> {
                 .fix("end in a linear layer with one output per class"));
         }
         let model = Model::new(&self.name, classes, seed, network);
-        Ok(model.initialised(self.seed.is_some(), initialisation))
+        Ok(model.with_initial_provenance(self.seed.is_some(), initialisation))
     }
 }

@@ -14,7 +14,7 @@ use super::{LayerClips, LayerSpec, Model, Network, Parameter, Provenance, networ
 use crate::data::PublicData;
 use crate::{Error, ErrorKind, Result, file};
 
-/// Metadata key of the [`Description`], as JSON.
+/// Metadata key of the [`ModelDescription`], as JSON.
 const METADATA_KEY: &str = "epsilab";
 
 /// Version of the description that [`Model::save`] writes; older ones can be read. Version 2 added
@@ -23,28 +23,29 @@ const FORMAT_VERSION: u32 = 2;
 
 /// The architecture of a stored model.
 #[derive(Serialize, Deserialize)]
-struct Description {
+struct ModelDescription {
     format: u32,
     name: String,
     input_shape: Vec<usize>,
     classes: usize,
     seed: u64,
     layers: Vec<LayerSpec>,
-    /// A user-defined module: the file holds its parameters, but not its code.
+    /// Whether the model is a user-defined module: the file contains its parameters, but not its
+    /// code.
     #[serde(default)]
     custom: bool,
-    /// The public data that the parameters depend on, if they depend on no other.
+    /// Public data that the parameters depend on, if they depend on no other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     public: Option<Vec<PublicData>>,
 }
 
-impl Description {
-    /// Where the parameters come from, as the file says.
+impl ModelDescription {
+    /// Returns the provenance of the parameters that the file states.
     fn provenance(&self) -> Provenance {
         let public = self.public.clone();
         let named =
-            |all: Vec<PublicData>| all.into_iter().map(PublicData::read_from_file).collect();
-        public.map_or(Provenance::UNKNOWN, |all| Provenance::of_public(named(all)))
+            |all: Vec<PublicData>| all.into_iter().map(PublicData::into_unverified).collect();
+        public.map_or(Provenance::UNKNOWN, |all| Provenance::from_public(named(all)))
     }
 }
 
@@ -67,7 +68,7 @@ impl Model {
     /// If the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let description = Description {
+        let description = ModelDescription {
             format: FORMAT_VERSION,
             name: self.name().to_owned(),
             input_shape: self.input_shape().to_vec(),
@@ -91,7 +92,7 @@ impl Model {
         file::write(path, &bytes)
     }
 
-    /// A copy of this model with the parameters of a file that [`Model::save`] wrote.
+    /// Loads the parameters of a file that [`Model::save`] wrote into a copy of this model.
     ///
     /// It restores a user-defined module, and starts a model from the parameters of another one
     /// with the same layers.
@@ -178,7 +179,7 @@ fn check_finite(path: &Path, values: &HashMap<String, Vec<f32>>) -> Result<()> {
         .fix("load an earlier file, or train again with a smaller learning rate"))
 }
 
-/// The content of a regular file.
+/// Reads the content of a regular file.
 ///
 /// # Errors
 /// If the file can't be read, or is not a regular file: reading a pipe or a device may never end.
@@ -190,8 +191,8 @@ pub(crate) fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The error for a model or mask file that can't be read. `what` names the kind of file and
-/// `written_by` the function that writes such files.
+/// Returns the error for a model or mask file that can't be read. `what` names the kind of file
+/// and `written_by` the function that writes such files.
 pub(crate) fn read_error(path: &Path, what: &str, written_by: &str, error: &io::Error) -> Error {
     let failed = Error::io(format!("reading the {what} {}", path.display()), error);
     if error.kind() != io::ErrorKind::NotFound {
@@ -208,9 +209,9 @@ pub(crate) fn read_error(path: &Path, what: &str, written_by: &str, error: &io::
     ))
 }
 
-/// A safetensors file with the description of a model. Its tensors are not checked yet.
+/// Safetensors file with the description of a model. Its tensors are not checked yet.
 struct ModelFile {
-    description: Description,
+    description: ModelDescription,
     bytes: Vec<u8>,
 }
 
@@ -237,11 +238,11 @@ impl ModelFile {
             let why = format!("this version of the lab reads formats up to {FORMAT_VERSION}");
             return Err(Error::new(ErrorKind::Model, what, why).fix("update the lab"));
         }
-        let description: Description = serde_json::from_str(text).map_err(unreadable)?;
+        let description: ModelDescription = serde_json::from_str(text).map_err(unreadable)?;
         Ok(Self { description, bytes })
     }
 
-    /// The values of the tensors by path, row-major.
+    /// Reads the values of the tensors by path, row-major.
     ///
     /// # Errors
     /// If the file holds other paths than `expected`, or a tensor of another shape or data type.
@@ -271,10 +272,10 @@ impl ModelFile {
     }
 }
 
-/// The values of every parameter by path, after comparing paths and shapes with the description.
-/// A damaged description therefore causes no large allocation.
+/// Reads the values of every parameter by path, after comparing paths and shapes with the
+/// description. A damaged description therefore causes no large allocation.
 fn read_values(file: &ModelFile) -> std::result::Result<HashMap<String, Vec<f32>>, String> {
-    let Description { input_shape, layers, classes, .. } = &file.description;
+    let ModelDescription { input_shape, layers, classes, .. } = &file.description;
     let shapes = network::output_shapes(input_shape, layers).map_err(|e| e.to_string())?;
     if shapes.last().map(Vec::as_slice) != Some(&[*classes]) {
         return Err(format!(

@@ -7,7 +7,7 @@ use crate::Result;
 use crate::device::{host, kernels};
 
 impl Network {
-    /// The first parameter that holds a NaN or an infinity, if there is one.
+    /// Returns the first parameter with a NaN or infinite value, if there is one.
     ///
     /// The check runs on the device of the network and copies one flag per row to the host.
     ///
@@ -22,7 +22,7 @@ impl Network {
             let values = values.cast(DType::F32).reshape([rows, parameter.len() / rows.max(1)]);
             kernels::finite_rows(values)
         });
-        let flags = host::try_values_of(flags.collect())?;
+        let flags = host::try_tensors_to_vecs(flags.collect())?;
         let first = flags.iter().position(|own| own.iter().any(|&flag| flag != 1.0));
         Ok(first.map(|index| parameters[index].clone()))
     }

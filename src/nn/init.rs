@@ -5,7 +5,7 @@ use rand::{Rng, SeedableRng, TryRng};
 use rand_chacha::ChaCha20Rng;
 use serde::{Deserialize, Serialize};
 
-use super::layers::{Init, ParameterSpec};
+use super::layers::{ParameterInit, ParameterSpec};
 use crate::{Error, ErrorKind, Result};
 
 /// Distribution of the initial weights and biases.
@@ -29,7 +29,7 @@ pub enum Initialisation {
     HeNormal,
 }
 
-/// Draws initial parameters from one seeded random stream, in the order of the calls.
+/// Source of initial parameters, drawn from one seeded random stream in the order of the calls.
 pub(super) struct Initialiser {
     rng: ChaCha20Rng,
     initialisation: Initialisation,
@@ -40,32 +40,33 @@ impl Initialiser {
         Self { rng: ChaCha20Rng::seed_from_u64(seed), initialisation }
     }
 
-    /// The initial values of a parameter, row-major.
+    /// Draws the initial values of a parameter, row-major.
     pub(super) fn draw(&mut self, spec: &ParameterSpec) -> Vec<f32> {
         let count = spec.shape.iter().product();
         let scale = |fan_in: usize, gain: f64| (gain / fan_in as f64).sqrt();
         match (spec.init, self.initialisation) {
-            (Init::Weight { fan_in } | Init::Bias { fan_in }, Initialisation::Uniform) => {
-                self.uniform(count, scale(fan_in, 1.0))
-            }
-            (Init::Weight { fan_in }, Initialisation::LecunNormal) => {
+            (
+                ParameterInit::Weight { fan_in } | ParameterInit::Bias { fan_in },
+                Initialisation::Uniform,
+            ) => self.uniform(count, scale(fan_in, 1.0)),
+            (ParameterInit::Weight { fan_in }, Initialisation::LecunNormal) => {
                 self.normal(count, scale(fan_in, 1.0))
             }
-            (Init::Weight { fan_in }, Initialisation::HeNormal) => {
+            (ParameterInit::Weight { fan_in }, Initialisation::HeNormal) => {
                 self.normal(count, scale(fan_in, 2.0))
             }
-            (Init::Bias { .. } | Init::Zeros, _) => vec![0.0; count],
-            (Init::Ones, _) => vec![1.0; count],
-            (Init::Normal, _) => self.normal(count, 1.0),
+            (ParameterInit::Bias { .. } | ParameterInit::Zeros, _) => vec![0.0; count],
+            (ParameterInit::Ones, _) => vec![1.0; count],
+            (ParameterInit::Normal, _) => self.normal(count, 1.0),
         }
     }
 
-    /// Samples of U(-bound, bound).
+    /// Draws samples of U(-bound, bound).
     fn uniform(&mut self, count: usize, bound: f64) -> Vec<f32> {
         (0..count).map(|_| ((2.0 * self.unit() - 1.0) * bound) as f32).collect()
     }
 
-    /// Samples of N(0, std²) by the Box-Muller transform (Box & Muller, 1958).
+    /// Draws samples of N(0, std²) by the Box-Muller transform (Box & Muller, 1958).
     fn normal(&mut self, count: usize, std: f64) -> Vec<f32> {
         let draw = |_| {
             // 1 - unit lies in (0, 1], so its logarithm is finite.
@@ -75,17 +76,17 @@ impl Initialiser {
         (0..count).map(draw).collect()
     }
 
-    /// A sample of U[0, 1) with 53 random bits.
+    /// Draws a sample of U[0, 1) with 53 random bits.
     fn unit(&mut self) -> f64 {
         (self.rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// A random seed from the operating system.
+/// Draws a random seed from the operating system.
 ///
 /// # Errors
 /// If the operating system gives none.
-pub(crate) fn fresh_seed() -> Result<u64> {
+pub(crate) fn os_random_seed() -> Result<u64> {
     SysRng.try_next_u64().map_err(|e| {
         Error::new(ErrorKind::Io, "the operating system gave no random seed", e.to_string())
             .fix("choose one with .seed(1)")

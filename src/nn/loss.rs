@@ -3,7 +3,8 @@
 use burn::prelude::*;
 use burn::tensor::activation::log_softmax;
 
-/// Softmax cross-entropy of each example in nats, `[batch]`, for logits `[batch, classes]`.
+/// Computes the softmax cross-entropy of each example in nats, `[batch]`, for logits
+/// `[batch, classes]`.
 ///
 /// The losses are not reduced. Code that computes the per-example gradients of a batch must sum
 /// them: a mean divides every per-example gradient by the batch size, and clipping would act on

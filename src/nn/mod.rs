@@ -33,32 +33,34 @@ mod weights;
 pub(crate) mod workers;
 
 pub(crate) use backprop_clips::map_layers;
-pub use builder::{Activation, Family, ModelBuilder, ModelConfig, ModelFactory, SizedFamily};
+pub use builder::{Activation, ModelBuilder, ModelConfig, ModelFactory, ModelFamily, SizedFamily};
 pub(crate) use file::{read_error, read_regular_file};
 pub use init::Initialisation;
-pub(crate) use init::fresh_seed;
+pub(crate) use init::os_random_seed;
 pub use kernels::Window;
 pub use layers::{
     AvgPool2d, AvgPool2dSpec, BackpropClipped, BackpropClippedSpec, BiLstmGates, Conv2d,
     Conv2dSpec, Dropout, DropoutSpec, Embedding, EmbeddingSpec, Flatten, GlobalAvgPool, Group,
-    GroupNorm, GroupNormSpec, GroupSpec, Guard, Layer, LayerClips, LayerNorm, LayerNormSpec,
-    LayerSpec, Linear, LinearSpec, Lstm, LstmDirections, LstmGates, LstmSpec, MaxPool2d,
-    MaxPool2dSpec, MeanOverTime, Relu, Residual, ResidualSpec, Selu, Standardisation, Tanh,
-    UpstreamNorm, ZeroPad2d, ZeroPad2dSpec,
+    GroupNorm, GroupNormSpec, GroupSpec, Layer, LayerClips, LayerNorm, LayerNormSpec, LayerSpec,
+    Linear, LinearSpec, Lstm, LstmDirections, LstmGates, LstmSpec, MaxPool2d, MaxPool2dSpec,
+    MeanOverTime, Relu, Residual, ResidualSpec, Selu, Standardisation, Tanh, UpstreamNorm,
+    VarianceGuard, ZeroPad2d, ZeroPad2dSpec,
 };
 pub use model::Model;
 pub use network::Network;
 pub use parameters::Parameter;
-pub(crate) use pattern::matches as path_matches;
+pub(crate) use pattern::path_matches;
 pub use precision::Precision;
-pub(crate) use predict::Verdict;
+pub(crate) use predict::ClassPrediction;
 pub use provenance::Provenance;
-pub use summary::{LayerInfo, Summary};
-pub use tape::{NoTape, Site, Standardised, Tape, UpstreamClip};
-pub use transfer::Transfer;
+pub use summary::{LayerInfo, ModelSummary};
+pub use tape::{NoTape, ParameterSite, StandardisationRecord, Tape, UpstreamClip};
+pub use transfer::TransferBuilder;
 pub use user_module::Forward;
-pub use value::Value;
-pub use weights::{Axes, Layout, LoadedWeights, Matched, Unmatched, WeightReport};
+pub use value::BatchTensor;
+pub use weights::{
+    AxisOrder, LoadedWeights, MatchedTensor, UnmatchedTensor, WeightLayout, WeightReport,
+};
 
 #[cfg(test)]
 mod tests;

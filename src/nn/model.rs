@@ -8,13 +8,13 @@ use burn::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::init::{Initialisation, Initialiser};
-use super::summary::{LayerInfo, Summary};
+use super::summary::{LayerInfo, ModelSummary};
 use super::trial::Subject;
 use super::user_module::UserModule;
 use super::{Forward, Network, Provenance, parameters, trial, validate};
 use crate::data::Dataset;
 use crate::data::digest::hex;
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 use crate::{Error, ErrorKind, Result};
 
 /// A classifier: a [`Network`] with a name and a number of classes. Clones share the parameters.
@@ -44,7 +44,7 @@ impl Model {
         }
     }
 
-    /// A model made of a user-defined module, for the examples and classes of `data`.
+    /// Creates a model of a user-defined module, for the examples and classes of `data`.
     ///
     /// It trains, predicts and is stored like the built-in models. A saved file holds its
     /// parameters only; [`load_parameters`](Self::load_parameters) restores them. All
@@ -72,13 +72,13 @@ impl Model {
 
     /// Marks the parameters as initial ones of this distribution. `seeded` says whether the user
     /// chose the seed.
-    pub(super) fn initialised(mut self, seeded: bool, from: Initialisation) -> Self {
+    pub(super) fn with_initial_provenance(mut self, seeded: bool, from: Initialisation) -> Self {
         Arc::make_mut(&mut self.metadata).initialisation = Some(from);
         self.with_provenance(Provenance::Initial { seeded })
     }
 
-    /// The model with initial parameters of this seed, if its own are initial ones whose seed
-    /// nobody chose; otherwise the model as it is.
+    /// Returns the model with initial parameters of this seed, if its own are initial ones whose
+    /// seed nobody chose; otherwise the model as it is.
     ///
     /// # Errors
     /// As building a model.
@@ -91,46 +91,46 @@ impl Model {
         let (shape, specs) = (self.input_shape(), self.network.specs());
         let network = Network::build_from_specs(shape, specs, &mut |spec| initialiser.draw(spec))?;
         let model = Self::new(self.name(), self.classes(), seed, network);
-        Ok(model.initialised(true, initialisation))
+        Ok(model.with_initial_provenance(true, initialisation))
     }
 
-    /// The name of the architecture.
+    /// Returns the name of the architecture.
     pub fn name(&self) -> &str {
         &self.metadata.name
     }
 
-    /// The shape of one example.
+    /// Returns the shape of one example.
     pub fn input_shape(&self) -> &[usize] {
         self.network.input_shape()
     }
 
-    /// Number of classes.
+    /// Returns the number of classes.
     pub fn classes(&self) -> usize {
         self.metadata.classes
     }
 
-    /// The seed of the initial parameters; 0 for a user-defined module, which brings its own
-    /// parameters.
+    /// Returns the seed of the initial parameters; 0 for a user-defined module, which brings its
+    /// own parameters.
     pub fn seed(&self) -> u64 {
         self.metadata.seed
     }
 
-    /// Whether the parameters were initialised with a seed from the operating system.
+    /// Returns whether the parameters were initialised with a seed from the operating system.
     pub(crate) fn is_unseeded(&self) -> bool {
         self.provenance == (Provenance::Initial { seeded: false })
     }
 
-    /// Whether [`Model::custom`] made it of a user-defined module.
+    /// Returns whether the model is a user-defined module of [`Model::custom`].
     pub(crate) fn is_user_module(&self) -> bool {
         self.network.user_module.is_some()
     }
 
-    /// Number of trainable parameters (scalars).
-    pub fn parameters(&self) -> usize {
+    /// Returns the number of trainable parameters (scalars).
+    pub fn num_parameters(&self) -> usize {
         self.network.parameters().iter().map(|parameter| parameter.len()).sum()
     }
 
-    /// The layers in order, with output shapes and parameter counts.
+    /// Returns the layers in order, with output shapes and parameter counts.
     pub fn layers(&self) -> Vec<LayerInfo> {
         let Some(module) = &self.network.user_module else {
             return LayerInfo::list("", self.input_shape(), self.network.specs());
@@ -140,41 +140,41 @@ impl Model {
         validate::layers(Subject { module, shape, device }).unwrap_or_default()
     }
 
-    /// The layers as a table.
-    pub fn summary(&self) -> Summary {
-        Summary::new(self.to_string(), self.layers())
+    /// Returns the layers as a table.
+    pub fn summary(&self) -> ModelSummary {
+        ModelSummary::new(self.to_string(), self.layers())
     }
 
-    /// The network: its layers and parameters.
+    /// Returns the network: its layers and parameters.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// A copy of this model with another network, such as a trained one. The
+    /// Returns a copy of this model with another network, such as a trained one. The
     /// [provenance](Self::provenance) of its parameters counts as unknown, except that the data
     /// that this model was trained on without privacy are remembered.
     pub fn with_network(&self, network: Network) -> Self {
-        let provenance = self.provenance.after_other_training();
+        let provenance = self.provenance.after_unattributed_training();
         Self { network, provenance, ..self.clone() }
     }
 
-    /// A copy of this model with parameters of this provenance.
+    /// Returns a copy of this model with parameters of this provenance.
     pub(crate) fn with_provenance(&self, provenance: Provenance) -> Self {
         Self { provenance, ..self.clone() }
     }
 
-    /// A copy of this model with other layers around the same parameters.
-    pub(crate) fn with_layers(&self, network: Network) -> Self {
+    /// Returns a copy of this model with other layers around the same parameters.
+    pub(crate) fn with_same_parameters(&self, network: Network) -> Self {
         Self { network, ..self.clone() }
     }
 
-    /// A copy of this model with its parameters on `device`.
-    pub(crate) fn on(&self, device: &Device) -> Self {
-        Self { network: self.network.on(device), ..self.clone() }
+    /// Returns a copy of this model with its parameters on `device`.
+    pub(crate) fn on_device(&self, device: &Device) -> Self {
+        Self { network: self.network.on_device(device), ..self.clone() }
     }
 
-    /// SHA-256 of the architecture and the parameters, in hexadecimal: the identity of the model
-    /// that a run starts from.
+    /// Computes the SHA-256 of the architecture and the parameters, in hexadecimal: the identity
+    /// of the model that a run starts from.
     ///
     /// Initial parameters without a seed that the user chose are left out. A notebook that is run
     /// again then finds its stored run instead of spending privacy on another one.
@@ -190,7 +190,9 @@ impl Model {
         if let Some(module) = &self.network.user_module {
             // The code of a module can't be hashed. What it computes stands in for it, so that
             // modules that differ in more than their parameters get different fingerprints.
-            hash.update(trial::behaviour(module, self.input_shape()).unwrap_or_default());
+            hash.update(
+                trial::behaviour_fingerprint(module, self.input_shape()).unwrap_or_default(),
+            );
             for parameter in self.network.parameters() {
                 hash.update(format!("{} {:?}", parameter.path, parameter.shape));
             }
@@ -211,9 +213,9 @@ impl fmt::Display for Model {
             f,
             "{}: {}, {:?} to {}",
             self.name(),
-            counted(self.parameters(), "parameter"),
+            pluralise(self.num_parameters(), "parameter"),
             self.input_shape(),
-            counted(self.classes(), "class")
+            pluralise(self.classes(), "class")
         )
     }
 }

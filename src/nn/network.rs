@@ -7,11 +7,11 @@ use burn::module::{Module, ParamId};
 use burn::prelude::*;
 use burn::tensor::Gradients;
 
-use super::layers::{Init, ParameterSource, ParameterSpec, forward_all, parameter_specs};
+use super::layers::{ParameterInit, ParameterSource, ParameterSpec, forward_all, parameter_specs};
 use super::parameters::{self, Parameter, Part};
 use super::user_module::UserModule;
-use super::{Layer, LayerSpec, NoTape, Tape, Value};
-use crate::device::host::{Host, values};
+use super::{BatchTensor, Layer, LayerSpec, NoTape, Tape};
+use crate::device::host::{HostValues, tensor_to_vec};
 use crate::{Error, ErrorKind, Result};
 
 /// A feed-forward network: a list of layers with their parameters, as a Burn module.
@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Module, Debug)]
 pub struct Network {
     layers: Vec<Layer>,
-    /// A user-defined module in place of `layers`.
+    /// User-defined module in place of `layers`.
     pub(super) user_module: Option<UserModule>,
     #[module(skip)]
     specs: Arc<[LayerSpec]>,
@@ -50,14 +50,15 @@ impl Network {
     ) -> Result<Self> {
         Self::build_from_specs(input_shape, specs, &mut |spec| {
             let fan_in = match spec.init {
-                Init::Weight { fan_in } | Init::Bias { fan_in } => fan_in,
-                Init::Ones | Init::Zeros | Init::Normal => 1,
+                ParameterInit::Weight { fan_in } | ParameterInit::Bias { fan_in } => fan_in,
+                ParameterInit::Ones | ParameterInit::Zeros | ParameterInit::Normal => 1,
             };
             fill(&spec.path, &spec.shape, fan_in)
         })
     }
 
-    /// As [`build`](Self::build), with a `fill` that is given the whole [`ParameterSpec`].
+    /// Builds a network as [`build`](Self::build) does, with a `fill` that is given the whole
+    /// [`ParameterSpec`].
     pub(crate) fn build_from_specs(
         input_shape: &[usize],
         specs: &[LayerSpec],
@@ -71,7 +72,7 @@ impl Network {
         Ok(Self { layers, user_module: None, specs, input_shape, outputs })
     }
 
-    /// A network made of a user-defined module. The caller must have checked the module.
+    /// Creates a network of a user-defined module. The caller must have checked the module.
     pub(super) fn from_user_module(
         module: UserModule,
         input_shape: &[usize],
@@ -81,22 +82,22 @@ impl Network {
         Self { layers: Vec::new(), user_module: Some(module), specs, input_shape, outputs }
     }
 
-    /// The specifications of the layers in order; empty for a user-defined module.
+    /// Returns the specifications of the layers in order; empty for a user-defined module.
     pub fn specs(&self) -> &[LayerSpec] {
         &self.specs
     }
 
-    /// The shape of one example.
+    /// Returns the shape of one example.
     pub fn input_shape(&self) -> &[usize] {
         &self.input_shape
     }
 
-    /// Number of outputs (logits) per example.
+    /// Returns the number of outputs (logits) per example.
     pub(crate) fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Size of the vocabulary if the first layer is an embedding.
+    /// Returns the size of the vocabulary if the first layer is an embedding.
     ///
     /// `None` for a user-defined module, whose embeddings clamp token ids to their vocabulary.
     pub(crate) fn vocabulary(&self) -> Option<usize> {
@@ -120,33 +121,34 @@ impl Network {
             .fix("build the model for the vocabulary of the data's tokenizer"))
     }
 
-    /// Logits, `[batch, classes]`. Each layer with parameters is reported to `tape`.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+    /// Computes the logits, `[batch, classes]`. Each layer with parameters is reported to `tape`.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
         match &self.user_module {
             Some(module) => module.0.logits(x, tape),
-            None => forward_all(&self.layers, x, tape).flat(),
+            None => forward_all(&self.layers, x, tape).into_flat(),
         }
     }
 
-    /// Logits `[n, classes]` of `n` examples with row-major `features`, without a tape.
+    /// Computes the logits `[n, classes]` of `n` examples with row-major `features`, without a
+    /// tape.
     pub(crate) fn logits(&self, features: Vec<f32>, n: usize) -> Tensor<2> {
-        self.forward(Value::new(features, n, &self.input_shape, &self.device()), &mut NoTape)
+        self.forward(BatchTensor::new(features, n, &self.input_shape, &self.device()), &mut NoTape)
     }
 
-    /// The device that holds the parameters.
+    /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
         self.devices().into_iter().next().unwrap_or_else(Device::flex)
     }
 
-    /// A copy of this network with its parameters on `device`.
-    pub(crate) fn on(&self, device: &Device) -> Self {
+    /// Returns a copy of this network with its parameters on `device`.
+    pub(crate) fn on_device(&self, device: &Device) -> Self {
         if self.device() == *device {
             return self.clone();
         }
         self.clone().to_device(device)
     }
 
-    /// All trainable tensors, in the order of the layers and, within a layer, of
+    /// Returns all trainable tensors, in the order of the layers and, within a layer, of
     /// [`LayerSpec::parameters`].
     pub fn parameters(&self) -> Vec<Parameter> {
         if let Some(module) = &self.user_module {
@@ -158,20 +160,22 @@ impl Network {
         each.map(|(parameter, spec)| Parameter { path: spec.path, ..parameter }).collect()
     }
 
-    /// Burn's ids of the trainable tensors, in the order of [`parameters`](Self::parameters).
+    /// Returns Burn's ids of the trainable tensors, in the order of
+    /// [`parameters`](Self::parameters).
     pub(crate) fn trainable_ids(&self) -> Vec<ParamId> {
         self.parameters().into_iter().map(|parameter| parameter.id).collect()
     }
 
-    /// The paths of the trainable tensors (`"0.weight"`, `"0.bias"`, ...), in the order of
+    /// Returns the paths of the trainable tensors (`"0.weight"`, `"0.bias"`, ...), in the order of
     /// [`parameters`](Self::parameters).
     pub fn paths(&self) -> Vec<String> {
         self.parameters().into_iter().map(|parameter| parameter.path).collect()
     }
 
-    /// The layer of each trainable tensor, in the order of [`parameters`](Self::parameters): layers
-    /// with parameters are counted from 0, also within groups and residual blocks. The layers of a
-    /// user-defined module are its modules that hold tensors.
+    /// Returns the layer of each trainable tensor, in the order of
+    /// [`parameters`](Self::parameters): layers with parameters are counted from 0, also within
+    /// groups and residual blocks. The layers of a user-defined module are its modules that hold
+    /// tensors.
     pub fn layer_of_parameters(&self) -> Vec<usize> {
         if self.user_module.is_none() {
             let layers = self.leaf_specs().into_iter().enumerate();
@@ -190,34 +194,34 @@ impl Network {
         self.paths().into_iter().map(&mut layer_of).collect()
     }
 
-    /// The specifications of the layers with parameters, in the order of
+    /// Returns the specifications of the layers with parameters, in the order of
     /// [`layer_of_parameters`](Self::layer_of_parameters); empty for a user-defined module.
     pub(crate) fn leaf_specs(&self) -> Vec<&LayerSpec> {
         leaf_specs(&self.specs)
     }
 
-    /// All trainable tensors with a copy of their values, row-major.
+    /// Returns all trainable tensors with a copy of their values, row-major.
     pub fn values(&self) -> Vec<(Parameter, Vec<f32>)> {
-        self.parameters().into_iter().zip(self.tensors().into_iter().map(values)).collect()
+        self.parameters().into_iter().zip(self.tensors().into_iter().map(tensor_to_vec)).collect()
     }
 
-    /// The values of all trainable tensors on the host, without a copy where possible.
-    pub(crate) fn host_values(&self) -> Vec<Host> {
-        self.tensors().into_iter().map(Host::of).collect()
+    /// Returns the values of all trainable tensors on the host, without a copy where possible.
+    pub(crate) fn host_values(&self) -> Vec<HostValues> {
+        self.tensors().into_iter().map(HostValues::from_tensor).collect()
     }
 
-    /// All trainable tensors, each flattened to one dimension, on the network's device.
+    /// Returns all trainable tensors, each flattened to one dimension, on the network's device.
     pub(crate) fn tensors(&self) -> Vec<Tensor<1>> {
         parameters::flattened(self)
     }
 
-    /// The gradient of each trainable tensor, as [`tensors`](Self::tensors); `None` where the loss
-    /// does not depend on it.
+    /// Returns the gradient of each trainable tensor, in the form of [`tensors`](Self::tensors);
+    /// `None` where the loss does not depend on it.
     pub(crate) fn gradients(&self, grads: &Gradients) -> Vec<Option<Tensor<1>>> {
         parameters::gradients(self, grads)
     }
 
-    /// A copy of this network with other trainable tensors, in the order and shapes of
+    /// Returns a copy of this network with other trainable tensors, in the order and shapes of
     /// [`tensors`](Self::tensors).
     pub(crate) fn with_tensors(&self, tensors: Vec<Tensor<1>>) -> Self {
         let tensors = self.trainable_ids().into_iter().zip(tensors);
@@ -225,8 +229,8 @@ impl Network {
         parameters::replaced(self.clone(), |id, _| tensors.get(&id).cloned())
     }
 
-    /// A copy of this network with other values for the paths that `values` returns some for.
-    /// Their number must be that of the parameter's elements.
+    /// Returns a copy of this network with other values for the paths that `values` returns some
+    /// for. Their number must be that of the parameter's elements.
     pub(crate) fn with_values(&self, values: impl Fn(&str) -> Option<Vec<f32>>) -> Self {
         let paths = self.parameters().into_iter().map(|p| (p.id, p.path));
         let paths: HashMap<ParamId, String> = paths.collect();
@@ -237,29 +241,31 @@ impl Network {
         })
     }
 
-    /// A copy of this network with every parameter tracked by autodiff.
+    /// Returns a copy of this network with every parameter tracked by autodiff.
     pub(crate) fn tracked(&self) -> Self {
         self.tracked_where(|_| true)
     }
 
-    /// As [`tracked`](Self::tracked), for those parameters that `is_tracked` names by their index.
+    /// Returns a copy of this network with those parameters tracked by autodiff whose index
+    /// `is_tracked` accepts.
     pub(crate) fn tracked_where(&self, is_tracked: impl Fn(usize) -> bool) -> Self {
         let part = |index| if is_tracked(index) { Part::Tracked } else { Part::None };
         parameters::with_parts(self.clone(), part)
     }
 
-    /// A copy of this network in the form that Burn's optimizers expect.
+    /// Returns a copy of this network in the form that Burn's optimizers expect.
     pub(crate) fn for_optimizer(&self) -> Self {
         parameters::with_parts(self.clone(), |_| Part::Lifted)
     }
 
-    /// This network with no parameter tracked by autodiff, the form that models keep.
+    /// Returns this network with no parameter tracked by autodiff, the form of the networks in
+    /// models.
     pub(crate) fn untracked(self) -> Self {
         parameters::untracked(self)
     }
 }
 
-/// Size of the vocabulary if the first layer, possibly within groups, is an embedding.
+/// Returns the size of the vocabulary if the first layer, possibly within groups, is an embedding.
 fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
     match specs.first()? {
         LayerSpec::Embedding(spec) => Some(spec.vocabulary),
@@ -269,7 +275,7 @@ fn vocabulary(specs: &[LayerSpec]) -> Option<usize> {
     }
 }
 
-/// The layers that have parameters, groups and residual blocks unfolded.
+/// Returns the layers that have parameters, groups and residual blocks unfolded.
 pub(super) fn leaf_specs(specs: &[LayerSpec]) -> Vec<&LayerSpec> {
     let leaves = specs.iter().flat_map(|spec| match spec {
         LayerSpec::Group(group) => leaf_specs(&group.layers),
@@ -283,7 +289,7 @@ pub(super) fn leaf_specs(specs: &[LayerSpec]) -> Vec<&LayerSpec> {
     leaves.collect()
 }
 
-/// The shape of one example after each layer.
+/// Returns the shape of one example after each layer.
 ///
 /// # Errors
 /// If a layer does not fit the shape before it, a setting is out of range, or two groups have the

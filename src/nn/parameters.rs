@@ -4,32 +4,32 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::prelude::*;
 use burn::tensor::Gradients;
 
-/// One trainable tensor of a network.
+/// Trainable tensor of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Layer indices, group names and the name of the tensor, separated by dots: `"0.weight"`,
-    /// `"3.body.2.weight"`, `"stem.0.bias"`.
+    /// Path of the tensor: layer indices, group names and the name of the tensor, separated by
+    /// dots: `"0.weight"`, `"3.body.2.weight"`, `"stem.0.bias"`.
     pub path: String,
     /// Burn's id of the tensor.
     pub id: ParamId,
-    /// Its shape. Linear weights are `[inputs, outputs]` (Burn's layout), convolution weights
-    /// `[channels out, channels in / groups, kernel height, kernel width]`.
+    /// Shape of the tensor. Linear weights are `[inputs, outputs]` (Burn's layout), convolution
+    /// weights `[channels out, channels in / groups, kernel height, kernel width]`.
     pub shape: Vec<usize>,
 }
 
 impl Parameter {
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it has no elements.
+    /// Returns whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Every parameter of the module, in Burn's order.
+/// Returns every parameter of the module, in Burn's order.
 pub(crate) fn list<M: Module>(module: &M) -> Vec<Parameter> {
     #[derive(Default)]
     struct Visitor {
@@ -53,8 +53,8 @@ pub(crate) fn list<M: Module>(module: &M) -> Vec<Parameter> {
     visitor.found
 }
 
-/// Every parameter flattened to one dimension, on its device and without autodiff, in the order of
-/// [`list`].
+/// Returns every parameter flattened to one dimension, on its device and without autodiff, in the
+/// order of [`list`].
 pub(crate) fn flattened<M: Module>(module: &M) -> Vec<Tensor<1>> {
     struct Collect(Vec<Tensor<1>>);
     impl ModuleVisitor for Collect {
@@ -67,8 +67,8 @@ pub(crate) fn flattened<M: Module>(module: &M) -> Vec<Tensor<1>> {
     collect.0
 }
 
-/// The gradient of every parameter, flattened, in the order of [`list`]; `None` where the loss does
-/// not depend on it.
+/// Returns the gradient of every parameter, flattened, in the order of [`list`]; `None` where the
+/// loss does not depend on it.
 pub(crate) fn gradients<M: Module>(module: &M, grads: &Gradients) -> Vec<Option<Tensor<1>>> {
     struct Collect<'a>(&'a Gradients, Vec<Option<Tensor<1>>>);
     impl ModuleVisitor for Collect<'_> {
@@ -81,8 +81,9 @@ pub(crate) fn gradients<M: Module>(module: &M, grads: &Gradients) -> Vec<Option<
     collect.1
 }
 
-/// The module with each parameter for which `new` returns a tensor replaced by it, reshaped. `new`
-/// is given the parameter's id and device. Ids stay the same, and nothing is copied.
+/// Returns the module with each parameter for which `new` returns a tensor replaced by it,
+/// reshaped. `new` is given the parameter's id and device. Ids stay the same, and nothing is
+/// copied.
 pub(crate) fn replaced<M: Module>(
     module: M,
     new: impl Fn(ParamId, &Device) -> Option<Tensor<1>>,
@@ -100,20 +101,20 @@ pub(crate) fn replaced<M: Module>(
     module.map(&mut Replace(new))
 }
 
-/// The part of a parameter in autodiff.
+/// Part of a parameter in autodiff.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
-    /// It is outside of autodiff.
+    /// Outside of autodiff.
     None,
-    /// It is on the autodiff device, but not tracked: the form that Burn's optimizers expect. Burn
-    /// keeps tracked leaves in memory until the next backward pass, which may never happen.
+    /// On the autodiff device, but not tracked: the form that Burn's optimizers expect. Burn keeps
+    /// tracked leaves in memory until the next backward pass, which may never happen.
     Lifted,
-    /// It is a tracked leaf.
+    /// Tracked leaf of autodiff.
     Tracked,
 }
 
-/// The module in which each parameter, by its index in the module's order, has this part in
-/// autodiff. Ids stay the same.
+/// Returns the module in which each parameter, by its index in the module's order, has this part
+/// in autodiff. Ids stay the same.
 pub(crate) fn with_parts<M: Module>(module: M, part: impl Fn(usize) -> Part) -> M {
     struct SetPart<F>(F, usize);
     impl<F: Fn(usize) -> Part> ModuleMapper for SetPart<F> {
@@ -134,18 +135,18 @@ pub(crate) fn with_parts<M: Module>(module: M, part: impl Fn(usize) -> Part) -> 
     module.map(&mut SetPart(part, 0))
 }
 
-/// The module with every parameter outside autodiff. Ids stay the same.
+/// Returns the module with every parameter outside autodiff. Ids stay the same.
 pub(crate) fn untracked<M: Module>(module: M) -> M {
     with_parts(module, |_| Part::None)
 }
 
-/// Whether a field is part of parameter paths. Enum variants and the field that wraps Burn's layer
-/// in a layer of this crate are left out, since they tell a user nothing.
+/// Returns whether a field is part of parameter paths. Enum variants and the field that wraps
+/// Burn's layer in a layer of this crate are left out, since they tell a user nothing.
 pub(super) fn is_path_segment(name: &str, container: &str) -> bool {
     !container.starts_with("Enum:") && !is_wrapped_layer(name, container)
 }
 
-/// Whether a field holds the layer of Burn's that a layer of this crate wraps.
+/// Returns whether a field is the layer of Burn's that a layer of this crate wraps.
 pub(super) fn is_wrapped_layer(name: &str, container: &str) -> bool {
     const WRAPPERS: [&str; 6] = ["Linear", "Conv2d", "GroupNorm", "LayerNorm", "Embedding", "Lstm"];
     let container = container.strip_prefix("Struct:");

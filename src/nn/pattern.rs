@@ -1,13 +1,13 @@
 //! Patterns that choose parameters by their paths.
 
-/// Whether a pattern names this path, or a layer or group that contains it. `*` stands for any
-/// characters. Dots, and in files of other programs slashes, separate the parts of a path.
-pub(crate) fn matches(pattern: &str, path: &str) -> bool {
+/// Returns whether a pattern names this path, or a layer or group that contains it. `*` stands for
+/// any characters. Dots, and in files of other programs slashes, separate the parts of a path.
+pub(crate) fn path_matches(pattern: &str, path: &str) -> bool {
     let ends = path.match_indices(['.', '/']).map(|(end, _)| end).chain([path.len()]);
     ends.into_iter().any(|end| glob(pattern.as_bytes(), &path.as_bytes()[..end]))
 }
 
-/// Whether the whole text matches a pattern in which `*` stands for any characters.
+/// Returns whether the whole text matches a pattern in which `*` stands for any characters.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
     // The position behind the last `*`, and that of the text it may have consumed.
     let (mut p, mut t, mut star) = (0, 0, None);
@@ -54,7 +54,9 @@ mod tests {
             ("", "0.weight"),
             ("0.weight.x", "0.weight"),
         ];
-        yes.iter().for_each(|(pattern, path)| assert!(matches(pattern, path), "{pattern} {path}"));
-        no.iter().for_each(|(pattern, path)| assert!(!matches(pattern, path), "{pattern} {path}"));
+        yes.iter()
+            .for_each(|(pattern, path)| assert!(path_matches(pattern, path), "{pattern} {path}"));
+        no.iter()
+            .for_each(|(pattern, path)| assert!(!path_matches(pattern, path), "{pattern} {path}"));
     }
 }

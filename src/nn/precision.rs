@@ -24,7 +24,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Whether it is the default format, f32.
+    /// Returns whether this is the default format, f32.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::F32
     }
@@ -45,7 +45,7 @@ impl Precision {
         }
     }
 
-    /// Matrix product of two f32 tensors in this format, as f32.
+    /// Computes the matrix product of two f32 tensors in this format, as f32.
     pub(crate) fn matmul<const D: usize>(self, x: Tensor<D>, w: Tensor<D>) -> Tensor<D> {
         self.cast_result(self.cast_operand(x).matmul(self.cast_operand(w)))
     }

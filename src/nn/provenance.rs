@@ -1,11 +1,11 @@
-//! Where the parameters of a model come from.
+//! [`Provenance`]: the data that the parameters of a model depend on.
 
 use serde::{Deserialize, Serialize};
 
 use super::Model;
 use crate::data::{Dataset, PublicData};
 
-/// The data that the parameters of a model depend on.
+/// Data that the parameters of a model depend on.
 ///
 /// # Guarantee
 /// It decides what a private run that starts from these parameters says about them: nothing for
@@ -14,50 +14,50 @@ use crate::data::{Dataset, PublicData};
 /// without privacy on the data of the run itself, the run is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Provenance {
-    /// No data: they were drawn from a seed.
+    /// No data: initial parameters, drawn from a seed.
     Initial {
-        /// The user chose the seed; otherwise it is from the operating system.
+        /// Whether the user chose the seed; otherwise it is from the operating system.
         seeded: bool,
     },
-    /// These data sets, at least one, which are all public.
+    /// Public data sets, at least one, and no other data.
     Public(Vec<PublicData>),
-    /// Private data, or data that nobody named: a file, a user-defined module.
+    /// Private data, or unnamed data: a file, a user-defined module.
     Unknown {
-        /// The [origins](Dataset::origin) of data sets that they were trained on in this session
-        /// without counting the cost.
+        /// [Origins](Dataset::origin) of the data sets that the parameters were trained on in this
+        /// session without counting the cost.
         raw: Vec<String>,
     },
 }
 
 impl Provenance {
-    /// Nothing is known.
+    /// Unknown provenance: no origin of the data is known.
     pub(crate) const UNKNOWN: Self = Self::Unknown { raw: Vec::new() };
 
-    /// Public data; unknown if there are none.
-    pub(crate) fn of_public(all: Vec<PublicData>) -> Self {
+    /// Creates the provenance of public data; unknown if there are none.
+    pub(crate) fn from_public(all: Vec<PublicData>) -> Self {
         if all.is_empty() { Self::UNKNOWN } else { Self::Public(all) }
     }
 
-    /// The provenance after training without privacy on `data` alone.
-    pub(crate) fn after_raw_training(&self, data: &Dataset) -> Self {
+    /// Returns the provenance after training without privacy on `data` alone.
+    pub(crate) fn after_non_private_training(&self, data: &Dataset) -> Self {
         match data.public() {
-            Some(public) => self.and(public),
+            Some(public) => self.with_public_data(public),
             None => {
-                let mut raw = self.raw_origins();
+                let mut raw = self.known_non_private_origins();
                 raw.push(data.origin().to_owned());
                 Self::Unknown { raw }
             }
         }
     }
 
-    /// The provenance after training that also depends on other private data, or is counted in the
-    /// ledger of its data.
-    pub(crate) fn after_other_training(&self) -> Self {
-        Self::Unknown { raw: self.raw_origins() }
+    /// Returns the provenance after training that also depends on other private data, or is
+    /// counted in the ledger of its data.
+    pub(crate) fn after_unattributed_training(&self) -> Self {
+        Self::Unknown { raw: self.known_non_private_origins() }
     }
 
-    /// The provenance of parameters that also depend on these public data.
-    fn and(&self, data: PublicData) -> Self {
+    /// Returns the provenance of parameters that also depend on these public data.
+    fn with_public_data(&self, data: PublicData) -> Self {
         let mut all = match self {
             Self::Initial { .. } => Vec::new(),
             Self::Public(before) => before.clone(),
@@ -72,9 +72,9 @@ impl Provenance {
         Self::Public(all)
     }
 
-    /// The origins of all data that they were trained on without counting the cost, as far as they
-    /// are known.
-    fn raw_origins(&self) -> Vec<String> {
+    /// Returns the origins of all data that the parameters were trained on without counting the
+    /// cost, as far as they are known.
+    fn known_non_private_origins(&self) -> Vec<String> {
         match self {
             Self::Initial { .. } => Vec::new(),
             Self::Public(all) => all.iter().filter_map(|data| data.origin.clone()).collect(),
@@ -82,14 +82,14 @@ impl Provenance {
         }
     }
 
-    /// Whether they were trained on these data, or on parts of the same data, without counting the
-    /// cost, as far as that is known.
-    pub(crate) fn is_raw_on(&self, data: &Dataset) -> bool {
-        self.raw_origins().iter().any(|origin| origin == data.origin())
+    /// Returns whether the parameters were trained on these data, or on parts of the same data,
+    /// without counting the cost, as far as that is known.
+    pub(crate) fn was_trained_non_privately_on(&self, data: &Dataset) -> bool {
+        self.known_non_private_origins().iter().any(|origin| origin == data.origin())
     }
 
-    /// The public data sets that the parameters depend on; empty for initial ones, `None` if others
-    /// may be among them.
+    /// Returns the public data sets that the parameters depend on; empty for initial ones, `None`
+    /// if others may be among them.
     pub fn public_data(&self) -> Option<&[PublicData]> {
         match self {
             Self::Initial { .. } => Some(&[]),
@@ -98,15 +98,15 @@ impl Provenance {
         }
     }
 
-    /// Whether the parameters depend on nobody: initial ones, and those trained on data drawn by
-    /// code.
+    /// Returns whether the parameters depend on nobody: initial ones, and those trained on data
+    /// drawn by code.
     pub(crate) fn is_data_free(&self) -> bool {
         self.public_data().is_some_and(|all| all.iter().all(|data| data.drawn_by_code))
     }
 }
 
 impl Model {
-    /// Where the parameters come from.
+    /// Returns the provenance of the parameters.
     pub fn provenance(&self) -> &Provenance {
         &self.provenance
     }
@@ -123,10 +123,10 @@ impl Model {
     /// None for the examples of that data.
     #[must_use]
     pub fn assumed_public(&self, data: &str) -> Self {
-        let data = PublicData::named(data);
+        let data = PublicData::from_name(data);
         let known = match &self.provenance {
             Provenance::Unknown { raw } if raw.is_empty() => Provenance::Public(vec![data]),
-            known => known.and(data),
+            known => known.with_public_data(data),
         };
         self.with_provenance(known)
     }

@@ -1,12 +1,12 @@
-//! Stages of a network: what is frozen together in transfer learning.
+//! Stages of a network, which are frozen together in transfer learning.
 
 use super::{LayerSpec, Network};
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 use crate::{Error, ErrorKind, Result};
 
 impl Network {
-    /// Whether each parameter tensor is frozen if the first `groups` stages are, in the network's
-    /// order.
+    /// Returns for each parameter tensor whether it is frozen if the first `groups` stages are, in
+    /// the network's order.
     ///
     /// The stages of a residual network are its groups `group1`, `group2` and so on, and the first
     /// includes the stem. In other networks a stage ends with each pooling layer, and the last one
@@ -17,7 +17,7 @@ impl Network {
     /// # Errors
     /// `Setting` if the network has no stages, or fewer than `groups`; the text says how many.
     pub(crate) fn frozen_stages(&self, groups: usize) -> Result<Vec<bool>> {
-        let stages = self.stages();
+        let stages = self.stage_ends();
         if groups > stages.len() {
             let (why, fix) = match stages.len() {
                 0 => (
@@ -26,7 +26,7 @@ impl Network {
                     "name layers instead, such as .freeze(\"0\"), or .train_only(\"2\")".to_owned(),
                 ),
                 n => (
-                    format!("the model has {}", counted(n, "stage")),
+                    format!("the model has {}", pluralise(n, "stage")),
                     format!("freeze at most {n}, which leaves only the last linear layer"),
                 ),
             };
@@ -37,14 +37,14 @@ impl Network {
         let tensors = self.paths().len();
         let frozen = match groups {
             0 => 0,
-            all if all == stages.len() => tensors - self.head_tensors(),
+            all if all == stages.len() => tensors - self.head_tensor_count(),
             some => stages[some - 1],
         };
         Ok((0..tensors).map(|i| i < frozen).collect())
     }
 
-    /// For each stage, the number of parameter tensors up to its end.
-    fn stages(&self) -> Vec<usize> {
+    /// Returns for each stage the number of parameter tensors up to its end.
+    fn stage_ends(&self) -> Vec<usize> {
         let specs = self.specs();
         let is_number = |text: &str| text.parse::<u32>().is_ok();
         let grouped = |spec: &LayerSpec| {
@@ -71,8 +71,8 @@ impl Network {
         ends
     }
 
-    /// Number of parameter tensors of the last layer that has some.
-    pub(super) fn head_tensors(&self) -> usize {
+    /// Returns the number of parameter tensors of the last layer that has some.
+    pub(super) fn head_tensor_count(&self) -> usize {
         self.leaf_specs().last().map_or(0, |layer| layer.parameters().len())
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         data::from_vecs(vec![0.0; 2 * size], shape, vec![0, 1], 10).unwrap()
     }
 
-    /// The outermost layers and groups with a tensor that is not frozen.
+    /// Returns the outermost layers and groups with a tensor that is not frozen.
     fn trained(model: &Model, groups: usize) -> Vec<String> {
         let network = model.network();
         let paths = network.paths().into_iter().zip(network.frozen_stages(groups).unwrap());

@@ -1,4 +1,4 @@
-//! [`Summary`]: the table of a model's layers.
+//! [`ModelSummary`]: the table of a model's layers.
 //!
 //! It does not show how per-example norms are computed, which is the executor's choice:
 //! `model.prove(&data)` reports it.
@@ -8,7 +8,7 @@ use std::fmt;
 use super::LayerSpec;
 use super::network::output_shapes;
 
-/// One row of a [`Summary`]: a layer of a model.
+/// Row of a [`ModelSummary`]: a layer of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerInfo {
     /// Path of the layer, the prefix of its parameters' paths: `"0"`, `"group1.0.body.2"`.
@@ -22,8 +22,8 @@ pub struct LayerInfo {
 }
 
 impl LayerInfo {
-    /// The rows of a list of layers for examples of shape `input`. Nested layers have rows of their
-    /// own, and the row of a residual block comes after those of its body and shortcut.
+    /// Returns the rows of a list of layers for examples of shape `input`. Nested layers have rows
+    /// of their own, and the row of a residual block comes after those of its body and shortcut.
     pub(super) fn list(prefix: &str, input: &[usize], specs: &[LayerSpec]) -> Vec<Self> {
         let after = output_shapes(input, specs).unwrap_or_default();
         let before = std::iter::once(input).chain(after.iter().map(Vec::as_slice));
@@ -51,25 +51,25 @@ impl LayerInfo {
     }
 }
 
-/// All layers of a model. Displays as a table.
+/// Table of all layers of a model. Displays as a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct ModelSummary {
     title: String,
     layers: Vec<LayerInfo>,
 }
 
-impl Summary {
+impl ModelSummary {
     pub(super) fn new(title: String, layers: Vec<LayerInfo>) -> Self {
         Self { title, layers }
     }
 
-    /// The rows of the table.
+    /// Returns the rows of the table.
     pub fn layers(&self) -> &[LayerInfo] {
         &self.layers
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for ModelSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
         let names = self.layers.iter().map(|layer| layer.name.len());

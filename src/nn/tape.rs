@@ -3,65 +3,72 @@
 use burn::module::ParamId;
 use burn::prelude::*;
 
-use super::{Precision, Standardisation, Value, Window};
+use super::{BatchTensor, Precision, Standardisation, Window};
 use crate::device::DeviceArray;
 
-/// Receives the input and output of every layer with parameters during a forward pass, like the
-/// hooks that Opacus registers on PyTorch modules.
+/// Observer of a forward pass: receives the input and output of every layer with parameters, like
+/// the hooks that Opacus registers on PyTorch modules.
 ///
-/// A forward pass calls [`Tape::layer`] once for each layer with parameters, in order, and
+/// A forward pass calls [`Tape::record_layer`] once for each layer with parameters, in order, and
 /// continues with the value that it returns. An executor returns the output with a hook on its
 /// gradient.
 pub trait Tape {
     /// Records that `site` computed `output` from `input`. Returns the value that the forward pass
     /// continues with.
-    fn layer(&mut self, site: Site, input: &Value, output: Value) -> Value {
+    fn record_layer(
+        &mut self,
+        site: ParameterSite,
+        input: &BatchTensor,
+        output: BatchTensor,
+    ) -> BatchTensor {
         let _ = (site, input);
         output
     }
 
-    /// Number of calls of [`layer`](Self::layer) so far, which is the index of the next call. Tapes
-    /// that implement [`summed_layer`](Self::summed_layer) must count the calls.
-    fn layer_calls(&self) -> usize {
+    /// Returns the number of calls of [`record_layer`](Self::record_layer) so far, which is the
+    /// index of the next call. Tapes that implement
+    /// [`record_summed_layer`](Self::record_summed_layer) must count the calls.
+    fn layer_call_count(&self) -> usize {
         0
     }
 
     /// Records a second linear map whose result was added to the output of call number `call` of
-    /// [`layer`](Self::layer), so that both have the same output gradient: the recurrent map of an
-    /// LSTM gate.
+    /// [`record_layer`](Self::record_layer), so that both have the same output gradient: the
+    /// recurrent map of an LSTM gate.
     ///
-    /// `input` is `[batch, time, features]` and detached; `site` is a [`Site::Linear`].
-    fn summed_layer(&mut self, call: usize, site: Site, input: Value) {
+    /// `input` is `[batch, time, features]` and detached; `site` is a [`ParameterSite::Linear`].
+    fn record_summed_layer(&mut self, call: usize, site: ParameterSite, input: BatchTensor) {
         let _ = (call, site, input);
     }
 
     /// Observes the input of a layer with clips before its rows are clipped to the L2 norm
     /// `max_norm`. Token ids are not clipped and not reported. The layer's call of
     /// [`clip_upstream`](Self::clip_upstream) follows.
-    fn unclipped_input(&mut self, x: &Value, max_norm: f64) {
+    fn record_unclipped_input(&mut self, x: &BatchTensor, max_norm: f64) {
         let _ = (x, max_norm);
     }
 
     /// Clips the gradient of the loss with respect to `y` in the backward pass, one example at a
     /// time, and returns `y`. A tape for passes without gradients returns `y` as it is; any other
     /// must clip, because the bound on the layer's gradient depends on it.
-    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value;
+    fn clip_upstream(&mut self, y: BatchTensor, clip: &UpstreamClip) -> BatchTensor;
 
-    /// Whether layers may use the CPU kernels of this crate instead of Burn's operations. The
-    /// reference executor returns `false`, so that it shares as little code as possible with the
-    /// executors that are tested against it.
+    /// Returns whether layers may use the CPU kernels of this crate instead of Burn's operations.
+    /// The reference executor returns `false`, so that it shares as little code as possible with
+    /// the executors that are tested against it.
     fn use_cpu_kernels(&self) -> bool {
         true
     }
 
-    /// The floating-point format of the layers' matrix products.
+    /// Returns the floating-point format of the layers' matrix products.
     fn precision(&self) -> Precision {
         Precision::F32
     }
 
-    /// The mask of the next dropout layer for values of `shape` (batch first, row-major): 0 for a
-    /// dropped value, 1/(1 - rate) for a kept one. `None` keeps everything, as in prediction.
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
+    /// Returns the mask of the next dropout layer for values of `shape` (batch first, row-major):
+    /// 0 for a dropped value, 1/(1 - rate) for any other. `None` keeps everything, as in
+    /// prediction.
+    fn dropout_mask(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
         let _ = (rate, shape);
         None
     }
@@ -71,42 +78,42 @@ pub trait Tape {
 pub struct NoTape;
 
 impl Tape for NoTape {
-    fn clip_upstream(&mut self, y: Value, _: &UpstreamClip) -> Value {
+    fn clip_upstream(&mut self, y: BatchTensor, _: &UpstreamClip) -> BatchTensor {
         y
     }
 }
 
-/// How backpropagation clipping bounds the gradient g of an example's loss with respect to the
+/// Clip of backpropagation clipping for the gradient g of an example's loss with respect to the
 /// output of a layer. A gradient that is not finite becomes zero. An example of k augmented copies
 /// has g / k in each, which is scaled down to `max_norm / k`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UpstreamClip {
-    /// For linear maps and convolutions: g is scaled down to `max_norm` in the smaller of the norms
-    /// that are used.
+    /// Clip of linear maps and convolutions: g is scaled down to `max_norm` in the smaller of the
+    /// norms that are used.
     Map {
-        /// The bound.
+        /// Bound on the norm.
         max_norm: f64,
-        /// Whether √(Σ over channels (Σ over positions |g|)²) is used.
+        /// Whether the norm √(Σ over channels (Σ over positions |g|)²) is used.
         l15: bool,
-        /// The factor on the L2 norm, if it is used.
+        /// Factor on the L2 norm, if that norm is used.
         sqrt_m: Option<f64>,
     },
-    /// For embeddings: the sum over time of ‖gₜ‖₂ is scaled down to `max_norm`.
+    /// Clip of embeddings: the sum over time of ‖gₜ‖₂ is scaled down to `max_norm`.
     Lookup {
-        /// The bound.
+        /// Bound on the norm.
         max_norm: f64,
     },
 }
 
 impl UpstreamClip {
-    /// The bound on the norm.
+    /// Returns the bound on the norm.
     pub(crate) fn max_norm(&self) -> f64 {
         match *self {
             Self::Map { max_norm, .. } | Self::Lookup { max_norm } => max_norm,
         }
     }
 
-    /// The norm that the clip bounds, in f64, of one example's gradient of `shape`:
+    /// Computes the norm that the clip bounds, in f64, of one example's gradient of `shape`:
     /// `[channels, height, width]`, `[time, features]` or `[features]`. Infinite or NaN if the
     /// gradient is not finite.
     pub(crate) fn norm(&self, gradient: &[f32], shape: &[usize]) -> f64 {
@@ -134,7 +141,7 @@ impl UpstreamClip {
     }
 }
 
-/// A use of parameters in the forward pass. It determines how the per-example gradients of the
+/// Use of parameters in the forward pass. It determines how the per-example gradients of the
 /// parameters follow from the recorded input and the output gradient.
 ///
 /// Parameters are identified by Burn's id. One that occurs at several sites is tied: the gradients
@@ -142,12 +149,12 @@ impl UpstreamClip {
 #[derive(Clone, Debug)]
 // One value is made per layer and forward pass and soon destructured, so boxing gains nothing.
 #[allow(clippy::large_enum_variant)]
-pub enum Site {
+pub enum ParameterSite {
     /// `y = x W + b`, on plain features or at every step of a sequence.
     Linear {
-        /// `[inputs, outputs]`.
+        /// Weight, `[inputs, outputs]`.
         weight: ParamId,
-        /// `[outputs]`.
+        /// Bias, `[outputs]`.
         bias: Option<ParamId>,
     },
     /// A two-dimensional convolution of images.
@@ -157,27 +164,28 @@ pub enum Site {
         window: Window,
         /// Number of channel groups.
         groups: usize,
-        /// `[channels out, channels in / groups, kernel height, kernel width]`.
+        /// Weight, `[channels out, channels in / groups, kernel height, kernel width]`.
         weight: ParamId,
-        /// `[channels out]`.
+        /// Bias, `[channels out]`.
         bias: Option<ParamId>,
-        /// Present if the convolution used a standardised weight. Gradients with respect to that
-        /// weight must be back-propagated to the parameters before their norms are computed.
-        standardised: Option<Standardised>,
+        /// Weight standardisation; `None` unless the convolution used a standardised weight.
+        /// Gradients with respect to that weight must be back-propagated to the parameters before
+        /// their norms are computed.
+        standardised: Option<StandardisationRecord>,
     },
     /// `y = x γ + β` per channel, the affine map of a normalisation layer. The recorded input is
     /// the normalised `x`. Channels are dimension 1 of images and the last dimension of sequences
     /// and plain features.
     Affine {
-        /// `[channels]`.
+        /// Scale γ, `[channels]`.
         gamma: ParamId,
-        /// `[channels]`.
+        /// Shift β, `[channels]`.
         beta: Option<ParamId>,
     },
     /// An embedding lookup. The input holds token ids `[batch, time]`, all within the vocabulary;
     /// the output is `[batch, time, features]`.
     Embedding {
-        /// `[vocabulary, features]`.
+        /// Embedding table, `[vocabulary, features]`.
         weight: ParamId,
     },
 }
@@ -185,11 +193,11 @@ pub enum Site {
 /// The weight standardisation of a convolution: the rule, the raw weight
 /// `[channels out, channels in / groups, kernel height, kernel width]` and the gain
 /// `[channels out]` if there is one. Both tensors are detached.
-pub type Standardised = (Standardisation, Tensor<4>, Option<(ParamId, Tensor<1>)>);
+pub type StandardisationRecord = (Standardisation, Tensor<4>, Option<(ParamId, Tensor<1>)>);
 
-impl Site {
-    /// The ids of the site's parameters: weight, bias and gain, as far as it has them.
-    pub(crate) fn parameters(&self) -> Vec<ParamId> {
+impl ParameterSite {
+    /// Returns the ids of the site's parameters: weight, bias and gain, as far as it has them.
+    pub(crate) fn parameter_ids(&self) -> Vec<ParamId> {
         let (first, second, third) = match self {
             Self::Linear { weight, bias } => (weight, bias.as_ref(), None),
             Self::Conv2d { weight, bias, standardised, .. } => {

@@ -3,13 +3,13 @@
 use super::init::{Initialisation, Initialiser};
 use super::{LayerSpec, Model, Network};
 use crate::data::Dataset;
-use crate::privacy::digits::{count, counted};
+use crate::privacy::digits::{format_count, pluralise};
 use crate::{Error, ErrorKind, Result};
 
 /// Builder of a model for other data that starts from the parameters of a trained one.
 /// [`Model::transfer`] returns one.
 #[derive(Clone, Debug)]
-pub struct Transfer {
+pub struct TransferBuilder {
     model: Model,
     data: Dataset,
     /// The distribution of the new head; `None` for zeros.
@@ -18,8 +18,9 @@ pub struct Transfer {
 }
 
 impl Model {
-    /// A model for `data` that keeps all layers and parameters of this one but its head: the last
-    /// linear layer is replaced by a new one with an output for each class of `data`.
+    /// Creates a builder of a model for `data` that keeps all layers and parameters of this one
+    /// but its head: the last linear layer is replaced by a new one with an output for each class
+    /// of `data`.
     ///
     /// ```
     /// use epsilab::{data, nn::models};
@@ -40,13 +41,13 @@ impl Model {
     /// # Guarantee
     /// The new model keeps this one's [provenance](Self::provenance), which decides what the badge
     /// of a private run that starts from it assumes. The head depends on no data.
-    pub fn transfer(&self, data: &Dataset) -> Transfer {
+    pub fn transfer(&self, data: &Dataset) -> TransferBuilder {
         let (model, data, head) = (self.clone(), data.clone(), Some(Initialisation::default()));
-        Transfer { model, data, head, seed: self.seed() }
+        TransferBuilder { model, data, head, seed: self.seed() }
     }
 }
 
-impl Transfer {
+impl TransferBuilder {
     /// Sets the seed of the new head. The default is the seed of the model that it replaces, so
     /// that a notebook that is run again finds its stored runs.
     pub fn seed(mut self, seed: u64) -> Self {
@@ -94,7 +95,7 @@ impl Transfer {
         if let (Some(known), Some(vocabulary)) = (known, data.vocabulary())
             && vocabulary.len() > known
         {
-            let (known, new) = (counted(known, "token"), count(vocabulary.len()));
+            let (known, new) = (pluralise(known, "token"), format_count(vocabulary.len()));
             let why = format!("it knows {known}, and the vocabulary of the new data has {new}");
             return Err(failed(why, "read the new texts with the vocabulary of the old"));
         }
@@ -126,8 +127,8 @@ impl Transfer {
     }
 }
 
-/// Gives the last linear layer this number of outputs. Returns its number of parameter tensors, or
-/// `None` if the last layer is of another kind.
+/// Sets the number of outputs of the last linear layer. Returns its number of parameter tensors,
+/// or `None` if the last layer is of another kind.
 fn replace_head(specs: &mut [LayerSpec], classes: usize) -> Option<usize> {
     let last = specs.last_mut()?;
     match last {

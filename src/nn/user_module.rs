@@ -2,7 +2,7 @@
 //!
 //! Burn's `Module`, visitors and mappers have generic methods and can't be trait objects.
 //! [`UserModuleOps`] is an object-safe trait with the operations that a network needs. It passes a
-//! parameter as an [`Any`], which is a `Param<Tensor<D>>` of a rank that layers have, 1 to 4.
+//! parameter as an [`Any`], which is a `Param<ScoredTensor<D>>` of a rank that layers have, 1 to 4.
 //!
 //! [`Network`]: super::Network
 
@@ -16,7 +16,7 @@ use burn::module::{
 };
 use burn::prelude::*;
 
-use super::{Tape, Value};
+use super::{BatchTensor, Tape};
 
 /// The forward pass of a user-defined module.
 ///
@@ -62,12 +62,13 @@ use super::{Tape, Value};
 /// batch normalisation, randomness other than [`Dropout`](super::Dropout)'s, and parameters that no
 /// layer reports to the tape. It is a test, not a proof.
 pub trait Forward {
-    /// Logits `[batch, classes]` of a batch of examples, with dropout and recording by `tape`.
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;
+    /// Computes the logits `[batch, classes]` of a batch of examples, with dropout and recording
+    /// by `tape`.
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2>;
 }
 
 /// A field on the path to a parameter: its name and the type that contains it.
-pub(super) type Field = (String, String);
+pub(super) type PathSegment = (String, String);
 
 /// The content of a field.
 pub(super) enum FieldContent {
@@ -79,7 +80,7 @@ pub(super) enum FieldContent {
 }
 
 /// The path of a field, outermost first, and its content.
-pub(super) type FoundField = (Vec<Field>, FieldContent);
+pub(super) type ModuleField = (Vec<PathSegment>, FieldContent);
 
 /// An operation on a whole module of unknown type.
 #[derive(Clone, Debug)]
@@ -93,28 +94,28 @@ pub(super) enum ModuleOp {
 
 /// Object-safe operations of a user-defined module.
 pub(super) trait UserModuleOps: Debug + Send + Sync {
-    /// Logits, `[batch, classes]`.
-    fn logits(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2>;
-    /// All parameters and training flags, in Burn's order.
-    fn fields(&self) -> Vec<FoundField>;
-    /// The module with `map` applied to every parameter of rank 1 to 4.
+    /// Computes the logits, `[batch, classes]`.
+    fn logits(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2>;
+    /// Returns all parameters and training flags, in Burn's order.
+    fn fields(&self) -> Vec<ModuleField>;
+    /// Returns the module with `map` applied to every parameter of rank 1 to 4.
     fn map_parameters(&self, map: &mut dyn FnMut(&mut dyn Any)) -> Arc<dyn UserModuleOps>;
-    /// The module after an operation.
+    /// Returns the module after an operation.
     fn apply(&self, change: ModuleOp) -> Arc<dyn UserModuleOps>;
-    /// `devices` and those of the parameters.
+    /// Returns `devices` and those of the parameters.
     fn add_devices(&self, devices: Devices) -> Devices;
 }
 
 impl<M: Module + Forward + Sync + 'static> UserModuleOps for M {
-    fn logits(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+    fn logits(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
         Forward::forward(self, x, tape)
     }
 
-    fn fields(&self) -> Vec<FoundField> {
+    fn fields(&self) -> Vec<ModuleField> {
         #[derive(Default)]
         struct Visitor {
-            path: Vec<Field>,
-            found: Vec<FoundField>,
+            path: Vec<PathSegment>,
+            found: Vec<ModuleField>,
         }
         impl ModuleVisitor for Visitor {
             fn enter_module(&mut self, name: &str, container: &str) {

@@ -7,10 +7,10 @@ use burn::module::ParamId;
 use burn::prelude::*;
 
 use super::parameters::{is_path_segment, is_wrapped_layer, join_path, list};
-use super::trial::{self, Subject, Trial};
+use super::trial::{self, ModuleTrace, Subject};
 use super::user_module::{FieldContent, UserModule};
-use super::{LayerInfo, Model, NoTape, Parameter, Site, Tape, Value};
-use crate::device::host::values;
+use super::{BatchTensor, LayerInfo, Model, NoTape, Parameter, ParameterSite, Tape};
+use crate::device::host::tensor_to_vec;
 use crate::{Error, ErrorKind, Result};
 
 /// Burn's layers that have a counterpart in this library.
@@ -67,72 +67,83 @@ impl Model {
     }
 }
 
-/// Records the sites of a forward pass with their output shapes.
+/// Tape that records the sites of a forward pass with their output shapes.
 #[derive(Default)]
 struct SiteRecorder {
-    sites: Vec<(Site, Vec<usize>)>,
+    sites: Vec<(ParameterSite, Vec<usize>)>,
     places: usize,
 }
 
 impl Tape for SiteRecorder {
-    fn clip_upstream(&mut self, y: Value, _: &crate::nn::UpstreamClip) -> Value {
+    fn clip_upstream(&mut self, y: BatchTensor, _: &crate::nn::UpstreamClip) -> BatchTensor {
         y
     }
 
-    fn layer(&mut self, site: Site, _input: &Value, output: Value) -> Value {
+    fn record_layer(
+        &mut self,
+        site: ParameterSite,
+        _input: &BatchTensor,
+        output: BatchTensor,
+    ) -> BatchTensor {
         self.sites.push((site, output.dims()[1..].to_vec()));
         self.places += 1;
         output
     }
 
-    fn layer_calls(&self) -> usize {
+    fn layer_call_count(&self) -> usize {
         self.places
     }
 
-    fn summed_layer(&mut self, _place: usize, site: Site, input: Value) {
+    fn record_summed_layer(&mut self, _place: usize, site: ParameterSite, input: BatchTensor) {
         self.sites.push((site, input.dims()[1..].to_vec()));
     }
 }
 
-/// Tracks every output in autodiff, as the executors do, so that layers behave as in training.
-struct Training;
+/// Tape that tracks every output in autodiff, as the executors do, so that layers behave as in
+/// training.
+struct TrainingTape;
 
-impl Tape for Training {
-    fn clip_upstream(&mut self, y: Value, _: &crate::nn::UpstreamClip) -> Value {
+impl Tape for TrainingTape {
+    fn clip_upstream(&mut self, y: BatchTensor, _: &crate::nn::UpstreamClip) -> BatchTensor {
         y
     }
 
-    fn layer(&mut self, _site: Site, _input: &Value, output: Value) -> Value {
+    fn record_layer(
+        &mut self,
+        _site: ParameterSite,
+        _input: &BatchTensor,
+        output: BatchTensor,
+    ) -> BatchTensor {
         output.map(Tensor::autodiff, Tensor::autodiff, Tensor::autodiff)
     }
 }
 
-/// The layers that a checked module reports to the tape.
+/// Returns the layers that a checked module reports to the tape.
 pub(super) fn layers(of: Subject) -> Result<Vec<LayerInfo>> {
     let mut recorder = SiteRecorder::default();
-    run(of, &[0.0, 0.0], &mut recorder)?;
+    constant_logits(of, &[0.0, 0.0], &mut recorder)?;
     Ok(lines(of.module, &recorder))
 }
 
 /// Checks a module by its parts and by running it on synthetic examples.
 pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
     let mut recorder = SiteRecorder::default();
-    let zeros = run(of, &[0.0, 0.0], &mut recorder)?;
+    let zeros = constant_logits(of, &[0.0, 0.0], &mut recorder)?;
     if zeros.dims() != [2, classes] {
         let what = format!("a module that makes logits {:?} of two examples", zeros.dims());
         let why = format!("the data has {classes} classes, so it must make [2, {classes}]");
         return Err(Error::new(ErrorKind::Model, what, why));
     }
-    let mut problems = parts(of.module, &recorder);
+    let mut problems = find_field_problems(of.module, &recorder);
     // Two passes over equal examples; several of them make it likely that randomness shows.
     let trained = || -> Result<Vec<u32>> {
-        let logits = values(run(of, &[1.0; 4], &mut Training)?);
+        let logits = tensor_to_vec(constant_logits(of, &[1.0; 4], &mut TrainingTape)?);
         Ok(logits.into_iter().map(f32::to_bits).collect())
     };
     if trained()? == trained()? {
         // Comparing batches shows nothing where equal examples have different logits.
-        let first = &values(zeros)[..classes];
-        let mixing = mixing(of, classes, first);
+        let first = &tensor_to_vec(zeros)[..classes];
+        let mixing = find_batch_dependence(of, classes, first);
         // A module that is refused already may fail on the synthetic examples for that reason.
         let mixing = if problems.is_empty() { mixing? } else { mixing.unwrap_or(None) };
         let problem = |what| format!("{what}: compute each row of the batch by itself");
@@ -152,7 +163,7 @@ pub(super) fn check(of: Subject, classes: usize) -> Result<()> {
         .fix("see nn::Forward for an example of a module that can be trained"))
 }
 
-/// What [`mixing`] finds.
+/// Problem that [`find_batch_dependence`] reports: a dependence of one example on others.
 const MIXED_LOGITS: &str = "the logits of an example change with the other examples of the batch";
 const MIXED_GRADIENTS: &str = "the gradient of an example changes with the other examples of the \
                                batch, though its logits do not";
@@ -161,18 +172,23 @@ const MIXED_INPUTS: &str = "the input of a layer changes with the other examples
                             logits do not";
 const MIXED_BY_COUNT: &str = "an example's logits or gradient change with the size of the batch";
 
-/// What of an example depends on other examples, if anything does. Each synthetic example is run
-/// in batches of one size whose other examples differ, and one of them in a batch of its own.
+/// Returns the first dependence of an example on other examples, if there is one. Each synthetic
+/// example is run in batches of one size whose other examples differ, and one of them in a batch
+/// of its own.
 ///
 /// Batches of one size are computed alike, so results must be equal bit for bit. `zeros` are the
 /// logits of a constant example among others like it.
-fn mixing(of: Subject, classes: usize, zeros: &[f32]) -> Result<Option<&'static str>> {
-    let constant = values(run(of, &[0.0, 1.0], &mut NoTape)?);
+fn find_batch_dependence(
+    of: Subject,
+    classes: usize,
+    zeros: &[f32],
+) -> Result<Option<&'static str>> {
+    let constant = tensor_to_vec(constant_logits(of, &[0.0, 1.0], &mut NoTape)?);
     if *zeros != constant[..classes] {
         return Ok(Some(MIXED_LOGITS));
     }
     for scale in trial::SCALES {
-        let trial = |examples: &[u64]| Trial::run(of, examples, scale);
+        let trial = |examples: &[u64]| ModuleTrace::record(of, examples, scale);
         let among = trial(&[0, 1, 2])?;
         for i in 0..3 {
             let mut others = [3, 4, 5];
@@ -200,7 +216,7 @@ fn mixing(of: Subject, classes: usize, zeros: &[f32]) -> Result<Option<&'static 
     Ok(None)
 }
 
-/// Whether two rows are equal up to rounding, which may differ with the size of the batch.
+/// Returns whether two rows are equal up to rounding, which may differ with the size of the batch.
 fn close(a: &[u32], b: &[u32]) -> bool {
     const ROUNDING: f64 = 1e-3;
     let number = |&bits: &u32| f64::from(f32::from_bits(bits));
@@ -215,20 +231,20 @@ fn things(count: usize) -> String {
     if count == 1 { "one thing".to_owned() } else { format!("{count} things") }
 }
 
-/// The logits of examples with constant features. A panic of the module is an error.
-fn run(of: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result<Tensor<2>> {
+/// Returns the logits of examples with constant features. A panic of the module is an error.
+fn constant_logits(of: Subject, examples: &[f32], tape: &mut dyn Tape) -> Result<Tensor<2>> {
     let Subject { module, shape, device } = of;
     let size: usize = shape.iter().product();
     let features = examples.iter().flat_map(|&value| vec![value; size]).collect();
-    let x = Value::new(features, examples.len(), shape, device);
+    let x = BatchTensor::new(features, examples.len(), shape, device);
     catch_unwind(AssertUnwindSafe(|| module.0.logits(x, tape).inner()))
-        .map_err(|panic| trial::failure(shape, panic))
+        .map_err(|panic| trial::forward_panic_error(shape, panic))
 }
 
-/// The problems of the module's parts, one line per layer.
-fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
+/// Returns the problems of the module's parts, one line per layer.
+fn find_field_problems(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
     let reported: Vec<ParamId> =
-        recorder.sites.iter().flat_map(|(site, _)| site.parameters()).collect();
+        recorder.sites.iter().flat_map(|(site, _)| site.parameter_ids()).collect();
     let mut problems = BTreeMap::new();
     let mut seen: HashMap<ParamId, String> = HashMap::new();
     for (index, (path, held)) in own.0.fields().into_iter().enumerate() {
@@ -254,7 +270,7 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
                 continue;
             }
             FieldContent::Flag => {
-                tell(layer, random(types.last().copied().unwrap_or_default()));
+                tell(layer, randomness_problem(types.last().copied().unwrap_or_default()));
                 continue;
             }
         };
@@ -285,8 +301,8 @@ fn parts(own: &UserModule, recorder: &SiteRecorder) -> Vec<String> {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// The problem of a layer that behaves differently in training.
-fn random(name: &str) -> String {
+/// Returns the problem of a layer that behaves differently in training.
+fn randomness_problem(name: &str) -> String {
     let drawn = "draws from Burn's generator while training, outside the batch's masks";
     match name {
         "Dropout" => format!("Burn's Dropout {drawn}: make it the lab's, nn::Dropout"),
@@ -295,22 +311,22 @@ fn random(name: &str) -> String {
     }
 }
 
-/// A line per site, in the order of the forward pass.
+/// Returns a line per site, in the order of the forward pass.
 fn lines(own: &UserModule, recorder: &SiteRecorder) -> Vec<LayerInfo> {
     let place = |parameter: Parameter| {
         let layer = parameter.path.rsplit_once('.').map_or("", |(layer, _)| layer).to_owned();
         (parameter.id, (layer, parameter.len()))
     };
     let places: HashMap<ParamId, _> = list(own).into_iter().map(place).collect();
-    let line = |(site, shape): &(Site, Vec<usize>)| {
-        let ids = site.parameters();
+    let line = |(site, shape): &(ParameterSite, Vec<usize>)| {
+        let ids = site.parameter_ids();
         let name = ids.first().and_then(|id| places.get(id)).map(|(layer, _)| layer.clone());
         let numbers = ids.iter().filter_map(|id| places.get(id)).map(|(_, len)| len).sum();
         let kind = match site {
-            Site::Linear { .. } => "Linear",
-            Site::Conv2d { .. } => "Conv2d",
-            Site::Affine { .. } => "Norm",
-            Site::Embedding { .. } => "Embedding",
+            ParameterSite::Linear { .. } => "Linear",
+            ParameterSite::Conv2d { .. } => "Conv2d",
+            ParameterSite::Affine { .. } => "Norm",
+            ParameterSite::Embedding { .. } => "Embedding",
         };
         let name = name.unwrap_or_default();
         LayerInfo { name, kind, output_shape: shape.clone(), parameters: numbers }

@@ -1,10 +1,10 @@
-//! [`Value`]: a batch of activations.
+//! [`BatchTensor`]: a batch of activations.
 
 use burn::prelude::*;
 
 /// A batch of activations: the input or output of a layer. The first dimension is the batch.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum BatchTensor {
     /// Plain features, `[batch, features]`, or token ids, `[batch, time]`. An `f32` represents
     /// every token id below 2^24 exactly.
     Flat(Tensor<2>),
@@ -14,8 +14,8 @@ pub enum Value {
     Image(Tensor<4>),
 }
 
-impl Value {
-    /// A batch of `n` examples of the given shape from row-major values.
+impl BatchTensor {
+    /// Creates a batch of `n` examples of the given shape from row-major values.
     ///
     /// Examples with three dimensions become images, with two sequences, all others plain features.
     ///
@@ -26,7 +26,7 @@ impl Value {
         Self::from_flat(Tensor::from_data(TensorData::new(values, [n, size]), device), shape)
     }
 
-    /// As [`new`](Self::new), from a tensor `[batch, features]`.
+    /// Creates a batch as [`new`](Self::new) does, from a tensor `[batch, features]`.
     pub(crate) fn from_flat(values: Tensor<2>, shape: &[usize]) -> Self {
         let [n, _] = values.dims();
         match *shape {
@@ -36,8 +36,8 @@ impl Value {
         }
     }
 
-    /// The activations as `[batch, features]`, flattened in row-major order.
-    pub fn flat(self) -> Tensor<2> {
+    /// Returns the activations as `[batch, features]`, flattened in row-major order.
+    pub fn into_flat(self) -> Tensor<2> {
         match self {
             Self::Flat(x) => x,
             Self::Sequence(x) => x.flatten(1, 2),
@@ -45,12 +45,12 @@ impl Value {
         }
     }
 
-    /// The activations as images, `[batch, channels, height, width]`.
+    /// Returns the activations as images, `[batch, channels, height, width]`.
     ///
     /// Plain features become images of one pixel with `features` channels, and sequences images of
     /// one channel with a row per step. The layers of a [`Network`](super::Network) never need
     /// these conversions.
-    pub fn image(self) -> Tensor<4> {
+    pub fn into_image(self) -> Tensor<4> {
         match self {
             Self::Image(x) => x,
             Self::Sequence(x) => x.unsqueeze_dim(1),
@@ -61,11 +61,11 @@ impl Value {
         }
     }
 
-    /// The activations as sequences, `[batch, time, features]`.
+    /// Returns the activations as sequences, `[batch, time, features]`.
     ///
     /// Plain features become sequences of one step, and images sequences of their pixels with
     /// `channels` features.
-    pub fn sequence(self) -> Tensor<3> {
+    pub fn into_sequence(self) -> Tensor<3> {
         match self {
             Self::Sequence(x) => x,
             Self::Flat(x) => x.unsqueeze_dim(1),
@@ -73,7 +73,7 @@ impl Value {
         }
     }
 
-    /// The size of every dimension, the batch first.
+    /// Returns the size of every dimension, the batch first.
     pub fn dims(&self) -> Vec<usize> {
         match self {
             Self::Flat(x) => x.dims().to_vec(),
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// The device that holds the activations.
+    /// Returns the device of the activations.
     pub fn device(&self) -> Device {
         match self {
             Self::Flat(x) => x.device(),
@@ -91,13 +91,14 @@ impl Value {
         }
     }
 
-    /// The same activations outside autodiff.
-    pub(crate) fn detached(&self) -> Self {
+    /// Returns the same activations outside autodiff.
+    pub(crate) fn detach(&self) -> Self {
         self.clone().map(Tensor::inner, Tensor::inner, Tensor::inner)
     }
 
-    /// Whether the activations are on Burn's CPU backend, which the custom CPU kernels need.
-    pub(crate) fn on_cpu(&self) -> bool {
+    /// Returns whether the activations are on Burn's CPU backend, which the custom CPU kernels
+    /// need.
+    pub(crate) fn is_on_cpu(&self) -> bool {
         // Devices with and without autodiff compare equal.
         self.device() == Device::flex()
     }
@@ -116,13 +117,13 @@ impl Value {
         }
     }
 
-    /// Element-wise sum. Values of different ranks are added as plain features; the layers of a
-    /// [`Network`](super::Network) never need that.
+    /// Computes the element-wise sum. Values of different ranks are added as plain features; the
+    /// layers of a [`Network`](super::Network) never need that.
     pub(crate) fn plus(self, other: Self) -> Self {
         match (self, other) {
             (Self::Image(a), Self::Image(b)) => Self::Image(a + b),
             (Self::Sequence(a), Self::Sequence(b)) => Self::Sequence(a + b),
-            (a, b) => Self::Flat(a.flat() + b.flat()),
+            (a, b) => Self::Flat(a.into_flat() + b.into_flat()),
         }
     }
 }

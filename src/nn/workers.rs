@@ -13,7 +13,7 @@ thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Single-threaded Rayon pools that nobody uses at the moment.
+/// Single-threaded Rayon pools that are not in use.
 ///
 /// Burn's operations run parallel work in the pool of the calling thread. A pool of one thread
 /// keeps a job from waiting for another job, or from stealing its work while it holds a lock of
@@ -22,11 +22,11 @@ static FREE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
 
 /// Pools that belong to one call. Runs of a grid that are trained at the same time take pools of
 /// their own, as many as each may use threads, and give them back.
-struct Pools(Vec<ThreadPool>);
+struct PoolLease(Vec<ThreadPool>);
 
-impl Pools {
-    /// This many pools, started where too few are free.
-    fn take(count: usize) -> Result<Self> {
+impl PoolLease {
+    /// Takes this many pools, and starts new ones where too few are free.
+    fn acquire(count: usize) -> Result<Self> {
         let mut taken = {
             let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
             let rest = free.len().saturating_sub(count);
@@ -39,7 +39,7 @@ impl Pools {
     }
 }
 
-impl Drop for Pools {
+impl Drop for PoolLease {
     fn drop(&mut self) {
         FREE.lock().unwrap_or_else(PoisonError::into_inner).append(&mut self.0);
     }
@@ -57,8 +57,9 @@ fn start() -> Result<ThreadPool> {
     })
 }
 
-/// Number of jobs that run at the same time: the threads of the pool that the caller runs in.
-pub(crate) fn count() -> usize {
+/// Returns the number of jobs that run at the same time: the threads of the pool that the caller
+/// runs in.
+pub(crate) fn worker_count() -> usize {
     rayon::current_num_threads()
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn count() -> usize {
 ///
 /// # Errors
 /// If the worker threads can't be started.
-pub(crate) fn in_order<T: Send>(
+pub(crate) fn run_in_order<T: Send>(
     jobs: usize,
     job: impl Fn(usize) -> T + Sync,
     mut consume: impl FnMut(usize, T),
@@ -79,7 +80,7 @@ pub(crate) fn in_order<T: Send>(
         (0..jobs).for_each(|index| consume(index, job(index)));
         return Ok(());
     }
-    let pools = Pools::take(count().min(jobs))?;
+    let pools = PoolLease::acquire(worker_count().min(jobs))?;
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn every_result_is_consumed_once_and_in_order() {
         let mut seen = Vec::new();
-        in_order(100, |i| i * i, |i, square| seen.push((i, square))).unwrap();
+        run_in_order(100, |i| i * i, |i, square| seen.push((i, square))).unwrap();
         assert_eq!(seen, (0..100).map(|i| (i, i * i)).collect::<Vec<_>>());
     }
 
@@ -126,15 +127,15 @@ mod tests {
         let mut seen = Vec::new();
         let inner = |i: usize| {
             let mut sum = 0;
-            in_order(10, |j| i * j, |_, product| sum += product).unwrap();
+            run_in_order(10, |j| i * j, |_, product| sum += product).unwrap();
             sum
         };
-        in_order(20, inner, |_, sum| seen.push(sum)).unwrap();
+        run_in_order(20, inner, |_, sum| seen.push(sum)).unwrap();
         assert_eq!(seen, (0..20).map(|i| 45 * i).collect::<Vec<_>>());
     }
 
     #[test]
     fn zero_jobs_consume_nothing() {
-        in_order(0, |_| (), |_, ()| panic!("no result to consume")).unwrap();
+        run_in_order(0, |_| (), |_, ()| panic!("no result to consume")).unwrap();
     }
 }

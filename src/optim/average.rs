@@ -8,14 +8,14 @@ use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::StateValues;
-use super::elementwise::{self, Formula, Input, Target, Work};
+use super::elementwise::{self, ElementwiseJob, Formula, Input, Target};
 use super::number::{Lanes, Number};
 use crate::device::DeviceArray;
-use crate::device::host::Host;
+use crate::device::host::HostValues;
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 
-/// Which average of the parameters after each step θ_1, θ_2, … is evaluated and returned.
+/// Average of the parameters after each step θ_1, θ_2, … that is evaluated and returned.
 ///
 /// From text: `ema`, `ema:0.999`, `uniform`, `last:100`.
 ///
@@ -44,7 +44,7 @@ pub enum Average {
 }
 
 impl Average {
-    /// An exponential moving average with decay 0.9999.
+    /// Creates an exponential moving average with decay 0.9999.
     pub const fn ema() -> Self {
         Self::Ema { decay: 0.9999 }
     }
@@ -111,7 +111,7 @@ pub struct AverageState {
 }
 
 impl AverageState {
-    /// The average before the first step, with the initial parameters.
+    /// Creates the average before the first step, with the initial parameters.
     ///
     /// # Errors
     /// As [`Average::check`].
@@ -121,12 +121,12 @@ impl AverageState {
         Ok(Self { average, steps: 0, network: initial.clone(), copies })
     }
 
-    /// Number of observed steps.
+    /// Returns the number of observed steps.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Takes the parameters after a step.
+    /// Adds the parameters after a step to the average.
     ///
     /// # Errors
     /// `Model` if the network has other parameters than the initial one.
@@ -157,11 +157,11 @@ impl AverageState {
         Ok(())
     }
 
-    /// The network with the averaged parameters; the initial ones before the first step.
+    /// Returns the network with the averaged parameters; the initial ones before the first step.
     pub fn network(&self) -> Network {
         let device = self.network.device();
         let tensors = |arrays: &[DeviceArray]| -> Vec<Tensor<1>> {
-            arrays.iter().map(|array| array.tensor(&device)).collect()
+            arrays.iter().map(|array| array.to_tensor(&device)).collect()
         };
         let mut mean = self.copies[0].clone();
         for (k, copy) in self.copies.iter().enumerate().skip(1) {
@@ -170,9 +170,9 @@ impl AverageState {
         self.network.with_tensors(tensors(&mean))
     }
 
-    /// The number of observed steps, `"steps"`, and all arrays with their names: the parameter's
-    /// path and the number of the copy, `"0.weight.0"`.
-    pub fn values(&self) -> Vec<(String, StateValues)> {
+    /// Returns the number of observed steps, `"steps"`, and all arrays with their names: the
+    /// parameter's path and the number of the copy, `"0.weight.0"`.
+    pub fn named_arrays(&self) -> Vec<(String, StateValues)> {
         let paths = self.network.paths();
         let copies = self.copies.iter().enumerate().flat_map(|(k, copy)| {
             let named = move |(path, array): (&String, &DeviceArray)| {
@@ -184,11 +184,12 @@ impl AverageState {
         std::iter::once(steps).chain(copies).collect()
     }
 
-    /// Continues from a state that [`values`](Self::values) listed, for the same network.
+    /// Continues from a state that [`named_arrays`](Self::named_arrays) listed, for the same
+    /// network.
     ///
     /// # Errors
     /// `CorruptData` if the values are those of another network or average.
-    pub fn with_values(self, values: Vec<(String, StateValues)>) -> Result<Self> {
+    pub fn with_named_arrays(self, values: Vec<(String, StateValues)>) -> Result<Self> {
         let parameters = self.network.parameters();
         let largest = if let Average::Last { steps } = self.average { steps } else { 1 };
         let (listed, count) = (values.len().saturating_sub(1), parameters.len());
@@ -221,12 +222,12 @@ impl AverageState {
     }
 }
 
-/// The parameters, shared where they are.
+/// Returns the parameters, shared where they are.
 fn copy(network: &Network) -> Vec<DeviceArray> {
     network.tensors().into_iter().map(DeviceArray::from_tensor).collect()
 }
 
-/// average <- keep * average + (1 - keep) * theta.
+/// Formula of an average: average <- keep * average + (1 - keep) * theta.
 #[derive(Clone, Copy)]
 struct Mix {
     keep: f64,
@@ -245,22 +246,22 @@ fn mix(average: &mut [DeviceArray], parameters: Vec<Tensor<1>>, keep: f64) {
     if parameters.iter().any(|tensor| tensor.device() != Device::flex()) {
         return mix_on_device(formula, average, parameters);
     }
-    let parameters: Vec<Host> = parameters.into_iter().map(Host::of).collect();
-    let work = average.iter_mut().zip(&parameters).map(|(average, parameters)| Work {
+    let parameters: Vec<HostValues> = parameters.into_iter().map(HostValues::from_tensor).collect();
+    let work = average.iter_mut().zip(&parameters).map(|(average, parameters)| ElementwiseJob {
         formula,
         len: average.len(),
         targets: [Target::InPlace(average)],
         inputs: [Input::Each(parameters.slice())],
         touched: None,
     });
-    elementwise::on_host(work.collect());
+    elementwise::apply_on_host(work.collect());
 }
 
 fn mix_on_device(formula: Mix, average: &mut [DeviceArray], parameters: Vec<Tensor<1>>) {
     for (average, parameter) in average.iter_mut().zip(parameters) {
         let (len, device) = (average.len(), parameter.device());
-        let old = [Lanes::Each(average.tensor(&device))];
-        let [new] = elementwise::on_device(&formula, old, [Lanes::Each(parameter)], None);
+        let old = [Lanes::Each(average.to_tensor(&device))];
+        let [new] = elementwise::apply_on_device(&formula, old, [Lanes::Each(parameter)], None);
         *average = DeviceArray::from_tensor(new.tensor(len, &device));
     }
 }

@@ -10,9 +10,9 @@ use crate::device::vectorised;
 
 /// Coordinates that are converted to f64 at a time. Their arrays fit into the first-level cache.
 const BLOCK: usize = 256;
-/// Coordinates of one parallel job.
+/// Number of coordinates of one parallel job.
 const JOB: usize = 1 << 15;
-/// Fewer coordinates than this are not worth waking other threads.
+/// Smallest number of coordinates that is worth waking other threads.
 const MIN_PARALLEL: usize = 1 << 16;
 
 /// New values of `S` arrays, from their old values and those of `I` inputs, the same formula for
@@ -27,7 +27,7 @@ pub(super) enum Target<'a> {
     Same(f64),
     /// Old values that are replaced by new ones.
     InPlace(&'a mut [f32]),
-    /// Old values, and where the new ones go. Every new value is written.
+    /// Old values, and the place for the new ones. Every new value is written.
     Moved { old: &'a [f32], new: &'a mut [MaybeUninit<f32>] },
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Input<'a> {
 
 /// The arrays of one tensor, or of a part of it. Where `touched` is zero, targets keep their old
 /// values bit for bit; `None` means that all coordinates change.
-pub(super) struct Work<'a, F, const S: usize, const I: usize> {
+pub(super) struct ElementwiseJob<'a, F, const S: usize, const I: usize> {
     pub formula: F,
     pub targets: [Target<'a>; S],
     pub inputs: [Input<'a>; I],
@@ -54,8 +54,8 @@ pub(super) struct Work<'a, F, const S: usize, const I: usize> {
 
 /// Applies formulas on the host, in f64, with several threads if there is enough to do. The result
 /// does not depend on the number of threads.
-pub(super) fn on_host<F: Formula<S, I>, const S: usize, const I: usize>(
-    mut tensors: Vec<Work<F, S, I>>,
+pub(super) fn apply_on_host<F: Formula<S, I>, const S: usize, const I: usize>(
+    mut tensors: Vec<ElementwiseJob<F, S, I>>,
 ) {
     if tensors.iter().map(|work| work.len).sum::<usize>() < MIN_PARALLEL {
         return tensors.into_iter().for_each(run);
@@ -70,7 +70,7 @@ pub(super) fn on_host<F: Formula<S, I>, const S: usize, const I: usize>(
 }
 
 /// Applies a formula on a device, in f32, without a copy to the host.
-pub(super) fn on_device<F: Formula<S, I>, const S: usize, const I: usize>(
+pub(super) fn apply_on_device<F: Formula<S, I>, const S: usize, const I: usize>(
     formula: &F,
     arrays: [Lanes; S],
     inputs: [Lanes; I],
@@ -87,7 +87,7 @@ pub(super) fn on_device<F: Formula<S, I>, const S: usize, const I: usize>(
 
 vectorised! {
     /// Applies the formula to one part after the other.
-    fn run[F: Formula<S, I>, const S: usize, const I: usize](work: Work<F, S, I>) {
+    fn run[F: Formula<S, I>, const S: usize, const I: usize](work: ElementwiseJob<F, S, I>) {
         let mut work = work;
         let (mut arrays, mut inputs) = ([[0.0; BLOCK]; S], [[0.0; BLOCK]; I]);
         while work.len > 0 {
@@ -112,13 +112,13 @@ vectorised! {
     }
 }
 
-impl<'a, F: Copy, const S: usize, const I: usize> Work<'a, F, S, I> {
+impl<'a, F: Copy, const S: usize, const I: usize> ElementwiseJob<'a, F, S, I> {
     /// Splits off the first `count` coordinates, or all if there are fewer.
     #[inline(always)]
-    fn take(&mut self, count: usize) -> Work<'a, F, S, I> {
+    fn take(&mut self, count: usize) -> ElementwiseJob<'a, F, S, I> {
         let len = self.len.min(count);
         self.len -= len;
-        Work {
+        ElementwiseJob {
             formula: self.formula,
             targets: self.targets.each_mut().map(|target| target.take(len)),
             inputs: self.inputs.each_mut().map(|input| input.take(len)),
@@ -203,7 +203,7 @@ fn load(values: &[f32], block: &mut [f64; BLOCK]) {
     block.iter_mut().zip(values).for_each(|(block, value)| *block = f64::from(*value));
 }
 
-/// The first `len` values, which the slice no longer has afterwards.
+/// Returns the first `len` values, which the slice no longer has afterwards.
 fn first<'a>(values: &mut &'a [f32], len: usize) -> &'a [f32] {
     let (first, rest) = values.split_at(len);
     *values = rest;

@@ -1,10 +1,10 @@
 //! Optimizers, learning-rate schedules and averages of parameters: what happens to a gradient after
 //! its release.
 //!
-//! An [`Optimizer`] names an update rule, an [`OptimizerState`] takes its steps. A [`LearningRate`]
-//! is a schedule, and [`Rates`] are its values over a run. An [`Average`] says which mean of a
-//! run's parameters is wanted, and an [`AverageState`] computes it. All states are data that can be
-//! listed and restored.
+//! An [`Optimizer`] names an update rule, an [`OptimizerState`] takes its steps. A
+//! [`LearningRate`] is a schedule, and [`LearningRateScheduler`] has its values over a run. An
+//! [`Average`] says which mean of a run's parameters is wanted, and an [`AverageState`] computes
+//! it. All states are data that can be listed and restored.
 //!
 //! ```
 //! use epsilab::engine::{Batch, ClipRule, Executor, FusedExecutor};
@@ -24,9 +24,9 @@
 //!
 //! # Guarantee
 //! Everything here is post-processing of released gradients, at no cost in privacy, as long as
-//! settings are public and [`Step`] holds nothing that was computed from the data without noise. A
-//! schedule that [looks at a loss](LearningRate::looks_at) is the exception: losses are not
-//! released.
+//! settings are public and [`StepSettings`] holds nothing that was computed from the data without
+//! noise. A schedule that [looks at a loss](LearningRate::private_input) is the exception: losses
+//! are not released.
 
 mod average;
 mod elementwise;
@@ -41,8 +41,10 @@ mod tests;
 mod values;
 
 pub use average::{Average, AverageState};
-pub use learning_rate::{CycleMode, CycledMomentum, LearningRate, Rate, Rates, WarmUp};
-pub use optimizer::{Moments, Optimizer};
+pub use learning_rate::{
+    CycleMode, CycledMomentum, LearningRate, LearningRateScheduler, RateAndMomentum, WarmUp,
+};
+pub use optimizer::{AdamParams, Optimizer};
 pub use state::OptimizerState;
-pub use step::Step;
+pub use step::StepSettings;
 pub use values::StateValues;

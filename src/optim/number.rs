@@ -5,7 +5,8 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use burn::prelude::*;
 
-/// What a formula computes with: one coordinate (`f64`) or all coordinates of a tensor ([`Lanes`]).
+/// Number that a formula computes with: one coordinate (`f64`) or all coordinates of a tensor
+/// ([`Lanes`]).
 pub(super) trait Number:
     Clone
     + Add<Output = Self>
@@ -15,9 +16,9 @@ pub(super) trait Number:
     + Add<f64, Output = Self>
     + Mul<f64, Output = Self>
 {
-    /// The square root.
+    /// Returns the square root.
     fn sqrt(self) -> Self;
-    /// The larger of the number and `bound`.
+    /// Returns the larger of the number and `bound`.
     fn at_least(self, bound: f64) -> Self;
 }
 
@@ -42,7 +43,8 @@ pub(super) enum Lanes {
 }
 
 impl Lanes {
-    /// The numbers of `len` coordinates as a tensor on this device, which is the one they are on.
+    /// Returns the numbers of `len` coordinates as a tensor on this device, which is the one they
+    /// are on.
     pub(super) fn tensor(&self, len: usize, device: &Device) -> Tensor<1> {
         match self {
             Self::Same(number) => Tensor::full([len], *number, device),

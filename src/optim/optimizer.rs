@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// From text: `sgd`, `nesterov`, `adam`, `adamw`, `dp-adam-bc`; the first two take a momentum
 /// (`sgd:0` for plain gradient descent), 0.9 by default.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written", into = "Written")]
+#[serde(from = "SerializedOptimizer", into = "SerializedOptimizer")]
 #[non_exhaustive]
 pub enum Optimizer {
     /// `v <- momentum * v + g; theta <- theta - learning_rate * v`, without dampening.
@@ -29,31 +29,32 @@ pub enum Optimizer {
         momentum: f64,
     },
     /// Adam (Kingma and Ba, 2015).
-    Adam(Moments),
+    Adam(AdamParams),
     /// Adam with decoupled weight decay, 0.01 unless it is set (Loshchilov and Hutter, 2019).
-    AdamW(Moments),
+    AdamW(AdamParams),
     /// Adam that takes the variance phi of the noise out of the second moment:
     /// `theta <- theta - learning_rate * m / sqrt(max(v - phi, epsilon^2))` (DP-AdamBC: Tang,
     /// Shpilevskiy and Lécuyer, 2024). Coordinates without noise have phi = 0.
-    DpAdamBc(Moments),
+    DpAdamBc(AdamParams),
 }
 
 /// Averaging factors and epsilon of the Adam family.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Moments {
+pub struct AdamParams {
     /// Factor of the average of gradients, in [0, 1).
     pub beta1: f64,
     /// Factor of the average of squared gradients, in [0, 1).
     pub beta2: f64,
-    /// Added to the root of the second moment; in DP-AdamBC the smallest value of this root.
+    /// Number added to the root of the second moment; in DP-AdamBC the smallest value of this
+    /// root.
     pub epsilon: f64,
 }
 
-impl Moments {
-    /// Those of Adam and AdamW: beta = (0.9, 0.999) and epsilon = 1e-8.
+impl AdamParams {
+    /// Constants of Adam and AdamW: beta = (0.9, 0.999) and epsilon = 1e-8.
     pub const ADAM: Self = Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
-    /// Those of DP-AdamBC: epsilon = 2e-4. What remains of the second moment without its noise can
-    /// be near zero or negative, so epsilon bounds the length of steps.
+    /// Constants of DP-AdamBC: epsilon = 2e-4. What remains of the second moment without its noise
+    /// can be near zero or negative, so epsilon bounds the length of steps.
     pub const DP_ADAM_BC: Self = Self { epsilon: 2e-4, ..Self::ADAM };
 }
 
@@ -64,33 +65,34 @@ impl Default for Optimizer {
 }
 
 impl Optimizer {
-    /// Adam with its usual constants.
+    /// Creates Adam with its usual constants.
     pub const fn adam() -> Self {
-        Self::Adam(Moments::ADAM)
+        Self::Adam(AdamParams::ADAM)
     }
 
-    /// AdamW with its usual constants.
+    /// Creates AdamW with its usual constants.
     pub const fn adamw() -> Self {
-        Self::AdamW(Moments::ADAM)
+        Self::AdamW(AdamParams::ADAM)
     }
 
-    /// DP-AdamBC with its usual constants.
+    /// Creates DP-AdamBC with its usual constants.
     pub const fn dp_adam_bc() -> Self {
-        Self::DpAdamBc(Moments::DP_ADAM_BC)
+        Self::DpAdamBc(AdamParams::DP_ADAM_BC)
     }
 
-    /// This rule with fresh state, for a training loop of your own.
+    /// Creates an optimizer of this rule with fresh state, for a training loop of your own.
     pub fn init(self) -> OptimizerState {
         OptimizerState::new(self)
     }
 
-    /// Whether the length of its steps does not depend on that of the gradient, as in the Adam
-    /// family.
+    /// Returns whether the length of a step does not depend on that of the gradient, as in the
+    /// Adam family.
     pub(crate) fn is_adaptive(self) -> bool {
         matches!(self, Self::Adam(_) | Self::AdamW(_) | Self::DpAdamBc(_))
     }
 
-    /// Decoupled weight decay unless it is set: 0.01 for AdamW, as in PyTorch, otherwise 0.
+    /// Returns the decoupled weight decay unless it is set: 0.01 for AdamW, as in PyTorch,
+    /// otherwise 0.
     pub fn default_weight_decay(self) -> f64 {
         match self {
             Self::AdamW(_) => 0.01,
@@ -116,7 +118,7 @@ impl Optimizer {
     }
 }
 
-impl Moments {
+impl AdamParams {
     fn check(self) -> Result<()> {
         for (name, beta) in [("beta1", self.beta1), ("beta2", self.beta2)] {
             if !(0.0..1.0).contains(&beta) {
@@ -141,11 +143,11 @@ impl fmt::Display for Optimizer {
             }
             Self::Sgd { .. } => return write!(f, "SGD"),
             Self::Nesterov { momentum } => return write!(f, "SGD, Nesterov momentum {momentum}"),
-            Self::Adam(moments) => ("Adam", moments, Moments::ADAM),
-            Self::AdamW(moments) => ("AdamW", moments, Moments::ADAM),
-            Self::DpAdamBc(moments) => ("DP-AdamBC", moments, Moments::DP_ADAM_BC),
+            Self::Adam(moments) => ("Adam", moments, AdamParams::ADAM),
+            Self::AdamW(moments) => ("AdamW", moments, AdamParams::ADAM),
+            Self::DpAdamBc(moments) => ("DP-AdamBC", moments, AdamParams::DP_ADAM_BC),
         };
-        let Moments { beta1, beta2, epsilon } = moments;
+        let AdamParams { beta1, beta2, epsilon } = moments;
         if moments == usual {
             write!(f, "{name}")
         } else {
@@ -183,7 +185,7 @@ impl FromStr for Optimizer {
 /// The serialised form: a name alone for usual constants, `"adam"`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged, expecting = "an optimizer: sgd, nesterov, adam, adamw or dp_adam_bc")]
-enum Written {
+enum SerializedOptimizer {
     Usual(Usual),
     Given(Given),
 }
@@ -206,18 +208,18 @@ enum Given {
     Nesterov {
         momentum: f64,
     },
-    Adam(Moments),
+    Adam(AdamParams),
     #[serde(rename = "adamw")]
-    AdamW(Moments),
-    DpAdamBc(Moments),
+    AdamW(AdamParams),
+    DpAdamBc(AdamParams),
 }
 
-impl From<Optimizer> for Written {
+impl From<Optimizer> for SerializedOptimizer {
     fn from(optimizer: Optimizer) -> Self {
         match optimizer {
-            Optimizer::Adam(Moments::ADAM) => Self::Usual(Usual::Adam),
-            Optimizer::AdamW(Moments::ADAM) => Self::Usual(Usual::AdamW),
-            Optimizer::DpAdamBc(Moments::DP_ADAM_BC) => Self::Usual(Usual::DpAdamBc),
+            Optimizer::Adam(AdamParams::ADAM) => Self::Usual(Usual::Adam),
+            Optimizer::AdamW(AdamParams::ADAM) => Self::Usual(Usual::AdamW),
+            Optimizer::DpAdamBc(AdamParams::DP_ADAM_BC) => Self::Usual(Usual::DpAdamBc),
             Optimizer::Sgd { momentum } => Self::Given(Given::Sgd { momentum }),
             Optimizer::Nesterov { momentum } => Self::Given(Given::Nesterov { momentum }),
             Optimizer::Adam(moments) => Self::Given(Given::Adam(moments)),
@@ -227,17 +229,17 @@ impl From<Optimizer> for Written {
     }
 }
 
-impl From<Written> for Optimizer {
-    fn from(written: Written) -> Self {
+impl From<SerializedOptimizer> for Optimizer {
+    fn from(written: SerializedOptimizer) -> Self {
         match written {
-            Written::Usual(Usual::Adam) => Self::adam(),
-            Written::Usual(Usual::AdamW) => Self::adamw(),
-            Written::Usual(Usual::DpAdamBc) => Self::dp_adam_bc(),
-            Written::Given(Given::Sgd { momentum }) => Self::Sgd { momentum },
-            Written::Given(Given::Nesterov { momentum }) => Self::Nesterov { momentum },
-            Written::Given(Given::Adam(moments)) => Self::Adam(moments),
-            Written::Given(Given::AdamW(moments)) => Self::AdamW(moments),
-            Written::Given(Given::DpAdamBc(moments)) => Self::DpAdamBc(moments),
+            SerializedOptimizer::Usual(Usual::Adam) => Self::adam(),
+            SerializedOptimizer::Usual(Usual::AdamW) => Self::adamw(),
+            SerializedOptimizer::Usual(Usual::DpAdamBc) => Self::dp_adam_bc(),
+            SerializedOptimizer::Given(Given::Sgd { momentum }) => Self::Sgd { momentum },
+            SerializedOptimizer::Given(Given::Nesterov { momentum }) => Self::Nesterov { momentum },
+            SerializedOptimizer::Given(Given::Adam(moments)) => Self::Adam(moments),
+            SerializedOptimizer::Given(Given::AdamW(moments)) => Self::AdamW(moments),
+            SerializedOptimizer::Given(Given::DpAdamBc(moments)) => Self::DpAdamBc(moments),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The update rules, each a formula for one coordinate.
 
-use super::Moments;
+use super::AdamParams;
 use super::elementwise::Formula;
 use super::number::Number;
 
@@ -15,9 +15,9 @@ pub(super) trait Rule<const S: usize>: Formula<S, INPUTS> {
 
 /// An array of a rule's state.
 pub(super) struct Slot {
-    /// Its name in saved states.
+    /// Name of the array in saved states.
     pub name: &'static str,
-    /// Whether it stays the same for all coordinates while every step updates all of them.
+    /// Whether the array stays the same for all coordinates while every step updates all of them.
     pub shared: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Descent {
 }
 
 impl Descent {
-    /// The parameter after a step along `change`.
+    /// Returns the parameter after a step along `change`.
     #[inline(always)]
     fn step<N: Number>(self, parameter: N, change: N) -> N {
         if self.decay == 0.0 {
@@ -93,7 +93,7 @@ impl Formula<2, INPUTS> for Momentum {
 #[derive(Clone, Copy)]
 pub(super) struct Adam {
     pub descent: Descent,
-    pub moments: Moments,
+    pub moments: AdamParams,
     pub unbiased: bool,
 }
 
@@ -113,7 +113,7 @@ impl Formula<5, INPUTS> for Adam {
         [parameter, first, second, first_weight, second_weight]: [N; 5],
         [gradient, variance]: [N; INPUTS],
     ) -> [N; 5] {
-        let Moments { beta1, beta2, epsilon } = self.moments;
+        let AdamParams { beta1, beta2, epsilon } = self.moments;
         let square = gradient.clone() * gradient.clone();
         let square = if self.unbiased { square - variance } else { square };
         let first = first * beta1 + gradient * (1.0 - beta1);

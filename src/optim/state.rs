@@ -4,11 +4,11 @@ mod device;
 
 use burn::prelude::*;
 
-use super::elementwise::{self, Input, Target, Work};
+use super::elementwise::{self, ElementwiseJob, Input, Target};
 use super::rules::{Adam, Descent, INPUTS, Momentum, Rule, Slot};
 use super::step::check_not_negative;
-use super::{Moments, Optimizer, StateValues, Step};
-use crate::device::host::Host;
+use super::{AdamParams, Optimizer, StateValues, StepSettings};
+use crate::device::host::HostValues;
 use crate::engine::{Gradient, Gradients};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
@@ -24,8 +24,8 @@ use crate::{Error, ErrorKind, Result};
 /// Post-processing of the released gradient, whatever the rule, rate and weight decay are: state
 /// and parameters are functions of released gradients, of the parameters before, and of public
 /// settings. Assumptions: the gradient is exactly zero at coordinates that have no noise, and
-/// [`Step`] holds nothing that was computed from the data without noise. Coordinates that a step
-/// may not touch keep parameters and state bit for bit, whatever the gradient says there.
+/// [`StepSettings`] holds nothing that was computed from the data without noise. Coordinates that
+/// a step may not touch keep parameters and state bit for bit, whatever the gradient says there.
 #[derive(Clone, Debug)]
 pub struct OptimizerState {
     optimizer: Optimizer,
@@ -41,21 +41,22 @@ struct TensorState {
 }
 
 impl OptimizerState {
-    /// The initial state of this rule, with its
-    /// [default weight decay](Optimizer::default_weight_decay).
+    /// Creates the initial state of this rule, with its [default weight
+    /// decay](Optimizer::default_weight_decay).
     pub fn new(optimizer: Optimizer) -> Self {
         Self { optimizer, weight_decay: optimizer.default_weight_decay(), tensors: Vec::new() }
     }
 
-    /// Decoupled weight decay λ (Loshchilov and Hutter, 2019): each step also subtracts
-    /// learning rate · λ · θ, after the noise, so that it enters neither norm nor clipping. It acts
-    /// on tensors of two or more dimensions, that is, not on biases and normalisation layers, and
-    /// only on coordinates that the step may touch.
+    /// Sets the decoupled weight decay λ (Loshchilov and Hutter, 2019): each step also subtracts
+    /// learning rate · λ · θ, after the noise, so that it enters neither norm nor clipping. It
+    /// acts on tensors of two or more dimensions, that is, not on biases and normalisation layers,
+    /// and only on coordinates that the step may touch.
     pub fn with_weight_decay(self, weight_decay: f64) -> Self {
         Self { weight_decay, ..self }
     }
 
-    /// The network after one step along `gradient`, the gradient of the mean loss.
+    /// Takes one step along `gradient`, the gradient of the mean loss, and returns the network
+    /// after it.
     ///
     /// # Errors
     /// `Setting` if a number of rule, weight decay or step is out of range; `Model` if the gradient
@@ -64,7 +65,7 @@ impl OptimizerState {
         &mut self,
         network: &Network,
         gradient: &Gradients,
-        step: &Step<'_>,
+        step: &StepSettings<'_>,
     ) -> Result<Network> {
         self.optimizer.check()?;
         check_not_negative("weight_decay", self.weight_decay)?;
@@ -76,7 +77,7 @@ impl OptimizerState {
             |entry: &Gradient| Descent { rate, decay: if decays(entry) { decay } else { 0.0 } };
         let unbiased = matches!(optimizer, Optimizer::DpAdamBc(_));
         // The other rules ignore the noise.
-        let without_noise = Step { noise_std: None, selected: None, ..*step };
+        let without_noise = StepSettings { noise_std: None, selected: None, ..*step };
         let step = if unbiased { step } else { &without_noise };
         match optimizer {
             Optimizer::Sgd { momentum: 0.0 } if momentum.is_none() => {
@@ -89,29 +90,29 @@ impl OptimizerState {
                 self.step_by(rule, network, gradient, step)
             }
             Optimizer::Adam(moments) | Optimizer::AdamW(moments) | Optimizer::DpAdamBc(moments) => {
-                let moments = Moments { beta1: momentum.unwrap_or(moments.beta1), ..moments };
+                let moments = AdamParams { beta1: momentum.unwrap_or(moments.beta1), ..moments };
                 let rule = |entry: &_| Adam { descent: descent(entry), moments, unbiased };
                 self.step_by(rule, network, gradient, step)
             }
         }
     }
 
-    /// All arrays of the state with their names, in the order of the network's parameters:
+    /// Returns all arrays of the state with their names, in the order of the network's parameters:
     /// `"0.weight.velocity"`, `"0.weight.second_moment"`. Empty before the first step.
-    pub fn values(&self) -> Vec<(String, StateValues)> {
+    pub fn named_arrays(&self) -> Vec<(String, StateValues)> {
         let named = self.tensors.iter().flat_map(|TensorState { path, arrays }| {
             arrays.iter().map(move |(name, values)| (format!("{path}.{name}"), values.clone()))
         });
         named.collect()
     }
 
-    /// Continues from a state that [`values`](Self::values) listed: the next step is, bit for bit,
-    /// the one that the listed state would take on the same device. The step fails if the values
-    /// are those of another rule or network.
+    /// Continues from a state that [`named_arrays`](Self::named_arrays) listed: the next step is,
+    /// bit for bit, the one that the listed state would take on the same device. The step fails if
+    /// the values are those of another rule or network.
     ///
     /// # Errors
     /// `CorruptData` if a name has no dot.
-    pub fn with_values(self, values: Vec<(String, StateValues)>) -> Result<Self> {
+    pub fn with_named_arrays(self, values: Vec<(String, StateValues)>) -> Result<Self> {
         let mut tensors: Vec<TensorState> = Vec::new();
         for (name, values) in values {
             let Some((path, name)) = name.rsplit_once('.') else {
@@ -134,10 +135,10 @@ impl OptimizerState {
         rule: impl Fn(&Gradient) -> R,
         network: &Network,
         gradient: &Gradients,
-        step: &Step<'_>,
+        step: &StepSettings<'_>,
     ) -> Result<Network> {
         let parameters = network.tensors();
-        self.fit::<R, S>(&parameters, gradient)?;
+        self.ensure_state::<R, S>(&parameters, gradient)?;
         // The state stays on the device of the first step: the gradient of an empty batch may be
         // zeros on the host.
         let on_device = network.device() != Device::flex()
@@ -152,7 +153,7 @@ impl OptimizerState {
     }
 
     /// Makes the state of the first step, and checks that state and gradient fit the parameters.
-    fn fit<R: Rule<S>, const S: usize>(
+    fn ensure_state<R: Rule<S>, const S: usize>(
         &mut self,
         parameters: &[Tensor<1>],
         gradient: &Gradients,
@@ -187,9 +188,9 @@ impl OptimizerState {
         rule: impl Fn(&Gradient) -> R,
         parameters: Vec<Tensor<1>>,
         gradient: &Gradients,
-        step: &Step<'_>,
+        step: &StepSettings<'_>,
     ) -> Vec<Tensor<1>> {
-        let old: Vec<Host> = parameters.into_iter().map(Host::of).collect();
+        let old: Vec<HostValues> = parameters.into_iter().map(HostValues::from_tensor).collect();
         let mut new: Vec<Vec<f32>> =
             old.iter().map(|values| Vec::with_capacity(values.slice().len())).collect();
         let tensors = self.tensors.iter_mut().zip(&old).zip(&mut new).zip(&gradient.entries);
@@ -197,11 +198,11 @@ impl OptimizerState {
             let (formula, len) = (rule(entry), old.slice().len());
             for ((_, values), slot) in state.arrays.iter_mut().zip(R::STATE) {
                 if step.touched.is_some() || !slot.shared {
-                    values.each(len);
+                    values.expand(len);
                 }
             }
             // What all coordinates share follows the formula once.
-            let shared = arrays(0.0, state.arrays.iter().map(|(_, values)| values.shared()));
+            let shared = arrays(0.0, state.arrays.iter().map(|(_, values)| values.uniform_value()));
             let shared: [f64; S] = formula.apply(shared, [0.0; INPUTS]);
             let state = state.arrays.iter_mut().zip(&shared[1..]);
             let state = state.map(|((_, values), next)| values.target(*next));
@@ -211,7 +212,7 @@ impl OptimizerState {
                     Input::Where(step.variance(index), &selected.entries()[index].values)
                 }
             };
-            Work {
+            ElementwiseJob {
                 formula,
                 targets: arrays(
                     Target::Moved { old: old.slice(), new: &mut new.spare_capacity_mut()[..len] },
@@ -222,7 +223,7 @@ impl OptimizerState {
                 len,
             }
         });
-        elementwise::on_host(work.collect());
+        elementwise::apply_on_host(work.collect());
         let tensor = |(mut values, len): (Vec<f32>, usize)| {
             // SAFETY: the capacity is at least `len`, and the formula has written as many values.
             unsafe { values.set_len(len) };
@@ -233,7 +234,7 @@ impl OptimizerState {
     }
 }
 
-/// The parameter and the arrays of the state.
+/// Returns the parameter and the arrays of the state.
 fn arrays<T, const S: usize>(parameter: T, state: impl Iterator<Item = T>) -> [T; S] {
     let mut all = std::iter::once(parameter).chain(state);
     std::array::from_fn(|_| all.next().expect("the state was checked to have the rule's arrays"))

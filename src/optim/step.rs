@@ -1,6 +1,6 @@
 //! [`Step`]: what one step of an optimizer is given besides network and gradient.
 
-use crate::engine::{Gradients, Weights};
+use crate::engine::{CoordinateWeights, Gradients};
 use crate::nn::Network;
 use crate::{Error, Result};
 
@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// let step = Step { momentum: Some(0.95), ..Step::new(0.1) };
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Step<'a> {
+pub struct StepSettings<'a> {
     /// The learning rate, at least 0.
     pub learning_rate: f64,
     /// The momentum of this step, in [0, 1), in place of the rule's: the factor of SGD's velocity,
@@ -22,19 +22,19 @@ pub struct Step<'a> {
     /// gradient without noise. Only DP-AdamBC uses it.
     pub noise_std: Option<&'a [f64]>,
     /// The coordinates whose gradient has noise, as zeros and ones; `None` for all.
-    pub selected: Option<&'a Weights>,
+    pub selected: Option<&'a CoordinateWeights>,
     /// The coordinates that the step may change, as zeros and ones; `None` for all. Parameters and
     /// state keep their bits at the others.
-    pub touched: Option<&'a Weights>,
+    pub touched: Option<&'a CoordinateWeights>,
 }
 
-impl Step<'_> {
-    /// A step on all coordinates, with the rule's momentum and a gradient without noise.
+impl StepSettings<'_> {
+    /// Creates a step on all coordinates, with the rule's momentum and a gradient without noise.
     pub fn new(learning_rate: f64) -> Self {
         Self { learning_rate, momentum: None, noise_std: None, selected: None, touched: None }
     }
 
-    /// The variance of the noise in the coordinates of a tensor.
+    /// Computes the variance of the noise in the coordinates of a tensor.
     pub(super) fn variance(&self, tensor: usize) -> f64 {
         self.noise_std.map_or(0.0, |std| std[tensor] * std[tensor])
     }

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use burn::optim::{AdamConfig, AdamWConfig, ModuleOptimizer, SgdConfig, momentum::MomentumConfig};
 use burn::prelude::*;
 
-use super::{Optimizer, OptimizerState, Step};
+use super::{Optimizer, OptimizerState, StepSettings};
 use crate::data;
 use crate::device::DeviceArray;
-use crate::engine::{self, Gradient, Gradients, Weights};
-use crate::mask::{Dropping, RandomMask, Selector, StateOfDropped};
+use crate::engine::{self, CoordinateWeights, Gradient, Gradients};
+use crate::mask::{CoordinateSelector, DroppedStatePolicy, Dropping, RandomMask};
 use crate::nn::{Model, Network, models};
 
 const OPTIMIZERS: [Optimizer; 6] = [
@@ -19,13 +19,14 @@ const OPTIMIZERS: [Optimizer; 6] = [
     Optimizer::dp_adam_bc(),
 ];
 
-/// Every optimizer with both treatments of dropped coordinates.
-fn all_cases() -> impl Iterator<Item = (Optimizer, StateOfDropped)> {
-    let both = |optimizer| [StateOfDropped::Lazy, StateOfDropped::Zeros].map(|s| (optimizer, s));
+/// Returns every optimizer with both treatments of dropped coordinates.
+fn all_cases() -> impl Iterator<Item = (Optimizer, DroppedStatePolicy)> {
+    let both =
+        |optimizer| [DroppedStatePolicy::Lazy, DroppedStatePolicy::Zeros].map(|s| (optimizer, s));
     OPTIMIZERS.into_iter().flat_map(both)
 }
 
-/// Burn's optimizer of the same rule, if it has one.
+/// Returns Burn's optimizer of the same rule, if it has one.
 fn burns(optimizer: Optimizer) -> Option<ModuleOptimizer> {
     let sgd = |momentum, nesterov| {
         let config = MomentumConfig::new().with_momentum(momentum).with_dampening(0.0);
@@ -49,8 +50,8 @@ fn model() -> Model {
     models::mlp(&data, &[7, 5]).seed(3).build().unwrap()
 }
 
-/// Gradients that differ from step to step, zero where nothing is selected.
-fn gradient(network: &Network, number: u32, selected: Option<&Weights>) -> Gradients {
+/// Creates gradients that differ from step to step, zero where nothing is selected.
+fn gradient(network: &Network, number: u32, selected: Option<&CoordinateWeights>) -> Gradients {
     let mut gradient = Gradients::zeros_like(network);
     for (t, entry) in gradient.entries.iter_mut().enumerate() {
         for (i, value) in entry.values.iter_mut().enumerate() {
@@ -58,30 +59,31 @@ fn gradient(network: &Network, number: u32, selected: Option<&Weights>) -> Gradi
         }
     }
     if let Some(selected) = selected {
-        selected.select(&mut gradient);
+        selected.apply_mask(&mut gradient);
     }
     gradient
 }
 
-/// The same gradient on a device.
+/// Returns the same gradient on a device.
 fn away(gradient: &Gradients) -> Gradients {
     let mut away = gradient.clone();
     for entry in &mut away.entries {
-        entry.values = DeviceArray::from_tensor(entry.values.tensor(&Device::flex()));
+        entry.values = DeviceArray::from_tensor(entry.values.to_tensor(&Device::flex()));
     }
     away
 }
 
-/// One step with a rate of 0.05.
+/// Takes one step with a rate of 0.05.
 fn step(
     optimizer: &mut OptimizerState,
     network: &Network,
     gradient: &Gradients,
-    touched: Option<&Weights>,
-    selected: Option<&Weights>,
+    touched: Option<&CoordinateWeights>,
+    selected: Option<&CoordinateWeights>,
 ) -> Network {
     let noise_std = vec![0.1; gradient.entries.len()];
-    let step = Step { noise_std: Some(&noise_std), selected, touched, ..Step::new(0.05) };
+    let step =
+        StepSettings { noise_std: Some(&noise_std), selected, touched, ..StepSettings::new(0.05) };
     optimizer.step(network, gradient, &step).unwrap()
 }
 
@@ -89,17 +91,17 @@ fn numbers(network: &Network) -> Vec<f32> {
     network.values().into_iter().flat_map(|(_, values)| values).collect()
 }
 
-fn flags(weights: &Weights) -> Vec<bool> {
+fn flags(weights: &CoordinateWeights) -> Vec<bool> {
     weights.entries().iter().flat_map(|e| e.values.iter().map(|&w| w != 0.0)).collect()
 }
 
-/// Whether each coordinate has other bits than before.
+/// Returns, for each coordinate, whether its bits have changed.
 fn moved(before: &Network, after: &Network) -> Vec<bool> {
     let pairs = numbers(before).into_iter().zip(numbers(after));
     pairs.map(|(before, after)| before.to_bits() != after.to_bits()).collect()
 }
 
-/// The largest difference, relative to the numbers where they are larger than one.
+/// Computes the largest difference, relative to the numbers where they are larger than one.
 fn apart(a: &Network, b: &Network) -> f32 {
     let pairs = numbers(a).into_iter().zip(numbers(b));
     pairs.map(|(a, b)| (a - b).abs() / a.abs().max(1.0)).fold(0.0, f32::max)
@@ -108,27 +110,28 @@ fn apart(a: &Network, b: &Network) -> f32 {
 /// A run with a mask and a selection for every step.
 struct Followed {
     networks: Vec<Network>,
-    trained: Weights,
-    selections: Vec<Arc<Weights>>,
+    trained: CoordinateWeights,
+    selections: Vec<Arc<CoordinateWeights>>,
 }
 
-/// The steps of an optimizer with gradients where `place` puts them.
+/// Takes the steps of an optimizer with gradients where `place` puts them.
 fn follow(
     optimizer: Optimizer,
-    state: StateOfDropped,
+    state: DroppedStatePolicy,
     place: impl Fn(u32, Gradients) -> Gradients,
 ) -> Followed {
     let model = model();
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
-    let trained = mask.weights(model.network()).unwrap();
-    let mut selector = Selector::new(Some(&mask), Some(Dropping::random(0.5)), 50, [1; 32]);
+    let trained = mask.to_weights(model.network()).unwrap();
+    let mut selector =
+        CoordinateSelector::new(Some(&mask), Some(Dropping::random(0.5)), 50, [1; 32]);
     let mut update = optimizer.init();
     let (mut networks, mut selections) = (vec![model.network().clone()], Vec::new());
     for number in 0..50 {
         let network = &networks[number as usize];
-        let selected = selector.next(network).unwrap().unwrap();
+        let selected = selector.next_selection(network).unwrap().unwrap();
         let g = place(number, gradient(network, number, Some(&selected)));
-        let touched = state.touched(Some(&trained), Some(&selected));
+        let touched = state.update_mask(Some(&trained), Some(&selected));
         networks.push(step(&mut update, network, &g, touched, Some(&selected)));
         selections.push(selected);
     }
@@ -144,7 +147,7 @@ fn on_all_coordinates_it_is_burns_optimizer() {
         let (mut a, mut b) = (start.clone(), start.clone());
         for number in 0..20 {
             let g = gradient(&start, number, None);
-            a = engine::step(&mut burns, 0.05, &a, &g);
+            a = engine::optimizer_step(&mut burns, 0.05, &a, &g);
             b = step(&mut ours, &b, &g, None, None);
         }
         assert!(apart(&a, &b) < 1e-5, "{optimizer}: {}", apart(&a, &b));
@@ -165,7 +168,7 @@ fn coordinates_that_are_not_touched_keep_their_bits_with_every_optimizer() {
         }
         let ever_moved = moved(&networks[0], &networks[50]);
         assert_eq!(ever_moved, flags(&trained), "{optimizer} {state:?}");
-        let remembers = optimizer != OPTIMIZERS[0] && state == StateOfDropped::Zeros;
+        let remembers = optimizer != OPTIMIZERS[0] && state == DroppedStatePolicy::Zeros;
         assert_eq!(moved_while_dropped > 0, remembers, "{optimizer} {state:?}");
     }
 }
@@ -174,11 +177,11 @@ fn coordinates_that_are_not_touched_keep_their_bits_with_every_optimizer() {
 fn burns_own_optimizer_moves_dropped_coordinates() {
     // Why there is an optimizer of our own: the wrong version is told from the right one.
     let mut burns = burns(Optimizer::default()).unwrap();
-    let run = follow(Optimizer::default(), StateOfDropped::Lazy, |_, g| g);
+    let run = follow(Optimizer::default(), DroppedStatePolicy::Lazy, |_, g| g);
     let (mut network, mut wrong) = (run.networks[0].clone(), 0);
     for (number, selected) in run.selections.iter().take(5).enumerate() {
         let g = gradient(&network, number as u32, Some(selected));
-        let next = engine::step(&mut burns, 0.05, &network, &g);
+        let next = engine::optimizer_step(&mut burns, 0.05, &network, &g);
         let pairs = moved(&network, &next).into_iter().zip(flags(selected));
         wrong += pairs.filter(|(moved, selected)| *moved && !selected).count();
         network = next;
@@ -194,24 +197,25 @@ fn adam_corrects_by_each_coordinates_own_updates() {
         let mut flags = Gradients::zeros_like(&network);
         flags.entries.iter_mut().for_each(|entry| entry.values.fill(others));
         flags.entries[0].values[0] = first;
-        Weights::new(&network, flags).unwrap()
+        CoordinateWeights::new(&network, flags).unwrap()
     };
     let (late, others) = (weights(1.0, 0.0), weights(0.0, 1.0));
-    let first_update = |state: StateOfDropped, place: fn(&Gradients) -> Gradients| {
+    let first_update = |state: DroppedStatePolicy, place: fn(&Gradients) -> Gradients| {
         let (mut update, mut network) = (Optimizer::adam().init(), network.clone());
         for number in 0..10 {
             let g = place(&gradient(&network, number, Some(&others)));
-            let touched = state.touched(None, Some(&others));
+            let touched = state.update_mask(None, Some(&others));
             network = step(&mut update, &network, &g, touched, Some(&others));
         }
         let g = place(&gradient(&network, 10, Some(&late)));
-        let next = step(&mut update, &network, &g, state.touched(None, Some(&late)), Some(&late));
+        let next =
+            step(&mut update, &network, &g, state.update_mask(None, Some(&late)), Some(&late));
         (numbers(&next)[0] - numbers(&network)[0]).abs()
     };
     for place in [Gradients::clone, away] {
-        let lazy = first_update(StateOfDropped::Lazy, place);
+        let lazy = first_update(DroppedStatePolicy::Lazy, place);
         assert!((lazy - 0.05).abs() < 1e-5, "{lazy}");
-        let zeros = first_update(StateOfDropped::Zeros, place);
+        let zeros = first_update(DroppedStatePolicy::Zeros, place);
         assert!((zeros - 0.05).abs() > 1e-3, "a common count of steps must be told: {zeros}");
     }
 }
@@ -230,7 +234,7 @@ fn on_a_device_selected_coordinates_go_where_they_go_on_the_host() {
             assert!(far < 1e-6, "{optimizer} {state:?}: {far} in step {number}");
         }
         assert!(apart(&here[50], &here[49]) > 1e-3, "a step less must be noticed");
-        if state == StateOfDropped::Lazy {
+        if state == DroppedStatePolicy::Lazy {
             for (pair, selected) in there.networks.windows(2).zip(&there.selections) {
                 assert_eq!(moved(&pair[0], &pair[1]), flags(selected), "{optimizer}");
             }
@@ -247,7 +251,7 @@ fn untouched_coordinates_keep_their_bits_whatever_the_gradient_says() {
         Some([-0.0, 1e-40, 0.3].into_iter().cycle().take(n).collect())
     });
     let mask = RandomMask::keep(0.5).seed(2).mask(&model).unwrap();
-    let trained = mask.weights(&network).unwrap();
+    let trained = mask.to_weights(&network).unwrap();
     for optimizer in OPTIMIZERS {
         for place in [Gradients::clone, away] {
             let (mut update, mut next) = (optimizer.init(), network.clone());
@@ -275,7 +279,7 @@ fn gradients_on_a_device_are_not_copied_to_the_host() {
             let g = away(&gradient(&start, number, None));
             network = step(&mut ours, &network, &g, None, None);
             if let Some(burns) = &mut burns {
-                engine::step(burns, 0.05, &start, &g);
+                engine::optimizer_step(burns, 0.05, &start, &g);
             }
             let unseen = |e: &Gradient| format!("{:?}", e.values).ends_with("on a device");
             assert!(g.entries.iter().all(unseen));

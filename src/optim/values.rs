@@ -19,13 +19,13 @@ pub enum StateValues {
 
 impl StateValues {
     /// Gives each of `len` coordinates its own value, on the host.
-    pub(super) fn each(&mut self, len: usize) {
+    pub(super) fn expand(&mut self, len: usize) {
         if let Self::Same(value) = *self {
             *self = Self::Each(vec![value as f32; len].into());
         }
     }
 
-    /// Whether the values fit a tensor of `len` elements.
+    /// Returns whether the values fit a tensor of `len` elements.
     pub(super) fn fits(&self, len: usize) -> bool {
         match self {
             Self::Same(_) => true,
@@ -33,20 +33,21 @@ impl StateValues {
         }
     }
 
-    /// Whether the values are on a device.
+    /// Returns whether the values are on a device.
     pub(super) fn is_on_device(&self) -> bool {
         matches!(self, Self::Each(values) if values.device().is_some())
     }
 
-    /// The value of all coordinates, zero if they differ.
-    pub(super) fn shared(&self) -> f64 {
+    /// Returns the value of all coordinates, zero if they differ.
+    pub(super) fn uniform_value(&self) -> f64 {
         match self {
             Self::Same(value) => *value,
             Self::Each(_) => 0.0,
         }
     }
 
-    /// The values for a formula on the host. A value of all coordinates is replaced by `next`.
+    /// Returns the values for a formula on the host. A value of all coordinates is replaced by
+    /// `next`.
     pub(super) fn target(&mut self, next: f64) -> Target<'_> {
         match self {
             Self::Same(value) => Target::Same(std::mem::replace(value, next)),
@@ -54,11 +55,11 @@ impl StateValues {
         }
     }
 
-    /// The values for a formula on this device. They are left empty.
+    /// Returns the values for a formula on this device. They are left empty.
     pub(super) fn take_lanes(&mut self, device: &Device) -> Lanes {
         match std::mem::replace(self, Self::Same(0.0)) {
             Self::Same(value) => Lanes::Same(value),
-            Self::Each(values) => Lanes::Each(values.tensor(device)),
+            Self::Each(values) => Lanes::Each(values.to_tensor(device)),
         }
     }
 }

@@ -5,27 +5,32 @@
 
 use crate::Result;
 use crate::methods::Plan;
-use crate::privacy::digits::Rounded;
-use crate::privacy::ledger::Charge;
-use crate::privacy::{Accountant, Delta, Headline, Ledger};
-use crate::train::is_attempt_at;
+use crate::privacy::digits::RoundedUp;
+use crate::privacy::ledger::ChargeRecord;
+use crate::privacy::{Accountant, Delta, Ledger, TightestAccountant};
+use crate::train::is_attempt_of;
 
-/// A sentence on the charges of earlier attempts at the run `id`; `None` if there are none.
+/// Returns a sentence on the charges of earlier attempts at the run `id`; `None` if there are
+/// none.
 ///
 /// # Errors
 /// As [`Ledger::entries`].
-pub(super) fn attempts(ledger: &Ledger, id: &str, plan: &Plan) -> Result<Option<String>> {
-    let account = ledger.account()?;
-    let attempts: Vec<&Charge> =
-        account.runs().iter().filter(|charge| is_attempt_at(&charge.run, id)).collect();
+pub(super) fn describe_earlier_attempts(
+    ledger: &Ledger,
+    id: &str,
+    plan: &Plan,
+) -> Result<Option<String>> {
+    let account = ledger.state()?;
+    let attempts: Vec<&ChargeRecord> =
+        account.charges().iter().filter(|charge| is_attempt_of(&charge.run, id)).collect();
     if attempts.is_empty() {
         return Ok(None);
     }
     let events: Vec<_> = attempts.iter().map(|charge| charge.event.clone()).collect();
     let delta = plan.privacy().map_or(Delta::DEFAULT, |privacy| privacy.delta);
-    let cost = match Headline::covering(&events).epsilon(&events, delta) {
+    let cost = match TightestAccountant::for_events(&events).epsilon(&events, delta) {
         Ok(spent) => {
-            format!("epsilon {} at delta {delta} ({})", Rounded(spent.epsilon), spent.accountant)
+            format!("epsilon {} at delta {delta} ({})", RoundedUp(spent.epsilon), spent.accountant)
         }
         Err(_) => "more than any epsilon covers".to_owned(),
     };
@@ -50,14 +55,14 @@ mod tests {
     use crate::methods::DpSgd;
     use crate::nn::models;
     use crate::privacy::{Delta, Epsilon};
-    use crate::store::{Store, run_id};
+    use crate::store::{RunStore, run_id};
     use crate::train::Observer;
 
     #[derive(Default)]
     struct Noted(Vec<String>);
 
     impl Observer for Noted {
-        fn noted(&mut self, words: &str) {
+        fn on_note(&mut self, words: &str) {
             self.0.push(words.to_owned());
         }
     }
@@ -65,7 +70,7 @@ mod tests {
     #[test]
     fn a_run_that_was_killed_says_what_it_cost_when_it_is_trained_again() -> Result<()> {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(300, 10, 83)?;
         let model = models::linear(&data).seed(1).build()?;
         let method = DpSgd::new().target(Epsilon(2.0), Delta(1e-4)).batch_size(30).steps(3);
@@ -76,20 +81,21 @@ mod tests {
             crate::runs::train_as(&store, &id, &plan, &model, &data, &mut noted)?;
             Ok(noted.0)
         };
-        store.ledger(&data)?.begin(&format!("{id}-0a1b2c3d"), &plan.event())?;
-        store.ledger(&data)?.begin("another-0a1b2c3d", &plan.event())?;
+        store.ledger(&data)?.begin_run(&format!("{id}-0a1b2c3d"), &plan.event())?;
+        store.ledger(&data)?.begin_run("another-0a1b2c3d", &plan.event())?;
         let [words] = &train()?[..] else { panic!("it is told once") };
-        let one = Headline::new().epsilon(&[plan.event()], Delta(1e-4))?.epsilon;
+        let one = TightestAccountant::new().epsilon(&[plan.event()], Delta(1e-4))?.epsilon;
         assert!(
-            words.contains(&format!("costs epsilon {} at delta 1e-4", Rounded(one))),
+            words.contains(&format!("costs epsilon {} at delta 1e-4", RoundedUp(one))),
             "{words}"
         );
         assert!(words.contains("1 earlier attempt at this run stays charged"), "{words}");
         assert!(words.contains("1 of them never said how far it came"), "{words}");
         // The one that was finished stays charged as well, for what it took.
         let [words] = &train()?[..] else { panic!("it is told once") };
-        let two = Headline::new().epsilon(&[plan.event(), plan.event()], Delta(1e-4))?.epsilon;
-        assert!(words.contains(&format!("cost epsilon {} ", Rounded(two))), "{words}");
+        let two =
+            TightestAccountant::new().epsilon(&[plan.event(), plan.event()], Delta(1e-4))?.epsilon;
+        assert!(words.contains(&format!("cost epsilon {} ", RoundedUp(two))), "{words}");
         assert!(words.contains("2 earlier attempts") && words.contains("1 of them"), "{words}");
         Ok(())
     }
@@ -99,9 +105,9 @@ mod tests {
         let data = data::glyphs_with(300, 10, 84)?;
         let plan = DpSgd::new().noise_multiplier(1.0).batch_size(30).steps(3).plan(&data)?;
         let ledger = Ledger::in_memory();
-        assert_eq!(attempts(&ledger, "00ff", &plan)?, None);
-        ledger.begin("00ff0-0a1b2c3d", &plan.event())?;
-        assert_eq!(attempts(&ledger, "00ff", &plan)?, None);
+        assert_eq!(describe_earlier_attempts(&ledger, "00ff", &plan)?, None);
+        ledger.begin_run("00ff0-0a1b2c3d", &plan.event())?;
+        assert_eq!(describe_earlier_attempts(&ledger, "00ff", &plan)?, None);
         Ok(())
     }
 }

@@ -16,33 +16,33 @@ use std::path::Path;
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::digits::{count, counted};
+use crate::privacy::digits::{format_count, pluralise};
 use crate::show;
-use crate::store::{Published, Store, run_id};
-use crate::train::checkpoint::Keeper;
-use crate::train::{self, CheckpointHeader, Claim, Fit, Listening, Observer, Run};
+use crate::store::{PublishOutcome, RunStore, run_id};
+use crate::train::checkpoint::CheckpointManager;
+use crate::train::{self, CheckpointHeader, Claim, Fit, InterruptGuard, Observer, Run};
 use crate::{Error, ErrorKind, Result};
 
 /// Returns the stored run of a plan, if it was finished and the plan is not
 /// [`fresh`](Plan::is_fresh); otherwise trains it.
 ///
 /// # Errors
-/// As [`Store::known_run`] and [`train`].
+/// As [`Store::load_charged_run`] and [`train_and_store`].
 pub(crate) fn load_or_train(
-    store: &Store,
+    store: &RunStore,
     plan: &Plan,
     model: &Model,
     data: &Dataset,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
     let id = &run_id(plan, model, data)?;
-    let known = if plan.is_fresh() { None } else { store.known_run(id, model, data)? };
+    let known = if plan.is_fresh() { None } else { store.load_charged_run(id, model, data)? };
     match known {
         Some(run) => Ok(run),
         None => {
             let ledger = store.ledger(data)?;
             let fit = Fit { id, plan, model, data, claim: Claim::Charge(&ledger) };
-            train(store, fit, observer)
+            train_and_store(store, fit, observer)
         }
     }
 }
@@ -56,28 +56,32 @@ pub(crate) fn load_or_train(
 ///
 /// # Errors
 /// As [`train::fit`].
-pub(crate) fn train(store: &Store, fit: Fit<'_>, observer: &mut dyn Observer) -> Result<Run> {
+pub(crate) fn train_and_store(
+    store: &RunStore,
+    fit: Fit<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Run> {
     let Fit { id, plan, model, .. } = fit;
     // An interrupt while the finished run is stored must not lose what was paid for.
-    let _listening = Listening::start();
+    let _listening = InterruptGuard::start();
     store.check_room(plan, model)?;
-    let mut keeper = Keeper::open(store.checkpoint(id), id, plan)?;
-    if let Some(checkpoint) = keeper.as_ref().and_then(Keeper::found) {
-        observer.noted(&goes_on(checkpoint));
+    let mut keeper = CheckpointManager::open(store.checkpoint_dir(id), id, plan)?;
+    if let Some(checkpoint) = keeper.as_ref().and_then(CheckpointManager::resume_header) {
+        observer.on_note(&resume_note(checkpoint));
     } else if let Some(ledger) = fit.claim.ledger()
-        && let Some(words) = earlier::attempts(ledger, id, plan)?
+        && let Some(words) = earlier::describe_earlier_attempts(ledger, id, plan)?
     {
-        observer.noted(&words);
+        observer.on_note(&words);
     }
     let trained = match plan.selection() {
-        Some(selection) => train::fit_best_of(fit, selection, observer),
+        Some(selection) => train::fit_private_selection(fit, selection, observer),
         None => fit.run(keeper.as_mut(), observer),
     };
     let trained = trained.map(|run| match store.save(&run, &show::run_files(&run)) {
         Ok(_) => run,
         Err(error) => {
             let error = not_stored(error);
-            observer.trouble(&error);
+            observer.on_warning(&error);
             run.not_stored(error)
         }
     });
@@ -89,7 +93,7 @@ pub(crate) fn train(store: &Store, fit: Fit<'_>, observer: &mut dyn Observer) ->
     if let Some(keeper) = keeper.filter(|_| is_over)
         && let Err(error) = keeper.remove()
     {
-        observer.trouble(&error);
+        observer.on_warning(&error);
     }
     trained
 }
@@ -97,7 +101,7 @@ pub(crate) fn train(store: &Store, fit: Fit<'_>, observer: &mut dyn Observer) ->
 /// Trains a run under a name, charged to the ledger of its data.
 #[cfg(test)]
 pub(crate) fn train_as(
-    store: &Store,
+    store: &RunStore,
     id: &str,
     plan: &Plan,
     model: &Model,
@@ -106,37 +110,38 @@ pub(crate) fn train_as(
 ) -> Result<Run> {
     let ledger = store.ledger(data)?;
     let fit = Fit { id, plan, model, data, claim: Claim::Charge(&ledger) };
-    train(store, fit, observer)
+    train_and_store(store, fit, observer)
 }
 
-/// The error of storing a run that was trained and charged.
+/// Returns the error of storing a run that was trained and charged.
 fn not_stored(error: Error) -> Error {
     let fix = "free space in the project's folder, or set EPSILAB_HOME to a folder on another file \
                system";
-    error.fix(fix).also(
+    error.fix(fix).append_advice(
         "the run is not stored, and the steps that it took stay charged: to train it again is \
          another release and costs as much again",
     )
 }
 
-/// How a run is kept that another process has charged.
-pub(crate) struct Grant<'a> {
-    /// Another process may have taken steps under the same entry that were rounded differently.
+/// Storage of a run that another process has charged.
+pub(crate) struct PrechargedAttempt<'a> {
+    /// Whether another process may have taken steps under the same entry that were rounded
+    /// differently.
     pub(crate) other_bits: bool,
-    /// Where the run is kept if one with other results is stored.
+    /// Folder of the run if one with other results is stored.
     pub(crate) aside: &'a Path,
 }
 
-/// What became of a run that another process has charged.
+/// Outcome of a run that another process has charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Granted {
+pub(crate) enum PrechargedOutcome {
     /// It is in the store.
     Published,
     /// A run with its id and its results was in the store.
     Known,
     /// A run with other results was in the store, and this one was set aside.
     Aside,
-    /// It was interrupted after so many further steps and is not stored. With checkpoints it goes
+    /// It was interrupted after `taken` further steps and is not stored. With checkpoints it goes
     /// on from there.
     Interrupted { taken: u64 },
 }
@@ -145,37 +150,40 @@ pub(crate) enum Granted {
 ///
 /// # Errors
 /// As [`Fit::run`] and [`Store::publish`].
-pub(crate) fn train_granted(
-    store: &Store,
-    grant: &Grant<'_>,
+pub(crate) fn train_precharged(
+    store: &RunStore,
+    grant: &PrechargedAttempt<'_>,
     fit: Fit<'_>,
     observer: &mut dyn Observer,
-) -> Result<Granted> {
-    let _listening = Listening::start();
-    let mut keeper = Keeper::open(store.checkpoint(fit.id), fit.id, fit.plan)?;
-    let first = keeper.as_ref().and_then(Keeper::found).map_or(0, |found| found.step);
+) -> Result<PrechargedOutcome> {
+    let _listening = InterruptGuard::start();
+    let mut keeper = CheckpointManager::open(store.checkpoint_dir(fit.id), fit.id, fit.plan)?;
+    let first =
+        keeper.as_ref().and_then(CheckpointManager::resume_header).map_or(0, |found| found.step);
     let run = fit.run(keeper.as_mut(), observer)?;
     if !run.is_finished() {
-        return Ok(Granted::Interrupted { taken: run.record().steps.saturating_sub(first) });
+        return Ok(PrechargedOutcome::Interrupted {
+            taken: run.record().steps.saturating_sub(first),
+        });
     }
-    let run = if grant.other_bits { run.repeated_with_other_bits() } else { run };
+    let run = if grant.other_bits { run.with_inexact_repetition() } else { run };
     let published = store.publish(&run, &show::run_files(&run), grant.aside)?;
     if let Some(keeper) = keeper
         && let Err(error) = keeper.remove()
     {
-        observer.trouble(&error);
+        observer.on_warning(&error);
     }
     Ok(match published {
-        Published::First => Granted::Published,
-        Published::Equal => Granted::Known,
-        Published::Aside => Granted::Aside,
+        PublishOutcome::First => PrechargedOutcome::Published,
+        PublishOutcome::Equal => PrechargedOutcome::Known,
+        PublishOutcome::Aside => PrechargedOutcome::Aside,
     })
 }
 
-/// What is told of a run that goes on.
-fn goes_on(checkpoint: &CheckpointHeader) -> String {
+/// Returns the remark about a run that resumes from a checkpoint.
+fn resume_note(checkpoint: &CheckpointHeader) -> String {
     let CheckpointHeader { step, steps, at, stopped, .. } = checkpoint;
-    let (step, steps) = (count(*step as usize), counted(*steps as usize, "step"));
+    let (step, steps) = (format_count(*step as usize), pluralise(*steps as usize, "step"));
     let charge = if *stopped {
         "It is charged under its own entry in the ledger."
     } else {

@@ -4,11 +4,11 @@ use crate::methods::DpSgd;
 use crate::nn::models;
 use crate::support::process;
 
-/// Presses the stop button when the run has ended and is not stored yet.
+/// Observer that presses the stop button when the run has ended and is not stored yet.
 struct StopsAtTheEnd;
 
 impl Observer for StopsAtTheEnd {
-    fn finished(&mut self, _: &Run) {
+    fn on_finish(&mut self, _: &Run) {
         // SAFETY: raises a signal that the training is listening for.
         unsafe { libc::raise(libc::SIGINT) };
     }
@@ -21,7 +21,7 @@ fn an_interrupt_between_the_last_step_and_the_store_loses_nothing() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().to_path_buf()).unwrap();
+    let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     let data = data::glyphs_with(60, 10, 19).unwrap();
     let model = models::linear(&data).seed(1).build().unwrap();
     let plan = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(2).plan(&data).unwrap();
@@ -37,11 +37,12 @@ fn a_seeded_plan_draws_the_initial_parameters_that_nobody_chose_a_seed_for() {
     let method = DpSgd::new().noise_multiplier(1.0).batch_size(20).steps(2);
     let bits = |plan: &Plan, seed: Option<u64>| {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let model = models::linear(&data);
         let model = seed.map_or(model.clone(), |seed| model.seed(seed)).build().unwrap();
         let id = run_id(plan, &model, &data).unwrap();
-        let run = train_as(&store, &id, plan, &model, &data, &mut crate::train::Silent).unwrap();
+        let run =
+            train_as(&store, &id, plan, &model, &data, &mut crate::train::NoopObserver).unwrap();
         let values: Vec<u32> = run
             .model()
             .network()

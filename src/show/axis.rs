@@ -2,14 +2,14 @@
 
 use super::format;
 
-/// Unit of the values of an axis; it decides how they are written.
+/// Unit of the values of an axis, which decides how they are formatted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Unit {
     #[default]
     Plain,
-    /// Fractions of one, shown as percent.
+    /// Fractions of one, formatted as percent.
     Percent,
-    /// Fractions of one that are upper bounds, shown as percent and rounded up.
+    /// Fractions of one that are upper bounds, formatted as percent and rounded up.
     PercentBound,
     /// Epsilons, rounded up.
     Epsilon,
@@ -31,32 +31,32 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// A linear axis over exactly this range, with about `count` ticks at round values.
-    pub(super) fn linear(low: f64, high: f64, count: usize, unit: Unit) -> Self {
-        let (low, high) = widened(low, high);
-        let step = round_step((high - low) / count.max(1) as f64);
-        Self { low, high, log: false, ticks: ticks(low, high, step, unit) }
+    /// Creates a linear axis over exactly this range, with about `count` ticks at round values.
+    pub(super) fn linear_exact(low: f64, high: f64, count: usize, unit: Unit) -> Self {
+        let (low, high) = non_empty_range(low, high);
+        let step = nice_step((high - low) / count.max(1) as f64);
+        Self { low, high, log: false, ticks: nice_ticks(low, high, step, unit) }
     }
 
-    /// A linear axis that contains this range and begins and ends at ticks.
-    pub(super) fn rounded(low: f64, high: f64, count: usize, unit: Unit) -> Self {
-        let (low, high) = widened(low, high);
-        let step = round_step((high - low) / count.max(1) as f64);
+    /// Creates a linear axis that contains this range and begins and ends at ticks.
+    pub(super) fn linear_nice(low: f64, high: f64, count: usize, unit: Unit) -> Self {
+        let (low, high) = non_empty_range(low, high);
+        let step = nice_step((high - low) / count.max(1) as f64);
         let (low, high) = ((low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step);
-        Self { low, high, log: false, ticks: ticks(low, high, step, unit) }
+        Self { low, high, log: false, ticks: nice_ticks(low, high, step, unit) }
     }
 
-    /// The same axis restricted to the interval from `low` to `high`.
-    pub(super) fn within(mut self, low: f64, high: f64) -> Self {
+    /// Returns the same axis restricted to the interval from `low` to `high`.
+    pub(super) fn restricted_to(mut self, low: f64, high: f64) -> Self {
         self.low = self.low.max(low);
         self.high = self.high.min(high);
         self.ticks.retain(|(t, _)| (self.low - 1e-9..=self.high + 1e-9).contains(t));
         self
     }
 
-    /// A logarithmic axis that contains this range of positive values. Ticks are at powers of ten,
-    /// and at 2 and 5 times those where the range is short.
-    pub(super) fn log(low: f64, high: f64, unit: Unit) -> Self {
+    /// Creates a logarithmic axis that contains this range of positive values. Ticks are at powers
+    /// of ten, and at 2 and 5 times those where the range is short.
+    pub(super) fn log_nice(low: f64, high: f64, unit: Unit) -> Self {
         let ((low, high), (first, last)) = decades(low, high);
         let every = ((last - first) / 6).max(1) as usize;
         let multiples: &[f64] = if last - first <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -71,9 +71,10 @@ impl Axis {
         Self { low, high, log: true, ticks: labelled(at, unit) }
     }
 
-    /// A logarithmic axis over exactly this range of positive values with at most about `count`
-    /// ticks: at 1, 2 and 5 times the powers of ten, at the powers alone, or at every few of them.
-    pub(super) fn log_within(low: f64, high: f64, count: usize) -> Self {
+    /// Creates a logarithmic axis over exactly this range of positive values with at most about
+    /// `count` ticks: at 1, 2 and 5 times the powers of ten, at the powers alone, or at every few
+    /// of them.
+    pub(super) fn log_exact(low: f64, high: f64, count: usize) -> Self {
         let ((low, high), (first, last)) = decades(low, high);
         let inside = |t: &f64| (low * 0.999_999..=high * 1.000_001).contains(t);
         // Parsed, because repeated multiplication does not give the float nearest to 10^-10.
@@ -99,16 +100,17 @@ impl Axis {
         Self { low, high, log: true, ticks: labelled(at, Unit::Plain) }
     }
 
-    /// The low end as text, where a linear axis of positive values does not begin at 0.
-    pub(super) fn truncated_at(&self, unit: Unit) -> Option<String> {
+    /// Returns the label of the low end of a linear axis of positive values that does not begin at
+    /// 0.
+    pub(super) fn truncated_start_label(&self, unit: Unit) -> Option<String> {
         let truncated = !self.log && self.low > 1e-9 * self.high.abs();
         truncated.then(|| {
             let at_low = |tick: &&(f64, String)| (tick.0 - self.low).abs() <= 1e-9 * self.high;
-            let percent = || format!("{} %", short(self.low * 100.0));
+            let percent = || format!("{} %", format_short(self.low * 100.0));
             match self.ticks.iter().find(at_low) {
                 Some((_, label)) => label.clone(),
                 None if unit.is_percent() => percent(),
-                None => short(self.low),
+                None => format_short(self.low),
             }
         })
     }
@@ -118,18 +120,20 @@ impl Axis {
         (self.low, self.high)
     }
 
-    /// Whether the axis is logarithmic.
+    /// Returns whether the axis is logarithmic.
     pub(super) fn is_log(&self) -> bool {
         self.log
     }
 
-    /// Whether a value can be shown on this axis: logarithmic axes show positive values only.
+    /// Returns whether a value can be shown on this axis: logarithmic axes show positive values
+    /// only.
     pub(super) fn can_show(&self, value: f64) -> bool {
         !self.log || value > 0.0
     }
 
-    /// Position of a value: 0 at the low end, 1 at the high end, outside [0, 1] beyond them.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    /// Returns the position of a value: 0 at the low end, 1 at the high end, outside [0, 1] beyond
+    /// them.
+    pub(super) fn position(&self, value: f64) -> f64 {
         if self.log {
             let value = if value > 0.0 { value } else { self.low };
             // A difference of logarithms: the ratio itself can overflow.
@@ -153,21 +157,21 @@ fn decades(low: f64, high: f64) -> ((f64, f64), (i32, i32)) {
 fn labelled(at: Vec<f64>, unit: Unit) -> Vec<(f64, String)> {
     let is_wide = at.iter().any(|&t| !(1e-4..1e7).contains(&t));
     let label = |t: f64| match unit {
-        Unit::Percent | Unit::PercentBound => format!("{} %", short(t * 100.0)),
-        Unit::Plain | Unit::Epsilon if is_wide => power_of_ten(&format!("{t:e}")),
-        Unit::Plain | Unit::Epsilon => short(t),
+        Unit::Percent | Unit::PercentBound => format!("{} %", format_short(t * 100.0)),
+        Unit::Plain | Unit::Epsilon if is_wide => with_superscript(&format!("{t:e}")),
+        Unit::Plain | Unit::Epsilon => format_short(t),
     };
     at.into_iter().map(|t| (t, label(t))).collect()
 }
 
-/// The smallest of 1, 2 and 5 times a power of ten that is at least `raw`.
-fn round_step(raw: f64) -> f64 {
+/// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `raw`.
+fn nice_step(raw: f64) -> f64 {
     let power = 10f64.powf(raw.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|f| f * power >= raw * 0.999_999);
     factor.unwrap_or(10.0) * power
 }
 
-fn ticks(low: f64, high: f64, step: f64, unit: Unit) -> Vec<(f64, String)> {
+fn nice_ticks(low: f64, high: f64, step: f64, unit: Unit) -> Vec<(f64, String)> {
     let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
     let shown_step = if unit.is_percent() { step * 100.0 } else { step };
     let decimals = (-(shown_step.log10() + 1e-9).floor()).max(0.0) as usize;
@@ -175,20 +179,20 @@ fn ticks(low: f64, high: f64, step: f64, unit: Unit) -> Vec<(f64, String)> {
     let plain = decimals <= 5 && largest < 1e7;
     let label = |value: f64| {
         let shown = if unit.is_percent() { value * 100.0 } else { value };
-        let number = if plain { format::fixed(shown, decimals) } else { short(shown) };
+        let number = if plain { format::fixed(shown, decimals) } else { format_short(shown) };
         if unit.is_percent() { format!("{number} %") } else { number }
     };
     let count = ((last - first).max(0.0) as usize).min(50);
     (0..=count).map(|i| (first + i as f64) * step).map(|t| (t, label(t))).collect()
 }
 
-/// A value with up to four significant digits and no trailing zeros.
-fn short(value: f64) -> String {
-    power_of_ten(&format::short(value, 4))
+/// Formats a value with up to four significant digits and no trailing zeros.
+fn format_short(value: f64) -> String {
+    with_superscript(&format::short(value, 4))
 }
 
-/// Scientific notation with a superscript exponent: `1e-5` becomes `10⁻⁵`.
-fn power_of_ten(scientific: &str) -> String {
+/// Converts scientific notation to one with a superscript exponent: `1e-5` becomes `10⁻⁵`.
+fn with_superscript(scientific: &str) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific.into() };
     let raised: String = exponent
@@ -205,8 +209,8 @@ fn power_of_ten(scientific: &str) -> String {
     }
 }
 
-/// A range that is never empty: one of (almost) equal ends is widened.
-fn widened(low: f64, high: f64) -> (f64, f64) {
+/// Returns a range that is never empty: one of (almost) equal ends is widened.
+fn non_empty_range(low: f64, high: f64) -> (f64, f64) {
     let (low, high) = (low.min(high), low.max(high));
     let size = low.abs().max(high.abs());
     if high - low > size * 1e-9 && high > low {
@@ -226,29 +230,29 @@ mod tests {
     #[test]
     fn ticks_are_round_numbers_with_no_more_digits_than_the_step() {
         assert_eq!(
-            labels(&Axis::linear(0.0, 879.0, 4, Unit::Plain)),
+            labels(&Axis::linear_exact(0.0, 879.0, 4, Unit::Plain)),
             ["0", "500"],
             "a step of 220 rounds up to 500"
         );
         assert_eq!(
-            labels(&Axis::linear(0.0, 879.0, 5, Unit::Plain)),
+            labels(&Axis::linear_exact(0.0, 879.0, 5, Unit::Plain)),
             ["0", "200", "400", "600", "800"]
         );
         assert_eq!(
-            labels(&Axis::rounded(0.13, 2.3, 5, Unit::Plain)),
+            labels(&Axis::linear_nice(0.13, 2.3, 5, Unit::Plain)),
             ["0.0", "0.5", "1.0", "1.5", "2.0", "2.5"]
         );
         assert_eq!(
-            labels(&Axis::rounded(0.1, 0.976, 5, Unit::Percent)),
+            labels(&Axis::linear_nice(0.1, 0.976, 5, Unit::Percent)),
             ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]
         );
         assert_eq!(
-            labels(&Axis::rounded(0.0, 3.0, 5, Unit::Plain)),
+            labels(&Axis::linear_nice(0.0, 3.0, 5, Unit::Plain)),
             ["0", "1", "2", "3"],
             "an end on a tick stays there"
         );
         assert_eq!(
-            labels(&Axis::linear(0.0, 60_000.0, 3, Unit::Plain)),
+            labels(&Axis::linear_exact(0.0, 60_000.0, 3, Unit::Plain)),
             ["0", "20,000", "40,000", "60,000"]
         );
     }
@@ -256,33 +260,33 @@ mod tests {
     #[test]
     fn a_logarithmic_axis_ticks_at_powers_of_ten() {
         assert_eq!(
-            labels(&Axis::log(2e-5, 0.3, Unit::Plain)),
+            labels(&Axis::log_nice(2e-5, 0.3, Unit::Plain)),
             ["10⁻⁵", "10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "10⁰"]
         );
-        assert_eq!(power_of_ten("2.5e7"), "2.5·10⁷");
-        assert_eq!(labels(&Axis::log(0.3, 4.0, Unit::Plain)), ["0.2", "0.5", "1", "2", "5"]);
-        let axis = Axis::log(0.01, 100.0, Unit::Plain);
-        assert!((axis.place(1.0) - 0.5).abs() < 1e-9);
+        assert_eq!(with_superscript("2.5e7"), "2.5·10⁷");
+        assert_eq!(labels(&Axis::log_nice(0.3, 4.0, Unit::Plain)), ["0.2", "0.5", "1", "2", "5"]);
+        let axis = Axis::log_nice(0.01, 100.0, Unit::Plain);
+        assert!((axis.position(1.0) - 0.5).abs() < 1e-9);
     }
 
     #[test]
     fn a_logarithmic_axis_within_a_range_ticks_at_round_numbers_in_one_style() {
-        let all = Axis::log_within(1e-10, 1e-2, 9);
+        let all = Axis::log_exact(1e-10, 1e-2, 9);
         assert_eq!(
             labels(&all),
             ["10⁻¹⁰", "10⁻⁹", "10⁻⁸", "10⁻⁷", "10⁻⁶", "10⁻⁵", "10⁻⁴", "10⁻³", "10⁻²"]
         );
-        assert_eq!((all.place(1e-10), all.place(1e-2)), (0.0, 1.0));
+        assert_eq!((all.position(1e-10), all.position(1e-2)), (0.0, 1.0));
         assert_eq!(
-            labels(&Axis::log_within(1e-10, 1e-2, 5)),
+            labels(&Axis::log_exact(1e-10, 1e-2, 5)),
             ["10⁻¹⁰", "10⁻⁸", "10⁻⁶", "10⁻⁴", "10⁻²"]
         );
         assert_eq!(
-            labels(&Axis::log_within(64.0, 2000.0, 6)),
+            labels(&Axis::log_exact(64.0, 2000.0, 6)),
             ["100", "200", "500", "1,000", "2,000"]
         );
-        assert_eq!(labels(&Axis::log_within(0.3, 12.0, 8)), ["0.5", "1", "2", "5", "10"]);
-        assert!(Axis::log_within(1e-300, 1e300, 4).ticks.len() <= 5);
+        assert_eq!(labels(&Axis::log_exact(0.3, 12.0, 8)), ["0.5", "1", "2", "5", "10"]);
+        assert!(Axis::log_exact(1e-300, 1e300, 4).ticks.len() <= 5);
     }
 
     #[test]
@@ -290,10 +294,10 @@ mod tests {
         for (low, high) in [(0.0, 0.0), (5.0, 5.0), (-1e-200, -1e-200), (1e300, 1e300), (1.0, 0.5)]
         {
             for axis in [
-                Axis::linear(low, high, 4, Unit::Plain),
-                Axis::rounded(low, high, 4, Unit::Percent),
-                Axis::log(low, high, Unit::Plain),
-                Axis::log_within(low, high, 5),
+                Axis::linear_exact(low, high, 4, Unit::Plain),
+                Axis::linear_nice(low, high, 4, Unit::Percent),
+                Axis::log_nice(low, high, Unit::Plain),
+                Axis::log_exact(low, high, 5),
             ] {
                 assert!(axis.high > axis.low, "{axis:?}");
                 assert!(axis.ticks.len() < 60);
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn place_runs_from_zero_to_one() {
-        let axis = Axis::linear(2.0, 4.0, 4, Unit::Plain);
-        assert_eq!([2.0, 3.0, 4.0].map(|v| axis.place(v)), [0.0, 0.5, 1.0]);
+        let axis = Axis::linear_exact(2.0, 4.0, 4, Unit::Plain);
+        assert_eq!([2.0, 3.0, 4.0].map(|v| axis.position(v)), [0.0, 0.5, 1.0]);
     }
 }

@@ -2,11 +2,11 @@
 
 use super::axis::Axis;
 use super::font;
-use super::format::one_line;
+use super::format::to_single_line;
 use super::layout::{MARGIN, SMALL, text_style, tiny};
-use super::page::{Drawing, Page};
+use super::page::{Drawing, FigureCard};
 use super::palette::{self, Rgb};
-use super::scene::{Align, Area};
+use super::scene::{Align, Rect};
 use serde_json::Value;
 
 const WIDTH: f64 = 760.0;
@@ -17,31 +17,31 @@ const SHORTEST: f64 = 1.5;
 
 /// Bars on a common axis, in groups: one group for each row, at most one bar of each kind in it.
 pub(super) struct Bars {
-    /// Name of what the bars measure.
+    /// Name of the quantity that the bars show.
     pub name: &'static str,
     pub axis: Axis,
-    /// The kinds with their colours, in order.
+    /// Kinds of bars with their colours, in order.
     pub kinds: Vec<(&'static str, Rgb)>,
     /// Name of each row and its bars, one for each kind.
     pub rows: Vec<(String, Vec<Bar>)>,
-    /// A value that is marked by a dashed line.
+    /// Value that is marked by a dashed line.
     pub mark: Option<f64>,
 }
 
 /// One bar.
 #[derive(Clone)]
 pub(super) struct Bar {
-    /// Its length; `None` for a text without a bar.
+    /// Length of the bar; `None` for a text without a bar.
     pub value: Option<f64>,
-    /// Its values in words. They stand at the end of the bar, or, where a row has a single bar, in
-    /// columns at the right.
+    /// Values of the bar as texts. They stand at the end of the bar, or, where a row has a single
+    /// bar, in columns at the right.
     pub texts: Vec<String>,
-    /// A word at the end of a row's only bar.
+    /// Word at the end of a row's only bar.
     pub remark: &'static str,
 }
 
 impl Bar {
-    /// A bar with one text and no remark.
+    /// Creates a bar with one text and no remark.
     pub(super) fn new(value: Option<f64>, text: String) -> Self {
         Self { value, texts: vec![text], remark: "" }
     }
@@ -52,7 +52,7 @@ impl Drawing for Bars {
         WIDTH
     }
 
-    fn draw(&self, page: &mut Page) -> f64 {
+    fn draw(&self, page: &mut FigureCard) -> f64 {
         let is_single = self.kinds.len() == 1;
         let row = |(name, bars): &(String, Vec<Bar>)| {
             let columns = bars.iter().filter(|_| is_single).flat_map(|bar| bar.texts.clone());
@@ -64,8 +64,8 @@ impl Drawing for Bars {
         let at_end = self.rows.iter().flat_map(|(_, bars)| bars).filter(|_| !is_single);
         let room = at_end.map(|bar| width(&bar.texts.join(", "))).fold(5.0, f64::max);
         let plot = frame(page, &rows, height, &self.axis, room);
-        page.scene.fill(Area { right: plot.left + 1.0, ..plot }, palette::AXIS);
-        let length = |value: f64| match self.axis.place(value).clamp(0.0, 1.0) * plot.width() {
+        page.scene.fill(Rect { right: plot.left + 1.0, ..plot }, palette::AXIS);
+        let length = |value: f64| match self.axis.position(value).clamp(0.0, 1.0) * plot.width() {
             length if value > 0.0 => length.max(SHORTEST),
             _ => 0.0,
         };
@@ -76,7 +76,7 @@ impl Drawing for Bars {
                 let end = plot.left + bar.value.map_or(0.0, length);
                 let (top, bottom) = (from.round(), (to - 1.0).round());
                 if end > plot.left {
-                    page.scene.fill(Area { left: plot.left, top, right: end, bottom }, *colour);
+                    page.scene.fill(Rect { left: plot.left, top, right: end, bottom }, *colour);
                 }
                 let (text, ink) = if is_single {
                     (bar.remark.to_owned(), palette::BADGE_INK)
@@ -88,7 +88,7 @@ impl Drawing for Bars {
             }
         }
         if let Some(mark) = self.mark {
-            let x = plot.left + self.axis.place(mark) * plot.width();
+            let x = plot.left + self.axis.position(mark) * plot.width();
             let line = [(x, plot.bottom), (x, plot.top)];
             page.scene.dashed(&line, palette::INK, 1.25, (4.0, 3.0));
         }
@@ -107,19 +107,25 @@ pub(super) struct Row {
 }
 
 fn width(text: &str) -> f64 {
-    font::width(text, SMALL, false)
+    font::text_width(text, SMALL, false)
 }
 
 /// Draws the names and columns of rows, and the grid of an axis between them. Returns the area for
 /// bars or dots; `room` is left between it and the columns.
-pub(super) fn frame(page: &mut Page, rows: &[Row], height: f64, axis: &Axis, room: f64) -> Area {
+pub(super) fn frame(
+    page: &mut FigureCard,
+    rows: &[Row],
+    height: f64,
+    axis: &Axis,
+    room: f64,
+) -> Rect {
     let ink = |colour, align| text_style(SMALL, false, colour, align);
     let names = rows.iter().map(|row| width(&row.name)).fold(40.0, f64::max).min(230.0);
     let left = (MARGIN + names + 8.0).round();
     let top = page.top + 4.0;
     let middle = |r: usize| top + (r as f64 + 0.5) * height;
     for (r, row) in rows.iter().enumerate() {
-        let name = font::fit(&one_line(&row.name), SMALL, false, names);
+        let name = font::truncate_to_width(&to_single_line(&row.name), SMALL, false, names);
         page.scene.text((left - 8.0, middle(r)), name, ink(palette::INK, Align::Right));
     }
     let mut right = page.scene.width - MARGIN;
@@ -132,10 +138,10 @@ pub(super) fn frame(page: &mut Page, rows: &[Row], height: f64, axis: &Axis, roo
         right -= rows.iter().map(|row| width(&row.columns[c])).fold(40.0, f64::max) + 14.0;
     }
     let bottom = top + rows.len() as f64 * height;
-    let plot = Area { left, top, right: (right - room).round(), bottom };
+    let plot = Rect { left, top, right: (right - room).round(), bottom };
     for (value, label) in &axis.ticks {
-        let x = (plot.left + axis.place(*value) * plot.width()).round();
-        page.scene.fill(Area { left: x, right: x + 1.0, ..plot }, palette::GRID);
+        let x = (plot.left + axis.position(*value) * plot.width()).round();
+        page.scene.fill(Rect { left: x, right: x + 1.0, ..plot }, palette::GRID);
         page.scene.text((x, bottom + 10.0), label, tiny(Align::Middle));
     }
     plot

@@ -14,9 +14,9 @@ pub(super) struct Bitmap {
 const LEVELS: f32 = 63.0;
 
 impl Bitmap {
-    /// The picture of an image `[channels, height, width]`: one channel as grey, three as red,
-    /// green and blue. `range` are the values of black and white.
-    pub(super) fn of_image(values: &[f32], shape: [usize; 3], (low, high): (f32, f32)) -> Self {
+    /// Returns the picture of an image `[channels, height, width]`: one channel as grey, three as
+    /// red, green and blue. `range` are the values of black and white.
+    pub(super) fn from_image(values: &[f32], shape: [usize; 3], (low, high): (f32, f32)) -> Self {
         let [channels, height, width] = shape;
         let plane = height * width;
         let level = |value: f32| {
@@ -32,14 +32,14 @@ impl Bitmap {
         Self { width, height, pixels: (0..plane).map(pixel).collect() }
     }
 
-    /// The picture of values with a sign, blue for -`largest` and orange for `largest`.
-    pub(super) fn diverging(values: &[f32], [height, width]: [usize; 2], largest: f32) -> Self {
+    /// Returns the picture of values with a sign, blue for -`largest` and orange for `largest`.
+    pub(super) fn from_signed(values: &[f32], [height, width]: [usize; 2], largest: f32) -> Self {
         let colour = |&value: &f32| palette::diverging(f64::from(value) / f64::from(largest));
         Self { width, height, pixels: values.iter().map(colour).collect() }
     }
 
-    /// The picture as a PNG file.
-    pub(super) fn png(&self) -> Vec<u8> {
+    /// Returns the picture as a PNG file.
+    pub(super) fn encode_png(&self) -> Vec<u8> {
         let is_grey = self.pixels.iter().all(|&(r, g, b)| r == g && g == b);
         let (kind, bytes): (_, Vec<u8>) = if is_grey {
             (png::ColorType::Grayscale, self.pixels.iter().map(|pixel| pixel.0).collect())
@@ -58,7 +58,7 @@ impl Bitmap {
     }
 }
 
-/// The lowest and the highest of the values.
+/// Returns the lowest and the highest of the values.
 pub(super) fn range<'a>(values: impl Iterator<Item = &'a f32>) -> (f32, f32) {
     let none = (f32::INFINITY, f32::NEG_INFINITY);
     values.fold(none, |(low, high), &value| (low.min(value), high.max(value)))
@@ -66,7 +66,11 @@ pub(super) fn range<'a>(values: impl Iterator<Item = &'a f32>) -> (f32, f32) {
 
 /// Reduces an image `[channels, height, width]` by a whole factor, so that no side is longer than
 /// `most`: each value becomes the mean of a square of values.
-pub(super) fn reduced(values: Vec<f32>, shape: [usize; 3], most: usize) -> (Vec<f32>, [usize; 3]) {
+pub(super) fn downsample(
+    values: Vec<f32>,
+    shape: [usize; 3],
+    most: usize,
+) -> (Vec<f32>, [usize; 3]) {
     let [channels, height, width] = shape;
     let factor = height.max(width).div_ceil(most.max(1));
     if factor <= 1 {
@@ -104,28 +108,34 @@ mod tests {
 
     #[test]
     fn pixels_are_where_they_are_in_the_image() {
-        let grey = Bitmap::of_image(&[-1.0, 0.0, 1.0, 3.0], [1, 2, 2], (-1.0, 1.0));
-        assert_eq!(decoded(&grey.png()), (png::ColorType::Grayscale, vec![0, 130, 255, 255]));
+        let grey = Bitmap::from_image(&[-1.0, 0.0, 1.0, 3.0], [1, 2, 2], (-1.0, 1.0));
+        assert_eq!(
+            decoded(&grey.encode_png()),
+            (png::ColorType::Grayscale, vec![0, 130, 255, 255])
+        );
         let values = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
-        let colour = Bitmap::of_image(&values, [3, 1, 2], (0.0, 1.0));
-        assert_eq!(decoded(&colour.png()), (png::ColorType::Rgb, vec![255, 0, 0, 0, 0, 255]));
-        let flat = Bitmap::of_image(&[f32::NAN, 2.0], [1, 1, 2], (2.0, 2.0));
+        let colour = Bitmap::from_image(&values, [3, 1, 2], (0.0, 1.0));
+        assert_eq!(
+            decoded(&colour.encode_png()),
+            (png::ColorType::Rgb, vec![255, 0, 0, 0, 0, 255])
+        );
+        let flat = Bitmap::from_image(&[f32::NAN, 2.0], [1, 1, 2], (2.0, 2.0));
         assert_eq!(flat.pixels, [(0, 0, 0); 2]);
     }
 
     #[test]
     fn large_images_are_averaged_and_small_ones_are_left_alone() {
         let values: Vec<f32> = (0..12).map(|i| i as f32).collect();
-        assert_eq!(reduced(values.clone(), [1, 3, 4], 4), (values.clone(), [1, 3, 4]));
+        assert_eq!(downsample(values.clone(), [1, 3, 4], 4), (values.clone(), [1, 3, 4]));
         // Squares of 2: rows 0 and 1, then row 2 alone.
-        let (small, shape) = reduced(values.clone(), [1, 3, 4], 2);
+        let (small, shape) = downsample(values.clone(), [1, 3, 4], 2);
         assert_eq!((small, shape), (vec![2.5, 4.5, 8.5, 10.5], [1, 2, 2]));
-        assert_eq!(reduced(values, [3, 2, 2], 1).0, [1.5, 5.5, 9.5]);
+        assert_eq!(downsample(values, [3, 2, 2], 1).0, [1.5, 5.5, 9.5]);
     }
 
     #[test]
     fn signs_have_different_colours() {
-        let bitmap = Bitmap::diverging(&[-2.0, 0.0, 2.0], [1, 3], 2.0);
+        let bitmap = Bitmap::from_signed(&[-2.0, 0.0, 2.0], [1, 3], 2.0);
         let [low, zero, high] = [-1.0, 0.0, 1.0].map(palette::diverging);
         assert_eq!(bitmap.pixels, [low, zero, high]);
     }

@@ -1,9 +1,9 @@
 //! Line charts and their panels.
 
 use super::axis::Unit;
-use super::page::Head;
+use super::page::FigureHeader;
 use super::series::is_drawable;
-use super::{Bundle, Coverage, Series, Table, layout, render, save, sink, spark, vega};
+use super::{Coverage, MimeBundle, Series, Table, layout, render, save, sink, spark, vega};
 use crate::Result;
 use std::fmt;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// An empty chart with a title.
+    /// Creates an empty chart with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
     }
@@ -47,14 +47,15 @@ impl Chart {
         self
     }
 
-    /// Label of the x axis, with its unit: `step`, `time (s)`.
+    /// Sets the label of the x axis, with its unit: `step`, `time (s)`.
     pub fn x_label(self, label: impl Into<String>) -> Self {
         Self { x_label: label.into(), ..self }
     }
 
-    /// Range of x in all panels, in place of that of the points; for runs that have not ended.
+    /// Sets the range of x in all panels, in place of that of the points; for runs that have not
+    /// ended.
     pub fn x_range(self, low: f64, high: f64) -> Self {
-        Self { x_range: range(low, high), ..self }
+        Self { x_range: drawable_range(low, high), ..self }
     }
 
     /// Makes the x axis logarithmic in all panels. Points whose x is not positive are left out.
@@ -67,50 +68,50 @@ impl Chart {
         Self { stacked: true, ..self }
     }
 
-    /// A line of text under the title, wrapped where it is long.
+    /// Adds a line of text under the title, wrapped where it is long.
     pub fn note(self, note: impl Into<String>) -> Self {
         Self { note: Some(note.into()), ..self }
     }
 
-    /// A highlighted warning above the panels, wrapped where it is long.
+    /// Adds a highlighted warning above the panels, wrapped where it is long.
     pub fn warning(self, warning: impl Into<String>) -> Self {
         Self { warning: Some(warning.into()), ..self }
     }
 
-    /// Text appended to the text format, such as a table of the values drawn.
+    /// Appends a text to the text format, such as a table of the values drawn.
     pub fn details(self, text: impl Into<String>) -> Self {
         Self { details: text.into(), ..self }
     }
 
-    /// The panels in order, with the values behind the figure.
-    pub fn panels(&self) -> &[Panel] {
+    /// Returns the panels in order, with the values behind the figure.
+    pub fn layout_panels(&self) -> &[Panel] {
         &self.panels
     }
 
-    /// The header of the drawing.
-    pub(super) fn head(&self) -> Head {
-        let head = Head::new(&self.title).note(self.note.as_deref().unwrap_or_default());
+    /// Returns the header of the drawing.
+    pub(super) fn head(&self) -> FigureHeader {
+        let head = FigureHeader::new(&self.title).note(self.note.as_deref().unwrap_or_default());
         head.warning(self.warning.as_deref().unwrap_or_default())
     }
 
-    /// All points that can be drawn on the chart's axes.
+    /// Returns all points that can be drawn on the chart's axes.
     pub(super) fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let on_axis = |p: &(f64, f64)| !self.x_log || p.0 > 0.0;
         self.panels.iter().flat_map(Panel::points).filter(on_axis)
     }
 
-    /// The chart as an SVG document on an opaque light card, without style sheets, scripts or
-    /// links.
+    /// Renders the chart as an SVG document on an opaque light card, without style sheets, scripts
+    /// or links.
     pub fn svg(&self) -> String {
-        render::svg(&layout::scene(self), &spark::alt_text(self))
+        render::svg(&layout::layout_chart(self), &spark::alt_text(self))
     }
 
-    /// The chart as a PNG file with two pixels per unit of the SVG.
+    /// Renders the chart as a PNG file with two pixels per unit of the SVG.
     pub fn png(&self) -> Vec<u8> {
-        render::png(&layout::scene(self))
+        render::png(&layout::layout_chart(self))
     }
 
-    /// The chart as text: a sparkline and the last value of each series.
+    /// Formats the chart as text: a sparkline and the last value of each series.
     pub fn text(&self) -> String {
         match self.details.as_str() {
             "" => spark::text(self),
@@ -118,15 +119,15 @@ impl Chart {
         }
     }
 
-    /// The points of all series, a row for each: panel, series, x, y, and half the height of the
-    /// error bar where there are any. Numbers are not rounded.
+    /// Returns a table with a row for each point of all series: panel, series, x, y, and half the
+    /// height of the error bar where there are any. Numbers are not rounded.
     pub fn table(&self) -> Table {
         let x = if self.x_label.is_empty() { "x" } else { &self.x_label };
-        let has_errors = self.lines().any(|(_, series)| !series.errors.is_empty());
+        let has_errors = self.series_with_panel().any(|(_, series)| !series.errors.is_empty());
         let mut names = vec!["panel", "series", x, "value"];
         names.extend(has_errors.then_some("error"));
-        let mut table = Table::new(names).coverage(self.overall());
-        for (panel, series) in self.lines() {
+        let mut table = Table::new(names).coverage(self.overall_coverage());
+        for (panel, series) in self.series_with_panel() {
             for (i, (x, y)) in series.points.iter().enumerate() {
                 let number = |v: f64| if v.is_nan() { String::new() } else { v.to_string() };
                 let mut row =
@@ -138,17 +139,17 @@ impl Chart {
         table
     }
 
-    fn lines(&self) -> impl Iterator<Item = (&Panel, &Series)> {
+    fn series_with_panel(&self) -> impl Iterator<Item = (&Panel, &Series)> {
         self.panels.iter().flat_map(|panel| panel.series.iter().map(move |series| (panel, series)))
     }
 
-    /// The coverage of the whole chart.
-    fn overall(&self) -> Coverage {
+    /// Returns the coverage of the whole chart.
+    fn overall_coverage(&self) -> Coverage {
         self.panels.iter().map(|panel| panel.coverage).fold(self.coverage, Coverage::max)
     }
 
-    /// The chart without the panels that are not covered; `None` if that is all of it or nothing,
-    /// or if nobody has said what the others reveal.
+    /// Returns the chart without the panels that are not covered; `None` if that is all of it or
+    /// nothing, or if the coverage of the others is not stated.
     fn covered_part(&self) -> Option<Self> {
         let covered = |panel: &&Panel| panel.coverage < Coverage::Unmarked;
         let panels: Vec<Panel> = self.panels.iter().filter(covered).cloned().collect();
@@ -158,19 +159,19 @@ impl Chart {
         (some && self.coverage < Coverage::Unmarked).then(part)
     }
 
-    /// The chart as a Vega-Lite 5 specification with tooltips, zoom, and a legend that hides
-    /// series. It contains its data and loads nothing. Dragging moves what is shown, the wheel with
-    /// Ctrl or Cmd zooms, and a double click resets. The wheel alone scrolls the page.
+    /// Returns the chart as a Vega-Lite 5 specification with tooltips, zoom, and a legend that
+    /// hides series. It contains its data and loads nothing. Dragging moves what is shown, the
+    /// wheel with Ctrl or Cmd zooms, and a double click resets. The wheel alone scrolls the page.
     pub fn vega_lite(&self) -> serde_json::Value {
         vega::chart(self)
     }
 
-    /// The chart as text, SVG, PNG and Vega-Lite.
-    pub fn bundle(&self) -> Bundle {
+    /// Renders the chart as text, SVG, PNG and Vega-Lite.
+    pub fn bundle(&self) -> MimeBundle {
         let (png, vega_lite) = (Some(self.png()), Some(self.vega_lite()));
-        let bundle = Bundle { png, vega_lite, ..self.live_bundle() };
+        let bundle = MimeBundle { png, vega_lite, ..self.live_bundle() };
         match self.covered_part() {
-            Some(part) => bundle.with_covered_part(Bundle {
+            Some(part) => bundle.with_covered_part(MimeBundle {
                 vega_lite: Some(part.vega_lite()),
                 ..part.live_bundle()
             }),
@@ -178,9 +179,9 @@ impl Chart {
         }
     }
 
-    /// The chart as text and SVG only, for the frames of a live display.
-    pub(crate) fn live_bundle(&self) -> Bundle {
-        Bundle::text(self.text()).with_svg(self.svg()).with_coverage(self.overall())
+    /// Renders the chart as text and SVG only, for the frames of a live display.
+    pub(crate) fn live_bundle(&self) -> MimeBundle {
+        MimeBundle::text(self.text()).with_svg(self.svg()).with_coverage(self.overall_coverage())
     }
 
     /// Writes the chart to a file, in the format of the name's ending: the drawing as `.svg`,
@@ -189,7 +190,7 @@ impl Chart {
     /// # Errors
     /// `Setting` for another ending, `Io` if the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        save::figure(path.as_ref(), || self.bundle(), || self.table())
+        save::save_figure(path.as_ref(), || self.bundle(), || self.table())
     }
 
     /// Shows the chart in the current sink.
@@ -210,26 +211,27 @@ pub struct Panel {
     pub(super) label: String,
     pub(super) badge: Option<String>,
     pub(super) series: Vec<Series>,
-    pub(super) references: Vec<Reference>,
+    pub(super) references: Vec<ReferenceLine>,
     pub(super) y_range: Option<(f64, f64)>,
     pub(super) unit: Unit,
     pub(super) log: bool,
     pub(super) from_zero: bool,
     pub(super) values_are: Option<String>,
-    pub(super) mark: Option<Reference>,
+    pub(super) mark: Option<ReferenceLine>,
     pub(super) slider: bool,
     coverage: Coverage,
 }
 
 /// A value that is marked by a dashed line. At a marked x the series are evaluated.
 #[derive(Clone, Debug)]
-pub(super) struct Reference {
+pub(super) struct ReferenceLine {
     pub at: f64,
     pub label: String,
 }
 
 impl Panel {
-    /// An empty panel for the quantity `y_label`, which includes the unit unless that is percent.
+    /// Creates an empty panel for the quantity `y_label`, which includes the unit unless that is
+    /// percent.
     pub fn new(y_label: impl Into<String>) -> Self {
         Self { label: y_label.into(), coverage: Coverage::Public, ..Self::default() }
     }
@@ -240,17 +242,18 @@ impl Panel {
         self
     }
 
-    /// Values are fractions of one, shown as percent; the axis stays within 0 % and 100 %.
+    /// Formats values, which are fractions of one, as percent; the axis stays within 0 % and 100
+    /// %.
     pub fn percent(self) -> Self {
         Self { unit: Unit::Percent, ..self }
     }
 
-    /// As [`percent`](Panel::percent), for upper bounds: displayed values are rounded up.
+    /// Same as [`percent`](Panel::percent), for upper bounds: displayed values are rounded up.
     pub(crate) fn percent_bound(self) -> Self {
         Self { unit: Unit::PercentBound, ..self }
     }
 
-    /// Values are epsilons: displayed values are rounded up.
+    /// Formats values as epsilons: displayed values are rounded up.
     pub fn epsilon(self) -> Self {
         Self { unit: Unit::Epsilon, ..self }
     }
@@ -265,15 +268,15 @@ impl Panel {
         Self { from_zero: true, ..self }
     }
 
-    /// Range of the value axis; lines are clipped to it.
+    /// Sets the range of the value axis; lines are clipped to it.
     pub fn y_range(self, low: f64, high: f64) -> Self {
-        Self { y_range: range(low, high), ..self }
+        Self { y_range: drawable_range(low, high), ..self }
     }
 
     /// Marks a value by a dashed horizontal line with a label.
     pub fn reference(mut self, level: f64, label: impl Into<String>) -> Self {
         if is_drawable(level) {
-            self.references.push(Reference { at: level, label: label.into() });
+            self.references.push(ReferenceLine { at: level, label: label.into() });
         }
         self
     }
@@ -281,16 +284,16 @@ impl Panel {
     /// Marks a value of x by a dashed vertical line with a label. The values beside the names of
     /// the series are then those of the points nearest to it instead of the last ones.
     pub fn values_at(self, x: f64, label: impl Into<String>) -> Self {
-        Self { mark: is_drawable(x).then(|| Reference { at: x, label: label.into() }), ..self }
+        Self { mark: is_drawable(x).then(|| ReferenceLine { at: x, label: label.into() }), ..self }
     }
 
-    /// Says what the values beside the names are where series have a
+    /// Sets the description of the values beside the names, where series have a
     /// [`summary`](Series::summary): `means of 8 batches`.
-    pub fn values_are(self, text: impl Into<String>) -> Self {
+    pub fn value_label(self, text: impl Into<String>) -> Self {
         Self { values_are: Some(text.into()), ..self }
     }
 
-    /// The series in order.
+    /// Returns the series in order.
     pub fn lines(&self) -> &[Series] {
         &self.series
     }
@@ -306,7 +309,7 @@ impl Panel {
         Self { coverage: Coverage::NotCovered, ..self.note(NOT_COVERED) }
     }
 
-    /// In the interactive format, adds a slider for x at which the values of all series are read.
+    /// Adds a slider for x to the interactive format, at which the values of all series are read.
     pub(super) fn slider(self) -> Self {
         Self { slider: true, ..self }
     }
@@ -316,8 +319,8 @@ impl Panel {
         Self { badge: Some(badge.into()), ..self }
     }
 
-    /// A value of this panel as text.
-    pub(super) fn value(&self, value: f64) -> String {
+    /// Formats a value of this panel.
+    pub(super) fn format_value(&self, value: f64) -> String {
         match self.unit {
             Unit::Plain => super::format::significant(value, 3),
             Unit::Percent => super::format::percent(value),
@@ -326,14 +329,14 @@ impl Panel {
         }
     }
 
-    /// All points that can be drawn on this panel's axes.
+    /// Returns all points that can be drawn on this panel's axes.
     pub(super) fn points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let on_axis = |p: &(f64, f64)| !self.log || p.1 > 0.0;
-        self.series.iter().flat_map(Series::finite).filter(on_axis)
+        self.series.iter().flat_map(Series::finite_points).filter(on_axis)
     }
 }
 
-/// The range if it can be drawn, else `None`.
-fn range(low: f64, high: f64) -> Option<(f64, f64)> {
+/// Returns the range if it can be drawn, else `None`.
+fn drawable_range(low: f64, high: f64) -> Option<(f64, f64)> {
     (is_drawable(low) && is_drawable(high) && low < high).then_some((low, high))
 }

@@ -1,45 +1,43 @@
-//! What an output reveals of private data.
+//! Coverage of outputs: what they reveal of private data.
 
 use crate::nn::Provenance;
 use serde_json::{Value, json};
 
-/// What an output reveals of private data, from least to most.
+/// Coverage of an output: what it reveals of private data, from least to most.
 ///
 /// A saved notebook is a release: everything in it is published with it. Each output that the
 /// library shows carries its coverage in the metadata, so that what no epsilon covers can be
 /// removed before the notebook is shared. Of several values together, the largest coverage holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coverage {
-    /// Settings, code and public data only.
+    /// Disclosure of settings, code and public data only.
     Public,
-    /// Releases that the ledger accounts for, and what follows from them.
+    /// Disclosure of releases that the ledger accounts for, and of their consequences.
     Covered,
-    /// As [`Covered`](Self::Covered), with an evaluation on a test part that was split off the
-    /// private data. The guarantee of a run protects the training part; the test part is read
-    /// without noise.
+    /// Disclosure as of [`Covered`](Self::Covered), with an evaluation on a test part that was
+    /// split off the private data. The guarantee of a run protects the training part; the test
+    /// part is read without noise.
     TestPart,
-    /// Not stated, such as what the user's own code prints.
+    /// Disclosure that is not stated, such as that of output by the user's own code.
     #[default]
     Unmarked,
-    /// Private data, outside the ledger.
+    /// Disclosure of private data outside the ledger.
     NotCovered,
 }
 
 impl Coverage {
-    /// All of them, in order.
+    /// All coverages, in order.
     pub const ALL: [Self; 5] =
         [Self::Public, Self::Covered, Self::TestPart, Self::Unmarked, Self::NotCovered];
 
-    /// [`NotCovered`](Self::NotCovered) if the data are `private`, otherwise
+    /// Returns [`NotCovered`](Self::NotCovered) if the data are `private`, otherwise
     /// [`Public`](Self::Public).
-    pub(crate) fn without_noise(private: bool) -> Self {
+    pub(crate) fn for_raw_data(private: bool) -> Self {
         if private { Self::NotCovered } else { Self::Public }
     }
 
-    /// What the parameters of a model with this provenance reveal. Parameters that may depend on
-    /// private data are [`Unmarked`](Self::Unmarked) unless they are known to be trained without
-    /// privacy: a private run is one way in which they can come about.
-    pub fn of_parameters(provenance: &Provenance) -> Self {
+    /// Returns the coverage of the parameters of a model with this provenance.
+    pub fn for_parameters(provenance: &Provenance) -> Self {
         match provenance {
             Provenance::Initial { .. } | Provenance::Public(_) => Self::Public,
             Provenance::Unknown { raw } if raw.is_empty() => Self::Unmarked,
@@ -47,8 +45,8 @@ impl Coverage {
         }
     }
 
-    /// The name in the metadata of an output: `public`, `covered`, `test_part`, `unmarked` or
-    /// `not_covered`.
+    /// Returns the name in the metadata of an output: `public`, `covered`, `test_part`, `unmarked`
+    /// or `not_covered`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -59,15 +57,15 @@ impl Coverage {
         }
     }
 
-    /// The coverage that the metadata of an output states; [`Unmarked`](Self::Unmarked) if they
-    /// state none.
-    pub fn of_metadata(metadata: &Value) -> Self {
+    /// Returns the coverage that the metadata of an output states; [`Unmarked`](Self::Unmarked) if
+    /// they state none.
+    pub fn from_metadata(metadata: &Value) -> Self {
         let name = metadata["epsilab"]["coverage"].as_str();
         Self::ALL.into_iter().find(|coverage| name == Some(coverage.name())).unwrap_or_default()
     }
 
-    /// The entry `epsilab` of an output's metadata.
-    pub(super) fn metadata(self) -> Value {
+    /// Returns the entry `epsilab` of an output's metadata.
+    pub(super) fn to_metadata(self) -> Value {
         json!({ "coverage": self.name() })
     }
 }
@@ -79,13 +77,13 @@ mod tests {
     #[test]
     fn metadata_state_the_coverage_and_whatever_else_is_unmarked() {
         for coverage in Coverage::ALL {
-            let metadata = json!({ "epsilab": coverage.metadata() });
-            assert_eq!(Coverage::of_metadata(&metadata), coverage);
+            let metadata = json!({ "epsilab": coverage.to_metadata() });
+            assert_eq!(Coverage::from_metadata(&metadata), coverage);
         }
         let others =
             [json!({}), json!(null), json!({"epsilab": {"coverage": "Public "}}), json!(3)];
         for other in others {
-            assert_eq!(Coverage::of_metadata(&other), Coverage::Unmarked, "{other}");
+            assert_eq!(Coverage::from_metadata(&other), Coverage::Unmarked, "{other}");
         }
     }
 

@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::scene::Scene;
-use super::{Bundle, Coverage, Table, render, save, sink};
+use super::{Coverage, MimeBundle, Table, render, save, sink};
 use crate::Result;
 use serde_json::Value;
 use std::path::Path;
 
-/// A finished figure other than a line chart: bars, tiles or a matrix. Cheap to clone.
+/// Figure other than a line chart, finished: bars, tiles or a matrix. Cheap to clone.
 ///
 /// Rendering is deterministic. The text format holds the values that the drawing shows and those of
 /// the parts that do not fit into it.
@@ -28,7 +28,7 @@ struct Inner {
 }
 
 impl Figure {
-    /// A figure with its lines of text above the table of its values, its drawing, and its
+    /// Creates a figure with its lines of text above the table of its values, its drawing, and its
     /// interactive format if it has one: a Vega-Lite 5 specification.
     pub(super) fn new(
         title: String,
@@ -54,45 +54,47 @@ impl Figure {
         self
     }
 
-    /// The title.
+    /// Returns the title.
     pub fn title(&self) -> &str {
         &self.0.title
     }
 
-    /// The figure as text: title, notes, and its values as a table.
+    /// Formats the figure as text: title, notes, and its values as a table.
     pub fn text(&self) -> String {
         self.0.text.clone()
     }
 
-    /// The values that the figure shows.
+    /// Returns the values that the figure shows.
     pub fn table(&self) -> Table {
         self.0.table.clone()
     }
 
-    /// The figure as an SVG document on an opaque light card, without style sheets, scripts or
-    /// links.
+    /// Renders the figure as an SVG document on an opaque light card, without style sheets,
+    /// scripts or links.
     pub fn svg(&self) -> String {
         render::svg(&self.0.scene, &self.0.alt_text)
     }
 
-    /// The figure as a PNG file with two pixels per unit of the SVG.
+    /// Renders the figure as a PNG file with two pixels per unit of the SVG.
     pub fn png(&self) -> Vec<u8> {
         render::png(&self.0.scene)
     }
 
-    /// The figure as text, SVG, PNG and, if it is interactive, Vega-Lite.
-    pub fn bundle(&self) -> Bundle {
-        let bundle = Bundle::text(self.text()).with_svg(self.svg()).with_coverage(self.0.coverage);
-        Bundle { png: Some(self.png()), vega_lite: self.0.vega_lite.clone(), ..bundle }
+    /// Renders the figure as text, SVG, PNG and, if it is interactive, Vega-Lite.
+    pub fn bundle(&self) -> MimeBundle {
+        let bundle =
+            MimeBundle::text(self.text()).with_svg(self.svg()).with_coverage(self.0.coverage);
+        MimeBundle { png: Some(self.png()), vega_lite: self.0.vega_lite.clone(), ..bundle }
     }
 
-    /// Writes the figure to a file, in the format of the name's ending: see [`Bundle::save`] and
+    /// Writes the figure to a file, in the format of the name's ending: see [`MimeBundle::save`]
+    /// and
     /// [`Table::save`].
     ///
     /// # Errors
     /// `Setting` for another ending, `Io` if the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        save::figure(path.as_ref(), || self.bundle(), || self.table())
+        save::save_figure(path.as_ref(), || self.bundle(), || self.table())
     }
 
     /// Shows the figure in the current sink.
@@ -100,7 +102,7 @@ impl Figure {
         sink::display(&self.bundle());
     }
 
-    /// The drawing, for tests of the layout.
+    /// Returns the drawing, for tests of the layout.
     #[cfg(test)]
     pub(super) fn scene(&self) -> &Scene {
         &self.0.scene

@@ -20,7 +20,7 @@ const LINE_PER_EM: f64 = (1901.0 + 483.0) / 2048.0;
 /// x-height in ems. Text is centred on it, as in the SVG.
 pub(super) const X_HEIGHT: f64 = 0.547;
 
-/// Ems in which text is measured and its outlines are placed.
+/// Size of the em in which text is measured and its outlines are placed.
 const EM: f64 = 1000.0;
 
 /// Returns the face; `None` if it does not parse, which a test excludes.
@@ -48,7 +48,7 @@ fn placed(text: &str, face: &FontRef<'_>) -> (Vec<(GlyphId, f32)>, f32) {
 }
 
 /// Returns the width of `text` set with an em of `size`.
-pub(super) fn width(text: &str, size: f64, bold: bool) -> f64 {
+pub(super) fn text_width(text: &str, size: f64, bold: bool) -> f64 {
     face(bold).map_or(0.0, |face| f64::from(placed(text, face).1.trunc()) / EM * size)
 }
 
@@ -81,34 +81,35 @@ pub(super) fn outline(text: &str, size: f64, bold: bool, start: (f64, f64)) -> O
     path.finish()
 }
 
-/// `text`, truncated with an ellipsis where it is wider than `room`.
-pub(super) fn fit(text: &str, size: f64, bold: bool, room: f64) -> String {
-    if width(text, size, bold) <= room {
+/// Returns `text`, truncated with an ellipsis where it is wider than `room`.
+pub(super) fn truncate_to_width(text: &str, size: f64, bold: bool, room: f64) -> String {
+    if text_width(text, size, bold) <= room {
         return text.to_string();
     }
     let mut kept: Vec<char> = text.chars().collect();
     while kept.pop().is_some() {
         let shorter = kept.iter().collect::<String>().trim_end().to_string() + "…";
-        if width(&shorter, size, bold) <= room {
+        if text_width(&shorter, size, bold) <= room {
             return shorter;
         }
     }
     String::new()
 }
 
-/// `text` broken between words into lines no wider than `room`. A word that is wider is cut.
-pub(super) fn wrapped(text: &str, size: f64, bold: bool, room: f64) -> Vec<String> {
+/// Returns `text` broken between words into lines no wider than `room`. A word that is wider is
+/// cut.
+pub(super) fn wrap_to_width(text: &str, size: f64, bold: bool, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {
         let longer = match lines.last() {
             Some(line) if !line.is_empty() => format!("{line} {word}"),
             _ => word.to_owned(),
         };
-        if width(&longer, size, bold) <= room || longer == word {
+        if text_width(&longer, size, bold) <= room || longer == word {
             lines.pop();
-            lines.push(fit(&longer, size, bold, room));
+            lines.push(truncate_to_width(&longer, size, bold, room));
         } else {
-            lines.push(fit(word, size, bold, room));
+            lines.push(truncate_to_width(word, size, bold, room));
         }
     }
     lines
@@ -121,27 +122,27 @@ mod tests {
     #[test]
     fn long_notes_are_broken_between_words_and_nothing_is_lost() {
         let text = "a note that goes on and on until it does not fit into any single line";
-        let lines = wrapped(text, 11.0, false, 120.0);
-        assert!(lines.len() > 2 && lines.iter().all(|l| width(l, 11.0, false) <= 120.0));
+        let lines = wrap_to_width(text, 11.0, false, 120.0);
+        assert!(lines.len() > 2 && lines.iter().all(|l| text_width(l, 11.0, false) <= 120.0));
         assert_eq!(lines.join(" "), text);
-        assert_eq!(wrapped("short", 11.0, false, 120.0), ["short"]);
-        assert_eq!(wrapped("", 11.0, false, 120.0), [""]);
+        assert_eq!(wrap_to_width("short", 11.0, false, 120.0), ["short"]);
+        assert_eq!(wrap_to_width("", 11.0, false, 120.0), [""]);
     }
 
     #[test]
     fn both_faces_parse_and_are_measured() {
         assert!(face(false).is_some() && face(true).is_some());
         // Advances of DejaVu Sans: "m" 1995 / 2048 em, bold 2134 / 2048.
-        assert!((width("m", 1.0, false) - 0.974).abs() < 0.002);
-        assert!((width("m", 1.0, true) - 1.042).abs() < 0.002);
-        assert!((width("mm", 24.0, false) - 2.0 * width("m", 24.0, false)).abs() < 0.1);
+        assert!((text_width("m", 1.0, false) - 0.974).abs() < 0.002);
+        assert!((text_width("m", 1.0, true) - 1.042).abs() < 0.002);
+        assert!((text_width("mm", 24.0, false) - 2.0 * text_width("m", 24.0, false)).abs() < 0.1);
     }
 
     #[test]
     fn outlines_fill_the_measured_width_and_stand_on_the_base_line() {
         for bold in [false, true] {
             let bounds = outline("HHHH", 100.0, bold, (10.0, 200.0)).unwrap().bounds();
-            let end = 10.0 + width("HHHH", 100.0, bold);
+            let end = 10.0 + text_width("HHHH", 100.0, bold);
             // The side bearings of "H" are about a tenth of an em.
             let (left, right) = (f64::from(bounds.left()), f64::from(bounds.right()));
             assert!((15.0..30.0).contains(&left) && right < end && right > end - 15.0);
@@ -151,9 +152,9 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_to_its_room() {
-        let cut = fit("a very long title indeed", 12.0, true, 80.0);
-        assert!(cut.ends_with('…') && width(&cut, 12.0, true) <= 80.0, "{cut}");
-        assert_eq!(fit("short", 12.0, true, 80.0), "short");
-        assert_eq!(fit("no room at all", 12.0, false, 1.0), "");
+        let cut = truncate_to_width("a very long title indeed", 12.0, true, 80.0);
+        assert!(cut.ends_with('…') && text_width(&cut, 12.0, true) <= 80.0, "{cut}");
+        assert_eq!(truncate_to_width("short", 12.0, true, 80.0), "short");
+        assert_eq!(truncate_to_width("no room at all", 12.0, false, 1.0), "");
     }
 }

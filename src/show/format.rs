@@ -1,28 +1,32 @@
 //! Formatting of values for people: separators, significant digits, units.
 
-use crate::privacy::digits::{Rounded, group};
-pub use crate::privacy::digits::{count, counted};
-/// A fraction as percent with one decimal: `0.9532` is `95.3 %`.
+use crate::privacy::digits::{RoundedUp, group_thousands};
+pub use crate::privacy::digits::{format_count, pluralise};
+/// Formats a fraction as percent with one decimal: `0.9532` is `95.3 %`.
 pub fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{} %", fixed(share * 100.0, 1)) } else { odd(share) }
+    if share.is_finite() {
+        format!("{} %", fixed(share * 100.0, 1))
+    } else {
+        format_non_finite(share)
+    }
 }
 
-/// An epsilon with at most four significant digits, rounded **up**: a displayed epsilon never
-/// understates the one that was spent. Infinity is `∞`. Figures, tables, statements and previews
-/// all write epsilons this way.
+/// Formats an epsilon with at most four significant digits, rounded **up**: a displayed epsilon
+/// never understates the one that was spent. Infinity is `∞`. Figures, tables, statements and
+/// previews all write epsilons this way.
 pub fn eps(epsilon: f64) -> String {
-    if epsilon.is_finite() { Rounded(epsilon).to_string() } else { odd(epsilon) }
+    if epsilon.is_finite() { RoundedUp(epsilon).to_string() } else { format_non_finite(epsilon) }
 }
 
-/// A delta in the shortest scientific notation: `1e-5`.
+/// Formats a delta in the shortest scientific notation: `1e-5`.
 pub fn delta(delta: f64) -> String {
-    if delta.is_finite() { format!("{delta:e}") } else { odd(delta) }
+    if delta.is_finite() { format!("{delta:e}") } else { format_non_finite(delta) }
 }
 
-/// A duration: `0.42 s`, `8.3 s`, `42 s`, `1 min 23 s`, `2 h 05 min`.
+/// Formats a duration: `0.42 s`, `8.3 s`, `42 s`, `1 min 23 s`, `2 h 05 min`.
 pub fn seconds(seconds: f64) -> String {
     if !seconds.is_finite() {
-        return odd(seconds);
+        return format_non_finite(seconds);
     }
     if seconds < 0.995 {
         return format!("{} s", fixed(seconds, 2));
@@ -36,16 +40,16 @@ pub fn seconds(seconds: f64) -> String {
         60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => {
             let minutes = (seconds / 60.0).round() as u64;
-            format!("{} h {:02} min", group(&(minutes / 60).to_string()), minutes % 60)
+            format!("{} h {:02} min", group_thousands(&(minutes / 60).to_string()), minutes % 60)
         }
     }
 }
 
-/// The pace of steps: `4.0 steps/s`, `120 steps/s`, `2.5 s/step`.
-pub fn pace(steps: f64, seconds: f64) -> String {
+/// Formats the pace of steps: `4.0 steps/s`, `120 steps/s`, `2.5 s/step`.
+pub fn step_rate(steps: f64, seconds: f64) -> String {
     let rate = steps / seconds;
     if !rate.is_finite() || rate <= 0.0 {
-        return odd(rate);
+        return format_non_finite(rate);
     }
     if rate >= 1.0 {
         format!("{} steps/s", significant(rate, if rate < 100.0 { 2 } else { 3 }))
@@ -54,10 +58,11 @@ pub fn pace(steps: f64, seconds: f64) -> String {
     }
 }
 
-/// A value with `digits` significant digits; in scientific notation below 1e-4 and from 1e7 on.
+/// Formats a value with `digits` significant digits; in scientific notation below 1e-4 and from
+/// 1e7 on.
 pub fn significant(value: f64, digits: usize) -> String {
     if !value.is_finite() {
-        return odd(value);
+        return format_non_finite(value);
     }
     if value == 0.0 {
         return "0".into();
@@ -75,20 +80,20 @@ pub fn significant(value: f64, digits: usize) -> String {
     fixed(rounded, decimals)
 }
 
-/// As [`significant`], without zeros after the decimal point: `0.5`, `10`.
+/// Same as [`significant`], without zeros after the decimal point: `0.5`, `10`.
 pub(super) fn short(value: f64, digits: usize) -> String {
     let text = significant(value, digits);
     if text.contains('e') { text } else { trim_zeros(&text).to_owned() }
 }
 
-/// A value with a fixed number of decimals and thousands separators; never `-0`.
+/// Formats a value with a fixed number of decimals and thousands separators; never `-0`.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
-        return odd(value);
+        return format_non_finite(value);
     }
     let text = format!("{value:.decimals$}");
     let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
-    group(if is_zero { text.trim_start_matches('-') } else { &text })
+    group_thousands(if is_zero { text.trim_start_matches('-') } else { &text })
 }
 
 /// Escapes text for an HTML element or attribute.
@@ -97,8 +102,8 @@ pub fn html_escape(text: &str) -> String {
     tags.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
-/// Text in which `~~struck~~` stands between two marks.
-pub(super) fn struck(text: &str, (begin, end): (&str, &str)) -> String {
+/// Returns text in which `~~struck~~` stands between two marks.
+pub(super) fn replace_strikethrough(text: &str, (begin, end): (&str, &str)) -> String {
     let parts: Vec<&str> = text.split("~~").collect();
     let (last, mut all) = (parts.len() - 1, String::new());
     for (i, part) in parts.into_iter().enumerate() {
@@ -113,8 +118,9 @@ pub(super) fn struck(text: &str, (begin, end): (&str, &str)) -> String {
     all
 }
 
-/// A single line for use in a figure: control characters, which XML forbids, become spaces.
-pub(super) fn one_line(text: &str) -> String {
+/// Returns text as a single line for use in a figure: control characters, which XML forbids,
+/// become spaces.
+pub(super) fn to_single_line(text: &str) -> String {
     let allowed = |c: char| !c.is_control() && c != '\u{fffe}' && c != '\u{ffff}';
     text.chars().map(|c| if allowed(c) { c } else { ' ' }).collect::<String>().trim().to_string()
 }
@@ -127,7 +133,7 @@ fn trim_zeros(mantissa: &str) -> &str {
     }
 }
 
-fn odd(value: f64) -> String {
+fn format_non_finite(value: f64) -> String {
     let text = match value {
         v if v.is_nan() => "not a number",
         v if v > 0.0 => "∞",
@@ -142,11 +148,11 @@ mod tests {
 
     #[test]
     fn numbers_read_as_people_write_them() {
-        assert_eq!(count(60_000), "60,000");
-        assert_eq!(count(879usize), "879");
-        assert_eq!(count(1_234_567u64), "1,234,567");
-        assert_eq!((counted(1, "run"), counted(0, "run")), ("1 run".into(), "0 runs".into()));
-        assert_eq!(counted(1200, "step"), "1,200 steps");
+        assert_eq!(format_count(60_000), "60,000");
+        assert_eq!(format_count(879usize), "879");
+        assert_eq!(format_count(1_234_567u64), "1,234,567");
+        assert_eq!((pluralise(1, "run"), pluralise(0, "run")), ("1 run".into(), "0 runs".into()));
+        assert_eq!(pluralise(1200, "step"), "1,200 steps");
         assert_eq!(percent(0.9532), "95.3 %");
         assert_eq!(delta(1e-5), "1e-5");
         assert_eq!(fixed(-0.001, 2), "0.00");
@@ -166,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_pace_is_a_rate_or_its_inverse() {
-        assert_eq!(pace(120.0, 30.0), "4.0 steps/s");
-        assert_eq!(pace(12_000.0, 100.0), "120 steps/s");
-        assert_eq!(pace(4.0, 10.0), "2.5 s/step");
+        assert_eq!(step_rate(120.0, 30.0), "4.0 steps/s");
+        assert_eq!(step_rate(12_000.0, 100.0), "120 steps/s");
+        assert_eq!(step_rate(4.0, 10.0), "2.5 s/step");
     }
 
     #[test]
@@ -201,6 +207,6 @@ mod tests {
     #[test]
     fn escaped_text_cannot_open_a_tag_or_leave_an_attribute() {
         assert_eq!(html_escape("<a b='\"&'>"), "&lt;a b=&#39;&quot;&amp;&#39;&gt;");
-        assert_eq!(one_line("a\nb\u{0}"), "a b");
+        assert_eq!(to_single_line("a\nb\u{0}"), "a b");
     }
 }

@@ -6,19 +6,19 @@ use std::collections::HashMap;
 /// Maximum difference of a channel between a pixel and its colour in the palette. Only blends at
 /// the edges of lines and letters are changed: frequent colours are in the palette themselves.
 const TOLERANCE: u8 = 16;
-/// Pixels that must have a colour before it is kept exactly.
+/// Number of pixels that a colour needs to be in the palette exactly.
 const FREQUENT: usize = 64;
 
 /// A palette of at most 256 colours and the index of each pixel.
-pub(super) struct Indexed {
+pub(super) struct IndexedImage {
     pub palette: Vec<Rgb>,
     pub pixels: Vec<u8>,
 }
 
-impl Indexed {
+impl IndexedImage {
     /// Returns the palette of a picture (red, green and blue for each pixel); `None` if it needs
     /// more than 256 colours, as photographs do.
-    pub(super) fn of(rgb: &[u8]) -> Option<Self> {
+    pub(super) fn quantise(rgb: &[u8]) -> Option<Self> {
         // Neighbours are mostly equal, so most pixels need no look-up.
         let runs = || rgb.as_chunks::<3>().0.chunk_by(|a, b| a == b);
         let mut counts: HashMap<[u8; 3], usize> = HashMap::new();
@@ -62,7 +62,7 @@ mod tests {
         rgb.extend([[0, 0, 0]; 200].concat());
         // A ramp of single pixels, as at the edge of a letter.
         rgb.extend((0..=255u8).flat_map(|grey| [grey, grey, grey]));
-        let indexed = Indexed::of(&rgb).expect("few colours");
+        let indexed = IndexedImage::quantise(&rgb).expect("few colours");
         let of = |at: usize| indexed.palette[usize::from(indexed.pixels[at])];
         assert_eq!(indexed.pixels.len(), rgb.len() / 3);
         assert_eq!((of(0), of(1000), of(1100)), ((255, 255, 255), (254, 254, 254), (0, 0, 0)));
@@ -79,7 +79,7 @@ mod tests {
     fn photographs_have_no_palette_and_nothing_has_an_empty_one() {
         let all =
             (0..729u16).flat_map(|i| [i % 9, i / 9 % 9, i / 81].map(|level| 28 * level as u8));
-        assert!(Indexed::of(&all.collect::<Vec<_>>()).is_none());
-        assert!(Indexed::of(&[]).is_some_and(|empty| empty.palette.is_empty()));
+        assert!(IndexedImage::quantise(&all.collect::<Vec<_>>()).is_none());
+        assert!(IndexedImage::quantise(&[]).is_some_and(|empty| empty.palette.is_empty()));
     }
 }

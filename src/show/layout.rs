@@ -3,12 +3,12 @@
 use super::axis::{Axis, Unit};
 use super::chart::{Chart, Panel};
 use super::font;
-use super::format::one_line;
-use super::head::PanelPlan;
-use super::page::Page;
+use super::format::to_single_line;
+use super::head::PanelLayout;
+use super::page::FigureCard;
 use super::palette::{self, Rgb};
 use super::plot;
-use super::scene::{Align, Area, Scene, TextStyle};
+use super::scene::{Align, Rect, Scene, TextStyle};
 use super::series::{Series, extent};
 
 pub(super) const MARGIN: f64 = 18.0;
@@ -20,12 +20,12 @@ pub(super) fn text_style(size: f64, bold: bool, colour: Rgb, align: Align) -> Te
     TextStyle { size, bold, colour, align }
 }
 
-/// The style of remarks and names of axes.
+/// Returns the style of remarks and names of axes.
 pub(super) fn muted(align: Align) -> TextStyle {
     text_style(SMALL, false, palette::MUTED, align)
 }
 
-/// The style of the labels of small plots.
+/// Returns the style of the labels of small plots.
 pub(super) fn tiny(align: Align) -> TextStyle {
     text_style(SMALL - 1.0, false, palette::MUTED, align)
 }
@@ -54,27 +54,27 @@ impl Sizes {
 }
 
 /// Draws the whole chart.
-pub(super) fn scene(chart: &Chart) -> Scene {
+pub(super) fn layout_chart(chart: &Chart) -> Scene {
     let Sizes { columns, width, panel_width, plot_height } = Sizes::of(chart);
     let x_axis = x_range(chart);
-    let mut plans: Vec<PanelPlan<'_>> = chart
+    let mut plans: Vec<PanelLayout<'_>> = chart
         .panels
         .iter()
-        .map(|panel| PanelPlan::new(panel, y_axis(panel), panel_width))
+        .map(|panel| PanelLayout::new(panel, y_axis(panel), panel_width))
         .collect();
     if chart.stacked {
         // Plots that share their x axis are aligned.
         let room = plans.iter().map(|plan| plan.tick_room).fold(0.0, f64::max);
         plans.iter_mut().for_each(|plan| plan.tick_room = room);
     }
-    let mut page = Page::new(width, &chart.head());
+    let mut page = FigureCard::new(width, &chart.head());
     let x_name = if chart.x_label.is_empty() { 0.0 } else { 17.0 };
     let mut top = page.top + 5.0;
     let mut bottom = top;
-    let rows: Vec<&[PanelPlan<'_>]> = plans.chunks(columns).collect();
+    let rows: Vec<&[PanelLayout<'_>]> = plans.chunks(columns).collect();
     for (r, row) in rows.iter().enumerate() {
         // All plots of a row begin at the same height.
-        let head = row.iter().map(PanelPlan::height).fold(0.0, f64::max);
+        let head = row.iter().map(PanelLayout::height).fold(0.0, f64::max);
         // Stacked panels share the label of the x axis.
         let has_label = !chart.stacked || r + 1 == rows.len();
         for (column, plan) in row.iter().enumerate() {
@@ -82,12 +82,17 @@ pub(super) fn scene(chart: &Chart) -> Scene {
             plan.draw(&mut page.scene, left, top);
             let (from, to) = (top + head, top + head + plot_height);
             let (left, right) = (left + plan.tick_room, left + panel_width);
-            let area = Area { left, top: from, right, bottom: to };
-            let x = x_ticks(x_axis, chart.x_log, area.width());
+            let area = Rect { left, top: from, right, bottom: to };
+            let x = fit_x_axis(x_axis, chart.x_log, area.width());
             plot::draw(&mut page.scene, plan.panel, area, &x, &plan.y);
             if has_label {
                 let middle = (area.left + area.right) / 2.0;
-                let label = font::fit(&one_line(&chart.x_label), SMALL, false, area.width());
+                let label = font::truncate_to_width(
+                    &to_single_line(&chart.x_label),
+                    SMALL,
+                    false,
+                    area.width(),
+                );
                 page.scene.text((middle, area.bottom + 30.0), label, muted(Align::Middle));
             }
         }
@@ -104,13 +109,13 @@ pub(super) fn x_range(chart: &Chart) -> (f64, f64) {
     given.or_else(|| extent(chart.points().map(|point| point.0))).unwrap_or(default)
 }
 
-/// An x axis with as many ticks as fit without crowding their labels.
-pub(super) fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
+/// Returns an x axis with as many ticks as fit without crowding their labels.
+pub(super) fn fit_x_axis((low, high): (f64, f64), log: bool, width: f64) -> Axis {
     let axis = |count| {
         if log {
-            Axis::log_within(low, high, count)
+            Axis::log_exact(low, high, count)
         } else {
-            Axis::linear(low, high, count, Unit::Plain)
+            Axis::linear_exact(low, high, count, Unit::Plain)
         }
     };
     let most = if log { 12 } else { 8 };
@@ -122,7 +127,7 @@ pub(super) fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
         if counts && !axis.ticks.iter().all(|(t, _)| is_whole(*t)) {
             continue;
         }
-        let widest = widest(&axis);
+        let widest = max_tick_label_width(&axis);
         if axis.ticks.len() as f64 * (widest + 18.0) <= width + widest {
             return axis;
         }
@@ -130,8 +135,8 @@ pub(super) fn x_ticks((low, high): (f64, f64), log: bool, width: f64) -> Axis {
     axis(1)
 }
 
-pub(super) fn widest(axis: &Axis) -> f64 {
-    axis.ticks.iter().map(|(_, label)| font::width(label, SMALL, false)).fold(0.0, f64::max)
+pub(super) fn max_tick_label_width(axis: &Axis) -> f64 {
+    axis.ticks.iter().map(|(_, label)| font::text_width(label, SMALL, false)).fold(0.0, f64::max)
 }
 
 /// Returns the value axis of a panel.
@@ -139,21 +144,21 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
     const TICKS: usize = 5;
     if let Some((low, high)) = panel.y_range {
         if !panel.log {
-            return Axis::linear(low, high, TICKS, panel.unit);
+            return Axis::linear_exact(low, high, TICKS, panel.unit);
         }
         if low > 0.0 {
-            return Axis::log(low, high, panel.unit);
+            return Axis::log_nice(low, high, panel.unit);
         }
     }
     let on_axis = |value: &f64| !panel.log || *value > 0.0;
-    let bars = panel.series.iter().flat_map(Series::bars);
+    let bars = panel.series.iter().flat_map(Series::error_bars);
     let bars = bars.flat_map(|((_, y), error)| [y - error, y + error]);
     let levels = panel.references.iter().map(|reference| reference.at);
     let values = panel.points().map(|point| point.1).chain(bars).chain(levels.clone());
     let default = if panel.log { (0.1, 1.0) } else { (0.0, 1.0) };
     let (mut low, mut high) = extent(values.filter(on_axis)).unwrap_or(default);
     if panel.log {
-        return Axis::log(low, high, panel.unit);
+        return Axis::log_nice(low, high, panel.unit);
     }
     if low > 0.0 && (low < 0.4 * high || panel.unit == Unit::Epsilon || panel.from_zero) {
         low = 0.0;
@@ -167,32 +172,32 @@ pub(super) fn y_axis(panel: &Panel) -> Axis {
     if !panel.references.is_empty() && bottom <= low && low > 0.0 {
         low -= room;
     }
-    let axis = Axis::rounded(low, high, TICKS, panel.unit);
+    let axis = Axis::linear_nice(low, high, TICKS, panel.unit);
     let is_share = panel.unit.is_percent() && low >= 0.0 && high <= 1.0;
-    if is_share { axis.within(0.0, 1.0) } else { axis }
+    if is_share { axis.restricted_to(0.0, 1.0) } else { axis }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::head::shown_last;
+    use super::super::head::displayed_value;
     use super::super::scene::Mark;
-    use super::super::{NOT_COVERED, RunCurve, Series, run_chart};
+    use super::super::{NOT_COVERED, RunSnapshot, Series, run_chart};
     use super::*;
 
-    /// The bounding boxes of all texts, from cap height to base line.
-    fn texts(scene: &Scene) -> Vec<(String, Area)> {
+    /// Returns the bounding boxes of all texts, from cap height to base line.
+    fn texts(scene: &Scene) -> Vec<(String, Rect)> {
         let mut boxes = Vec::new();
         for mark in &scene.marks {
             if let Mark::Text { at: (x, y), text, style } = mark {
                 let TextStyle { size, bold, align, .. } = style;
-                let width = font::width(text, *size, *bold);
+                let width = font::text_width(text, *size, *bold);
                 let left = match align {
                     Align::Left => *x,
                     Align::Middle => x - width / 2.0,
                     Align::Right => x - width,
                 };
                 let (top, bottom) = (y - 0.46 * size, y + 0.28 * size);
-                boxes.push((text.clone(), Area { left, top, right: left + width, bottom }));
+                boxes.push((text.clone(), Rect { left, top, right: left + width, bottom }));
             }
         }
         boxes
@@ -242,7 +247,7 @@ pub(super) mod tests {
         let long = "A title that is far too long for the card ".repeat(8);
         for total in [12.0, 879.0, 1e5, 1.234e6, 9.9e6] {
             for n in [0, 1, 2, 100, 1000] {
-                let curve = RunCurve {
+                let curve = RunSnapshot {
                     loss: ramp(n, total / n.max(1) as f64, 0.01),
                     test_accuracy: ramp(n, total / n.max(1) as f64, 0.001),
                     epsilon: ramp(n, total / n.max(1) as f64, 0.003),
@@ -251,12 +256,12 @@ pub(super) mod tests {
                     private: true,
                     seconds: Some(total),
                     warning: (n > 1).then(|| long.clone()),
-                    ..RunCurve::default()
+                    ..RunSnapshot::default()
                 };
                 let run = run_chart(&long, &curve);
                 let charts = [run.clone(), run.stacked(), Chart::new("t").panel(crowd.clone())];
                 for chart in charts {
-                    let found = collisions(&scene(&chart));
+                    let found = collisions(&layout_chart(&chart));
                     assert!(found.is_empty(), "n {n}, total {total}: {found:?}");
                 }
             }
@@ -271,13 +276,13 @@ pub(super) mod tests {
                 .series(Series::line("two", far.clone()).approximate());
             let chart = Chart::new("t").x_log().x_label("delta").panel(panel);
             for chart in [chart.clone(), chart.clone().panel(crowd.clone()), chart.stacked()] {
-                assert_eq!(collisions(&scene(&chart)), Vec::<String>::new());
+                assert_eq!(collisions(&layout_chart(&chart)), Vec::<String>::new());
             }
         }
         let six = (0..6).fold(Chart::new(long).x_label("step").note("n"), |chart, _| {
             chart.panel(crowd.clone())
         });
-        assert_eq!(collisions(&scene(&six)), Vec::<String>::new());
+        assert_eq!(collisions(&layout_chart(&six)), Vec::<String>::new());
     }
 
     #[test]
@@ -295,7 +300,7 @@ pub(super) mod tests {
         for chart in
             [Chart::new(""), Chart::new("t").panel(Panel::new("p")), Chart::new("").stacked()]
         {
-            let scene = scene(&chart);
+            let scene = layout_chart(&chart);
             assert!(scene.width > 100.0 && scene.height > 20.0);
         }
     }
@@ -304,15 +309,15 @@ pub(super) mod tests {
     fn the_number_beside_a_panel_is_the_end_of_its_bold_line() {
         let mut points = ramp(99, 1.0, 1.0);
         let raw = Panel::new("p").series(Series::line("s", points.clone()));
-        assert_eq!(shown_last(&raw, &raw.series[0]), Some(98.0));
+        assert_eq!(displayed_value(&raw, &raw.series[0]), Some(98.0));
         let mean = Panel::new("p").series(Series::line("s", points.clone()).smooth());
-        assert_eq!(shown_last(&mean, &mean.series[0]), Some(97.0), "half of a window of 5");
+        assert_eq!(displayed_value(&mean, &mean.series[0]), Some(97.0), "half of a window of 5");
         points.push((99.0, f64::INFINITY));
         let spent = Panel::new("p").epsilon().series(Series::line("s", points));
-        assert_eq!(shown_last(&spent, &spent.series[0]), Some(f64::INFINITY));
+        assert_eq!(displayed_value(&spent, &spent.series[0]), Some(f64::INFINITY));
         let at = |x: f64| {
             let marked = spent.clone().values_at(x, "there");
-            shown_last(&marked, &marked.series[0])
+            displayed_value(&marked, &marked.series[0])
         };
         assert_eq!((at(41.2), at(99.0), at(500.0)), (Some(41.0), Some(f64::INFINITY), at(99.0)));
     }

@@ -1,7 +1,7 @@
 //! Live displays: one output that is updated in place.
 
-use super::Bundle;
-use super::sink::{self, Frame};
+use super::MimeBundle;
+use super::sink::{self, FrameKind};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,18 +16,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// most every 2 s, and the whole last frame at the end.
 #[derive(Clone)]
 pub struct LiveDisplay {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DisplayState>>,
 }
 
 impl LiveDisplay {
-    /// A new display. It shows nothing before the first frame.
+    /// Creates a new display. It shows nothing before the first frame.
     pub fn new() -> Self {
-        let state = State { id: new_id(), shown: false, finished: false, due: None, held: None };
+        let state =
+            DisplayState { id: unique_id(), shown: false, finished: false, due: None, held: None };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Shows a newer frame, or holds it back if the previous one was shown too recently.
-    pub fn update(&self, frame: &Bundle) {
+    /// Shows a newer frame, or delays it if the previous one was shown too recently.
+    pub fn update(&self, frame: &MimeBundle) {
         let mut state = self.state();
         if state.finished {
             return;
@@ -40,19 +41,20 @@ impl LiveDisplay {
     }
 
     /// Shows the last frame. Later updates are ignored; another `finish` replaces the frame.
-    pub fn finish(&self, frame: &Bundle) {
+    pub fn finish(&self, frame: &MimeBundle) {
         let mut state = self.state();
         state.finished = true;
         state.send(frame, true);
     }
 
-    /// Whether a frame would be shown now. Saves rendering a frame that would be held back.
+    /// Returns whether a frame would be shown now. Saves rendering a frame that would be held
+    /// back.
     pub fn is_due(&self) -> bool {
         let state = self.state();
         !state.finished && state.is_due()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DisplayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,33 +71,37 @@ impl fmt::Debug for LiveDisplay {
     }
 }
 
-struct State {
+struct DisplayState {
     id: String,
     shown: bool,
     finished: bool,
     due: Option<Instant>,
-    held: Option<Bundle>,
+    held: Option<MimeBundle>,
 }
 
-impl State {
+impl DisplayState {
     fn is_due(&self) -> bool {
         self.due.is_none_or(|due| Instant::now() >= due)
     }
 
-    fn send(&mut self, bundle: &Bundle, last: bool) {
+    fn send(&mut self, bundle: &MimeBundle, last: bool) {
         self.held = None;
-        let frame = Frame { id: Some(&self.id), is_update: self.shown, stays: last };
+        let frame = FrameKind { id: Some(&self.id), is_update: self.shown, stays: last };
         let start = Instant::now();
         sink::show(frame, bundle);
         self.shown = true;
         self.due = Some(
             Instant::now()
-                + pause_after(bundle.wire_size(), start.elapsed(), sink::frame_interval()),
+                + delay_after_frame(
+                    bundle.approximate_size(),
+                    start.elapsed(),
+                    sink::frame_interval(),
+                ),
         );
     }
 }
 
-impl Drop for State {
+impl Drop for DisplayState {
     fn drop(&mut self) {
         if let Some(frame) = self.held.take() {
             self.send(&frame, true);
@@ -103,18 +109,18 @@ impl Drop for State {
     }
 }
 
-/// Time to wait after a frame: the interval of the sink; longer for large frames (a notebook server
-/// throttles a cell at 1 MB/s, of which we use half) and for frames that took long to send (so that
-/// at most a fifth of the time goes into showing), but at most 5 s.
-fn pause_after(bytes: usize, sending: Duration, pace: Duration) -> Duration {
+/// Returns the time to wait after a frame: the interval of the sink; longer for large frames (a
+/// notebook server throttles a cell at 1 MB/s, of which we use half) and for frames that took long
+/// to send (so that at most a fifth of the time goes into showing), but at most 5 s.
+fn delay_after_frame(bytes: usize, sending: Duration, pace: Duration) -> Duration {
     const BYTES_PER_SECOND: f64 = 500_000.0;
     const LONGEST: Duration = Duration::from_secs(5);
     let by_size = Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND);
     pace.max(by_size).max(sending * 4).min(LONGEST)
 }
 
-/// An id that is unique across cells and restarts of the process.
-fn new_id() -> String {
+/// Returns an id that is unique across cells and restarts of the process.
+fn unique_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -131,13 +137,13 @@ mod tests {
         let shown = with_capture(|| {
             let live = LiveDisplay::new();
             for i in 0..1000 {
-                live.update(&Bundle::text(format!("frame {i}")));
+                live.update(&MimeBundle::text(format!("frame {i}")));
             }
-            live.finish(&Bundle::text("end"));
-            live.update(&Bundle::text("too late"));
+            live.finish(&MimeBundle::text("end"));
+            live.update(&MimeBundle::text("too late"));
         });
-        assert_eq!(shown.first(), Some(&Bundle::text("frame 0")));
-        assert_eq!(shown.last(), Some(&Bundle::text("end")));
+        assert_eq!(shown.first(), Some(&MimeBundle::text("frame 0")));
+        assert_eq!(shown.last(), Some(&MimeBundle::text("end")));
         assert!(shown.len() < 10, "{} frames passed", shown.len());
     }
 
@@ -145,24 +151,24 @@ mod tests {
     fn a_display_that_is_never_finished_shows_the_frame_it_held_back() {
         let shown = with_capture(|| {
             let live = LiveDisplay::new();
-            live.update(&Bundle::text("first"));
-            live.update(&Bundle::text("second"));
-            live.clone().update(&Bundle::text("third"));
+            live.update(&MimeBundle::text("first"));
+            live.update(&MimeBundle::text("second"));
+            live.clone().update(&MimeBundle::text("third"));
         });
-        assert_eq!(shown, [Bundle::text("first"), Bundle::text("third")]);
+        assert_eq!(shown, [MimeBundle::text("first"), MimeBundle::text("third")]);
     }
 
     #[test]
     fn large_and_slow_frames_come_less_often() {
         let ms = Duration::from_millis;
-        assert_eq!(pause_after(1_000, ms(1), ms(125)), ms(125));
-        assert_eq!(pause_after(500_000, ms(1), ms(125)), ms(1000));
-        assert_eq!(pause_after(1_000, ms(100), ms(125)), ms(400));
-        assert_eq!(pause_after(1_000, ms(2000), ms(125)), ms(5000));
+        assert_eq!(delay_after_frame(1_000, ms(1), ms(125)), ms(125));
+        assert_eq!(delay_after_frame(500_000, ms(1), ms(125)), ms(1000));
+        assert_eq!(delay_after_frame(1_000, ms(100), ms(125)), ms(400));
+        assert_eq!(delay_after_frame(1_000, ms(2000), ms(125)), ms(5000));
     }
 
     #[test]
     fn ids_are_unique() {
-        assert_ne!(new_id(), new_id());
+        assert_ne!(unique_id(), unique_id());
     }
 }

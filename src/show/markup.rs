@@ -1,24 +1,30 @@
 //! Tables and text as Markdown and LaTeX.
 
-use super::format::struck;
+use super::format::replace_strikethrough;
 use super::table::cell;
 use super::{Coverage, NOT_COVERED, Table};
 
-/// Characters in a line of a LaTeX page, at the size of its tables.
+/// Number of characters in a line of a LaTeX page, at the size of its tables.
 const LINE: usize = 92;
-/// Columns of text that are wider than this are wrapped in LaTeX.
+/// Width in characters above which columns of text are wrapped in LaTeX.
 const WIDE: usize = 34;
 
 impl Table {
-    /// The table as Markdown with pipes, as GitHub and Pandoc read it. The caption is a line above.
+    /// Formats the table as Markdown with pipes, as GitHub and Pandoc read it. The caption is a
+    /// line above.
     pub fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let text = |row: &[String]| {
-            line((0..self.columns()).map(|c| markdown(&cell(row, c)).replace('|', "\\|")).collect())
+            line(
+                (0..self.column_count())
+                    .map(|c| markdown(&cell(row, c)).replace('|', "\\|"))
+                    .collect(),
+            )
         };
-        let rule = (0..self.columns()).map(|c| if self.is_numeric(c) { "---:" } else { "---" });
+        let rule =
+            (0..self.column_count()).map(|c| if self.is_numeric(c) { "---:" } else { "---" });
         let mut all = String::new();
-        if let Some(caption) = self.said() {
+        if let Some(caption) = self.full_caption() {
             all += &format!("{}\n\n", markdown(&caption));
         }
         all += &text(&self.headers);
@@ -27,44 +33,44 @@ impl Table {
         all
     }
 
-    /// The table as a LaTeX `tabular`, with the rules of the package `booktabs`. The caption is a
-    /// line above. Long texts are wrapped.
+    /// Formats the table as a LaTeX `tabular`, with the rules of the package `booktabs`. The
+    /// caption is a line above. Long texts are wrapped.
     pub fn latex(&self) -> String {
-        self.latex_in("tabular")
+        self.latex_with_environment("tabular")
     }
 
-    /// As [`latex`](Self::latex), in another environment with the same argument.
-    pub(crate) fn latex_in(&self, environment: &str) -> String {
+    /// Same as [`latex`](Self::escape_latex), in another environment with the same argument.
+    pub(crate) fn latex_with_environment(&self, environment: &str) -> String {
         let line = |row: &[String]| {
-            let cells = (0..self.columns()).map(|c| latex(&cell(row, c)));
+            let cells = (0..self.column_count()).map(|c| latex(&cell(row, c)));
             format!("{} \\\\\n", cells.collect::<Vec<_>>().join(" & "))
         };
-        let caption = self.said().map(|text| format!("{}\\par\\smallskip\n", latex(&text)));
+        let caption = self.full_caption().map(|text| format!("{}\\par\\smallskip\n", latex(&text)));
         let rows: String = self.rows.iter().map(|row| line(row)).collect();
         format!(
             "{}\\begin{{{environment}}}{{{}}}\n\\toprule\n{}\\midrule\n{rows}\\bottomrule\n\
              \\end{{{environment}}}\n",
             caption.unwrap_or_default(),
-            self.latex_columns(),
+            self.latex_column_spec(),
             line(&self.headers),
         )
     }
 
-    /// The caption, with the badge of a table that no epsilon covers.
-    fn said(&self) -> Option<String> {
+    /// Returns the caption, with the badge of a table that no epsilon covers.
+    fn full_caption(&self) -> Option<String> {
         let badge = (self.coverage == Coverage::NotCovered).then_some(NOT_COVERED);
         let all: Vec<&str> = self.caption.as_deref().into_iter().chain(badge).collect();
         (!all.is_empty()).then(|| all.join(" · "))
     }
 
-    /// The specification of the columns: numbers are flush right, and long texts share what the
-    /// others leave of the line.
-    fn latex_columns(&self) -> String {
+    /// Returns the specification of the columns: numbers are flush right, and long texts share
+    /// what the others leave of the line.
+    fn latex_column_spec(&self) -> String {
         let width = |c: usize| {
             let cells = self.rows.iter().chain([&self.headers]);
             cells.map(|row| cell(row, c).chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..self.columns()).map(width).collect();
+        let widths: Vec<usize> = (0..self.column_count()).map(width).collect();
         let is_wide = |c: usize| widths[c] > WIDE && !self.is_numeric(c);
         let wide = (0..widths.len()).filter(|&c| is_wide(c)).count().max(1);
         let fixed: usize = (0..widths.len()).filter(|&c| !is_wide(c)).map(|c| widths[c] + 2).sum();
@@ -78,7 +84,7 @@ impl Table {
     }
 }
 
-/// Text in which no character is markup for Markdown; `~~struck~~` stays.
+/// Returns text in which no character is markup for Markdown; `~~struck~~` stays.
 pub(crate) fn markdown(text: &str) -> String {
     let escaped = |c: char| match c {
         '\\' | '`' | '*' | '_' | '<' | '[' | ']' | '#' | '$' => format!("\\{c}"),
@@ -87,8 +93,8 @@ pub(crate) fn markdown(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// Text as LaTeX: special characters are escaped, symbols become commands that pdfLaTeX knows, and
-/// `~~struck~~` becomes `\sout{struck}` of the package `ulem`.
+/// Returns text as LaTeX: special characters are escaped, symbols become commands that pdfLaTeX
+/// knows, and `~~struck~~` becomes `\sout{struck}` of the package `ulem`.
 pub(crate) fn latex(text: &str) -> String {
     let escaped = |c: char| match SYMBOLS.iter().find(|(symbol, _)| *symbol == c) {
         Some((_, command)) => (*command).to_owned(),
@@ -96,10 +102,10 @@ pub(crate) fn latex(text: &str) -> String {
         None => c.to_string(),
     };
     let escaped: String = text.chars().map(escaped).collect();
-    struck(&escaped, ("\\sout{", "}")).replace('~', "\\textasciitilde{}")
+    replace_strikethrough(&escaped, ("\\sout{", "}")).replace('~', "\\textasciitilde{}")
 }
 
-/// Symbols of our texts that pdfLaTeX can't set as they are.
+/// Symbols of the library's texts that pdfLaTeX can't set as they are.
 const SYMBOLS: [(char, &str); 23] = [
     ('\\', "\\textbackslash{}"),
     ('^', "\\textasciicircum{}"),
@@ -170,7 +176,7 @@ $\\infty$ 50 \\$ & 96.0 \\% \\\\
     fn long_texts_are_wrapped_within_the_line() {
         let long = "word ".repeat(40);
         let table = Table::new(["a", "b", "c"]).row(["x", &long, &long]);
-        let columns = table.latex_columns();
+        let columns = table.latex_column_spec();
         assert_eq!(columns, "lp{0.48\\linewidth}p{0.48\\linewidth}");
     }
 }

@@ -10,9 +10,9 @@ fn style(method: &str) -> Option<FigureStyle> {
     named.next().map(|known| known.style)
 }
 
-/// The series of a panel, drawn as the `methods` that they stand for if these are known and all
-/// different; otherwise in the order of the palette.
-pub(super) fn as_methods(series: Vec<Series>, methods: &[&str]) -> Vec<Series> {
+/// Returns the series of a panel, drawn as the `methods` that they stand for if these are known
+/// and all different; otherwise in the order of the palette.
+pub(super) fn style_by_method(series: Vec<Series>, methods: &[&str]) -> Vec<Series> {
     let styles: Option<Vec<FigureStyle>> = methods.iter().map(|method| style(method)).collect();
     let distinct =
         |styles: &Vec<FigureStyle>| (1..styles.len()).all(|i| !styles[..i].contains(&styles[i]));
@@ -57,7 +57,7 @@ mod tests {
     fn methods_keep_their_style_and_equal_or_unknown_ones_take_the_palette() {
         let two = || vec![Series::line("a", [(0.0, 1.0)]), Series::line("b", [(0.0, 2.0)])];
         let styles = |methods: &[&str]| -> Vec<_> {
-            let drawn = as_methods(two(), methods);
+            let drawn = style_by_method(two(), methods);
             drawn.iter().map(|s| (s.colour, s.marker, s.approximate)).collect()
         };
         let kept = [(Some(4), Some(0), true), (Some(0), Some(0), false)];

@@ -1,11 +1,11 @@
 //! Figures, tables and live displays, and the output sink that shows them.
 //!
-//! Figures are pure functions of plain values. They give a [`Bundle`]: the same content in several
-//! formats (always text; SVG and PNG for figures, HTML for tables and prose). [`display()`] sends a
-//! bundle to the sink of this process: the Epsilab kernel, a stock evcxr kernel, or a terminal.
-//! This module neither trains nor reads data. The caller passes the values, so the caller is
-//! responsible for what they reveal. A panel that was computed from private data outside the
-//! ledger carries the badge [`NOT_COVERED`].
+//! Figures are pure functions of plain values. They give a [`MimeBundle`]: the same content in
+//! several formats (always text; SVG and PNG for figures, HTML for tables and prose).
+//! [`display()`] sends a bundle to the sink of this process: the Epsilab kernel, a stock evcxr
+//! kernel, or a terminal. This module neither trains nor reads data. The caller passes the values,
+//! so the caller is responsible for what they reveal. A panel that was computed from private data
+//! outside the ledger carries the badge [`NOT_COVERED`].
 //!
 //! ```
 //! use epsilab::show::{Chart, Panel, Series};
@@ -53,14 +53,14 @@ mod table;
 mod tiles;
 mod vega;
 
-pub use bundle::Bundle;
+pub use bundle::MimeBundle;
 pub use chart::{Chart, NOT_COVERED, Panel};
 pub use coverage::Coverage;
 pub use figure::Figure;
 pub use live::LiveDisplay;
 pub use observed::{LiveRun, run_figure};
-pub(crate) use observed::{record_figure, replay, run_coverage, run_files};
-pub use run::{RunCurve, run_bundle, run_chart};
+pub(crate) use observed::{figure_from_record, replay, run_coverage, run_files};
+pub use run::{RunSnapshot, run_bundle, run_chart};
 pub use series::Series;
 pub(crate) use sink::CELL_VARIABLES;
 #[doc(hidden)]

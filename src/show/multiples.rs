@@ -2,9 +2,9 @@
 
 use super::font;
 use super::layout::{MARGIN, SMALL, muted, text_style, tiny};
-use super::page::Page;
+use super::page::FigureCard;
 use super::palette;
-use super::scene::{Align, Area, Scene};
+use super::scene::{Align, Rect, Scene};
 
 const ACROSS: f64 = 24.0;
 const BETWEEN: f64 = 16.0;
@@ -34,24 +34,24 @@ pub(super) fn panel_width(panels: usize) -> f64 {
 
 /// Returns the areas of panels of these heights below the header of a page, and the lower edge of
 /// the last row. The panels of a row have the same height.
-pub(super) fn areas(page: &Page, columns: usize, heights: &[f64]) -> (Vec<Area>, f64) {
+pub(super) fn areas(page: &FigureCard, columns: usize, heights: &[f64]) -> (Vec<Rect>, f64) {
     let wide = width_on(page.scene.width, columns);
     let (mut areas, mut bottom, mut top) = (Vec::new(), page.top, page.top + 2.0);
     for row in heights.chunks(columns) {
         bottom = top + row.iter().copied().fold(0.0, f64::max);
         for column in 0..row.len() {
             let left = MARGIN + column as f64 * (wide + ACROSS);
-            areas.push(Area { left, top, right: left + wide, bottom });
+            areas.push(Rect { left, top, right: left + wide, bottom });
         }
         top = bottom + BETWEEN;
     }
     (areas, bottom)
 }
 
-/// The header of a panel.
+/// Header of a panel.
 pub(super) struct PanelHead {
     pub title: String,
-    /// At the right of the title: how large the thing is that the panel shows.
+    /// Size of what the panel shows, at the right of the title.
     pub size: String,
     /// Lines below the title.
     pub remarks: Vec<String>,
@@ -64,15 +64,15 @@ impl PanelHead {
     }
 
     /// Draws the header at the upper edge of a panel.
-    pub(super) fn draw(&self, scene: &mut Scene, area: Area) {
+    pub(super) fn draw(&self, scene: &mut Scene, area: Rect) {
         let y = area.top + 7.0;
-        let room = area.width() - font::width(&self.size, SMALL, false) - 10.0;
-        let title = font::fit(&self.title, SMALL + 0.5, true, room);
+        let room = area.width() - font::text_width(&self.size, SMALL, false) - 10.0;
+        let title = font::truncate_to_width(&self.title, SMALL + 0.5, true, room);
         let bold = text_style(SMALL + 0.5, true, palette::INK, Align::Left);
         scene.text((area.left, y), title, bold);
         scene.text((area.right, y), &self.size, muted(Align::Right));
         for (i, remark) in self.remarks.iter().enumerate() {
-            let remark = font::fit(remark, SMALL - 1.0, false, area.width());
+            let remark = font::truncate_to_width(remark, SMALL - 1.0, false, area.width());
             let at = (area.left, y + LINE * (i + 1) as f64);
             scene.text(at, remark, tiny(Align::Left));
         }
@@ -81,12 +81,12 @@ impl PanelHead {
 
 #[cfg(test)]
 mod tests {
-    use super::super::page::Head;
+    use super::super::page::FigureHeader;
     use super::*;
 
     #[test]
     fn panels_fill_rows_from_left_to_right() {
-        let page = Page::new(360.0, &Head::new("t"));
+        let page = FigureCard::new(360.0, &FigureHeader::new("t"));
         let (areas, end) = areas(&page, 2, &[50.0, 70.0, 30.0]);
         let tops = [0, 1, 2].map(|i| areas[i].top - areas[0].top);
         assert_eq!(tops, [0.0, 0.0, 86.0]);

@@ -1,6 +1,6 @@
 //! Training runs as figures: the live chart, the figure of a finished run, and its replay.
 
-use super::{Bundle, Coverage, LiveDisplay, RunCurve, display, run_bundle, run_chart, sink};
+use super::{Coverage, LiveDisplay, MimeBundle, RunSnapshot, display, run_bundle, run_chart, sink};
 use crate::Error;
 use crate::methods::Plan;
 use crate::train::{Curve, Ending, Observer, Progress, Run, RunRecord};
@@ -9,14 +9,14 @@ use std::time::Duration;
 /// Frames of a replay and the time that each is shown.
 const REPLAY: (u32, Duration) = (8, Duration::from_millis(130));
 
-/// Draws a run while it is trained, in one place of the notebook.
+/// Live drawing of a run while it is trained, in one place of the notebook.
 #[derive(Default)]
 pub struct LiveRun {
     display: LiveDisplay,
 }
 
 impl LiveRun {
-    /// A live chart. Nothing is shown before the first step.
+    /// Creates a live chart. Nothing is shown before the first step.
     pub fn new() -> Self {
         Self::default()
     }
@@ -30,19 +30,19 @@ impl LiveRun {
 }
 
 impl Observer for LiveRun {
-    fn noted(&mut self, words: &str) {
-        display(&Bundle::prose(words).with_coverage(Coverage::Public));
+    fn on_note(&mut self, words: &str) {
+        display(&MimeBundle::prose(words).with_coverage(Coverage::Public));
     }
-    fn started(&mut self, progress: &Progress<'_>) {
+    fn on_start(&mut self, progress: &Progress<'_>) {
         self.draw(progress);
     }
-    fn progressed(&mut self, progress: &Progress<'_>) {
+    fn on_step(&mut self, progress: &Progress<'_>) {
         self.draw(progress);
     }
-    fn trouble(&mut self, error: &Error) {
-        self.noted(&format!("The run is trained, but: {error}"));
+    fn on_warning(&mut self, error: &Error) {
+        self.on_note(&format!("The run is trained, but: {error}"));
     }
-    fn finished(&mut self, run: &Run) {
+    fn on_finish(&mut self, run: &Run) {
         self.display.finish(&run_figure(run));
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn replay(run: &Run) {
     live.finish(&run_figure(run));
 }
 
-fn replay_frames(run: &Run) -> impl Iterator<Item = Bundle> {
+fn replay_frames(run: &Run) -> impl Iterator<Item = MimeBundle> {
     let (title, curve) = (run_title(run.record()), finished_curve(run));
     let steps = run.record().steps as f64;
     (1..REPLAY.0).map(move |frame| {
@@ -69,19 +69,19 @@ fn replay_frames(run: &Run) -> impl Iterator<Item = Bundle> {
     })
 }
 
-/// The figure of a run, in every form.
-pub fn run_figure(run: &Run) -> Bundle {
+/// Renders the figure of a run, in every form.
+pub fn run_figure(run: &Run) -> MimeBundle {
     let mut bundle = run_bundle(&run_title(run.record()), &finished_curve(run), true);
     bundle.text = format!("{run}\n{}", bundle.text);
     bundle
 }
 
-/// The figure of a run without a word on whether it is shown again.
-pub(crate) fn record_figure(record: &RunRecord) -> Bundle {
-    run_bundle(&run_title(record), &curve_of(record, None), true)
+/// Returns the figure of a run without a word on whether it is shown again.
+pub(crate) fn figure_from_record(record: &RunRecord) -> MimeBundle {
+    run_bundle(&run_title(record), &record_curve(record, None), true)
 }
 
-/// The figure of a run as files: name and bytes.
+/// Renders the figure of a run to files: name and bytes.
 pub(crate) fn run_files(run: &Run) -> Vec<(&'static str, Vec<u8>)> {
     let chart = run_chart(&run_title(run.record()), &finished_curve(run));
     vec![("run.svg", chart.svg().into_bytes())]
@@ -96,7 +96,7 @@ fn run_title(record: &RunRecord) -> String {
     format!("{} on {}{marks}", record.plan.method(), record.data)
 }
 
-fn live_curve(progress: &Progress<'_>) -> RunCurve {
+fn live_curve(progress: &Progress<'_>) -> RunSnapshot {
     let curve = progress.curve;
     let warning = curve.divergence().map(|divergence| {
         let rate = progress.plan.learning_rate();
@@ -105,49 +105,50 @@ fn live_curve(progress: &Progress<'_>) -> RunCurve {
              epsilon all the same, because a released result decides it"
         )
     });
-    RunCurve {
+    RunSnapshot {
         steps_taken: progress.step as f64,
         seconds: Some(progress.seconds),
-        warning: warnings(progress.plan, warning),
-        ..run_curve(progress.plan, curve, Coverage::Unmarked)
+        warning: join_warnings(progress.plan, warning),
+        ..plan_curve(progress.plan, curve, Coverage::Unmarked)
     }
 }
 
-fn finished_curve(run: &Run) -> RunCurve {
+fn finished_curve(run: &Run) -> RunSnapshot {
     let record = run.record();
     let day = || {
         let day = record.trained_at.as_deref().and_then(|at| at.get(..10));
         day.unwrap_or("a day that was not recorded").to_owned()
     };
-    curve_of(record, run.is_restored().then(day))
+    record_curve(record, run.is_restored().then(day))
 }
 
-fn curve_of(record: &RunRecord, shown_again: Option<String>) -> RunCurve {
+fn record_curve(record: &RunRecord, shown_again: Option<String>) -> RunSnapshot {
     let (plan, curve) = (&record.plan, &record.curve);
     let divergence = curve.divergence();
-    RunCurve {
+    RunSnapshot {
         steps_taken: record.steps as f64,
-        seconds: record.shown_seconds(),
+        seconds: record.publishable_seconds(),
         ended: true,
         shown_again,
-        warning: warnings(
+        warning: join_warnings(
             plan,
             divergence.map(|warning| format!("{warning} (now {})", plan.learning_rate())),
         ),
-        ..run_curve(plan, curve, run_coverage(record))
+        ..plan_curve(plan, curve, run_coverage(record))
     }
 }
 
-/// A warning, after the one that a method with noise has no guarantee.
-fn warnings(plan: &Plan, other: Option<String>) -> Option<String> {
-    let why = plan.privacy().and_then(|_| plan.not_covered());
+/// Returns the warnings: first that a method with noise has no guarantee, then `other`; `None`
+/// without any.
+fn join_warnings(plan: &Plan, other: Option<String>) -> Option<String> {
+    let why = plan.privacy().and_then(|_| plan.not_covered_reason());
     let none = why.map(|why| format!("no guarantee, so no epsilon covers this figure: {why}"));
     let all: Vec<String> = none.into_iter().chain(other).collect();
     (!all.is_empty()).then(|| all.join(". "))
 }
 
-fn run_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunCurve {
-    RunCurve {
+fn plan_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunSnapshot {
+    RunSnapshot {
         loss: curve.series(|p| p.loss),
         test_accuracy: curve.series(|p| p.test_accuracy),
         epsilon: curve.series(|p| p.epsilon),
@@ -156,15 +157,16 @@ fn run_curve(plan: &Plan, curve: &Curve, coverage: Coverage) -> RunCurve {
         total_steps: plan.steps() as f64,
         private: plan.is_private(),
         coverage,
-        ..RunCurve::default()
+        ..RunSnapshot::default()
     }
 }
 
-/// What a run reveals of its data, apart from its loss.
+/// Returns the coverage of a run apart from its loss: what it reveals of its data.
 pub(crate) fn run_coverage(record: &RunRecord) -> Coverage {
     // In study mode, whoever knows the seed can compute the noise.
     let plan = &record.plan;
-    let is_noisy = plan.is_private() && plan.not_covered().is_none() && plan.seed().is_none();
+    let is_noisy =
+        plan.is_private() && plan.not_covered_reason().is_none() && plan.seed().is_none();
     match (record.is_public(), is_noisy && record.epsilon.is_some(), record.public_test) {
         (true, ..) => Coverage::Public,
         (false, false, _) => Coverage::NotCovered,
@@ -180,7 +182,7 @@ mod tests {
     use crate::methods::NonPrivate;
     use crate::nn::models;
     use crate::store::open_ledger;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
     #[test]
     fn a_replay_takes_about_a_second_and_its_curve_grows() -> crate::Result<()> {
@@ -191,9 +193,9 @@ mod tests {
         let plan = NonPrivate::new().batch_size(10).steps(40).seed(1).plan(&data)?;
         let folder = tempfile::tempdir().unwrap();
         let ledger = open_ledger(&folder.path().join(format!("{}.jsonl", data.origin())))?;
-        let run = fit("replayed", &plan, &model, &data, &ledger, &mut Silent)?;
+        let run = fit("replayed", &plan, &model, &data, &ledger, &mut NoopObserver)?;
         let steps: Vec<String> = replay_frames(&run)
-            .map(|frame| frame.headline().split("  ").next().unwrap_or("").to_owned())
+            .map(|frame| frame.first_line().split("  ").next().unwrap_or("").to_owned())
             .collect();
         let expected = [5, 10, 15, 20, 25, 30, 35].map(|step| format!("step {step} of 40"));
         assert_eq!(steps, expected);

@@ -1,11 +1,11 @@
 //! A card with a header (title, notes, badge, colour key) above a drawing.
 
 use super::font;
-use super::format::one_line;
-use super::head::badge_box;
+use super::format::to_single_line;
+use super::head::draw_badge;
 use super::layout::{MARGIN, SMALL, TITLE, muted, text_style};
 use super::palette::{self, Rgb};
-use super::scene::{Align, Area, Scene};
+use super::scene::{Align, Rect, Scene};
 use super::{Coverage, Figure, NOT_COVERED, Table, vega};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const SWATCH: f64 = 11.0;
 
 /// The header of a figure, which also begins its text format.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Head {
+pub(super) struct FigureHeader {
     title: String,
     notes: Vec<String>,
     warning: String,
@@ -22,14 +22,14 @@ pub(super) struct Head {
     key: Vec<(Rgb, String)>,
 }
 
-impl Head {
+impl FigureHeader {
     pub(super) fn new(title: impl Into<String>) -> Self {
-        Self { title: one_line(&title.into()), ..Self::default() }
+        Self { title: to_single_line(&title.into()), ..Self::default() }
     }
 
     /// Adds a note; empty notes are left out.
     pub(super) fn note(mut self, note: impl Into<String>) -> Self {
-        let note = one_line(&note.into());
+        let note = to_single_line(&note.into());
         self.notes.extend([note].into_iter().filter(|note| !note.is_empty()));
         self
     }
@@ -41,7 +41,7 @@ impl Head {
 
     /// Adds a warning in a frame.
     pub(super) fn warning(self, warning: &str) -> Self {
-        Self { warning: one_line(warning), ..self }
+        Self { warning: to_single_line(warning), ..self }
     }
 
     /// Returns the title of a Vega-Lite specification that is `room` wide, with `remark` as its
@@ -51,7 +51,7 @@ impl Head {
         let warning = Some(format!("Warning: {}", self.warning));
         let warning = warning.filter(|_| !self.warning.is_empty());
         let texts = self.notes.iter().chain(&warning);
-        let wrapped = texts.flat_map(|text| font::wrapped(text, SMALL, false, room));
+        let wrapped = texts.flat_map(|text| font::wrap_to_width(text, SMALL, false, room));
         let remark = remark.map(str::to_owned);
         let lines: Vec<String> = badge.into_iter().chain(wrapped).chain(remark).collect();
         let mut title = json!({ "text": self.title, "subtitle": lines });
@@ -79,83 +79,85 @@ impl Head {
 
     /// Returns the figure with this header; the values in `table` end its text.
     pub(super) fn figure(self, drawing: &impl Drawing, table: Table) -> Figure {
-        let mut page = Page::new(drawing.width(), &self);
+        let mut page = FigureCard::new(drawing.width(), &self);
         let bottom = drawing.draw(&mut page);
         let body = drawing.vega_lite();
-        let specification = body.map(|body| vega::page(self.vega_lite(page.room(), None), body));
-        let lines: Vec<String> = self.lines().collect();
+        let specification =
+            body.map(|body| vega::specification(self.vega_lite(page.content_width(), None), body));
+        let lines: Vec<String> = self.text_lines().collect();
         Figure::new(self.title, &lines, table, (page.card(bottom), specification))
             .coverage(self.coverage)
     }
 
-    fn lines(&self) -> impl Iterator<Item = String> + '_ {
+    fn text_lines(&self) -> impl Iterator<Item = String> + '_ {
         let badge = self.is_not_covered().then(|| format!("[{NOT_COVERED}]"));
         std::iter::once(self.title.clone()).chain(badge).chain(self.notes.clone())
     }
 }
 
-/// What a figure shows below its header: one description with a drawing and an interactive form.
+/// Content of a figure below its header: one description with a drawing and an interactive form.
 pub(super) trait Drawing {
-    /// Returns the width of its card.
+    /// Returns the width of the drawing's card.
     fn width(&self) -> f64;
 
-    /// Draws it below the header of a page and returns its lower edge.
-    fn draw(&self, page: &mut Page) -> f64;
+    /// Draws the content below the header of a page and returns its lower edge.
+    fn draw(&self, page: &mut FigureCard) -> f64;
 
-    /// Returns the body of its Vega-Lite specification; `None` if it is not interactive.
+    /// Returns the body of the Vega-Lite specification; `None` if it is not interactive.
     fn vega_lite(&self) -> Option<Value> {
         None
     }
 }
 
 /// A card under construction.
-pub(super) struct Page {
+pub(super) struct FigureCard {
     pub(super) scene: Scene,
     /// Upper edge of the drawing.
     pub(super) top: f64,
 }
 
-impl Page {
-    /// A card of this width with its header. [`card`](Self::card) sets the height.
-    pub(super) fn new(width: f64, head: &Head) -> Self {
+impl FigureCard {
+    /// Creates a card of this width with its header. [`card`](Self::card) sets the height.
+    pub(super) fn new(width: f64, head: &FigureHeader) -> Self {
         let mut page = Self { scene: Scene::new(width, 0.0), top: MARGIN + 6.0 };
-        page.draw_head(head);
+        page.draw_header(head);
         page
     }
 
-    /// Width between the margins.
-    pub(super) fn room(&self) -> f64 {
+    /// Returns the width between the margins.
+    pub(super) fn content_width(&self) -> f64 {
         self.scene.width - 2.0 * MARGIN
     }
 
-    fn draw_head(&mut self, head: &Head) {
-        let room = self.room();
+    fn draw_header(&mut self, head: &FigureHeader) {
+        let room = self.content_width();
         let bold = text_style(TITLE, true, palette::INK, Align::Left);
-        let title = font::wrapped(&head.title, TITLE, true, room);
+        let title = font::wrap_to_width(&head.title, TITLE, true, room);
         for line in title.into_iter().filter(|line| !line.is_empty()) {
             self.scene.text((MARGIN, self.top), line, bold);
             self.top += 21.0;
         }
-        for note in head.notes.iter().flat_map(|note| font::wrapped(note, SMALL, false, room)) {
+        for note in head.notes.iter().flat_map(|note| font::wrap_to_width(note, SMALL, false, room))
+        {
             self.scene.text((MARGIN, self.top), note, muted(Align::Left));
             self.top += LINE;
         }
         if head.is_not_covered() {
             self.top += 3.0;
-            badge_box(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
+            draw_badge(&mut self.scene, NOT_COVERED, MARGIN, self.top, room);
             self.top += LINE + 4.0;
         }
         self.draw_warning(&head.warning, room);
         let mut x = MARGIN;
         for (i, (colour, meaning)) in head.key.iter().enumerate() {
-            let wide = SWATCH + 6.0 + font::width(meaning, SMALL, false);
+            let wide = SWATCH + 6.0 + font::text_width(meaning, SMALL, false);
             if i > 0 && x + wide > MARGIN + room {
                 x = MARGIN;
                 self.top += LINE;
             }
             let (top, y) = ((self.top - SWATCH / 2.0).round(), self.top);
-            let area = Area { left: x, top, right: x + SWATCH, bottom: top + SWATCH };
-            self.scene.framed(area, *colour, palette::AXIS);
+            let area = Rect { left: x, top, right: x + SWATCH, bottom: top + SWATCH };
+            self.scene.framed_rect(area, *colour, palette::AXIS);
             let ink = text_style(SMALL, false, palette::INK, Align::Left);
             self.scene.text((x + SWATCH + 6.0, y), meaning, ink);
             x += wide + 18.0;
@@ -168,11 +170,11 @@ impl Page {
         if warning.is_empty() {
             return;
         }
-        let lines = font::wrapped(warning, SMALL, false, room - 2.0 * PADDING);
+        let lines = font::wrap_to_width(warning, SMALL, false, room - 2.0 * PADDING);
         let top = (self.top - LINE / 2.0).round();
         let bottom = top + LINE * lines.len() as f64 + PADDING;
-        let area = Area { left: MARGIN, top, right: MARGIN + room, bottom };
-        self.scene.framed(area, palette::BADGE, palette::BADGE_EDGE);
+        let area = Rect { left: MARGIN, top, right: MARGIN + room, bottom };
+        self.scene.framed_rect(area, palette::BADGE, palette::BADGE_EDGE);
         for (i, line) in lines.into_iter().enumerate() {
             let style = text_style(SMALL, false, palette::BADGE_INK, Align::Left);
             let y = top + (PADDING + LINE) / 2.0 + LINE * i as f64;
@@ -186,8 +188,8 @@ impl Page {
         let mut scene = self.scene;
         scene.height = (bottom + MARGIN - 4.0).round();
         let mut card = Scene::new(scene.width, scene.height);
-        let whole = Area { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
-        card.framed(whole, palette::CARD, palette::BORDER);
+        let whole = Rect { left: 0.0, top: 0.0, right: scene.width, bottom: scene.height };
+        card.framed_rect(whole, palette::CARD, palette::BORDER);
         scene.marks.splice(0..0, card.marks);
         scene
     }
@@ -204,7 +206,7 @@ mod tests {
             400.0
         }
 
-        fn draw(&self, page: &mut Page) -> f64 {
+        fn draw(&self, page: &mut FigureCard) -> f64 {
             page.top
         }
     }
@@ -212,8 +214,9 @@ mod tests {
     #[test]
     fn the_badge_is_in_drawing_and_text_only_where_it_applies() {
         for applies in [true, false] {
-            let coverage = Coverage::without_noise(applies);
-            let head = Head::new("t").note("n").coverage(coverage).key(palette::KEPT, "kept");
+            let coverage = Coverage::for_raw_data(applies);
+            let head =
+                FigureHeader::new("t").note("n").coverage(coverage).key(palette::KEPT, "kept");
             let figure = head.figure(&Nothing, Table::new(["table"]));
             assert_eq!(figure.svg().contains(&format!("\n{NOT_COVERED}\n")), applies);
             let text = if applies {

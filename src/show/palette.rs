@@ -17,30 +17,30 @@ pub(super) fn hex((red, green, blue): Rgb) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// Background of every figure.
+/// Colour of the background of every figure.
 pub(crate) const CARD: Rgb = (0xff, 0xff, 0xff);
-/// Border of the card.
+/// Colour of the border of the card.
 pub(crate) const BORDER: Rgb = (0xd0, 0xd7, 0xde);
-/// Titles, values, names.
+/// Colour of titles, values and names.
 pub(crate) const INK: Rgb = (0x1f, 0x23, 0x28);
-/// Tick labels, axis names, remarks.
+/// Colour of tick labels, axis names and remarks.
 pub(crate) const MUTED: Rgb = (0x59, 0x63, 0x6e);
-/// Grid lines.
+/// Colour of grid lines.
 pub const GRID: Rgb = (0xe4, 0xe8, 0xec);
-/// Axis lines.
+/// Colour of axis lines.
 pub(crate) const AXIS: Rgb = (0x81, 0x8b, 0x98);
-/// Reference lines.
+/// Colour of reference lines.
 pub(crate) const REFERENCE: Rgb = (0x59, 0x63, 0x6e);
-/// Text of a badge.
+/// Colour of the text of a badge.
 pub(crate) const BADGE_INK: Rgb = (0x7a, 0x3e, 0x00);
-/// Background of a badge.
+/// Colour of the background of a badge.
 pub(crate) const BADGE: Rgb = (0xff, 0xf3, 0xe0);
-/// Edge of a badge.
+/// Colour of the edge of a badge.
 pub(crate) const BADGE_EDGE: Rgb = (0xe0, 0xb0, 0x72);
 
-/// MaskTensor coordinates, in figures of masks.
+/// Colour of kept coordinates, in figures of masks.
 pub const KEPT: Rgb = SERIES[0];
-/// Dropped coordinates, where they are drawn beside kept ones.
+/// Colour of dropped coordinates, where they are drawn beside kept ones.
 pub const DROPPED: Rgb = AXIS;
 
 /// Series colours: Okabe and Ito's blue, vermillion, bluish green, reddish purple, black.
@@ -52,12 +52,12 @@ pub const SERIES: [Rgb; 5] = [
     (0x00, 0x00, 0x00),
 ];
 
-/// The colour of series number `i`, cyclically.
+/// Returns the colour of series number `i`, cyclically.
 pub fn series(i: usize) -> Rgb {
     SERIES[i % SERIES.len()]
 }
 
-/// `colour` blended with the card: `share` 1 gives the colour, 0 the card.
+/// Blends `colour` with the card: `share` 1 gives the colour, 0 the card.
 pub(crate) fn tint(colour: Rgb, share: f64) -> Rgb {
     let mix = |c: u8, card: u8| {
         (f64::from(c) * share + f64::from(card) * (1.0 - share)).round().clamp(0.0, 255.0) as u8
@@ -65,14 +65,14 @@ pub(crate) fn tint(colour: Rgb, share: f64) -> Rgb {
     (mix(colour.0, CARD.0), mix(colour.1, CARD.1), mix(colour.2, CARD.2))
 }
 
-/// A shade of blue: almost white for 0, saturated for 1. NaN counts as 0.
+/// Returns a shade of blue: almost white for 0, saturated for 1. NaN counts as 0.
 pub(crate) fn shade(share: f64) -> Rgb {
     let share = if share.is_nan() { 0.0 } else { share.clamp(0.0, 1.0) };
     tint(SERIES[0], 0.06 + 0.94 * share)
 }
 
-/// A colour for a value with a sign: blue for -1, almost white for 0, orange for 1. NaN counts as
-/// 0.
+/// Returns a colour for a value with a sign: blue for -1, almost white for 0, orange for 1. NaN
+/// counts as 0.
 pub fn diverging(value: f64) -> Rgb {
     const ORANGE: Rgb = (0xd5, 0x5e, 0x00);
     const BLUE: Rgb = (0x00, 0x4b, 0x8d);
@@ -80,12 +80,12 @@ pub fn diverging(value: f64) -> Rgb {
     tint(if value < 0.0 { BLUE } else { ORANGE }, 0.03 + 0.97 * value.abs())
 }
 
-/// The text colour with the higher contrast on this background: ink or card.
-pub(crate) fn ink_on(ground: Rgb) -> Rgb {
+/// Returns the text colour with the higher contrast on this background: ink or card.
+pub(crate) fn text_colour_on(ground: Rgb) -> Rgb {
     if contrast(INK, ground) >= contrast(CARD, ground) { INK } else { CARD }
 }
 
-/// Contrast ratio of two colours, 1 to 21 (WCAG 2.2, definition of contrast ratio).
+/// Returns the contrast ratio of two colours, 1 to 21 (WCAG 2.2, definition of contrast ratio).
 pub fn contrast(a: Rgb, b: Rgb) -> f64 {
     let (a, b) = (luminance(a), luminance(b));
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
@@ -134,7 +134,7 @@ mod tests {
             let ground = shade(share);
             // Between these shades no ink reaches 4.5 : 1; heat maps stay below.
             let is_ground = share <= 0.75 || share >= 0.95;
-            assert_eq!(contrast(ink_on(ground), ground) >= 4.5, is_ground, "{share}");
+            assert_eq!(contrast(text_colour_on(ground), ground) >= 4.5, is_ground, "{share}");
             assert!(contrast(CARD, ground) > last, "{share}");
             last = contrast(CARD, ground);
         }

@@ -1,20 +1,20 @@
 //! The inside of a panel: grid, axes, references and lines.
 
 use super::axis::Axis;
-use super::chart::{Panel, Reference};
+use super::chart::{Panel, ReferenceLine};
 use super::font;
-use super::format::one_line;
+use super::format::to_single_line;
 use super::head::marked_point;
 use super::layout::{SMALL, muted, text_style};
 use super::palette::{self, Rgb};
-use super::scene::{Align, Area, Point, Scene};
+use super::scene::{Align, Point, Rect, Scene};
 use super::series::Series;
 
 /// Maximum number of error bars of a series.
 const MOST_BARS: usize = 400;
 const THICK: f64 = 1.75;
 const FINE: f64 = 1.0;
-/// A line or a point at the edge of the plot is inside it.
+/// Tolerance in page units: a line or a point at the edge of the plot is inside it.
 const TOLERANCE: f64 = 0.5;
 const NO_DATA: &str = "no data yet";
 /// Dashes and gaps of an approximate line.
@@ -28,109 +28,123 @@ pub(super) const SHAPES: [(&str, &[Point]); 6] = [
     ("stroke", &[(-1.6, -4.6), (1.6, -4.6), (1.6, 4.6), (-1.6, 4.6)]),
     ("triangle-down", &[(0.0, 4.4), (4.0, -3.0), (-4.0, -3.0)]),
 ];
-/// Markers along each line of a panel with several.
+/// Number of markers along each line of a panel with several.
 const MARKERS: usize = 5;
 
 /// Draws the plot of a panel into `area`.
-pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Area, x: &Axis, y: &Axis) {
-    let map = Map { area, x, y };
-    grid(scene, &map);
-    for (_, y) in levels(panel, &map) {
+pub(super) fn draw(scene: &mut Scene, panel: &Panel, area: Rect, x: &Axis, y: &Axis) {
+    let map = PlotTransform { area, x, y };
+    draw_grid(scene, &map);
+    for (_, y) in visible_references(panel, &map) {
         scene.dashed(&[(area.left, y), (area.right, y)], palette::REFERENCE, 1.25, (5.0, 4.0));
     }
-    if let Some(x) = x_mark(panel, &map) {
+    if let Some(x) = marker_x(panel, &map) {
         scene.dashed(&[(x, area.bottom), (x, area.top)], palette::REFERENCE, 1.25, (5.0, 4.0));
     }
-    bands(scene, panel, &map);
+    draw_bands(scene, panel, &map);
     let series = 0..panel.series.len();
     let lines: Vec<_> = series.flat_map(|i| draw_series(scene, panel, i, &map)).collect();
-    labels(scene, panel, &map, &lines);
+    draw_reference_labels(scene, panel, &map, &lines);
     if panel.points().next().is_none() {
         no_data(scene, &area);
     }
 }
 
-/// Says in the middle of the plot that there is nothing to draw yet.
-fn no_data(scene: &mut Scene, area: &Area) {
+/// Draws in the middle of the plot the message that there is nothing to draw yet.
+fn no_data(scene: &mut Scene, area: &Rect) {
     let (x, y) = ((area.left + area.right) / 2.0, (area.top + area.bottom) / 2.0);
     let style = text_style(SMALL + 1.0, false, palette::MUTED, Align::Middle);
-    let half = font::width(NO_DATA, style.size, false) / 2.0 + 6.0;
-    let point = Area { left: x, top: y, right: x, bottom: y };
+    let half = font::text_width(NO_DATA, style.size, false) / 2.0 + 6.0;
+    let point = Rect { left: x, top: y, right: x, bottom: y };
     scene.fill(point.grown(half, 9.0), palette::CARD);
     scene.text((x, y), NO_DATA, style);
 }
 
 /// Draws series `i` and returns the page coordinates of its lines.
-fn draw_series(scene: &mut Scene, panel: &Panel, i: usize, map: &Map<'_>) -> Vec<Vec<Point>> {
+fn draw_series(
+    scene: &mut Scene,
+    panel: &Panel,
+    i: usize,
+    map: &PlotTransform<'_>,
+) -> Vec<Vec<Point>> {
     let (series, of) = (&panel.series[i], panel.series.len());
-    let (colour, shape) = (colour(panel, i), shape(panel, i));
+    let (colour, shape) = (colour(panel, i), marker_index(panel, i));
     let is_line = series.errors.is_empty() && !series.unconnected;
-    let map = map.beside(if is_line || series.in_place { 0.0 } else { beside(i, panel) });
+    let map =
+        map.shifted_by(if is_line || series.in_place { 0.0 } else { series_offset(i, panel) });
     if !series.band {
-        error_bars(scene, series, &map, panel.log, colour);
+        draw_error_bars(scene, series, &map, panel.log, colour);
     }
     let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && map.x.can_show(p.0);
     let (mut raw, mut drawn) = (Vec::new(), Vec::new());
     for curve in series.curves(on_axis) {
         if series.unconnected {
-            drawn.push(map.inside(&curve.points));
+            drawn.push(map.contains_with_tolerance(&curve.points));
             continue;
         }
-        raw.push(line(scene, &map, &curve.raw, palette::tint(colour, 0.38), FINE, false));
-        let (colour, width) = pen(series, colour);
-        drawn.push(line(scene, &map, &curve.points, colour, width, series.approximate));
+        raw.push(draw_line(scene, &map, &curve.raw, palette::tint(colour, 0.38), FINE, false));
+        let (colour, width) = line_style(series, colour);
+        drawn.push(draw_line(scene, &map, &curve.points, colour, width, series.approximate));
     }
     let stands_for = match panel.mark {
-        Some(_) => marked_point(panel, series).and_then(|p| map.inside(&[p]).pop()),
+        Some(_) => {
+            marked_point(panel, series).and_then(|p| map.contains_with_tolerance(&[p]).pop())
+        }
         None => drawn.iter().flatten().last().copied(),
     };
     if series.marked && !series.bare {
-        drawn.iter().flatten().for_each(|&at| marker(scene, at, shape, colour));
+        drawn.iter().flatten().for_each(|&at| draw_marker(scene, at, shape, colour));
     } else if of > 1 && !series.bare {
-        markers(scene, &drawn, &map, stands_for, (i, of), (shape, colour));
+        draw_markers(scene, &drawn, &map, stands_for, (i, of), (shape, colour));
     }
     // A series with a marker at every point needs no end mark.
     if let Some(at) = stands_for.filter(|_| !series.marked && !series.bare) {
-        end_mark(scene, at, &map, if of > 1 { shape } else { 0 }, colour);
+        draw_end_marker(scene, at, &map, if of > 1 { shape } else { 0 }, colour);
     }
     raw.extend(drawn);
     raw
 }
 
 /// Draws a sample of the line of series `i` for the legend.
-pub(super) fn sample(scene: &mut Scene, panel: &Panel, i: usize, (x, y): Point, length: f64) {
+pub(super) fn draw_line_sample(
+    scene: &mut Scene,
+    panel: &Panel,
+    i: usize,
+    (x, y): Point,
+    length: f64,
+) {
     let (from, to) = ((x, y), (x + length, y));
     let colour = colour(panel, i);
     if panel.series[i].approximate {
         // Two dashes, left and right of the marker.
         scene.dashed(&[from, to], colour, THICK, (length * 0.28, length * 0.08));
     } else if !panel.series[i].unconnected {
-        let (colour, width) = pen(&panel.series[i], colour);
+        let (colour, width) = line_style(&panel.series[i], colour);
         scene.stroke(vec![from, to], colour, width);
     }
     if !panel.series[i].bare {
-        marker(scene, (x + length / 2.0, y), shape(panel, i), colour);
+        draw_marker(scene, (x + length / 2.0, y), marker_index(panel, i), colour);
     }
 }
 
-/// Colour and width of a series' line.
-fn pen(series: &Series, colour: Rgb) -> (Rgb, f64) {
+/// Returns the colour and width of a series' line.
+fn line_style(series: &Series, colour: Rgb) -> (Rgb, f64) {
     const BROAD: f64 = 7.0;
     if series.broad { (palette::tint(colour, 0.4), BROAD) } else { (colour, THICK) }
 }
 
-/// The colour of series `i`.
+/// Returns the colour of series `i`.
 pub(super) fn colour(panel: &Panel, i: usize) -> Rgb {
     palette::series(panel.series[i].colour.unwrap_or(i))
 }
 
-/// The number of the marker of series `i`.
-pub(super) fn shape(panel: &Panel, i: usize) -> usize {
+/// Returns the number of the marker of series `i`.
+pub(super) fn marker_index(panel: &Panel, i: usize) -> usize {
     panel.series[i].marker.unwrap_or(i)
 }
 
-/// Horizontal offset of series `i`, so that error bars at the same x do not overlap.
-fn beside(i: usize, panel: &Panel) -> f64 {
+/// Returns the horizontal offset of series `i`, so that error bars at the same x do not overlap.
+fn series_offset(i: usize, panel: &Panel) -> f64 {
     const APART: f64 = 3.5;
     /// Maximum offset between the first and the last series.
     const SPREAD: f64 = 14.0;
@@ -140,7 +154,7 @@ fn beside(i: usize, panel: &Panel) -> f64 {
 
 /// Draws the bands of all series behind all lines: first the areas, then their edges, which stay
 /// visible where bands overlap.
-fn bands(scene: &mut Scene, panel: &Panel, map: &Map<'_>) {
+fn draw_bands(scene: &mut Scene, panel: &Panel, map: &PlotTransform<'_>) {
     let mut edges = Vec::new();
     for (i, series) in panel.series.iter().enumerate() {
         let colour = colour(panel, i);
@@ -152,7 +166,7 @@ fn bands(scene: &mut Scene, panel: &Panel, map: &Map<'_>) {
                     // Below a logarithmic axis, and beyond any axis, the band ends at the axis.
                     let end = y + sign * error;
                     let end = if panel.log { end.max(f64::MIN_POSITIVE) } else { end };
-                    let (x, y) = map.at((*x, end));
+                    let (x, y) = map.page_point((*x, end));
                     (x.clamp(map.area.left, map.area.right), y.clamp(map.area.top, map.area.bottom))
                 };
                 piece.iter().map(at).collect::<Vec<Point>>()
@@ -169,13 +183,20 @@ fn bands(scene: &mut Scene, panel: &Panel, map: &Map<'_>) {
 }
 
 /// Draws vertical error bars with caps, behind their series.
-fn error_bars(scene: &mut Scene, series: &Series, map: &Map<'_>, log: bool, colour: Rgb) {
+fn draw_error_bars(
+    scene: &mut Scene,
+    series: &Series,
+    map: &PlotTransform<'_>,
+    log: bool,
+    colour: Rgb,
+) {
     const CAP: f64 = 3.0;
     let colour = palette::tint(colour, 0.6);
-    for ((x, y), error) in series.bars().take(MOST_BARS).filter(|(p, _)| map.x.can_show(p.0)) {
+    for ((x, y), error) in series.error_bars().take(MOST_BARS).filter(|(p, _)| map.x.can_show(p.0))
+    {
         // A bar that goes below a logarithmic axis ends at the axis.
         let low = if log && y <= error { f64::MIN_POSITIVE } else { y - error };
-        let (from, to) = (map.at((x, low)), map.at((x, y + error)));
+        let (from, to) = (map.page_point((x, low)), map.page_point((x, y + error)));
         let Some((from, to)) = map.area.clip(from, to) else { continue };
         scene.stroke(vec![from, to], colour, FINE + 0.25);
         for (x, y) in [from, to] {
@@ -185,69 +206,69 @@ fn error_bars(scene: &mut Scene, series: &Series, map: &Map<'_>, log: bool, colo
 }
 
 #[derive(Clone, Copy)]
-struct Map<'a> {
-    area: Area,
+struct PlotTransform<'a> {
+    area: Rect,
     x: &'a Axis,
     y: &'a Axis,
 }
 
-impl Map<'_> {
-    /// The same map, shifted to the right.
-    fn beside(self, by: f64) -> Self {
-        let area = Area { left: self.area.left + by, right: self.area.right + by, ..self.area };
+impl PlotTransform<'_> {
+    /// Returns the same map, shifted to the right.
+    fn shifted_by(self, by: f64) -> Self {
+        let area = Rect { left: self.area.left + by, right: self.area.right + by, ..self.area };
         Self { area, ..self }
     }
 
-    /// Page coordinates of the points inside the plot.
-    fn inside(&self, points: &[(f64, f64)]) -> Vec<Point> {
+    /// Returns the page coordinates of the points inside the plot.
+    fn contains_with_tolerance(&self, points: &[(f64, f64)]) -> Vec<Point> {
         let room = self.area.grown(TOLERANCE, TOLERANCE);
-        points.iter().map(|&p| self.at(p)).filter(|&at| room.contains(at)).collect()
+        points.iter().map(|&p| self.page_point(p)).filter(|&at| room.contains(at)).collect()
     }
 
-    /// Page coordinates of a point, clamped so that values far off the axes do not overflow the
-    /// renderer.
-    fn at(&self, (x, y): (f64, f64)) -> Point {
+    /// Returns the page coordinates of a point, clamped so that values far off the axes do not
+    /// overflow the renderer.
+    fn page_point(&self, (x, y): (f64, f64)) -> Point {
         const FAR: f64 = 1e4;
-        let across = (self.x.place(x) * self.area.width()).clamp(-FAR, FAR);
-        let up = (self.y.place(y) * self.area.height()).clamp(-FAR, FAR);
+        let across = (self.x.position(x) * self.area.width()).clamp(-FAR, FAR);
+        let up = (self.y.position(y) * self.area.height()).clamp(-FAR, FAR);
         (self.area.left + across, self.area.bottom - up)
     }
 }
 
-fn grid(scene: &mut Scene, map: &Map<'_>) {
+fn draw_grid(scene: &mut Scene, map: &PlotTransform<'_>) {
     let area = map.area;
     // Whole units: a line between two pixel rows would be blurred.
     let (left, right) = (area.left.round(), area.right.round());
     for (value, label) in &map.y.ticks {
-        let y = (area.bottom - map.y.place(*value) * area.height()).round();
-        scene.fill(Area { left, top: y, right, bottom: y + 1.0 }, palette::GRID);
+        let y = (area.bottom - map.y.position(*value) * area.height()).round();
+        scene.fill(Rect { left, top: y, right, bottom: y + 1.0 }, palette::GRID);
         // Text is centred on the x-height, but digits are taller.
         scene.text((area.left - 6.0, y + 1.4), label, muted(Align::Right));
     }
     let base = area.bottom.round();
-    scene.fill(Area { left, top: base, right, bottom: base + 1.0 }, palette::AXIS);
+    scene.fill(Rect { left, top: base, right, bottom: base + 1.0 }, palette::AXIS);
     for (value, label) in &map.x.ticks {
-        let x = (area.left + map.x.place(*value) * area.width()).round();
-        scene.fill(Area { left: x, top: base, right: x + 1.0, bottom: base + 5.0 }, palette::AXIS);
+        let x = (area.left + map.x.position(*value) * area.width()).round();
+        scene.fill(Rect { left: x, top: base, right: x + 1.0, bottom: base + 5.0 }, palette::AXIS);
         // The last label may extend into the gap between panels but not beyond the card.
-        let half = font::width(label, SMALL, false) / 2.0;
+        let half = font::text_width(label, SMALL, false) / 2.0;
         let x = x.min(area.right + 10.0 - half);
         scene.text((x, base + 14.0), label, muted(Align::Middle));
     }
 }
 
 /// Draws one run of points and returns the page coordinates of those inside the area.
-fn line(
+fn draw_line(
     scene: &mut Scene,
-    map: &Map<'_>,
+    map: &PlotTransform<'_>,
     run: &[(f64, f64)],
     colour: Rgb,
     width: f64,
     is_dashed: bool,
 ) -> Vec<Point> {
-    let points: Vec<Point> = run.iter().map(|&p| map.at(p)).collect();
+    let points: Vec<Point> = run.iter().map(|&p| map.page_point(p)).collect();
     let room = map.area.grown(TOLERANCE, TOLERANCE);
-    for piece in clipped(&points, &room) {
+    for piece in clip_polyline(&points, &room) {
         if is_dashed {
             scene.dashed(&piece, colour, width, DASHES);
         } else {
@@ -259,10 +280,10 @@ fn line(
     {
         scene.dot(only, 2.5, colour);
     }
-    map.inside(run)
+    map.contains_with_tolerance(run)
 }
 
-fn clipped(points: &[Point], area: &Area) -> Vec<Vec<Point>> {
+fn clip_polyline(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
     let mut pieces: Vec<Vec<Point>> = Vec::new();
     let mut piece: Vec<Point> = Vec::new();
     for ends in points.windows(2) {
@@ -282,10 +303,10 @@ fn clipped(points: &[Point], area: &Area) -> Vec<Vec<Point>> {
 
 /// Draws markers along the lines of a series. Each series has its own positions, so that markers of
 /// different series do not overlap; none is drawn close to the point `marked`.
-fn markers(
+fn draw_markers(
     scene: &mut Scene,
     lines: &[Vec<Point>],
-    map: &Map<'_>,
+    map: &PlotTransform<'_>,
     marked: Option<Point>,
     (i, of): (usize, usize),
     (shape, colour): (usize, Rgb),
@@ -303,20 +324,20 @@ fn markers(
         let Some(pair) = pairs.find(|pair| pair[0].0 <= x && x <= pair[1].0) else { continue };
         let (a, b) = (pair[0], pair[1]);
         let t = if b.0 > a.0 { (x - a.0) / (b.0 - a.0) } else { 0.0 };
-        marker(scene, (x, a.1 + t * (b.1 - a.1)), shape, colour);
+        draw_marker(scene, (x, a.1 + t * (b.1 - a.1)), shape, colour);
     }
 }
 
 /// Draws the newest point, separated from its line by a ring in the colour of the card.
-fn end_mark(scene: &mut Scene, at: Point, map: &Map<'_>, i: usize, colour: Rgb) {
+fn draw_end_marker(scene: &mut Scene, at: Point, map: &PlotTransform<'_>, i: usize, colour: Rgb) {
     if map.area.width() > 0.0 {
         scene.dot(at, 4.6, palette::CARD);
-        marker(scene, at, i, colour);
+        draw_marker(scene, at, i, colour);
     }
 }
 
 /// Draws marker number `i`, cyclically.
-fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
+fn draw_marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
     match SHAPES[i % SHAPES.len()].1 {
         [] => scene.dot((x, y), 3.4, colour),
         corners => {
@@ -326,38 +347,47 @@ fn marker(scene: &mut Scene, (x, y): Point, i: usize, colour: Rgb) {
     }
 }
 
-/// Page coordinate of the marked x, if it is inside the axis.
-fn x_mark(panel: &Panel, map: &Map<'_>) -> Option<f64> {
+/// Returns the page coordinate of the marked x, if it is inside the axis.
+fn marker_x(panel: &Panel, map: &PlotTransform<'_>) -> Option<f64> {
     let mark = panel.mark.as_ref().filter(|mark| map.x.can_show(mark.at))?;
-    let x = map.at((mark.at, 0.0)).0;
+    let x = map.page_point((mark.at, 0.0)).0;
     // A line at the edge would look like a frame.
     (map.area.left + 1.0..=map.area.right - 1.0).contains(&x).then_some(x)
 }
 
-/// The references inside the axis, with their page coordinate.
-fn levels<'a>(panel: &'a Panel, map: &Map<'_>) -> Vec<(&'a Reference, f64)> {
+/// Returns the references inside the axis, with their page coordinate.
+fn visible_references<'a>(
+    panel: &'a Panel,
+    map: &PlotTransform<'_>,
+) -> Vec<(&'a ReferenceLine, f64)> {
     let on_axis = panel.references.iter().filter(|r| !panel.log || r.at > 0.0);
     let room = map.area.grown(0.0, TOLERANCE);
-    let place = |r: &'a Reference| (r, map.at((0.0, r.at)).1);
+    let place = |r: &'a ReferenceLine| (r, map.page_point((0.0, r.at)).1);
     on_axis.map(place).filter(|(_, y)| (room.top..=room.bottom).contains(y)).collect()
 }
 
 /// Draws the labels of the references, each where it covers the fewest line segments.
-fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>]) {
+fn draw_reference_labels(
+    scene: &mut Scene,
+    panel: &Panel,
+    map: &PlotTransform<'_>,
+    lines: &[Vec<Point>],
+) {
     let area = map.area;
-    let mut taken: Vec<Area> = Vec::new();
-    for (Reference { label, .. }, y) in levels(panel, map) {
-        let text = font::fit(&one_line(label), SMALL, false, area.width() - 8.0);
-        let width = font::width(&text, SMALL, false);
+    let mut taken: Vec<Rect> = Vec::new();
+    for (ReferenceLine { label, .. }, y) in visible_references(panel, map) {
+        let text =
+            font::truncate_to_width(&to_single_line(label), SMALL, false, area.width() - 8.0);
+        let width = font::text_width(&text, SMALL, false);
         let place = |left: f64, up: f64| {
             let (top, bottom) = (y + up - 7.0, y + up + 7.0);
-            Area { left, top, right: left + width, bottom }
+            Rect { left, top, right: left + width, bottom }
         };
         let (left, right) = (area.left + 5.0, area.right - 5.0 - width);
         let middle = (left + right) / 2.0;
         let places =
             [-10.0, 10.0].into_iter().flat_map(|up| [left, right, middle].map(|x| place(x, up)));
-        let best = places.min_by_key(|spot| crowding(spot, &area, lines, &taken));
+        let best = places.min_by_key(|spot| label_overlap_cost(spot, &area, lines, &taken));
         let Some(spot) = best else { continue };
         // A background in the colour of the card hides grid lines behind the label.
         scene.fill(spot.grown(2.0, -1.0), palette::CARD);
@@ -367,8 +397,9 @@ fn labels(scene: &mut Scene, panel: &Panel, map: &Map<'_>, lines: &[Vec<Point>])
     }
 }
 
-/// Cost of a label at this spot: line segments and labels that it covers, overlap with the edge.
-fn crowding(spot: &Area, plot: &Area, lines: &[Vec<Point>], taken: &[Area]) -> usize {
+/// Returns the cost of a label at this spot: line segments and labels that it covers, overlap with
+/// the edge.
+fn label_overlap_cost(spot: &Rect, plot: &Rect, lines: &[Vec<Point>], taken: &[Rect]) -> usize {
     let near = spot.grown(4.0, 2.0);
     let crossed: usize = lines
         .iter()

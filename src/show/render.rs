@@ -7,13 +7,13 @@
 use super::bitmap::Bitmap;
 use super::font;
 use super::format::html_escape;
-use super::indexed::Indexed;
+use super::indexed::IndexedImage;
 use super::palette::{Rgb, hex};
-use super::scene::{Align, Area, Mark, Point, Scene, TextStyle};
+use super::scene::{Align, Mark, Point, Rect, Scene, TextStyle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tiny_skia::{
-    FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash, Transform,
+    FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform,
 };
 
 /// Pixels per page unit in the PNG, for high-density screens.
@@ -57,7 +57,7 @@ fn element(mark: &Mark) -> String {
             "<image {} preserveAspectRatio=\"none\" image-rendering=\"pixelated\" \
              href=\"data:image/png;base64,{}\"/>\n",
             frame(area),
-            STANDARD.encode(bitmap.png()),
+            STANDARD.encode(bitmap.encode_png()),
         ),
         Mark::Stroke { points, colour, width, dash } => {
             let dash = dash.map_or(String::new(), |(dash, gap)| {
@@ -99,7 +99,7 @@ fn element(mark: &Mark) -> String {
 }
 
 /// Returns the attributes of a box. Its edges are rounded, so that adjacent boxes leave no seam.
-fn frame(area: &Area) -> String {
+fn frame(area: &Rect) -> String {
     let (x, y) = (tenths(area.left), tenths(area.top));
     let (width, height) = (tenths(area.right) - x, tenths(area.bottom) - y);
     format!("x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"")
@@ -107,7 +107,7 @@ fn frame(area: &Area) -> String {
 
 /// Returns the path of many boxes. Each starts relative to the previous one, which takes fewer
 /// digits.
-fn boxes(areas: &[Area]) -> String {
+fn boxes(areas: &[Rect]) -> String {
     let mut path = String::new();
     let mut last = (0, 0);
     for area in areas {
@@ -136,14 +136,14 @@ pub(super) fn png(scene: &Scene) -> Vec<u8> {
     // The card covers the whole picture, so no pixel is transparent.
     let pixels = canvas.pixels().iter();
     let rgb: Vec<u8> = pixels.flat_map(|p| [p.red(), p.green(), p.blue()]).collect();
-    encode(&rgb, width, height)
+    encode_png(&rgb, width, height)
 }
 
 /// Draws a mark. Coordinates are those of the page.
 fn draw(canvas: &mut Pixmap, mark: &Mark) {
     match mark {
-        Mark::Fill { area, colour } => fill(canvas, cells_path(&[*area]), *colour),
-        Mark::Cells { areas, colour } => fill(canvas, cells_path(areas), *colour),
+        Mark::Fill { area, colour } => fill(canvas, write_cells_path(&[*area]), *colour),
+        Mark::Cells { areas, colour } => fill(canvas, write_cells_path(areas), *colour),
         Mark::Picture { area, bitmap } => picture(canvas, area, bitmap),
         Mark::Stroke { points, colour, width, dash } => {
             let dash =
@@ -172,13 +172,13 @@ fn fill(canvas: &mut Pixmap, path: Option<Path>, colour: Rgb) {
 }
 
 /// Draws each pixel of a picture as a box.
-fn picture(canvas: &mut Pixmap, area: &Area, bitmap: &Bitmap) {
+fn picture(canvas: &mut Pixmap, area: &Rect, bitmap: &Bitmap) {
     let (wide, high) = (area.width() / bitmap.width as f64, area.height() / bitmap.height as f64);
     for (i, &colour) in bitmap.pixels.iter().enumerate() {
         let left = area.left + wide * (i % bitmap.width) as f64;
         let top = area.top + high * (i / bitmap.width) as f64;
-        let pixel = Area { left, top, right: left + wide, bottom: top + high };
-        fill(canvas, cells_path(&[pixel]), colour);
+        let pixel = Rect { left, top, right: left + wide, bottom: top + high };
+        fill(canvas, write_cells_path(&[pixel]), colour);
     }
 }
 
@@ -188,7 +188,7 @@ fn draw_text(canvas: &mut Pixmap, (x, y): Point, text: &str, style: &TextStyle) 
         Align::Middle => 0.5,
         Align::Right => 1.0,
     };
-    let left = x - share * font::width(text, style.size, style.bold);
+    let left = x - share * font::text_width(text, style.size, style.bold);
     let base = y + style.size * font::X_HEIGHT / 2.0;
     fill(canvas, font::outline(text, style.size, style.bold, (left, base)), style.colour);
 }
@@ -200,12 +200,12 @@ fn paint((red, green, blue): Rgb) -> Paint<'static> {
 }
 
 /// Returns boxes as a path, with edges at whole pixels.
-fn cells_path(areas: &[Area]) -> Option<Path> {
+fn write_cells_path(areas: &[Rect]) -> Option<Path> {
     let whole = |v: f64| ((v * f64::from(PNG_SCALE)).round() / f64::from(PNG_SCALE)) as f32;
     let mut path = PathBuilder::new();
     for area in areas {
         let [left, top, right, bottom] = [area.left, area.top, area.right, area.bottom].map(whole);
-        if let Some(rect) = Rect::from_ltrb(left, top, right, bottom) {
+        if let Some(rect) = tiny_skia::Rect::from_ltrb(left, top, right, bottom) {
             path.push_rect(rect);
         }
     }
@@ -223,8 +223,8 @@ fn polyline(points: &[Point]) -> PathBuilder {
     path
 }
 
-/// Size of a PNG in CSS pixels, by its pixel density.
-pub(super) fn page_size(png: &[u8]) -> Option<(u32, u32)> {
+/// Returns the size of a PNG in CSS pixels, by its pixel density.
+pub(super) fn css_size(png: &[u8]) -> Option<(u32, u32)> {
     let reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().ok()?;
     let info = reader.info();
     let dense = info.pixel_dims.is_some_and(|dims| dims.xppu >= DENSITY);
@@ -232,16 +232,16 @@ pub(super) fn page_size(png: &[u8]) -> Option<(u32, u32)> {
     Some((info.width / per_unit, info.height / per_unit))
 }
 
-fn encode(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
+fn encode_png(rgb: &[u8], width: u32, height: u32) -> Vec<u8> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Balanced);
     let unit = png::Unit::Meter;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: DENSITY, yppu: DENSITY, unit }));
-    let indexed = Indexed::of(rgb).filter(|indexed| !indexed.palette.is_empty());
+    let indexed = IndexedImage::quantise(rgb).filter(|indexed| !indexed.palette.is_empty());
     let pixels = match &indexed {
-        Some(Indexed { palette, pixels }) => {
+        Some(IndexedImage { palette, pixels }) => {
             encoder.set_color(png::ColorType::Indexed);
             let palette: Vec<u8> = palette.iter().flat_map(|&(r, g, b)| [r, g, b]).collect();
             encoder.set_palette(palette);

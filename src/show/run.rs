@@ -1,47 +1,48 @@
 //! The figure of a training run.
 
-use super::{Bundle, Chart, Coverage, Panel, Series, format};
+use super::{Chart, Coverage, MimeBundle, Panel, Series, format};
 
-/// The curves of a training run and how far it is. All x are steps.
+/// Curves of a training run, and its progress. All x are steps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RunCurve {
-    /// Mean training loss.
+pub struct RunSnapshot {
+    /// Points of the mean training loss.
     pub loss: Vec<(f64, f64)>,
-    /// Accuracy on the test part, in [0, 1].
+    /// Points of the accuracy on the test part, in [0, 1].
     pub test_accuracy: Vec<(f64, f64)>,
-    /// Epsilon spent so far.
+    /// Points of the epsilon spent so far.
     pub epsilon: Vec<(f64, f64)>,
-    /// Clip threshold, of a method that adapts it. A private run releases it with noise.
+    /// Points of the clip threshold, of a method that adapts it. A private run releases it with
+    /// noise.
     pub threshold: Vec<(f64, f64)>,
     /// The epsilon that the noise was calibrated to.
     pub target_epsilon: Option<f64>,
-    /// Steps of the whole run.
+    /// Number of steps of the whole run.
     pub total_steps: f64,
-    /// Steps taken so far, where that is more than the curves show.
+    /// Number of steps taken so far, where that is more than the curves show.
     pub steps_taken: f64,
     /// Seconds since the first step, if known.
     pub seconds: Option<f64>,
     /// Whether the run has ended.
     pub ended: bool,
-    /// The day on which a run that is shown again was trained, or a text in its place.
+    /// Day of training of a run that is shown again, or a text in its place.
     pub shown_again: Option<String>,
     /// A warning about the run, such as that it diverges.
     pub warning: Option<String>,
     /// Whether the run is trained with differential privacy.
     pub private: bool,
-    /// What everything but the training loss reveals of private data.
+    /// Coverage of everything but the training loss: what it reveals of private data.
     pub coverage: Coverage,
 }
 
-impl RunCurve {
-    /// The newest step; 0 before the first.
+impl RunSnapshot {
+    /// Returns the newest step; 0 before the first.
     fn step(&self) -> f64 {
         let curves = [&self.loss, &self.test_accuracy, &self.epsilon];
         let ends = curves.into_iter().filter_map(|curve| curve.last()).map(|p| p.0);
         ends.filter(|step| step.is_finite()).fold(self.steps_taken, f64::max)
     }
 
-    /// The curves up to a step, as they were then.
+    /// Returns the curves up to a step, as they were at that time.
     pub(super) fn up_to(&self, step: f64) -> Self {
         let before = |points: &[(f64, f64)]| {
             points.iter().copied().filter(|point| point.0 <= step).collect::<Vec<_>>()
@@ -56,14 +57,15 @@ impl RunCurve {
         }
     }
 
-    /// `step 120 of 879`.
+    /// Formats the progress in steps: `step 120 of 879`.
     fn steps_text(&self) -> String {
         let whole = |steps: f64| format::fixed(steps, 0);
         let of = (self.total_steps > 0.0).then(|| format!(" of {}", whole(self.total_steps)));
         format!("step {}{}", whole(self.step()), of.unwrap_or_default())
     }
 
-    /// `12 s elapsed, 10 steps/s, about 1 min 16 s left`; empty if no time is known.
+    /// Formats the times as `12 s elapsed, 10 steps/s, about 1 min 16 s left`; empty if no time is
+    /// known.
     fn time_text(&self) -> String {
         let Some(seconds) = self.seconds else { return String::new() };
         let elapsed = format::seconds(seconds);
@@ -74,15 +76,15 @@ impl RunCurve {
         let (taken, left) = (self.step(), self.total_steps - self.step());
         if taken >= 2.0 && left > 0.0 {
             let left = format::seconds(seconds / taken * left);
-            let pace = format::pace(taken, seconds);
+            let pace = format::step_rate(taken, seconds);
             format!("{elapsed} elapsed, {pace}, about {left} left")
         } else {
             format!("{elapsed} elapsed")
         }
     }
 
-    /// The line under the title: how far the run is, and whether it is shown again.
-    fn note(&self) -> String {
+    /// Returns the line under the title: the progress of the run, and whether it is shown again.
+    fn progress_note(&self) -> String {
         let time = self.time_text();
         let progress = match (self.ended, time.is_empty()) {
             (_, true) => self.steps_text(),
@@ -98,8 +100,8 @@ impl RunCurve {
     }
 }
 
-/// The figure of a run: training loss, test accuracy, epsilon spent if it is private, and the clip
-/// threshold if the method adapts it.
+/// Returns the figure of a run: training loss, test accuracy, epsilon spent if it is private, and
+/// the clip threshold if the method adapts it.
 ///
 /// Loss and epsilon begin at 0 and accuracy goes from 0 % to 100 %, so that figures of several
 /// runs can be compared by eye.
@@ -108,7 +110,7 @@ impl RunCurve {
 /// None by itself. Training loss is computed on private data outside the ledger, so for a private
 /// run its panel carries [`NOT_COVERED`](super::NOT_COVERED). Test accuracy is computed on the test
 /// part. Epsilon protects the training part only.
-pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
+pub fn run_chart(title: &str, curve: &RunSnapshot) -> Chart {
     let mut loss = Panel::new("training loss")
         .from_zero()
         .series(Series::line("loss", curve.loss.clone()).smooth().colour(1));
@@ -123,7 +125,7 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
         .y_range(0.0, 1.0)
         .series(Series::line("accuracy", curve.test_accuracy.clone()).colour(0));
     let mut chart = Chart::new(title)
-        .note(curve.note())
+        .note(curve.progress_note())
         .panel(loss)
         .panel(accuracy)
         .x_label("step")
@@ -146,15 +148,15 @@ pub fn run_chart(title: &str, curve: &RunCurve) -> Chart {
     chart.x_range(0.0, curve.total_steps.max(curve.step()))
 }
 
-/// The loss of private runs of this coverage. On public data, the badge says what holds for private
-/// data.
+/// Returns the loss of private runs of this coverage. On public data, the badge says what holds
+/// for private data.
 pub(super) fn private_loss(panel: Panel, coverage: Coverage) -> Panel {
-    panel.not_covered().coverage(Coverage::without_noise(coverage != Coverage::Public))
+    panel.not_covered().coverage(Coverage::for_raw_data(coverage != Coverage::Public))
 }
 
-/// The run in one line: `step 120 of 879  12 s elapsed, 10 steps/s, about 1 min 16 s left
+/// Formats the run in one line: `step 120 of 879  12 s elapsed, 10 steps/s, about 1 min 16 s left
 /// loss 0.41  accuracy 93.1 %  epsilon 1.92 of 3`. Values that are not known yet are left out.
-pub(crate) fn run_line(curve: &RunCurve) -> String {
+pub(crate) fn run_summary_line(curve: &RunSnapshot) -> String {
     let last = |points: &[(f64, f64)]| points.iter().rev().map(|p| p.1).find(|y| y.is_finite());
     let mut parts = vec![curve.steps_text()];
     parts.extend(Some(curve.time_text()).filter(|time| !time.is_empty()));
@@ -172,12 +174,12 @@ pub(crate) fn run_line(curve: &RunCurve) -> String {
     parts.join("  ")
 }
 
-/// The run as a bundle whose text starts with its line of numbers. A frame of a live display
-/// (`is_last` false) goes without PNG.
-pub fn run_bundle(title: &str, curve: &RunCurve, is_last: bool) -> Bundle {
+/// Returns the run as a bundle whose text starts with its line of numbers. A frame of a live
+/// display (`is_last` false) goes without PNG.
+pub fn run_bundle(title: &str, curve: &RunSnapshot, is_last: bool) -> MimeBundle {
     let chart = run_chart(title, curve);
     let mut bundle = if is_last { chart.bundle() } else { chart.live_bundle() };
-    bundle.text = format!("{}\n{}", run_line(curve), bundle.text);
+    bundle.text = format!("{}\n{}", run_summary_line(curve), bundle.text);
     bundle
 }
 
@@ -186,51 +188,58 @@ mod tests {
     use super::*;
     use crate::show::NOT_COVERED;
 
-    fn curve() -> RunCurve {
-        RunCurve {
+    fn curve() -> RunSnapshot {
+        RunSnapshot {
             loss: (1..=120).map(|i| (f64::from(i), 0.41)).collect(),
             test_accuracy: vec![(60.0, 0.88), (120.0, 0.931)],
             epsilon: vec![(60.0, 1.4), (120.0, 1.92)],
             target_epsilon: Some(3.0),
             total_steps: 879.0,
             private: true,
-            ..RunCurve::default()
+            ..RunSnapshot::default()
         }
     }
 
     #[test]
     fn the_line_says_how_far_the_run_is_and_what_it_cost() {
         assert_eq!(
-            run_line(&curve()),
+            run_summary_line(&curve()),
             "step 120 of 879  loss 0.41  accuracy 93.1 %  epsilon 1.92 of 3"
         );
-        let free = RunCurve { private: false, target_epsilon: None, ..curve() };
-        assert_eq!(run_line(&free), "step 120 of 879  loss 0.41  accuracy 93.1 %");
-        assert_eq!(run_line(&RunCurve::default()), "step 0");
+        let free = RunSnapshot { private: false, target_epsilon: None, ..curve() };
+        assert_eq!(run_summary_line(&free), "step 120 of 879  loss 0.41  accuracy 93.1 %");
+        assert_eq!(run_summary_line(&RunSnapshot::default()), "step 0");
         let mut broken = curve();
         broken.epsilon.push((121.0, f64::INFINITY));
-        assert!(run_line(&broken).ends_with("epsilon ∞ of 3"));
+        assert!(run_summary_line(&broken).ends_with("epsilon ∞ of 3"));
     }
 
     #[test]
     fn a_chart_says_step_time_and_time_left() {
-        let mut run = RunCurve { seconds: Some(30.0), ..curve() };
+        let mut run = RunSnapshot { seconds: Some(30.0), ..curve() };
         let said = "step 120 of 879, 30 s elapsed, 4.0 steps/s, about 3 min 10 s left";
         assert!(run_chart("r", &run).svg().contains(said), "{}", run_chart("r", &run));
-        assert!(run_line(&run).contains("30 s elapsed, 4.0 steps/s, about 3 min 10 s left"));
+        assert!(
+            run_summary_line(&run).contains("30 s elapsed, 4.0 steps/s, about 3 min 10 s left")
+        );
         // Steps since the last measurement count.
         run.steps_taken = 240.0;
         let line = "step 240 of 879  30 s elapsed, 8.0 steps/s, about 1 min 20 s left";
-        assert!(run_line(&run).starts_with(line));
+        assert!(run_summary_line(&run).starts_with(line));
         run.ended = true;
         assert!(run_chart("r", &run).text().contains("step 240 of 879 in 30 s"));
-        let first = RunCurve { seconds: Some(9.0), total_steps: 100.0, ..RunCurve::default() };
-        assert_eq!(run_line(&first), "step 0 of 100  9.0 s elapsed", "one step predicts nothing");
+        let first =
+            RunSnapshot { seconds: Some(9.0), total_steps: 100.0, ..RunSnapshot::default() };
+        assert_eq!(
+            run_summary_line(&first),
+            "step 0 of 100  9.0 s elapsed",
+            "one step predicts nothing"
+        );
     }
 
     #[test]
     fn a_run_that_is_shown_again_says_when_it_was_trained() {
-        let again = RunCurve { shown_again: Some("2026-11-21".into()), ended: true, ..curve() };
+        let again = RunSnapshot { shown_again: Some("2026-11-21".into()), ended: true, ..curve() };
         let chart = run_chart("r", &again);
         for said in [chart.svg(), chart.text()] {
             assert!(said.contains("Shown again: trained on 2026-11-21, step 120 of 879"), "{said}");
@@ -241,16 +250,16 @@ mod tests {
 
     #[test]
     fn a_warning_stands_above_the_curves_and_in_the_line() {
-        let warned = RunCurve { warning: Some("training diverges".into()), ..curve() };
+        let warned = RunSnapshot { warning: Some("training diverges".into()), ..curve() };
         assert!(run_chart("r", &warned).svg().contains("training diverges"));
         assert!(run_chart("r", &warned).text().contains("warning: training diverges"));
-        assert!(run_line(&warned).ends_with("WARNING: training diverges"));
-        assert!(!run_line(&curve()).contains("WARNING"));
+        assert!(run_summary_line(&warned).ends_with("WARNING: training diverges"));
+        assert!(!run_summary_line(&curve()).contains("WARNING"));
     }
 
     #[test]
     fn figures_of_two_runs_have_the_same_axes() {
-        let accurate = RunCurve { test_accuracy: vec![(1.0, 0.97), (9.0, 0.98)], ..curve() };
+        let accurate = RunSnapshot { test_accuracy: vec![(1.0, 0.97), (9.0, 0.98)], ..curve() };
         for run in [curve(), accurate] {
             let svg = run_chart("r", &run).svg();
             assert!(svg.contains("\n0 %\n") && svg.contains("\n100 %\n"), "accuracy");
@@ -268,14 +277,14 @@ mod tests {
     fn the_loss_of_a_private_run_is_marked_and_of_another_is_not() {
         assert!(run_chart("r", &curve()).svg().contains(NOT_COVERED));
         assert!(run_chart("r", &curve()).text().contains(NOT_COVERED));
-        let free = RunCurve { private: false, ..curve() };
+        let free = RunSnapshot { private: false, ..curve() };
         let chart = run_chart("r", &free);
         assert!(!chart.svg().contains(NOT_COVERED) && !chart.svg().contains("epsilon"));
     }
 
     #[test]
     fn what_is_left_of_a_private_run_has_accuracy_and_epsilon_but_no_loss() {
-        let covered = RunCurve { coverage: Coverage::TestPart, ..curve() };
+        let covered = RunSnapshot { coverage: Coverage::TestPart, ..curve() };
         let whole = run_bundle("r", &covered, true);
         assert_eq!(whole.coverage, Coverage::NotCovered);
         let part = *whole.covered_part.expect("a covered part");
@@ -286,15 +295,15 @@ mod tests {
             assert!(said.contains("accuracy") && said.contains("epsilon"), "{said}");
         }
         // Without a guarantee, only the epsilon that was planned or claimed is left.
-        let unsound = RunCurve { coverage: Coverage::NotCovered, ..curve() };
+        let unsound = RunSnapshot { coverage: Coverage::NotCovered, ..curve() };
         let part = run_bundle("r", &unsound, true).covered_part.expect("the epsilon");
         assert!(!part.text.contains("accuracy") && part.coverage == Coverage::Public);
-        let unknown = RunCurve { coverage: Coverage::Unmarked, ..curve() };
+        let unknown = RunSnapshot { coverage: Coverage::Unmarked, ..curve() };
         let part = run_bundle("r", &unknown, true).covered_part.expect("the epsilon");
         assert!(!part.text.contains("accuracy"));
         // On public data, all may be shown.
         for private in [false, true] {
-            let public = RunCurve { coverage: Coverage::Public, private, ..curve() };
+            let public = RunSnapshot { coverage: Coverage::Public, private, ..curve() };
             let whole = run_bundle("r", &public, true);
             assert!(whole.coverage == Coverage::Public && whole.covered_part.is_none());
         }
@@ -304,7 +313,7 @@ mod tests {
     fn a_live_frame_has_no_png_and_its_headline_is_the_line() {
         let frame = run_bundle("r", &curve(), false);
         assert!(frame.png.is_none() && frame.svg.is_some());
-        assert_eq!(frame.headline(), run_line(&curve()));
+        assert_eq!(frame.first_line(), run_summary_line(&curve()));
         assert!(run_bundle("r", &curve(), true).png.is_some());
     }
 }

@@ -1,14 +1,15 @@
-//! Writes what is shown to files, in the format of the name's ending.
+//! Output to files, in the format of the name's ending.
 
-use super::{Bundle, Table};
+use super::{MimeBundle, Table};
 use crate::{Error, Result, file};
 use std::path::Path;
 
-/// What a file with an ending holds; `None` if the output does not have this format.
+/// Function that returns the content of a file in one format; `None` if the output does not have
+/// this format.
 type Content<T> = fn(&T) -> Option<Vec<u8>>;
 
 /// The formats of outputs, by the ending of a file's name.
-const OUTPUTS: [(&str, Content<Bundle>); 5] = [
+const OUTPUTS: [(&str, Content<MimeBundle>); 5] = [
     ("svg", |output| output.svg.clone().map(String::into_bytes)),
     ("png", |output| output.png.clone()),
     ("html", |output| output.html.clone().map(String::into_bytes)),
@@ -31,7 +32,7 @@ fn with_end(text: &str) -> Vec<u8> {
     format!("{text}\n").into_bytes()
 }
 
-impl Bundle {
+impl MimeBundle {
     /// Writes one of the formats to a file: the SVG for a name that ends in `.svg`, the PNG for
     /// `.png`, the HTML for `.html`, the text for `.txt`, and the Vega-Lite specification for
     /// `.vl.json`. An existing file is replaced.
@@ -62,20 +63,21 @@ impl Table {
 }
 
 /// Writes a figure, or its values for `.csv` and `.json`.
-pub(super) fn figure(
+pub(super) fn save_figure(
     path: &Path,
-    drawn: impl FnOnce() -> Bundle,
+    drawn: impl FnOnce() -> MimeBundle,
     values: impl FnOnce() -> Table,
 ) -> Result<()> {
-    match ending(path).as_str() {
+    match file_extension(path).as_str() {
         "csv" | "json" => values().save(path),
         _ => write(path, &drawn(), &OUTPUTS, &["csv", "json"]),
     }
 }
 
-/// Writes what the ending of the name says. An error lists the endings that would do, and `more`.
+/// Writes the output in the format of the name's ending. An error lists the endings that would do,
+/// and `more`.
 fn write<T>(path: &Path, of: &T, formats: &[(&str, Content<T>)], more: &[&str]) -> Result<()> {
-    let ending = ending(path);
+    let ending = file_extension(path);
     let format = formats.iter().find(|(known, _)| *known == ending);
     if let Some(content) = format.and_then(|(_, content)| content(of)) {
         return file::write(path, content);
@@ -87,8 +89,8 @@ fn write<T>(path: &Path, of: &T, formats: &[(&str, Content<T>)], more: &[&str]) 
         .fix(format!("end the name in one of {list}")))
 }
 
-/// The ending of a file's name in lower case, without the dot: `svg`, `vl.json`.
-fn ending(path: &Path) -> String {
+/// Returns the ending of a file's name in lower case, without the dot: `svg`, `vl.json`.
+fn file_extension(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     if name.ends_with(".vl.json") {
         "vl.json".into()

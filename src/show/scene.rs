@@ -7,14 +7,14 @@ pub(super) type Point = (f64, f64);
 
 /// An axis-aligned box.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
+pub(super) struct Rect {
     pub left: f64,
     pub top: f64,
     pub right: f64,
     pub bottom: f64,
 }
 
-impl Area {
+impl Rect {
     pub(super) fn width(&self) -> f64 {
         self.right - self.left
     }
@@ -37,7 +37,7 @@ impl Area {
         (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
 
-    /// The part of the segment from `a` to `b` inside the box (Liang and Barsky, 1984).
+    /// Returns the part of the segment from `a` to `b` inside the box (Liang and Barsky, 1984).
     pub(super) fn clip(&self, a: Point, b: Point) -> Option<(Point, Point)> {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let (mut enter, mut leave) = (0.0f64, 1.0f64);
@@ -77,12 +77,12 @@ pub(super) enum Align {
 #[derive(Clone, Debug)]
 pub(super) enum Mark {
     Fill {
-        area: Area,
+        area: Rect,
         colour: Rgb,
     },
     /// Many boxes of one colour; one path in an SVG, which keeps it small.
     Cells {
-        areas: Vec<Area>,
+        areas: Vec<Rect>,
         colour: Rgb,
     },
     Stroke {
@@ -103,7 +103,7 @@ pub(super) enum Mark {
     },
     /// A picture whose pixels are drawn as boxes, without smoothing.
     Picture {
-        area: Area,
+        area: Rect,
         bitmap: Bitmap,
     },
     Text {
@@ -135,18 +135,18 @@ impl Scene {
         Self { width, height, marks: Vec::new() }
     }
 
-    pub(super) fn fill(&mut self, area: Area, colour: Rgb) {
+    pub(super) fn fill(&mut self, area: Rect, colour: Rgb) {
         self.marks.push(Mark::Fill { area, colour });
     }
 
-    pub(super) fn cells(&mut self, areas: Vec<Area>, colour: Rgb) {
+    pub(super) fn cells(&mut self, areas: Vec<Rect>, colour: Rgb) {
         if !areas.is_empty() {
             self.marks.push(Mark::Cells { areas, colour });
         }
     }
 
     /// Draws a box with a border of one unit inside it.
-    pub(super) fn framed(&mut self, area: Area, ground: Rgb, edge: Rgb) {
+    pub(super) fn framed_rect(&mut self, area: Rect, ground: Rgb, edge: Rgb) {
         self.fill(area, edge);
         self.fill(area.grown(-1.0, -1.0), ground);
     }
@@ -176,7 +176,7 @@ impl Scene {
         self.marks.push(Mark::Dot { at, radius, colour });
     }
 
-    pub(super) fn picture(&mut self, area: Area, bitmap: Bitmap) {
+    pub(super) fn picture(&mut self, area: Rect, bitmap: Bitmap) {
         self.marks.push(Mark::Picture { area, bitmap });
     }
 
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn clipping_keeps_what_is_inside() {
-        let area = Area { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
+        let area = Rect { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
         assert_eq!(area.clip((-5.0, 5.0), (15.0, 5.0)), Some(((0.0, 5.0), (10.0, 5.0))));
         assert_eq!(area.clip((1.0, 1.0), (2.0, 2.0)), Some(((1.0, 1.0), (2.0, 2.0))));
         assert_eq!(area.clip((-5.0, -1.0), (15.0, -1.0)), None);

@@ -26,49 +26,49 @@ pub struct Series {
     pub(super) marker: Option<usize>,
     pub(super) marked: bool,
     pub(super) unconnected: bool,
-    /// Drawn without a marker.
+    /// Whether the series is drawn without a marker.
     pub(super) bare: bool,
-    /// Never shifted sideways, because x is measured.
+    /// Whether the points are never shifted sideways, because x is measured.
     pub(super) in_place: bool,
     pub(super) broad: bool,
-    /// The value beside the name, in place of the last one.
+    /// Value beside the name, in place of the last one.
     pub(super) summary: Option<f64>,
     /// Half the height of each point's error bar or band; empty without.
     pub(super) errors: Arc<[f64]>,
-    /// Errors are drawn as a band along the line.
+    /// Whether errors are drawn as a band along the line.
     pub(super) band: bool,
-    /// What each point stands for; empty without.
+    /// Description of each point; empty without.
     pub(super) about: Arc<[String]>,
 }
 
 impl Series {
-    /// A series drawn as a solid line.
+    /// Creates a series drawn as a solid line.
     pub fn line(name: impl Into<String>, points: impl Into<Vec<(f64, f64)>>) -> Self {
         Self { name: name.into(), points: points.into().into(), ..Self::default() }
     }
 
     /// Draws a marker at every point, for series of few points.
-    pub fn marked(self) -> Self {
+    pub fn with_markers(self) -> Self {
         Self { marked: true, ..self }
     }
 
     /// Draws markers without a line, for independent measurements.
-    pub(crate) fn unconnected(self) -> Self {
-        Self { unconnected: true, ..self.marked() }
+    pub(crate) fn markers_only(self) -> Self {
+        Self { unconnected: true, ..self.with_markers() }
     }
 
     /// Draws the line without any marker, for a line that is no series of measurements.
-    pub(super) fn bare(self) -> Self {
+    pub(super) fn without_markers(self) -> Self {
         Self { bare: true, ..self }
     }
 
-    /// Keeps the points where they are, also beside other series with markers at the same x.
-    pub(super) fn in_place(self) -> Self {
+    /// Leaves the points unshifted, also beside other series with markers at the same x.
+    pub(super) fn without_offset(self) -> Self {
         Self { in_place: true, ..self }
     }
 
-    /// Value shown beside the name in place of the last one, such as the mean. The panel says what
-    /// it is, see [`Panel::values_are`](super::Panel::values_are).
+    /// Sets the value shown beside the name in place of the last one, such as the mean. The panel
+    /// says what it is, see [`Panel::value_label`](super::Panel::value_label).
     pub fn summary(self, value: f64) -> Self {
         Self { summary: Some(value), ..self }
     }
@@ -77,18 +77,18 @@ impl Series {
     /// without a positive value have none. Every point gets a marker, and the series of a panel are
     /// shifted slightly so that bars at the same x can be told apart.
     pub fn errors(self, errors: impl Into<Vec<f64>>) -> Self {
-        Self { errors: errors.into().into(), ..self.marked() }
+        Self { errors: errors.into().into(), ..self.with_markers() }
     }
 
     /// Adds a band along the line: half its height at each point, in the order of the points, for
     /// measurements at few values of x with several seeds each. Every point gets a marker.
     pub(crate) fn band(self, errors: impl Into<Vec<f64>>) -> Self {
-        Self { band: true, ..self.errors(errors).in_place() }
+        Self { band: true, ..self.errors(errors).without_offset() }
     }
 
-    /// Says what each point stands for, in the order of the points: run, settings, seed. Shown by
-    /// the tooltips of the interactive format.
-    pub fn about(self, texts: impl Into<Vec<String>>) -> Self {
+    /// Sets the description of each point, in the order of the points: run, settings, seed. Shown
+    /// by the tooltips of the interactive format.
+    pub fn tooltips(self, texts: impl Into<Vec<String>>) -> Self {
         Self { about: texts.into().into(), ..self }
     }
 
@@ -115,39 +115,39 @@ impl Series {
         Self { marker: Some(slot), ..self }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The points (x, y), including those that can't be drawn.
+    /// Returns the points (x, y), including those that can't be drawn.
     pub fn points(&self) -> &[(f64, f64)] {
         &self.points
     }
 
-    /// Whether the line is dashed.
+    /// Returns whether the line is dashed.
     pub fn is_approximate(&self) -> bool {
         self.approximate
     }
 
-    /// The last finite value, if any.
+    /// Returns the last finite value, if any.
     pub fn last(&self) -> Option<f64> {
         self.points.iter().rev().find(|p| is_finite(p)).map(|p| p.1)
     }
 
-    /// All points that can be drawn.
-    pub(super) fn finite(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+    /// Returns all points that can be drawn.
+    pub(super) fn finite_points(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         self.points.iter().copied().filter(is_finite)
     }
 
-    /// The points that have an error bar, with half its height.
-    pub(super) fn bars(&self) -> impl Iterator<Item = ((f64, f64), f64)> + '_ {
+    /// Returns the points that have an error bar, with half its height.
+    pub(super) fn error_bars(&self) -> impl Iterator<Item = ((f64, f64), f64)> + '_ {
         let all = self.points.iter().copied().zip(self.errors.iter().copied());
         all.filter(|(point, error)| is_finite(point) && *error > 0.0 && is_drawable(*error))
     }
 
-    /// The pieces of the band between gaps: each point with half the height of the band there, 0
-    /// where there is no error.
+    /// Returns the pieces of the band between gaps: each point with half the height of the band
+    /// there, 0 where there is no error.
     pub(super) fn band_pieces(&self) -> Vec<Vec<((f64, f64), f64)>> {
         if !self.band {
             return Vec::new();
@@ -160,7 +160,7 @@ impl Series {
     }
 
     /// Returns the maximal runs of points without a gap.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &[(f64, f64)]> {
+    pub(super) fn segments(&self) -> impl Iterator<Item = &[(f64, f64)]> {
         self.points.split(|p| !is_finite(p)).filter(|run| !run.is_empty())
     }
 
@@ -168,25 +168,26 @@ impl Series {
     /// one for each run of points without a gap that are on the axes.
     pub(super) fn curves(&self, on_axes: impl Fn(&(f64, f64)) -> bool) -> Vec<Curve> {
         let shown = |run| <[_]>::split(run, |p| !on_axes(p)).filter(|run| !run.is_empty());
-        let runs: Vec<&[(f64, f64)]> = self.runs().flat_map(shown).collect();
-        let (window, total) = (self.window(), runs.iter().map(|run| run.len()).sum::<usize>());
+        let runs: Vec<&[(f64, f64)]> = self.segments().flat_map(shown).collect();
+        let (window, total) =
+            (self.smoothing_window(), runs.iter().map(|run| run.len()).sum::<usize>());
         let curve = |run: &[(f64, f64)]| {
             let most = (MOST_POINTS * run.len() / total.max(1)).max(4);
             match window {
                 Some(window) => Curve {
-                    points: thin(&running_mean(run, window), most / 2),
-                    raw: thin(run, most),
+                    points: downsample(&running_mean(run, window), most / 2),
+                    raw: downsample(run, most),
                 },
-                None => Curve { points: thin(run, most), raw: Vec::new() },
+                None => Curve { points: downsample(run, most), raw: Vec::new() },
             }
         };
         runs.into_iter().map(curve).collect()
     }
 
-    /// Window of the running mean, if the series is drawn with one: an odd number of points, about
-    /// a thirtieth of the series.
-    pub(super) fn window(&self) -> Option<usize> {
-        let n = self.finite().count();
+    /// Returns the window of the running mean, if the series is drawn with one: an odd number of
+    /// points, about a thirtieth of the series.
+    pub(super) fn smoothing_window(&self) -> Option<usize> {
+        let n = self.finite_points().count();
         (self.smooth && n >= 60).then(|| (n / 30).clamp(5, 101) | 1)
     }
 }
@@ -200,14 +201,14 @@ pub(super) fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.map(|v| (v, v)).reduce(|(low, high), (v, _)| (low.min(v), high.max(v)))
 }
 
-/// Whether a value is finite and small enough for the arithmetic of axes.
+/// Returns whether a value is finite and small enough for the arithmetic of axes.
 pub(super) fn is_drawable(value: f64) -> bool {
     value.abs() <= 1e300
 }
 
 /// Thins a run to at most about `most` points: the lowest and the highest point of each bucket, in
 /// order, and the first and the last point of the run.
-fn thin(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+fn downsample(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     if run.len() <= most.max(4) {
         return run.to_vec();
     }
@@ -236,7 +237,7 @@ fn thin(run: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     kept
 }
 
-/// Mean of the `window` points around each point; near the ends, of those that exist.
+/// Returns the mean of the `window` points around each point; near the ends, of those that exist.
 pub(super) fn running_mean(run: &[(f64, f64)], window: usize) -> Vec<(f64, f64)> {
     let half = window / 2;
     let mean = |i: usize| {
@@ -259,7 +260,7 @@ mod tests {
         let mut run = wave(10_000);
         run[4321].1 = 9.0;
         run[8765].1 = -9.0;
-        let thin = thin(&run, 400);
+        let thin = downsample(&run, 400);
         assert!(thin.len() <= 400, "{}", thin.len());
         assert!(thin.contains(&run[4321]) && thin.contains(&run[8765]));
         assert_eq!((thin[0], thin[thin.len() - 1]), (run[0], run[9_999]));
@@ -269,7 +270,7 @@ mod tests {
     #[test]
     fn short_runs_are_not_thinned() {
         for n in [0, 1, 2, 3, 400] {
-            assert_eq!(thin(&wave(n), 400), wave(n));
+            assert_eq!(downsample(&wave(n), 400), wave(n));
         }
     }
 
@@ -282,7 +283,7 @@ mod tests {
             points[4].1 = value;
             points[8].1 = value;
             let series = Series::line("s", points);
-            let lengths: Vec<_> = series.runs().map(<[_]>::len).collect();
+            let lengths: Vec<_> = series.segments().map(<[_]>::len).collect();
             assert_eq!(lengths, [4, 3]);
             assert_eq!(series.last(), Some(1.0));
         }
@@ -315,8 +316,8 @@ mod tests {
 
     #[test]
     fn only_long_series_get_a_running_mean() {
-        assert_eq!(Series::line("s", wave(59)).smooth().window(), None);
-        assert_eq!(Series::line("s", wave(879)).smooth().window(), Some(29));
-        assert_eq!(Series::line("s", wave(879)).window(), None);
+        assert_eq!(Series::line("s", wave(59)).smooth().smoothing_window(), None);
+        assert_eq!(Series::line("s", wave(879)).smooth().smoothing_window(), Some(29));
+        assert_eq!(Series::line("s", wave(879)).smoothing_window(), None);
     }
 }

@@ -9,7 +9,7 @@
 //! Showing never fails and never panics, so that a display problem can't lose a training run. If
 //! the kernel stops answering, output continues as text.
 
-use super::Bundle;
+use super::MimeBundle;
 #[cfg(unix)]
 use super::socket::KernelSocket;
 use std::cell::RefCell;
@@ -21,19 +21,19 @@ use std::time::Duration;
 const DISPLAY: &str = "EPSILAB_DISPLAY";
 /// Environment variable of processes that evcxr starts to run cells.
 const EVCXR: &str = "EVCXR_IS_RUNTIME";
-/// Environment variables by which a process knows that it runs cells.
+/// Environment variables of processes that run cells.
 pub(crate) const CELL_VARIABLES: [&str; 2] = [DISPLAY, EVCXR];
 
 /// Shows a bundle once, in the current sink.
-pub fn display(bundle: &Bundle) {
-    show(Frame { id: None, is_update: false, stays: true }, bundle);
+pub fn display(bundle: &MimeBundle) {
+    show(FrameKind { id: None, is_update: false, stays: true }, bundle);
 }
 
 /// Prints one line about work in progress as plain text.
 ///
 /// The line always ends with a newline, because evcxr buffers output up to the next newline.
 pub fn progress(text: &str) {
-    if capturing() {
+    if is_capturing() {
         return;
     }
     let line = format!("{}\n", text.trim_end_matches(['\r', '\n']));
@@ -45,7 +45,7 @@ pub fn progress(text: &str) {
 ///
 /// Only the Epsilab kernel can do this. Elsewhere, nothing happens.
 pub fn clear_output(wait: bool) {
-    if !capturing() {
+    if !is_capturing() {
         with_sink(|sink| sink.clear(wait));
     }
 }
@@ -53,9 +53,9 @@ pub fn clear_output(wait: bool) {
 /// Runs `work` and returns the bundles that it displayed on this thread, in order, instead of
 /// showing them. Of a [`LiveDisplay`](super::LiveDisplay) these are the frames that would have been
 /// sent. Progress lines are discarded.
-pub fn with_capture(work: impl FnOnce()) -> Vec<Bundle> {
-    /// Restores the outer capture, also when `work` panics.
-    struct Restore(Option<Vec<Bundle>>);
+pub fn with_capture(work: impl FnOnce()) -> Vec<MimeBundle> {
+    /// Guard that restores the outer capture, also when `work` panics.
+    struct Restore(Option<Vec<MimeBundle>>);
     impl Drop for Restore {
         fn drop(&mut self) {
             CAPTURE.with_borrow_mut(|capture| *capture = self.0.take());
@@ -69,41 +69,41 @@ pub fn with_capture(work: impl FnOnce()) -> Vec<Bundle> {
 
 /// Role of a bundle for the viewer.
 #[derive(Clone, Copy)]
-pub(super) struct Frame<'a> {
-    /// The live display that it belongs to; `None` for a separate output.
+pub(super) struct FrameKind<'a> {
+    /// Live display that the bundle belongs to; `None` for a separate output.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only the kernel reads it"))]
     pub id: Option<&'a str>,
-    /// Whether it replaces a frame of this display.
+    /// Whether the bundle replaces a frame of this display.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only the kernel reads it"))]
     pub is_update: bool,
     /// Whether no newer frame follows.
     pub stays: bool,
 }
 
-/// The last output of the current cell; `None` where nobody tells when cells begin.
-static LAST_OF_CELL: Mutex<Option<Bundle>> = Mutex::new(None);
+/// Last output of the current cell; `None` where nothing reports when cells begin.
+static LAST_OF_CELL: Mutex<Option<MimeBundle>> = Mutex::new(None);
 
-fn last_of_cell() -> MutexGuard<'static, Option<Bundle>> {
+fn last_cell_output() -> MutexGuard<'static, Option<MimeBundle>> {
     LAST_OF_CELL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells that a cell begins: it has no output yet.
+/// Notifies the sink that a cell begins, which has no output yet.
 pub fn begin_cell() {
-    *last_of_cell() = Some(Bundle::default());
+    *last_cell_output() = Some(MimeBundle::default());
 }
 
 /// Shows the value at the end of a cell, unless it is what the cell showed last: the figure of a
 /// run that has just been trained.
-pub(crate) fn display_value(bundle: &Bundle) {
-    let is_shown = last_of_cell().as_ref() == Some(bundle);
+pub(crate) fn display_value(bundle: &MimeBundle) {
+    let is_shown = last_cell_output().as_ref() == Some(bundle);
     if !is_shown {
         display(bundle);
     }
 }
 
 /// Sends a bundle to the current sink.
-pub(super) fn show(frame: Frame<'_>, bundle: &Bundle) {
-    if let Some(last) = last_of_cell().as_mut().filter(|_| frame.stays) {
+pub(super) fn show(frame: FrameKind<'_>, bundle: &MimeBundle) {
+    if let Some(last) = last_cell_output().as_mut().filter(|_| frame.stays) {
         last.clone_from(bundle);
     }
     let captured = CAPTURE.try_with(|capture| match capture.borrow_mut().as_mut() {
@@ -118,24 +118,25 @@ pub(super) fn show(frame: Frame<'_>, bundle: &Bundle) {
     }
 }
 
-/// Minimum time between two frames of a live display in the current sink. It is longer where frames
-/// are printed as lines instead of replacing one another.
+/// Returns the minimum time between two frames of a live display in the current sink. It is longer
+/// where frames are printed as lines instead of replacing one another.
 pub(super) fn frame_interval() -> Duration {
     const FIGURES: Duration = Duration::from_millis(125);
     const LINES: Duration = Duration::from_secs(2);
-    if capturing() || replaces_frames() { FIGURES } else { LINES }
+    if is_capturing() || replaces_frames() { FIGURES } else { LINES }
 }
 
-/// Whether the current sink replaces the frames of a live display, rather than listing them.
+/// Returns whether the current sink replaces the frames of a live display, rather than listing
+/// them.
 pub(super) fn replaces_frames() -> bool {
-    !capturing() && with_sink(|sink| !matches!(sink, Sink::Evcxr | Sink::Terminal))
+    !is_capturing() && with_sink(|sink| !matches!(sink, Sink::Evcxr | Sink::Terminal))
 }
 
 thread_local! {
-    static CAPTURE: RefCell<Option<Vec<Bundle>>> = const { RefCell::new(None) };
+    static CAPTURE: RefCell<Option<Vec<MimeBundle>>> = const { RefCell::new(None) };
 }
 
-fn capturing() -> bool {
+fn is_capturing() -> bool {
     CAPTURE.try_with(|capture| capture.borrow().is_some()) == Ok(true)
 }
 
@@ -143,7 +144,7 @@ fn with_sink<R>(work: impl FnOnce(&mut Sink) -> R) -> R {
     static SINK: Mutex<Option<Sink>> = Mutex::new(None);
     // A poisoned sink is usable: each message is sent by one call.
     let mut sink = SINK.lock().unwrap_or_else(PoisonError::into_inner);
-    work(sink.get_or_insert_with(Sink::of_this_process))
+    work(sink.get_or_insert_with(Sink::detect))
 }
 
 enum Sink {
@@ -154,7 +155,7 @@ enum Sink {
 }
 
 impl Sink {
-    fn of_this_process() -> Self {
+    fn detect() -> Self {
         #[cfg(unix)]
         if let Some(path) = std::env::var_os(DISPLAY).filter(|path| !path.is_empty()) {
             return match KernelSocket::connect(path.as_ref()) {
@@ -165,7 +166,7 @@ impl Sink {
         if std::env::var_os(EVCXR).is_some() { Self::Evcxr } else { Self::Terminal }
     }
 
-    /// The terminal sink, after a message on stderr that the kernel can't be reached.
+    /// Returns the terminal sink, after a message on stderr that the kernel can't be reached.
     #[cfg(unix)]
     fn fallback(error: &io::Error) -> Self {
         let _ = writeln!(
@@ -176,7 +177,7 @@ impl Sink {
         Self::Terminal
     }
 
-    /// Sends to the kernel, and returns whether there is one that took it. The terminal takes the
+    /// Sends a message to the kernel, and returns whether one received it. The terminal takes the
     /// place of a kernel that does not answer.
     #[cfg(unix)]
     fn send(&mut self, message: impl FnOnce(&mut KernelSocket) -> io::Result<()>) -> bool {
@@ -188,13 +189,13 @@ impl Sink {
         sent.is_ok()
     }
 
-    fn show(&mut self, frame: Frame<'_>, bundle: &Bundle) {
+    fn show(&mut self, frame: FrameKind<'_>, bundle: &MimeBundle) {
         #[cfg(unix)]
         if self.send(|kernel| kernel.show(frame, bundle)) {
             return;
         }
         match self {
-            _ if !frame.stays => write_out(&format!("{}\n", bundle.headline())),
+            _ if !frame.stays => write_out(&format!("{}\n", bundle.first_line())),
             Self::Evcxr => write_out(&content_blocks(bundle)),
             _ => write_out(&format!("{}\n", bundle.text.trim_end_matches('\n'))),
         }
@@ -208,7 +209,7 @@ impl Sink {
 
     fn print_line(&mut self, line: &str) {
         #[cfg(unix)]
-        if self.send(|kernel| kernel.say(line)) {
+        if self.send(|kernel| kernel.send_stdout(line)) {
             return;
         }
         write_out(line);
@@ -221,12 +222,13 @@ fn write_out(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Content blocks for stock evcxr, which shows only the last block of each MIME type in a cell.
-fn content_blocks(bundle: &Bundle) -> String {
+/// Returns content blocks for stock evcxr, which shows only the last block of each MIME type in a
+/// cell.
+fn content_blocks(bundle: &MimeBundle) -> String {
     let block = |(mime, data): (&str, String)| {
         format!("EVCXR_BEGIN_CONTENT {mime}\n{}\nEVCXR_END_CONTENT\n", data.trim_end_matches('\n'))
     };
-    bundle.forms().into_iter().map(block).collect()
+    bundle.mime_entries().into_iter().map(block).collect()
 }
 
 #[cfg(test)]
@@ -237,13 +239,13 @@ mod tests {
     fn capture_keeps_what_was_shown_in_order_and_nests() {
         let mut inner = Vec::new();
         let outer = with_capture(|| {
-            display(&Bundle::text("one"));
-            inner = with_capture(|| display(&Bundle::text("two")));
+            display(&MimeBundle::text("one"));
+            inner = with_capture(|| display(&MimeBundle::text("two")));
             progress("not a figure");
-            display(&Bundle::text("three"));
+            display(&MimeBundle::text("three"));
         });
-        assert_eq!(outer, [Bundle::text("one"), Bundle::text("three")]);
-        assert_eq!(inner, [Bundle::text("two")]);
+        assert_eq!(outer, [MimeBundle::text("one"), MimeBundle::text("three")]);
+        assert_eq!(inner, [MimeBundle::text("two")]);
     }
 
     #[test]
@@ -252,12 +254,12 @@ mod tests {
             with_capture(|| std::panic::resume_unwind(Box::new("stop")));
         });
         assert!(result.is_err());
-        assert!(!capturing());
+        assert!(!is_capturing());
     }
 
     #[test]
     fn content_blocks_open_and_close_each_form() {
-        let blocks = content_blocks(&Bundle::text("a\n").with_svg("<svg/>"));
+        let blocks = content_blocks(&MimeBundle::text("a\n").with_svg("<svg/>"));
         assert_eq!(
             blocks,
             "EVCXR_BEGIN_CONTENT text/plain\na\nEVCXR_END_CONTENT\n\

@@ -4,8 +4,8 @@
 //! reply. The wait ends after [`PATIENCE`]; the next message then also reads the late answer. After
 //! [`MAX_UNANSWERED`] messages without an answer the channel counts as broken.
 
-use super::Bundle;
-use super::sink::Frame;
+use super::MimeBundle;
+use super::sink::FrameKind;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -29,7 +29,7 @@ impl KernelSocket {
         Ok(Self { stream: BufReader::new(stream), partial: Vec::new(), unanswered: 0 })
     }
 
-    pub(super) fn show(&mut self, frame: Frame<'_>, bundle: &Bundle) -> io::Result<()> {
+    pub(super) fn show(&mut self, frame: FrameKind<'_>, bundle: &MimeBundle) -> io::Result<()> {
         self.send(&json!({
             "kind": "display",
             "id": frame.id,
@@ -39,7 +39,7 @@ impl KernelSocket {
         }))
     }
 
-    pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn send_stdout(&mut self, text: &str) -> io::Result<()> {
         self.send(&json!({"kind": "stream", "name": "stdout", "text": text}))
     }
 
@@ -53,10 +53,10 @@ impl KernelSocket {
         line.push(b'\n');
         self.stream.get_mut().write_all(&line)?;
         self.unanswered += 1;
-        self.collect_answers()
+        self.collect_acks()
     }
 
-    fn collect_answers(&mut self) -> io::Result<()> {
+    fn collect_acks(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while self.unanswered > 0 {
             let left = deadline.saturating_duration_since(Instant::now());

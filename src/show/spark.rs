@@ -1,23 +1,23 @@
 //! Charts as text with sparklines.
 
 use super::chart::{Chart, Panel};
-use super::format::one_line;
-use super::head::shown_last;
+use super::format::to_single_line;
+use super::head::displayed_value;
 use super::series::extent;
 
 const COLUMNS: usize = 32;
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The chart as text: title, one line per series (name, sparkline, value, references, badge), and
-/// the range of x.
+/// Formats the chart as text: title, one line per series (name, sparkline, value, references,
+/// badge), and the range of x.
 pub(super) fn text(chart: &Chart) -> String {
-    let rows: Vec<Row> = chart.panels.iter().flat_map(rows).collect();
-    let wide = |part: fn(&Row) -> &String| rows.iter().map(|r| part(r).chars().count()).max();
+    let rows: Vec<TextRow> = chart.panels.iter().flat_map(text_rows).collect();
+    let wide = |part: fn(&TextRow) -> &String| rows.iter().map(|r| part(r).chars().count()).max();
     let (name, value) = (wide(|r| &r.name).unwrap_or(0), wide(|r| &r.value).unwrap_or(0));
     let mut lines: Vec<String> = Vec::new();
-    lines.extend([one_line(&chart.title)].into_iter().filter(|title| !title.is_empty()));
-    lines.extend(chart.note.as_deref().map(one_line));
-    lines.extend(chart.warning.as_deref().map(|text| format!("warning: {}", one_line(text))));
+    lines.extend([to_single_line(&chart.title)].into_iter().filter(|title| !title.is_empty()));
+    lines.extend(chart.note.as_deref().map(to_single_line));
+    lines.extend(chart.warning.as_deref().map(|text| format!("warning: {}", to_single_line(text))));
     for row in &rows {
         let line = format!(
             "  {:name$}  {:COLUMNS$}  {:>value$}  {}",
@@ -25,13 +25,13 @@ pub(super) fn text(chart: &Chart) -> String {
         );
         lines.push(line.trim_end().to_string());
     }
-    lines.extend(x_line(chart));
+    lines.extend(x_range_line(chart));
     lines.join("\n")
 }
 
-/// Accessible name of the chart: title and values in one sentence.
+/// Returns the accessible name of the chart: title and values in one sentence.
 pub(super) fn alt_text(chart: &Chart) -> String {
-    let rows = chart.panels.iter().flat_map(rows);
+    let rows = chart.panels.iter().flat_map(text_rows);
     let parts: Vec<String> = rows
         .map(|row| match row.remark.as_str() {
             "" => format!("{} {}", row.name, row.value),
@@ -39,31 +39,33 @@ pub(super) fn alt_text(chart: &Chart) -> String {
         })
         .collect();
     let title = match chart.warning.as_deref() {
-        Some(warning) => format!("{}. Warning: {}", one_line(&chart.title), one_line(warning)),
-        None => one_line(&chart.title),
+        Some(warning) => {
+            format!("{}. Warning: {}", to_single_line(&chart.title), to_single_line(warning))
+        }
+        None => to_single_line(&chart.title),
     };
     if parts.is_empty() { title } else { format!("{title}: {}", parts.join("; ")) }
 }
 
-struct Row {
+struct TextRow {
     name: String,
     curve: String,
     value: String,
     remark: String,
 }
 
-fn rows(panel: &Panel) -> Vec<Row> {
-    let label = one_line(&panel.label);
-    let references = panel.references.iter().map(|r| one_line(&r.label));
-    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", one_line(badge)));
-    let mark = panel.mark.as_ref().map(|mark| format!("at {}", one_line(&mark.label)));
-    let values = panel.values_are.as_deref().map(one_line);
+fn text_rows(panel: &Panel) -> Vec<TextRow> {
+    let label = to_single_line(&panel.label);
+    let references = panel.references.iter().map(|r| to_single_line(&r.label));
+    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", to_single_line(badge)));
+    let mark = panel.mark.as_ref().map(|mark| format!("at {}", to_single_line(&mark.label)));
+    let values = panel.values_are.as_deref().map(to_single_line);
     let said = mark.into_iter().chain(values).chain(references).chain(badge);
     let remark = said.collect::<Vec<_>>().join("  ");
-    let row = |name: String, curve: String, value: Option<f64>| Row {
+    let row = |name: String, curve: String, value: Option<f64>| TextRow {
         name,
         curve,
-        value: value.map_or("no data yet".into(), |v| panel.value(v)),
+        value: value.map_or("no data yet".into(), |v| panel.format_value(v)),
         remark: remark.clone(),
     };
     if panel.series.is_empty() {
@@ -71,19 +73,19 @@ fn rows(panel: &Panel) -> Vec<Row> {
     }
     let several = panel.series.len() > 1;
     let series = panel.series.iter().map(|series| {
-        let own = one_line(&series.name);
+        let own = to_single_line(&series.name);
         let name =
             if several && !own.is_empty() { format!("{label}, {own}") } else { label.clone() };
         let name = if name.is_empty() { own } else { name };
-        let points: Vec<_> = series.finite().filter(|p| !panel.log || p.1 > 0.0).collect();
+        let points: Vec<_> = series.finite_points().filter(|p| !panel.log || p.1 > 0.0).collect();
         let y = |p: &(f64, f64)| if panel.log { p.1.ln() } else { p.1 };
         let curve = sparkline(&points.iter().map(y).collect::<Vec<_>>());
-        row(name, curve, shown_last(panel, series))
+        row(name, curve, displayed_value(panel, series))
     });
     series.collect()
 }
 
-/// A sparkline of the means of up to [`COLUMNS`] buckets.
+/// Returns a sparkline of the means of up to [`COLUMNS`] buckets.
 fn sparkline(values: &[f64]) -> String {
     let columns = values.len().min(COLUMNS);
     let stretch = |c: usize| &values[c * values.len() / columns..(c + 1) * values.len() / columns];
@@ -98,7 +100,7 @@ fn sparkline(values: &[f64]) -> String {
     means.into_iter().map(level).collect()
 }
 
-fn x_line(chart: &Chart) -> Option<String> {
+fn x_range_line(chart: &Chart) -> Option<String> {
     let (first, last) = extent(chart.points().map(|point| point.0))?;
     if chart.x_label.is_empty() {
         return None;
@@ -107,7 +109,7 @@ fn x_line(chart: &Chart) -> Option<String> {
         let is_whole = x.fract() == 0.0 && x.abs() < 1e7;
         if is_whole { super::format::fixed(x, 0) } else { super::format::short(x, 6) }
     };
-    Some(format!("  {} {} to {}", one_line(&chart.x_label), number(first), number(last)))
+    Some(format!("  {} {} to {}", to_single_line(&chart.x_label), number(first), number(last)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Tables of text cells.
 
-use super::format::{html_escape, one_line};
-use super::{Bundle, Coverage, sink};
+use super::format::{html_escape, to_single_line};
+use super::{Coverage, MimeBundle, sink};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table with these column names.
+    /// Creates an empty table with these column names.
     pub fn new<H: Into<String>>(headers: impl IntoIterator<Item = H>) -> Self {
         Self { headers: headers.into_iter().map(Into::into).collect(), ..Self::default() }
     }
@@ -37,7 +37,7 @@ impl Table {
 
     /// Adds a column behind the others. Rows without a text in it get a dash.
     pub fn column(mut self, name: impl Into<String>, texts: &[String]) -> Self {
-        let columns = self.columns();
+        let columns = self.column_count();
         self.headers.resize(columns, String::new());
         self.headers.push(name.into());
         for (at, row) in self.rows.iter_mut().enumerate() {
@@ -48,7 +48,7 @@ impl Table {
         self
     }
 
-    /// A line above the table.
+    /// Sets the caption, a line above the table.
     pub fn caption(self, caption: impl Into<String>) -> Self {
         Self { caption: Some(caption.into()), ..self }
     }
@@ -58,24 +58,24 @@ impl Table {
         Self { coverage, ..self }
     }
 
-    /// What the table reveals of private data.
-    pub(crate) fn states(&self) -> Coverage {
+    /// Returns the coverage of the table: what it reveals of private data.
+    pub(crate) fn stated_coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether the table has no rows.
+    /// Returns whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table as aligned lines.
+    /// Formats the table as aligned lines.
     pub fn text(&self) -> String {
-        let columns = self.columns();
+        let columns = self.column_count();
         let width = |c: usize| {
             let cells = self.rows.iter().map(|row| cell(row, c).chars().count());
             cells.chain([cell(&self.headers, c).chars().count()]).max().unwrap_or(0)
@@ -93,16 +93,16 @@ impl Table {
             cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
         };
         let rule = widths.iter().map(|&w| "─".repeat(w)).collect::<Vec<_>>().join("  ");
-        let mut lines: Vec<String> = self.caption.iter().map(|text| one_line(text)).collect();
+        let mut lines: Vec<String> = self.caption.iter().map(|text| to_single_line(text)).collect();
         lines.extend([line(&self.headers), rule]);
         lines.extend(self.rows.iter().map(|row| line(row)));
         lines.join("\n")
     }
 
-    /// The table as an HTML fragment with inline styles only. It takes the colours of the page, so
-    /// it is legible in light and dark themes.
+    /// Formats the table as an HTML fragment with inline styles only. It takes the colours of the
+    /// page, so it is legible in light and dark themes.
     pub fn html(&self) -> String {
-        let columns = self.columns();
+        let columns = self.column_count();
         let align = |c: usize| if self.is_numeric(c) { "right" } else { "left" };
         let line = |tag: &str, row: &[String], edge: &str| {
             let cells: String = (0..columns)
@@ -135,10 +135,10 @@ impl Table {
         )
     }
 
-    /// The table as comma-separated values (RFC 4180) with a header. In columns of numbers,
-    /// thousands separators are left out, and percent signs are moved to the header.
+    /// Formats the table as comma-separated values (RFC 4180) with a header. In columns of
+    /// numbers, thousands separators are left out, and percent signs are moved to the header.
     pub fn csv(&self) -> String {
-        let plain = self.plain();
+        let plain = self.machine_readable();
         let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
         for row in std::iter::once(&plain.headers).chain(&plain.rows) {
             let written = writer.write_record(row);
@@ -147,10 +147,10 @@ impl Table {
         String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 
-    /// The table as a JSON array with an object for each row. Numbers are numbers, as in
+    /// Formats the table as a JSON array with an object for each row. Numbers are numbers, as in
     /// [`csv`](Self::csv); empty cells are null.
     pub fn json(&self) -> Value {
-        let plain = self.plain();
+        let plain = self.machine_readable();
         let value = |column: usize, text: &str| match text {
             "" => Value::Null,
             text if self.is_numeric(column) => {
@@ -167,10 +167,11 @@ impl Table {
         rows.collect()
     }
 
-    /// The table for programs: unique column names, a cell for every column, and in columns of
-    /// numbers cells that parse as numbers. A dash for a missing number becomes an empty cell.
-    fn plain(&self) -> Self {
-        let columns = self.columns();
+    /// Returns the table for programs: unique column names, a cell for every column, and in
+    /// columns of numbers cells that parse as numbers. A dash for a missing number becomes an
+    /// empty cell.
+    fn machine_readable(&self) -> Self {
+        let columns = self.column_count();
         let mut headers: Vec<String> = Vec::new();
         for c in 0..columns {
             let percent =
@@ -198,9 +199,9 @@ impl Table {
         Self { headers, rows, ..self.clone() }
     }
 
-    /// The table as text and HTML.
-    pub fn bundle(&self) -> Bundle {
-        Bundle::text(self.text()).with_html(self.html()).with_coverage(self.coverage)
+    /// Renders the table as text and HTML.
+    pub fn bundle(&self) -> MimeBundle {
+        MimeBundle::text(self.text()).with_html(self.html()).with_coverage(self.coverage)
     }
 
     /// Shows the table in the current sink.
@@ -208,11 +209,11 @@ impl Table {
         sink::display(&self.bundle());
     }
 
-    pub(super) fn columns(&self) -> usize {
+    pub(super) fn column_count(&self) -> usize {
         self.rows.iter().map(Vec::len).chain([self.headers.len()]).max().unwrap_or(0)
     }
 
-    /// Whether all cells of a column that are not empty start with a number.
+    /// Returns whether all cells of a column that are not empty start with a number.
     pub(super) fn is_numeric(&self, column: usize) -> bool {
         let cells = || self.rows.iter().map(|row| cell(row, column));
         let mut said = cells().filter(|text| !matches!(text.as_str(), "" | "-" | "–")).peekable();
@@ -226,13 +227,13 @@ impl fmt::Display for Table {
     }
 }
 
-/// The text of a cell, in one line; empty if the row is shorter.
+/// Returns the text of a cell, in one line; empty if the row is shorter.
 pub(super) fn cell(row: &[String], column: usize) -> String {
-    row.get(column).map(|text| one_line(text)).unwrap_or_default()
+    row.get(column).map(|text| to_single_line(text)).unwrap_or_default()
 }
 
-/// Whether text is a number, possibly with separators and a unit of up to three characters:
-/// `60,000`, `95.3 %`.
+/// Returns whether text is a number, possibly with separators and a unit of up to three
+/// characters: `60,000`, `95.3 %`.
 fn is_number(text: &str) -> bool {
     let number = text.split(' ').next().unwrap_or("");
     let unit = text[number.len()..].trim();

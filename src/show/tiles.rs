@@ -3,9 +3,9 @@
 use super::font;
 use super::layout::{SMALL, tiny};
 use super::multiples::{PanelHead, areas, columns};
-use super::page::{Drawing, Page};
+use super::page::{Drawing, FigureCard};
 use super::palette::Rgb;
-use super::scene::{Align, Area, Scene};
+use super::scene::{Align, Rect, Scene};
 use serde_json::Value;
 
 /// Height of the labels of an axis.
@@ -23,7 +23,8 @@ pub(super) struct Tiles {
 /// The tiles of one panel.
 pub(super) struct TilePanel {
     pub head: PanelHead,
-    /// `levels[row][column]`, below 16. A level without a colour is left blank.
+    /// Levels of the tiles, `levels[row][column]`, below 16. A level without a colour is left
+    /// blank.
     pub levels: Vec<Vec<u8>>,
     /// Intervals of the columns and rows from the upper left corner of the tiles on.
     pub across: Vec<Interval>,
@@ -45,14 +46,14 @@ impl TilePanel {
         self.head.height() + self.size().1 + if self.ends.is_some() { AXIS } else { 0.0 }
     }
 
-    fn draw(&self, scene: &mut Scene, area: Area, colours: &[Rgb]) {
+    fn draw(&self, scene: &mut Scene, area: Rect, colours: &[Rgb]) {
         self.head.draw(scene, area);
         let corner = (area.left.round(), (area.top + self.head.height() - 4.0).round());
         draw(scene, corner, &self.levels, colours, (&self.across, &self.down));
         let Some([first, last]) = &self.ends else { return };
         let (wide, high) = self.size();
         let y = corner.1 + high + 10.0;
-        if font::width(first, SMALL, false) + font::width(last, SMALL, false) < wide {
+        if font::text_width(first, SMALL, false) + font::text_width(last, SMALL, false) < wide {
             scene.text((corner.0 + wide, y), last, tiny(Align::Right));
         }
         scene.text((corner.0, y), first, tiny(Align::Left));
@@ -64,7 +65,7 @@ impl Drawing for Tiles {
         columns(self.panels.len()).0
     }
 
-    fn draw(&self, page: &mut Page) -> f64 {
+    fn draw(&self, page: &mut FigureCard) -> f64 {
         let heights: Vec<f64> = self.panels.iter().map(TilePanel::height).collect();
         let (areas, bottom) = areas(page, columns(self.panels.len()).1, &heights);
         let colours: Vec<Rgb> = self.levels.iter().map(|(colour, _)| *colour).collect();
@@ -88,7 +89,7 @@ fn draw(
     colours: &[Rgb],
     (across, down): (&[Interval], &[Interval]),
 ) {
-    let mut areas: Vec<Vec<Area>> = vec![Vec::new(); colours.len()];
+    let mut areas: Vec<Vec<Rect>> = vec![Vec::new(); colours.len()];
     for (row, &(top, bottom)) in levels.iter().zip(down) {
         let mut columns = row.iter().zip(across).peekable();
         while let Some((level, &(left, mut right))) = columns.next() {
@@ -98,7 +99,7 @@ fn draw(
             }
             if let Some(areas) = areas.get_mut(usize::from(*level)) {
                 let ((left, right), (top, bottom)) = ((x + left, x + right), (y + top, y + bottom));
-                areas.push(Area { left, top, right, bottom });
+                areas.push(Rect { left, top, right, bottom });
             }
         }
     }
@@ -108,7 +109,7 @@ fn draw(
 }
 
 /// Returns the intervals of `groups` groups of `each` cells of this size, with gaps between groups.
-pub(super) fn intervals(cell: f64, groups: usize, each: usize, gap: f64) -> Vec<Interval> {
+pub(super) fn grouped_intervals(cell: f64, groups: usize, each: usize, gap: f64) -> Vec<Interval> {
     let at = |g: usize, k: usize| (g * each + k) as f64 * cell + g as f64 * gap;
     (0..groups).flat_map(|g| (0..each).map(move |k| (at(g, k), at(g, k) + cell))).collect()
 }
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn adjacent_tiles_of_one_colour_become_one_box() {
         let mut scene = Scene::new(10.0, 10.0);
-        let across = intervals(1.0, 2, 2, 0.5);
+        let across = grouped_intervals(1.0, 2, 2, 0.5);
         assert_eq!(across, [(0.0, 1.0), (1.0, 2.0), (2.5, 3.5), (3.5, 4.5)]);
         let levels = [vec![0, 0, 0, 1], vec![9, 1, 0, 9]];
         let colours = [(1, 1, 1), (2, 2, 2)];

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::Result;
-use crate::privacy::digits::Rounded;
-use crate::privacy::{Accountant, Delta, Event, Headline, Neighbouring};
+use crate::privacy::digits::RoundedUp;
+use crate::privacy::{Accountant, Delta, Event, NeighbouringRelation, TightestAccountant};
 use crate::train::RunRecord;
 
 /// Relative tolerance between an epsilon and the same epsilon after it went through a file.
@@ -21,11 +21,11 @@ const ROUNDING: f64 = 1e-6;
 /// The claimed epsilon is at least what the headline accountant proves for the recorded releases,
 /// and at least the recorded value: editing one of them can only raise it. If no accountant covers
 /// the releases, no epsilon is claimed. Edits that lower both are found by comparing with the
-/// ledger ([`released_as_charged`](super::evidence::released_as_charged)).
-pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
+/// ledger ([`check_releases_match_charge`](super::evidence::check_releases_match_charge)).
+pub(super) fn reconcile_epsilon(record: &mut RunRecord) -> Option<String> {
     let stored = record.epsilon?;
     let delta = record.plan.privacy().map_or(Delta::DEFAULT, |privacy| privacy.delta);
-    let recomputed = match headline(record.plan.neighbouring(), &record.events(), delta) {
+    let recomputed = match cached_epsilon(record.plan.neighbouring(), &record.events(), delta) {
         Ok(epsilon) => epsilon,
         Err(error) => {
             record.epsilon = None;
@@ -33,7 +33,7 @@ pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
             return Some(format!(
                 "The stored epsilon of this run, {}, is not claimed: no accountant covers what \
                  it released ({error}).",
-                Rounded(stored)
+                RoundedUp(stored)
             ));
         }
     };
@@ -48,21 +48,26 @@ pub(super) fn settle(record: &mut RunRecord) -> Option<String> {
     Some(format!(
         "The stored epsilon of this run, {}, is not what its releases cost: {} at delta {delta}. Its \
          file was edited. The larger of the two is claimed.",
-        Rounded(stored),
-        Rounded(recomputed)
+        RoundedUp(stored),
+        RoundedUp(recomputed)
     ))
 }
 
-/// The answer of the headline accountant. Answers are cached, because many runs of a grid have
-/// equal releases and computing an answer takes a moment.
-fn headline(neighbouring: Neighbouring, events: &[Event], delta: Delta) -> Result<f64> {
+/// Computes the answer of the headline accountant. Answers are cached, because many runs of a grid
+/// have equal releases and computing an answer takes a moment.
+fn cached_epsilon(
+    neighbouring: NeighbouringRelation,
+    events: &[Event],
+    delta: Delta,
+) -> Result<f64> {
     static KNOWN: Mutex<Option<HashMap<String, f64>>> = Mutex::new(None);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let question = format!("{neighbouring:?} {events:?} {:?}", delta.0);
     if let Some(&epsilon) = known().as_ref().and_then(|known| known.get(&question)) {
         return Ok(epsilon);
     }
-    let epsilon = Headline::with_neighbouring(neighbouring).epsilon(events, delta)?.epsilon;
+    let epsilon =
+        TightestAccountant::with_neighbouring(neighbouring).epsilon(events, delta)?.epsilon;
     known().get_or_insert_default().insert(question, epsilon);
     Ok(epsilon)
 }

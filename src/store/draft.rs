@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::host;
-use super::record::{self, Sums};
+use super::record::{self, Checksums};
 use crate::{Error, Result};
 
 /// The separator between run id and process id in the name of a draft.
@@ -20,28 +20,28 @@ const WRITING: &str = ".writing-";
 /// A run that is being written.
 pub(super) struct Draft {
     folder: PathBuf,
-    /// Held while the process lives, on systems where folders can be locked.
+    /// Lock on the folder while the process lives, on systems where folders can be locked.
     _lock: Option<File>,
     kept: bool,
 }
 
 impl Draft {
     /// Creates an empty draft beside `run`, which need not exist.
-    pub(super) fn beside(run: &Path) -> Result<Self> {
+    pub(super) fn create_beside(run: &Path) -> Result<Self> {
         if let Some(runs) = run.parent() {
             fs::create_dir_all(runs)
                 .map_err(|e| Error::io(format!("making the folder {}", runs.display()), &e))?;
             sweep_once(runs);
         }
         let name = run.file_name().unwrap_or_default().to_string_lossy();
-        let folder = run.with_file_name(format!("{name}{WRITING}{}", host::unique()?));
+        let folder = run.with_file_name(format!("{name}{WRITING}{}", host::unique_id()?));
         fs::create_dir(&folder)
             .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
         let lock = File::open(&folder).ok().filter(|file| file.lock().is_ok());
         Ok(Self { folder, _lock: lock, kept: false })
     }
 
-    /// The path of a file in the draft.
+    /// Returns the path of a file in the draft.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -52,13 +52,13 @@ impl Draft {
         fs::write(&path, bytes).map_err(|e| Error::io(format!("writing {}", path.display()), &e))
     }
 
-    /// The checksums of the files in the draft.
-    pub(super) fn sums(&self) -> Result<Sums> {
-        record::sums(&self.folder)
+    /// Returns the checksums of the files in the draft.
+    pub(super) fn checksums(&self) -> Result<Checksums> {
+        record::checksums(&self.folder)
     }
 
     /// Renames the draft to its final name, atomically.
-    pub(super) fn keep_as(mut self, run: &Path) -> Result<()> {
+    pub(super) fn commit(mut self, run: &Path) -> Result<()> {
         fs::rename(&self.folder, run)
             .map_err(|e| Error::io(format!("moving a run to {}", run.display()), &e))?;
         self.kept = true;
@@ -69,8 +69,8 @@ impl Draft {
 impl Draft {
     /// Renames the draft to its final name, atomically, unless a folder with files has the name.
     /// Returns the draft then.
-    pub(super) fn keep_unless_there(mut self, run: &Path) -> Result<Option<Self>> {
-        match rename_unless_there(&self.folder, run) {
+    pub(super) fn commit_if_absent(mut self, run: &Path) -> Result<Option<Self>> {
+        match rename_if_absent(&self.folder, run) {
             Ok(true) => {
                 self.kept = true;
                 Ok(None)
@@ -85,7 +85,7 @@ impl Draft {
 ///
 /// A plain rename of a folder never replaces one that is not empty. (That a rename must not replace
 /// anything can be asked of local file systems only.)
-pub(crate) fn rename_unless_there(folder: &Path, name: &Path) -> io::Result<bool> {
+pub(crate) fn rename_if_absent(folder: &Path, name: &Path) -> io::Result<bool> {
     let there = [io::ErrorKind::DirectoryNotEmpty, io::ErrorKind::AlreadyExists];
     match fs::rename(folder, name) {
         Ok(()) => Ok(true),
@@ -103,7 +103,7 @@ impl Drop for Draft {
     }
 }
 
-/// Whether a folder of the store is a draft.
+/// Returns whether a folder of the store is a draft.
 pub(super) fn is_draft(folder: &Path) -> bool {
     folder.file_name().is_some_and(|name| name.to_string_lossy().contains(WRITING))
 }
@@ -132,14 +132,14 @@ fn sweep(runs: &Path) {
     }
 }
 
-/// Whether the folder is not locked, for example by a process on another machine with the same
-/// files.
+/// Returns whether the folder is not locked, for example by a process on another machine with the
+/// same files.
 fn is_free(folder: &Path) -> bool {
     File::open(folder).is_ok_and(|folder| folder.try_lock().is_ok())
 }
 
-/// Whether the writer of a draft, `<process>-<host>-<nonce>`, was a process of this host that has
-/// ended.
+/// Returns whether the writer of a draft, `<process>-<host>-<nonce>`, was a process of this host
+/// that has ended.
 fn is_gone(writer: &str) -> bool {
     let mut parts = writer.splitn(2, '-');
     let process = parts.next().and_then(|process| process.parse().ok());
@@ -147,7 +147,7 @@ fn is_gone(writer: &str) -> bool {
     process.is_some_and(has_ended) && host.is_none_or(|host| host == host::name())
 }
 
-/// Whether no process on this machine has this id.
+/// Returns whether no process on this machine has this id.
 #[cfg(unix)]
 fn has_ended(process: i32) -> bool {
     // SAFETY: signal 0 only checks whether the process exists.
@@ -176,14 +176,14 @@ mod tests {
     fn what_is_written_is_kept_whole_or_not_at_all() {
         let runs = tempfile::tempdir().unwrap();
         let run = runs.path().join("00ff");
-        let draft = Draft::beside(&run).unwrap();
-        let other = Draft::beside(&run).unwrap();
+        let draft = Draft::create_beside(&run).unwrap();
+        let other = Draft::create_beside(&run).unwrap();
         draft.write("a", "1").unwrap();
         other.write("a", "2").unwrap();
         assert_eq!(names(runs.path()).len(), 2, "two threads do not share a folder");
         assert!(draft.write("no/b", "1").is_err());
         drop(draft);
-        other.keep_as(&run).unwrap();
+        other.commit(&run).unwrap();
         assert_eq!(names(runs.path()), ["00ff"]);
         assert_eq!(fs::read_to_string(run.join("a")).unwrap(), "2");
     }
@@ -226,7 +226,7 @@ mod tests {
         let elsewhere = format!("elsewhere.writing-{gone}-{here}2-0a1b2c3d");
         fs::create_dir(at(elsewhere.clone())).unwrap();
 
-        drop(Draft::beside(&at("new".into())).unwrap());
+        drop(Draft::create_beside(&at("new".into())).unwrap());
         let mut left =
             ["file", "link", "locked", "pipe"].map(|n| format!("{n}.writing-{gone}")).to_vec();
         left.push(elsewhere);

@@ -6,9 +6,9 @@
 use super::draft::is_draft;
 use super::{if_there, paths_in};
 use crate::data::Dataset;
-use crate::privacy::ledger::Account;
+use crate::privacy::ledger::LedgerState;
 use crate::privacy::{Event, Ledger};
-use crate::train::{Charged, RunRecord};
+use crate::train::{LedgerEntryRef, RunRecord};
 use crate::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use std::collections::HashSet;
@@ -18,29 +18,29 @@ use std::path::{Path, PathBuf};
 /// A stored run and its ledger entry.
 pub(super) struct StoredRun {
     folder: PathBuf,
-    pub(super) charged: Charged,
+    pub(super) charged: LedgerEntryRef,
 }
 
 /// The fields of `settings.json` that are needed here.
 #[derive(Deserialize)]
-struct Settings {
-    charged: Charged,
+struct SettingsFile {
+    charged: LedgerEntryRef,
 }
 
-/// All stored runs of a project, including those kept beside a newer run with the same id.
+/// Returns all stored runs of a project, including those kept beside a newer run with the same id.
 ///
 /// # Errors
 /// `Io` or `CorruptData` if one can't be read: it might be the one that is not charged.
 pub(super) fn stored_runs(runs: &Path) -> Result<Vec<StoredRun>> {
-    let stored = |folder: PathBuf| match charged(&folder) {
+    let stored = |folder: PathBuf| match read_entry_ref(&folder) {
         Ok(charged) => charged.map(|charged| Ok(StoredRun { folder, charged })),
         Err(error) => Some(Err(error)),
     };
     paths_in(runs)?.into_iter().filter_map(stored).collect()
 }
 
-/// The ledger entry that the run in `folder` records, if there is a run.
-fn charged(folder: &Path) -> Result<Option<Charged>> {
+/// Returns the ledger entry that the run in `folder` records, if there is a run.
+fn read_entry_ref(folder: &Path) -> Result<Option<LedgerEntryRef>> {
     // A draft is not a stored run.
     let path = folder.join("settings.json");
     if is_draft(folder) || !path.is_file() {
@@ -48,7 +48,7 @@ fn charged(folder: &Path) -> Result<Option<Charged>> {
     }
     // A newer run with the same id may have replaced it meanwhile.
     let Some(text) = if_there(&path, fs::read_to_string(&path))? else { return Ok(None) };
-    let settings: Settings = serde_json::from_str(&text).map_err(|e| {
+    let settings: SettingsFile = serde_json::from_str(&text).map_err(|e| {
         Error::new(
             ErrorKind::CorruptData,
             format!("the stored run in {}", folder.display()),
@@ -66,13 +66,13 @@ fn charged(folder: &Path) -> Result<Option<Charged>> {
 ///
 /// # Errors
 /// `Ledger` for the first that is missing; as [`Ledger::entries`] if a ledger can't be read.
-pub(super) fn are_charged<'a>(
+pub(super) fn check_runs_charged<'a>(
     runs: impl IntoIterator<Item = &'a StoredRun>,
     ledgers: &[Ledger],
 ) -> Result<()> {
     let mut known = HashSet::new();
     for ledger in ledgers {
-        for charge in ledger.account()?.runs() {
+        for charge in ledger.state()?.charges() {
             known.insert((ledger.data_hash().to_owned(), charge.run.clone()));
         }
     }
@@ -89,17 +89,17 @@ pub(super) fn are_charged<'a>(
 ///
 /// # Errors
 /// `CorruptData` if they differ.
-pub(super) fn released_as_charged(
+pub(super) fn check_releases_match_charge(
     folder: &Path,
     record: &RunRecord,
-    account: &Account,
+    account: &LedgerState,
 ) -> Result<()> {
-    let Some(charge) = account.charge(&record.charged.run) else { return Ok(()) };
+    let Some(charge) = account.charge_of(&record.charged.run) else { return Ok(()) };
     // Comparing in both directions allows for the last bit of a float that went through a file.
     let same = |event: &Event| {
         event.reduced_to(&charge.event).is_ok() && charge.event.reduced_to(event).is_ok()
     };
-    let recorded = record.released.charged();
+    let recorded = record.released.charged_event();
     if same(&recorded) {
         return Ok(());
     }
@@ -119,17 +119,17 @@ pub(super) fn released_as_charged(
 ///
 /// # Errors
 /// `Ledger` if it is not in the account; `CorruptData` if its releases are others.
-pub(super) fn is_in(
-    account: &Account,
+pub(super) fn check_run_charged(
+    account: &LedgerState,
     folder: &Path,
     record: &RunRecord,
     data: &Dataset,
 ) -> Result<()> {
     let charged = &record.charged;
-    if data.origin() == charged.origin && account.charge(&charged.run).is_none() {
+    if data.origin() == charged.origin && account.charge_of(&charged.run).is_none() {
         return Err(missing(&StoredRun { folder: folder.to_owned(), charged: charged.clone() }));
     }
-    released_as_charged(folder, record, account)
+    check_releases_match_charge(folder, record, account)
 }
 
 fn missing(run: &StoredRun) -> Error {

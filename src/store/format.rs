@@ -75,7 +75,7 @@ pub(super) fn write(home: &Path) -> Result<()> {
     if path.exists() { Ok(()) } else { file::write(&path, format!("{{\"format\":{FORMAT}}}\n")) }
 }
 
-/// Whether a folder exists and is not empty.
+/// Returns whether a folder exists and is not empty.
 fn has_entries(folder: &Path) -> Result<bool> {
     let entries = if_there(folder, fs::read_dir(folder))?;
     Ok(entries.is_some_and(|mut entries| entries.next().is_some()))

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The project folder: `$EPSILAB_HOME`, else `.epsilab/` beside the nearest parent `Cargo.toml`
-/// or `.git`, else `.epsilab/` in the current folder.
+/// Returns the project folder: `$EPSILAB_HOME`, else `.epsilab/` beside the nearest parent
+/// `Cargo.toml` or `.git`, else `.epsilab/` in the current folder.
 pub fn home() -> PathBuf {
     let current = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     home_for(std::env::var_os("EPSILAB_HOME").map(PathBuf::from), &current)

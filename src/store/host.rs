@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use crate::Result;
 use crate::train::Seeds;
 
-/// The name of this host, of letters, digits, dots and dashes. It is for telling processes of this
-/// host from others, not for addressing it.
+/// Returns the name of this host, of letters, digits, dots and dashes. It is for telling processes
+/// of this host from others, not for addressing it.
 pub(crate) fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -30,11 +30,11 @@ fn system_name() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
-/// A name of this process for one file: `<process>-<host>-<nonce>`. No other process has it,
-/// whatever its host and its clock.
+/// Returns a name of this process for one file: `<process>-<host>-<nonce>`. No other process has
+/// it, whatever its host and its clock.
 ///
 /// # Errors
 /// `Io` if the operating system gives no randomness.
-pub(crate) fn unique() -> Result<String> {
+pub(crate) fn unique_id() -> Result<String> {
     Ok(format!("{}-{}-{}", std::process::id(), name(), Seeds::nonce()?))
 }

@@ -24,26 +24,26 @@ pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use books::Books;
+pub(crate) use books::LedgerCache;
 pub use home::home;
 pub use ledger::open_ledger;
 pub use overview::{RunState, RunSummary};
-pub(crate) use reported::Reported;
+pub(crate) use reported::StoredReportData;
 
 use draft::Draft;
-pub(crate) use draft::rename_unless_there;
+pub(crate) use draft::rename_if_absent;
 use ledger::open_existing_ledger;
 use record::{MASK, MODEL, TOUCHED};
 
 use crate::data::Dataset;
 use crate::data::digest::hex;
-use crate::device::rehearsal;
+use crate::device::is_rehearsal;
 use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::nn::{Model, models};
 use crate::privacy::Ledger;
 use crate::program::NUMERICS;
-use crate::train::{Charged, Ending, Run, start};
+use crate::train::{Ending, LedgerEntryRef, Run, start};
 use crate::{Error, ErrorKind, Result};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -57,12 +57,12 @@ use std::path::{Path, PathBuf};
 const FORMAT: u32 = 1;
 
 /// The runs and ledgers in one project folder.
-pub(crate) struct Store {
+pub(crate) struct RunStore {
     home: PathBuf,
 }
 
-impl Store {
-    /// The store of a project folder. Nothing is created before something is written.
+impl RunStore {
+    /// Opens the store of a project folder. Nothing is created before something is written.
     ///
     /// # Errors
     /// `CorruptData` if the project has a format that this version does not read.
@@ -71,18 +71,18 @@ impl Store {
         Ok(Self { home })
     }
 
-    /// The project folder.
+    /// Returns the project folder.
     pub(crate) fn home(&self) -> &Path {
         &self.home
     }
 
-    /// The ledger of a data set and of all data sets derived from it. It is created if there is
-    /// none and no stored run was charged to it.
+    /// Opens the ledger of a data set and of all data sets derived from it. It is created if there
+    /// is none and no stored run was charged to it.
     ///
     /// # Errors
-    /// As [`Store::known_ledger`].
+    /// As [`RunStore::existing_ledger`].
     pub(crate) fn ledger(&self, data: &Dataset) -> Result<Ledger> {
-        match self.known_ledger(data)? {
+        match self.existing_ledger(data)? {
             Some(ledger) => Ok(ledger),
             None => {
                 format::write(&self.home)?;
@@ -91,51 +91,52 @@ impl Store {
         }
     }
 
-    /// The ledger of a data set, if there is one. This creates no file and needs no write
+    /// Opens the ledger of a data set, if there is one. This creates no file and needs no write
     /// permission.
     ///
     /// # Errors
     /// As [`open_ledger`]; kind `Ledger` also if a stored run on this data is not in it.
-    pub(crate) fn known_ledger(&self, data: &Dataset) -> Result<Option<Ledger>> {
+    pub(crate) fn existing_ledger(&self, data: &Dataset) -> Result<Option<Ledger>> {
         // Read before the ledger: a run that is stored meanwhile was charged before.
-        let runs = evidence::stored_runs(&self.runs())?;
-        let ledger = self.ledger_if_there(data.origin())?;
+        let runs = evidence::stored_runs(&self.runs_dir())?;
+        let ledger = self.open_ledger_if_exists(data.origin())?;
         let runs = runs.iter().filter(|run| run.charged.origin == data.origin());
-        evidence::are_charged(runs, ledger.as_slice())?;
+        evidence::check_runs_charged(runs, ledger.as_slice())?;
         Ok(ledger)
     }
 
-    /// Where runs on these data are charged, and how many are: `/project/.epsilab/ledger: 2 runs on
-    /// these data`. Ledgers belong to a project folder, so another project counts from zero. The
-    /// name of the ledger itself is a hash of the data and stays out of what notebooks show.
+    /// Describes where runs on these data are charged, and how many are:
+    /// `/project/.epsilab/ledger: 2 runs on these data`. Ledgers belong to a project folder, so
+    /// another project counts from zero. The name of the ledger itself is a hash of the data and
+    /// stays out of what notebooks show.
     ///
     /// # Errors
-    /// As [`Store::known_ledger`].
-    pub(crate) fn ledger_in_words(&self, data: &Dataset) -> Result<String> {
-        Books::open(self, data).map(|books| books.in_words())
+    /// As [`RunStore::existing_ledger`].
+    pub(crate) fn describe_ledger(&self, data: &Dataset) -> Result<String> {
+        LedgerCache::open(self, data).map(|books| books.describe_ledger())
     }
 
-    fn ledger_if_there(&self, name: &str) -> Result<Option<Ledger>> {
+    fn open_ledger_if_exists(&self, name: &str) -> Result<Option<Ledger>> {
         let path = self.ledger_path(name);
         // A head without its ledger is a lost ledger: opening it is an error.
         let known = path.exists() || path.with_extension("head").exists();
         known.then(|| open_existing_ledger(&path)).transpose()
     }
 
-    /// All ledgers of the project.
+    /// Returns all ledgers of the project.
     ///
     /// # Errors
     /// As [`open_ledger`], for the first that can't be trusted; kind `Ledger` also if a stored
     /// run is in none of them.
     pub(crate) fn all_ledgers(&self) -> Result<Vec<Ledger>> {
-        let runs = evidence::stored_runs(&self.runs())?;
+        let runs = evidence::stored_runs(&self.runs_dir())?;
         let ledgers = self.ledger_files()?;
-        evidence::are_charged(&runs, &ledgers)?;
+        evidence::check_runs_charged(&runs, &ledgers)?;
         Ok(ledgers)
     }
 
     fn ledger_files(&self) -> Result<Vec<Ledger>> {
-        let mut paths = paths_in(&self.ledgers())?;
+        let mut paths = paths_in(&self.ledgers_dir())?;
         paths.retain(|path| path.extension().is_some_and(|e| e == "jsonl" || e == "head"));
         let mut paths: Vec<_> = paths.iter().map(|path| path.with_extension("jsonl")).collect();
         paths.sort();
@@ -144,79 +145,91 @@ impl Store {
     }
 
     fn ledger_path(&self, name: &str) -> PathBuf {
-        self.ledgers().join(format!("{name}.jsonl"))
+        self.ledgers_dir().join(format!("{name}.jsonl"))
     }
 
-    /// Folder of all ledgers.
-    fn ledgers(&self) -> PathBuf {
+    /// Returns the folder of all ledgers.
+    fn ledgers_dir(&self) -> PathBuf {
         self.home.join("ledger")
     }
 
-    /// Folder of all runs.
-    fn runs(&self) -> PathBuf {
+    /// Returns the folder of all runs.
+    fn runs_dir(&self) -> PathBuf {
         self.home.join("runs")
     }
 
-    /// Folder of one run.
-    pub(crate) fn folder(&self, id: &str) -> PathBuf {
-        self.runs().join(id)
+    /// Returns the folder of one run.
+    pub(crate) fn run_dir(&self, id: &str) -> PathBuf {
+        self.runs_dir().join(id)
     }
 
-    /// Folder of the checkpoint of one run.
-    pub(crate) fn checkpoint(&self, id: &str) -> PathBuf {
-        self.checkpoints().join(id)
+    /// Returns the folder of the checkpoint of one run.
+    pub(crate) fn checkpoint_dir(&self, id: &str) -> PathBuf {
+        self.checkpoints_dir().join(id)
     }
 
-    /// Folder of all checkpoints.
-    fn checkpoints(&self) -> PathBuf {
+    /// Returns the folder of all checkpoints.
+    fn checkpoints_dir(&self) -> PathBuf {
         self.home.join("checkpoints")
     }
 
-    /// A stored run that started from `model` on `data`, if it was finished.
+    /// Returns a stored run that started from `model` on `data`, if it was finished.
     ///
     /// Where the parameters come from is told by `model` and `data`, not by the files.
     ///
     /// # Errors
     /// `CorruptData` if its files are missing, changed or can't be parsed: nothing is overwritten
-    /// or trained then. An epsilon that is too small is [raised](claim::settle), with a warning.
-    /// `Device` if the test part is another one and can't be evaluated.
-    pub(crate) fn finished(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
+    /// or trained then. An epsilon that is too small is [raised](claim::reconcile_epsilon), with a
+    /// warning. `Device` if the test part is another one and can't be evaluated.
+    pub(crate) fn load_finished(
+        &self,
+        id: &str,
+        model: &Model,
+        data: &Dataset,
+    ) -> Result<Option<Run>> {
         let Some(run) = self.read_finished(id, model)? else { return Ok(None) };
-        run.started_from(model.provenance(), data).evaluated_on(data).map(Some)
+        run.with_start(model.provenance(), data).evaluated_on(data).map(Some)
     }
 
-    /// A stored run, if it was finished. `model` provides the code of a user-defined module, whose
-    /// file holds parameters only.
+    /// Returns a stored run, if it was finished. `model` provides the code of a user-defined
+    /// module, whose file holds parameters only.
     fn read_finished(&self, id: &str, model: &Model) -> Result<Option<Run>> {
-        let Some((mut record, files)) = record::read(&self.folder(id))? else { return Ok(None) };
+        let Some((mut record, files)) = record::read(&self.run_dir(id))? else { return Ok(None) };
         if record.ending != Ending::Finished {
             return Ok(None);
         }
-        let path = files.needed(MODEL)?;
+        let path = files.required_path(MODEL)?;
         let model =
             if model.is_user_module() { model.load_parameters(path)? } else { models::load(path)? };
         // Without its mask the run would look like one that trained all coordinates.
         let pruned = record.plan.sparsity().is_some_and(|sparsity| sparsity.pre_prune.is_some());
-        let mask = if pruned { Some(files.needed(MASK)?) } else { files.path(MASK)? };
+        let mask =
+            if pruned { Some(files.required_path(MASK)?) } else { files.verified_path(MASK)? };
         let mask = mask.map(Mask::load).transpose()?;
-        let touched = files.path(TOUCHED)?.map(|path| record::read_json(&path)).transpose()?;
-        let warnings = Vec::from_iter(claim::settle(&mut record));
+        let touched =
+            files.verified_path(TOUCHED)?.map(|path| record::read_json(&path)).transpose()?;
+        let warnings = Vec::from_iter(claim::reconcile_epsilon(&mut record));
         Ok(Some(Run::new(record, model, mask, touched).restored(warnings)))
     }
 
-    /// A finished run that is stored, to be shown instead of trained.
+    /// Returns a finished run that is stored, to be shown instead of trained.
     ///
     /// # Errors
-    /// As [`finished`](Self::finished), and as training if `model` may not be the start of a run on
-    /// these data. As [`known_ledger`](Self::known_ledger): a run that is shown must be charged,
-    /// because without its ledger the data looks unused. `CorruptData` if the record's releases are
-    /// not those that the ledger charged.
-    pub(crate) fn known_run(&self, id: &str, model: &Model, data: &Dataset) -> Result<Option<Run>> {
-        let Some(run) = self.finished(id, model, data)? else { return Ok(None) };
-        start::check(run.plan(), model, data)?;
-        if let Some(ledger) = self.known_ledger(data)? {
-            let account = ledger.account()?;
-            evidence::released_as_charged(&self.folder(id), run.record(), &account)?;
+    /// As [`load_finished`](Self::load_finished), and as training if `model` may not be the start
+    /// of a run on these data. As [`existing_ledger`](Self::existing_ledger): a run that is shown
+    /// must be charged, because without its ledger the data looks unused. `CorruptData` if the
+    /// record's releases are not those that the ledger charged.
+    pub(crate) fn load_charged_run(
+        &self,
+        id: &str,
+        model: &Model,
+        data: &Dataset,
+    ) -> Result<Option<Run>> {
+        let Some(run) = self.load_finished(id, model, data)? else { return Ok(None) };
+        start::check_provenance(run.plan(), model, data)?;
+        if let Some(ledger) = self.existing_ledger(data)? {
+            let account = ledger.state()?;
+            evidence::check_releases_match_charge(&self.run_dir(id), run.record(), &account)?;
         }
         Ok(Some(run))
     }
@@ -227,22 +240,22 @@ impl Store {
     /// `Io` if there is no room for it, or its folder can't be written.
     pub(crate) fn check_room(&self, plan: &Plan, model: &Model) -> Result<()> {
         format::write(&self.home)?;
-        room::check(&self.runs(), plan, model)
+        room::check(&self.runs_dir(), plan, model)
     }
 
-    /// Writes a run; an earlier run with the same id is kept beside it. A run that ended early
-    /// never replaces a finished run, or one that can't be read.
+    /// Stores a run; an earlier run with the same id stays beside it. A run that ended early never
+    /// replaces a finished run, or one that can't be read.
     ///
     /// # Errors
     /// `Io` if it can't be written: no part of it remains then.
     pub(crate) fn save(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<PathBuf> {
-        let folder = self.folder(&run.record().id);
+        let folder = self.run_dir(&run.record().id);
         let draft = self.draft(run, figures)?;
-        let beside = self.beside(&folder);
+        let beside = self.sibling_path(&folder);
         if !run.is_finished()
             && !matches!(self.read_finished(&run.record().id, &run.model()), Ok(None))
         {
-            draft.keep_as(&beside)?;
+            draft.commit(&beside)?;
             return Ok(beside);
         }
         let moving = |e: io::Error| Error::io(format!("moving {}", folder.display()), &e);
@@ -250,7 +263,7 @@ impl Store {
         if earlier {
             fs::rename(&folder, &beside).map_err(moving)?;
         }
-        if let Err(error) = draft.keep_as(&folder) {
+        if let Err(error) = draft.commit(&folder) {
             if earlier {
                 // Otherwise the earlier run would not be found any more.
                 fs::rename(&beside, &folder).map_err(moving)?;
@@ -260,10 +273,10 @@ impl Store {
         Ok(folder)
     }
 
-    /// A complete draft of a run.
+    /// Writes a complete draft of a run.
     fn draft(&self, run: &Run, figures: &[(&str, Vec<u8>)]) -> Result<Draft> {
         format::write(&self.home)?;
-        let draft = Draft::beside(&self.folder(&run.record().id))?;
+        let draft = Draft::create_beside(&self.run_dir(&run.record().id))?;
         run.model().save(draft.path(MODEL))?;
         if let Some(mask) = run.mask() {
             mask.save(draft.path(MASK))?;
@@ -274,7 +287,7 @@ impl Store {
             })?;
             draft.write(TOUCHED, text)?;
         }
-        for (name, text) in record::texts(run.record(), draft.sums()?)? {
+        for (name, text) in record::to_json_files(run.record(), draft.checksums()?)? {
             draft.write(name, text)?;
         }
         for (name, bytes) in figures {
@@ -283,28 +296,28 @@ impl Store {
         Ok(draft)
     }
 
-    /// A free name for another run with the same id.
-    fn beside(&self, folder: &Path) -> PathBuf {
+    /// Returns a free name for another run with the same id.
+    fn sibling_path(&self, folder: &Path) -> PathBuf {
         (1u64..)
             .map(|n| folder.with_extension(n.to_string()))
             .find(|path| !path.exists())
             .unwrap_or_else(|| folder.with_extension("beside"))
     }
 
-    /// Whether a finished run with this id is stored.
+    /// Returns whether a finished run with this id is stored.
     ///
     /// # Errors
     /// `CorruptData` if its record is damaged.
     pub(crate) fn has_finished(&self, id: &str) -> Result<bool> {
-        Ok(self.charged(id)?.is_some())
+        Ok(self.finished_entry_ref(id)?.is_some())
     }
 
-    /// Where a stored run is charged, if it is finished.
+    /// Returns the ledger entry that charges a stored run, if the run is finished.
     ///
     /// # Errors
     /// As [`has_finished`](Self::has_finished).
-    pub(crate) fn charged(&self, id: &str) -> Result<Option<Charged>> {
-        let stored = record::read(&self.folder(id))?.map(|(record, _)| record);
+    pub(crate) fn finished_entry_ref(&self, id: &str) -> Result<Option<LedgerEntryRef>> {
+        let stored = record::read(&self.run_dir(id))?.map(|(record, _)| record);
         let finished = stored.filter(|record| record.ending == Ending::Finished);
         Ok(finished.map(|record| record.charged))
     }
@@ -320,19 +333,21 @@ impl Store {
         run: &Run,
         figures: &[(&str, Vec<u8>)],
         aside: &Path,
-    ) -> Result<Published> {
+    ) -> Result<PublishOutcome> {
         let id = &run.record().id;
-        let (folder, draft) = (self.folder(id), self.draft(run, figures)?);
+        let (folder, draft) = (self.run_dir(id), self.draft(run, figures)?);
         if folder.exists() && matches!(self.has_finished(id), Ok(false)) {
             // A run that ended early: `save` would move it too.
-            let _ = fs::rename(&folder, folder.with_extension(host::unique()?));
+            let _ = fs::rename(&folder, folder.with_extension(host::unique_id()?));
         }
-        let Some(draft) = draft.keep_unless_there(&folder)? else { return Ok(Published::First) };
-        if draft.sums()? == record::sums(&folder)? {
-            return Ok(Published::Equal);
+        let Some(draft) = draft.commit_if_absent(&folder)? else {
+            return Ok(PublishOutcome::First);
+        };
+        if draft.checksums()? == record::checksums(&folder)? {
+            return Ok(PublishOutcome::Equal);
         }
-        draft.keep_as(aside)?;
-        Ok(Published::Aside)
+        draft.commit(aside)?;
+        Ok(PublishOutcome::Aside)
     }
 }
 
@@ -361,9 +376,9 @@ fn if_there<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// How a run was put into the store.
+/// Outcome of putting a run into the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Published {
+pub(crate) enum PublishOutcome {
     /// It was the first with its id.
     First,
     /// One with the same results was there.
@@ -372,7 +387,7 @@ pub(crate) enum Published {
     Aside,
 }
 
-/// The id of a run, a hash of its settings, model and data.
+/// Returns the id of a run, a hash of its settings, model and data.
 pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<String> {
     let mut settings = json!({
         "format": FORMAT,
@@ -389,7 +404,7 @@ pub(crate) fn run_id(plan: &Plan, model: &Model, data: &Dataset) -> Result<Strin
         // The test part decides which trial is shown.
         settings["test"] = data.test_hash().into();
     }
-    if rehearsal() {
+    if is_rehearsal() {
         // Its runs are no results, and must never be shown as such.
         settings["rehearsal"] = true.into();
     }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::draft::is_draft;
-use super::{Store, if_there, paths_in, record};
-use crate::train::checkpoint::{Keeper, is_there, read_header};
+use super::{RunStore, if_there, paths_in, record};
+use crate::train::checkpoint::{CheckpointManager, checkpoint_exists, read_header};
 use crate::train::{CheckpointHeader, Ending, RunRecord};
 use crate::{Error, ErrorKind, Result, program};
 
-/// How far a run has come.
+/// State of a run: finished, ended early, at a checkpoint, or damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -19,7 +19,7 @@ pub enum RunState {
     Finished,
     /// It ended before its last step, and is stored.
     EndedEarly,
-    /// It was killed or stopped, and goes on from its checkpoint when it is trained again.
+    /// It was killed or stopped, and resumes from its checkpoint when it is trained again.
     Checkpoint,
     /// Its files can't be read.
     Damaged,
@@ -32,7 +32,7 @@ pub struct RunSummary {
     pub id: String,
     /// The random name by which exports know the run; empty until it is stored.
     pub label: String,
-    /// How far it has come.
+    /// State of the run.
     pub state: RunState,
     /// The method; empty if it can't be read, as all other texts.
     pub method: String,
@@ -46,18 +46,18 @@ pub struct RunSummary {
     pub epsilon: Option<f64>,
     /// Test accuracy in [0, 1], if it is stored and was measured.
     pub accuracy: Option<f64>,
-    /// When it ended, or when its checkpoint was written: UTC, ISO 8601.
+    /// Time at which the run ended, or at which its checkpoint was written: UTC, ISO 8601.
     pub at: Option<String>,
-    /// The arguments of the command that goes on with it; empty for runs of notebooks and programs,
-    /// which go on with the same call, and for stored runs.
+    /// The arguments of the command that resumes the run; empty for runs of notebooks and
+    /// programs, which resume with the same call, and for stored runs.
     pub command: Vec<String>,
-    /// Why its files can't be read.
+    /// Reason why the files of the run can't be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
 
 impl RunSummary {
-    fn stored(id: String, record: &RunRecord) -> Self {
+    fn from_record(id: String, record: &RunRecord) -> Self {
         let state = match record.ending {
             Ending::Finished => RunState::Finished,
             Ending::Interrupted => RunState::EndedEarly,
@@ -75,7 +75,7 @@ impl RunSummary {
         }
     }
 
-    fn checkpoint(header: CheckpointHeader) -> Self {
+    fn from_checkpoint(header: CheckpointHeader) -> Self {
         Self {
             method: header.method,
             data: header.data,
@@ -87,11 +87,11 @@ impl RunSummary {
         }
     }
 
-    fn damaged(id: String, error: &Error) -> Self {
+    fn from_error(id: String, error: &Error) -> Self {
         Self { why: Some(error.to_string()), ..Self::new(id, RunState::Damaged) }
     }
 
-    /// A run of which nothing else is known.
+    /// Creates the summary of a run about which nothing else is known.
     fn new(id: String, state: RunState) -> Self {
         Self {
             id,
@@ -110,61 +110,61 @@ impl RunSummary {
     }
 }
 
-impl Store {
-    /// All runs of the project, the newest first.
+impl RunStore {
+    /// Returns all runs of the project, the newest first.
     ///
     /// # Errors
     /// `Io` if a folder can't be listed. A run whose files can't be read is in the list.
-    pub(crate) fn overview(&self) -> Result<Vec<RunSummary>> {
+    pub(crate) fn list_runs(&self) -> Result<Vec<RunSummary>> {
         let mut all = Vec::new();
-        for (id, folder) in folders(&self.runs())? {
+        for (id, folder) in folders(&self.runs_dir())? {
             match record::read(&folder) {
-                Ok(Some((record, _))) => all.push(RunSummary::stored(id, &record)),
+                Ok(Some((record, _))) => all.push(RunSummary::from_record(id, &record)),
                 Ok(None) => {}
-                Err(error) => all.push(RunSummary::damaged(id, &error)),
+                Err(error) => all.push(RunSummary::from_error(id, &error)),
             }
         }
-        for (id, folder) in folders(&self.checkpoints())? {
-            let path = Keeper::path_in(&folder);
-            if !is_there(&path) {
+        for (id, folder) in folders(&self.checkpoints_dir())? {
+            let path = CheckpointManager::checkpoint_path(&folder);
+            if !checkpoint_exists(&path) {
                 continue;
             }
             all.push(match read_header(&path) {
-                Ok(header) => RunSummary::checkpoint(CheckpointHeader { id, ..header }),
-                Err(error) => RunSummary::damaged(id, &error),
+                Ok(header) => RunSummary::from_checkpoint(CheckpointHeader { id, ..header }),
+                Err(error) => RunSummary::from_error(id, &error),
             });
         }
         all.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.id.cmp(&b.id)));
         Ok(all)
     }
 
-    /// The record of the stored run whose name begins with `name`.
+    /// Returns the record of the stored run whose name begins with `name`.
     ///
     /// # Errors
     /// `MissingData` if there is none, or more than one; `CorruptData` if it can't be read.
-    pub(crate) fn record_named(&self, name: &str) -> Result<RunRecord> {
-        let (id, folder) = only(name, "stored run", folders(&self.runs())?)?;
+    pub(crate) fn find_record(&self, name: &str) -> Result<RunRecord> {
+        let (id, folder) = resolve_prefix(name, "stored run", folders(&self.runs_dir())?)?;
         let stored = record::read(&folder)?.map(|(record, _)| record);
         stored.ok_or_else(|| no_record(&id))
     }
 
-    /// The folder of the checkpoint of the run whose name begins with `name`.
+    /// Returns the folder of the checkpoint of the run whose name begins with `name`.
     ///
     /// # Errors
     /// `MissingData` if there is none, or more than one.
-    fn checkpoint_named(&self, name: &str) -> Result<(String, PathBuf)> {
-        let mut all = folders(&self.checkpoints())?;
-        all.retain(|(_, folder)| is_there(&Keeper::path_in(folder)));
-        only(name, "checkpoint", all)
+    fn find_checkpoint(&self, name: &str) -> Result<(String, PathBuf)> {
+        let mut all = folders(&self.checkpoints_dir())?;
+        all.retain(|(_, folder)| checkpoint_exists(&CheckpointManager::checkpoint_path(folder)));
+        resolve_prefix(name, "checkpoint", all)
     }
 
-    /// The checkpoint of the run whose name begins with `name`.
+    /// Returns the header of the checkpoint of the run whose name begins with `name`.
     ///
     /// # Errors
     /// `MissingData` if there is none, or more than one; `CorruptData` if it can't be read.
     pub(crate) fn checkpoint_header(&self, name: &str) -> Result<CheckpointHeader> {
-        let (_, folder) = self.checkpoint_named(name)?;
-        read_header(&Keeper::path_in(&folder))
+        let (_, folder) = self.find_checkpoint(name)?;
+        read_header(&CheckpointManager::checkpoint_path(&folder))
     }
 
     /// Removes the checkpoint of the run whose name begins with `name`, and returns that name. What
@@ -174,8 +174,8 @@ impl Store {
     /// `MissingData` if there is none, or more than one; `Io` if another process trains the run, or
     /// the file can't be removed.
     pub(crate) fn remove_checkpoint(&self, name: &str) -> Result<String> {
-        let (id, folder) = self.checkpoint_named(name)?;
-        Keeper::remove_unused(&folder, &id)?;
+        let (id, folder) = self.find_checkpoint(name)?;
+        CheckpointManager::remove_unused(&folder, &id)?;
         Ok(id)
     }
 
@@ -185,7 +185,7 @@ impl Store {
     /// # Errors
     /// `MissingData` if there is none, or more than one; `Io` if it can't be removed.
     pub(crate) fn remove_run(&self, name: &str) -> Result<String> {
-        let (id, folder) = only(name, "stored run", folders(&self.runs())?)?;
+        let (id, folder) = resolve_prefix(name, "stored run", folders(&self.runs_dir())?)?;
         fs::remove_dir_all(&folder)
             .map_err(|e| Error::io(format!("removing {}", folder.display()), &e))?;
         Ok(id)
@@ -198,8 +198,12 @@ pub(super) fn no_record(id: &str) -> Error {
         .fix("train it again: what is charged stays charged")
 }
 
-/// The one folder whose name is `name`, or begins with it.
-fn only(name: &str, kind: &str, mut found: Vec<(String, PathBuf)>) -> Result<(String, PathBuf)> {
+/// Returns the one folder whose name is `name`, or begins with it.
+fn resolve_prefix(
+    name: &str,
+    kind: &str,
+    mut found: Vec<(String, PathBuf)>,
+) -> Result<(String, PathBuf)> {
     found.retain(|(id, _)| !name.is_empty() && id.starts_with(name));
     if let Some(exact) = found.iter().position(|(id, _)| id == name) {
         return Ok(found.swap_remove(exact));
@@ -220,8 +224,8 @@ fn only(name: &str, kind: &str, mut found: Vec<(String, PathBuf)>) -> Result<(St
     }
 }
 
-/// The folders in a folder by name, in order; none if it does not exist. Runs that are being
-/// written are left out.
+/// Returns the folders in a folder by name, in order; none if it does not exist. Runs that are
+/// being written are left out.
 fn folders(path: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for path in paths_in(path)? {

@@ -26,11 +26,11 @@ const IN_SETTINGS: [&str; 5] = ["id", "plan", "data", "data_hash", "charged"];
 const SUMS: &str = "sha256";
 
 /// SHA-256 of files by name.
-pub(super) type Sums = BTreeMap<String, String>;
+pub(super) type Checksums = BTreeMap<String, String>;
 
-/// The checksums of the model, mask and selection files in `folder`.
-pub(super) fn sums(folder: &Path) -> Result<Sums> {
-    let mut sums = Sums::new();
+/// Returns the checksums of the model, mask and selection files in `folder`.
+pub(super) fn checksums(folder: &Path) -> Result<Checksums> {
+    let mut sums = Checksums::new();
     for name in [MODEL, MASK, TOUCHED] {
         let path = folder.join(name);
         if let Some(bytes) = if_there(&path, read_regular_file(&path))? {
@@ -40,8 +40,11 @@ pub(super) fn sums(folder: &Path) -> Result<Sums> {
     Ok(sums)
 }
 
-/// A record as the three JSON files of the store.
-pub(super) fn texts(record: &RunRecord, mut sums: Sums) -> Result<[(&'static str, String); 3]> {
+/// Returns a record as the three JSON files of the store.
+pub(super) fn to_json_files(
+    record: &RunRecord,
+    mut sums: Checksums,
+) -> Result<[(&'static str, String); 3]> {
     let corrupt = |e: serde_json::Error| {
         Error::new(ErrorKind::Io, "a run that can't be written as JSON", e.to_string())
     };
@@ -60,44 +63,44 @@ pub(super) fn texts(record: &RunRecord, mut sums: Sums) -> Result<[(&'static str
 }
 
 /// The other files of a stored run.
-pub(super) struct Files {
+pub(super) struct RunFiles {
     folder: PathBuf,
-    sums: Sums,
+    sums: Checksums,
 }
 
-/// The run in `folder`; `None` if there is none.
+/// Reads the run in `folder`; `None` if there is none.
 ///
 /// # Errors
 /// `CorruptData` if one of its files is missing, has changed or can't be parsed; `Io` if it can't
 /// be read.
-pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, Files)>> {
+pub(super) fn read(folder: &Path) -> Result<Option<(RunRecord, RunFiles)>> {
     let path = folder.join(RESULT);
     let result = match read_regular_file(&path) {
-        Err(e) if e.kind() == NotFound && !is_left(folder) => return Ok(None),
+        Err(e) if e.kind() == NotFound && !has_partial_run(folder) => return Ok(None),
         result => result.map_err(|e| unread(&path, &e))?,
     };
-    let mut all: Map<String, Value> = parsed(&path, &result)?;
+    let mut all: Map<String, Value> = parse_optional(&path, &result)?;
     let sums = serde_json::from_value(all.remove(SUMS).unwrap_or_default());
     let sums = sums.map_err(|e| damaged(&path, &e))?;
-    let files = Files { folder: folder.to_owned(), sums };
-    let curve = files.needed(CURVE)?;
+    let files = RunFiles { folder: folder.to_owned(), sums };
+    let curve = files.required_path(CURVE)?;
     all.extend(read_json::<Map<String, Value>>(&folder.join(SETTINGS))?);
     all.extend(read_json::<Map<String, Value>>(&curve)?);
     let record = serde_json::from_value(Value::Object(all)).map_err(|e| damaged(folder, &e))?;
     Ok(Some((record, files)))
 }
 
-/// Whether a folder without `result.json` has other files of a run.
-fn is_left(folder: &Path) -> bool {
+/// Returns whether a folder without `result.json` has other files of a run.
+fn has_partial_run(folder: &Path) -> bool {
     [SETTINGS, MODEL].iter().any(|name| folder.join(name).exists())
 }
 
-impl Files {
-    /// The path of a file whose checksum was compared; `None` if the run has no such file.
+impl RunFiles {
+    /// Returns the path of a file whose checksum was compared; `None` if the run has no such file.
     ///
     /// # Errors
     /// `CorruptData` if the file has changed or is missing.
-    pub(super) fn path(&self, name: &str) -> Result<Option<PathBuf>> {
+    pub(super) fn verified_path(&self, name: &str) -> Result<Option<PathBuf>> {
         // A file that was added later is not part of the run.
         let Some(sum) = self.sums.get(name) else { return Ok(None) };
         let path = self.folder.join(name);
@@ -108,17 +111,18 @@ impl Files {
         Ok(Some(path))
     }
 
-    /// As [`path`](Self::path), for a file that the run must have.
-    pub(super) fn needed(&self, name: &str) -> Result<PathBuf> {
-        self.path(name)?.ok_or_else(|| missing(&self.folder.join(name)))
+    /// Returns the path as [`verified_path`](Self::verified_path), for a file that the run must
+    /// have.
+    pub(super) fn required_path(&self, name: &str) -> Result<PathBuf> {
+        self.verified_path(name)?.ok_or_else(|| missing(&self.folder.join(name)))
     }
 }
 
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    parsed(path, &read_regular_file(path).map_err(|e| unread(path, &e))?)
+    parse_optional(path, &read_regular_file(path).map_err(|e| unread(path, &e))?)
 }
 
-fn parsed<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {
+fn parse_optional<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| damaged(path, &e))
 }
 
@@ -147,7 +151,7 @@ fn damaged(path: &Path, error: &serde_json::Error) -> Error {
     Error::new(ErrorKind::CorruptData, what, format!("can't be read ({error})")).fix(advice(path))
 }
 
-/// Advice about a damaged file: removing the run would lose a result that was charged.
+/// Returns advice about a damaged file: removing the run would lose a result that was charged.
 fn advice(path: &Path) -> String {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     format!(

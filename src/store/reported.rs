@@ -2,54 +2,54 @@
 
 use super::overview::no_record;
 use super::record::{MASK, MODEL};
-use super::{Store, claim, evidence, record};
+use super::{RunStore, claim, evidence, record};
 use crate::Result;
 use crate::mask::Mask;
 use crate::nn::{Model, models};
-use crate::privacy::ledger::Account;
+use crate::privacy::ledger::LedgerState;
 use crate::train::RunRecord;
 
-/// What a report needs of a stored run.
-pub(crate) struct Reported {
+/// Data of a stored run that a report needs.
+pub(crate) struct StoredReportData {
     pub(crate) record: RunRecord,
     pub(crate) mask: Option<Mask>,
     /// The trained model, unless it is a user-defined module, whose code is not stored.
     pub(crate) model: Option<Model>,
-    /// What can't be checked, or differs from the record.
+    /// Warnings about what can't be checked, or differs from the record.
     pub(crate) warnings: Vec<String>,
 }
 
-impl Store {
-    /// A stored run without its data, for a report. What only the data of the present call could
-    /// say is left out: start and data count as private.
+impl RunStore {
+    /// Returns a stored run without its data, for a report. What only the data of the present call
+    /// could say is left out: start and data count as private.
     ///
     /// # Errors
-    /// As [`record_named`](Self::record_named); `Ledger` if a ledger of the project is damaged or
+    /// As [`find_record`](Self::find_record); `Ledger` if a ledger of the project is damaged or
     /// lost; `CorruptData` if the record's releases are not those that were charged.
-    pub(crate) fn reported(&self, name: &str) -> Result<Reported> {
-        let mut record = self.record_named(name)?;
-        let folder = self.folder(&record.id);
+    pub(crate) fn load_for_report(&self, name: &str) -> Result<StoredReportData> {
+        let mut record = self.find_record(name)?;
+        let folder = self.run_dir(&record.id);
         let Some((_, files)) = record::read(&folder)? else { return Err(no_record(&record.id)) };
         record.public_data = false;
         record.public_start = None;
-        let warnings = Vec::from_iter(claim::settle(&mut record));
-        let mask = files.path(MASK)?.map(Mask::load).transpose()?;
+        let warnings = Vec::from_iter(claim::reconcile_epsilon(&mut record));
+        let mask = files.verified_path(MASK)?.map(Mask::load).transpose()?;
         let model =
-            if record.own_module { None } else { Some(models::load(files.needed(MODEL)?)?) };
-        if let Some(account) = self.account_of(&record)? {
-            evidence::released_as_charged(&folder, &record, &account)?;
+            if record.own_module { None } else { Some(models::load(files.required_path(MODEL)?)?) };
+        if let Some(account) = self.find_account(&record)? {
+            evidence::check_releases_match_charge(&folder, &record, &account)?;
         }
-        Ok(Reported { record, mask, model, warnings })
+        Ok(StoredReportData { record, mask, model, warnings })
     }
 
-    /// The account that charges a run; `None` if it is in no ledger of the project.
+    /// Returns the account that charges a run; `None` if it is in no ledger of the project.
     ///
     /// # Errors
     /// As [`all_ledgers`](Self::all_ledgers).
-    pub(crate) fn account_of(&self, record: &RunRecord) -> Result<Option<Account>> {
+    pub(crate) fn find_account(&self, record: &RunRecord) -> Result<Option<LedgerState>> {
         for ledger in self.all_ledgers()? {
-            let account = ledger.account()?;
-            if account.charge(&record.charged.run).is_some() {
+            let account = ledger.state()?;
+            if account.charge_of(&record.charged.run).is_some() {
                 return Ok(Some(account));
             }
         }

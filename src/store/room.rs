@@ -1,4 +1,4 @@
-//! Whether there is room for a run, before it is charged.
+//! Check of the room for a run, before it is charged.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const FILES: u64 = 512 << 10;
 /// # Errors
 /// `Io` if there is no room, or nothing can be written there.
 pub(super) fn check(runs: &Path, plan: &Plan, model: &Model) -> Result<()> {
-    let parameters = 4 * model.parameters() as u64;
+    let parameters = 4 * model.num_parameters() as u64;
     // A mask, and the coordinates that were selected.
     let others = if plan.sparsity().is_some() { parameters } else { 0 };
     let bytes = parameters + others + FILES;

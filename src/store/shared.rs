@@ -1,4 +1,4 @@
-//! Tests whether a folder can be used by several machines at once: locks and renames.
+//! Test of whether a folder can be used by several machines at once: locks and renames.
 //!
 //! The runs and ledgers of a project rely on two things: a lock that one machine has keeps the
 //! others away, and a rename never replaces a folder with files. Nothing relies on clocks.
@@ -22,7 +22,7 @@ const FOLDER: &str = "epsilab-shared-test";
 pub(crate) fn check(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
         .map_err(|e| Error::io(format!("making the folder {}", folder.display()), &e))?;
-    let here = folder.join(format!(".{FOLDER}-{}", host::unique()?));
+    let here = folder.join(format!(".{FOLDER}-{}", host::unique_id()?));
     let tested = test_alone(&here);
     let _ = fs::remove_dir_all(&here);
     tested.map_err(|e| unusable(folder, &e.to_string()))
@@ -57,25 +57,25 @@ fn test_alone(here: &Path) -> io::Result<()> {
     }
 }
 
-/// What the other machine is told and tells, by files.
-struct Meeting {
+/// Exchange of messages with the other machine, by files.
+struct Rendezvous {
     folder: PathBuf,
     until: Instant,
 }
 
-impl Meeting {
+impl Rendezvous {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    fn say(&self, name: &str, words: &str) -> io::Result<()> {
+    fn send(&self, name: &str, words: &str) -> io::Result<()> {
         let part = self.path(&format!("{name}.part"));
         fs::write(&part, words)?;
         fs::rename(part, self.path(name))
     }
 
-    /// What the other machine says.
-    fn hear(&self, name: &str) -> io::Result<String> {
+    /// Reads the message of the other machine.
+    fn receive(&self, name: &str) -> io::Result<String> {
         loop {
             // Listing a folder makes network file systems look at it again.
             let _ = fs::read_dir(&self.folder).map(Iterator::count);
@@ -99,10 +99,10 @@ impl Meeting {
 /// # Errors
 /// `Setting` if the other machine does not answer within `patience`, does not see a lock, or if a
 /// rename replaces a folder.
-pub(crate) fn check_with_another(folder: &Path, patience: Duration) -> Result<String> {
+pub(crate) fn check_with_peer(folder: &Path, patience: Duration) -> Result<String> {
     check(folder)?;
-    let meeting = Meeting { folder: folder.join(FOLDER), until: Instant::now() + patience };
-    let me = host::unique()?;
+    let meeting = Rendezvous { folder: folder.join(FOLDER), until: Instant::now() + patience };
+    let me = host::unique_id()?;
     // Whoever makes the folder is first.
     let tested = match fs::create_dir(&meeting.folder) {
         Ok(()) => {
@@ -116,18 +116,18 @@ pub(crate) fn check_with_another(folder: &Path, patience: Duration) -> Result<St
     tested.map_err(|e| unusable(folder, &e.to_string()))
 }
 
-fn first(meeting: &Meeting, me: &str) -> io::Result<String> {
+fn first(meeting: &Rendezvous, me: &str) -> io::Result<String> {
     let lock = File::create(meeting.path("lock"))?;
     lock.lock()?;
     fs::create_dir(meeting.path("run"))?;
     fs::write(meeting.path("run/file"), me)?;
-    meeting.say("first", me)?;
-    let other = meeting.hear("second")?;
-    let found = meeting.hear("found")?;
+    meeting.send("first", me)?;
+    let other = meeting.receive("second")?;
+    let found = meeting.receive("found")?;
     let kept = fs::read_to_string(meeting.path("run/file"))?;
     lock.unlock()?;
-    meeting.say("unlocked", "")?;
-    let locked = meeting.hear("locked")?;
+    meeting.send("unlocked", "")?;
+    let locked = meeting.receive("locked")?;
     match (found.as_str(), locked.as_str(), kept == me) {
         ("kept away", "got it", true) => Ok(other),
         ("kept away", "got it", false) => Err(io::Error::other("a rename replaced a folder")),
@@ -137,9 +137,9 @@ fn first(meeting: &Meeting, me: &str) -> io::Result<String> {
     }
 }
 
-fn second(meeting: &Meeting, me: &str) -> io::Result<String> {
-    let other = meeting.hear("first")?;
-    meeting.say("second", me)?;
+fn second(meeting: &Rendezvous, me: &str) -> io::Result<String> {
+    let other = meeting.receive("first")?;
+    meeting.send("second", me)?;
     let lock = File::open(meeting.path("lock"))?;
     let mine = meeting.path("mine");
     fs::create_dir(&mine)?;
@@ -150,13 +150,13 @@ fn second(meeting: &Meeting, me: &str) -> io::Result<String> {
         Err(TryLockError::Error(e)) => e.to_string(),
         Ok(()) => "it got the lock too".to_owned(),
     };
-    meeting.say("found", &found)?;
-    meeting.hear("unlocked")?;
+    meeting.send("found", &found)?;
+    meeting.receive("unlocked")?;
     let got = match lock.try_lock() {
         Ok(()) => "got it".to_owned(),
         Err(e) => e.to_string(),
     };
-    meeting.say("locked", &got)?;
+    meeting.send("locked", &got)?;
     match (found.as_str(), got.as_str(), replaced) {
         ("kept away", "got it", false) => Ok(other),
         (_, _, true) => Err(io::Error::other("a rename replaced a folder of the other machine")),
@@ -173,14 +173,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let long = Duration::from_secs(600);
         std::thread::scope(|scope| {
-            let one = scope.spawn(|| check_with_another(folder.path(), long));
-            let two = scope.spawn(|| check_with_another(folder.path(), long));
+            let one = scope.spawn(|| check_with_peer(folder.path(), long));
+            let two = scope.spawn(|| check_with_peer(folder.path(), long));
             let names = [one.join().unwrap().unwrap(), two.join().unwrap().unwrap()];
             assert_ne!(names[0], names[1]);
             assert!(names.iter().all(|name| name.contains(host::name())), "{names:?}");
         });
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
-        let alone = check_with_another(folder.path(), Duration::from_millis(200)).unwrap_err();
+        let alone = check_with_peer(folder.path(), Duration::from_millis(200)).unwrap_err();
         assert!(alone.to_string().contains("does not answer"), "{alone}");
         assert!(alone.advice().contains("EPSILAB_HOME"));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");

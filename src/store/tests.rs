@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Store, run_id};
+use super::{RunStore, run_id};
 use crate::data::{self, Dataset};
 use crate::mask::{Dropping, RandomMask};
 use crate::methods::{DpSgd, DpSsgd, Plan};
 use crate::nn::{Model, models};
-use crate::privacy::{Delta, Epsilon, Released, Trials};
-use crate::train::{Run, Silent};
+use crate::privacy::{Delta, Epsilon, RunReleases, Trials};
+use crate::train::{NoopObserver, Run};
 use crate::{ErrorKind, Result};
 
 /// A project with one stored run, of which there is everything that a run can have.
 struct Project {
     folder: tempfile::TempDir,
-    store: Store,
+    store: RunStore,
     data: Dataset,
     model: Model,
     plan: Plan,
@@ -27,7 +27,7 @@ struct Project {
 impl Project {
     fn new() -> Result<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf()).unwrap();
+        let store = RunStore::open(folder.path().to_path_buf()).unwrap();
         let data = data::glyphs_with(200, 10, 91)?;
         let model = models::mlp(&data, &[4]).seed(1).build()?;
         let method = DpSsgd::from(DpSgd::new().target(Epsilon(4.0), Delta(1e-4)));
@@ -41,16 +41,16 @@ impl Project {
 
     fn train(&self) -> Result<Run> {
         let Self { store, data, model, plan, id, .. } = self;
-        crate::runs::train_as(store, id, plan, model, data, &mut Silent)
+        crate::runs::train_as(store, id, plan, model, data, &mut NoopObserver)
     }
 
-    /// What is shown of it, the second time.
+    /// Returns the stored run that is shown the second time.
     fn shown(&self) -> Result<Option<Run>> {
-        self.store.known_run(&self.id, &self.model, &self.data)
+        self.store.load_charged_run(&self.id, &self.model, &self.data)
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.store.folder(&self.id).join(name)
+        self.store.run_dir(&self.id).join(name)
     }
 
     fn runs(&self) -> Vec<String> {
@@ -111,7 +111,7 @@ fn a_missing_file_of_a_run_is_named_and_nothing_is_trained_in_its_place() -> Res
         fs::rename(aside, project.file(name)).unwrap();
     }
     assert!(project.shown()?.is_some());
-    fs::remove_dir_all(project.store.folder(&project.id)).unwrap();
+    fs::remove_dir_all(project.store.run_dir(&project.id)).unwrap();
     assert!(project.shown()?.is_none(), "a run that is gone is no damage");
     Ok(())
 }
@@ -164,7 +164,7 @@ fn releases_and_epsilon_edited_together_are_found_by_the_ledger() -> Result<()> 
     let honest = project.shown()?.expect("it is stored");
     edit(&project.file("result.json"), |json| {
         fewer_steps(json);
-        let released: Released = serde_json::from_value(json["released"].clone()).unwrap();
+        let released: RunReleases = serde_json::from_value(json["released"].clone()).unwrap();
         let cheaper = crate::privacy::epsilon(&released.events(), Delta(1e-4)).unwrap().epsilon;
         assert!(cheaper < honest.epsilon());
         json["epsilon"] = cheaper.into();
@@ -187,7 +187,7 @@ fn a_stored_epsilon_is_claimed_only_if_it_is_what_the_releases_cost() -> Result<
         let before = fs::read(&path).unwrap();
         edit(&path, change);
         // Not compared with the ledger.
-        let run = project.store.finished(&project.id, &project.model, &project.data)?;
+        let run = project.store.load_finished(&project.id, &project.model, &project.data)?;
         fs::write(&path, before).unwrap();
         Ok(run.expect("it is stored"))
     };
@@ -238,7 +238,7 @@ fn a_stored_run_is_shown_with_the_accuracy_on_the_test_part_of_the_present_call(
             (data.hash(), project.id.clone())
         );
         assert_ne!(changed.test_hash(), data.test_hash());
-        let run = crate::runs::load_or_train(store, plan, model, &changed, &mut Silent)?;
+        let run = crate::runs::load_or_train(store, plan, model, &changed, &mut NoopObserver)?;
         assert!(run.is_restored(), "nothing is trained or charged again");
         assert_eq!(run.record().test_accuracy, Some(accuracy));
         assert_eq!(run.curve().series(|point| point.test_accuracy).len(), 1);

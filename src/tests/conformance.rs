@@ -1,13 +1,13 @@
 //! What every method of the registry is held to. A line in the registry enrols a method.
 
 use crate::data::{self, Dataset, Population};
-use crate::engine::{Batch, ClipRule, Gradients, Weights};
+use crate::engine::{Batch, ClipRule, CoordinateWeights, Gradients};
 use crate::methods::{Method, Plan, methods};
 use crate::nn::{Model, models};
 use crate::optim::{Average, LearningRate, Optimizer, WarmUp};
-use crate::privacy::{Badge, ClipSchedule, Delta, Event, Neighbouring, NoiseSchedule};
-use crate::store::{Store, run_id};
-use crate::train::{Run, Silent};
+use crate::privacy::{Badge, ClipSchedule, Delta, Event, NeighbouringRelation, NoiseSchedule};
+use crate::store::{RunStore, run_id};
+use crate::train::{NoopObserver, Run};
 use crate::{ErrorKind, Result, runs};
 
 const SEED: [u8; 32] = [7; 32];
@@ -31,7 +31,7 @@ fn enrolled() -> Vec<Box<dyn Method>> {
         let settings = method.settings_mut();
         settings.expected_batch_size = BATCH;
         settings.epochs = STEPS as f64 * 0.25;
-        if let Some(private) = method.private_mut() {
+        if let Some(private) = method.privacy_settings_mut() {
             private.set_noise_multiplier(1.5);
             if takes_clip {
                 private.set_clip(0.5);
@@ -44,7 +44,7 @@ fn enrolled() -> Vec<Box<dyn Method>> {
         // A method that adapts its clip bound refuses a schedule of it.
         if let Err(error) = method.plan(&small()) {
             assert!(scheduled && error.to_string().contains("clip"), "{error}");
-            let private = method.private_mut().unwrap();
+            let private = method.privacy_settings_mut().unwrap();
             private.clip_schedule = ClipSchedule::default();
         }
         method
@@ -62,7 +62,7 @@ fn plans(data: &Dataset, guaranteed: bool) -> Vec<Plan> {
 }
 
 fn batch(data: &Dataset, ids: impl IntoIterator<Item = u32>) -> Batch {
-    Batch::of(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
+    Batch::from_examples(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
 }
 
 fn all(entry: &Gradients) -> Vec<f64> {
@@ -92,7 +92,7 @@ fn the_noise_of_every_step_is_that_of_the_ledger() {
     let data = small();
     let empty = batch(&data, []);
     for plan in plans(&data, true) {
-        let model = plan.prepared(&model(&data)).unwrap();
+        let model = plan.prepare_model(&model(&data)).unwrap();
         let mut mechanism = plan.mechanism(SEED).unwrap();
         let multipliers = multipliers(&plan.event());
         assert_eq!(multipliers.len() as u64, plan.steps(), "{}", plan.method());
@@ -135,7 +135,7 @@ fn the_noise_of_every_step_is_that_of_the_ledger() {
 fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batch_size() {
     let data = small();
     for plan in plans(&data, true) {
-        let model = plan.prepared(&model(&data)).unwrap();
+        let model = plan.prepare_model(&model(&data)).unwrap();
         // Mechanisms of one seed add the same noise in the same step, so it cancels.
         let released = |ids: &[u32]| {
             let mut mechanism = plan.mechanism(SEED).unwrap();
@@ -151,7 +151,7 @@ fn one_example_moves_a_release_by_at_most_the_sensitivity_over_the_expected_batc
         });
         let largest = moved.fold(0.0, f64::max);
         let groups = plan.bound(0).unwrap().unwrap().groups(model.network()).unwrap();
-        let sensitivity = groups.joint_sensitivity(Neighbouring::AddOrRemoveOne);
+        let sensitivity = groups.joint_sensitivity(NeighbouringRelation::AddOrRemoveOne);
         let bound = sensitivity / plan.expected_batch_size() as f64;
         assert!(largest <= bound * (1.0 + 1e-4), "{}: {largest} of {bound}", plan.method());
         assert!(largest > 0.5 * bound, "{}: the bound is far from {largest}", plan.method());
@@ -179,7 +179,7 @@ fn an_example_that_is_not_finite_contributes_nothing() {
     let poisoned = Batch::new(features, &[6], labels).unwrap();
     let rest = batch(&data, (0..40).filter(|&i| i != 7));
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
-        let model = plan.prepared(&model(&data)).unwrap();
+        let model = plan.prepare_model(&model(&data)).unwrap();
         let released = |batch: &Batch| {
             plan.mechanism(SEED).unwrap().release(model.network(), batch, None).unwrap()
         };
@@ -199,9 +199,9 @@ fn only_selected_coordinates_are_released() {
     for entry in &mut values.entries {
         entry.values.iter_mut().step_by(3).for_each(|weight| *weight = 1.0);
     }
-    let selected = Weights::new(model.network(), values.clone()).unwrap();
+    let selected = CoordinateWeights::new(model.network(), values.clone()).unwrap();
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
-        let model = plan.prepared(&model).unwrap();
+        let model = plan.prepare_model(&model).unwrap();
         let mut mechanism = plan.mechanism(SEED).unwrap();
         let release = mechanism.release(model.network(), &batch(&data, 0..40), Some(&selected));
         let released = all(&release.unwrap().gradient);
@@ -221,7 +221,7 @@ fn a_run_that_is_interrupted_is_charged_for_a_part_of_its_plan() {
         let whole = plan.event();
         for steps in 0..=plan.steps() {
             let part = plan.event_after(steps);
-            assert_eq!(part.releases(), steps, "{}", plan.method());
+            assert_eq!(part.release_count(), steps, "{}", plan.method());
             assert!(whole.reduced_to(&part).is_ok(), "{}: {part}", plan.method());
         }
         assert!(plan.epsilon_after(1).unwrap() < plan.epsilon_after(plan.steps()).unwrap());
@@ -234,10 +234,10 @@ fn stored(event: &Event) -> Event {
 }
 
 /// Trains a plan in a project of its own.
-fn trained(plan: &Plan, data: &Dataset, store: &Store) -> Result<Run> {
+fn trained(plan: &Plan, data: &Dataset, store: &RunStore) -> Result<Run> {
     let model = model(data);
     let id = run_id(plan, &model, data)?;
-    runs::train_as(store, &id, plan, &model, data, &mut Silent)
+    runs::train_as(store, &id, plan, &model, data, &mut NoopObserver)
 }
 
 fn parameters(run: &Run) -> Vec<Vec<f32>> {
@@ -249,15 +249,15 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
     let data = small();
     for plan in plans(&data, true).into_iter().chain(plans(&data, false)) {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf())?;
+        let store = RunStore::open(folder.path().to_path_buf())?;
         let plan = plan.with_seed(3);
         let run = trained(&plan, &data, &store)?;
         let about = plan.method();
         assert!(run.is_finished(), "{about}");
         assert_eq!(store.ledger(&data)?.events()?, [stored(&plan.event())], "{about}");
-        let again = store.known_run(&run.record().id, &model(&data), &data)?.unwrap();
+        let again = store.load_charged_run(&run.record().id, &model(&data), &data)?.unwrap();
         assert_eq!(parameters(&again), parameters(&run), "{about}");
-        let released = |run: &Run| stored(&run.record().released.charged());
+        let released = |run: &Run| stored(&run.record().released.charged_event());
         assert_eq!(released(&again), released(&run), "{about}");
         assert_eq!(again.record().plan, plan, "{about}");
         let statement = run.statement().to_string();
@@ -276,7 +276,7 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
         // One seed repeats a run bit for bit; another one does not.
         let repeat = |plan: &Plan| -> Result<Vec<Vec<f32>>> {
             let folder = tempfile::tempdir().unwrap();
-            Ok(parameters(&trained(plan, &data, &Store::open(folder.path().to_path_buf())?)?))
+            Ok(parameters(&trained(plan, &data, &RunStore::open(folder.path().to_path_buf())?)?))
         };
         assert_eq!(repeat(&plan)?, parameters(&run), "{about}");
         assert_ne!(repeat(&plan.with_seed(4))?, parameters(&run), "{about}");
@@ -288,9 +288,9 @@ fn runs_are_charged_stored_shown_again_and_say_what_they_guarantee() -> Result<(
 fn a_plan_for_a_population_is_that_for_data_of_its_size() -> Result<()> {
     let data = small();
     for method in enrolled() {
-        let plan = method.plan_for(&Population::of(data.train().len()))?;
+        let plan = method.plan_for(&Population::with_size(data.train().len()))?;
         assert_eq!(plan, method.plan(&data)?, "{method:?}");
-        assert!(method.plan_for(&Population::of(BATCH - 1)).is_err(), "{method:?}");
+        assert!(method.plan_for(&Population::with_size(BATCH - 1)).is_err(), "{method:?}");
     }
     Ok(())
 }
@@ -310,7 +310,7 @@ fn what_happens_after_the_release_and_what_is_public_costs_nothing() -> Result<(
         let other = method.plan(&data)?;
         assert_eq!(other.event(), plain.event(), "{}", plain.method());
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path().to_path_buf())?;
+        let store = RunStore::open(folder.path().to_path_buf())?;
         let run = trained(&other.with_seed(3), &data, &store)?;
         assert_eq!(store.ledger(&data)?.events()?, [stored(&plain.event())], "{}", plain.method());
         // Frozen parameters keep their bits; the others moved.
@@ -339,7 +339,7 @@ fn a_learning_rate_that_follows_a_loss_is_refused_or_voids_the_guarantee() -> Re
         let plan = method.plan(&data)?;
         assert!(!plan.is_private() && plan.epsilon_after(1)?.is_none());
         let folder = tempfile::tempdir().unwrap();
-        let run = trained(&plan, &data, &Store::open(folder.path().to_path_buf())?)?;
+        let run = trained(&plan, &data, &RunStore::open(folder.path().to_path_buf())?)?;
         assert!(matches!(run.badge(), Badge::None(_)), "{}", plan.method());
         assert!(crate::privacy::epsilon(&run.record().events(), Delta(1e-5)).is_err());
     }

@@ -3,19 +3,19 @@
 use super::Seeds;
 use crate::Result;
 
-/// A new ledger name for an attempt at the stored run `id`.
-pub(crate) fn new(id: &str) -> Result<String> {
+/// Returns a new ledger name for an attempt at the stored run `id`.
+pub(crate) fn new_attempt_id(id: &str) -> Result<String> {
     Ok(format!("{id}-{}", Seeds::nonce()?))
 }
 
-/// Whether `name` is the ledger name of an attempt at the stored run `id`.
-pub(crate) fn is_attempt_at(name: &str, id: &str) -> bool {
+/// Returns whether `name` is the ledger name of an attempt at the stored run `id`.
+pub(crate) fn is_attempt_of(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.starts_with('-'))
 }
 
-/// The id of the stored run that `name`, a name of the ledger, is an attempt at: what is before its
-/// first dash, since ids are hexadecimal. `name` itself if it is no attempt.
-pub(crate) fn attempted(name: &str) -> &str {
+/// Returns the id of the stored run that `name`, a name of the ledger, is an attempt at: what is
+/// before its first dash, since ids are hexadecimal. `name` itself if it is no attempt.
+pub(crate) fn run_id_of_attempt(name: &str) -> &str {
     name.split_once('-').map_or(name, |(id, _)| id)
 }
 
@@ -31,15 +31,15 @@ mod tests {
 
     #[test]
     fn an_attempt_is_known_by_the_run_that_it_is_at() {
-        let (one, two) = (new("00ff").unwrap(), new("00ff").unwrap());
+        let (one, two) = (new_attempt_id("00ff").unwrap(), new_attempt_id("00ff").unwrap());
         assert_ne!(one, two);
-        assert!(is_attempt_at(&one, "00ff") && is_attempt_at(&two, "00ff"));
+        assert!(is_attempt_of(&one, "00ff") && is_attempt_of(&two, "00ff"));
         assert_eq!(
-            (attempted(&one), attempted("00ff-1-2"), attempted("00ff")),
+            (run_id_of_attempt(&one), run_id_of_attempt("00ff-1-2"), run_id_of_attempt("00ff")),
             ("00ff", "00ff", "00ff")
         );
         assert_eq!((label("00ff-a1b2c3d4"), label(&one).len()), ("a1b2c3d4", 8));
         assert_eq!(label("00ff"), "", "an id is no label");
-        assert!(!is_attempt_at(&one, "00f") && !is_attempt_at(&one, "00ff0"));
+        assert!(!is_attempt_of(&one, "00f") && !is_attempt_of(&one, "00ff0"));
     }
 }

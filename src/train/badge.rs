@@ -1,12 +1,13 @@
-//! How firm the guarantee of a run is.
+//! Badge of a run, which rates its guarantee.
 
 use super::{Ending, RunRecord, checkpoint, start};
 use crate::mask::{self, Mask};
-use crate::privacy::digits::Rounded;
+use crate::privacy::digits::RoundedUp;
 use crate::privacy::{Badge, STOPPING, caveats};
 
 impl RunRecord {
-    /// [`caveats`] of the guarantee of the run, which was trained with `mask`; none without one.
+    /// Returns the [`caveats`] of the guarantee of the run, which was trained with `mask`; none
+    /// without one.
     pub(crate) fn caveats(&self, mask: Option<&Mask>) -> Vec<String> {
         match (self.badge(mask), self.epsilon, self.plan.privacy()) {
             (Badge::Proved | Badge::Assumption(_), Some(epsilon), Some(privacy)) => {
@@ -16,17 +17,18 @@ impl RunRecord {
         }
     }
 
-    /// How firm the guarantee of the run is, which was trained with `mask`.
+    /// Returns the badge of the run, which was trained with `mask`.
     pub(crate) fn badge(&self, mask: Option<&Mask>) -> Badge {
         if self.plan.privacy().is_none() {
             return Badge::None("training used raw gradients".into());
         }
-        if let Some(why) = self.plan.not_covered() {
+        if let Some(why) = self.plan.not_covered_reason() {
             return Badge::None(why);
         }
         let mut assumptions = Vec::new();
         if let Some(mask) = mask {
-            assumptions.extend(mask::assumptions(&mask.origin().privacy, &self.charged.origin));
+            assumptions
+                .extend(mask::mask_assumptions(&mask.origin().privacy, &self.charged.origin));
         }
         if self.own_module {
             assumptions.push(
@@ -70,7 +72,7 @@ impl RunRecord {
                 "{STOPPING}; if released results decided it (models, accuracy on public test \
                  data), count the planned epsilon, {}; if the training loss or anything else that \
                  is not covered decided it, no epsilon covers the run",
-                Rounded(self.planned_epsilon.unwrap_or(f64::INFINITY))
+                RoundedUp(self.planned_epsilon.unwrap_or(f64::INFINITY))
             ));
         }
         if assumptions.is_empty() {

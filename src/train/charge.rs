@@ -7,25 +7,25 @@ use super::attempt;
 use super::checkpoint::CheckpointHeader;
 use crate::Result;
 use crate::data::Dataset;
-use crate::device::marked;
+use crate::device::with_rehearsal_mark;
 use crate::methods::Plan;
-use crate::privacy::digits::count;
-use crate::privacy::ledger::Account;
+use crate::privacy::digits::format_count;
+use crate::privacy::ledger::LedgerState;
 use crate::privacy::{Entry, Ledger, STOPPING};
 use crate::{Error, ErrorKind, program};
 
 /// The entry of a run in the ledger of its data.
-pub(super) struct Charge<'a> {
+pub(super) struct RunCharge<'a> {
     ledger: &'a Ledger,
     plan: &'a Plan,
     /// The name of the entry.
     run: String,
-    standing: Standing,
+    standing: ChargeState,
 }
 
-/// How a run stands that goes on from a checkpoint.
+/// State of the ledger entry of a run that resumes from a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum ChargeState {
     /// It has not been charged yet.
     New,
     /// It was closed after this many steps, or fewer: those of its checkpoint.
@@ -42,35 +42,36 @@ enum Standing {
     Elsewhere,
 }
 
-impl<'a> Charge<'a> {
-    /// A run that has not begun.
+impl<'a> RunCharge<'a> {
+    /// Creates the charge of a run that has not begun.
     ///
     /// # Errors
     /// `Io` if the operating system gives no randomness for its name.
     pub(super) fn new(ledger: &'a Ledger, plan: &'a Plan, id: &str) -> Result<Self> {
-        Ok(Self { ledger, plan, run: attempt::new(id)?, standing: Standing::New })
+        Ok(Self { ledger, plan, run: attempt::new_attempt_id(id)?, standing: ChargeState::New })
     }
 
-    /// A run that goes on from a checkpoint, under the entry that the checkpoint names.
+    /// Creates the charge of a run that resumes from a checkpoint, under the entry that the
+    /// checkpoint names.
     ///
     /// # Errors
     /// `Ledger` if the run has taken steps that this ledger does not know; as
     /// [`Ledger::entries`].
-    pub(super) fn of(
+    pub(super) fn from_checkpoint(
         ledger: &'a Ledger,
         plan: &'a Plan,
         checkpoint: &CheckpointHeader,
     ) -> Result<Self> {
         let run = checkpoint.attempt.clone();
-        let account = ledger.account()?;
-        let standing = match account.charge(&run) {
-            None if checkpoint.step == 0 => Standing::New,
+        let account = ledger.state()?;
+        let standing = match account.charge_of(&run) {
+            None if checkpoint.step == 0 => ChargeState::New,
             None => {
                 let what = format!("the checkpoint of the run {}", checkpoint.id);
                 let why = format!(
                     "the ledger of its data has no entry {run}, so what its {} steps spent is not \
                      counted",
-                    count(checkpoint.step as usize)
+                    format_count(checkpoint.step as usize)
                 );
                 return Err(Error::new(ErrorKind::Ledger, what, why).fix(format!(
                     "restore the ledger's .jsonl and .head from a backup; or, if the run must not \
@@ -78,59 +79,60 @@ impl<'a> Charge<'a> {
                     program::command("runs remove ID")
                 )));
             }
-            Some(charge) if !charge.closed => Standing::Killed,
+            Some(charge) if !charge.closed => ChargeState::Killed,
             Some(charge) if charge.stopped_early => {
                 let known = plan.event_after(checkpoint.step);
                 match known.reduced_to(&charge.event) {
-                    Ok(_) => Standing::Stopped(checkpoint.step),
-                    Err(_) => Standing::Behind,
+                    Ok(_) => ChargeState::Stopped(checkpoint.step),
+                    Err(_) => ChargeState::Behind,
                 }
             }
-            Some(_) => Standing::Closed,
+            Some(_) => ChargeState::Closed,
         };
         Ok(Self { ledger, plan, run, standing })
     }
 
-    /// A run that is charged elsewhere, under the entry `run`.
-    pub(super) fn elsewhere(ledger: &'a Ledger, plan: &'a Plan, run: &str) -> Self {
-        Self { ledger, plan, run: run.to_owned(), standing: Standing::Elsewhere }
+    /// Creates the charge of a run that is charged elsewhere, under the entry `run`.
+    pub(super) fn external(ledger: &'a Ledger, plan: &'a Plan, run: &str) -> Self {
+        Self { ledger, plan, run: run.to_owned(), standing: ChargeState::Elsewhere }
     }
 
     /// The name of the entry.
-    pub(super) fn run(&self) -> &str {
+    pub(super) fn attempt_id(&self) -> &str {
         &self.run
     }
 
     /// Returns whether the run was charged for more steps than its checkpoint has: the checkpoint
     /// is an older copy, or the last one could not be written.
     pub(super) fn is_behind(&self) -> bool {
-        matches!(self.standing, Standing::Behind | Standing::Closed)
+        matches!(self.standing, ChargeState::Behind | ChargeState::Closed)
     }
 
     /// Charges the whole plan, unless it is charged already.
     ///
     /// # Errors
     /// As [`Ledger::record`].
-    pub(super) fn begin(&self, data: &Dataset) -> Result<()> {
+    pub(super) fn open(&self, data: &Dataset) -> Result<()> {
         let (run, hash, event) = (&self.run, self.ledger.data_hash(), self.plan.event());
         let entry = match self.standing {
-            Standing::New => planned(run, hash, self.plan, data),
-            Standing::Stopped(_) | Standing::Behind => Entry::resumed(run, hash, &event),
-            Standing::Killed | Standing::Closed | Standing::Elsewhere => return Ok(()),
+            ChargeState::New => planned(run, hash, self.plan, data),
+            ChargeState::Stopped(_) | ChargeState::Behind => Entry::resumed(run, hash, &event),
+            ChargeState::Killed | ChargeState::Closed | ChargeState::Elsewhere => return Ok(()),
         };
         Ok(self.ledger.record(&entry)?)
     }
 
-    /// The number of steps that the run has to answer for after this process took it to `steps`:
-    /// never fewer than before it went on, and all of them where another process went further, or
-    /// may have.
-    pub(super) fn spent(&self, steps: u64) -> u64 {
+    /// Returns the number of steps that the run has to answer for after this process took it to
+    /// `steps`: never fewer than before it went on, and all of them where another process went
+    /// further, or may have.
+    pub(super) fn chargeable_steps(&self, steps: u64) -> u64 {
         match self.standing {
-            Standing::New => steps,
-            Standing::Stopped(before) => steps.max(before),
-            Standing::Killed | Standing::Behind | Standing::Closed | Standing::Elsewhere => {
-                self.plan.steps()
-            }
+            ChargeState::New => steps,
+            ChargeState::Stopped(before) => steps.max(before),
+            ChargeState::Killed
+            | ChargeState::Behind
+            | ChargeState::Closed
+            | ChargeState::Elsewhere => self.plan.steps(),
         }
     }
 
@@ -139,24 +141,24 @@ impl<'a> Charge<'a> {
     /// # Errors
     /// As [`Ledger::record`].
     pub(super) fn close(&self, steps: u64) -> Result<()> {
-        if !matches!(self.standing, Standing::Closed | Standing::Elsewhere) {
+        if !matches!(self.standing, ChargeState::Closed | ChargeState::Elsewhere) {
             let hash = self.ledger.data_hash();
-            self.ledger.record(&closing(&self.run, hash, self.plan, steps))?;
+            self.ledger.record(&spent_entry(&self.run, hash, self.plan, steps))?;
         }
         Ok(())
     }
 }
 
-/// The entry that charges a whole plan under the name `attempt`, for a run that is trained in
-/// another process; `None` if the account has it already, open or with all its steps.
+/// Returns the entry that charges a whole plan under the name `attempt`, for a run that is trained
+/// in another process; `None` if the account has it already, open or with all its steps.
 pub(crate) fn planned_entry(
-    account: &Account,
+    account: &LedgerState,
     attempt: &str,
     plan: &Plan,
     data: &Dataset,
 ) -> Option<Entry> {
     let event = plan.event();
-    match account.charge(attempt) {
+    match account.charge_of(attempt) {
         None => Some(planned(attempt, data.origin(), plan, data)),
         Some(charge) if charge.closed && charge.stopped_early => {
             Some(Entry::resumed(attempt, data.origin(), &event))
@@ -165,46 +167,51 @@ pub(crate) fn planned_entry(
     }
 }
 
-/// The entry that charges a whole plan.
+/// Returns the entry that charges a whole plan.
 fn planned(run: &str, data_hash: &str, plan: &Plan, data: &Dataset) -> Entry {
     let entry = Entry::planned(run, data_hash, &plan.event()).neighbouring(plan.neighbouring());
-    entry.note(note(plan, data))
+    entry.with_note(note(plan, data))
 }
 
-/// The entry that closes an attempt after this many steps; `None` if it is closed or unknown.
+/// Returns the entry that closes an attempt after this many steps; `None` if it is closed or
+/// unknown.
 pub(crate) fn closing_entry(
-    account: &Account,
+    account: &LedgerState,
     attempt: &str,
     plan: &Plan,
     data: &Dataset,
     steps: u64,
 ) -> Option<Entry> {
-    let is_open = account.charge(attempt).is_some_and(|charge| !charge.closed);
-    is_open.then(|| closing(attempt, data.origin(), plan, steps))
+    let is_open = account.charge_of(attempt).is_some_and(|charge| !charge.closed);
+    is_open.then(|| spent_entry(attempt, data.origin(), plan, steps))
 }
 
-/// The correction of a plan's charge. If the run was stopped, its note says on what condition.
-fn closing(run: &str, data_hash: &str, plan: &Plan, steps: u64) -> Entry {
+/// Returns the correction of a plan's charge. If the run was stopped, its note says on what
+/// condition.
+fn spent_entry(run: &str, data_hash: &str, plan: &Plan, steps: u64) -> Entry {
     let entry = Entry::spent(run, data_hash, &plan.event_after(steps));
     match steps {
-        0 => entry.note(format!("0 of {} steps: the run ended before the first", plan.steps())),
+        0 => {
+            entry.with_note(format!("0 of {} steps: the run ended before the first", plan.steps()))
+        }
         _ if steps < plan.steps() => {
-            entry.note(format!("{steps} of {} steps, if {STOPPING}", plan.steps()))
+            entry.with_note(format!("{steps} of {} steps, if {STOPPING}", plan.steps()))
         }
         _ => entry,
     }
 }
 
-/// The note of a ledger entry: method, data, and the roles of its releases where there are several.
+/// Returns the note of a ledger entry: method, data, and the roles of its releases where there are
+/// several.
 fn note(plan: &Plan, data: &Dataset) -> String {
     let study = if plan.seed().is_some() { ", study mode" } else { "" };
     let best = plan.selection().map(|selection| format!(", best of {}", selection.trials()));
     let best = best.unwrap_or_default();
-    let note = format!("{} on {}{best}{study}", plan.method(), marked(data.name()));
-    let released = plan.released_after(plan.steps());
-    if released.charged() == released.training {
+    let note = format!("{} on {}{best}{study}", plan.method(), with_rehearsal_mark(data.name()));
+    let released = plan.releases_by_role_after(plan.steps());
+    if released.charged_event() == released.training {
         note
     } else {
-        format!("{note}; {}", released.roles())
+        format!("{note}; {}", released.summary())
     }
 }

@@ -3,7 +3,7 @@
 use crate::data::Dataset;
 use crate::methods::Plan;
 use crate::nn::Model;
-use crate::privacy::digits::{count, counted};
+use crate::privacy::digits::{format_count, pluralise};
 use crate::privacy::{Event, Ledger};
 use crate::train::start;
 use crate::{Error, ErrorKind, Result};
@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 /// Refuses parts that were made for different data: sampling rate, divisor and ledger would be
 /// those of another data set. It also makes the checks that would otherwise fail during the run,
 /// when the whole plan is charged already.
-pub(crate) fn belong_together(
+pub(crate) fn validate_inputs(
     plan: &Plan,
     model: &Model,
     data: &Dataset,
@@ -26,17 +26,17 @@ pub(crate) fn belong_together(
     if let Some(bound) = plan.bound(0)? {
         bound.groups(model.network())?;
     }
-    if !plan.freezing().is_none() {
-        plan.freezing().of(model.network())?;
+    if !plan.freezing().is_empty() {
+        plan.freezing().frozen_flags(model.network())?;
     }
     if plan.examples() != data.train().len() {
         return Err(Error::new(
             ErrorKind::Setting,
-            format!("a plan for {}", counted(plan.examples(), "training example")),
+            format!("a plan for {}", pluralise(plan.examples(), "training example")),
             format!(
                 "{} has {}: sampling rate and epsilon would be wrong",
                 data.name(),
-                count(data.train().len())
+                format_count(data.train().len())
             ),
         )
         .fix("make the plan from the same data"));
@@ -54,14 +54,14 @@ pub(crate) fn belong_together(
         .fix("open the ledger named by data.origin()"));
     }
     if !ledger.is_for_any_data() {
-        mask_is_charged(plan, data, ledger)?;
+        check_mask_charged(plan, data, ledger)?;
     }
-    plan.check_releases_before(data)?;
-    start::check(plan, model, data)?;
+    plan.check_prior_releases(data)?;
+    start::check_provenance(plan, model, data)?;
     let fits = model.input_shape() == data.shape() && model.classes() == data.classes();
     if fits {
         plan.settings().augment.map_or(Ok(()), |augment| augment.check(data.shape()))?;
-        return tokens(model, data);
+        return check_vocabulary(model, data);
     }
     Err(Error::new(
         ErrorKind::Setting,
@@ -82,9 +82,9 @@ pub(crate) fn belong_together(
 
 /// Refuses a given mask whose release about these data is not in the ledger: the mask may be from
 /// another project, or its ledger may be lost, and its cost would not be counted.
-fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
+fn check_mask_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
     let Some(sparsity) = plan.sparsity() else { return Ok(()) };
-    let released = sparsity.released_before(&data.into())?;
+    let released = sparsity.prior_releases(&data.into())?;
     let known = if released.is_empty() { Vec::new() } else { ledger.runs()? };
     // Comparing the event finds a mask file that was edited to look cheaper. A mask that was made
     // within a run is charged as a part of it.
@@ -111,13 +111,14 @@ fn mask_is_charged(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<()> {
 
 /// Checks that a model that reads token ids has an entry for every id: of the vocabulary, which
 /// bounds the ids of any text, and of the examples in memory.
-fn tokens(model: &Model, data: &Dataset) -> Result<()> {
+fn check_vocabulary(model: &Model, data: &Dataset) -> Result<()> {
     let Some(known) = model.network().vocabulary() else { return Ok(()) };
     if let Some(vocabulary) = data.vocabulary()
         && vocabulary.len() > known
     {
-        let what = format!("the model {} knows {}", model.name(), counted(known, "token"));
-        let why = format!("the vocabulary of {} has {}", data.name(), count(vocabulary.len()));
+        let what = format!("the model {} knows {}", model.name(), pluralise(known, "token"));
+        let why =
+            format!("the vocabulary of {} has {}", data.name(), format_count(vocabulary.len()));
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("give the model data.vocabulary().unwrap().len() tokens"));
     }

@@ -1,4 +1,4 @@
-//! What a run carries along from step to step.
+//! Progress of a run, carried along from step to step.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use crate::Error;
 use crate::methods::Plan;
 use crate::train::{Curve, Progress};
 
-/// How far a run has come.
-pub(super) struct Course<'a> {
+/// Progress of a run.
+pub(super) struct RunTracker<'a> {
     pub(super) plan: &'a Plan,
     /// Number of steps whose result was used.
     pub(super) steps: u64,
@@ -17,23 +17,23 @@ pub(super) struct Course<'a> {
     pub(super) thresholds: Vec<f64>,
     /// The error of a read that left a gap in the curve or, without privacy, an example out.
     pub(super) trouble: Option<Error>,
-    /// How long the steps waited for features from files; `None` if these are in memory. Before the
-    /// end, only that of the processes before this one.
+    /// Time that the steps waited for features from files; `None` if these are in memory. Before
+    /// the end, only that of the processes before this one.
     pub(super) waited: Option<Duration>,
     /// Seconds before this process took over.
     before: f64,
     start: Instant,
 }
 
-impl<'a> Course<'a> {
-    pub(super) fn start(plan: &'a Plan) -> Self {
+impl<'a> RunTracker<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
         let (curve, start) = (Curve::default(), Instant::now());
         let thresholds = Vec::new();
         let (steps, before) = (0, 0.0);
         Self { plan, steps, curve, thresholds, trouble: None, waited: None, before, start }
     }
 
-    /// Goes on after `steps` steps that took `seconds`, and waited that long for features.
+    /// Resumes after `steps` steps that took `seconds`, and waited that long for features.
     pub(super) fn resume(
         &mut self,
         steps: u64,
@@ -47,17 +47,17 @@ impl<'a> Course<'a> {
         self.thresholds = thresholds;
     }
 
-    /// How long the steps waited in all, if those of this process waited that long.
-    pub(super) fn waited_with(&self, now: Option<Duration>) -> Option<Duration> {
+    /// Returns the time that the steps waited in all, if those of this process waited `now`.
+    pub(super) fn total_wait(&self, now: Option<Duration>) -> Option<Duration> {
         now.map(|now| now + self.waited.unwrap_or_default())
     }
 
-    pub(super) fn seconds(&self) -> f64 {
+    pub(super) fn elapsed_seconds(&self) -> f64 {
         self.before + self.start.elapsed().as_secs_f64()
     }
 
     pub(super) fn progress(&self) -> Progress<'_> {
-        let (step, seconds) = (self.steps, self.seconds());
+        let (step, seconds) = (self.steps, self.elapsed_seconds());
         Progress { plan: self.plan, step, curve: &self.curve, seconds }
     }
 }

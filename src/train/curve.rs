@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Measurements after one step; those not taken at that step are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct CurvePoint {
     /// Steps taken so far.
     pub step: u64,
     /// Mean training loss of the batches since the last point. No epsilon covers it.
@@ -32,16 +32,16 @@ pub struct Point {
 #[serde(transparent)]
 pub struct Curve {
     /// The points.
-    pub points: Vec<Point>,
+    pub points: Vec<CurvePoint>,
 }
 
 impl Curve {
-    /// `(step, value)` of one measurement, where it was taken.
-    pub(crate) fn series(&self, value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
+    /// Returns the `(step, value)` pairs of one measurement, where it was taken.
+    pub(crate) fn series(&self, value: impl Fn(&CurvePoint) -> Option<f64>) -> Vec<(f64, f64)> {
         self.points.iter().filter_map(|p| value(p).map(|v| (p.step as f64, v))).collect()
     }
 
-    /// The last measured test accuracy.
+    /// Returns the last measured test accuracy.
     pub fn last_accuracy(&self) -> Option<f64> {
         self.points.iter().rev().find_map(|p| p.test_accuracy)
     }

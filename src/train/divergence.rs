@@ -6,7 +6,7 @@ use std::fmt;
 use crate::Result;
 use crate::device::{host, kernels};
 use crate::nn::Network;
-use crate::privacy::digits::Short;
+use crate::privacy::digits::RoundedNearest;
 use crate::train::Curve;
 
 /// A run counts as diverging once the L2 norm of its parameters exceeds the initial norm by this
@@ -28,7 +28,8 @@ pub struct Divergence {
 }
 
 impl Curve {
-    /// Whether the run diverges, by the norm of its parameters.
+    /// Returns the divergence of the run, judged by the norm of its parameters; `None` if the run
+    /// does not diverge.
     pub fn divergence(&self) -> Option<Divergence> {
         self.points.iter().find_map(|point| {
             let norm_ratio = point.norm_ratio.filter(|ratio| *ratio > LIMIT)?;
@@ -44,13 +45,13 @@ impl fmt::Display for Divergence {
             "training diverges: after step {} the norm of the parameters was {} times its \
              initial value; use a smaller learning rate",
             self.step,
-            Short(self.norm_ratio)
+            RoundedNearest(self.norm_ratio)
         )
     }
 }
 
-/// L2 norm of all trainable parameters. Costs one pass over them and one read of a number for
-/// each tensor.
+/// Computes the L2 norm of all trainable parameters. Costs one pass over them and one read of a
+/// number for each tensor.
 ///
 /// # Errors
 /// `Device` if the device has failed before.
@@ -59,12 +60,12 @@ pub(super) fn l2_norm(network: &Network) -> Result<f64> {
         let length = values.shape().num_elements();
         kernels::row_norms(values.cast(DType::F32).reshape([1, length]), None)
     });
-    let norms = host::try_values_of(norms.collect())?;
+    let norms = host::try_tensors_to_vecs(norms.collect())?;
     Ok(norms.into_iter().flatten().map(|norm| f64::from(norm).powi(2)).sum::<f64>().sqrt())
 }
 
-/// The ratio of two norms. An initial norm of zero stands for one; the result is finite, since JSON
-/// has no infinity.
+/// Computes the ratio of two norms. An initial norm of zero stands for one; the result is finite,
+/// since JSON has no infinity.
 pub(super) fn ratio(norm: f64, initial: f64) -> f64 {
     let ratio = norm / if initial > 0.0 { initial } else { 1.0 };
     if ratio.is_finite() { ratio } else { f64::MAX }
@@ -73,7 +74,7 @@ pub(super) fn ratio(norm: f64, initial: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::train::Point;
+    use crate::train::CurvePoint;
 
     #[test]
     fn the_norm_is_that_of_all_parameters() {
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_first_point_beyond_the_limit_is_reported() {
-        let point = |step, norm_ratio| Point { step, norm_ratio, ..Point::default() };
+        let point = |step, norm_ratio| CurvePoint { step, norm_ratio, ..CurvePoint::default() };
         let curve = |ratios: &[Option<f64>]| Curve {
             points: (1..).zip(ratios).map(|(step, ratio)| point(step, *ratio)).collect(),
         };

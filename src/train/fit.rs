@@ -2,20 +2,22 @@
 
 use crate::clock::utc_now;
 use crate::data::Dataset;
-use crate::device::{DeviceGuard, DeviceSpec, marked, probe_now};
-use crate::mask::{Coordinates, Mask};
+use crate::device::{DeviceGuard, DeviceSpec, reprobe, with_rehearsal_mark};
+use crate::mask::{Mask, TrainedCoordinates};
 use crate::methods::Plan;
 use crate::nn::Model;
 use crate::privacy::Ledger;
-use crate::privacy::digits::{count, counted};
-use crate::train::charge::Charge;
-use crate::train::checkpoint::{Checkpoint, Keeper};
-use crate::train::course::Course;
-use crate::train::interrupt::Listening;
+use crate::privacy::digits::{format_count, pluralise};
+use crate::train::charge::RunCharge;
+use crate::train::checkpoint::{Checkpoint, CheckpointManager};
+use crate::train::course::RunTracker;
+use crate::train::interrupt::InterruptGuard;
 use crate::train::meter::{Meter, mean};
-use crate::train::steps::{Begin, Trained};
-use crate::train::writer::Writer;
-use crate::train::{Charged, Checkpointed, Ending, Observer, Run, RunRecord, Seeds, check, start};
+use crate::train::steps::{TrainingLoop, TrainingOutput};
+use crate::train::writer::CheckpointWriter;
+use crate::train::{
+    CheckpointRecord, Ending, LedgerEntryRef, Observer, Run, RunRecord, Seeds, check, start,
+};
 use crate::{Error, ErrorKind, Result, program};
 
 /// Trains a copy of `model` on the training part of `data`, as `plan` says.
@@ -32,11 +34,11 @@ use crate::{Error, ErrorKind, Result, program};
 /// study mode, `id` must be another one for every other plan, mask, model or data: runs of the same
 /// name and seed have the same noise.
 ///
-/// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file can't be
-/// read any more, or has changed, contributes zero to the steps that draw it. A private run does
-/// not say so: ending it, or naming or counting such examples, would be a release about them that
-/// no noise covers. [`Dataset::check_files`] tells the owner of the data. A run without privacy
-/// tells its observer, at the end.
+/// Only an interrupt ends a run early, as [`Ending::Interrupted`]. An example whose file
+/// can't be read any more, or has changed, contributes zero to the steps that draw it. A private
+/// run does not say so: ending it, or naming or counting such examples, would be a release about
+/// them that no noise covers. [`Dataset::check_files`] tells the owner of the data. A run without
+/// privacy tells its observer, at the end.
 ///
 /// # Errors
 /// `Device` if the plan's device can't work; `Setting` if plan, model, data and ledger do not
@@ -59,13 +61,13 @@ pub(crate) struct Fit<'a> {
     /// The id of the run.
     pub(crate) id: &'a str,
     pub(crate) plan: &'a Plan,
-    /// The start; a copy of it is trained.
+    /// The initial model; a copy of it is trained.
     pub(crate) model: &'a Model,
     pub(crate) data: &'a Dataset,
     pub(crate) claim: Claim<'a>,
 }
 
-/// The entry in the ledger that a run is charged under, and who closes it.
+/// Entry in the ledger that a run is charged under, and the party that closes it.
 #[derive(Clone, Copy)]
 pub(crate) enum Claim<'a> {
     /// The run itself, in this ledger.
@@ -95,73 +97,75 @@ impl<'a> Fit<'a> {
     /// another attempt; `CorruptData` if the checkpoint is not that of this run.
     pub(crate) fn run(
         self,
-        mut keeper: Option<&mut Keeper>,
+        mut keeper: Option<&mut CheckpointManager>,
         observer: &mut dyn Observer,
     ) -> Result<Run> {
         self.check_grant(keeper.as_deref())?;
         let Self { id, plan, data, .. } = self;
         let nowhere = Ledger::in_memory();
         let ledger = self.claim.ledger().unwrap_or(&nowhere);
-        let model = &plan.prepared(&plan.initial_model(self.model)?)?;
-        check::belong_together(plan, model, data, ledger)?;
-        let place = plan.place()?;
-        let mut found = keeper.as_mut().map(|keeper| keeper.take(place)).transpose()?.flatten();
+        let model = &plan.prepare_model(&plan.initial_model(self.model)?)?;
+        check::validate_inputs(plan, model, data, ledger)?;
+        let place = plan.resolve_device()?;
+        let mut found =
+            keeper.as_mut().map(|keeper| keeper.take_checkpoint(place)).transpose()?.flatten();
         let (charge, seeds, mask) = self.start(model, ledger, &mut found)?;
         let resumed = found.as_ref().map(|found| found.numbers.resumed.clone());
         let checkpoints =
-            keeper.is_some().then(|| Checkpointed { resumed: resumed.unwrap_or_default() });
+            keeper.is_some().then(|| CheckpointRecord { resumed: resumed.unwrap_or_default() });
         let guard = DeviceGuard::new(place);
         let there = guard.run(|| {
             place.check_run(!plan.settings().precision.is_default())?;
             Ok(match &found {
-                Some(found) => found.model(model)?.on(&place.device()),
-                None => model.on(&place.device()),
+                Some(found) => found.restore_initial_model(model)?.on_device(&place.burn_device()),
+                None => model.on_device(&place.burn_device()),
             })
         })?;
-        let names = (id, charge.run());
+        let names = (id, charge.attempt_id());
         let writer = keeper.map(|keeper| {
             let seeds = (&seeds, mask.as_ref());
-            Writer::begin(keeper, names, (plan, &there, data), place, seeds, found)
+            CheckpointWriter::open(keeper, names, (plan, &there, data), place, seeds, found)
         });
         let writer = writer.transpose()?;
-        charge.begin(data)?;
+        charge.open(data)?;
 
-        let listening = Listening::start();
-        let mut course = Course::start(plan);
+        let listening = InterruptGuard::start();
+        let mut course = RunTracker::new(plan);
         let mut meter = Meter::new(plan, &there, data);
-        let begin = Begin { model: &there, data, mask, seeds, run: charge.run() };
+        let begin = TrainingLoop { model: &there, data, mask, seeds, run: charge.attempt_id() };
         let trained = guard
-            .run(|| begin.steps(&mut course, &mut meter, &listening, writer, observer))
-            .map_err(|error| device_first(place, error));
-        let (trained, charged, not_closed) = settled(trained, &charge, &course)?;
+            .run(|| begin.run(&mut course, &mut meter, &listening, writer, observer))
+            .map_err(|error| prefer_device_error(place, error));
+        let (trained, charged, not_closed) = wait_until_begun(trained, &charge, &course)?;
         let network = guard
             .run(|| {
-                meter.at_end(&mut course, &trained.network)?;
-                let network = trained.network.on(&DeviceSpec::Cpu.device());
+                meter.record_final(&mut course, &trained.network)?;
+                let network = trained.network.on_device(&DeviceSpec::Cpu.burn_device());
                 if place != DeviceSpec::Cpu {
                     // A copy is made when it is read first, and the device may fail then.
                     network.values();
                 }
                 Ok(network)
             })
-            .map_err(|error| still_charged(error, charged, plan))?;
+            .map_err(|error| with_charged_steps(error, charged, plan))?;
         drop(listening);
 
-        let Trained { mask, touched, .. } = trained;
+        let TrainingOutput { mask, touched, .. } = trained;
         let trouble = course.trouble.take();
-        let record = self.record(model, place, charge.run(), charged, checkpoints, course)?;
+        let record =
+            self.record(model, place, charge.attempt_id(), charged, checkpoints, course)?;
         let provenance = start::provenance_after(model.provenance(), plan, mask.as_ref(), data);
         let trained = model.with_network(network).with_provenance(provenance);
-        let run = Run::new(record.started_from(model.provenance()), trained, mask, touched);
-        observer.finished(&run);
+        let run = Run::new(record.with_start(model.provenance()), trained, mask, touched);
+        observer.on_finish(&run);
         for error in not_closed.iter().chain(&trouble) {
-            observer.trouble(error);
+            observer.on_warning(error);
         }
         Ok(run)
     }
 
     /// Checks that every process which trains a granted run releases the same.
-    fn check_grant(&self, keeper: Option<&Keeper>) -> Result<()> {
+    fn check_grant(&self, keeper: Option<&CheckpointManager>) -> Result<()> {
         let Claim::Granted(attempt) = self.claim else { return Ok(()) };
         let id = self.id;
         if self.plan.seed().is_none() {
@@ -169,7 +173,7 @@ impl<'a> Fit<'a> {
             let why = "each process that trains it would release other noise, under one charge";
             return Err(Error::new(ErrorKind::Ledger, what, why).fix("give the run a seed"));
         }
-        if let Some(found) = keeper.and_then(Keeper::found)
+        if let Some(found) = keeper.and_then(CheckpointManager::resume_header)
             && found.attempt != attempt
         {
             let what = format!("the checkpoint of the run {id}");
@@ -187,16 +191,18 @@ impl<'a> Fit<'a> {
         model: &Model,
         ledger: &'l Ledger,
         found: &mut Option<Checkpoint>,
-    ) -> Result<(Charge<'l>, Seeds, Option<Mask>)>
+    ) -> Result<(RunCharge<'l>, Seeds, Option<Mask>)>
     where
         'a: 'l,
     {
         let Self { id, plan, data, claim, .. } = *self;
         // A stored run may be trained again under the same id; the ledger has an entry per attempt.
         let charge = match (claim, &*found) {
-            (Claim::Granted(run) | Claim::Trial(run), _) => Charge::elsewhere(ledger, plan, run),
-            (Claim::Charge(_), Some(found)) => Charge::of(ledger, plan, &found.header)?,
-            (Claim::Charge(_), None) => Charge::new(ledger, plan, id)?,
+            (Claim::Granted(run) | Claim::Trial(run), _) => RunCharge::external(ledger, plan, run),
+            (Claim::Charge(_), Some(found)) => {
+                RunCharge::from_checkpoint(ledger, plan, &found.header)?
+            }
+            (Claim::Charge(_), None) => RunCharge::new(ledger, plan, id)?,
         };
         let (seeds, mask) = match found {
             Some(found) => {
@@ -206,9 +212,10 @@ impl<'a> Fit<'a> {
                 (found.numbers.seeds.clone(), found.mask()?)
             }
             None => {
-                let seeds = Seeds::new(plan.seed(), &stream(id, model))?;
-                let for_mask = seeds.of_coordinates().mask;
-                let mask = Coordinates::before_release(plan.sparsity(), model, data, for_mask)?;
+                let seeds = Seeds::new(plan.seed(), &seed_label(id, model))?;
+                let for_mask = seeds.mask_seeds().mask;
+                let mask =
+                    TrainedCoordinates::prepare_mask(plan.sparsity(), model, data, for_mask)?;
                 (seeds, mask)
             }
         };
@@ -222,8 +229,8 @@ impl<'a> Fit<'a> {
         place: DeviceSpec,
         entry: &str,
         charged: u64,
-        checkpoints: Option<Checkpointed>,
-        course: Course<'_>,
+        checkpoints: Option<CheckpointRecord>,
+        course: RunTracker<'_>,
     ) -> Result<RunRecord> {
         let Self { id, plan, data, .. } = *self;
         let planned_epsilon = plan.epsilon_after(plan.steps())?;
@@ -233,7 +240,7 @@ impl<'a> Fit<'a> {
         Ok(RunRecord {
             id: id.to_owned(),
             plan: plan.clone(),
-            data: marked(data.name()),
+            data: with_rehearsal_mark(data.name()),
             device: place.describe(),
             data_hash: data.hash().to_owned(),
             warm_start: false,
@@ -241,20 +248,20 @@ impl<'a> Fit<'a> {
             public_test: data.has_public_test(),
             public_data: data.public().is_some(),
             own_module: model.is_user_module(),
-            charged: Charged::under(entry, data),
+            charged: LedgerEntryRef::new(entry, data),
             ending: if is_finished { Ending::Finished } else { Ending::Interrupted },
             steps: course.steps,
-            released: plan.released_after(charged),
+            released: plan.releases_by_role_after(charged),
             epsilon,
             planned_epsilon,
             // The accuracy of the final model only: `None` where it could not be measured.
             test_accuracy: course.curve.points.last().and_then(|point| point.test_accuracy),
             test_hash: data.test_hash().to_owned(),
-            seconds: course.seconds(),
+            seconds: course.elapsed_seconds(),
             waiting_seconds: course.waited.map(|waited| waited.as_secs_f64()),
             mean_threshold: mean(&course.thresholds),
             trained_at: Some(utc_now()),
-            software: program::software(),
+            software: program::software_versions(),
             checkpoints,
             curve: course.curve,
         })
@@ -276,51 +283,52 @@ impl<'a> Claim<'a> {
 ///
 /// # Errors
 /// That of the steps, with what stays charged.
-fn settled(
-    trained: Result<Trained>,
-    charge: &Charge<'_>,
-    course: &Course<'_>,
-) -> Result<(Trained, u64, Option<Error>)> {
+fn wait_until_begun(
+    trained: Result<TrainingOutput>,
+    charge: &RunCharge<'_>,
+    course: &RunTracker<'_>,
+) -> Result<(TrainingOutput, u64, Option<Error>)> {
     let (plan, steps) = (course.plan, course.steps);
     let spent = match &trained {
-        Ok(_) => charge.spent(steps),
+        Ok(_) => charge.chargeable_steps(steps),
         // Nothing was copied from the device before it failed.
         Err(error) if error.kind() == ErrorKind::Device && course.curve.points.is_empty() => {
-            charge.spent(0)
+            charge.chargeable_steps(0)
         }
         // Nothing was released before the first step, which is charged in case it was.
-        Err(_) if steps == 0 => charge.spent(1),
+        Err(_) if steps == 0 => charge.chargeable_steps(1),
         // Released parameters decided when the run failed, so the whole plan stays charged.
         Err(_) => plan.steps(),
     };
     let not_closed = charge.close(spent).err();
     let charged = if not_closed.is_none() { spent } else { plan.steps() };
-    let trained = trained.map_err(|error| still_charged(error, charged, plan))?;
+    let trained = trained.map_err(|error| with_charged_steps(error, charged, plan))?;
     Ok((trained, charged, not_closed))
 }
 
-/// The cause of a failed training. The device is tested again: one that has stopped computing makes
-/// a run look as if it diverged, and later runs must know of it.
-fn device_first(device: DeviceSpec, error: Error) -> Error {
+/// Returns the cause of a failed training. The device is tested again: one that has stopped
+/// computing makes a run look as if it diverged, and later runs must know of it.
+fn prefer_device_error(device: DeviceSpec, error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Model => probe_now(device).err().unwrap_or(error),
+        ErrorKind::Model => reprobe(device).err().unwrap_or(error),
         ErrorKind::Device => {
-            let _ = probe_now(device);
+            let _ = reprobe(device);
             error
         }
         _ => error,
     }
 }
 
-/// The error of a training that failed after it was charged, with what stays charged.
-fn still_charged(error: Error, steps: u64, plan: &Plan) -> Error {
-    let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
-    error.also(format!("charged in the ledger: {steps} of {planned}"))
+/// Returns the error of a training that failed after it was charged, with what stays charged.
+fn with_charged_steps(error: Error, steps: u64, plan: &Plan) -> Error {
+    let (steps, planned) = (format_count(steps as usize), pluralise(plan.steps() as usize, "step"));
+    error.append_advice(format!("charged in the ledger: {steps} of {planned}"))
 }
 
-/// The name that study seeds are derived with: the id of the run and, for initial parameters
-/// without a seed, their values. Runs from different parameters must not share their noise.
-pub(super) fn stream(id: &str, model: &Model) -> String {
+/// Returns the name that study seeds are derived with: the id of the run and, for initial
+/// parameters without a seed, their values. Runs from different parameters must not share their
+/// noise.
+pub(super) fn seed_label(id: &str, model: &Model) -> String {
     if model.is_unseeded() {
         format!("{id} {}", model.with_network(model.network().clone()).fingerprint())
     } else {
@@ -334,7 +342,7 @@ mod tests {
     use crate::data;
     use crate::methods::DpSgd;
     use crate::nn::models;
-    use crate::train::Silent;
+    use crate::train::NoopObserver;
 
     #[test]
     fn a_granted_run_needs_a_seed_and_writes_no_ledger() {
@@ -344,7 +352,7 @@ mod tests {
         let run = |plan: &Plan| {
             let claim = Claim::Granted("an entry of another process");
             let fit = Fit { id: "a run", plan, model: &model, data: &data, claim };
-            fit.run(None, &mut Silent)
+            fit.run(None, &mut NoopObserver)
         };
         let refused = run(&method.plan(&data).unwrap()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Ledger, "{refused}");

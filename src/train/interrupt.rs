@@ -11,23 +11,23 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 static STOP: AtomicBool = AtomicBool::new(false);
 /// Number of listeners: a run of a grid listens within the grid.
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
-/// Whether this is a program, which stops on more signals than a cell.
+/// Whether this process is a program, which stops on more signals than a cell.
 static IN_PROGRAM: AtomicBool = AtomicBool::new(false);
 /// The first signal that was received.
 static FIRST: AtomicI32 = AtomicI32::new(0);
-/// When that was, in milliseconds of a clock that never goes back.
+/// Time of the first signal, in milliseconds of a clock that never goes back.
 #[cfg(unix)]
 static FIRST_AT: AtomicI64 = AtomicI64::new(0);
 
-/// From now on, runs also stop on a request to terminate and at the end of the terminal, unless
-/// these are ignored, as `nohup` does; and a second request ends the process at once. For programs
-/// only: the kernel ends the process of a cell.
+/// Makes runs also stop on a request to terminate and at the end of the terminal, unless these are
+/// ignored, as `nohup` does; and a second request ends the process at once. For programs only: the
+/// kernel ends the process of a cell.
 pub fn in_program() {
     IN_PROGRAM.store(true, Ordering::SeqCst);
 }
 
-/// The exit code of a program that was asked to stop: 128 and the number of the signal, as shells
-/// have it. 130, that of an interrupt, if no signal was received.
+/// Returns the exit code of a program that was asked to stop: 128 and the number of the signal, as
+/// shells have it. 130, that of an interrupt, if no signal was received.
 pub fn exit_code() -> u8 {
     const INTERRUPT: i32 = 2;
     let signal = match FIRST.load(Ordering::SeqCst) {
@@ -37,12 +37,12 @@ pub fn exit_code() -> u8 {
     128 + signal as u8
 }
 
-/// Records a signal that was received by other means than by [`Listening`].
+/// Records a signal that was received by other means than by [`InterruptGuard`].
 pub fn received(signal: i32) {
     let _ = FIRST.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
 }
 
-/// Whether the process ignores a signal.
+/// Returns whether the process ignores a signal.
 #[cfg(unix)]
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: the struct is plain data that sigaction(2) fills; no new action is given.
@@ -53,16 +53,17 @@ pub fn is_ignored(signal: i32) -> bool {
     }
 }
 
-/// Handles the signals that ask to stop until it is dropped, then restores the previous handlers.
+/// Guard that handles the signals that ask to stop until it is dropped, then restores the previous
+/// handlers.
 ///
 /// In a notebook, the cell process ignores the signal outside of cells, so a late interrupt ends
 /// nothing.
-pub struct Listening {
+pub struct InterruptGuard {
     #[cfg(unix)]
     previous: Vec<(libc::c_int, libc::sigaction)>,
 }
 
-impl Listening {
+impl InterruptGuard {
     /// Starts listening. An earlier request is forgotten unless another listener exists, which may
     /// have received it.
     pub fn start() -> Self {
@@ -75,14 +76,14 @@ impl Listening {
         }
     }
 
-    /// Whether the run should stop.
-    pub fn stop(&self) -> bool {
+    /// Returns whether the run should stop.
+    pub fn should_stop(&self) -> bool {
         STOP.load(Ordering::SeqCst)
     }
 }
 
-/// The signals that ask to stop. Those that were ignored when the program was started stay so; an
-/// interrupt that is ignored is that of a cell process between its cells.
+/// Returns the signals that ask to stop. Those that were ignored when the program was started stay
+/// so; an interrupt that is ignored is that of a cell process between its cells.
 #[cfg(unix)]
 fn signals() -> impl Iterator<Item = libc::c_int> {
     let more = IN_PROGRAM.load(Ordering::SeqCst);
@@ -91,15 +92,15 @@ fn signals() -> impl Iterator<Item = libc::c_int> {
     std::iter::once(libc::SIGINT).chain(others)
 }
 
-/// Whether there was an interrupt and nobody but the cell itself listens. A run within the cell
-/// stops by itself, at the end of its step, and must not be unwound.
+/// Returns whether there was an interrupt and nobody but the cell itself listens. A run within the
+/// cell stops by itself, at the end of its step, and must not be unwound.
 #[inline]
-pub fn ends_cell() -> bool {
+pub fn should_unwind_cell() -> bool {
     STOP.load(Ordering::Relaxed) && LISTENERS.load(Ordering::SeqCst) == 1
 }
 
-/// A request that follows the first within this time is the same one: at the end of a terminal,
-/// both the shell and the system send one, and systemd sends two different signals.
+/// Milliseconds within which a request that follows the first is the same one: at the end of a
+/// terminal, both the shell and the system send one, and systemd sends two different signals.
 #[cfg(unix)]
 const SAME_MILLISECONDS: i64 = 500;
 
@@ -124,7 +125,7 @@ extern "C" fn on_signal(signal: libc::c_int) {
     received(signal);
 }
 
-/// The time of a clock that never goes back.
+/// Returns the time of a clock that never goes back.
 #[cfg(unix)]
 // The types differ between systems.
 #[allow(clippy::unnecessary_cast)]
@@ -149,7 +150,7 @@ fn install(signal: libc::c_int) -> libc::sigaction {
     }
 }
 
-impl Drop for Listening {
+impl Drop for InterruptGuard {
     fn drop(&mut self) {
         LISTENERS.fetch_sub(1, Ordering::SeqCst);
         #[cfg(unix)]
@@ -173,18 +174,18 @@ mod tests {
         if process::alone(this_test!()) {
             return;
         }
-        let listening = Listening::start();
-        assert!(!listening.stop() && !ends_cell());
+        let listening = InterruptGuard::start();
+        assert!(!listening.should_stop() && !should_unwind_cell());
         // SAFETY: raises the signal that is being listened for in this very process.
         unsafe { libc::raise(libc::SIGINT) };
-        assert!(listening.stop());
-        assert!(ends_cell());
-        let inner = Listening::start();
-        assert!(inner.stop(), "who listens inside hears it too");
-        assert!(!ends_cell(), "it stops by itself");
+        assert!(listening.should_stop());
+        assert!(should_unwind_cell());
+        let inner = InterruptGuard::start();
+        assert!(inner.should_stop(), "who listens inside hears it too");
+        assert!(!should_unwind_cell(), "it stops by itself");
         drop(inner);
         drop(listening);
-        assert!(!Listening::start().stop());
+        assert!(!InterruptGuard::start().should_stop());
     }
 
     /// In a process of its own, which is a program.
@@ -197,13 +198,13 @@ mod tests {
         assert_eq!(exit_code(), 130);
         // SAFETY: as `nohup` does.
         unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-        let listening = Listening::start();
+        let listening = InterruptGuard::start();
         assert!(is_ignored(libc::SIGHUP) && !is_ignored(libc::SIGTERM));
         // SAFETY: raises signals that are being listened for or ignored in this very process.
         unsafe { libc::raise(libc::SIGHUP) };
-        assert!(!listening.stop());
+        assert!(!listening.should_stop());
         unsafe { libc::raise(libc::SIGTERM) };
-        assert!(listening.stop());
+        assert!(listening.should_stop());
         assert_eq!(exit_code(), 143);
         // The same request again.
         unsafe { libc::raise(libc::SIGINT) };
@@ -214,7 +215,7 @@ mod tests {
         // SAFETY: no other thread of this process works.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let _listening = Listening::start();
+            let _listening = InterruptGuard::start();
             for _ in 0..2 {
                 // SAFETY: as above; the process ends without running anything else of it.
                 unsafe { libc::raise(libc::SIGTERM) };

@@ -1,18 +1,18 @@
-//! Takes the measurements of a run.
+//! Meter, which takes the measurements of a run.
 
 use std::collections::HashMap;
 
 use burn::prelude::Device;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{Dataset, OnDevice};
-use crate::device::{DeviceArray, on_a_stand_in};
+use crate::data::{Dataset, DeviceExamples};
+use crate::device::{DeviceArray, is_stub_device};
 use crate::engine;
 use crate::methods::{Plan, Release};
 use crate::nn::{Model, Network};
-use crate::train::course::Course;
+use crate::train::course::RunTracker;
 use crate::train::state::Arrays;
-use crate::train::{Point, divergence};
+use crate::train::{CurvePoint, divergence};
 use crate::{Error, ErrorKind, Result};
 
 /// Evenly spaced evaluations of the test accuracy along a run.
@@ -23,21 +23,21 @@ const EARLY: [u64; 2] = [60, 20];
 /// Evenly spaced points along a run at which loss, epsilon and norm are recorded.
 const POINTS: u64 = 60;
 
-/// What was measured since the last point, beside its arrays.
+/// Measurements since the last point, beside its arrays.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Pending {
+pub(super) struct PendingMetrics {
     losses: usize,
     norms: usize,
     thresholds: Vec<f64>,
     initial_norm: f64,
 }
 
-/// The mean; `None` of no values.
+/// Computes the mean; `None` for no values.
 pub(super) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Takes the measurements of a run.
+/// A meter, which takes the measurements of a run.
 pub(super) struct Meter<'a> {
     plan: &'a Plan,
     /// The initial model, on the device of the run.
@@ -51,7 +51,7 @@ pub(super) struct Meter<'a> {
     /// Clip thresholds of the steps since the last point, of a method that adapts them.
     thresholds: Vec<f64>,
     /// The test part on the network's device, uploaded once per run; unused on the CPU.
-    test: Option<OnDevice>,
+    test: Option<DeviceExamples>,
     /// L2 norm of the initial parameters, once it was needed.
     initial_norm: Option<f64>,
     /// The number of steps and the epsilon of each point, once one was needed; empty without a
@@ -74,17 +74,17 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// What was measured since the last point, with its arrays, for a checkpoint.
+    /// Returns the measurements since the last point, with their arrays, for a checkpoint.
     ///
     /// # Errors
     /// `Device` if the device has failed before.
-    pub(super) fn pending(&mut self) -> Result<(Pending, Arrays)> {
+    pub(super) fn pending(&mut self) -> Result<(PendingMetrics, Arrays)> {
         let named = |kind: &'static str, arrays: &[DeviceArray]| -> Arrays {
             let each = arrays.iter().enumerate();
             each.map(|(i, array)| (format!("{kind}/{i}"), array.clone())).collect()
         };
         let (losses, norms) = (named("loss", &self.losses), named("norm", &self.norms));
-        let pending = Pending {
+        let pending = PendingMetrics {
             losses: losses.len(),
             norms: norms.len(),
             thresholds: self.thresholds.clone(),
@@ -93,13 +93,13 @@ impl<'a> Meter<'a> {
         Ok((pending, losses.into_iter().chain(norms).collect()))
     }
 
-    /// Goes on with what was measured before a checkpoint.
+    /// Resumes with the measurements before a checkpoint.
     ///
     /// # Errors
     /// `CorruptData` if arrays are missing.
     pub(super) fn resume(
         &mut self,
-        pending: Pending,
+        pending: PendingMetrics,
         arrays: &mut HashMap<String, Vec<f32>>,
     ) -> Result<()> {
         let mut take = |kind: &str, count: usize| -> Result<Vec<DeviceArray>> {
@@ -121,18 +121,18 @@ impl<'a> Meter<'a> {
     /// `evaluated` gives the network whose accuracy is of interest.
     pub(super) fn after_step(
         &mut self,
-        course: &mut Course<'_>,
+        course: &mut RunTracker<'_>,
         released: Release,
         network: &Network,
         evaluated: &dyn Fn() -> Network,
-    ) -> Result<Option<Point>> {
+    ) -> Result<Option<CurvePoint>> {
         course.steps += 1;
         self.losses.push(released.losses);
         self.norms.extend(released.norms);
         let threshold = released.threshold.map(|threshold| threshold.value);
         self.thresholds.extend(threshold);
         course.thresholds.extend(threshold);
-        if !is_point(course.steps, self.plan.steps()) {
+        if !is_recorded(course.steps, self.plan.steps()) {
             return Ok(None);
         }
         let evaluated = is_evaluated(course.steps, self.plan.steps()).then(evaluated);
@@ -140,7 +140,11 @@ impl<'a> Meter<'a> {
     }
 
     /// Makes the last point, which has all measurements.
-    pub(super) fn at_end(&mut self, course: &mut Course<'_>, network: &Network) -> Result<()> {
+    pub(super) fn record_final(
+        &mut self,
+        course: &mut RunTracker<'_>,
+        network: &Network,
+    ) -> Result<()> {
         match course.curve.points.last() {
             Some(last) if last.step == course.steps && last.test_accuracy.is_some() => Ok(()),
             Some(last) if last.step == course.steps => {
@@ -156,16 +160,16 @@ impl<'a> Meter<'a> {
 
     fn measure(
         &mut self,
-        course: &mut Course<'_>,
+        course: &mut RunTracker<'_>,
         network: &Network,
         evaluated: Option<&Network>,
-    ) -> Result<Point> {
+    ) -> Result<CurvePoint> {
         // One copy for both, so that the run waits for the device once.
         let steps = self.losses.len();
         let arrays: Vec<_> = self.losses.drain(..).chain(self.norms.drain(..)).collect();
         let values = DeviceArray::to_vecs(&arrays);
         let mean_of = |values: &[Vec<f32>]| {
-            mean(&values.iter().filter_map(|step| engine::mean(step)).collect::<Vec<_>>())
+            mean(&values.iter().filter_map(|step| engine::finite_mean(step)).collect::<Vec<_>>())
         };
         let (loss, gradient_norm) = (mean_of(&values[..steps]), mean_of(&values[steps..]));
         let test_accuracy = match evaluated {
@@ -176,7 +180,7 @@ impl<'a> Meter<'a> {
             None => None,
         };
         let norm_ratio = Some(self.norm_ratio(network)?);
-        let point = Point {
+        let point = CurvePoint {
             step: course.steps,
             loss,
             test_accuracy,
@@ -189,12 +193,12 @@ impl<'a> Meter<'a> {
         Ok(point)
     }
 
-    /// The epsilon of the first `step` steps. Those of all points are computed together.
+    /// Computes the epsilon of the first `step` steps. Those of all points are computed together.
     fn epsilon(&mut self, step: u64) -> Result<Option<f64>> {
         if self.epsilons.is_none() {
             let steps = self.plan.steps();
             let at: Vec<u64> =
-                (1..=steps).filter(|&step| step == steps || is_point(step, steps)).collect();
+                (1..=steps).filter(|&step| step == steps || is_recorded(step, steps)).collect();
             let found = self.plan.epsilons_after(&at)?.unwrap_or_default();
             self.epsilons = Some(at.into_iter().zip(found).collect());
         }
@@ -206,7 +210,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// L2 norm of the initial parameters.
+    /// Returns the L2 norm of the initial parameters.
     fn initial_norm(&mut self) -> Result<f64> {
         let initial = match self.initial_norm {
             Some(norm) => norm,
@@ -215,18 +219,19 @@ impl<'a> Meter<'a> {
         Ok(*self.initial_norm.insert(initial))
     }
 
-    /// L2 norm of the parameters over that of the initial ones.
+    /// Computes the L2 norm of the parameters over that of the initial ones.
     fn norm_ratio(&mut self, network: &Network) -> Result<f64> {
         let initial = self.initial_norm()?;
         Ok(divergence::ratio(divergence::l2_norm(network)?, initial))
     }
 
-    /// Data that can't be read are no reason to throw a trained network away; a failed device is.
-    fn accuracy(&mut self, course: &mut Course<'_>, network: &Network) -> Result<Option<f64>> {
+    /// Computes the test accuracy; data that can't be read are no reason to throw a trained
+    /// network away, a failed device is.
+    fn accuracy(&mut self, course: &mut RunTracker<'_>, network: &Network) -> Result<Option<f64>> {
         if self.data.test().is_empty() {
             return Ok(None);
         }
-        match self.accuracy_where_it_is(network) {
+        match self.accuracy_on_device(network) {
             Ok(accuracy) => Ok(Some(accuracy)),
             Err(error) if error.kind() == ErrorKind::Device => Err(error),
             Err(error) => {
@@ -236,39 +241,39 @@ impl<'a> Meter<'a> {
         }
     }
 
-    fn accuracy_where_it_is(&mut self, network: &Network) -> Result<f64> {
+    fn accuracy_on_device(&mut self, network: &Network) -> Result<f64> {
         let (model, device) = (self.model.with_network(network.clone()), network.device());
         if device == Device::flex() {
             return model.accuracy(self.data);
         }
         let test = match self.test.take() {
             Some(test) => test,
-            None => OnDevice::new(self.data.test(), &device)?,
+            None => DeviceExamples::new(self.data.test(), &device)?,
         };
         model.accuracy_on(self.test.insert(test))
     }
 }
 
-/// Whether `step` is one of about `count` evenly spaced steps of a run.
-fn is_every(count: u64, step: u64, steps: u64) -> bool {
+/// Returns whether `step` is one of about `count` evenly spaced steps of a run.
+fn is_evenly_spaced(count: u64, step: u64, steps: u64) -> bool {
     step.is_multiple_of(steps.div_ceil(count).max(1))
 }
 
-/// Whether a point of the curve is made after this step.
-fn is_point(step: u64, steps: u64) -> bool {
-    is_evaluated(step, steps) || is_every(POINTS, step, steps)
+/// Returns whether a point of the curve is made after this step.
+fn is_recorded(step: u64, steps: u64) -> bool {
+    is_evaluated(step, steps) || is_evenly_spaced(POINTS, step, steps)
 }
 
-/// Whether the test accuracy is evaluated after this step: after the first, after a sixtieth and a
-/// twentieth of the run, then after each tenth. The schedule depends on the plan only, never on the
-/// clock, so that a seeded run repeats its curve.
+/// Returns whether the test accuracy is evaluated after this step: after the first, after a
+/// sixtieth and a twentieth of the run, then after each tenth. The schedule depends on the plan
+/// only, never on the clock, so that a seeded run repeats its curve.
 fn is_evaluated(step: u64, steps: u64) -> bool {
     let early = || EARLY.iter().any(|part| step == steps.div_ceil(*part));
-    step == 1 || is_every(EVALUATIONS, step, steps) || early()
+    step == 1 || is_evenly_spaced(EVALUATIONS, step, steps) || early()
 }
 
 fn check_finite(step: u64, network: &Network) -> Result<()> {
-    if on_a_stand_in() {
+    if is_stub_device() {
         return Ok(());
     }
     match network.first_non_finite()? {

@@ -17,29 +17,29 @@ pub struct Progress<'a> {
     pub seconds: f64,
 }
 
-/// Receives notifications from a run.
+/// An observer, which receives notifications from a run.
 ///
 /// Call sequence: `noted` before the run begins; `started` once; `progressed`
 /// after every step (implementations decide how often to draw); `finished` once, also where the
 /// run ended early. After any other error nothing more is called.
 pub trait Observer {
-    /// A remark before the run begins, such as the cost of earlier attempts at it, or about a
-    /// private selection, whose trials are not observed.
-    fn noted(&mut self, _words: &str) {}
-    /// Before the first step.
-    fn started(&mut self, _progress: &Progress<'_>) {}
-    /// After a step.
-    fn progressed(&mut self, _progress: &Progress<'_>) {}
-    /// An error that does not end the run: it could not be stored, its ledger entry could not be
-    /// reduced, or examples could not be read any more (of the test part, or of a run without
-    /// privacy).
-    fn trouble(&mut self, _error: &Error) {}
-    /// After the last step, or the one at which the run ended early.
-    fn finished(&mut self, _run: &Run) {}
+    /// Receives a remark before the run begins, such as the cost of earlier attempts at it, or
+    /// about a private selection, whose trials are not observed.
+    fn on_note(&mut self, _words: &str) {}
+    /// Observes the run before the first step.
+    fn on_start(&mut self, _progress: &Progress<'_>) {}
+    /// Observes the run after a step.
+    fn on_step(&mut self, _progress: &Progress<'_>) {}
+    /// Receives an error that does not end the run: it could not be stored, its ledger entry could
+    /// not be reduced, or examples could not be read any more (of the test part, or of a run
+    /// without privacy).
+    fn on_warning(&mut self, _error: &Error) {}
+    /// Observes the run after the last step, or the one at which the run ended early.
+    fn on_finish(&mut self, _run: &Run) {}
 }
 
 /// An observer that ignores all notifications.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NoopObserver;
 
-impl Observer for Silent {}
+impl Observer for NoopObserver {}

@@ -2,17 +2,17 @@
 
 use crate::data::{Dataset, PublicData};
 use crate::mask::{Mask, SelectionLog};
-use crate::methods::{Claim, Plan};
+use crate::methods::{ClaimedEpsilon, Plan};
 use crate::nn::{Model, Provenance};
-use crate::privacy::digits::{Rounded, count, counted};
-use crate::privacy::{Badge, Event, Released};
-use crate::train::{Checkpointed, Curve, Resumption, attempt, start};
+use crate::privacy::digits::{RoundedUp, format_count, pluralise};
+use crate::privacy::{Badge, Event, RunReleases};
+use crate::train::{CheckpointRecord, Curve, Resumption, attempt, start};
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// How a run ended.
+/// Ending of a run: with all steps, or interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -22,18 +22,18 @@ pub enum Ending {
     Interrupted,
 }
 
-/// Where the privacy ledger charges a run.
+/// Reference to the entry of a run in a privacy ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Charged {
+pub struct LedgerEntryRef {
     /// The [`origin`](crate::data::Dataset::origin) of the data, which names the ledger.
     pub origin: String,
     /// The name of the entry: each attempt at the same settings has its own.
     pub run: String,
 }
 
-impl Charged {
-    /// The entry `run` in the ledger of `data`.
-    pub(super) fn under(run: &str, data: &Dataset) -> Self {
+impl LedgerEntryRef {
+    /// Creates the reference to the entry `run` in the ledger of `data`.
+    pub(super) fn new(run: &str, data: &Dataset) -> Self {
         Self { origin: data.origin().to_owned(), run: run.to_owned() }
     }
 }
@@ -49,29 +49,30 @@ pub struct RunRecord {
     pub data: String,
     /// Content hash of the training part.
     pub data_hash: String,
-    /// Where it is charged.
-    pub charged: Charged,
-    /// The device it was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`.
+    /// Ledger entry that charges the run.
+    pub charged: LedgerEntryRef,
+    /// The device that the run was trained on: `cpu`, `cuda:0, NVIDIA H200 (140 GiB)`.
     pub device: String,
-    /// Training started from parameters that are not a fresh initialisation: trained before, read
-    /// from a file, or those of a user-defined module.
+    /// Whether training started from parameters that are not a fresh initialisation: trained
+    /// before, read from a file, or those of a user-defined module.
     pub warm_start: bool,
     /// The public data that these parameters depend on, if they depend on no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_start: Option<Vec<PublicData>>,
+    /// Whether the test part is public:
     /// [`Dataset::has_public_test`](crate::data::Dataset::has_public_test) of the data.
     pub public_test: bool,
-    /// The data are [public](crate::data::Dataset::public): drawn by code, or declared to be. As
-    /// for the start, this comes from the present call.
+    /// Whether the data are [public](crate::data::Dataset::public): drawn by code, or declared to
+    /// be. As for the start, this comes from the present call.
     pub public_data: bool,
-    /// The model is a user-defined module, whose guarantee depends on its code.
+    /// Whether the model is a user-defined module, whose guarantee depends on its code.
     pub own_module: bool,
-    /// How it ended.
+    /// Ending of the run.
     pub ending: Ending,
     /// Steps taken.
     pub steps: u64,
-    /// What the run is charged for.
-    pub released: Released,
+    /// Releases that the run is charged for.
+    pub released: RunReleases,
     /// Epsilon of the steps that stay charged, at least those taken, at the plan's delta; `None`
     /// without a guarantee.
     pub epsilon: Option<f64>,
@@ -83,31 +84,33 @@ pub struct RunRecord {
     pub test_hash: String,
     /// Wall-clock seconds of training; 0 for a private selection, whose times are secret.
     pub seconds: f64,
-    /// Seconds of these in which the steps waited for examples to be read from files. `None` for
-    /// examples in memory.
+    /// Seconds of training in which the steps waited for examples to be read from files. `None`
+    /// for examples in memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_seconds: Option<f64>,
-    /// When training ended: UTC, ISO 8601. `None` for a private selection, whose times are secret.
+    /// Time at which training ended: UTC, ISO 8601. `None` for a private selection, whose times
+    /// are secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trained_at: Option<String>,
     /// Versions of the lab, Burn, the system and the C library that trained it.
     pub software: String,
-    /// Mean clip threshold of the steps, of a method that adapts it ([`Point::threshold`] says what
-    /// covers it).
+    /// Mean clip threshold of the steps, of a method that adapts it ([`CurvePoint::threshold`]
+    /// says what covers it).
     ///
-    /// [`Point::threshold`]: crate::train::Point::threshold
+    /// [`CurvePoint::threshold`]: crate::train::CurvePoint::threshold
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_threshold: Option<f64>,
     /// The checkpoints of the run, if it wrote some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checkpoints: Option<Checkpointed>,
+    pub checkpoints: Option<CheckpointRecord>,
     /// The measurements along the way.
     pub curve: Curve,
 }
 
 impl RunRecord {
-    /// The epsilon that the paper of the method claims for the steps taken, without a valid proof.
-    pub fn claim(&self) -> Option<Claim> {
+    /// Returns the epsilon that the paper of the method claims for the steps taken, without a
+    /// valid proof.
+    pub fn published_claim(&self) -> Option<ClaimedEpsilon> {
         (self.plan.descriptor().ok()?.claim)(&self.plan, self.steps, self.mean_threshold)
     }
 
@@ -117,8 +120,8 @@ impl RunRecord {
         attempt::label(&self.charged.run)
     }
 
-    /// The fraction of the training time in which the steps waited for examples to be read from
-    /// files. `None` for examples in memory, and for runs without a record of it.
+    /// Returns the fraction of the training time in which the steps waited for examples to be read
+    /// from files. `None` for examples in memory, and for runs without a record of it.
     ///
     /// On a GPU, which works on while the host waits, it is an upper bound on the time lost.
     /// Evaluations on test images in files read these themselves and do not count.
@@ -126,28 +129,28 @@ impl RunRecord {
     /// # Guarantee
     /// None: like [`seconds`](Self::seconds) it is a time of the machine, which depends on the
     /// files that were drawn.
-    pub fn wait_share(&self) -> Option<f64> {
+    pub fn waiting_fraction(&self) -> Option<f64> {
         self.waiting_seconds.map(|waiting| (waiting / self.seconds).min(1.0))
     }
 
-    /// The seconds of training, where they may be shown.
-    pub(crate) fn shown_seconds(&self) -> Option<f64> {
+    /// Returns the seconds of training, where they may be shown.
+    pub(crate) fn publishable_seconds(&self) -> Option<f64> {
         Some(self.seconds).filter(|_| self.plan.selection().is_none())
     }
 
     /// Sets where the parameters come from that training started from.
-    pub(crate) fn started_from(self, provenance: &Provenance) -> Self {
+    pub(crate) fn with_start(self, provenance: &Provenance) -> Self {
         let warm_start = !matches!(provenance, Provenance::Initial { .. });
         let public = provenance.public_data().filter(|_| warm_start);
         Self { warm_start, public_start: public.map(<[_]>::to_vec), ..self }
     }
 
-    /// Whether the run depends on public data only.
+    /// Returns whether the run depends on public data only.
     pub(crate) fn is_public(&self) -> bool {
         self.public_data && (!self.warm_start || self.public_start.is_some())
     }
 
-    /// All releases of the run, in chronological order.
+    /// Returns all releases of the run, in chronological order.
     pub fn events(&self) -> Vec<Event> {
         self.released.events()
     }
@@ -180,43 +183,43 @@ impl Run {
         Self(Arc::new(Inner { record, model, mask, touched, restored, warnings, storing_error }))
     }
 
-    /// The same run, read from the store: it was not trained again and cost nothing.
+    /// Returns the same run, read from the store: it was not trained again and cost nothing.
     pub(crate) fn restored(mut self, warnings: Vec<String>) -> Self {
         let run = Arc::make_mut(&mut self.0);
         (run.restored, run.warnings) = (true, warnings);
         self
     }
 
-    /// The same run marked as trained just now; for runs that are read back to get their stored
-    /// values.
-    pub(crate) fn as_trained(&self) -> Self {
+    /// Returns the same run marked as trained just now; for runs that are read back to get their
+    /// stored values.
+    pub(crate) fn mark_as_trained(&self) -> Self {
         let Inner { record, model, mask, touched, .. } = (*self.0).clone();
         Self::new(record, model, mask, touched)
     }
 
-    /// The same run, whose steps another process may have taken too, rounded differently. The
-    /// statement says so, as of a run that goes on from a checkpoint.
-    pub(crate) fn repeated_with_other_bits(&self) -> Self {
-        let mut run = self.as_trained();
+    /// Returns the same run, whose steps another process may have taken too, rounded differently.
+    /// The statement says so, as of a run that goes on from a checkpoint.
+    pub(crate) fn with_inexact_repetition(&self) -> Self {
+        let mut run = self.mark_as_trained();
         let record = &mut Arc::make_mut(&mut run.0).record;
         let again = Resumption { step: 0, repeated: true, same_bits: false };
         record.checkpoints.get_or_insert_default().resumed.insert(0, again);
         run
     }
 
-    /// The same run with parameters that come from the data of `start` and from `data`.
-    pub(crate) fn started_from(mut self, start: &Provenance, data: &Dataset) -> Self {
+    /// Returns the same run with parameters that come from the data of `start` and from `data`.
+    pub(crate) fn with_start(mut self, start: &Provenance, data: &Dataset) -> Self {
         let Inner { record, model, mask, .. } = Arc::make_mut(&mut self.0);
         let provenance = start::provenance_after(start, &record.plan, mask.as_ref(), data);
         *model = model.with_provenance(provenance);
-        *record = record.clone().started_from(start);
+        *record = record.clone().with_start(start);
         record.public_data = data.public().is_some();
         self
     }
 
-    /// The same run with accuracies on the test part of `data`. If its content is another than that
-    /// which they were measured on, the model is evaluated on it, and accuracies along the way are
-    /// left out.
+    /// Returns the same run with accuracies on the test part of `data`. If its content is another
+    /// than that which they were measured on, the model is evaluated on it, and accuracies along
+    /// the way are left out.
     ///
     /// # Errors
     /// `Device` if a device fails. A test part that can't be read gives no accuracy, and a warning.
@@ -249,7 +252,7 @@ impl Run {
         Ok(self)
     }
 
-    /// The same run, which could not be stored.
+    /// Returns the same run, which could not be stored.
     pub(crate) fn not_stored(mut self, error: Error) -> Self {
         Arc::make_mut(&mut self.0).storing_error = Some(error);
         self
@@ -269,27 +272,27 @@ impl Run {
         self.0.storing_error.clone().map_or(Ok(self), Err)
     }
 
-    /// The trained model; after an interrupt, that of the last step taken.
+    /// Returns the trained model; after an interrupt, that of the last step taken.
     pub fn model(&self) -> Model {
         self.0.model.clone()
     }
-    /// The mask it was trained with, if there was one.
+    /// Returns the mask that the run was trained with, if there was one.
     pub fn mask(&self) -> Option<Mask> {
         self.0.mask.clone()
     }
-    /// The coordinates that its steps selected, if gradients were dropped.
+    /// Returns the coordinates that its steps selected, if gradients were dropped.
     pub fn selection_log(&self) -> Option<SelectionLog> {
         self.0.touched.clone()
     }
-    /// All other data of the run.
+    /// Returns all other data of the run.
     pub fn record(&self) -> &RunRecord {
         &self.0.record
     }
-    /// The plan of the run.
+    /// Returns the plan of the run.
     pub fn plan(&self) -> &Plan {
         &self.0.record.plan
     }
-    /// The measurements during training.
+    /// Returns the measurements during training.
     pub fn curve(&self) -> &Curve {
         &self.0.record.curve
     }
@@ -298,28 +301,28 @@ impl Run {
     pub fn epsilon(&self) -> f64 {
         self.0.record.epsilon.unwrap_or(f64::INFINITY)
     }
-    /// Accuracy on the test part, in [0, 1]; NaN if the data has none.
+    /// Returns the accuracy on the test part, in [0, 1]; NaN if the data has none.
     pub fn accuracy(&self) -> f64 {
         self.0.record.test_accuracy.unwrap_or(f64::NAN)
     }
-    /// Whether it was interrupted before the last step.
-    pub fn interrupted(&self) -> bool {
+    /// Returns whether the run was interrupted before the last step.
+    pub fn is_interrupted(&self) -> bool {
         self.0.record.ending == Ending::Interrupted
     }
-    /// Whether it took all steps of its plan.
+    /// Returns whether the run took all steps of its plan.
     pub fn is_finished(&self) -> bool {
         self.0.record.ending == Ending::Finished
     }
-    /// Whether it was read from the store instead of trained.
+    /// Returns whether the run was read from the store instead of trained.
     pub fn is_restored(&self) -> bool {
         self.0.restored
     }
-    /// Warnings of the store about a run that was read back: what can't be checked, or differs from
-    /// its record. Empty for a run that was trained just now.
+    /// Returns the warnings of the store about a run that was read back: what can't be checked, or
+    /// differs from its record. Empty for a run that was trained just now.
     pub fn warnings(&self) -> &[String] {
         &self.0.warnings
     }
-    /// How firm the guarantee is.
+    /// Returns the badge of the guarantee.
     pub fn badge(&self) -> Badge {
         self.record().badge(self.0.mask.as_ref())
     }
@@ -332,18 +335,19 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        InWords(self.record()).fmt(f)
+        RunSummaryLine(self.record()).fmt(f)
     }
 }
 
 /// A run in a line: method, data, steps, accuracy, cost and marks.
-pub(crate) struct InWords<'a>(pub(crate) &'a RunRecord);
+pub(crate) struct RunSummaryLine<'a>(pub(crate) &'a RunRecord);
 
-impl fmt::Display for InWords<'_> {
+impl fmt::Display for RunSummaryLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let record = self.0;
         let (plan, steps) = (&record.plan, record.steps);
-        let (steps, planned) = (count(steps as usize), counted(plan.steps() as usize, "step"));
+        let (steps, planned) =
+            (format_count(steps as usize), pluralise(plan.steps() as usize, "step"));
         write!(f, "{} on {}: {steps} of {planned}", plan.method(), record.data)?;
         if let Some(accuracy) = record.test_accuracy {
             write!(f, ", test accuracy {:.2} %", 100.0 * accuracy)?;
@@ -353,14 +357,14 @@ impl fmt::Display for InWords<'_> {
         }
         match (record.epsilon, plan.privacy()) {
             (Some(epsilon), Some(privacy)) => {
-                write!(f, ", epsilon {} at delta {}", Rounded(epsilon), privacy.delta)?;
+                write!(f, ", epsilon {} at delta {}", RoundedUp(epsilon), privacy.delta)?;
                 if !plan.sampling().is_poisson() {
                     write!(f, " ({})", plan.neighbouring())?;
                 }
             }
             (None, Some(_)) => {
                 f.write_str(", no guarantee")?;
-                if let Some(claim) = record.claim() {
+                if let Some(claim) = record.published_claim() {
                     write!(f, " (the paper claims {claim})")?;
                 }
             }

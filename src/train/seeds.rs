@@ -29,7 +29,8 @@ pub struct Seeds {
 }
 
 impl Seeds {
-    /// Seeds of the run `id` from a study seed, or from the operating system.
+    /// Derives the seeds of the run `id` from a study seed, or draws them from the operating
+    /// system.
     ///
     /// Runs with one study seed and different ids share no noise: common noise of two releases
     /// would cancel in their difference. On the CPU, the same run gives the same bits. GPUs round
@@ -52,8 +53,8 @@ impl Seeds {
         })
     }
 
-    /// The seeds of the coordinates of the run.
-    pub(crate) fn of_coordinates(&self) -> MaskSeeds {
+    /// Returns the seeds of the coordinates of the run.
+    pub(crate) fn mask_seeds(&self) -> MaskSeeds {
         let number = |stream: u64| {
             let mut rng = ChaCha20Rng::from_seed(self.coordinates);
             rng.set_stream(stream);
@@ -67,7 +68,7 @@ impl Seeds {
         }
     }
 
-    /// A short random name.
+    /// Returns a short random name.
     ///
     /// # Errors
     /// `Io` if the operating system gives no randomness.

@@ -1,5 +1,5 @@
-//! The parameters that a run starts from: what a private run assumes of them, when it is refused,
-//! and where those that come out of a run come from.
+//! Parameters that a run starts from: the assumptions of a private run about them, the check that
+//! refuses it, and the provenance of the parameters that a run ends with.
 
 use crate::data::{Dataset, PublicData};
 use crate::mask::{Mask, PrivacyStatus};
@@ -13,9 +13,9 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 /// `Setting`, with the name of the data.
-pub(crate) fn check(plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
-    let claims = plan.privacy().is_some() && plan.not_covered().is_none();
-    if !claims || !model.provenance().is_raw_on(data) {
+pub(crate) fn check_provenance(plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
+    let claims = plan.privacy().is_some() && plan.not_covered_reason().is_none();
+    if !claims || !model.provenance().was_trained_non_privately_on(data) {
         return Ok(());
     }
     let what = format!("a private run on {} from parameters that know them already", data.name());
@@ -26,7 +26,7 @@ pub(crate) fn check(plan: &Plan, model: &Model, data: &Dataset) -> Result<()> {
     ))
 }
 
-/// Where the parameters come from that a run on `data` ends with.
+/// Returns the provenance of the parameters that a run on `data` ends with.
 ///
 /// # Guarantee
 /// They are public only if everything that decided them is: the start, the data, and the mask. A
@@ -40,13 +40,13 @@ pub(crate) fn provenance_after(
     let is_free = |status: &PrivacyStatus| *status == PrivacyStatus::DataFree;
     let other = mask.is_some_and(|mask| !mask.origin().privacy.iter().all(is_free));
     if plan.privacy().is_some() || other {
-        start.after_other_training()
+        start.after_unattributed_training()
     } else {
-        start.after_raw_training(data)
+        start.after_non_private_training(data)
     }
 }
 
-/// The assumptions about the parameters that training started from.
+/// Returns the assumptions about the parameters that training started from.
 ///
 /// # Guarantee
 /// None are needed for initial parameters and for those that were trained on data drawn by code:
@@ -68,8 +68,8 @@ pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
     declared.map(assumed).collect()
 }
 
-/// The sentence on the public data that the starting parameters were trained on.
-pub(crate) fn in_words(record: &RunRecord) -> Option<String> {
+/// Returns the sentence on the public data that the starting parameters were trained on.
+pub(crate) fn describe(record: &RunRecord) -> Option<String> {
     let public = record.public_start.as_ref()?;
     let names: Vec<String> = public.iter().map(PublicData::to_string).collect();
     let cost = if public.iter().all(|data| data.drawn_by_code) {

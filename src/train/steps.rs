@@ -1,20 +1,20 @@
 //! The training loop: sample, release, optimizer step, measurement; stops between steps.
 
-use super::course::Course;
-use super::interrupt::Listening;
+use super::course::RunTracker;
+use super::interrupt::InterruptGuard;
 use super::meter::Meter;
-use super::state::State;
-use super::writer::Writer;
+use super::state::TrainState;
+use super::writer::CheckpointWriter;
 use super::{Observer, Seeds};
 use crate::Result;
 use crate::data::Dataset;
-use crate::device::{device_error, watched};
+use crate::device::{device_error, with_failure_detection};
 use crate::mask::{Mask, SelectionLog};
 use crate::nn::{Model, Network};
-use crate::optim::Step;
+use crate::optim::StepSettings;
 
 /// The inputs of the steps of a run.
-pub(super) struct Begin<'a> {
+pub(super) struct TrainingLoop<'a> {
     /// The initial model, on the device of the run.
     pub(super) model: &'a Model,
     pub(super) data: &'a Dataset,
@@ -26,14 +26,14 @@ pub(super) struct Begin<'a> {
 }
 
 /// The results of the steps of a run.
-pub(super) struct Trained {
+pub(super) struct TrainingOutput {
     /// The network after the last step, or the average of networks that the plan asks for.
     pub(super) network: Network,
     pub(super) mask: Option<Mask>,
     pub(super) touched: Option<SelectionLog>,
 }
 
-impl Begin<'_> {
+impl TrainingLoop<'_> {
     /// Takes the steps of the plan, from the beginning or from a checkpoint.
     ///
     /// # Guarantee
@@ -42,44 +42,46 @@ impl Begin<'_> {
     /// has no guarantee. After a checkpoint, sampler and noise go on where they were. Nothing that
     /// a private run does or says depends on whether an example can be read, except that the
     /// mechanism gets nothing from one that can't.
-    pub(super) fn steps(
+    pub(super) fn run(
         self,
-        course: &mut Course<'_>,
+        course: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
-        listening: &Listening,
-        mut checkpoints: Option<Writer<'_>>,
+        listening: &InterruptGuard,
+        mut checkpoints: Option<CheckpointWriter<'_>>,
         observer: &mut dyn Observer,
-    ) -> Result<Trained> {
+    ) -> Result<TrainingOutput> {
         let plan = course.plan;
         let state_of_dropped = plan.sparsity().map(|sparsity| sparsity.state).unwrap_or_default();
-        let mut state = State::begin(plan, &self)?;
+        let mut state = TrainState::initialize(plan, &self)?;
         if let Some(writer) = &mut checkpoints {
             state = writer.resume(state, course, meter)?;
         }
-        observer.started(&course.progress());
+        observer.on_start(&course.progress());
         let began = course.steps;
-        while course.steps < plan.steps() && !listening.stop() {
+        while course.steps < plan.steps() && !listening.should_stop() {
             let batch = state.batches.draw()?;
             let (first, network) = (course.steps == began, &state.network);
-            let selected = heard(first, network, || state.coordinates.next(network))?;
+            let selected = watch_for_kernel_failures(first, network, || {
+                state.coordinates.next_selection(network)
+            })?;
             let selected = selected.as_deref();
             let release = state.mechanism.release(network, &batch, selected)?;
             if !plan.is_private()
-                && let Some(error) = batch.unread()
+                && let Some(error) = batch.read_error()
             {
                 course.trouble.get_or_insert(error);
             }
-            heard(first, network, || {
-                state.coordinates.taken(selected);
+            watch_for_kernel_failures(first, network, || {
+                state.coordinates.record_step(selected);
                 Ok(())
             })?;
             let rate = state.rates.at(course.steps);
-            let step = Step {
+            let step = StepSettings {
                 momentum: rate.momentum,
                 noise_std: Some(&release.noise_std),
                 selected,
-                touched: state_of_dropped.touched(state.coordinates.trained(), selected),
-                ..Step::new(rate.learning_rate)
+                touched: state_of_dropped.update_mask(state.coordinates.trained(), selected),
+                ..StepSettings::new(rate.learning_rate)
             };
             state.network = state.optimizer.step(network, &release.gradient, &step)?;
             let network = &state.network;
@@ -93,26 +95,30 @@ impl Begin<'_> {
                 state.rates.observe(loss);
             }
             if let Some(writer) = &mut checkpoints {
-                writer.after_step(&state, course, meter)?;
+                writer.write_if_due(&state, course, meter)?;
             }
-            observer.progressed(&course.progress());
+            observer.on_step(&course.progress());
         }
         if let Some(writer) = checkpoints {
-            writer.at_end(&state, course, meter)?;
+            writer.write_final(&state, course, meter)?;
         }
-        course.waited = course.waited_with(state.batches.waited());
-        let State { network, average, coordinates, .. } = state;
+        course.waited = course.total_wait(state.batches.waited());
+        let TrainState { network, average, coordinates, .. } = state;
         let network = average.map_or(network, |average| average.network());
         let (mask, touched) = coordinates.into_record();
-        Ok(Trained { network, mask, touched })
+        Ok(TrainingOutput { network, mask, touched })
     }
 }
 
-/// Does some work; in the first step, hears of every kernel that fails. The counts behind a
-/// selection do not show it.
-fn heard<T>(first: bool, network: &Network, work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Runs `work`; in the first step, reports every kernel that fails. The counts behind a selection
+/// do not show it.
+fn watch_for_kernel_failures<T>(
+    first: bool,
+    network: &Network,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     if first {
-        watched(&network.device(), work)
+        with_failure_detection(&network.device(), work)
             .unwrap_or_else(|message| Err(device_error(&"the device", &message)))
     } else {
         work()

@@ -4,12 +4,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use crate::data::Dataset;
-use crate::methods::{Plan, Selection};
-use crate::privacy::digits::{Rounded, Short, count};
-use crate::train::charge::Charge;
-use crate::train::fit::{Claim, Fit, stream};
-use crate::train::interrupt::Listening;
-use crate::train::{Charged, Observer, Run, RunRecord, Seeds, Silent, check};
+use crate::methods::{Plan, TrialSelection};
+use crate::privacy::digits::{RoundedNearest, RoundedUp, format_count};
+use crate::train::charge::RunCharge;
+use crate::train::fit::{Claim, Fit, seed_label};
+use crate::train::interrupt::InterruptGuard;
+use crate::train::{LedgerEntryRef, NoopObserver, Observer, Run, RunRecord, Seeds, check};
 use crate::{Error, ErrorKind, Result, program};
 
 /// Runs the trials of a plan of [private selection](Plan::best_of) and returns the best one: that
@@ -31,9 +31,9 @@ use crate::{Error, ErrorKind, Result, program};
 /// As [`fit`](crate::train::fit), of which everything but diverging trials ends the selection;
 /// `Setting` without a test part, or if it was interrupted: nothing is released then; `Model` if no
 /// trial is left, because all diverged or because a Poisson law has drawn 0.
-pub(crate) fn fit_best_of(
+pub(crate) fn fit_private_selection(
     fit: Fit<'_>,
-    selection: &Selection,
+    selection: &TrialSelection,
     observer: &mut dyn Observer,
 ) -> Result<Run> {
     let Fit { id, plan, model, data, claim } = fit;
@@ -47,23 +47,23 @@ pub(crate) fn fit_best_of(
             .fix("read the data with their test part, or split one off: data.split(0.9, 7)"));
     }
     let candidates: Vec<Plan> =
-        selection.candidates().iter().map(|candidate| candidate.placed_as(plan)).collect();
+        selection.candidates().iter().map(|candidate| candidate.with_device_of(plan)).collect();
     for candidate in &candidates {
-        candidate.place()?;
-        check::belong_together(candidate, &candidate.prepared(model)?, data, ledger)?;
+        candidate.resolve_device()?;
+        check::validate_inputs(candidate, &candidate.prepare_model(model)?, data, ledger)?;
     }
-    selection.agrees_in_cost_with(plan)?;
-    let listening = Listening::start();
-    if listening.stop() {
+    selection.check_same_cost(plan)?;
+    let listening = InterruptGuard::start();
+    if listening.should_stop() {
         return Err(stopped(data, "nothing was charged".to_owned()));
     }
-    let charge = Charge::new(ledger, plan, id)?;
-    charge.begin(data)?;
+    let charge = RunCharge::new(ledger, plan, id)?;
+    charge.open(data)?;
     // All of it is spent, however it ends, and a later time would tell how many trials there were.
     charge.close(plan.steps())?;
-    let seeds = Seeds::new(plan.seed(), &format!("{} selection", stream(id, model)))?;
-    let (trials, mut draws) = drawn(selection, seeds.coordinates)?;
-    observer.noted(&at_first(selection));
+    let seeds = Seeds::new(plan.seed(), &format!("{} selection", seed_label(id, model)))?;
+    let (trials, mut draws) = draw_trial_count(selection, seeds.coordinates)?;
+    observer.on_note(&opening_note(selection));
     let mut best: Option<(usize, Run)> = None;
     for trial in 0..trials {
         let chosen = draws.random_range(0..candidates.len());
@@ -72,11 +72,11 @@ pub(crate) fn fit_best_of(
             plan: &candidates[chosen],
             model,
             data,
-            claim: Claim::Trial(charge.run()),
+            claim: Claim::Trial(charge.attempt_id()),
         };
-        let run = trial.run(None, &mut Silent);
-        if listening.stop() {
-            let epsilon = Rounded(plan.epsilon_after(plan.steps())?.unwrap_or(f64::INFINITY));
+        let run = trial.run(None, &mut NoopObserver);
+        if listening.should_stop() {
+            let epsilon = RoundedUp(plan.epsilon_after(plan.steps())?.unwrap_or(f64::INFINITY));
             return Err(stopped(data, format!("epsilon {epsilon} stays charged in the ledger")));
         }
         match run {
@@ -85,35 +85,35 @@ pub(crate) fn fit_best_of(
             }
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Model => {}
-            Err(error) => return Err(error.also("the whole selection stays charged")),
+            Err(error) => return Err(error.append_advice("the whole selection stays charged")),
         }
     }
     drop(listening);
     let Some((chosen, run)) = best else { return Err(nothing_left(selection)) };
-    let run = released(id, plan, chosen, &run, data, charge.run())?;
-    observer.finished(&run);
+    let run = release_best(id, plan, chosen, &run, data, charge.attempt_id())?;
+    observer.on_finish(&run);
     Ok(run)
 }
 
-/// The number of trials, and what draws the candidate of each.
+/// Returns the number of trials, and the generator that draws the candidate of each.
 ///
 /// # Guarantee
 /// The number has the law of the selection, the candidates are uniform, and all are independent of
 /// each other and of the data.
-fn drawn(selection: &Selection, seed: [u8; 32]) -> Result<(u64, ChaCha20Rng)> {
+fn draw_trial_count(selection: &TrialSelection, seed: [u8; 32]) -> Result<(u64, ChaCha20Rng)> {
     let mut rng = ChaCha20Rng::from_seed(seed);
     let trials = selection.trials().quantile(rng.random::<f64>())?;
     Ok((trials, rng))
 }
 
-/// Whether a trial is better; one without an accuracy is the worst.
+/// Returns whether the trial `run` is better than `known`; one without an accuracy is the worst.
 fn is_better(run: &Run, known: &Run) -> bool {
     let accuracy = |run: &Run| run.record().test_accuracy.unwrap_or(f64::NEG_INFINITY);
     accuracy(run) > accuracy(known)
 }
 
-/// The best trial as the result of the whole selection.
-fn released(
+/// Returns the best trial as the result of the whole selection.
+fn release_best(
     id: &str,
     plan: &Plan,
     chosen: usize,
@@ -124,14 +124,14 @@ fn released(
     let epsilon = plan.epsilon_after(plan.steps())?;
     let mut record = RunRecord {
         id: id.to_owned(),
-        plan: plan.chosen(chosen),
-        charged: Charged::under(entry, data),
-        released: plan.released_after(plan.steps()),
+        plan: plan.with_candidate(chosen),
+        charged: LedgerEntryRef::new(entry, data),
+        released: plan.releases_by_role_after(plan.steps()),
         epsilon,
         planned_epsilon: epsilon,
         // Times would tell when the last trial had begun, or which one is released.
         trained_at: None,
-        software: program::software(),
+        software: program::software_versions(),
         seconds: 0.0,
         waiting_seconds: None,
         ..best.record().clone()
@@ -142,15 +142,15 @@ fn released(
     Ok(Run::new(record, best.model(), best.mask(), best.selection_log()))
 }
 
-fn at_first(selection: &Selection) -> String {
-    let candidates = count(selection.candidates().len());
+fn opening_note(selection: &TrialSelection) -> String {
+    let candidates = format_count(selection.candidates().len());
     format!(
         "Private selection: the number of trials ({}) and their results stay secret, except the \
          best. Each trains one of {candidates} candidates, drawn at random. All of them together \
          are charged already. They take as long as {} runs on average, and may take several times \
          that; how far they are is not shown.",
         selection.trials(),
-        Short(selection.trials().mean())
+        RoundedNearest(selection.trials().mean())
     )
 }
 
@@ -160,15 +160,15 @@ fn stopped(data: &Dataset, charged: String) -> Error {
                shown";
     Error::new(ErrorKind::Setting, what, why)
         .fix("run it again, which costs the whole epsilon, and let it finish")
-        .also(charged)
+        .append_advice(charged)
 }
 
-fn nothing_left(selection: &Selection) -> Error {
+fn nothing_left(selection: &TrialSelection) -> Error {
     let what = format!("private selection ({})", selection.trials());
     let why = "no trial has a model to release: each one diverged, or there was none";
     Error::new(ErrorKind::Model, what, why)
         .fix("try smaller learning rates; a law other than Poisson always has a trial")
-        .also("it stays charged in the ledger")
+        .append_advice("it stays charged in the ledger")
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! What a run writes to its checkpoints, and how it goes on from one.
+//! Writing of checkpoints by a run, and resumption from one.
 
-use super::checkpoint::{Checkpoint, CheckpointHeader, Keeper, Numbers, Progress, Resumption};
-use super::course::Course;
+use super::checkpoint::{
+    Checkpoint, CheckpointHeader, CheckpointManager, CheckpointPayload, Resumption, SavedProgress,
+};
+use super::course::RunTracker;
 use super::meter::Meter;
-use super::state::{Arrays, State};
+use super::state::{Arrays, TrainState};
 use crate::data::Dataset;
 use crate::device::DeviceSpec;
 use crate::mask::Mask;
@@ -12,25 +14,25 @@ use crate::nn::Model;
 use crate::train::Seeds;
 use crate::{ErrorKind, Result};
 
-/// Writes the checkpoints of a run that is being trained.
-pub(super) struct Writer<'a> {
-    keeper: &'a mut Keeper,
+/// Writer of the checkpoints of a run that is being trained.
+pub(super) struct CheckpointWriter<'a> {
+    keeper: &'a mut CheckpointManager,
     /// The header of its checkpoints, but for what changes from one to the next.
     about: CheckpointHeader,
     seeds: Seeds,
     resumed: Vec<Resumption>,
-    /// The checkpoint that the run goes on from.
+    /// The checkpoint that the run resumes from.
     found: Option<Checkpoint>,
 }
 
-impl<'a> Writer<'a> {
-    /// A writer for the run `id`, which is charged as `attempt`. Before the first step it writes a
-    /// checkpoint of the initial parameters: a run that is charged always has one.
+impl<'a> CheckpointWriter<'a> {
+    /// Creates a writer for the run `id`, which is charged as `attempt`. Before the first step it
+    /// writes a checkpoint of the initial parameters: a run that is charged always has one.
     ///
     /// # Errors
     /// As writing a checkpoint.
-    pub(super) fn begin(
-        keeper: &'a mut Keeper,
+    pub(super) fn open(
+        keeper: &'a mut CheckpointManager,
         (id, attempt): (&str, &str),
         (plan, model, data): (&Plan, &Model, &Dataset),
         place: DeviceSpec,
@@ -52,23 +54,23 @@ impl<'a> Writer<'a> {
         let mut writer = Self { keeper, about, seeds: seeds.clone(), resumed, found };
         if writer.found.is_none() {
             let mask = mask.map(Mask::to_bytes).transpose()?;
-            let arrays = super::state::parameters(model.network());
+            let arrays = super::state::parameter_arrays(model.network());
             writer.write(0, false, None, mask, &arrays)?;
         }
         Ok(writer)
     }
 
-    /// The state after the steps of the checkpoint, if there is one. The checkpoint is written
-    /// again with a record that the run went on from it, before a further step is taken.
+    /// Returns the state after the steps of the checkpoint, if there is one. The checkpoint is
+    /// written again with a record that the run went on from it, before a further step is taken.
     ///
     /// # Errors
     /// `CorruptData` if the checkpoint is that of another run; as writing a checkpoint.
     pub(super) fn resume(
         &mut self,
-        state: State,
-        course: &mut Course<'_>,
+        state: TrainState,
+        course: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
-    ) -> Result<State> {
+    ) -> Result<TrainState> {
         let Some(Checkpoint { header, numbers, mut arrays, .. }) = self.found.take() else {
             return Ok(state);
         };
@@ -79,7 +81,7 @@ impl<'a> Writer<'a> {
                 meter.resume(progress.pending, &mut arrays)?;
                 let measured = (progress.curve, progress.thresholds);
                 course.resume(header.step, (progress.seconds, progress.waited), measured);
-                state.resume(progress.state, &mut arrays)?
+                state.restore(progress.state, &mut arrays)?
             }
         };
         self.save(&state, course, meter, false)?;
@@ -91,15 +93,15 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// `Device` if the device has failed.
-    pub(super) fn after_step(
+    pub(super) fn write_if_due(
         &mut self,
-        state: &State,
-        course: &mut Course<'_>,
+        state: &TrainState,
+        course: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<()> {
         let is_last = course.steps == course.plan.steps();
         if self.keeper.is_due(course.steps) && !is_last {
-            unless_full(self.save(state, course, meter, false), course)
+            tolerate_io_error(self.save(state, course, meter, false), course)
         } else {
             Ok(())
         }
@@ -108,15 +110,15 @@ impl<'a> Writer<'a> {
     /// Writes a checkpoint of a run that was stopped.
     ///
     /// # Errors
-    /// As [`after_step`](Self::after_step).
-    pub(super) fn at_end(
+    /// As [`write_if_due`](Self::write_if_due).
+    pub(super) fn write_final(
         mut self,
-        state: &State,
-        course: &mut Course<'_>,
+        state: &TrainState,
+        course: &mut RunTracker<'_>,
         meter: &mut Meter<'_>,
     ) -> Result<()> {
         if course.steps < course.plan.steps() && course.steps > 0 {
-            unless_full(self.save(state, course, meter, true), course)
+            tolerate_io_error(self.save(state, course, meter, true), course)
         } else {
             Ok(())
         }
@@ -124,20 +126,20 @@ impl<'a> Writer<'a> {
 
     fn save(
         &mut self,
-        state: &State,
-        course: &Course<'_>,
+        state: &TrainState,
+        course: &RunTracker<'_>,
         meter: &mut Meter<'_>,
         stopped: bool,
     ) -> Result<()> {
-        let (saved, mut arrays) = state.saved(course.steps);
+        let (saved, mut arrays) = state.snapshot(course.steps);
         let (pending, measured) = meter.pending()?;
         arrays.extend(measured);
-        let progress = Progress {
+        let progress = SavedProgress {
             state: saved,
             curve: course.curve.clone(),
             thresholds: course.thresholds.clone(),
-            seconds: course.seconds(),
-            waited: course.waited_with(state.batches.waited()).map(|waited| waited.as_secs_f64()),
+            seconds: course.elapsed_seconds(),
+            waited: course.total_wait(state.batches.waited()).map(|waited| waited.as_secs_f64()),
             pending,
         };
         let mask = state.mask().map(Mask::to_bytes).transpose()?;
@@ -148,19 +150,20 @@ impl<'a> Writer<'a> {
         &mut self,
         step: u64,
         stopped: bool,
-        progress: Option<Progress>,
+        progress: Option<SavedProgress>,
         mask: Option<Vec<u8>>,
         arrays: &Arrays,
     ) -> Result<()> {
         let about = CheckpointHeader { step, stopped, ..self.about.clone() };
         let (seeds, resumed) = (self.seeds.clone(), self.resumed.clone());
-        let numbers = Numbers { seeds, resumed, progress };
+        let numbers = CheckpointPayload { seeds, resumed, progress };
         self.keeper.write(about, &numbers, mask.as_deref(), arrays)
     }
 }
 
-/// The outcome of writing a checkpoint along a run: a full disk is told and ends no run.
-fn unless_full(written: Result<()>, course: &mut Course<'_>) -> Result<()> {
+/// Returns the outcome of writing a checkpoint along a run: an I/O error, such as a full disk, is
+/// recorded and ends no run.
+fn tolerate_io_error(written: Result<()>, course: &mut RunTracker<'_>) -> Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::Io => {
             course.trouble.get_or_insert(error);

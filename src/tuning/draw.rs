@@ -5,7 +5,7 @@ use crate::Result;
 use crate::show::Figure;
 use crate::show::figures::{RateClipCell, rate_clip_heat_map};
 
-/// The heat map of the runs with noise; `None` for a single pair.
+/// Returns the heat map of the runs with noise; `None` for a single pair.
 pub(super) fn heat_map(trials: &[Trial], note: &str) -> Result<Option<Figure>> {
     let mut cells: Vec<RateClipCell> = Vec::new();
     for Trial { learning_rate, clip, accuracy } in trials.iter().cloned() {

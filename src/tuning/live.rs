@@ -1,10 +1,10 @@
 //! The live display of a tuning.
 
 use crate::grid::{CellResult, CellRun, GridObserver, GridProgress};
-use crate::show::{Bundle, Coverage, LiveDisplay, display};
+use crate::show::{Coverage, LiveDisplay, MimeBundle, display};
 use crate::{Error, ErrorKind, Result};
 
-/// Shows the progress of a tuning in one output of the notebook.
+/// Live display of the progress of a tuning in one output of the notebook.
 #[derive(Default)]
 pub(super) struct LiveTuning {
     display: LiveDisplay,
@@ -19,7 +19,7 @@ impl LiveTuning {
     /// Begins a step of the procedure.
     pub(super) fn begin(&mut self, step: &str) {
         step.clone_into(&mut self.step);
-        self.display.update(&Bundle::text(step));
+        self.display.update(&MimeBundle::text(step));
     }
 
     /// Checks that the run of each cell was trained or diverged.
@@ -31,11 +31,11 @@ impl LiveTuning {
             return Err(failure);
         }
         let is_lost =
-            |cell: &&CellResult| cell.runs.is_empty() && !self.diverged.contains(&cell.in_words());
+            |cell: &&CellResult| cell.runs.is_empty() && !self.diverged.contains(&cell.describe());
         match cells.iter().find(is_lost) {
             None => Ok(()),
             Some(cell) => {
-                let what = format!("tuning, {}: {}", self.step, cell.in_words());
+                let what = format!("tuning, {}: {}", self.step, cell.describe());
                 Err(Error::new(ErrorKind::Setting, what, cell.errors.join("\n")))
             }
         }
@@ -43,27 +43,28 @@ impl LiveTuning {
 
     pub(super) fn finish(&self) {
         self.display
-            .finish(&Bundle::text("The tuning is finished.").with_coverage(Coverage::Public));
+            .finish(&MimeBundle::text("The tuning is finished.").with_coverage(Coverage::Public));
     }
 
     fn draw(&self, progress: &GridProgress<'_>, end: &str) {
         if self.display.is_due() {
-            let (how_far, cell) = (progress.how_far(), progress.cell.in_words());
-            self.display.update(&Bundle::text(format!("{}: {how_far}; {cell}{end}", self.step)));
+            let (how_far, cell) = (progress.progress_line(), progress.cell.describe());
+            self.display
+                .update(&MimeBundle::text(format!("{}: {how_far}; {cell}{end}", self.step)));
         }
     }
 }
 
 impl GridObserver for LiveTuning {
-    fn progressed(&mut self, progress: &GridProgress<'_>) {
+    fn on_progress(&mut self, progress: &GridProgress<'_>) {
         self.draw(progress, &format!(": step {}/{}", progress.step, progress.steps));
     }
 
-    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+    fn on_run_end(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
         match run {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Model => {
-                self.diverged.push(progress.cell.in_words());
+                self.diverged.push(progress.cell.describe());
             }
             Err(error) => {
                 self.failure.get_or_insert_with(|| error.clone());
@@ -72,7 +73,7 @@ impl GridObserver for LiveTuning {
         self.draw(progress, "");
     }
 
-    fn trouble(&mut self, error: &Error) {
-        display(&Bundle::text(format!("the run is trained, but: {error}")));
+    fn on_warning(&mut self, error: &Error) {
+        display(&MimeBundle::text(format!("the run is trained, but: {error}")));
     }
 }

@@ -1,10 +1,10 @@
-//! What a tuning has found.
+//! Results of a tuning.
 
 use std::fmt;
 
 use crate::methods::{Method, PrivateSelection};
 use crate::privacy::{Badge, Trials};
-use crate::show::{Bundle, Coverage, Figure, Table, format};
+use crate::show::{Coverage, Figure, MimeBundle, Table, format};
 use crate::{Error, ErrorKind, Result};
 
 /// One run of a tuning.
@@ -21,19 +21,19 @@ pub struct Trial {
 /// One step of the procedure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuningStep {
-    /// What was searched.
+    /// Description of what was searched.
     pub title: String,
     /// The runs, in the order in which they were made.
     pub trials: Vec<Trial>,
-    /// What was chosen.
+    /// Description of what was chosen.
     pub choice: String,
-    /// What the runs cost the private data.
+    /// Cost of the runs to the private data, in words.
     pub cost: String,
 }
 
 /// The result of a [`Tuning`](super::Tuning): the settings that were found, and how.
 #[derive(Clone, Debug)]
-pub struct Tuned<M> {
+pub struct TuningResult<M> {
     pub(super) method: M,
     pub(super) learning_rate: f64,
     pub(super) clip: f64,
@@ -44,8 +44,8 @@ pub struct Tuned<M> {
     pub(super) data: String,
 }
 
-impl<M: Method + Clone + 'static> Tuned<M> {
-    /// The method with the learning rate and the clip norm that were found.
+impl<M: Method + Clone + 'static> TuningResult<M> {
+    /// Returns the method with the learning rate and the clip norm that were found.
     ///
     /// # Guarantee
     /// The statement of a run says that the choice of settings by looking at other runs is not
@@ -54,14 +54,14 @@ impl<M: Method + Clone + 'static> Tuned<M> {
     pub fn method(&self) -> M {
         let mut method = self.method.clone();
         method.settings_mut().learning_rate = Some(self.learning_rate);
-        if let Some(private) = method.private_mut() {
+        if let Some(private) = method.privacy_settings_mut() {
             private.set_clip(self.clip);
         }
         method
     }
 
-    /// A private selection around what was found on public data: learning rates that differ from it
-    /// by these factors, at the same clip norm.
+    /// Creates a private selection around the settings found on public data: learning rates that
+    /// differ from it by these factors, at the same clip norm.
     ///
     /// # Guarantee
     /// As [`PrivateSelection`], if the public data are public.
@@ -86,40 +86,41 @@ impl<M: Method + Clone + 'static> Tuned<M> {
     }
 }
 
-impl<M> Tuned<M> {
-    /// The learning rate that was found.
+impl<M> TuningResult<M> {
+    /// Returns the learning rate that was found.
     pub fn learning_rate(&self) -> f64 {
         self.learning_rate
     }
 
-    /// The clip norm that was found.
+    /// Returns the clip norm that was found.
     pub fn clip(&self) -> f64 {
         self.clip
     }
 
-    /// The steps of the procedure, with their runs and costs.
+    /// Returns the steps of the procedure, with their runs and costs.
     pub fn steps(&self) -> &[TuningStep] {
         &self.steps
     }
 
-    /// What makes the result doubtful: a best value at the end of what was tried, a clip norm that
-    /// is not harmless.
+    /// Returns the reasons to doubt the result: a best value at the end of what was tried, a clip
+    /// norm that is not harmless.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Whether a run with these settings has the guarantee that it states.
+    /// Returns the badge of a run with these settings: whether it has the guarantee that it
+    /// states.
     pub fn badge(&self) -> &Badge {
         &self.badge
     }
 
-    /// The accuracies of the runs with noise over learning rate and clip norm (Kurakin et al.,
-    /// 2022, Figures 3 and 4); `None` if only one pair was tried.
+    /// Returns the accuracies of the runs with noise over learning rate and clip norm (Kurakin et
+    /// al., 2022, Figures 3 and 4); `None` if only one pair was tried.
     pub fn heat_map(&self) -> Option<&Figure> {
         self.map.as_ref()
     }
 
-    /// All runs and costs as a table.
+    /// Returns all runs and costs as a table.
     pub fn table(&self) -> Table {
         let caption = format!("Tuning on {}", self.data);
         let table = Table::new(["step", "learning rate", "clip norm", "accuracy"]).caption(caption);
@@ -134,8 +135,8 @@ impl<M> Tuned<M> {
         rows.fold(table, |table, row| table.row(row))
     }
 
-    /// What was found, with the costs, in words.
-    fn words(&self) -> Vec<String> {
+    /// Returns the settings that were found, with the costs, in words.
+    fn summary_lines(&self) -> Vec<String> {
         let steps = self.steps.iter().map(|step| {
             let TuningStep { title, choice, cost, .. } = step;
             format!("{title}: {choice}. Cost: {cost}.")
@@ -150,23 +151,23 @@ impl<M> Tuned<M> {
         steps.chain([found]).chain(doubts).chain([badge]).collect()
     }
 
-    /// Table, words and, as a figure of its own, the heat map.
-    pub(crate) fn bundles(&self) -> Vec<Bundle> {
-        let words = self.words();
+    /// Returns table, words and, as a figure of its own, the heat map.
+    pub(crate) fn bundles(&self) -> Vec<MimeBundle> {
+        let words = self.summary_lines();
         let lines = words.iter().map(|line| format!("<p>{}</p>", format::html_escape(line)));
         let html = format!("{}\n{}", self.table().html(), lines.collect::<Vec<_>>().join("\n"));
         let coverage = match self.badge {
             Badge::None(_) => Coverage::NotCovered,
             Badge::Proved | Badge::Assumption(_) => Coverage::TestPart,
         };
-        let text = Bundle::text(self.to_string()).with_html(html);
+        let text = MimeBundle::text(self.to_string()).with_html(html);
         let all = std::iter::once(text).chain(self.map.as_ref().map(Figure::bundle));
         all.map(|bundle| bundle.with_coverage(coverage)).collect()
     }
 }
 
-impl<M> fmt::Display for Tuned<M> {
+impl<M> fmt::Display for TuningResult<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n\n{}", self.table().text(), self.words().join("\n"))
+        write!(f, "{}\n\n{}", self.table().text(), self.summary_lines().join("\n"))
     }
 }

@@ -1,16 +1,16 @@
 //! The four steps of the procedure.
 
 use super::live::LiveTuning;
-use super::outcome::{Trial, Tuned, TuningStep};
+use super::outcome::{Trial, TuningResult, TuningStep};
 use super::{Tuning, cost, draw};
 use crate::data::Dataset;
 use crate::grid::{Case, CellResult, Experiment, Randomness, run};
 use crate::methods::{Method, NonPrivate, Plan};
 use crate::nn::Model;
-use crate::privacy::digits::{count, counted};
+use crate::privacy::digits::{format_count, pluralise};
 use crate::show::format;
-use crate::store::{Store, home};
-use crate::train::Listening;
+use crate::store::{RunStore, home};
+use crate::train::InterruptGuard;
 use crate::{Error, ErrorKind, Result};
 
 impl<M: Method + Clone + 'static> Tuning<M> {
@@ -27,20 +27,20 @@ impl<M: Method + Clone + 'static> Tuning<M> {
         &self,
         make: impl Fn(&Dataset) -> Result<Model>,
         data: &Dataset,
-    ) -> Result<Tuned<M>> {
-        self.run_in(&Store::open(home())?, make, data)
+    ) -> Result<TuningResult<M>> {
+        self.run_in(&RunStore::open(home())?, make, data)
     }
 
     pub(super) fn run_in(
         &self,
-        store: &Store,
+        store: &RunStore,
         make: impl Fn(&Dataset) -> Result<Model>,
         data: &Dataset,
-    ) -> Result<Tuned<M>> {
+    ) -> Result<TuningResult<M>> {
         self.check()?;
         let plan = self.method.plan(data)?;
         let on = self.public.as_ref().unwrap_or(data);
-        fits(&plan, on)?;
+        check_data(&plan, on)?;
         if let Some(public) = &self.public
             && data.origin() == public.origin()
         {
@@ -51,7 +51,7 @@ impl<M: Method + Clone + 'static> Tuning<M> {
                 "give other data, for instance drawn ones: data::drawn_digits(60_000, 5_000, 2)?",
             ));
         }
-        let _listening = Listening::start();
+        let _listening = InterruptGuard::start();
         let model = make(on)?;
         let mut live = LiveTuning::default();
         let mut search =
@@ -63,7 +63,7 @@ impl<M: Method + Clone + 'static> Tuning<M> {
 }
 
 /// Refuses data on which the steps can't be taken.
-fn fits(plan: &Plan, on: &Dataset) -> Result<()> {
+fn check_data(plan: &Plan, on: &Dataset) -> Result<()> {
     let what = format!("tuning on {}", on.name());
     if on.test().is_empty() {
         return Err(Error::new(
@@ -76,8 +76,8 @@ fn fits(plan: &Plan, on: &Dataset) -> Result<()> {
     if plan.expected_batch_size() > on.train().len() {
         let why = format!(
             "a batch has {} examples, and there are {}",
-            count(plan.expected_batch_size()),
-            count(on.train().len())
+            format_count(plan.expected_batch_size()),
+            format_count(on.train().len())
         );
         return Err(Error::new(ErrorKind::Setting, what, why)
             .fix("use more public examples, or smaller batches"));
@@ -90,7 +90,7 @@ struct Search<'a, M> {
     tuning: &'a Tuning<M>,
     /// The plan for the private data.
     plan: &'a Plan,
-    store: &'a Store,
+    store: &'a RunStore,
     model: &'a Model,
     /// The data of the runs: public, or the private ones.
     on: &'a Dataset,
@@ -98,25 +98,25 @@ struct Search<'a, M> {
 }
 
 impl<M: Method + Clone + 'static> Search<'_, M> {
-    fn all_steps(&mut self, data: &Dataset) -> Result<Tuned<M>> {
+    fn all_steps(&mut self, data: &Dataset) -> Result<TuningResult<M>> {
         let Tuning { learning_rates, clips, factors, around, tolerance, .. } = self.tuning;
         let public = self.tuning.public.as_ref();
         let mut warnings = Vec::new();
         let raw_cost = |runs| match public {
-            Some(public) => cost::on_public(public),
-            None => cost::without_noise(runs, data),
+            Some(public) => cost::describe_public_cost(public),
+            None => cost::describe_noiseless_cost(runs, data),
         };
         let noisy_cost = |runs, plan: &Plan| match public {
-            Some(public) => cost::on_public(public),
-            None => cost::with_noise(runs, plan),
+            Some(public) => cost::describe_public_cost(public),
+            None => cost::describe_noisy_cost(runs, plan),
         };
 
         let title = "1. learning rate without clipping and noise";
         let pairs: Vec<_> = learning_rates.iter().map(|&rate| (rate, None)).collect();
-        let plain = self.step(title, &pairs, Self::without_noise)?;
-        let (best, accuracy) = best_of(title, &plain)?;
+        let plain = self.step(title, &pairs, Self::noiseless_plan)?;
+        let (best, accuracy) = best_trial(title, &plain)?;
         let public_rate = best.learning_rate;
-        warnings.extend(at_the_end("learning rate of step 1", public_rate, learning_rates));
+        warnings.extend(edge_warning("learning rate of step 1", public_rate, learning_rates));
         let first = TuningStep {
             title: title.into(),
             choice: format!("{} ({})", number(public_rate), format::percent(accuracy)),
@@ -126,7 +126,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
 
         let title = "2. smallest harmless clip norm, without noise";
         let pairs: Vec<_> = clips.iter().map(|&clip| (public_rate, Some(clip))).collect();
-        let clipped = self.step(title, &pairs, Self::without_noise)?;
+        let clipped = self.step(title, &pairs, Self::noiseless_plan)?;
         let (clip, harmless) = smallest_harmless(title, &clipped, accuracy - tolerance)?;
         if !harmless {
             warnings.push(format!(
@@ -148,10 +148,10 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         let title = "3. learning rate with noise";
         let rates: Vec<f64> = factors.iter().map(|factor| factor * public_rate).collect();
         let pairs: Vec<_> = rates.iter().map(|&rate| (rate, Some(clip))).collect();
-        let noisy = self.step(title, &pairs, Self::with_noise)?;
-        let (best, accuracy) = best_of(title, &noisy)?;
+        let noisy = self.step(title, &pairs, Self::noisy_plan)?;
+        let (best, accuracy) = best_trial(title, &noisy)?;
         let rate = best.learning_rate;
-        warnings.extend(at_the_end("learning rate of step 3", rate, &rates));
+        warnings.extend(edge_warning("learning rate of step 3", rate, &rates));
         let third = TuningStep {
             title: title.into(),
             choice: format!("{} ({})", number(rate), format::percent(accuracy)),
@@ -166,9 +166,9 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             .map(|(of_rate, of_clip)| (of_rate * rate, Some(of_clip * clip)))
             .filter(|pair| noisy.iter().all(|trial| (trial.learning_rate, trial.clip) != *pair))
             .collect();
-        let near = self.step(title, &pairs, Self::with_noise)?;
+        let near = self.step(title, &pairs, Self::noisy_plan)?;
         let all: Vec<Trial> = noisy.iter().chain(&near).cloned().collect();
-        let (best, accuracy) = best_of(title, &all)?;
+        let (best, accuracy) = best_trial(title, &all)?;
         let (rate, clip) = (best.learning_rate, best.clip.unwrap_or(clip));
         let fourth = (!near.is_empty()).then(|| TuningStep {
             title: title.into(),
@@ -181,7 +181,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             cost: noisy_cost(near.len(), self.plan),
             trials: near,
         });
-        Ok(Tuned {
+        Ok(TuningResult {
             map: draw::heat_map(&all, &self.note())?,
             method: self.tuning.method.clone(),
             learning_rate: rate,
@@ -216,7 +216,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             Experiment::new(cases).jobs(self.tuning.jobs).randomness(Randomness::Fixed(seed));
         let model = |_| Ok(self.model.clone());
         self.live.begin(title);
-        let result = run::run(&experiment, &model, self.on, self.store, self.live)?;
+        let result = run::run_grid(&experiment, &model, self.on, self.store, self.live)?;
         if result.is_interrupted() {
             return Err(stopped(title));
         }
@@ -228,7 +228,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
     }
 
     /// Returns a case without noise, with the private plan's batches and steps.
-    fn without_noise(&self, learning_rate: f64, clip: Option<f64>) -> Case {
+    fn noiseless_plan(&self, learning_rate: f64, clip: Option<f64>) -> Case {
         let mut settings = self.tuning.method.settings().clone();
         settings.learning_rate = Some(learning_rate);
         settings.steps = Some(self.plan.steps());
@@ -241,7 +241,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
     }
 
     /// Returns a case with the private plan's noise multiplier, batches and steps.
-    fn with_noise(&self, learning_rate: f64, clip: Option<f64>) -> Case {
+    fn noisy_plan(&self, learning_rate: f64, clip: Option<f64>) -> Case {
         let mut method = self.tuning.method.clone();
         let settings = method.settings_mut();
         settings.learning_rate = Some(learning_rate);
@@ -249,7 +249,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         if self.tuning.public.is_some() {
             settings.steps = Some(self.plan.steps());
         }
-        if let (Some(private), Some(known)) = (method.private_mut(), self.plan.privacy()) {
+        if let (Some(private), Some(known)) = (method.privacy_settings_mut(), self.plan.privacy()) {
             if self.tuning.public.is_some() {
                 private.target = None;
                 private.set_noise_multiplier(known.noise_multiplier);
@@ -260,7 +260,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         method.into()
     }
 
-    /// The line under the heat map's title.
+    /// Returns the line under the heat map's title.
     fn note(&self) -> String {
         let noise = self.plan.privacy().map_or(0.0, |privacy| privacy.noise_multiplier);
         format!(
@@ -268,14 +268,14 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
             self.plan.method(),
             self.on.name(),
             number(noise),
-            count(self.plan.expected_batch_size()),
-            counted(usize::try_from(self.plan.steps()).unwrap_or(usize::MAX), "step")
+            format_count(self.plan.expected_batch_size()),
+            pluralise(usize::try_from(self.plan.steps()).unwrap_or(usize::MAX), "step")
         )
     }
 }
 
-/// The trial of the highest accuracy, the first of several, and its accuracy.
-fn best_of<'a>(step: &str, trials: &'a [Trial]) -> Result<(&'a Trial, f64)> {
+/// Returns the trial of the highest accuracy, the first of several, and its accuracy.
+fn best_trial<'a>(step: &str, trials: &'a [Trial]) -> Result<(&'a Trial, f64)> {
     let mut best: Option<(&Trial, f64)> = None;
     for trial in trials {
         if let Some(accuracy) = trial.accuracy
@@ -290,19 +290,19 @@ fn best_of<'a>(step: &str, trials: &'a [Trial]) -> Result<(&'a Trial, f64)> {
     })
 }
 
-/// The smallest clip norm whose accuracy is at least this, and true; otherwise the one of the
-/// highest accuracy, and false.
+/// Returns the smallest clip norm whose accuracy is at least this, and true; otherwise the one of
+/// the highest accuracy, and false.
 fn smallest_harmless(step: &str, trials: &[Trial], at_least: f64) -> Result<(f64, bool)> {
     let harmless = trials.iter().filter(|trial| trial.accuracy.is_some_and(|a| a >= at_least));
     let smallest = harmless.filter_map(|trial| trial.clip).min_by(f64::total_cmp);
     match smallest {
         Some(clip) => Ok((clip, true)),
-        None => Ok((best_of(step, trials)?.0.clip.unwrap_or(1.0), false)),
+        None => Ok((best_trial(step, trials)?.0.clip.unwrap_or(1.0), false)),
     }
 }
 
-/// The doubt about a best value that is the first or last one that was tried.
-fn at_the_end(name: &str, best: f64, tried: &[f64]) -> Option<String> {
+/// Returns the doubt about a best value that is the first or last one that was tried.
+fn edge_warning(name: &str, best: f64, tried: &[f64]) -> Option<String> {
     let least = tried.iter().all(|&other| best <= other);
     let most = tried.iter().all(|&other| best >= other);
     let (end, further) = match (least, most) {

@@ -1,10 +1,10 @@
-//! What a tuning tries.
+//! Settings of a tuning: the values that it tries.
 
 use crate::data::Dataset;
 use crate::methods::Method;
 use crate::{Error, ErrorKind, Result};
 
-/// Tunes learning rate and clip norm of a private method, in the four steps of Kurakin et al.
+/// Tuning of learning rate and clip norm of a private method, in the four steps of Kurakin et al.
 /// (2022, "Toward training at ImageNet scale with differential privacy", section 3.3):
 ///
 /// 1. Without clipping and noise, find the best learning rate.
@@ -48,7 +48,7 @@ pub struct Tuning<M> {
 }
 
 impl<M: Method + Clone> Tuning<M> {
-    /// Tuning of this method, whose other settings stay as they are.
+    /// Creates the tuning of this method, whose other settings stay as they are.
     pub fn new(method: M) -> Self {
         Self {
             method,
@@ -69,29 +69,30 @@ impl<M: Method + Clone> Tuning<M> {
         Self { public: Some(data.clone()), ..self }
     }
 
-    /// The learning rates of step 1, for the mean gradient without clipping; 0.01 to 1 by default.
+    /// Sets the learning rates of step 1, for the mean gradient without clipping; 0.01 to 1 by
+    /// default.
     pub fn learning_rates(self, rates: impl IntoIterator<Item = f64>) -> Self {
         Self { learning_rates: rates.into_iter().collect(), ..self }
     }
 
-    /// The clip norms of step 2; 0.03 to 10 by default.
+    /// Sets the clip norms of step 2; 0.03 to 10 by default.
     pub fn clips(self, clips: impl IntoIterator<Item = f64>) -> Self {
         Self { clips: clips.into_iter().collect(), ..self }
     }
 
-    /// The factors of step 3 on the rate of step 1; 0.1 to 10 by default.
+    /// Sets the factors of step 3 on the rate of step 1; 0.1 to 10 by default.
     pub fn factors(self, factors: impl IntoIterator<Item = f64>) -> Self {
         Self { factors: factors.into_iter().collect(), ..self }
     }
 
-    /// The factors of step 4 on rate and clip norm; 1/3, 1 and 3 by default. `[1.0]` leaves the
-    /// step out.
+    /// Sets the factors of step 4 on rate and clip norm; 1/3, 1 and 3 by default. `[1.0]` leaves
+    /// the step out.
     pub fn around(self, factors: impl IntoIterator<Item = f64>) -> Self {
         Self { around: factors.into_iter().collect(), ..self }
     }
 
-    /// How much lower than without clipping the accuracy of a harmless clip norm may be: 0.01, one
-    /// percentage point, by default.
+    /// Sets how much lower than without clipping the accuracy of a harmless clip norm may be:
+    /// 0.01, one percentage point, by default.
     pub fn tolerance(self, accuracy: f64) -> Self {
         Self { tolerance: accuracy, ..self }
     }

@@ -3,12 +3,12 @@ use crate::data::{self, Dataset};
 use crate::methods::{BackpropClip, DpSgd};
 use crate::nn::{Model, models};
 use crate::privacy::{Badge, Delta, Epsilon, Trials};
-use crate::store::Store;
+use crate::store::RunStore;
 use crate::{ErrorKind, Result};
 
-fn store() -> (tempfile::TempDir, Store) {
+fn store() -> (tempfile::TempDir, RunStore) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().to_path_buf()).unwrap();
+    let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     (folder, store)
 }
 
@@ -31,7 +31,10 @@ fn public_data_are_tuned_on_at_no_cost_with_the_noise_of_the_private_plan() -> R
     let private = data::glyphs_with(400, 50, 61)?;
     let public = data::glyphs_with(200, 100, 62)?;
     let tuned = small().public(&public).run_in(&store, linear, &private)?;
-    assert_eq!(store.known_ledger(&private)?.map_or(0, |ledger| ledger.runs().unwrap().len()), 0);
+    assert_eq!(
+        store.existing_ledger(&private)?.map_or(0, |ledger| ledger.runs().unwrap().len()),
+        0
+    );
     assert_eq!(tuned.badge(), &Badge::Proved, "drawn by code");
     assert_eq!(tuned.steps().len(), 4);
     assert_eq!(
@@ -41,7 +44,7 @@ fn public_data_are_tuned_on_at_no_cost_with_the_noise_of_the_private_plan() -> R
     assert!(tuned.to_string().contains("Cost: none"), "{tuned}");
     // What was charged to the public data has the noise and the steps of the private plan.
     let noise = small().method.plan(&private)?.privacy().unwrap().noise_multiplier;
-    let charged = store.known_ledger(&public)?.unwrap().runs()?;
+    let charged = store.existing_ledger(&public)?.unwrap().runs()?;
     let noisy = charged.iter().filter(|(_, event)| event.to_string().contains("8 steps"));
     let noisy: Vec<String> = noisy.map(|(_, event)| format!("{event:?}")).collect();
     assert!(noisy.iter().all(|event| event.contains(&format!("{noise:?}"))), "{noise}: {noisy:?}");
@@ -75,7 +78,7 @@ fn on_private_data_no_epsilon_covers_the_choice() -> Result<()> {
     // Three runs at epsilon 3 cost more than 3; the selection is dearer than one run.
     assert!(third.cost.starts_with("epsilon ") && third.cost.contains("3 runs together"));
     assert!(third.cost.contains("PrivateSelection"), "{third:?}");
-    let ledger = store.known_ledger(&data)?.unwrap();
+    let ledger = store.existing_ledger(&data)?.unwrap();
     assert_eq!(ledger.runs()?.len(), 9);
     // Again: every run is stored.
     let again = small().around([1.0]).run_in(&store, linear, &data)?;
@@ -131,7 +134,7 @@ fn what_can_not_be_tuned_is_refused() -> Result<()> {
     assert!(error(small().public(&data::glyphs_with(90, 0, 1)?)).contains("test part"));
     let other = Tuning::new(BackpropClip::new().noise_multiplier(1.0));
     assert!(other.run_in(&store, linear, &data).unwrap_err().to_string().contains("clip norm"));
-    assert!(store.known_ledger(&data)?.is_none_or(|ledger| ledger.runs().unwrap().is_empty()));
+    assert!(store.existing_ledger(&data)?.is_none_or(|ledger| ledger.runs().unwrap().is_empty()));
     let diverging = small().learning_rates([1e300]).run_in(&store, linear, &data).unwrap_err();
     assert_eq!(diverging.kind(), ErrorKind::Model, "{diverging}");
     Ok(())

@@ -3,8 +3,8 @@
 
 use epsilab::privacy::ErrorKind;
 use epsilab::privacy::{
-    Accountant, Delta, Epsilon, Event, Headline, OrderList, Pld, Rdp, SamplingRate, Spent,
-    noise_multiplier_for,
+    Accountant, Delta, Epsilon, Event, OrderList, Pld, PrivacyCost, Rdp, SamplingRate,
+    TightestAccountant, noise_multiplier_for,
 };
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn epsilon(q: f64, sigma: f64, steps: u64, delta: f64) -> f64 {
     spent(q, sigma, steps, delta).epsilon
 }
 
-fn spent(q: f64, sigma: f64, steps: u64, delta: f64) -> Spent {
+fn spent(q: f64, sigma: f64, steps: u64, delta: f64) -> PrivacyCost {
     Rdp::default().epsilon(&[training(q, sigma, steps)], Delta(delta)).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn assert_close(value: f64, expected: f64, relative: f64) {
 fn one_step_without_sampling_has_the_analytic_divergence() {
     let rdp = Rdp::default();
     for order in [1.25, 2.0, 8.0, 63.0] {
-        let value = rdp.rdp_at(&training(1.0, 2.0, 1), order).unwrap();
+        let value = rdp.divergence_at(&training(1.0, 2.0, 1), order).unwrap();
         assert_close(value, order / (2.0 * 2.0 * 2.0), 1e-14);
     }
 }
@@ -64,7 +64,7 @@ fn the_longer_production_list_is_never_worse_and_has_no_visible_floor() {
 
 #[test]
 fn dropping_the_signs_of_the_fractional_series_is_rejected() {
-    let value = Rdp::default().rdp_at(&training(0.01, 0.5, 1), 1.25).unwrap();
+    let value = Rdp::default().divergence_at(&training(0.01, 0.5, 1), 1.25).unwrap();
     assert_close(value, 0.001_897_7, 1e-4);
     let signs_dropped = 0.002_201;
     assert!(value < 0.9 * signs_dropped, "{value}");
@@ -105,7 +105,7 @@ fn calibration_succeeds_over_the_whole_range_or_gives_a_typed_error() {
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::Accounting);
-                        assert!(target <= rdp.floor(Delta(delta)).unwrap(), "{error}");
+                        assert!(target <= rdp.epsilon_floor(Delta(delta)).unwrap(), "{error}");
                     }
                 }
             }
@@ -192,7 +192,7 @@ proptest! {
         let (q, sigma) = (ln_q.exp().min(1.0), ln_sigma.exp());
         let (steps, delta) = (ln_steps.exp() as u64, ln_delta.exp());
         let headline = |q: f64, sigma: f64, steps: u64, delta: f64| {
-            Headline::default().epsilon(&[training(q, sigma, steps)], Delta(delta)).unwrap()
+            TightestAccountant::default().epsilon(&[training(q, sigma, steps)], Delta(delta)).unwrap()
         };
         let here = headline(q, sigma, steps, delta);
         prop_assert!(here.epsilon >= 0.0 && here.epsilon.is_finite());

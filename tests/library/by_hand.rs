@@ -6,7 +6,7 @@ mod dp_sgd_by_hand;
 
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
-use epsilab::train::{Seeds, Silent, fit};
+use epsilab::train::{NoopObserver, Seeds, fit};
 
 const STEPS: u64 = 5;
 
@@ -27,7 +27,7 @@ fn dp_sgd_by_hand_is_dp_sgd() -> Result<()> {
         .seed(1)
         .device("cpu")
         .plan(&data)?;
-    let run = fit("by hand", &plan, &model, &data, &Ledger::in_memory(), &mut Silent)?;
+    let run = fit("by hand", &plan, &model, &data, &Ledger::in_memory(), &mut NoopObserver)?;
 
     assert_eq!(epsilon, run.epsilon());
     let values = |model: &Model| -> Vec<f32> {

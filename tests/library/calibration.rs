@@ -2,9 +2,9 @@
 
 use epsilab::privacy::ErrorKind;
 use epsilab::privacy::{
-    Accountant, ClipSchedule, Delta, Epsilon, Event, Headline, Length, NoiseMultiplier, Rdp,
-    SamplingRate, Stages, batch_size_for, delta_for, epsilon_for, noise_multiplier_for,
-    noise_multiplier_for_stages, steps_for,
+    Accountant, ClipSchedule, Delta, Epsilon, Event, NoiseMultiplier, Rdp, SamplingRate, Stages,
+    TightestAccountant, TrainingLength, batch_size_for, delta_for, epsilon_for,
+    noise_multiplier_for, noise_multiplier_for_stages, steps_for,
 };
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn at_fixed_steps_the_next_larger_batch_exceeds_the_target() {
         [(3.0, 60_000, 1000, 1.0), (1.0, 50_000, 875, 9.0), (0.5, 1000, 10, 3.0)]
     {
         let (epsilon, noise) = (Epsilon(target), NoiseMultiplier(sigma));
-        let length = Length::Steps(steps);
+        let length = TrainingLength::Steps(steps);
         let found = batch_size_for(epsilon, DELTA, examples, length, noise, &rdp).unwrap();
         let at = |batch: u64| cost(batch as f64 / examples as f64, sigma, steps, 1e-5);
         assert_eq!((found.steps, found.epsilon), (steps, at(found.batch_size)));
@@ -74,7 +74,7 @@ fn at_fixed_epochs_no_larger_batch_meets_the_target() {
         (42.0, 1000, 3.0, 0.3),
     ] {
         let (epsilon, noise) = (Epsilon(target), NoiseMultiplier(sigma));
-        let length = Length::Epochs(epochs);
+        let length = TrainingLength::Epochs(epochs);
         let found = batch_size_for(epsilon, DELTA, examples, length, noise, &rdp).unwrap();
         let at = |batch: u64| {
             let rate = batch as f64 / examples as f64;
@@ -98,7 +98,7 @@ fn at_fixed_epochs_full_batches_are_tried() {
     let at = |q, steps| cost(q, 0.3, steps, 1e-5);
     let target = Epsilon(50.0);
     assert!(at(0.25, 12) > target.0 && at(0.01, 300) < target.0 && at(1.0, 3) < target.0);
-    let (length, noise) = (Length::Epochs(3.0), NoiseMultiplier(0.3));
+    let (length, noise) = (TrainingLength::Epochs(3.0), NoiseMultiplier(0.3));
     let all = batch_size_for(target, DELTA, 1000, length, noise, &Rdp::default()).unwrap();
     assert_eq!((all.batch_size, all.steps, all.sampling_rate.0), (1000, 3, 1.0));
     assert_eq!(all.epsilon, at(1.0, 3));
@@ -131,10 +131,10 @@ fn the_smallest_delta_inverts_epsilon() {
 fn the_initial_noise_of_a_schedule_meets_the_target() {
     let rate = SamplingRate(64.0 / 60_000.0);
     let rdp = Rdp::default();
-    let steps = Length::Epochs(50.0).steps(rate).unwrap();
+    let steps = TrainingLength::Epochs(50.0).steps(rate).unwrap();
     let stages = |text: &str, initial: f64| {
         let clip = ClipSchedule::decay(0.5);
-        Stages::scheduled(&text.parse().unwrap(), &clip, NoiseMultiplier(initial), rate, steps)
+        Stages::from_schedules(&text.parse().unwrap(), &clip, NoiseMultiplier(initial), rate, steps)
     };
     let find_given = |text: &str, prior: &[Event]| {
         let relative = stages(text, 1.0).unwrap();
@@ -163,7 +163,7 @@ fn the_initial_noise_of_a_schedule_meets_the_target() {
 
 #[test]
 fn the_headline_needs_no_more_noise_than_rdp() {
-    let headline = Headline::new();
+    let headline = TightestAccountant::new();
     for (target, q, steps) in [(3.0, 2048.0 / 6e4, 879), (1.0, 256.0 / 6e4, 2345), (2.0, 1.0, 50)] {
         let (epsilon, rate) = (Epsilon(target), SamplingRate(q));
         let found = noise_multiplier_for(epsilon, DELTA, rate, steps, &headline).unwrap();
@@ -201,12 +201,12 @@ fn training(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Event {
 
 #[test]
 fn epochs_are_converted_to_steps_without_rounding_errors() {
-    let steps = |epochs, q| Length::Epochs(epochs).steps(SamplingRate(q)).unwrap();
+    let steps = |epochs, q| TrainingLength::Epochs(epochs).steps(SamplingRate(q)).unwrap();
     assert_eq!(steps(15.0, 256.0 / 60_000.0), 3516);
     assert_eq!(steps(1.0, 64.0 / 60_000.0), 938);
     assert_eq!(steps(3.0, 0.1), 30);
     assert_eq!(steps(0.001, 0.5), 1);
-    assert_eq!(Length::Steps(7).steps(SamplingRate(0.5)), Ok(7));
+    assert_eq!(TrainingLength::Steps(7).steps(SamplingRate(0.5)), Ok(7));
 }
 
 /// Random cases from a fixed seed, so that a test repeats.
@@ -254,7 +254,7 @@ fn the_headline_never_finds_less_noise_than_the_exact_inverse() {
             Delta(delta),
             SamplingRate(q),
             steps,
-            &Headline::new(),
+            &TightestAccountant::new(),
         )
         .unwrap();
         let ratio = found.noise_multiplier.0 / sigma;

@@ -2,16 +2,19 @@
 
 use epsilab::privacy::ErrorKind;
 use epsilab::privacy::{
-    Accountant, Delta, Epsilon, Event, Gdp, GdpClt, Headline, Neighbouring, Pld, Rdp, SamplingRate,
-    Tcdp, Zcdp, noise_multiplier_for,
+    Accountant, Delta, Epsilon, Event, Gdp, GdpClt, NeighbouringRelation, Pld, Rdp, SamplingRate,
+    Tcdp, TightestAccountant, Zcdp, noise_multiplier_for,
 };
 use proptest::prelude::*;
 
-const RELATIONS: [Neighbouring; 3] =
-    [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne, Neighbouring::ReplaceOne];
+const RELATIONS: [NeighbouringRelation; 3] = [
+    NeighbouringRelation::AddOrRemoveOne,
+    NeighbouringRelation::ZeroOutOne,
+    NeighbouringRelation::ReplaceOne,
+];
 
 /// Constructor of an accountant for a neighbouring relation.
-type Factory = fn(Neighbouring) -> Box<dyn Accountant>;
+type Factory = fn(NeighbouringRelation) -> Box<dyn Accountant>;
 
 /// Support for the events of [`kinds`], in that order: `a` supported, `-` not supported, `?`
 /// either. One row for each of [`RELATIONS`].
@@ -82,7 +85,7 @@ fn rejects_unaccountable_events_by_name(make: Factory) {
 }
 
 fn rejects_out_of_range_parameters(make: Factory) {
-    let accountant = make(Neighbouring::AddOrRemoveOne);
+    let accountant = make(NeighbouringRelation::AddOrRemoveOne);
     let mut bad = Vec::new();
     for sigma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         bad.extend(kinds(sigma, 1));
@@ -198,11 +201,11 @@ fn replace_one_doubles_the_sensitivity(make: Factory, slack: f64) {
     for sigma in [0.5, 2.0, 30.0] {
         let event = [Event::Gaussian { noise_multiplier: sigma, count: 7 }];
         let double = [Event::Gaussian { noise_multiplier: sigma / 2.0, count: 7 }];
-        let added = epsilon(&*make(Neighbouring::AddOrRemoveOne), &event, 1e-5);
-        let replaced = epsilon(&*make(Neighbouring::ReplaceOne), &event, 1e-5);
+        let added = epsilon(&*make(NeighbouringRelation::AddOrRemoveOne), &event, 1e-5);
+        let replaced = epsilon(&*make(NeighbouringRelation::ReplaceOne), &event, 1e-5);
         assert!(replaced > added, "sigma {sigma}: {replaced} {added}");
         // It equals add-or-remove-one at twice the sensitivity.
-        let doubled = epsilon(&*make(Neighbouring::AddOrRemoveOne), &double, 1e-5);
+        let doubled = epsilon(&*make(NeighbouringRelation::AddOrRemoveOne), &double, 1e-5);
         assert!((replaced - doubled).abs() <= slack * doubled, "sigma {sigma}");
     }
 }
@@ -263,8 +266,8 @@ macro_rules! suite {
 
             const TABLE: Table = $table;
 
-            fn make(neighbouring: Neighbouring) -> Box<dyn Accountant> {
-                let make: fn(Neighbouring) -> _ = $make;
+            fn make(neighbouring: NeighbouringRelation) -> Box<dyn Accountant> {
+                let make: fn(NeighbouringRelation) -> _ = $make;
                 Box::new(make(neighbouring))
             }
 
@@ -319,7 +322,7 @@ suite!(gdp, Gdp::with_neighbouring, 1e-6, ["a----", "a---a", "a---a"]);
 suite!(gdp_clt, GdpClt::with_neighbouring, 1e-6, ["aa---", "aa--a", "a--aa"]);
 suite!(zcdp, Zcdp::with_neighbouring, 1e-6, ["a----", "a---a", "a---a"]);
 suite!(tcdp, Tcdp::with_neighbouring, 1e-6, ["a----", "a---a", "a--aa"]);
-suite!(headline, Headline::with_neighbouring, 1e-3, ["aaa?-", "aaa?a", "aa?aa"]);
+suite!(headline, TightestAccountant::with_neighbouring, 1e-3, ["aaa?-", "aaa?a", "aa?aa"]);
 
 /// Upper bounds on Gaussian mechanisms, compared with the exact accountant.
 #[test]
@@ -337,7 +340,7 @@ fn no_accountant_is_below_the_exact_value_for_gaussians() {
                 Box::new(Rdp::with_neighbouring(relation)),
                 Box::new(Zcdp::with_neighbouring(relation)),
                 Box::new(Tcdp::with_neighbouring(relation)),
-                Box::new(Headline::with_neighbouring(relation)),
+                Box::new(TightestAccountant::with_neighbouring(relation)),
             ];
             for bound in bounds {
                 let claimed = epsilon(&*bound, &events, delta);
@@ -356,14 +359,15 @@ fn pld_is_below_rdp_and_above_its_own_lower_bound() {
         (0.9, 5.0, 9, 1e-5),
     ] {
         let events = [Event::PoissonGaussian { sampling_rate: q, noise_multiplier: sigma, steps }];
-        for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
+        for relation in [NeighbouringRelation::AddOrRemoveOne, NeighbouringRelation::ZeroOutOne] {
             let pld = Pld::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
             let rdp = epsilon(&Rdp::with_neighbouring(relation), &events, delta);
             assert!(pld.epsilon <= rdp, "q {q} sigma {sigma}: {pld} above {rdp}");
             let lower = pld.lower.expect("a lower bound");
             assert!(lower <= pld.epsilon && lower > 0.5 * pld.epsilon, "{pld:?}");
-            let headline =
-                Headline::with_neighbouring(relation).epsilon(&events, Delta(delta)).unwrap();
+            let headline = TightestAccountant::with_neighbouring(relation)
+                .epsilon(&events, Delta(delta))
+                .unwrap();
             assert!(headline.epsilon <= pld.epsilon, "{headline} {pld}");
         }
     }
@@ -374,12 +378,12 @@ fn only_the_clt_is_approximate_and_below_the_true_epsilon() {
     let events =
         [Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 }];
     let true_epsilon = 1.828;
-    for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
+    for relation in [NeighbouringRelation::AddOrRemoveOne, NeighbouringRelation::ZeroOutOne] {
         assert!(GdpClt::with_neighbouring(relation).is_approximate());
         assert!(epsilon(&GdpClt::with_neighbouring(relation), &events, 1e-5) < true_epsilon);
         for bound in [
             &Rdp::with_neighbouring(relation) as &dyn Accountant,
-            &Headline::with_neighbouring(relation),
+            &TightestAccountant::with_neighbouring(relation),
         ] {
             assert!(!bound.is_approximate());
             assert!(epsilon(bound, &events, 1e-5) >= true_epsilon, "{}", bound.name());

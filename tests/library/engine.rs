@@ -37,7 +37,7 @@ fn assert_agree(fast: &ClippedSum, slow: &ClippedSum, bound: f64) {
     assert_close(&fast.sum, &slow.sum, bound);
     assert!(distance(&fast.norms, &slow.norms) < bound, "{:?} {:?}", fast.norms, slow.norms);
     assert!(distance(&fast.losses, &slow.losses) < bound);
-    assert_eq!(fast.non_finite(), slow.non_finite());
+    assert_eq!(fast.excluded_count(), slow.excluded_count());
 }
 
 fn uniform(rng: &mut ChaCha8Rng) -> f32 {
@@ -68,7 +68,7 @@ fn tap_agrees_with_the_reference_on_papernot_cnn() {
     let batch = random_batch(&mut rng, 40, &[1, 28, 28], 10);
     let clip_all = ClipRule::flat(1e-3);
     let fast = TapExecutor::default()
-        .with_chunk(16)
+        .with_chunk_size(16)
         .clipped_sum(model.network(), &batch, &clip_all)
         .unwrap();
     assert_agree(
@@ -79,7 +79,7 @@ fn tap_agrees_with_the_reference_on_papernot_cnn() {
     // At the median norm, about half of the examples are clipped.
     let clip_half = ClipRule::flat(median(&fast.norms));
     let fast = TapExecutor::default()
-        .with_chunk(16)
+        .with_chunk_size(16)
         .clipped_sum(model.network(), &batch, &clip_half)
         .unwrap();
     assert_agree(
@@ -144,7 +144,7 @@ fn the_plain_sum_is_the_sum_of_unclipped_gradients() {
         &FusedExecutor::default(),
         &AutoExecutor::default(),
     ] {
-        let plain = executor.plain_sum(model.network(), &batch, None).unwrap();
+        let plain = executor.unclipped_sum(model.network(), &batch, None).unwrap();
         for (a, b) in plain.sum.entries.iter().zip(&reference.sum.entries) {
             assert!(distance(&a.values, &b.values) < 1e-5, "{}", a.path);
         }
@@ -229,7 +229,7 @@ fn memory_does_not_grow(test: &str, steps: usize, limit: usize) {
         data::from_vecs(vec![0.5; 12 * 9], &[1, 3, 3], vec![0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2], 3);
     let data = data.unwrap();
     let model = models::mlp(&data, &[64]).seed(1).build().unwrap();
-    let batch = Batch::of(data.train(), &(0..12).collect::<Vec<_>>()).unwrap();
+    let batch = Batch::from_examples(data.train(), &(0..12).collect::<Vec<_>>()).unwrap();
     let executor = AutoExecutor::default();
     let mut noise = GaussianNoise::new([1; 32]);
     let mut optimizer = epsilab::burn::optim::SgdConfig::new().init();
@@ -238,7 +238,7 @@ fn memory_does_not_grow(test: &str, steps: usize, limit: usize) {
     for step in 0..steps {
         let mut sum = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap().sum;
         noise.add_to(&mut sum, 0.1).unwrap();
-        network = engine::step(&mut optimizer, 0.01, &network, &sum);
+        network = engine::optimizer_step(&mut optimizer, 0.01, &network, &sum);
         if step == steps / 10 {
             early = resident();
         }
@@ -281,21 +281,21 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     let huge: Vec<f32> = batch.features(0).iter().map(|v| v * 1e38).collect();
     let large: Vec<f32> = batch.features(0).iter().map(|v| v * 1e25).collect();
     for executor in [
-        &TapExecutor::default().with_chunk(8) as &dyn Executor,
+        &TapExecutor::default().with_chunk_size(8) as &dyn Executor,
         &FusedExecutor::default(),
         &ReferenceExecutor,
     ] {
         let without = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
-        assert_eq!(without.non_finite(), 0);
+        assert_eq!(without.excluded_count(), 0);
         for outlier in [&nan, &infinite, &huge, &large] {
             let batch = with_extra_example(&batch, &shape, 10, outlier);
             let with = executor.clipped_sum(network.network(), &batch, &rule).unwrap();
-            if with.non_finite() == 0 {
+            if with.excluded_count() == 0 {
                 // The reference computes norms in f64, which overflow later than those in f32.
                 assert!(with.norms[10].is_finite());
                 continue;
             }
-            assert_eq!(with.non_finite(), 1);
+            assert_eq!(with.excluded_count(), 1);
             assert!(with.norms[10].is_nan() && with.losses[10].is_nan());
             for (a, b) in with.sum.entries.iter().zip(&without.sum.entries) {
                 let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
@@ -308,10 +308,10 @@ fn an_example_that_is_not_finite_leaves_the_sum_bit_for_bit_unchanged() {
     }
     let poisoned = with_extra_example(&batch, &shape, 10, &nan);
     let fast = TapExecutor::default().clipped_sum(network.network(), &poisoned, &rule).unwrap();
-    assert_eq!(fast.non_finite(), 1, "the example is excluded");
+    assert_eq!(fast.excluded_count(), 1, "the example is excluded");
     let overflowing = with_extra_example(&batch, &shape, 10, &huge);
     let fast = TapExecutor::default().clipped_sum(network.network(), &overflowing, &rule).unwrap();
-    assert_eq!(fast.non_finite(), 1, "finite features can overflow in the network");
+    assert_eq!(fast.excluded_count(), 1, "finite features can overflow in the network");
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn an_empty_batch_gives_zeros() {
         let got = executor.clipped_sum(model.network(), &empty, &ClipRule::flat(1.0)).unwrap();
         assert_eq!(got.sum, Gradients::zeros_like(model.network()));
         assert_eq!(got.sum.len(), 26_010);
-        assert_eq!((got.norms.len(), got.losses.len(), got.non_finite()), (0, 0, 0));
+        assert_eq!((got.norms.len(), got.losses.len(), got.excluded_count()), (0, 0, 0));
     }
 }
 
@@ -336,7 +336,7 @@ fn the_chunk_size_changes_sums_by_rounding_only() {
     let rule = ClipRule::flat(0.7);
     let sums = |chunk: usize| {
         TapExecutor::default()
-            .with_chunk(chunk)
+            .with_chunk_size(chunk)
             .clipped_sum(model.network(), &batch, &rule)
             .unwrap()
     };
@@ -346,7 +346,7 @@ fn the_chunk_size_changes_sums_by_rounding_only() {
     }
     let fused = |chunk: usize| {
         FusedExecutor::default()
-            .with_chunk(chunk)
+            .with_chunk_size(chunk)
             .clipped_sum(model.network(), &batch, &rule)
             .unwrap()
     };
@@ -377,5 +377,5 @@ fn mismatched_batches_and_rules_are_refused() {
         assert!(executor.clipped_sum(model.network(), &valid, &ClipRule::flat(0.0)).is_err());
     }
     assert!(Batch::new(vec![0.0; 5], &[3], vec![0, 0]).is_err());
-    assert!(Batch::of(mnist_like().train(), &[10]).is_err());
+    assert!(Batch::from_examples(mnist_like().train(), &[10]).is_err());
 }

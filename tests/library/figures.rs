@@ -3,8 +3,8 @@
 use epsilab::ErrorKind;
 use epsilab::prelude::*;
 use epsilab::privacy::{
-    Accountant, Gdp, GdpClt, Headline, Neighbouring, Pld, Rdp, SamplingRate, TradeOff, Zcdp,
-    compare,
+    Accountant, Gdp, GdpClt, NeighbouringRelation, Pld, Rdp, SamplingRate, TightestAccountant,
+    TradeOff, Zcdp, compare_accountants,
 };
 use epsilab::show::{Chart, Series};
 
@@ -15,7 +15,7 @@ fn training(noise_multiplier: f64, steps: u64) -> Event {
 }
 
 fn lines(chart: &Chart) -> &[Series] {
-    chart.panels()[0].lines()
+    chart.layout_panels()[0].lines()
 }
 
 #[track_caller]
@@ -30,7 +30,7 @@ fn assert_reported(chart: &Chart, delta: Delta, event_at: impl Fn(f64) -> Event)
     let points = line(chart, "reported").points();
     assert!(points.len() >= 25, "{} points", points.len());
     for &(x, y) in points.iter().step_by(3) {
-        match Headline::new().epsilon(&[event_at(x)], delta) {
+        match TightestAccountant::new().epsilon(&[event_at(x)], delta) {
             Ok(spent) => assert_eq!(y, spent.epsilon, "at {x}"),
             Err(_) => assert_eq!(y, f64::INFINITY, "at {x}: no finite epsilon"),
         }
@@ -42,7 +42,7 @@ fn epsilon_over_delta_draws_every_accountant_that_answers_at_its_own_values() {
     let unsampled = Event::Gaussian { noise_multiplier: 4.0, count: 10 };
     for events in [[training(1.0, 1000)], [unsampled]] {
         let chart = figures::epsilon_vs_delta(&events).unwrap();
-        let answers = compare(&events, DELTA, Neighbouring::AddOrRemoveOne);
+        let answers = compare_accountants(&events, DELTA, NeighbouringRelation::AddOrRemoveOne);
         let drawn = answers.iter().filter(|answer| answer.spent.is_ok()).count();
         assert_eq!(lines(&chart).len(), drawn, "{chart}");
         assert!(chart.text().contains("epsilon (add or remove one)"), "{chart}");
@@ -198,7 +198,7 @@ fn the_scaling_law_falls_and_then_flattens() {
 fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
     let events = [training(1.0, 1000)];
     let chart = figures::trade_off(&events).unwrap();
-    let bound = TradeOff::from_events(&events, Neighbouring::AddOrRemoveOne).unwrap();
+    let bound = TradeOff::from_events(&events, NeighbouringRelation::AddOrRemoveOne).unwrap();
     for &(percent, share) in line(&chart, "any attacker").points() {
         let own = bound.true_positive_rate((percent / 100.0).min(1.0)).unwrap();
         assert!((share - own).abs() < 1e-9 && share >= percent / 100.0 - 1e-12);
@@ -219,7 +219,7 @@ fn the_trade_off_shows_the_bound_and_the_line_of_guessing() {
 #[test]
 fn the_table_says_what_each_accountant_knows() {
     let events = [training(1.0, 1000)];
-    let table = figures::why_they_differ(&events, DELTA).unwrap().text();
+    let table = figures::accountant_comparison(&events, DELTA).unwrap().text();
     let row = |name: &str| {
         let found = table.lines().find(|line| line.starts_with(name));
         found.unwrap_or_else(|| panic!("no {name} in\n{table}")).to_string()
@@ -242,7 +242,7 @@ fn what_cannot_be_drawn_is_a_typed_error() {
         figures::epsilon_vs_delta(&open).unwrap_err(),
         figures::epsilon_over_steps(&open[0], DELTA).unwrap_err(),
         figures::trade_off(&open).unwrap_err(),
-        figures::why_they_differ(&open, DELTA).unwrap_err(),
+        figures::accountant_comparison(&open, DELTA).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Accounting, "{error}");
         assert!(error.to_string().contains("raw gradients"), "{error}");
@@ -251,7 +251,7 @@ fn what_cannot_be_drawn_is_a_typed_error() {
     let nothing: [Event; 0] = [];
     for error in [
         figures::epsilon_vs_delta(&nothing).unwrap_err(),
-        figures::why_they_differ(&nothing, DELTA).unwrap_err(),
+        figures::accountant_comparison(&nothing, DELTA).unwrap_err(),
         figures::trade_off(&nothing).unwrap_err(),
         figures::epsilon_vs_delta((&open, Delta(2.0))).unwrap_err(),
         figures::epsilon_vs_delta(&[training(-1.0, 5)]).unwrap_err(),

@@ -1,7 +1,8 @@
 //! The figures of masks and grids from outside, on models as people build them.
 
 use epsilab::mask::{
-    Dropping, MagnitudeMask, RandomMask, SelectionLog, Selector, SignalNoise, SignalSettings,
+    CoordinateSelector, Dropping, MagnitudeMask, RandomMask, SelectionLog, SignalNoise,
+    SignalSettings,
 };
 use epsilab::prelude::*;
 use epsilab::show::{NOT_COVERED, with_capture};
@@ -66,7 +67,7 @@ fn what_a_cell_shows_of_a_mask_is_its_scores_or_what_it_keeps() -> Result<()> {
     let scored = MagnitudeMask::keep(0.3).mask(&model)?;
     let random = RandomMask::keep(0.3).seed(1).mask(&model)?;
     let saliency = scored.saliency().expect("scores").clone();
-    let overlap = scored.diff(&random)?;
+    let overlap = scored.overlap(&random)?;
     let shown = with_capture(|| {
         scored.show();
         random.evcxr_display();
@@ -107,8 +108,8 @@ fn signal_against_noise_is_measured_and_marked() -> Result<()> {
     };
     let signal = SignalNoise::measure(&model, &data, settings, Some(&mask), None)?;
     let point = signal.points[0];
-    let free = model.parameters() - mask.len();
-    assert_eq!(point.selected, mask.kept() + free);
+    let free = model.num_parameters() - mask.len();
+    assert_eq!(point.selected, mask.kept_count() + free);
     assert!((point.noise - 0.1 * (point.selected as f64).sqrt()).abs() < 1e-9);
     let shown = with_capture(|| signal.show());
     assert!(shown[0].text.contains(NOT_COVERED), "{}", shown[0]);
@@ -138,10 +139,10 @@ fn random_and_magnitude_dropping_leave_different_traces() -> Result<()> {
     let data = data::glyphs_with(2, 0, 1)?;
     let model = models::mlp(&data, &[16]).seed(1).build()?;
     let trace = |dropping: Dropping| -> Result<SelectionLog> {
-        let mut selector = Selector::new(None, Some(dropping), 64, [3; 32]);
+        let mut selector = CoordinateSelector::new(None, Some(dropping), 64, [3; 32]);
         let mut touched = SelectionLog::new(64);
         for step in 0..64 {
-            if let Some(selected) = selector.next(model.network())? {
+            if let Some(selected) = selector.next_selection(model.network())? {
                 touched.record(step, &selected);
             }
         }
@@ -189,7 +190,7 @@ fn a_grid_is_a_heat_map_and_lines() -> Result<()> {
     );
     let lines = figures::accuracy_lines(&grid)?;
     check_svg(&lines.svg());
-    assert_eq!(lines.panels()[0].lines().len(), 2);
+    assert_eq!(lines.layout_panels()[0].lines().len(), 2);
     assert!(lines.text().contains("91.00 ± 0.20"), "{lines}");
     Ok(())
 }

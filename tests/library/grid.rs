@@ -1,6 +1,6 @@
 //! Accuracy grids on small data.
 
-use epsilab::grid::{CellRun, GridObserver, GridProgress, GridResult, Quiet};
+use epsilab::grid::{CellRun, GridObserver, GridProgress, GridResult, NoopGridObserver};
 use epsilab::lab::open_ledger;
 use epsilab::nn::Model;
 use epsilab::prelude::*;
@@ -18,7 +18,11 @@ fn method() -> DpSsgd {
 }
 
 fn made(grid: &Grid, data: &Dataset) -> Result<GridResult> {
-    grid.run_watched(&|seed| models::linear(data).seed(seed).build(), data, &mut Quiet)
+    grid.run_with_observer(
+        &|seed| models::linear(data).seed(seed).build(),
+        data,
+        &mut NoopGridObserver,
+    )
 }
 
 fn ledger(data: &Dataset) -> String {
@@ -36,11 +40,11 @@ struct Counts {
 }
 
 impl GridObserver for Counts {
-    fn progressed(&mut self, progress: &GridProgress<'_>) {
+    fn on_progress(&mut self, progress: &GridProgress<'_>) {
         assert!(progress.done < progress.all && progress.step <= progress.steps);
         self.steps += usize::from(progress.step > 0);
     }
-    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+    fn on_run_end(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
         assert!(progress.done <= progress.all);
         match run {
             Ok(run) if run.restored => self.restored += 1,
@@ -62,7 +66,7 @@ fn every_cell_and_seed_is_one_run_and_the_same_again_trains_nothing() -> Result<
         .seeds(2);
     let build = |seed| models::linear(&data).seed(seed).build();
     let mut counts = Counts::default();
-    let first = grid.run_watched(&build, &data, &mut counts)?;
+    let first = grid.run_with_observer(&build, &data, &mut counts)?;
     assert_eq!((grid.len(), first.cells().len(), first.runs()), (16, 8, 16));
     assert_eq!((counts.trained, counts.restored, counts.failed), (16, 0, 0));
     assert_eq!(counts.steps, 16 * 3);
@@ -70,7 +74,7 @@ fn every_cell_and_seed_is_one_run_and_the_same_again_trains_nothing() -> Result<
     assert_eq!(charged.lines().count(), 32, "a plan and its correction for each run");
 
     let mut counts = Counts::default();
-    let again = grid.run_watched(&build, &data, &mut counts)?;
+    let again = grid.run_with_observer(&build, &data, &mut counts)?;
     assert_eq!((counts.trained, counts.restored, counts.steps), (0, 16, 0));
     assert_eq!(ledger(&data), charged, "nothing was spent");
     assert_eq!(again.rows(), first.rows());
@@ -105,7 +109,7 @@ fn a_cell_without_rates_is_plain_dp_sgd_and_shares_its_runs() -> Result<()> {
         .seed(0)
         .train(&models::linear(&data).seed(0).build()?, &data)?;
     let grid = Grid::new(method())
-        .beside(dense)
+        .with_method(dense)
         .drop_gradients(DroppingRule::Magnitude, [0.0, 0.5])
         .epsilon([4.0]);
     let result = made(&grid, &data)?;
@@ -154,10 +158,11 @@ fn other_runs_on_the_same_data_are_counted_beside_the_grid() -> Result<()> {
 fn a_cell_that_fails_takes_no_other_away() -> Result<()> {
     let data = glyphs(4);
     let diverging = NonPrivate::new().batch_size(50).steps(12).learning_rate(1e300);
-    let grid = Grid::new(method()).beside(diverging).epsilon([1e-6, 3.0]).delta(1e-30).seeds(2);
+    let grid =
+        Grid::new(method()).with_method(diverging).epsilon([1e-6, 3.0]).delta(1e-30).seeds(2);
     let mut counts = Counts::default();
     let build = |seed| models::linear(&data).seed(seed).build();
-    let result = grid.run_watched(&build, &data, &mut counts)?;
+    let result = grid.run_with_observer(&build, &data, &mut counts)?;
     let [unreachable, fine, broken] = result.cells() else { panic!("three cells") };
     assert_eq!((fine.runs.len(), fine.errors.len()), (2, 0));
     // A target out of reach is known before, and once; a run that diverges is one error each.
@@ -191,7 +196,7 @@ fn axes_that_no_run_can_be_made_of_are_refused_before_anything_is_trained() {
         ("delta = 1", grid().delta(1.0)),
         ("seeds = 0", grid().seeds(0)),
         ("seeds = 18446744073709551615", grid().seeds(u64::MAX)),
-        ("method = dp-ssgd", grid().beside(method().clip(1.0))),
+        ("method = dp-ssgd", grid().with_method(method().clip(1.0))),
         (".seed", Grid::new(method().seed(1)).epsilon([2.0])),
         (".fresh", Grid::new(method().fresh()).epsilon([2.0])),
         (".pre_prune", Grid::new(method().pre_prune(RandomMask::prune(0.5))).epsilon([2.0])),
@@ -207,7 +212,11 @@ fn axes_that_no_run_can_be_made_of_are_refused_before_anything_is_trained() {
     assert_eq!(ledger(&data), "", "nothing was charged");
     let flat = |_| -> Result<Model> { models::papernot_cnn(&glyphs(5).limit(1, 0)).build() };
     assert!(
-        Grid::new(method()).epsilon([2.0]).seeds(0).run_watched(&flat, &data, &mut Quiet).is_err()
+        Grid::new(method())
+            .epsilon([2.0])
+            .seeds(0)
+            .run_with_observer(&flat, &data, &mut NoopGridObserver)
+            .is_err()
     );
 }
 
@@ -278,7 +287,7 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     let plan = plan.plan(&data)?.event();
     let ledger = home().join(format!("ledger/{}.jsonl", data.origin()));
     let ledger = open_ledger(&ledger)?;
-    ledger.begin(&format!("{}-0a1b2c3d", first.cells()[0].runs[1].id), &plan)?;
+    ledger.begin_run(&format!("{}-0a1b2c3d", first.cells()[0].runs[1].id), &plan)?;
     let again = made(&grid, &data)?;
     let notes = again.notes().join("\n");
     let all = privacy::epsilon(&ledger.events()?, Delta(1e-5))?.epsilon;
@@ -293,13 +302,13 @@ fn attempts_that_were_killed_are_part_of_what_a_grid_costs() -> Result<()> {
     #[derive(Default)]
     struct Noted(Vec<String>);
     impl GridObserver for Noted {
-        fn noted(&mut self, words: &str) {
+        fn on_note(&mut self, words: &str) {
             self.0.push(words.to_owned());
         }
     }
     let mut noted = Noted::default();
     let build = |seed| models::linear(&data).seed(seed).build();
-    let third = grid.run_watched(&build, &data, &mut noted)?;
+    let third = grid.run_with_observer(&build, &data, &mut noted)?;
     let [place, words] = &noted.0[..] else { panic!("{:?}", noted.0) };
     let ledgers = home().join("ledger").display().to_string();
     assert!(place.contains(&ledgers) && place.contains("runs on these data so far"), "{place}");

@@ -10,7 +10,7 @@ use crate::support::process;
 struct StopsAtThree;
 
 impl Observer for StopsAtThree {
-    fn progressed(&mut self, progress: &Progress<'_>) {
+    fn on_step(&mut self, progress: &Progress<'_>) {
         if progress.step == 3 {
             // SAFETY: raises a signal that the run is listening for.
             unsafe { libc::raise(libc::SIGINT) };
@@ -32,7 +32,7 @@ fn an_interrupted_run_keeps_its_model_and_reports_what_was_truly_spent() -> Resu
     let ledger = open_ledger(&path)?;
     let run = fit("stopped", &plan, &model, &data, &ledger, &mut StopsAtThree)?;
 
-    assert!(run.interrupted());
+    assert!(run.is_interrupted());
     assert_eq!(run.record().steps, 3);
     let badge = run.badge().to_string();
     assert!(badge.contains("planned epsilon, 4"), "{badge}");

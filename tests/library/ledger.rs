@@ -8,7 +8,9 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use epsilab::lab::open_ledger;
-use epsilab::privacy::{Accountant, Delta, EntryKind, Epsilon, Event, Headline, Neighbouring};
+use epsilab::privacy::{
+    Accountant, Delta, EntryKind, Epsilon, Event, NeighbouringRelation, TightestAccountant,
+};
 
 use crate::support::{environment, process};
 
@@ -23,7 +25,7 @@ fn training(steps: u64) -> Event {
 }
 
 fn epsilon(events: &[Event]) -> f64 {
-    let headline = Headline::with_neighbouring(Neighbouring::AddOrRemoveOne);
+    let headline = TightestAccountant::with_neighbouring(NeighbouringRelation::AddOrRemoveOne);
     headline.epsilon(events, DELTA).expect("an epsilon").epsilon
 }
 
@@ -83,8 +85,8 @@ fn two_concurrent_processes_lose_nothing_and_leave_one_chain() {
         let ledger = open_ledger(&path).expect("the ledger");
         for i in 0..100 {
             let run = format!("{role}-{i}");
-            ledger.begin(&run, &training(9)).expect("a plan");
-            ledger.close(&run, &training(4)).expect("its correction");
+            ledger.begin_run(&run, &training(9)).expect("a plan");
+            ledger.close_run(&run, &training(4)).expect("its correction");
         }
         return;
     }
@@ -115,7 +117,7 @@ fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
     if let Some((role, path)) = role() {
         let ledger = open_ledger(&path).expect("the ledger");
         wait_for_signal(&role, &path);
-        match ledger.begin(&role, &training(1000)) {
+        match ledger.begin_run(&role, &training(1000)) {
             Ok(()) => return,
             Err(error) if error.to_string().contains("the budget is epsilon") => {
                 std::process::exit(REFUSED);
@@ -135,7 +137,7 @@ fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
     let two = epsilon(&[before.clone(), training(1000), training(1000)]);
     assert!(two > one * 1.2, "two would not fit");
     let ledger = open_ledger(&path).expect("the ledger");
-    ledger.begin("before", &before).expect("what is on record");
+    ledger.begin_run("before", &before).expect("what is on record");
     ledger.set_budget(Epsilon(one * 1.1), DELTA).expect("a budget");
     let roles = ["a", "b", "c", "d"];
     let racers = roles.map(|role| start(this_test!(), role, &path));
@@ -144,7 +146,7 @@ fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
     assert_eq!(ends.iter().filter(|code| **code == Some(0)).count(), 1, "{ends:?}");
     assert_eq!(ends.iter().filter(|code| **code == Some(REFUSED)).count(), 3, "{ends:?}");
     assert_eq!(ledger.events().expect("events"), [before, training(1000)]);
-    let spending = ledger.spending().expect("a total").expect("a budget");
+    let spending = ledger.budget_status().expect("a total").expect("a budget");
     assert!(!spending.is_overspent() && spending.runs == 2, "{spending}");
 }
 
@@ -152,9 +154,9 @@ fn only_one_of_many_processes_gets_the_rest_of_a_budget() {
 fn a_killed_process_leaves_its_whole_plan_charged() {
     if let Some((role, path)) = role() {
         let ledger = open_ledger(&path).expect("the ledger");
-        ledger.begin("run", &training(1000)).expect("a plan");
+        ledger.begin_run("run", &training(1000)).expect("a plan");
         wait_for_signal(&role, &path);
-        ledger.close("run", &training(1)).expect("its correction");
+        ledger.close_run("run", &training(1)).expect("its correction");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -166,7 +168,7 @@ fn a_killed_process_leaves_its_whole_plan_charged() {
     let ledger = open_ledger(&path).expect("an unbroken ledger");
     assert_eq!(ledger.events().expect("events"), [training(1000)]);
     ledger.set_budget(Epsilon(epsilon(&[training(1000)])), DELTA).expect("a budget");
-    assert!(ledger.begin("next", &training(1000)).is_err(), "its budget is gone too");
+    assert!(ledger.begin_run("next", &training(1000)).is_err(), "its budget is gone too");
 }
 
 /// A process that writes continuously is killed at any moment: the ledger can be read and used.
@@ -176,7 +178,7 @@ fn a_kill_at_any_moment_leaves_a_usable_ledger() {
         let ledger = open_ledger(&path).expect("the ledger");
         let begun = ledger.entries().expect("entries").len();
         for i in begun.. {
-            ledger.begin(&format!("{role}-{i}"), &training(1)).expect("a plan");
+            ledger.begin_run(&format!("{role}-{i}"), &training(1)).expect("a plan");
             fs::write(path.with_extension("said"), i.to_string()).expect("saying so");
         }
     }
@@ -215,7 +217,7 @@ fn a_line_that_does_not_fit_on_the_disk_is_removed_again() {
             libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
             assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
         }
-        let error = ledger.begin("too long", &training(1)).expect_err("there is no room");
+        let error = ledger.begin_run("too long", &training(1)).expect_err("there is no room");
         assert_eq!(error.kind(), epsilab::privacy::ErrorKind::Book, "{error}");
         assert_eq!(fs::metadata(&path).expect("its length").len(), length);
         return;
@@ -223,10 +225,10 @@ fn a_line_that_does_not_fit_on_the_disk_is_removed_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = file_in(&folder);
     let ledger = open_ledger(&path).expect("the ledger");
-    ledger.begin("before", &training(5)).expect("a plan");
+    ledger.begin_run("before", &training(5)).expect("a plan");
     assert!(process::end(start(this_test!(), "it", &path)).status.success());
     assert_eq!(ledger.events().expect("still whole"), [training(5)]);
-    ledger.begin("after", &training(6)).expect("room again");
+    ledger.begin_run("after", &training(6)).expect("room again");
     assert_eq!(open_ledger(&path).expect("a ledger").events().expect("events").len(), 2);
 }
 
@@ -243,7 +245,8 @@ fn a_read_only_project_can_be_inspected() {
         let settings = || DpSgd::new().target(Epsilon(4.0), DELTA).batch_size(20).steps(2);
         let grid = Grid::new(DpSsgd::new().batch_size(20).steps(2)).epsilon([4.0]);
         let build = |seed| models::linear(&data).seed(seed).build();
-        let run_grid = || grid.run_watched(&build, &data, &mut epsilab::grid::Quiet);
+        let run_grid =
+            || grid.run_with_observer(&build, &data, &mut epsilab::grid::NoopGridObserver);
         if role == "make" {
             settings().train(&model, &data).expect("a run");
             run_grid().expect("a grid");

@@ -16,7 +16,7 @@ fn settings(steps: u64) -> DpSgd {
 }
 
 /// Changes the stored settings of a run.
-fn edit(settings: &Path, change: impl FnOnce(&mut Value)) {
+fn edit_json(settings: &Path, change: impl FnOnce(&mut Value)) {
     let text = fs::read_to_string(settings).expect("the settings");
     let mut json = serde_json::from_str(&text).expect("JSON");
     change(&mut json);
@@ -88,7 +88,7 @@ fn a_ledger_that_lacks_a_stored_run_is_always_an_error() -> Result<()> {
 
     // A run that does not say where it is charged might be the one that is missing.
     let stored = home.join("runs").join(&run.record().id).join("settings.json");
-    edit(&stored, |json| {
+    edit_json(&stored, |json| {
         json.as_object_mut().expect("an object").remove("charged").expect("it was there");
     });
     for text in [fs::read_to_string(&stored).expect("it"), "{\"charged\": {".to_owned()] {

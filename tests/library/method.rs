@@ -6,9 +6,10 @@ use burn::prelude::*;
 use epsilab::audit::{self, Options, Verdict};
 use epsilab::data::Population;
 use epsilab::engine::{
-    AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
+    AutoExecutor, Batch, Bound, ClipFunction, ClipGroups, CoordinateWeights, Executor,
+    GaussianNoise,
 };
-use epsilab::grid::Quiet;
+use epsilab::grid::NoopGridObserver;
 use epsilab::methods::builder::{self, Clip, Noise};
 use epsilab::methods::{
     Builder, FigureStyle, Mechanism, MethodDescriptor, MethodSettings, Plan, Release, SettingSpec,
@@ -16,7 +17,7 @@ use epsilab::methods::{
 };
 use epsilab::nn::Network;
 use epsilab::prelude::*;
-use epsilab::privacy::{Neighbouring, Stages};
+use epsilab::privacy::{NeighbouringRelation, Stages};
 use serde::{Deserialize, Serialize};
 
 use crate::support::environment::home;
@@ -91,7 +92,7 @@ struct Power {
     power: f64,
 }
 
-impl Rescale for Power {
+impl ClipFunction for Power {
     fn factor(&self, norm: f32) -> f32 {
         let Self { norm: c, power: p } = *self;
         (c / (c.powf(p) + f64::from(norm).powf(p)).powf(1.0 / p)) as f32
@@ -112,8 +113,8 @@ impl Bound for Power {
         Ok(())
     }
 
-    fn groups(&self, network: &Network) -> Result<Groups> {
-        Ok(Groups::joint(network, Arc::new(*self)))
+    fn groups(&self, network: &Network) -> Result<ClipGroups> {
+        Ok(ClipGroups::joint(network, Arc::new(*self)))
     }
 }
 
@@ -130,7 +131,7 @@ impl Mechanism for PowerClippedSum {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let clipped = self.executor.weighted_sum(network, batch, &self.clip, selected)?;
         let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
@@ -152,7 +153,7 @@ impl Mechanism for PowerClippedSum {
 fn parts(plan: &Plan) -> Result<(Power, Stages)> {
     let power = plan.own::<PowerClipSettings>()?.power;
     let privacy = plan.privacy().expect("a private method");
-    let norm = privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne);
+    let norm = privacy.clip.sensitivity(NeighbouringRelation::AddOrRemoveOne);
     Ok((Power { norm, power }, plan.stages()?.expect("stages")))
 }
 
@@ -223,16 +224,17 @@ fn a_method_of_another_crate_is_known_everywhere_once_it_is_registered() -> Resu
     assert!(refused.unwrap_err().to_string().contains("power-clip SGD in another process"));
 
     // A grid trains it beside another method, and figures know its style.
-    let grid = Grid::new(method).beside(DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(3));
-    let result = grid.seeds(2).run_watched(&build, &data, &mut Quiet)?;
+    let grid =
+        Grid::new(method).with_method(DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(3));
+    let result = grid.seeds(2).run_with_observer(&build, &data, &mut NoopGridObserver)?;
     assert_eq!((result.runs(), result.cells()[0].method), (4, "power-clip"), "{result}");
     assert_eq!(all.last().map(|method| method.descriptor().style), Some(FigureStyle::new(4, 3)));
 
     // The auditor attacks it.
     let options = Options { trials: 2000, seed: 7, ..Options::default() };
-    let report = audit::method_named("power-clip", &options)?.run()?;
+    let report = audit::by_name("power-clip", &options)?.run()?;
     assert_eq!(report.verdict, Verdict::Consistent, "{report}");
-    assert!(audit::subjects().iter().any(|subject| subject.name == "power-clip"));
+    assert!(audit::targets().iter().any(|subject| subject.name == "power-clip"));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The PLD accountant compared with dp-accounting 0.6.0 (`tests/data/pld_reference.json`: relation,
 //! events, delta, epsilon, and how it was computed).
 
-use epsilab::privacy::{Accountant, Delta, Event, Neighbouring, Pld};
+use epsilab::privacy::{Accountant, Delta, Event, NeighbouringRelation, Pld};
 use serde_json::Value;
 
 #[test]
@@ -10,7 +10,7 @@ fn values_agree_with_dp_accounting_within_0_3_percent() {
     let rows: Vec<Value> = serde_json::from_str(text).expect("a list");
     assert!(rows.len() >= 20);
     for row in rows {
-        let relation: Neighbouring =
+        let relation: NeighbouringRelation =
             serde_json::from_value(row["relation"].clone()).expect("a relation");
         let events: Vec<Event> = serde_json::from_value(row["events"].clone()).expect("events");
         let (delta, theirs) = (row["delta"].as_f64().unwrap(), row["epsilon"].as_f64().unwrap());

@@ -77,7 +77,10 @@ fn a_project_of_another_format_is_refused_whole() -> Result<()> {
         ("preview", plan.preview(&data).map(drop)),
         ("train", plan.train(&model, &data).map(drop)),
         ("fresh", plan.clone().fresh().train(&model, &data).map(drop)),
-        ("grid", grid.run_watched(&build, &data, &mut epsilab::grid::Quiet).map(drop)),
+        (
+            "grid",
+            grid.run_with_observer(&build, &data, &mut epsilab::grid::NoopGridObserver).map(drop),
+        ),
         ("checkpoint", lab::checkpoint("2bd6").map(drop)),
     ];
     for (name, result) in attempts {

@@ -2,8 +2,8 @@
 //! process of its own.
 
 use epsilab::show::{
-    Bundle, Chart, LiveDisplay, Panel, RunCurve, Series, Table, display, progress, run_bundle,
-    run_chart, with_capture,
+    Chart, LiveDisplay, MimeBundle, Panel, RunSnapshot, Series, Table, display, progress,
+    run_bundle, run_chart, with_capture,
 };
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use crate::support::process;
 
 /// A private run like those on MNIST: noisy loss, accuracy every 29 steps, epsilon growing.
-fn run(steps: usize, total: usize) -> RunCurve {
+fn run(steps: usize, total: usize) -> RunSnapshot {
     let noise = |i: usize| ((i * 7919 % 1009) as f64 / 1009.0 - 0.5) * 0.3;
     let at = |i: usize| i as f64 / total as f64;
-    RunCurve {
+    RunSnapshot {
         loss: (1..=steps)
             .map(|i| (i as f64, 2.3 * (-12.0 * at(i)).exp() + 0.3 + noise(i)))
             .collect(),
@@ -26,7 +26,7 @@ fn run(steps: usize, total: usize) -> RunCurve {
         target_epsilon: Some(3.0),
         total_steps: total as f64,
         private: true,
-        ..RunCurve::default()
+        ..RunSnapshot::default()
     }
 }
 
@@ -227,14 +227,14 @@ fn sinks() {
     match process::role().as_deref() {
         None => {}
         Some("everything") => {
-            display(&Bundle::text("first\nsecond line").with_svg("<svg/>"));
+            display(&MimeBundle::text("first\nsecond line").with_svg("<svg/>"));
             progress("working");
             let took = show_live_frames(std::env::var_os("EPSILAB_DISPLAY").is_some());
-            display(&Bundle::text(format!("last, after {} ms", took.as_millis())));
+            display(&MimeBundle::text(format!("last, after {} ms", took.as_millis())));
         }
         Some("three") => {
             for text in ["one", "two", "three"] {
-                display(&Bundle::text(text));
+                display(&MimeBundle::text(text));
             }
         }
         role => panic!("unknown role {role:?}"),
@@ -249,12 +249,12 @@ fn show_live_frames(until_some_follow: bool) -> Duration {
     let (mut frame, mut shown) = (0, 0);
     while start.elapsed() < Duration::from_secs(1) || (until_some_follow && shown < 3) {
         shown += u32::from(live.is_due());
-        live.update(&Bundle::text(format!("frame {frame}\ndetails")));
+        live.update(&MimeBundle::text(format!("frame {frame}\ndetails")));
         frame += 1;
         std::thread::sleep(Duration::from_millis(5));
     }
     let took = start.elapsed();
-    live.finish(&Bundle::text("the end\nall details").with_svg("<svg>end</svg>"));
+    live.finish(&MimeBundle::text("the end\nall details").with_svg("<svg>end</svg>"));
     took
 }
 

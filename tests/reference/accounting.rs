@@ -6,8 +6,8 @@
 use std::sync::OnceLock;
 
 use epsilab::privacy::{
-    Accountant, Conversion, Delta, Epsilon, Event, Gdp, GdpClt, Neighbouring, OrderList, Pld, Rdp,
-    SamplingRate, gdp, noise_multiplier_for, tcdp, zcdp,
+    Accountant, Conversion, Delta, Epsilon, Event, Gdp, GdpClt, NeighbouringRelation, OrderList,
+    Pld, Rdp, SamplingRate, gdp, noise_multiplier_for, tcdp, zcdp,
 };
 use serde_json::Value;
 
@@ -184,7 +184,7 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
         "rdp" | "rdp_upper" | "rdp_swor" => vec![epsilon(&rdp_of(row))],
         "rdp_order" => {
             let order = number(&inputs["order"]);
-            vec![("divergence", rdp_of(row).rdp_at(&events_of(row)[0], order).unwrap())]
+            vec![("divergence", rdp_of(row).divergence_at(&events_of(row)[0], order).unwrap())]
         }
         "rdp_inverse" => vec![("noise multiplier", noise_multiplier_of(row, &rdp_of(row)))],
         "pld_inverse" => {
@@ -196,7 +196,8 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
             let accountant = Gdp::with_neighbouring(neighbouring_of(row));
             let mu = accountant.mu(&events_of(row)).unwrap();
             assert!(
-                (gdp::delta_of(mu, number(&row["expected"]["eps"])) / delta() - 1.0).abs() < 1e-8
+                (gdp::delta_at_epsilon(mu, number(&row["expected"]["eps"])) / delta() - 1.0).abs()
+                    < 1e-8
             );
             vec![epsilon(&accountant), ("mu", mu)]
         }
@@ -212,7 +213,7 @@ fn values_of(row: &Value) -> Vec<(&'static str, f64)> {
             ]
         }
         "tcdp_seed_formula" => {
-            let claim = tcdp::auto_dp_sgd_as_published(tcdp::AutoDpSgd {
+            let claim = tcdp::auto_dp_sgd_as_published(tcdp::AutoDpSgdInputs {
                 examples: integer(&inputs["N"]),
                 batch_size: integer(&inputs["batch"]),
                 sensitivity: number(&inputs["clip"]),
@@ -277,14 +278,14 @@ fn rdp_of(row: &Value) -> Rdp {
     }
 }
 
-fn neighbouring_of(row: &Value) -> Neighbouring {
+fn neighbouring_of(row: &Value) -> NeighbouringRelation {
     // The CLT for uniform samples is under replace-one, whatever the row states.
     if row["accountant"] == "gdp_clt_uniform" {
-        return Neighbouring::ReplaceOne;
+        return NeighbouringRelation::ReplaceOne;
     }
     match row["inputs"]["neighboring"].as_str() {
-        Some("add_remove") => Neighbouring::AddOrRemoveOne,
-        Some("replace_one") => Neighbouring::ReplaceOne,
+        Some("add_remove") => NeighbouringRelation::AddOrRemoveOne,
+        Some("replace_one") => NeighbouringRelation::ReplaceOne,
         other => panic!("an unknown neighbouring relation: {other:?}"),
     }
 }

@@ -1,9 +1,9 @@
 //! The networks of the reference file, and the mapping between our parameters and PyTorch's.
 
-use epsilab::engine::{Gradients, Weights};
+use epsilab::engine::{CoordinateWeights, Gradients};
 use epsilab::nn::{
-    AvgPool2dSpec, Conv2dSpec, EmbeddingSpec, GroupNormSpec, Guard, LayerSpec, LinearSpec,
-    LstmSpec, MaxPool2dSpec, Network, ResidualSpec, Standardisation,
+    AvgPool2dSpec, Conv2dSpec, EmbeddingSpec, GroupNormSpec, LayerSpec, LinearSpec, LstmSpec,
+    MaxPool2dSpec, Network, ResidualSpec, Standardisation, VarianceGuard,
 };
 use serde_json::Value;
 
@@ -96,7 +96,7 @@ impl GoldenNetwork {
     }
 
     /// A mask that is zero where our weights have no counterpart; `None` if all have one.
-    pub fn weights(&self, network: &Network) -> Option<Weights> {
+    pub fn weights(&self, network: &Network) -> Option<CoordinateWeights> {
         self.names.iter().find(|(_, _, layout)| matches!(layout, Layout::LastStep))?;
         let mut mask = Gradients::zeros_like(network);
         for entry in &mut mask.entries {
@@ -107,7 +107,7 @@ impl GoldenNetwork {
             let ones = layout.of(&vec![1.0; theirs], &entry.shape);
             entry.values = ones[..count].to_vec().into();
         }
-        Some(Weights::new(network, mask).unwrap())
+        Some(CoordinateWeights::new(network, mask).unwrap())
     }
 }
 
@@ -173,7 +173,7 @@ pub fn golden_network(case: &str) -> Option<GoldenNetwork> {
         "weight_std" => {
             let first = conv(2, 4, 3, |spec| {
                 spec.padding = [1, 1];
-                let guard = Guard::AtLeast(1e-4);
+                let guard = VarianceGuard::AtLeast(1e-4);
                 spec.standardised = Some(Standardisation { gain: true, guard });
             });
             GoldenNetwork::new(&[2, 4, 4], vec![first, Relu, GlobalAvgPool, linear(4, 3, true)])

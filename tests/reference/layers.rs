@@ -5,9 +5,9 @@ use epsilab::burn::module::{Module, Param};
 use epsilab::burn::prelude::*;
 use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor};
 use epsilab::nn::{
-    Conv2dSpec, EmbeddingSpec, Forward, GlobalAvgPool, GroupNormSpec, Guard, LayerSpec, Linear,
-    LinearSpec, Lstm, LstmDirections, LstmSpec, MeanOverTime, Model, Network, Relu, ResidualSpec,
-    Standardisation, Tanh, Tape, Value,
+    BatchTensor, Conv2dSpec, EmbeddingSpec, Forward, GlobalAvgPool, GroupNormSpec, LayerSpec,
+    Linear, LinearSpec, Lstm, LstmDirections, LstmSpec, MeanOverTime, Model, Network, Relu,
+    ResidualSpec, Standardisation, Tanh, Tape, VarianceGuard,
 };
 use epsilab::{burn, layers};
 use serde_json::Value as Json;
@@ -58,7 +58,7 @@ fn from_pytorch(case: &str, set: &Json, path: &str, shape: &[usize]) -> Vec<f32>
 fn layers_of(case: &str) -> Option<(Vec<usize>, Vec<LayerSpec>)> {
     let conv = |from, to| Conv2dSpec::new(from, to, 3).padding(1);
     let norm = || GroupNormSpec::new(2, 4);
-    let rule = Standardisation { gain: true, guard: Guard::AtLeast(1e-4) };
+    let rule = Standardisation { gain: true, guard: VarianceGuard::AtLeast(1e-4) };
     Some(match case {
         "conv_group_dilation" => {
             let conv = Conv2dSpec::new(4, 6, 3).padding(2).dilation(2).groups(2);
@@ -93,11 +93,11 @@ struct LastStep {
 }
 
 impl Forward for LastStep {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let steps = self.lstm.forward(x, tape).sequence();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let steps = self.lstm.forward(x, tape).into_sequence();
         let last = steps.dims()[1] - 1;
-        let last = Value::Flat(steps.narrow(1, last, 1).squeeze_dim(1));
-        self.lstm_head.forward(last, tape).flat()
+        let last = BatchTensor::Flat(steps.narrow(1, last, 1).squeeze_dim(1));
+        self.lstm_head.forward(last, tape).into_flat()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Masks: gradient dropping and Synflow against reference values, SNIP on MNIST.
 
 use epsilab::layers;
-use epsilab::mask::{Mask, Selector, Synflow};
+use epsilab::mask::{CoordinateSelector, Mask, Synflow};
 use epsilab::nn::{Conv2dSpec, Flatten, LayerSpec, LinearSpec, MaxPool2dSpec, Network, Relu, Tanh};
 use epsilab::prelude::*;
 use serde_json::Value;
@@ -33,7 +33,8 @@ pub fn magnitude_selection_agrees_with_the_reference() -> Result<()> {
     let specs = [linear(5, 6), LayerSpec::Tanh, linear(6, 4), LayerSpec::Tanh, linear(4, 3)];
     let network = Network::build(&[5], &specs, |path, _, _| in_single_precision(&params[path]))?;
     let rule = Dropping::magnitude(known["rate"].as_f64().unwrap()).include_1d();
-    let selected = Selector::new(None, Some(rule), 1, [0; 32]).next(&network)?.unwrap();
+    let selected =
+        CoordinateSelector::new(None, Some(rule), 1, [0; 32]).next_selection(&network)?.unwrap();
     for entry in selected.entries() {
         let theirs = in_single_precision(&known["mask"][&entry.path]);
         assert_eq!(entry.values, theirs, "{}", entry.path);
@@ -43,7 +44,7 @@ pub fn magnitude_selection_agrees_with_the_reference() -> Result<()> {
 
 /// The number of weights that a mask keeps in each tensor.
 fn count(mask: &Mask) -> Vec<usize> {
-    mask.tensors().iter().map(|tensor| tensor.count()).collect()
+    mask.tensors().iter().map(|tensor| tensor.kept_count()).collect()
 }
 
 pub fn scores_and_masks_agree_with_the_reference() {

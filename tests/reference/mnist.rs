@@ -2,7 +2,7 @@
 
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
-use epsilab::train::{Silent, fit};
+use epsilab::train::{NoopObserver, fit};
 
 use crate::support::files;
 
@@ -18,7 +18,7 @@ pub fn dp_sgd_learns_within_few_epochs() -> Result<()> {
         .epochs(2)
         .seed(1)
         .plan(&data)?;
-    let run = fit("mnist", &plan, &model, &data, &Ledger::in_memory(), &mut Silent)?;
+    let run = fit("mnist", &plan, &model, &data, &Ledger::in_memory(), &mut NoopObserver)?;
     say!("{run}, {:.0} s", run.record().seconds);
     assert!(run.epsilon() <= 3.0 && run.epsilon() > 2.99, "{run}");
     assert!(run.accuracy() >= 0.95, "{run}");
@@ -38,7 +38,7 @@ pub fn dp_sgd_reaches_97_and_a_half_percent_at_epsilon_3() -> Result<()> {
         .seed(1)
         .plan(&data)?;
     assert_eq!(plan.steps(), 879);
-    let run = fit("mnist", &plan, &model, &data, &Ledger::in_memory(), &mut Silent)?;
+    let run = fit("mnist", &plan, &model, &data, &Ledger::in_memory(), &mut NoopObserver)?;
     say!("{run}, {:.0} s", run.record().seconds);
     assert!(run.epsilon() <= 3.0 && run.epsilon() > 2.99, "{run}");
     assert!(run.accuracy() >= 0.975, "{run}");

@@ -1,6 +1,6 @@
 //! All executors against reference values from PyTorch.
 
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
+use epsilab::engine::{Batch, ClipRule, ClippedSum, CoordinateWeights, Executor, Gradients};
 use epsilab::nn::{LayerSpec, Network};
 use serde_json::Value;
 
@@ -112,7 +112,7 @@ pub fn a_mask_applies_to_the_norm_and_to_the_sum() {
     for entry in &mut mask.entries {
         entry.values = golden.read(&case["mask"], &entry.path, &entry.shape).into();
     }
-    let mask = Weights::new(&network, mask).unwrap();
+    let mask = CoordinateWeights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
     for (name, executor) in all() {
         let got = executor.weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();
@@ -141,8 +141,8 @@ pub fn squared_parameters_as_weights_give_the_norm_of_connection_sensitivities()
         let bias = entry.path.ends_with("bias");
         entry.values = values.iter().map(|v| if bias { 0.0 } else { v * v }).collect();
     }
-    let squares = Weights::new(&network, squares).unwrap();
-    assert!(squares.is_zero(1) && !squares.is_zero(0));
+    let squares = CoordinateWeights::new(&network, squares).unwrap();
+    assert!(squares.is_zero_tensor(1) && !squares.is_zero_tensor(0));
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
     let want = flat(&case["clipped_sum"]);
     for (name, executor) in all() {

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Parameter, Search};
-use super::{Length, at_least_one, check_reachable, training};
-use crate::digits::{Rounded, counted_plainly};
+use super::search::{Search, SearchParameter};
+use super::{TrainingLength, at_least_one, check_reachable, training};
+use crate::digits::{RoundedUp, counted_plainly};
 use crate::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::{Error, ErrorKind, Result};
 
@@ -28,13 +28,13 @@ pub struct CalibratedBatchSize {
 impl fmt::Display for CalibratedBatchSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { batch_size, steps, epsilon, accountant, .. } = self;
-        let (steps, epsilon) = (counted_plainly(*steps, "step"), Rounded(*epsilon));
+        let (steps, epsilon) = (counted_plainly(*steps, "step"), RoundedUp(*epsilon));
         write!(f, "batch size {batch_size} for {steps} costs epsilon {epsilon} ({accountant})")
     }
 }
 
-/// The largest expected batch size, out of `examples`, for which a run of the given length is
-/// (`target`, `delta`)-differentially private.
+/// Computes the largest expected batch size, out of `examples`, for which a run of the given
+/// length is (`target`, `delta`)-differentially private.
 ///
 /// With a fixed number of *steps* epsilon increases with the batch size, and the result is the
 /// largest batch size. Above a million it may be smaller by a factor of at most 1 - 1e-6.
@@ -60,7 +60,7 @@ pub fn batch_size_for(
     target: Epsilon,
     delta: Delta,
     examples: u64,
-    length: Length,
+    length: TrainingLength,
     noise_multiplier: NoiseMultiplier,
     accountant: &dyn Accountant,
 ) -> Result<CalibratedBatchSize> {
@@ -71,10 +71,10 @@ pub fn batch_size_for(
         let why = "so many examples cannot be counted exactly";
         return Err(Error::setting("examples", examples, why).fix("use the size of the data set"));
     }
-    let run = Run { target, delta, examples: examples as f64, noise };
+    let run = BatchSizeProblem { target, delta, examples: examples as f64, noise };
     let (least, most, steps) = match length {
-        Length::Steps(_) => (1.0, run.examples, length.steps(SamplingRate(1.0))?),
-        Length::Epochs(epochs) => {
+        TrainingLength::Steps(_) => (1.0, run.examples, length.steps(SamplingRate(1.0))?),
+        TrainingLength::Epochs(epochs) => {
             let steps = length.steps(SamplingRate(1.0))?;
             match run.epsilon(run.examples, steps, accountant) {
                 Ok(epsilon) if epsilon <= target.0 => (run.examples, run.examples, steps),
@@ -93,14 +93,14 @@ pub fn batch_size_for(
     })
 }
 
-struct Run {
+struct BatchSizeProblem {
     target: Epsilon,
     delta: Delta,
     examples: f64,
     noise: NoiseMultiplier,
 }
 
-impl Run {
+impl BatchSizeProblem {
     fn rate(&self, batch: f64) -> SamplingRate {
         SamplingRate((batch / self.examples).min(1.0))
     }
@@ -110,26 +110,26 @@ impl Run {
         accountant.epsilon(&[event], self.delta).map(|spent| spent.epsilon)
     }
 
-    /// The smallest batch size that completes the epochs in this number of steps.
+    /// Computes the smallest batch size that completes the epochs in this number of steps.
     fn smallest_batch(&self, epochs: f64, steps: f64) -> f64 {
         (epochs * self.examples / steps - 1e-9).ceil().clamp(1.0, self.examples)
     }
 
-    /// The fewest steps that meet the target, and the smallest and largest batch size that take
-    /// exactly this many steps.
+    /// Computes the fewest steps that meet the target, and the smallest and largest batch size
+    /// that take exactly this many steps.
     fn min_steps_for_target(
         &self,
         epochs: f64,
         accountant: &dyn Accountant,
     ) -> Result<(f64, f64, u64)> {
-        let steps_of = |batch| Length::Epochs(epochs).steps(self.rate(batch));
+        let steps_of = |batch| TrainingLength::Epochs(epochs).steps(self.rate(batch));
         let range = (steps_of(self.examples)? as f64, steps_of(1.0)? as f64);
         let cheapest = |steps| {
             let batch = self.smallest_batch(epochs, steps);
             // For tiny batches not every number of steps has a batch size.
             steps_of(batch).map(|steps| (batch, steps))
         };
-        let parameter = Parameter {
+        let parameter = SearchParameter {
             range,
             increasing_is_safer: true,
             integer: true,
@@ -151,7 +151,7 @@ impl Run {
         Ok((least, most.max(least), steps))
     }
 
-    /// The largest batch size for this number of steps, and its epsilon.
+    /// Computes the largest batch size for this number of steps, and its epsilon.
     fn max_batch_for_steps(
         &self,
         least: f64,
@@ -159,7 +159,7 @@ impl Run {
         steps: u64,
         accountant: &dyn Accountant,
     ) -> Result<(f64, f64)> {
-        let parameter = Parameter {
+        let parameter = SearchParameter {
             range: (least, most),
             increasing_is_safer: false,
             integer: true,
@@ -173,7 +173,7 @@ impl Run {
 
     fn solve(
         &self,
-        parameter: Parameter,
+        parameter: SearchParameter,
         epsilon: &dyn Fn(f64, &dyn Accountant) -> Result<f64>,
         accountant: &dyn Accountant,
     ) -> Result<(f64, f64)> {

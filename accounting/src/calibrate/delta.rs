@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Parameter, Search};
+use super::search::{Search, SearchParameter};
 use crate::Result;
-use crate::digits::Rounded;
+use crate::digits::RoundedUp;
 use crate::{Accountant, Delta, Epsilon, Event};
 
 /// Range of the search.
@@ -25,13 +25,13 @@ pub struct CalibratedDelta {
 
 impl fmt::Display for CalibratedDelta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (delta, epsilon) = (Rounded(self.delta.0), Rounded(self.epsilon));
+        let (delta, epsilon) = (RoundedUp(self.delta.0), RoundedUp(self.epsilon));
         write!(f, "delta {delta} holds with epsilon {epsilon} ({})", self.accountant)
     }
 }
 
-/// The smallest delta for which all `events` together are (`target`, delta)-differentially private;
-/// 1e-300 if a smaller one would suffice.
+/// Computes the smallest delta for which all `events` together are (`target`,
+/// delta)-differentially private; 1e-300 if a smaller one would suffice.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range. Kind `Accounting` if no delta up to 0.999
@@ -58,7 +58,7 @@ pub fn delta_for(
     let search = Search {
         what: "delta",
         target,
-        parameter: Parameter {
+        parameter: SearchParameter {
             range: RANGE,
             increasing_is_safer: true,
             integer: false,

@@ -15,8 +15,8 @@
 //! target. The result holds that epsilon. Each function documents how close the result is to the
 //! optimum.
 
-pub use super::Length;
-use super::{Accountant, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Spent};
+pub use super::TrainingLength;
+use super::{Accountant, Delta, Epsilon, Event, NoiseMultiplier, PrivacyCost, SamplingRate};
 use crate::{Error, Result};
 
 mod batch_size;
@@ -31,13 +31,13 @@ pub use batch_size::{CalibratedBatchSize, batch_size_for};
 pub use delta::{CalibratedDelta, delta_for};
 pub use noise::noise_multiplier_for_events;
 pub use noise::{
-    Calibrated, noise_multiplier_for, noise_multiplier_for_best_of, noise_multiplier_for_stages,
-    noise_multiplier_given_prior,
+    CalibratedNoise, noise_multiplier_for, noise_multiplier_for_best_of,
+    noise_multiplier_for_stages, noise_multiplier_given_prior,
 };
 use search::infeasible;
 pub use steps::{CalibratedSteps, steps_for};
 
-/// The epsilon of `steps` steps of the Poisson-subsampled Gaussian mechanism at `delta`.
+/// Computes the epsilon of `steps` steps of the Poisson-subsampled Gaussian mechanism at `delta`.
 ///
 /// # Errors
 /// As [`Accountant::epsilon`].
@@ -50,7 +50,7 @@ pub fn epsilon_for(
     noise_multiplier: NoiseMultiplier,
     steps: u64,
     accountant: &dyn Accountant,
-) -> Result<Spent> {
+) -> Result<PrivacyCost> {
     accountant.epsilon(&[training(sampling_rate, noise_multiplier, steps)], delta)
 }
 
@@ -66,7 +66,7 @@ fn check_reachable(
     accountant: &dyn Accountant,
 ) -> Result<Epsilon> {
     let target = target.check()?;
-    let floor = accountant.floor(delta.check()?)?;
+    let floor = accountant.epsilon_floor(delta.check()?)?;
     if target.0 > floor {
         return Ok(target);
     }

@@ -6,8 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::check_reachable;
-use super::search::{Parameter, Search};
-use crate::digits::Rounded;
+use super::search::{Search, SearchParameter};
+use crate::digits::RoundedUp;
 use crate::{
     Accountant, Delta, Epsilon, Event, NoiseMultiplier, Rdp, SamplingRate, Stages, Trials,
 };
@@ -21,7 +21,7 @@ const RANGE: (f64, f64) = (1e-9, 1e12);
 
 /// A calibrated noise multiplier and its epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Calibrated {
+pub struct CalibratedNoise {
     /// The noise multiplier, at most a factor 1 + 1e-5 above the smallest that meets the target.
     /// For a schedule, the initial noise multiplier.
     pub noise_multiplier: NoiseMultiplier,
@@ -31,20 +31,21 @@ pub struct Calibrated {
     pub accountant: String,
 }
 
-impl fmt::Display for Calibrated {
+impl fmt::Display for CalibratedNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             "noise multiplier {} gives epsilon {} ({})",
-            Rounded(self.noise_multiplier.0),
-            Rounded(self.epsilon),
+            RoundedUp(self.noise_multiplier.0),
+            RoundedUp(self.epsilon),
             self.accountant
         )
     }
 }
 
-/// The smallest factor on the noise multipliers of `relative` for which these stages, composed with
-/// the releases in `prior` on the same data, are (`target`, `delta`)-differentially private.
+/// Computes the smallest factor on the noise multipliers of `relative` for which these stages,
+/// composed with the releases in `prior` on the same data, are (`target`, `delta`)-differentially
+/// private.
 ///
 /// For a table made with the initial noise multiplier 1 the factor is the initial noise multiplier,
 /// and [`Stages::scaled`] by it has the same values as the table made with it.
@@ -81,13 +82,14 @@ pub fn noise_multiplier_for_stages(
     delta: Delta,
     sampling_rate: SamplingRate,
     accountant: &dyn Accountant,
-) -> Result<Calibrated> {
+) -> Result<CalibratedNoise> {
     let sampling_rate = sampling_rate.check()?;
     let event = |stages: &Stages| stages.event(sampling_rate, stages.steps());
     noise_multiplier_for_events(prior, relative, target, delta, &event, accountant)
 }
 
-/// As [`noise_multiplier_for_stages`], for steps that release `event` of their stages.
+/// Computes the factor of [`noise_multiplier_for_stages`] for steps that release `event` of their
+/// stages.
 ///
 /// # Errors
 /// As [`noise_multiplier_for_stages`].
@@ -98,14 +100,14 @@ pub fn noise_multiplier_for_events(
     delta: Delta,
     event: &dyn Fn(&Stages) -> Event,
     accountant: &dyn Accountant,
-) -> Result<Calibrated> {
+) -> Result<CalibratedNoise> {
     let delta = delta.check()?;
     let target = check_reachable("noise multiplier", target, delta, accountant)?;
     check_prior(prior, target, delta, accountant)?;
     let search = Search {
         what: "noise multiplier",
         target,
-        parameter: Parameter {
+        parameter: SearchParameter {
             range: RANGE,
             increasing_is_safer: true,
             integer: false,
@@ -123,11 +125,11 @@ pub fn noise_multiplier_for_events(
     };
     let (value, epsilon) = search.solve(accountant)?;
     let noise_multiplier = NoiseMultiplier(value);
-    Ok(Calibrated { noise_multiplier, epsilon, accountant: accountant.name().to_string() })
+    Ok(CalibratedNoise { noise_multiplier, epsilon, accountant: accountant.name().to_string() })
 }
 
-/// The smallest noise multiplier for which `steps` steps of the Poisson-subsampled Gaussian
-/// mechanism are (`target`, `delta`)-differentially private.
+/// Computes the smallest noise multiplier for which `steps` steps of the Poisson-subsampled
+/// Gaussian mechanism are (`target`, `delta`)-differentially private.
 ///
 /// # Errors
 /// As [`noise_multiplier_for_stages`]. Kind `Setting` also for zero steps.
@@ -149,12 +151,12 @@ pub fn noise_multiplier_for(
     sampling_rate: SamplingRate,
     steps: u64,
     accountant: &dyn Accountant,
-) -> Result<Calibrated> {
+) -> Result<CalibratedNoise> {
     noise_multiplier_given_prior(&[], target, delta, sampling_rate, steps, accountant)
 }
 
-/// The smallest noise multiplier for which `steps` steps of the Poisson-subsampled Gaussian
-/// mechanism, composed with the releases in `prior` on the same data, are (`target`,
+/// Computes the smallest noise multiplier for which `steps` steps of the Poisson-subsampled
+/// Gaussian mechanism, composed with the releases in `prior` on the same data, are (`target`,
 /// `delta`)-differentially private.
 ///
 /// # Errors
@@ -182,14 +184,14 @@ pub fn noise_multiplier_given_prior(
     sampling_rate: SamplingRate,
     steps: u64,
     accountant: &dyn Accountant,
-) -> Result<Calibrated> {
+) -> Result<CalibratedNoise> {
     let one = Stages::constant(NoiseMultiplier(1.0), steps)?;
     noise_multiplier_for_stages(prior, &one, target, delta, sampling_rate, accountant)
 }
 
-/// The smallest noise multiplier for which the best of a random number of trials, each of `steps`
-/// steps of the Poisson-subsampled Gaussian mechanism, is (`target`, `delta`)-differentially
-/// private: one epsilon for all trials together.
+/// Computes the smallest noise multiplier for which the best of a random number of trials, each of
+/// `steps` steps of the Poisson-subsampled Gaussian mechanism, is (`target`,
+/// `delta`)-differentially private: one epsilon for all trials together.
 ///
 /// # Errors
 /// As [`noise_multiplier_for`]; kind `Setting` for a law that is out of range.
@@ -217,7 +219,7 @@ pub fn noise_multiplier_for_best_of(
     delta: Delta,
     sampling_rate: SamplingRate,
     steps: u64,
-) -> Result<Calibrated> {
+) -> Result<CalibratedNoise> {
     let (trials, rate) = (*trials.check()?, sampling_rate.check()?);
     let one = Stages::constant(NoiseMultiplier(1.0), steps)?;
     let event = |stages: &Stages| stages.event(rate, stages.steps()).best_of(trials);
@@ -225,6 +227,8 @@ pub fn noise_multiplier_for_best_of(
     noise_multiplier_for_events(&[], &one, target, delta, &event, &Rdp::default())
 }
 
+/// Checks that the releases in `prior` leave a part of the target.
+///
 /// # Errors
 /// Kind `Accounting` if the releases in `prior` leave nothing of the target.
 fn check_prior(
@@ -240,7 +244,7 @@ fn check_prior(
     if spent.epsilon < target.0 {
         return Ok(());
     }
-    let cost = Rounded(spent.epsilon);
+    let cost = RoundedUp(spent.epsilon);
     let what =
         format!("the releases before the training cost epsilon {cost} ({})", spent.accountant);
     let why =

@@ -8,8 +8,8 @@
 //! fluctuations of the accountant can therefore neither prevent termination nor make the result
 //! unsafe.
 
-use crate::digits::Rounded;
-use crate::{Accountant, Epsilon, Neighbouring, OrderList, Rdp};
+use crate::digits::RoundedUp;
+use crate::{Accountant, Epsilon, NeighbouringRelation, OrderList, Rdp};
 use crate::{Error, ErrorKind, Result};
 
 /// Relative tolerance of the initial guess by a cheaper accountant.
@@ -23,7 +23,7 @@ const ACCOUNTANT_NOISE: f64 = 1e-5;
 
 /// The parameter to solve for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameter {
+pub(super) struct SearchParameter {
     /// Range of the search; all values are above 0.
     pub range: (f64, f64),
     /// Whether a larger value is more private (noise, delta) or less (steps, batch size).
@@ -40,16 +40,16 @@ pub(super) struct Parameter {
 
 /// A search for the least private value of `parameter` whose epsilon is at most `target`.
 pub(super) struct Search<'a> {
-    /// The parameter as errors name it, such as `noise multiplier`.
+    /// Name of the parameter in errors, such as `noise multiplier`.
     pub what: &'a str,
     pub target: Epsilon,
-    pub parameter: Parameter,
+    pub parameter: SearchParameter,
     /// The reason in the error for a target that no value reaches, before the epsilon of the most
     /// private value.
     pub unreachable: &'a str,
     /// The advice of that error.
     pub advice: &'a str,
-    /// Returns the epsilon of a value by an accountant.
+    /// Function that returns the epsilon of a value by an accountant.
     pub epsilon: &'a dyn Fn(f64, &dyn Accountant) -> Result<f64>,
 }
 
@@ -65,7 +65,7 @@ impl Search<'_> {
         let mut parameter = self.parameter;
         if accountant.name() != "rdp" {
             let tolerance = GUESS_TOLERANCE.max(parameter.tolerance);
-            let coarse = Search { parameter: Parameter { tolerance, ..parameter }, ..*self };
+            let coarse = Search { parameter: SearchParameter { tolerance, ..parameter }, ..*self };
             let mut guess = Bracket::new(&coarse);
             // An error here is ignored: only the given accountant decides.
             if let Ok(rdp) = cheap_rdp(accountant.neighbouring())
@@ -80,9 +80,9 @@ impl Search<'_> {
     }
 }
 
-/// RDP with a few orders that are fast to compute, for an initial guess.
-fn cheap_rdp(neighbouring: Neighbouring) -> Result<Rdp> {
-    if neighbouring == Neighbouring::ReplaceOne {
+/// Creates RDP with a few orders that are fast to compute, for an initial guess.
+fn cheap_rdp(neighbouring: NeighbouringRelation) -> Result<Rdp> {
+    if neighbouring == NeighbouringRelation::ReplaceOne {
         return Ok(Rdp::with_neighbouring(neighbouring));
     }
     // For a guess, zero-out is close enough to add-or-remove-one.
@@ -103,11 +103,11 @@ struct Evaluation {
 
 /// State of a search.
 struct Bracket {
-    parameter: Parameter,
+    parameter: SearchParameter,
     target: f64,
     /// The least private value that met the target, with its epsilon.
     safe: Option<(f64, f64)>,
-    /// The most private value that did not.
+    /// The most private value that did not meet the target.
     costly: Option<f64>,
     /// All values with a finite epsilon above 0.
     evaluations: Vec<Evaluation>,
@@ -143,7 +143,7 @@ impl Bracket {
                     if epsilon <= self.target {
                         self.safe = Some((value, epsilon));
                     } else if value == safest {
-                        let why = format!("{} {}", search.unreachable, Rounded(epsilon));
+                        let why = format!("{} {}", search.unreachable, RoundedUp(epsilon));
                         return Err(infeasible(search.what, search.target, accountant, why)
                             .fix(search.advice));
                     } else {
@@ -183,7 +183,7 @@ impl Bracket {
         ends.map_or(f64::INFINITY, |((safe, _), costly)| self.x(safe) - self.x(costly))
     }
 
-    /// The width at which the bracket counts as closed.
+    /// Computes the width at which the bracket counts as closed.
     fn gap(&self, value: f64) -> f64 {
         let gap = value * self.parameter.tolerance;
         if self.parameter.integer { gap.floor().max(1.0) } else { gap }
@@ -194,13 +194,14 @@ impl Bracket {
         ends.is_some_and(|((safe, _), costly)| (safe - costly).abs() <= self.gap(safe))
     }
 
-    /// Among these values, that whose epsilon is closest to the target.
+    /// Returns the value whose epsilon is closest to the target, among those that `among` accepts.
     fn closest(&self, among: impl Fn(&Evaluation) -> bool) -> Option<Evaluation> {
         let known = self.evaluations.iter().copied().filter(among);
         known.min_by(|a, b| a.log_error.abs().total_cmp(&b.log_error.abs()))
     }
 
-    /// The slope of -ln epsilon over x between the two values closest to the target, above 0.
+    /// Returns the slope of -ln epsilon over x between the two values closest to the target, above
+    /// 0.
     fn local_elasticity(&self) -> f64 {
         let usual = self.parameter.elasticity;
         let Some(best) = self.closest(|_| true) else { return usual };
@@ -212,7 +213,7 @@ impl Bracket {
         if slope > 0.0 { slope.clamp(usual / 100.0, usual * 100.0) } else { usual }
     }
 
-    /// The next value to evaluate, strictly inside the unexplored range.
+    /// Returns the next value to evaluate, strictly inside the unexplored range.
     fn next_value(&mut self) -> f64 {
         let (safe, costly) =
             (self.safe.map(|(value, _)| self.x(value)), self.costly.map(|v| self.x(v)));
@@ -246,7 +247,7 @@ impl Bracket {
         }
     }
 
-    /// `x` as a value inside the bracket, moved slightly towards the given side.
+    /// Returns `x` as a value inside the bracket, moved slightly towards the given side.
     fn between(&self, x: f64, safe_side: bool) -> f64 {
         let value = self.nudge(x, safe_side);
         let (Some((safe, _)), Some(costly)) = (self.safe, self.costly) else { return value };
@@ -261,7 +262,7 @@ impl Bracket {
         }
     }
 
-    /// `x` as a value beyond the only known end.
+    /// Returns `x` as a value beyond the only known end.
     fn beyond(&self, x: f64, safe_side: bool) -> f64 {
         let (least, most) = self.parameter.range;
         let value = self.nudge(x, safe_side);
@@ -289,7 +290,7 @@ impl Bracket {
     }
 }
 
-/// The error of a target that no value meets.
+/// Returns the error of a target that no value meets.
 pub(super) fn infeasible(
     what: &str,
     target: Epsilon,

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::search::{Parameter, Search};
+use super::search::{Search, SearchParameter};
 use super::{check_reachable, training};
 use crate::Result;
-use crate::digits::{Rounded, counted_plainly};
+use crate::digits::{RoundedUp, counted_plainly};
 use crate::length::MAX_STEPS;
 use crate::{Accountant, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 
@@ -28,13 +28,13 @@ pub struct CalibratedSteps {
 impl fmt::Display for CalibratedSteps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { steps, epochs, epsilon, accountant } = self;
-        let (steps, epsilon) = (counted_plainly(*steps, "step"), Rounded(*epsilon));
+        let (steps, epsilon) = (counted_plainly(*steps, "step"), RoundedUp(*epsilon));
         write!(f, "{steps} ({epochs:.2} epochs) cost epsilon {epsilon} ({accountant})")
     }
 }
 
-/// The largest number of steps of the Poisson-subsampled Gaussian mechanism that is (`target`,
-/// `delta`)-differentially private, up to 2^53.
+/// Computes the largest number of steps of the Poisson-subsampled Gaussian mechanism that is
+/// (`target`, `delta`)-differentially private, up to 2^53.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range. Kind `Accounting` if a single step already
@@ -64,7 +64,7 @@ pub fn steps_for(
     let search = Search {
         what: "number of steps",
         target,
-        parameter: Parameter {
+        parameter: SearchParameter {
             range: (1.0, MAX_STEPS),
             increasing_is_safer: false,
             integer: true,

@@ -7,7 +7,13 @@ use crate::{Conversion, Rdp};
 
 const DELTA: Delta = Delta(1e-5);
 
-fn find(epsilon: f64, delta: f64, q: f64, steps: u64, by: &dyn Accountant) -> Result<Calibrated> {
+fn find(
+    epsilon: f64,
+    delta: f64,
+    q: f64,
+    steps: u64,
+    by: &dyn Accountant,
+) -> Result<CalibratedNoise> {
     noise_multiplier_for(Epsilon(epsilon), Delta(delta), SamplingRate(q), steps, by)
 }
 
@@ -32,15 +38,15 @@ impl Accountant for Counting {
         "counting"
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         self.asked.set(self.asked.get() + 1);
         let exact = self.rdp.epsilon(events, delta)?.epsilon * self.factor;
         let noise = (exact * 1e9).sin() * self.tremble;
-        Ok(Spent::new(exact * (1.0 + noise), "counting"))
+        Ok(PrivacyCost::new(exact * (1.0 + noise), "counting"))
     }
 
-    fn floor(&self, delta: Delta) -> Result<f64> {
-        self.rdp.floor(delta)
+    fn epsilon_floor(&self, delta: Delta) -> Result<f64> {
+        self.rdp.epsilon_floor(delta)
     }
 }
 
@@ -95,10 +101,10 @@ fn other_calibrations_take_few_evaluations() {
             steps_for(target, DELTA, SamplingRate(q), noise, by).unwrap();
         });
         ask("batch at fixed steps", 12, &|by| {
-            batch_size_for(target, DELTA, 60_000, Length::Steps(1000), noise, by).unwrap();
+            batch_size_for(target, DELTA, 60_000, TrainingLength::Steps(1000), noise, by).unwrap();
         });
         ask("batch at fixed epochs", 24, &|by| {
-            batch_size_for(target, DELTA, 60_000, Length::Epochs(10.0), noise, by).unwrap();
+            batch_size_for(target, DELTA, 60_000, TrainingLength::Epochs(10.0), noise, by).unwrap();
         });
         ask("delta", 16, &|by| {
             delta_for(target, std::slice::from_ref(&training), by).unwrap();
@@ -145,15 +151,15 @@ fn a_fluctuating_accountant_neither_loops_nor_gives_an_unsafe_result() {
 
 #[test]
 fn a_step_function_as_epsilon_is_calibrated() {
-    /// Epsilon rounded up to integers, so that it has no slope.
+    /// Accountant whose epsilon is rounded up to integers, so that it has no slope.
     struct Stairs;
     impl Accountant for Stairs {
         fn name(&self) -> &str {
             "stairs"
         }
-        fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+        fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
             let exact = Rdp::default().epsilon(events, delta)?.epsilon;
-            Ok(Spent::new(exact.ceil(), "stairs"))
+            Ok(PrivacyCost::new(exact.ceil(), "stairs"))
         }
     }
     let found = find(3.5, 1e-5, 0.01, 1000, &Stairs).unwrap();
@@ -177,7 +183,7 @@ fn a_target_at_or_below_the_floor_of_a_short_list_is_a_typed_error() {
 #[test]
 fn out_of_range_parameters_are_rejected() {
     let rdp = Rdp::default();
-    let kind = |result: Result<Calibrated>| result.unwrap_err().kind();
+    let kind = |result: Result<CalibratedNoise>| result.unwrap_err().kind();
     for (epsilon, delta, q, steps) in [
         (0.0, 1e-5, 0.1, 1),
         (f64::NAN, 1e-5, 0.1, 1),
@@ -198,13 +204,13 @@ fn out_of_range_parameters_are_rejected() {
     assert!(steps_for(target, DELTA, q, NoiseMultiplier(0.0), &rdp).is_err());
     assert!(delta_for(Epsilon(-1.0), &[], &rdp).is_err());
     for (examples, length) in [
-        (0, Length::Steps(1)),
-        (u64::MAX, Length::Steps(1)),
-        (100, Length::Steps(0)),
-        (100, Length::Epochs(0.0)),
-        (100, Length::Epochs(f64::NAN)),
-        (100, Length::Epochs(f64::INFINITY)),
-        (100, Length::Epochs(1e300)),
+        (0, TrainingLength::Steps(1)),
+        (u64::MAX, TrainingLength::Steps(1)),
+        (100, TrainingLength::Steps(0)),
+        (100, TrainingLength::Epochs(0.0)),
+        (100, TrainingLength::Epochs(f64::NAN)),
+        (100, TrainingLength::Epochs(f64::INFINITY)),
+        (100, TrainingLength::Epochs(1e300)),
     ] {
         let error = batch_size_for(target, DELTA, examples, length, noise, &rdp).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setting, "{examples} {length:?}");
@@ -218,7 +224,7 @@ fn an_error_of_the_accountant_is_passed_on() {
         fn name(&self) -> &str {
             "refuses"
         }
-        fn epsilon(&self, _: &[Event], _: Delta) -> Result<Spent> {
+        fn epsilon(&self, _: &[Event], _: Delta) -> Result<PrivacyCost> {
             Err(Error::new(ErrorKind::Accounting, "this sampler", "is not for me"))
         }
     }
@@ -227,7 +233,7 @@ fn an_error_of_the_accountant_is_passed_on() {
         find(1.0, 1e-5, 0.1, 1, &Refuses).unwrap_err(),
         steps_for(target, DELTA, q, noise, &Refuses).unwrap_err(),
         delta_for(target, &[], &Refuses).unwrap_err(),
-        batch_size_for(target, DELTA, 9, Length::Epochs(2.0), noise, &Refuses).unwrap_err(),
+        batch_size_for(target, DELTA, 9, TrainingLength::Epochs(2.0), noise, &Refuses).unwrap_err(),
     ] {
         assert!(error.to_string().contains("is not for me"), "{error}");
     }
@@ -241,7 +247,7 @@ fn another_conversion_gives_another_result() {
         fn name(&self) -> &str {
             "classic"
         }
-        fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+        fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
             self.0.epsilon(events, delta)
         }
     }

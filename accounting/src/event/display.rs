@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Event;
-use crate::digits::{RoundedDown, Short, counted_plainly as counted};
+use crate::digits::{RoundedDown, RoundedNearest, counted_plainly as counted};
 
 /// Maximum number of parts of a composition that are written out.
 const LISTED: usize = 5;
@@ -15,7 +15,7 @@ impl fmt::Display for Event {
                 f,
                 "{} with Gaussian noise on Poisson samples (sampling rate {}, noise multiplier {})",
                 counted(*steps, "step"),
-                Short(*sampling_rate),
+                RoundedNearest(*sampling_rate),
                 RoundedDown(*noise_multiplier),
             ),
             Event::Gaussian { noise_multiplier, count } => write!(
@@ -35,7 +35,7 @@ impl fmt::Display for Event {
                 "{} with Gaussian noise on Poisson samples of {examples} examples cut to at most \
                  {batch_cap} (sampling rate {}, noise multiplier {})",
                 counted(*steps, "step"),
-                Short(*sampling_rate),
+                RoundedNearest(*sampling_rate),
                 RoundedDown(*noise_multiplier),
             ),
             Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps } => write!(
@@ -78,8 +78,8 @@ impl fmt::Display for Event {
     }
 }
 
-/// Many Poisson-sampled steps that differ in their noise only: `1000 steps with Gaussian noise on
-/// Poisson samples (sampling rate 0.01, noise multipliers from 1.49 down to 0.91)`.
+/// Describes many Poisson-sampled steps that differ in their noise only: `1000 steps with Gaussian
+/// noise on Poisson samples (sampling rate 0.01, noise multipliers from 1.49 down to 0.91)`.
 fn schedule(events: &[Event]) -> Option<String> {
     let parts = events.iter().map(|event| match *event {
         Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
@@ -110,7 +110,7 @@ fn schedule(events: &[Event]) -> Option<String> {
     Some(format!(
         "{} with Gaussian noise on Poisson samples (sampling rate {}, {noise})",
         counted(total, "step"),
-        Short(rate),
+        RoundedNearest(rate),
     ))
 }
 
@@ -149,7 +149,7 @@ mod tests {
             assert_eq!(composed(&noises).to_string(), format!("{text}{end}"));
         }
         let run = composed(&[1.49, 1.4, 1.3, 1.2, 1.1, 0.91]);
-        let both = Event::gaussian(8.0).then(&run).to_string();
+        let both = Event::gaussian(8.0).composed_with(&run).to_string();
         assert!(both.ends_with(&format!("then {run}")), "{both}");
         // Another sampling rate is not a schedule.
         let Event::Composed { mut events } = run else { unreachable!() };

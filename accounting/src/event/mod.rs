@@ -11,7 +11,7 @@ mod single;
 
 pub use reduce::STOPPING;
 pub(super) use reduce::nearly_equal;
-pub(crate) use single::{Single, singles, unsampled};
+pub(crate) use single::{SingleRelease, flatten_events, unsampled};
 
 /// A complete description of what was, or will be, released about a data set.
 ///
@@ -97,7 +97,7 @@ pub enum Event {
     /// The best of a random number of independent trials, each of which releases `event`. Nothing
     /// else of the trials is shown, not even their number (Papernot and Steinke, 2022).
     PrivateSelection {
-        /// What one trial releases.
+        /// Event that one trial releases.
         event: Box<Event>,
         /// The law of the number of trials.
         trials: Trials,
@@ -110,28 +110,29 @@ pub enum Event {
 }
 
 impl Event {
-    /// One release of the Gaussian mechanism on all examples.
+    /// Creates the event of one release of the Gaussian mechanism on all examples.
     pub fn gaussian(noise_multiplier: f64) -> Self {
         Event::Gaussian { noise_multiplier, count: 1 }
     }
 
-    /// A training run: `steps` steps of the Poisson-subsampled Gaussian mechanism.
+    /// Creates the event of a training run: `steps` steps of the Poisson-subsampled Gaussian
+    /// mechanism.
     pub fn poisson(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Self {
         Event::PoissonGaussian { sampling_rate, noise_multiplier, steps }
     }
 
-    /// This event repeated `count` times.
-    pub fn times(&self, count: u64) -> Self {
+    /// Returns this event repeated `count` times.
+    pub fn repeated(&self, count: u64) -> Self {
         Event::Repeated { event: Box::new(self.clone()), count }
     }
 
-    /// The best of a random number of trials, each of which releases this event.
+    /// Returns the best of a random number of trials, each of which releases this event.
     pub fn best_of(&self, trials: Trials) -> Self {
         Event::PrivateSelection { event: Box::new(self.clone()), trials }
     }
 
-    /// This event followed by `next` on the same data set.
-    pub fn then(&self, next: &Event) -> Self {
+    /// Returns this event followed by `next` on the same data set.
+    pub fn composed_with(&self, next: &Event) -> Self {
         Event::Composed { events: vec![self.clone(), next.clone()] }
     }
 
@@ -181,7 +182,7 @@ impl Event {
         }
     }
 
-    /// Whether it is, or contains, an event that is like this.
+    /// Returns whether the event is, or contains, an event that `is` accepts.
     pub(crate) fn has(&self, is: fn(&Event) -> bool) -> bool {
         let inside = match self {
             Event::Repeated { event, .. } | Event::PrivateSelection { event, .. } => event.has(is),
@@ -191,20 +192,20 @@ impl Event {
         inside || is(self)
     }
 
-    /// Whether it contains a private selection.
-    pub(crate) fn has_selection(&self) -> bool {
+    /// Returns whether the event contains a private selection.
+    pub(crate) fn has_private_selection(&self) -> bool {
         self.has(|event| matches!(event, Event::PrivateSelection { .. }))
     }
 
-    /// Number of noisy releases. A shuffled epoch and an unaccountable event count as one each, a
-    /// private selection as one trial.
-    pub fn releases(&self) -> u64 {
+    /// Returns the number of noisy releases. A shuffled epoch and an unaccountable event count as
+    /// one each, a private selection as one trial.
+    pub fn release_count(&self) -> u64 {
         match self {
-            Event::Repeated { event, count } => event.releases().saturating_mul(*count),
+            Event::Repeated { event, count } => event.release_count().saturating_mul(*count),
             Event::Composed { events } => {
-                events.iter().fold(0, |sum, event| sum.saturating_add(event.releases()))
+                events.iter().fold(0, |sum, event| sum.saturating_add(event.release_count()))
             }
-            Event::PrivateSelection { event, .. } => event.releases(),
+            Event::PrivateSelection { event, .. } => event.release_count(),
             _ => self.single().map_or(1, |(_, count)| count),
         }
     }

@@ -10,7 +10,7 @@ pub const STOPPING: &str =
     "the moment of stopping was chosen independently of the data and of everything the run showed";
 
 impl Event {
-    /// The part of this planned event that `spent` reports as released.
+    /// Returns the part of this planned event that `spent` reports as released.
     ///
     /// The parts of a composed event correspond one to one. Trailing parts that `spent` does not
     /// mention were not started. The result has the noise multipliers and sampling rates of the
@@ -66,7 +66,7 @@ impl Event {
         if taken > planned || !release.is_nearly(&other) {
             return reject();
         }
-        Ok(release.event(taken))
+        Ok(release.repeated_event(taken))
     }
 
     /// Returns the larger of two parts of one planned event, which covers both; `None` if neither
@@ -79,13 +79,15 @@ impl Event {
         }
     }
 
-    /// Whether two events are the same up to the rounding of numbers that were read from a file.
+    /// Returns whether two events are the same up to the rounding of numbers that were read from a
+    /// file.
     fn is_nearly(&self, other: &Event) -> bool {
         self.reduced_to(other).is_ok() && other.reduced_to(self).is_ok()
     }
 }
 
-/// Equality up to rounding: the last bit of a float may change when it is read back from JSON.
+/// Returns whether two numbers are equal up to rounding: the last bit of a float may change when
+/// it is read back from JSON.
 pub(crate) fn nearly_equal(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs()
 }
@@ -129,9 +131,10 @@ mod tests {
             let noise = (0.5 + 0.017 * f64::from(i)).sqrt();
             let (trial, earlier) = (poisson(rate, noise), poisson(rate.next_up(), noise.next_up()));
             let law = Trials::geometric(1.5 + 0.321 * f64::from(i));
-            for (planned, earlier) in
-                [(trial.best_of(law), earlier.best_of(law)), (trial.times(7), earlier.times(7))]
-            {
+            for (planned, earlier) in [
+                (trial.best_of(law), earlier.best_of(law)),
+                (trial.repeated(7), earlier.repeated(7)),
+            ] {
                 let text = serde_json::to_string(&planned).unwrap();
                 let read: Event = serde_json::from_str(&text).unwrap();
                 assert_eq!(read, planned, "bit by bit");

@@ -3,7 +3,7 @@
 use super::{Event, nearly_equal};
 use crate::accountant::unsupported;
 use crate::{Error, Result};
-use crate::{Neighbouring, NoiseMultiplier, SamplingRate};
+use crate::{NeighbouringRelation, NoiseMultiplier, SamplingRate};
 use std::collections::HashMap;
 
 /// One noisy release. Composed and repeated events are flattened into these.
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Every `noise_multiplier` is, as in [`Event`], the standard deviation of the noise on the sum
 /// divided by the bound on one contribution, for every neighbouring relation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Single {
+pub(crate) enum SingleRelease {
     /// All examples take part. Includes Poisson sampling at rate 1.
     Gaussian { noise_multiplier: f64 },
     /// One Poisson-sampled step with a rate below 1.
@@ -24,65 +24,70 @@ pub(crate) enum Single {
     ShuffledEpoch { noise_multiplier: f64 },
 }
 
-impl Single {
-    /// The noise multiplier, as the event states it.
+impl SingleRelease {
+    /// Returns the noise multiplier, as the event states it.
     pub(crate) fn noise_multiplier(&self) -> f64 {
         match *self {
-            Single::Gaussian { noise_multiplier }
-            | Single::Poisson { noise_multiplier, .. }
-            | Single::Truncated { noise_multiplier, .. }
-            | Single::FixedSize { noise_multiplier, .. }
-            | Single::ShuffledEpoch { noise_multiplier } => noise_multiplier,
+            SingleRelease::Gaussian { noise_multiplier }
+            | SingleRelease::Poisson { noise_multiplier, .. }
+            | SingleRelease::Truncated { noise_multiplier, .. }
+            | SingleRelease::FixedSize { noise_multiplier, .. }
+            | SingleRelease::ShuffledEpoch { noise_multiplier } => noise_multiplier,
         }
     }
 
-    /// This release with another noise multiplier.
+    /// Returns this release with another noise multiplier.
     pub(crate) fn with_noise_multiplier(mut self, sigma: f64) -> Self {
         match &mut self {
-            Single::Gaussian { noise_multiplier }
-            | Single::Poisson { noise_multiplier, .. }
-            | Single::Truncated { noise_multiplier, .. }
-            | Single::FixedSize { noise_multiplier, .. }
-            | Single::ShuffledEpoch { noise_multiplier } => *noise_multiplier = sigma,
+            SingleRelease::Gaussian { noise_multiplier }
+            | SingleRelease::Poisson { noise_multiplier, .. }
+            | SingleRelease::Truncated { noise_multiplier, .. }
+            | SingleRelease::FixedSize { noise_multiplier, .. }
+            | SingleRelease::ShuffledEpoch { noise_multiplier } => *noise_multiplier = sigma,
         }
         self
     }
 
-    /// The noise standard deviation divided by the sensitivity, for a release that is a Gaussian
-    /// mechanism without amplification by sampling; `None` for all others.
+    /// Computes the noise standard deviation divided by the sensitivity, for a release that is a
+    /// Gaussian mechanism without amplification by sampling; `None` for all others.
     ///
-    /// Under [`Neighbouring::AddOrRemoveOne`] a shuffled epoch has no such value: removing an
-    /// example shifts all later batches.
-    pub(crate) fn unsampled_noise_multiplier(&self, neighbouring: Neighbouring) -> Option<f64> {
+    /// Under [`NeighbouringRelation::AddOrRemoveOne`] a shuffled epoch has no such value: removing
+    /// an example shifts all later batches.
+    pub(crate) fn unsampled_noise_multiplier(
+        &self,
+        neighbouring: NeighbouringRelation,
+    ) -> Option<f64> {
         let noise_multiplier = match *self {
-            Single::Gaussian { noise_multiplier } => noise_multiplier,
-            Single::ShuffledEpoch { noise_multiplier }
-                if neighbouring != Neighbouring::AddOrRemoveOne =>
+            SingleRelease::Gaussian { noise_multiplier } => noise_multiplier,
+            SingleRelease::ShuffledEpoch { noise_multiplier }
+                if neighbouring != NeighbouringRelation::AddOrRemoveOne =>
             {
                 noise_multiplier
             }
             _ => return None,
         };
         match neighbouring {
-            Neighbouring::AddOrRemoveOne | Neighbouring::ZeroOutOne => Some(noise_multiplier),
-            Neighbouring::ReplaceOne => Some(noise_multiplier / 2.0),
+            NeighbouringRelation::AddOrRemoveOne | NeighbouringRelation::ZeroOutOne => {
+                Some(noise_multiplier)
+            }
+            NeighbouringRelation::ReplaceOne => Some(noise_multiplier / 2.0),
         }
     }
 
     /// Refuses parameters out of range, as [`Event::check`].
     pub(super) fn check(&self) -> Result<()> {
-        if let Single::Poisson { sampling_rate, .. } | Single::Truncated { sampling_rate, .. } =
-            *self
+        if let SingleRelease::Poisson { sampling_rate, .. }
+        | SingleRelease::Truncated { sampling_rate, .. } = *self
         {
             SamplingRate(sampling_rate).check()?;
         }
         NoiseMultiplier(self.noise_multiplier()).check()?;
         match *self {
-            Single::Truncated { examples, batch_cap, .. } => {
+            SingleRelease::Truncated { examples, batch_cap, .. } => {
                 at_least_one("examples", examples)?;
                 at_least_one("batch_cap", batch_cap)
             }
-            Single::FixedSize { examples, batch_size, .. } => {
+            SingleRelease::FixedSize { examples, batch_size, .. } => {
                 at_least_one("batch_size", batch_size)?;
                 if batch_size <= examples {
                     return Ok(());
@@ -91,37 +96,40 @@ impl Single {
                 Err(Error::setting("batch_size", batch_size, why)
                     .fix("use a batch size of at most the number of examples"))
             }
-            Single::Gaussian { .. } | Single::Poisson { .. } | Single::ShuffledEpoch { .. } => {
-                Ok(())
-            }
+            SingleRelease::Gaussian { .. }
+            | SingleRelease::Poisson { .. }
+            | SingleRelease::ShuffledEpoch { .. } => Ok(()),
         }
     }
 
-    /// This release, as a Gaussian mechanism if its sampler takes all examples.
+    /// Returns this release, as a Gaussian mechanism if its sampler takes all examples.
     fn simplified(self) -> Self {
         let noise_multiplier = self.noise_multiplier();
         match self {
-            Single::Poisson { sampling_rate, .. } if sampling_rate >= 1.0 => {
-                Single::Gaussian { noise_multiplier }
+            SingleRelease::Poisson { sampling_rate, .. } if sampling_rate >= 1.0 => {
+                SingleRelease::Gaussian { noise_multiplier }
             }
-            Single::FixedSize { examples, batch_size, .. } if batch_size >= examples => {
-                Single::Gaussian { noise_multiplier }
+            SingleRelease::FixedSize { examples, batch_size, .. } if batch_size >= examples => {
+                SingleRelease::Gaussian { noise_multiplier }
             }
             other => other,
         }
     }
 
-    /// Whether two releases are the same up to the rounding of numbers that were read from a file.
+    /// Returns whether two releases are the same up to the rounding of numbers that were read from
+    /// a file.
     pub(super) fn is_nearly(&self, other: &Self) -> bool {
         let numbers = |single: &Self| {
             let sigma = single.noise_multiplier();
             match *single {
-                Single::Gaussian { .. } | Single::ShuffledEpoch { .. } => [sigma, 0.0, 0.0, 0.0],
-                Single::Poisson { sampling_rate, .. } => [sigma, sampling_rate, 0.0, 0.0],
-                Single::Truncated { examples, sampling_rate, batch_cap, .. } => {
+                SingleRelease::Gaussian { .. } | SingleRelease::ShuffledEpoch { .. } => {
+                    [sigma, 0.0, 0.0, 0.0]
+                }
+                SingleRelease::Poisson { sampling_rate, .. } => [sigma, sampling_rate, 0.0, 0.0],
+                SingleRelease::Truncated { examples, sampling_rate, batch_cap, .. } => {
                     [sigma, sampling_rate, examples as f64, batch_cap as f64]
                 }
-                Single::FixedSize { examples, batch_size, .. } => {
+                SingleRelease::FixedSize { examples, batch_size, .. } => {
                     [sigma, examples as f64, batch_size as f64, 0.0]
                 }
             }
@@ -130,16 +138,16 @@ impl Single {
             && numbers(self).iter().zip(numbers(other)).all(|(a, b)| nearly_equal(*a, b))
     }
 
-    /// This release as an event with count `times`.
-    pub(crate) fn event(&self, times: u64) -> Event {
+    /// Returns this release as an event with count `times`.
+    pub(crate) fn repeated_event(&self, times: u64) -> Event {
         match *self {
-            Single::Gaussian { noise_multiplier } => {
+            SingleRelease::Gaussian { noise_multiplier } => {
                 Event::Gaussian { noise_multiplier, count: times }
             }
-            Single::Poisson { sampling_rate, noise_multiplier } => {
+            SingleRelease::Poisson { sampling_rate, noise_multiplier } => {
                 Event::PoissonGaussian { sampling_rate, noise_multiplier, steps: times }
             }
-            Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier } => {
+            SingleRelease::Truncated { examples, sampling_rate, batch_cap, noise_multiplier } => {
                 Event::TruncatedPoissonGaussian {
                     examples,
                     sampling_rate,
@@ -148,45 +156,49 @@ impl Single {
                     steps: times,
                 }
             }
-            Single::FixedSize { examples, batch_size, noise_multiplier } => {
+            SingleRelease::FixedSize { examples, batch_size, noise_multiplier } => {
                 Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps: times }
             }
-            Single::ShuffledEpoch { noise_multiplier } => {
+            SingleRelease::ShuffledEpoch { noise_multiplier } => {
                 Event::ShuffledEpochs { noise_multiplier, epochs: times }
             }
         }
     }
 
-    /// The error of an accountant that does not support this release.
+    /// Returns the error of an accountant that does not support this release.
     pub(crate) fn unsupported(&self, accountant: &str, why: impl Into<String>) -> Error {
-        unsupported(accountant, self.event(1), why)
+        unsupported(accountant, self.repeated_event(1), why)
     }
 
-    /// A hashable key, equal for equal releases.
+    /// Returns a hashable key, equal for equal releases.
     pub(crate) fn key(&self) -> (u8, [u64; 4]) {
         let sigma = self.noise_multiplier().to_bits();
         match *self {
-            Single::Gaussian { .. } => (0, [sigma, 0, 0, 0]),
-            Single::Poisson { sampling_rate, .. } => (1, [sigma, sampling_rate.to_bits(), 0, 0]),
-            Single::Truncated { examples, sampling_rate, batch_cap, .. } => {
+            SingleRelease::Gaussian { .. } => (0, [sigma, 0, 0, 0]),
+            SingleRelease::Poisson { sampling_rate, .. } => {
+                (1, [sigma, sampling_rate.to_bits(), 0, 0])
+            }
+            SingleRelease::Truncated { examples, sampling_rate, batch_cap, .. } => {
                 (2, [sigma, sampling_rate.to_bits(), examples, batch_cap])
             }
-            Single::FixedSize { examples, batch_size, .. } => (3, [sigma, examples, batch_size, 0]),
-            Single::ShuffledEpoch { .. } => (4, [sigma, 0, 0, 0]),
+            SingleRelease::FixedSize { examples, batch_size, .. } => {
+                (3, [sigma, examples, batch_size, 0])
+            }
+            SingleRelease::ShuffledEpoch { .. } => (4, [sigma, 0, 0, 0]),
         }
     }
 }
 
 impl Event {
-    /// The release that this event repeats, and how often; `None` for events that are made of
-    /// others, and for a release without a guarantee.
-    pub(super) fn single(&self) -> Option<(Single, u64)> {
+    /// Returns the release that this event repeats, and the number of repetitions; `None` for
+    /// events that are made of others, and for a release without a guarantee.
+    pub(super) fn single(&self) -> Option<(SingleRelease, u64)> {
         Some(match *self {
             Event::PoissonGaussian { sampling_rate, noise_multiplier, steps } => {
-                (Single::Poisson { sampling_rate, noise_multiplier }, steps)
+                (SingleRelease::Poisson { sampling_rate, noise_multiplier }, steps)
             }
             Event::Gaussian { noise_multiplier, count } => {
-                (Single::Gaussian { noise_multiplier }, count)
+                (SingleRelease::Gaussian { noise_multiplier }, count)
             }
             Event::TruncatedPoissonGaussian {
                 examples,
@@ -194,14 +206,15 @@ impl Event {
                 batch_cap,
                 noise_multiplier,
                 steps,
-            } => {
-                (Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }, steps)
-            }
+            } => (
+                SingleRelease::Truncated { examples, sampling_rate, batch_cap, noise_multiplier },
+                steps,
+            ),
             Event::FixedSizeGaussian { examples, batch_size, noise_multiplier, steps } => {
-                (Single::FixedSize { examples, batch_size, noise_multiplier }, steps)
+                (SingleRelease::FixedSize { examples, batch_size, noise_multiplier }, steps)
             }
             Event::ShuffledEpochs { noise_multiplier, epochs } => {
-                (Single::ShuffledEpoch { noise_multiplier }, epochs)
+                (SingleRelease::ShuffledEpoch { noise_multiplier }, epochs)
             }
             Event::Repeated { .. }
             | Event::Composed { .. }
@@ -225,8 +238,11 @@ fn at_least_one(name: &str, value: u64) -> Result<()> {
 /// # Errors
 /// Kind `Setting` for a parameter out of range. Kind `Accounting`, naming `accountant`, for a
 /// release without a guarantee.
-pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single, u64)>> {
-    let mut found = SingleCounts::default();
+pub(crate) fn flatten_events(
+    accountant: &str,
+    events: &[Event],
+) -> Result<Vec<(SingleRelease, u64)>> {
+    let mut found = ReleaseCounts::default();
     for event in events {
         event.check()?;
         found.add(accountant, event, 1)?;
@@ -238,33 +254,33 @@ pub(crate) fn singles(accountant: &str, events: &[Event]) -> Result<Vec<(Single,
 /// mechanisms without sampling, relative to the sensitivity under `neighbouring`.
 ///
 /// # Errors
-/// As [`singles`]. Kind `Accounting` for any other release; `but` ends the reason.
+/// As [`flatten_events`]. Kind `Accounting` for any other release; `but` ends the reason.
 pub(crate) fn unsampled(
     accountant: &str,
     events: &[Event],
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
     but: &str,
 ) -> Result<Vec<(f64, u64)>> {
-    let multiplier = |(single, times): (Single, u64)| {
+    let multiplier = |(single, times): (SingleRelease, u64)| {
         let sigma = single.unsampled_noise_multiplier(neighbouring).ok_or_else(|| {
             let why = format!(
                 "under \"{neighbouring}\" it is not a Gaussian mechanism without sampling, {but}"
             );
-            let error = unsupported(accountant, single.event(times), why);
+            let error = unsupported(accountant, single.repeated_event(times), why);
             error.fix("use the PLD or the RDP accountant")
         })?;
         Ok((sigma, times))
     };
-    singles(accountant, events)?.into_iter().map(multiplier).collect()
+    flatten_events(accountant, events)?.into_iter().map(multiplier).collect()
 }
 
 #[derive(Default)]
-struct SingleCounts {
-    list: Vec<(Single, u64)>,
+struct ReleaseCounts {
+    list: Vec<(SingleRelease, u64)>,
     index: HashMap<(u8, [u64; 4]), usize>,
 }
 
-impl SingleCounts {
+impl ReleaseCounts {
     fn add(&mut self, accountant: &str, event: &Event, times: u64) -> Result<()> {
         match event {
             Event::Repeated { event, count } => {
@@ -323,8 +339,9 @@ mod tests {
             },
             Event::Gaussian { noise_multiplier: 4.0, count: 0 },
         ];
-        let poisson = |noise_multiplier| Single::Poisson { sampling_rate: 0.5, noise_multiplier };
-        assert_eq!(singles("x", &events).unwrap(), [(poisson(1.0), 23), (poisson(2.0), 10)]);
+        let poisson =
+            |noise_multiplier| SingleRelease::Poisson { sampling_rate: 0.5, noise_multiplier };
+        assert_eq!(flatten_events("x", &events).unwrap(), [(poisson(1.0), 23), (poisson(2.0), 10)]);
     }
 
     #[test]
@@ -336,31 +353,37 @@ mod tests {
             noise_multiplier: 2.0,
             steps: 1,
         };
-        let gaussian = Single::Gaussian { noise_multiplier: 2.0 };
-        assert_eq!(singles("x", &[all, fixed]).unwrap(), [(gaussian, 2)]);
+        let gaussian = SingleRelease::Gaussian { noise_multiplier: 2.0 };
+        assert_eq!(flatten_events("x", &[all, fixed]).unwrap(), [(gaussian, 2)]);
     }
 
     #[test]
     fn noise_is_halved_under_replace_one() {
-        let gaussian = Single::Gaussian { noise_multiplier: 2.0 };
-        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), Some(2.0));
-        assert_eq!(gaussian.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
-        let epoch = Single::ShuffledEpoch { noise_multiplier: 2.0 };
-        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::AddOrRemoveOne), None);
-        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ZeroOutOne), Some(2.0));
-        assert_eq!(epoch.unsampled_noise_multiplier(Neighbouring::ReplaceOne), Some(1.0));
+        let gaussian = SingleRelease::Gaussian { noise_multiplier: 2.0 };
+        assert_eq!(
+            gaussian.unsampled_noise_multiplier(NeighbouringRelation::AddOrRemoveOne),
+            Some(2.0)
+        );
+        assert_eq!(
+            gaussian.unsampled_noise_multiplier(NeighbouringRelation::ReplaceOne),
+            Some(1.0)
+        );
+        let epoch = SingleRelease::ShuffledEpoch { noise_multiplier: 2.0 };
+        assert_eq!(epoch.unsampled_noise_multiplier(NeighbouringRelation::AddOrRemoveOne), None);
+        assert_eq!(epoch.unsampled_noise_multiplier(NeighbouringRelation::ZeroOutOne), Some(2.0));
+        assert_eq!(epoch.unsampled_noise_multiplier(NeighbouringRelation::ReplaceOne), Some(1.0));
     }
 
     #[test]
     fn counts_saturate() {
         let huge = Event::Repeated { event: Box::new(step(1.0, u64::MAX)), count: 9 };
-        assert_eq!(singles("x", &[huge.clone(), huge]).unwrap()[0].1, u64::MAX);
+        assert_eq!(flatten_events("x", &[huge.clone(), huge]).unwrap()[0].1, u64::MAX);
     }
 
     #[test]
     fn a_release_without_a_guarantee_is_rejected_by_name() {
         let why = Event::Unaccountable { why: "raw gradients".into() };
-        let error = singles("the accountant", &[why]).unwrap_err().to_string();
+        let error = flatten_events("the accountant", &[why]).unwrap_err().to_string();
         assert!(error.contains("the accountant") && error.contains("raw gradients"), "{error}");
     }
 }

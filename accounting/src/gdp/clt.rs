@@ -4,8 +4,8 @@ use super::curve;
 use super::normal::{centred_cdf, upper_tail};
 use crate::Result;
 use crate::accountant::{finite, unsupported};
-use crate::event::{Single, singles};
-use crate::{Accountant, Delta, Event, Neighbouring, Spent};
+use crate::event::{SingleRelease, flatten_events};
+use crate::{Accountant, Delta, Event, NeighbouringRelation, PrivacyCost};
 
 /// The central limit theorem (CLT) approximation of Gaussian differential privacy. **Approximate.**
 ///
@@ -27,27 +27,27 @@ use crate::{Accountant, Delta, Event, Neighbouring, Spent};
 /// None. The error of the approximation is unknown and may have either sign.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GdpClt {
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
 }
 
 impl GdpClt {
-    /// The accountant for a neighbouring relation.
-    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+    /// Creates the accountant for a neighbouring relation.
+    pub fn with_neighbouring(neighbouring: NeighbouringRelation) -> Self {
         Self { neighbouring }
     }
 
-    /// The mu of the approximating Gaussian mechanism for all events together.
+    /// Computes the mu of the approximating Gaussian mechanism for all events together.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
     pub fn mu(&self, events: &[Event]) -> Result<f64> {
         let mut squares = 0.0;
-        for (single, times) in singles("gdp_clt", events)? {
+        for (single, times) in flatten_events("gdp_clt", events)? {
             let one = self.mu_squared(&single)?;
             if !one.is_finite() {
                 let why = "e^(1 / noise multiplier²) overflows, and the central limit theorem does \
                            not apply to so little noise";
-                return Err(unsupported("gdp_clt", single.event(times), why)
+                return Err(unsupported("gdp_clt", single.repeated_event(times), why)
                     .fix("use the PLD or the RDP accountant, or a larger noise multiplier"));
             }
             squares += times as f64 * one;
@@ -55,15 +55,15 @@ impl GdpClt {
         finite(squares.sqrt(), "gdp_clt", events)
     }
 
-    fn mu_squared(&self, single: &Single) -> Result<f64> {
+    fn mu_squared(&self, single: &SingleRelease) -> Result<f64> {
         Ok(match (*single, self.neighbouring) {
             (
-                Single::Poisson { sampling_rate, noise_multiplier },
-                Neighbouring::AddOrRemoveOne | Neighbouring::ZeroOutOne,
+                SingleRelease::Poisson { sampling_rate, noise_multiplier },
+                NeighbouringRelation::AddOrRemoveOne | NeighbouringRelation::ZeroOutOne,
             ) => sampling_rate.powi(2) * (noise_multiplier.recip().powi(2)).exp_m1(),
             (
-                Single::FixedSize { examples, batch_size, noise_multiplier },
-                Neighbouring::ReplaceOne,
+                SingleRelease::FixedSize { examples, batch_size, noise_multiplier },
+                NeighbouringRelation::ReplaceOne,
             ) => {
                 let rate = batch_size as f64 / examples as f64;
                 2.0 * rate.powi(2) * mu_squared_without_replacement(2.0 / noise_multiplier)
@@ -83,7 +83,7 @@ impl GdpClt {
     }
 }
 
-/// e^{m²} Phi(3m/2) + 3 Phi(-m/2) - 2, without cancellation for small m.
+/// Computes e^{m²} Phi(3m/2) + 3 Phi(-m/2) - 2, without cancellation for small m.
 fn mu_squared_without_replacement(m: f64) -> f64 {
     if m < 1e-5 {
         // m²/2 + m³/sqrt(2 pi) + …: the terms of order 0 and 1 cancel.
@@ -97,7 +97,7 @@ impl Accountant for GdpClt {
         "gdp_clt"
     }
 
-    fn neighbouring(&self) -> Neighbouring {
+    fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
@@ -105,10 +105,10 @@ impl Accountant for GdpClt {
         true
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         let delta = delta.check()?.0;
-        let epsilon = curve::epsilon_of(self.mu(events)?, delta);
-        Ok(Spent::new(finite(epsilon, "gdp_clt", events)?, "gdp_clt"))
+        let epsilon = curve::epsilon_at_delta(self.mu(events)?, delta);
+        Ok(PrivacyCost::new(finite(epsilon, "gdp_clt", events)?, "gdp_clt"))
     }
 }
 

@@ -26,15 +26,15 @@ const DELTA_ERROR: f64 = 1e-11;
 /// Bound on the relative error of mu, which is computed from sums over up to 1e5 releases.
 const MU_ERROR: f64 = 1e-11;
 
-/// The smallest delta for which `mu`-GDP implies (`epsilon`, delta)-differential privacy, rounded
-/// up by a relative error of at most 1e-10.
+/// Computes the smallest delta for which `mu`-GDP implies (`epsilon`, delta)-differential privacy,
+/// rounded up by a relative error of at most 1e-10.
 ///
 /// `mu` and `epsilon` must be at least 0; otherwise the result is 1. A delta below the smallest
 /// normal number is reported as that number.
 ///
 /// # Guarantee
 /// Upper bound under the neighbouring relation for which the mechanism is mu-GDP.
-pub fn delta_of(mu: f64, epsilon: f64) -> f64 {
+pub fn delta_at_epsilon(mu: f64, epsilon: f64) -> f64 {
     if mu == 0.0 && epsilon >= 0.0 {
         return 0.0;
     }
@@ -47,18 +47,19 @@ pub fn delta_of(mu: f64, epsilon: f64) -> f64 {
     (delta_at_ratio(mu, t) * (1.0 + DELTA_ERROR)).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
-/// The smallest epsilon for which `mu`-GDP implies (epsilon, `delta`)-differential privacy, rounded
-/// up by a relative error of less than 1e-9; 0 if delta alone suffices.
+/// Computes the smallest epsilon for which `mu`-GDP implies (epsilon, `delta`)-differential
+/// privacy, rounded up by a relative error of less than 1e-9; 0 if delta alone suffices.
 ///
 /// `mu` must be at least 0 and `delta` in (0, 1); otherwise the result is infinity.
 ///
 /// # Guarantee
-/// As [`delta_of`].
-pub fn epsilon_of(mu: f64, delta: f64) -> f64 {
+/// As [`delta_at_epsilon`].
+pub fn epsilon_at_delta(mu: f64, delta: f64) -> f64 {
     epsilon_bounds(mu, delta).1
 }
 
-/// Lower and upper bound on the true epsilon, for a `mu` with relative error [`MU_ERROR`].
+/// Computes the lower and the upper bound on the true epsilon, for a `mu` with relative error
+/// [`MU_ERROR`].
 pub(super) fn epsilon_bounds(mu: f64, delta: f64) -> (f64, f64) {
     if !(mu >= 0.0 && mu.is_finite() && delta > 0.0 && delta < 1.0) {
         return (f64::INFINITY, f64::INFINITY);
@@ -72,8 +73,8 @@ pub(super) fn epsilon_bounds(mu: f64, delta: f64) -> (f64, f64) {
     (lower * small * (1.0 - f64::EPSILON), upper * large * (1.0 + f64::EPSILON))
 }
 
-/// Adjacent values of t = epsilon / mu between which delta crosses `delta`: at the first it is
-/// larger (or t is 0), at the second at most `delta`.
+/// Returns adjacent values of t = epsilon / mu between which delta crosses `delta`: at the first
+/// it is larger (or t is 0), at the second at most `delta`.
 ///
 /// The bisection is over t because t keeps full relative precision even where epsilon is 1e9 and
 /// delta 1e-300.
@@ -94,7 +95,7 @@ fn bisect(mu: f64, delta: f64) -> (f64, f64) {
     (low, high)
 }
 
-/// The exact delta at epsilon = mu t.
+/// Computes the exact delta at epsilon = mu t.
 fn delta_at_ratio(mu: f64, t: f64) -> f64 {
     let (a, b) = (t - mu / 2.0, t + mu / 2.0);
     let phi = density(a);
@@ -107,8 +108,8 @@ fn delta_at_ratio(mu: f64, t: f64) -> f64 {
     }
 }
 
-/// The integral of 1 - x R(x) over [from, from + width], for `width` at most 1/2 and `from` above
-/// -1. Ten Gauss-Legendre nodes are exact there to machine precision.
+/// Computes the integral of 1 - x R(x) over [from, from + width], for `width` at most 1/2 and
+/// `from` above -1. Ten Gauss-Legendre nodes are exact there to machine precision.
 fn integrate_mills_slope(from: f64, width: f64) -> f64 {
     const NODES: [(f64, f64); 5] = [
         (0.148_874_338_981_631_21, 0.295_524_224_714_752_87),

@@ -12,11 +12,11 @@ mod curve;
 pub mod normal;
 
 use super::event::unsampled;
-use super::{Accountant, Delta, Event, Neighbouring, Spent};
+use super::{Accountant, Delta, Event, NeighbouringRelation, PrivacyCost};
 use crate::Result;
 use crate::accountant::finite;
 pub use clt::GdpClt;
-pub use curve::{delta_of, epsilon_of};
+pub use curve::{delta_at_epsilon, epsilon_at_delta};
 
 /// The exact accountant of Gaussian mechanisms without sampling.
 ///
@@ -28,16 +28,16 @@ pub use curve::{delta_of, epsilon_of};
 /// releases are not supported, because they are not Gaussian mechanisms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gdp {
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
 }
 
 impl Gdp {
-    /// The accountant for a neighbouring relation.
-    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+    /// Creates the accountant for a neighbouring relation.
+    pub fn with_neighbouring(neighbouring: NeighbouringRelation) -> Self {
         Self { neighbouring }
     }
 
-    /// The mu of all events together: their composition is exactly mu-GDP.
+    /// Computes the mu of all events together: their composition is exactly mu-GDP.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
@@ -56,15 +56,15 @@ impl Accountant for Gdp {
         "gdp"
     }
 
-    fn neighbouring(&self) -> Neighbouring {
+    fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         let delta = delta.check()?.0;
         let mu = self.mu(events)?;
         let (lower, upper) = curve::epsilon_bounds(mu, delta);
-        Ok(Spent::new(finite(upper, "gdp", events)?, "gdp").with_lower_bound(lower))
+        Ok(PrivacyCost::new(finite(upper, "gdp", events)?, "gdp").with_lower_bound(lower))
     }
 }
 

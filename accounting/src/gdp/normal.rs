@@ -5,15 +5,15 @@
 
 use std::f64::consts::PI;
 
-/// From here on the continued fraction is used, below it the series.
+/// Argument from which on the continued fraction is used; below it the series.
 const SPLIT: f64 = 2.5;
 
-/// phi(x), the standard normal density.
+/// Computes phi(x), the standard normal density.
 pub(crate) fn density(x: f64) -> f64 {
     (-0.5 * x * x).exp() / (2.0 * PI).sqrt()
 }
 
-/// Phi(x) - 1/2, with full relative precision near 0.
+/// Computes Phi(x) - 1/2, with full relative precision near 0.
 pub(crate) fn centred_cdf(x: f64) -> f64 {
     if x.abs() < SPLIT {
         density(x) * central_series(x)
@@ -22,7 +22,7 @@ pub(crate) fn centred_cdf(x: f64) -> f64 {
     }
 }
 
-/// Phi(-x), with full relative precision in the tail.
+/// Computes Phi(-x), with full relative precision in the tail.
 pub fn upper_tail(x: f64) -> f64 {
     if x >= SPLIT {
         density(x) * mills_ratio(x)
@@ -33,7 +33,7 @@ pub fn upper_tail(x: f64) -> f64 {
     }
 }
 
-/// The Mills ratio R(x) = Phi(-x) / phi(x): positive, decreasing.
+/// Computes the Mills ratio R(x) = Phi(-x) / phi(x): positive, decreasing.
 pub(crate) fn mills_ratio(x: f64) -> f64 {
     if x >= SPLIT {
         1.0 / (x + mills_fraction(x))
@@ -44,7 +44,7 @@ pub(crate) fn mills_ratio(x: f64) -> f64 {
     }
 }
 
-/// -R'(x) = 1 - x R(x): positive, decreasing.
+/// Computes -R'(x) = 1 - x R(x): positive, decreasing.
 pub(crate) fn mills_slope(x: f64) -> f64 {
     if x >= SPLIT {
         let rest = mills_fraction(x);
@@ -54,7 +54,7 @@ pub(crate) fn mills_slope(x: f64) -> f64 {
     }
 }
 
-/// (Phi(x) - 1/2) / phi(x) = x + x³/3 + x⁵/(3 5) + … (Abramowitz, Stegun 26.2.11).
+/// Computes (Phi(x) - 1/2) / phi(x) = x + x³/3 + x⁵/(3 5) + … (Abramowitz, Stegun 26.2.11).
 fn central_series(x: f64) -> f64 {
     let (mut sum, mut term, mut k) = (x, x, 3.0);
     while term.abs() > 1e-18 * sum.abs() {
@@ -65,8 +65,9 @@ fn central_series(x: f64) -> f64 {
     sum
 }
 
-/// The continued fraction 1 / (x + 2 / (x + 3 / (x + …))), with R(x) = 1 / (x + mills_fraction(x))
-/// (Laplace; Abramowitz, Stegun 26.2.14). The number of terms suffices for machine precision.
+/// Computes the continued fraction 1 / (x + 2 / (x + 3 / (x + …))), with R(x) = 1 / (x +
+/// mills_fraction(x)) (Laplace; Abramowitz, Stegun 26.2.14). The number of terms suffices for
+/// machine precision.
 fn mills_fraction(x: f64) -> f64 {
     let terms = (500.0 / (x * x)) as u32 + 6;
     (1..=terms).rev().fold(0.0, |rest, k| f64::from(k) / (x + rest))

@@ -19,12 +19,12 @@ fn delta_agrees_with_mpmath_and_is_never_below() {
         (44_721.0, 1e9, 0.359_582_938_982_678_98),
         (0.25, 7.0, 2.377_327_216_075_651e-173),
     ] {
-        let delta = delta_of(mu, epsilon);
+        let delta = delta_at_epsilon(mu, epsilon);
         assert!(delta >= expected, "mu {mu} epsilon {epsilon}: {delta:e} {expected:e}");
         assert!(delta <= expected * (1.0 + 1e-10), "mu {mu} epsilon {epsilon}: {delta:e}");
     }
     // The true value, 1.5e-310, is below the normal numbers.
-    assert_eq!(delta_of(1e-9, 3.7e-8), f64::MIN_POSITIVE);
+    assert_eq!(delta_at_epsilon(1e-9, 3.7e-8), f64::MIN_POSITIVE);
 }
 
 #[test]
@@ -43,10 +43,10 @@ fn epsilon_agrees_with_mpmath_and_is_never_below() {
         (0.55, 1e-15, 4.329_132_939_391_986),
     ] {
         let (lower, upper) = curve::epsilon_bounds(mu, delta);
-        assert_eq!(upper, epsilon_of(mu, delta));
+        assert_eq!(upper, epsilon_at_delta(mu, delta));
         assert!(lower <= expected && expected <= upper, "{mu} {delta}: {lower} {expected} {upper}");
         assert!(upper - lower <= 1e-9 * expected, "mu {mu} delta {delta}: {lower} {upper}");
-        assert!(delta_of(mu, upper) <= delta * (1.0 + 1e-10), "mu {mu} delta {delta}");
+        assert!(delta_at_epsilon(mu, upper) <= delta * (1.0 + 1e-10), "mu {mu} delta {delta}");
     }
 }
 
@@ -55,26 +55,28 @@ fn the_forms_of_delta_agree_where_they_meet() {
     // The integral is used below mu = 1/2, the difference above it; the difference has two forms
     // that meet at a = 2.
     for epsilon in [0.0, 0.1, 1.0, 5.0, 15.0] {
-        let (below, above) = (delta_of(0.5, epsilon), delta_of(0.5 + 1e-15, epsilon));
+        let (below, above) =
+            (delta_at_epsilon(0.5, epsilon), delta_at_epsilon(0.5 + 1e-15, epsilon));
         assert!((above / below - 1.0).abs() < 1e-10, "epsilon {epsilon}: {below:e} {above:e}");
     }
     for mu in [0.3, 1.0, 5.0] {
         let epsilon = mu * (2.0 + mu / 2.0);
-        let (below, above) = (delta_of(mu, epsilon * (1.0 - 1e-13)), delta_of(mu, epsilon));
+        let (below, above) =
+            (delta_at_epsilon(mu, epsilon * (1.0 - 1e-13)), delta_at_epsilon(mu, epsilon));
         assert!((above / below - 1.0).abs() < 1e-10, "mu {mu}: {below:e} {above:e}");
     }
 }
 
 #[test]
 fn zero_mu_costs_nothing_and_invalid_inputs_give_no_privacy() {
-    assert_eq!((delta_of(0.0, 0.0), epsilon_of(0.0, 1e-5)), (0.0, 0.0));
+    assert_eq!((delta_at_epsilon(0.0, 0.0), epsilon_at_delta(0.0, 1e-5)), (0.0, 0.0));
     // delta alone suffices: 2 Phi(mu/2) - 1 = 4e-6.
-    assert_eq!(epsilon_of(1e-5, 4e-6), 0.0);
+    assert_eq!(epsilon_at_delta(1e-5, 4e-6), 0.0);
     for (mu, other) in [(f64::NAN, 0.5), (-1.0, 0.5), (1.0, f64::NAN), (1.0, -1.0)] {
-        assert_eq!(delta_of(mu, other), 1.0);
-        assert_eq!(epsilon_of(mu, other), f64::INFINITY);
+        assert_eq!(delta_at_epsilon(mu, other), 1.0);
+        assert_eq!(epsilon_at_delta(mu, other), f64::INFINITY);
     }
-    assert_eq!(delta_of(f64::INFINITY, 3.0), 1.0);
+    assert_eq!(delta_at_epsilon(f64::INFINITY, 3.0), 1.0);
     for mu in [1e-300, 1e-9, 1.0, 1e9, 1e150] {
         for delta in [1e-300, 1e-15, 0.5, 1.0 - 1e-16] {
             let (lower, upper) = curve::epsilon_bounds(mu, delta);
@@ -88,15 +90,15 @@ fn mu_squared_adds_up_and_doubles_under_replace_one() {
     let spent = |relation, events: &[Event]| {
         Gdp::with_neighbouring(relation).epsilon(events, Delta(1e-5)).unwrap()
     };
-    let one = spent(Neighbouring::AddOrRemoveOne, &[gaussian(1.0, 1)]);
+    let one = spent(NeighbouringRelation::AddOrRemoveOne, &[gaussian(1.0, 1)]);
     assert!((one.epsilon - 4.377_178_095_681_224_5).abs() < 1e-8, "{one}");
     let parts = [gaussian(2.0, 2), gaussian(5f64.sqrt() * 2.0, 10)];
-    let many = spent(Neighbouring::AddOrRemoveOne, &parts);
+    let many = spent(NeighbouringRelation::AddOrRemoveOne, &parts);
     assert!((many.epsilon - one.epsilon).abs() < 1e-8, "mu² = 2/4 + 10/20 = 1");
-    let replaced = spent(Neighbouring::ReplaceOne, &[gaussian(2.0, 1)]);
+    let replaced = spent(NeighbouringRelation::ReplaceOne, &[gaussian(2.0, 1)]);
     assert!((replaced.epsilon - one.epsilon).abs() < 1e-8);
     let epoch = [Event::ShuffledEpochs { noise_multiplier: 1.0, epochs: 1 }];
-    assert!((spent(Neighbouring::ZeroOutOne, &epoch).epsilon - one.epsilon).abs() < 1e-8);
+    assert!((spent(NeighbouringRelation::ZeroOutOne, &epoch).epsilon - one.epsilon).abs() < 1e-8);
     assert!(Gdp::default().epsilon(&epoch, Delta(1e-5)).is_err());
     // Exact: the lower and the upper bound coincide.
     assert!(one.epsilon - one.lower.unwrap() < 1e-9);

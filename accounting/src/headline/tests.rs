@@ -5,12 +5,12 @@ const DELTA: Delta = Delta(1e-5);
 
 fn stages(schedule: &str, sigma: f64, q: f64, steps: u64) -> Stages {
     let (noise, clip) = (schedule.parse().unwrap(), ClipSchedule::decay(0.5));
-    Stages::scheduled(&noise, &clip, NoiseMultiplier(sigma), SamplingRate(q), steps).unwrap()
+    Stages::from_schedules(&noise, &clip, NoiseMultiplier(sigma), SamplingRate(q), steps).unwrap()
 }
 
-/// Epsilons at these steps, checked against single calls.
+/// Computes the epsilons at these steps, checked against single calls.
 fn curve(prior: &[Event], stages: &Stages, q: f64, at: &[u64]) -> Vec<f64> {
-    let headline = Headline::new();
+    let headline = TightestAccountant::new();
     let found = headline.epsilons_after(prior, stages, SamplingRate(q), at, DELTA).unwrap();
     assert_eq!(found.len(), at.len());
     assert!(found.windows(2).all(|pair| pair[0].epsilon <= pair[1].epsilon), "{found:?}");
@@ -49,8 +49,9 @@ fn earlier_releases_are_part_of_every_point() {
     assert_eq!(with[0], exact);
     // Without a guarantee for an earlier release there is none for any point.
     let raw = [Event::Unaccountable { why: "raw".into() }];
-    let refused =
-        Headline::new().epsilons_after(&raw, &stages, SamplingRate(0.02), &at, DELTA).unwrap_err();
+    let refused = TightestAccountant::new()
+        .epsilons_after(&raw, &stages, SamplingRate(0.02), &at, DELTA)
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Accounting);
 }
 
@@ -68,7 +69,7 @@ fn a_curve_without_sampling_is_exact_and_that_of_little_noise_is_from_rdp() {
 
 #[test]
 fn lists_of_steps_that_decrease_are_rejected() {
-    let (headline, stages) = (Headline::new(), stages("constant", 1.0, 0.1, 10));
+    let (headline, stages) = (TightestAccountant::new(), stages("constant", 1.0, 0.1, 10));
     let ask = |at: &[u64], q: f64, delta: f64| {
         headline.epsilons_after(&[], &stages, SamplingRate(q), at, Delta(delta))
     };

@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 
 use super::{Budget, Entry, EntryKind};
-use crate::{Error, ErrorKind, Event, Neighbouring, Result, STOPPING};
+use crate::{Error, ErrorKind, Event, NeighbouringRelation, Result, STOPPING};
 
 /// The charges of all runs and the budget that result from a list of entries.
 #[derive(Clone, Debug, Default)]
-pub struct Account {
-    runs: Vec<Charge>,
+pub struct LedgerState {
+    runs: Vec<ChargeRecord>,
     by_id: HashMap<String, usize>,
     budget: Option<Budget>,
 }
 
 /// The charge of one run.
 #[derive(Clone, Debug)]
-pub struct Charge {
+pub struct ChargeRecord {
     /// The id of the run.
     pub run: String,
     /// Time of its start, if the book has a clock.
@@ -24,12 +24,12 @@ pub struct Charge {
     pub note: String,
     /// The released event if the run was closed, otherwise the whole plan.
     pub event: Event,
-    /// What the run had released when it was resumed last, the least that a later correction
+    /// Event that the run had released when it was resumed last, the least that a later correction
     /// charges; `None` if it was never resumed.
     released: Option<Event>,
     /// Whether the run has ended and was closed.
     pub closed: bool,
-    /// The correction took steps off the plan. Such a charge holds under the condition
+    /// Whether the correction took steps off the plan. Such a charge holds under the condition
     /// [`STOPPING`](crate::STOPPING).
     pub stopped_early: bool,
     /// The note of the correction.
@@ -37,11 +37,11 @@ pub struct Charge {
     /// The epsilon claimed by the method's authors: that of the [`Entry`].
     pub epsilon_claimed: Option<f64>,
     /// The relation for which the guarantee is stated: that of the [`Entry`].
-    pub neighbouring: Option<Neighbouring>,
+    pub neighbouring: Option<NeighbouringRelation>,
 }
 
-impl Charge {
-    /// Returns how the charge stands, in words.
+impl ChargeRecord {
+    /// Returns the state of the charge, in words.
     pub fn state(&self) -> &'static str {
         match (self.closed, self.stopped_early) {
             (false, _) => "open: charged for its whole plan",
@@ -53,7 +53,7 @@ impl Charge {
 
 const NEVER_STARTED: &str = "this run was never started";
 
-impl Account {
+impl LedgerState {
     /// Returns the account of entries in chronological order.
     ///
     /// # Errors
@@ -64,24 +64,24 @@ impl Account {
         Ok(account)
     }
 
-    /// The runs, in the order of their start.
-    pub fn runs(&self) -> &[Charge] {
+    /// Returns the runs, in the order of their start.
+    pub fn charges(&self) -> &[ChargeRecord] {
         &self.runs
     }
 
-    /// Leaves out other runs than these.
-    pub(super) fn retain(&mut self, keep: impl FnMut(&Charge) -> bool) {
+    /// Removes all runs except those that `keep` accepts.
+    pub(super) fn retain(&mut self, keep: impl FnMut(&ChargeRecord) -> bool) {
         self.runs.retain(keep);
         self.by_id =
             self.runs.iter().enumerate().map(|(at, charge)| (charge.run.clone(), at)).collect();
     }
 
-    /// The newest budget.
+    /// Returns the newest budget.
     pub fn budget(&self) -> Option<Budget> {
         self.budget
     }
 
-    /// The charged events, one per run.
+    /// Returns the charged events, one per run.
     pub fn events(&self) -> Vec<Event> {
         self.runs.iter().map(|run| run.event.clone()).collect()
     }
@@ -93,7 +93,7 @@ impl Account {
         if !plans.is_empty() && self.budget.is_some() {
             let events = plans.iter().filter_map(|entry| entry.event().cloned());
             let stated = plans.iter().find_map(|entry| entry.neighbouring);
-            self.spending_after(&Event::composed(events), stated)?;
+            self.budget_status_after(&Event::composed(events), stated)?;
         }
         plans.into_iter().try_for_each(|entry| self.add(entry))?;
         // Last, whatever their place: what they spend comes on top of all plans.
@@ -104,7 +104,7 @@ impl Account {
     fn admit(&mut self, entry: &Entry) -> Result<()> {
         match &entry.entry {
             // A budget that cannot be kept is rejected.
-            EntryKind::Budget(budget) => self.spending_under(*budget).map(drop)?,
+            EntryKind::Budget(budget) => self.budget_status_under(*budget).map(drop)?,
             EntryKind::Resumed { run, event } => {
                 // The whole run takes the place of its first part.
                 let mut others = self.clone();
@@ -113,19 +113,19 @@ impl Account {
                     charge.event = Event::Composed { events: Vec::new() };
                     stated = charge.neighbouring;
                 }
-                others.spending_after(event, stated).map(drop)?;
+                others.budget_status_after(event, stated).map(drop)?;
             }
             EntryKind::Planned { .. } | EntryKind::Spent { .. } => {}
         }
         self.add(entry)
     }
 
-    /// The charge of a run, if it was started.
-    pub fn charge(&self, run: &str) -> Option<&Charge> {
+    /// Returns the charge of a run, if it was started.
+    pub fn charge_of(&self, run: &str) -> Option<&ChargeRecord> {
         self.by_id.get(run).map(|&at| &self.runs[at])
     }
 
-    fn charge_mut(&mut self, run: &str) -> Option<&mut Charge> {
+    fn charge_mut(&mut self, run: &str) -> Option<&mut ChargeRecord> {
         self.by_id.get(run).map(|&at| &mut self.runs[at])
     }
 
@@ -145,7 +145,7 @@ impl Account {
             }
             EntryKind::Planned { run, event } => {
                 self.by_id.insert(run.clone(), self.runs.len());
-                self.runs.push(Charge {
+                self.runs.push(ChargeRecord {
                     run: run.clone(),
                     at: entry.at.clone(),
                     note: entry.note.clone(),

@@ -1,11 +1,11 @@
-//! Where the entries of a ledger are kept.
+//! Storage of the entries of a ledger.
 
 use std::sync::{Mutex, PoisonError};
 
 use super::Entry;
 use crate::Result;
 
-/// The entries of one ledger, wherever they are kept: in memory, in a file, in a data base.
+/// Storage of the entries of one ledger: in memory, in a file, in a database.
 ///
 /// # Guarantee
 /// A [`Ledger`](super::Ledger) relies on its book for this: no entry is lost, changed or moved; an

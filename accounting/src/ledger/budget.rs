@@ -4,10 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Account;
-use crate::digits::{Rounded, RoundedDown, counted_plainly};
+use super::LedgerState;
+use crate::digits::{RoundedDown, RoundedUp, counted_plainly};
 use crate::event::nearly_equal;
-use crate::{Accountant, Delta, Epsilon, Event, Headline, Neighbouring, Spent};
+use crate::{
+    Accountant, Delta, Epsilon, Event, NeighbouringRelation, PrivacyCost, TightestAccountant,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// Relative tolerance. A noise multiplier calibrated for exactly the budget must fit in spite of
@@ -23,19 +25,19 @@ pub struct Budget {
     pub delta: Delta,
 }
 
-/// The part of a budget that is spent, by the [`Headline`] accountant: for neighbours that differ
-/// by one added or removed example; by one zeroed out if a run was on disjoint batches; by one
-/// replaced if the guarantee of a run is stated for that.
+/// The part of a budget that is spent, by the [`TightestAccountant`] accountant: for neighbours
+/// that differ by one added or removed example; by one zeroed out if a run was on disjoint
+/// batches; by one replaced if the guarantee of a run is stated for that.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spending {
+pub struct BudgetStatus {
     /// The budget.
     pub budget: Budget,
     /// The epsilon of all runs together at the budget's delta.
-    pub spent: Spent,
+    pub spent: PrivacyCost,
     /// The number of runs.
     pub runs: usize,
     /// The neighbouring relation of `spent`.
-    pub neighbouring: Neighbouring,
+    pub neighbouring: NeighbouringRelation,
 }
 
 impl Budget {
@@ -49,32 +51,32 @@ impl Budget {
         Ok(self)
     }
 
-    /// Equality up to rounding: the last bit of a float may change when it is read back from a
-    /// file.
+    /// Returns whether two budgets are equal up to rounding: the last bit of a float may change
+    /// when it is read back from a file.
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         nearly_equal(self.epsilon.0, other.epsilon.0) && nearly_equal(self.delta.0, other.delta.0)
     }
 }
 
-impl Spending {
-    /// The budget minus the spent epsilon, at least 0. Whether a plan fits is decided by composing
-    /// all events, not by subtraction, because epsilons are not additive.
+impl BudgetStatus {
+    /// Returns the budget minus the spent epsilon, at least 0. Whether a plan fits is decided by
+    /// composing all events, not by subtraction, because epsilons are not additive.
     pub fn remaining(&self) -> f64 {
         (self.budget.epsilon.0 - self.spent.epsilon).max(0.0)
     }
 
-    /// Whether more is spent than the budget allows. Every further plan is then rejected.
+    /// Returns whether more is spent than the budget allows. Every further plan is then rejected.
     pub fn is_overspent(&self) -> bool {
         self.spent.epsilon > self.budget.epsilon.0 * (1.0 + SLACK)
     }
 
-    /// Summary, for example `2.1 is spent by 3 runs, 0.9 below the limit`.
+    /// Returns a summary, for example `2.1 is spent by 3 runs, 0.9 below the limit`.
     pub fn usage(&self) -> String {
         let relation = match self.neighbouring {
-            Neighbouring::AddOrRemoveOne => String::new(),
+            NeighbouringRelation::AddOrRemoveOne => String::new(),
             other => format!(" (neighbours: {other})"),
         };
-        let spent = Rounded(self.spent.epsilon);
+        let spent = RoundedUp(self.spent.epsilon);
         let runs = counted_plainly(self.runs as u64, "run");
         let spent = format!("{spent} is spent by {runs}{relation}");
         if self.is_overspent() {
@@ -85,63 +87,63 @@ impl Spending {
     }
 }
 
-impl Account {
+impl LedgerState {
     /// Returns everything charged, and the accountant for all of it: for the relation that covers
     /// the events, or for one example replaced where the guarantee of a run is stated for that.
-    pub(crate) fn events_and_headline(&self) -> (Vec<Event>, Headline) {
+    pub(crate) fn events_and_headline(&self) -> (Vec<Event>, TightestAccountant) {
         self.with_plan(None, None)
     }
 
-    /// As [`events_and_headline`](Self::events_and_headline), with a plan and the relation that its
-    /// guarantee is stated for.
+    /// Returns the same as [`events_and_headline`](Self::events_and_headline), with a plan and the
+    /// relation that its guarantee is stated for.
     fn with_plan(
         &self,
         plan: Option<&Event>,
-        stated: Option<Neighbouring>,
-    ) -> (Vec<Event>, Headline) {
+        stated: Option<NeighbouringRelation>,
+    ) -> (Vec<Event>, TightestAccountant) {
         let events: Vec<_> = self.events().into_iter().chain(plan.cloned()).collect();
-        let of_runs = self.runs().iter().find_map(|charge| charge.neighbouring);
-        let headline = Headline::stated_for(stated.or(of_runs), &events);
+        let of_runs = self.charges().iter().find_map(|charge| charge.neighbouring);
+        let headline = TightestAccountant::stated_for(stated.or(of_runs), &events);
         (events, headline)
     }
 
-    /// The neighbouring relation of [`total`](Self::total).
-    pub fn neighbouring(&self) -> Neighbouring {
+    /// Returns the neighbouring relation of [`total`](Self::total).
+    pub fn neighbouring(&self) -> NeighbouringRelation {
         self.events_and_headline().1.neighbouring()
     }
 
-    /// The epsilon of everything charged.
-    pub fn total(&self, delta: Delta) -> Result<Spent> {
+    /// Computes the epsilon of everything charged.
+    pub fn total(&self, delta: Delta) -> Result<PrivacyCost> {
         let (events, headline) = self.events_and_headline();
         headline.epsilon(&events, delta)
     }
 
-    /// The epsilon of all runs that have a guarantee.
-    pub fn private_total(&self, delta: Delta) -> Result<Spent> {
+    /// Computes the epsilon of all runs that have a guarantee.
+    pub fn private_total(&self, delta: Delta) -> Result<PrivacyCost> {
         let mut private = self.clone();
         private.retain(|charge| charge.event.has_guarantee());
         private.total(delta)
     }
 
-    /// The number of runs without a guarantee.
+    /// Returns the number of runs without a guarantee.
     pub fn non_private_runs(&self) -> usize {
-        self.runs().iter().filter(|run| !run.event.has_guarantee()).count()
+        self.charges().iter().filter(|run| !run.event.has_guarantee()).count()
     }
 
-    /// The spending under `budget`, or an error that says why the budget cannot be kept.
-    pub fn spending_under(&self, budget: Budget) -> Result<Spending> {
+    /// Returns the spending under `budget`, or an error that says why the budget cannot be kept.
+    pub fn budget_status_under(&self, budget: Budget) -> Result<BudgetStatus> {
         let spent = self.total(budget.delta).map_err(|e| self.budget_error(budget, &e))?;
         let neighbouring = self.neighbouring();
-        Ok(Spending { budget, spent, runs: self.runs().len(), neighbouring })
+        Ok(BudgetStatus { budget, spent, runs: self.charges().len(), neighbouring })
     }
 
-    /// The spending after `plan`, whose guarantee is stated for a relation, or an error that says
-    /// why the plan is rejected; `None` without a budget.
-    pub(crate) fn spending_after(
+    /// Returns the spending after `plan`, whose guarantee is stated for a relation, or an error
+    /// that says why the plan is rejected; `None` without a budget.
+    pub(crate) fn budget_status_after(
         &self,
         plan: &Event,
-        stated: Option<Neighbouring>,
-    ) -> Result<Option<Spending>> {
+        stated: Option<NeighbouringRelation>,
+    ) -> Result<Option<BudgetStatus>> {
         let Some(budget) = self.budget() else { return Ok(None) };
         let (events, headline) = self.with_plan(Some(plan), stated);
         let spent = match headline.epsilon(&events, budget.delta) {
@@ -149,10 +151,11 @@ impl Account {
             Err(_) => {
                 // No accountant supports the composition: find out whether the plan or the earlier
                 // runs are the reason.
-                self.spending_under(budget)?;
+                self.budget_status_under(budget)?;
                 let what = format!("this plan does not fit into the budget {budget}");
                 let plan_alone = std::slice::from_ref(plan);
-                let alone = Headline::covering(plan_alone).epsilon(plan_alone, budget.delta);
+                let alone =
+                    TightestAccountant::for_events(plan_alone).epsilon(plan_alone, budget.delta);
                 let why = match alone {
                     Err(_) if !plan.has_guarantee() => format!("no epsilon holds for {plan}"),
                     Err(error) => error.summary(),
@@ -165,12 +168,12 @@ impl Account {
             }
         };
         let neighbouring = headline.neighbouring();
-        let after = Spending { budget, spent, runs: self.runs().len() + 1, neighbouring };
+        let after = BudgetStatus { budget, spent, runs: self.charges().len() + 1, neighbouring };
         if !after.is_overspent() {
             return Ok(Some(after));
         }
-        let before = self.spending_under(budget)?;
-        let epsilon = Rounded(after.spent.epsilon);
+        let before = self.budget_status_under(budget)?;
+        let epsilon = RoundedUp(after.spent.epsilon);
         Err(Error::new(
             ErrorKind::Ledger,
             format!("this plan would bring the epsilon of its data set to {epsilon}"),
@@ -208,7 +211,7 @@ impl fmt::Display for Budget {
     }
 }
 
-impl fmt::Display for Spending {
+impl fmt::Display for BudgetStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "budget {}: {}", self.budget, self.usage())
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Budget;
-use crate::{Error, ErrorKind, Event, Neighbouring, Result};
+use crate::{Error, ErrorKind, Event, NeighbouringRelation, Result};
 
 /// The content of an entry. In a file its fields are next to those of the [`Entry`]; the field
 /// `entry` names the variant: `planned`, `spent`, `resumed` or `budget`.
@@ -11,22 +11,22 @@ use crate::{Error, ErrorKind, Event, Neighbouring, Result};
 #[serde(tag = "entry", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EntryKind {
-    /// A run is about to start: everything it may release is charged.
+    /// Plan of a run that is about to start: everything it may release is charged.
     Planned {
         /// The id of the run, unique in a ledger.
         run: String,
         /// The event that the run may release.
         event: Event,
     },
-    /// A run has ended: only this part of its plan was released.
+    /// Correction of a run that has ended: only this part of its plan was released.
     Spent {
         /// The id of the run.
         run: String,
         /// The event that was released.
         event: Event,
     },
-    /// A run that was stopped goes on from where it was: everything that it may release in all is
-    /// charged again, in place of what it had released. No later correction charges less than that.
+    /// Resumption of a run that was stopped: everything that it may release in all is charged
+    /// again, in place of what it had released. No later correction charges less than that.
     Resumed {
         /// The id of the run.
         run: String,
@@ -55,10 +55,10 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon_claimed: Option<f64>,
     /// The relation for which the guarantee of the run is stated, where that is stricter than the
-    /// one that its event is [covered](crate::Headline::covering) by: one example
+    /// one that its event is [covered](crate::TightestAccountant::for_events) by: one example
     /// replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbouring: Option<Neighbouring>,
+    pub neighbouring: Option<NeighbouringRelation>,
 }
 
 impl Entry {
@@ -72,7 +72,7 @@ impl Entry {
         Self::new(data_hash, EntryKind::Spent { run: run.into(), event: event.clone() })
     }
 
-    /// Returns the entry of a stopped run that goes on.
+    /// Returns the entry of a stopped run that resumes.
     pub fn resumed(run: &str, data_hash: &str, event: &Event) -> Self {
         Self::new(data_hash, EntryKind::Resumed { run: run.into(), event: event.clone() })
     }
@@ -82,20 +82,20 @@ impl Entry {
         Self::new(data_hash, EntryKind::Budget(budget))
     }
 
-    /// This entry with a note.
-    pub fn note(mut self, note: impl Into<String>) -> Self {
+    /// Returns this entry with a note.
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
 
-    /// This entry with the epsilon claimed by the method's authors.
-    pub fn epsilon_claimed(mut self, epsilon: f64) -> Self {
+    /// Returns this entry with the epsilon claimed by the method's authors.
+    pub fn with_claimed_epsilon(mut self, epsilon: f64) -> Self {
         self.epsilon_claimed = Some(epsilon);
         self
     }
 
-    /// This entry of a run whose guarantee is stated for a relation.
-    pub fn neighbouring(mut self, relation: Neighbouring) -> Self {
+    /// Returns this entry of a run whose guarantee is stated for a relation.
+    pub fn neighbouring(mut self, relation: NeighbouringRelation) -> Self {
         self.neighbouring = stated(relation);
         self
     }
@@ -156,6 +156,6 @@ impl Entry {
 }
 
 /// Returns the relation that an entry names for a run whose guarantee is stated for `relation`.
-pub(super) fn stated(relation: Neighbouring) -> Option<Neighbouring> {
-    Some(relation).filter(|relation| *relation == Neighbouring::ReplaceOne)
+pub(super) fn stated(relation: NeighbouringRelation) -> Option<NeighbouringRelation> {
+    Some(relation).filter(|relation| *relation == NeighbouringRelation::ReplaceOne)
 }

@@ -1,37 +1,38 @@
 //! The largest further run that fits a budget.
 
-use super::{Account, Budget};
+use super::{Budget, LedgerState};
 use crate::{
     Accountant, Event, NoiseMultiplier, Result, SamplingRate, noise_multiplier_given_prior,
 };
 
 /// The run with the least noise that still fits a budget.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Further {
-    /// Its epsilon by itself, at the budget's delta.
+pub struct AffordableRun {
+    /// Epsilon of the run by itself, at the budget's delta.
     pub epsilon: f64,
-    /// Its noise multiplier; those above it fit too.
+    /// Noise multiplier of the run; larger ones fit too.
     pub noise_multiplier: NoiseMultiplier,
-    /// Its sampling rate and number of steps, those of the last run on record; `None` for one
-    /// release on all examples, where there is no such run.
+    /// Sampling rate and number of steps of the run, those of the last run on record; `None` for
+    /// one release on all examples, where there is no such run.
     pub like_the_last: Option<(f64, u64)>,
 }
 
-impl Account {
-    /// The largest further run under `budget`, with the sampling rate and the steps of the last
-    /// run on record.
+impl LedgerState {
+    /// Returns the largest further run under `budget`, with the sampling rate and the steps of the
+    /// last run on record.
     ///
     /// The limit less what is spent is not its epsilon: composition costs less than the sum of the
     /// epsilons, so more fits.
     ///
     /// # Guarantee
     /// The epsilon of everything on record together with this run, by the
-    /// [`Headline`](crate::Headline) accountant, is at most the limit.
+    /// [`TightestAccountant`](crate::TightestAccountant) accountant, is at most the limit.
     ///
     /// # Errors
     /// Kind `Accounting` if no further run fits, or if no accountant covers the runs on record.
-    pub fn further(&self, budget: Budget) -> Result<Further> {
-        let like_the_last = self.runs().iter().rev().find_map(|run| poisson(&run.event));
+    pub fn largest_affordable_run(&self, budget: Budget) -> Result<AffordableRun> {
+        let like_the_last =
+            self.charges().iter().rev().find_map(|run| poisson_parameters(&run.event));
         let (rate, steps) = like_the_last.unwrap_or((1.0, 1));
         let (events, headline) = self.events_and_headline();
         let found = noise_multiplier_given_prior(
@@ -45,19 +46,19 @@ impl Account {
         let noise_multiplier = found.noise_multiplier;
         let event = Event::poisson(rate, noise_multiplier.0, steps);
         let epsilon = headline.epsilon(&[event], budget.delta)?.epsilon;
-        Ok(Further { epsilon, noise_multiplier, like_the_last })
+        Ok(AffordableRun { epsilon, noise_multiplier, like_the_last })
     }
 }
 
-/// Sampling rate and steps of the training in a run's event: of its last Poisson-sampled steps,
-/// with all stages of a noise schedule.
-fn poisson(event: &Event) -> Option<(f64, u64)> {
+/// Returns the sampling rate and the steps of the training in a run's event: of its last
+/// Poisson-sampled steps, with all stages of a noise schedule.
+fn poisson_parameters(event: &Event) -> Option<(f64, u64)> {
     match event {
         Event::PoissonGaussian { sampling_rate, steps, .. } if *steps > 0 => {
             Some((*sampling_rate, *steps))
         }
         Event::Composed { events } => {
-            let parts = events.iter().rev().map(poisson).skip_while(Option::is_none);
+            let parts = events.iter().rev().map(poisson_parameters).skip_while(Option::is_none);
             let mut parts = parts.map_while(|part| part);
             let (rate, last) = parts.next()?;
             let stages = parts.take_while(|part| part.0 == rate).map(|part| part.1);
@@ -75,10 +76,19 @@ mod tests {
     fn the_stages_of_a_schedule_are_one_training() {
         let stage = |sigma: f64| Event::poisson(0.01, sigma, 10);
         let stages = Event::Composed { events: vec![stage(2.0), stage(1.5), stage(1.0)] };
-        assert_eq!(poisson(&stages), Some((0.01, 30)));
-        assert_eq!(poisson(&Event::gaussian(8.0).then(&stages)), Some((0.01, 30)));
-        assert_eq!(poisson(&Event::poisson(0.5, 1.0, 7).then(&stage(1.0))), Some((0.01, 10)));
-        assert_eq!(poisson(&stages.then(&Event::gaussian(8.0))), Some((0.01, 30)));
-        assert_eq!(poisson(&Event::gaussian(8.0)), None);
+        assert_eq!(poisson_parameters(&stages), Some((0.01, 30)));
+        assert_eq!(
+            poisson_parameters(&Event::gaussian(8.0).composed_with(&stages)),
+            Some((0.01, 30))
+        );
+        assert_eq!(
+            poisson_parameters(&Event::poisson(0.5, 1.0, 7).composed_with(&stage(1.0))),
+            Some((0.01, 10))
+        );
+        assert_eq!(
+            poisson_parameters(&stages.composed_with(&Event::gaussian(8.0))),
+            Some((0.01, 30))
+        );
+        assert_eq!(poisson_parameters(&Event::gaussian(8.0)), None);
     }
 }

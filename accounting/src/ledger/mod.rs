@@ -1,15 +1,15 @@
 //! The privacy ledger of a data set: an append-only record of everything released.
 //!
-//! A [`Book`] keeps the [`Entry`]s. A run records its whole plan *before* its first release is used
-//! ([`Ledger::begin`]). When it ends it may record what it released ([`Ledger::close`]), which can
-//! only lower its own number of steps. If the process is killed, the whole plan stays charged,
-//! which is the safe side. A budget ([`Ledger::set_budget`]) is an entry as well, and `begin`
-//! rejects a plan that exceeds what is left of it.
+//! A [`Book`] keeps the [`Entry`]s. A run records its whole plan *before* its first release is
+//! used ([`Ledger::begin_run`]). When it ends it may record what it released
+//! ([`Ledger::close_run`]), which can only lower its own number of steps. If the process is
+//! killed, the whole plan stays charged, which is the safe side. A budget ([`Ledger::set_budget`])
+//! is an entry as well, and `begin` rejects a plan that exceeds what is left of it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Delta, Epsilon, Event, Neighbouring};
+use super::{Delta, Epsilon, Event, NeighbouringRelation};
 use crate::Result;
 use crate::digits::counted_plainly;
 
@@ -19,30 +19,31 @@ mod budget;
 mod entry;
 mod further;
 
-pub use account::{Account, Charge};
+pub use account::{ChargeRecord, LedgerState};
 pub use book::{Book, MemoryBook};
-pub use budget::{Budget, Spending};
+pub use budget::{Budget, BudgetStatus};
 pub use entry::{Entry, EntryKind};
-pub use further::Further;
+pub use further::AffordableRun;
 
 /// The privacy ledger of one data set.
 ///
 /// Clones share the same book.
 ///
 /// # Guarantee
-/// When [`record`](Ledger::record) or [`begin`](Ledger::begin) returns, the [`Book`] has kept the
-/// entry: a later release is covered even if the process is killed. Entries that cannot be read
-/// completely, or contradict each other, are an error, never a shorter ledger.
+/// When [`record`](Ledger::record) or [`begin_run`](Ledger::begin_run) returns, the [`Book`] has
+/// kept the entry: a later release is covered even if the process is killed. Entries that cannot
+/// be read completely, or contradict each other, are an error, never a shorter ledger.
 /// [`events`](Ledger::events) covers at least what was released.
 ///
 /// With a budget, no plan is started that would raise the epsilon of everything charged above the
 /// limit, however many runs start at once. The epsilon is that of the
-/// [`Headline`](super::Headline) accountant at the budget's delta, for neighbours that differ by
-/// one added or removed example. Releases that bypass the ledger are not counted. Composition is
-/// proved where sampling rates, noise multipliers and steps are fixed without looking at results on
-/// the same data. Where the settings of a later run depend on earlier results, as in hyperparameter
-/// tuning, it is proved only for Rényi bounds at one order fixed beforehand (Feldman, Zrnic:
-/// Individual Privacy Accounting via a Rényi Filter, 2021), and it is common practice otherwise.
+/// [`TightestAccountant`](super::TightestAccountant) accountant at the budget's delta, for
+/// neighbours that differ by one added or removed example. Releases that bypass the ledger are not
+/// counted. Composition is proved where sampling rates, noise multipliers and steps are fixed
+/// without looking at results on the same data. Where the settings of a later run depend on
+/// earlier results, as in hyperparameter tuning, it is proved only for Rényi bounds at one order
+/// fixed beforehand (Feldman, Zrnic: Individual Privacy Accounting via a Rényi Filter, 2021), and
+/// it is common practice otherwise.
 ///
 /// ```
 /// use epsilab_accounting::{Delta, Epsilon, Event, Ledger};
@@ -82,7 +83,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::record`].
-    pub fn begin(&self, run: &str, planned: &Event) -> Result<()> {
+    pub fn begin_run(&self, run: &str, planned: &Event) -> Result<()> {
         self.record(&Entry::planned(run, self.data_hash(), planned))
     }
 
@@ -91,7 +92,7 @@ impl Ledger {
     ///
     /// # Errors
     /// As [`Ledger::record`].
-    pub fn close(&self, run: &str, spent: &Event) -> Result<()> {
+    pub fn close_run(&self, run: &str, spent: &Event) -> Result<()> {
         self.record(&Entry::spent(run, self.data_hash(), spent))
     }
 
@@ -99,48 +100,52 @@ impl Ledger {
     ///
     /// The newest budget applies. Earlier ones stay on record, so raising a budget leaves a trace.
     /// Setting an equal budget writes no entry. A budget below what is already spent is allowed;
-    /// [`Spending::is_overspent`] reports it.
+    /// [`BudgetStatus::is_overspent`] reports it.
     ///
     /// # Errors
     /// As [`Ledger::record`]. Kind `Ledger` also if runs without a guarantee are on record, because
     /// no budget can then be kept. Nothing is written in that case, and private runs can go on
     /// without a budget.
-    pub fn set_budget(&self, epsilon: Epsilon, delta: Delta) -> Result<Spending> {
+    pub fn set_budget(&self, epsilon: Epsilon, delta: Delta) -> Result<BudgetStatus> {
         let budget = Budget { epsilon, delta }.check()?;
         let known = self.budget()?.is_some_and(|known| known.is_same_as(&budget));
         if !known {
             self.record(&Entry::budget(self.data_hash(), budget))?;
         }
-        self.account()?.spending_under(budget)
+        self.state()?.budget_status_under(budget)
     }
 
-    /// The current budget, if one was ever set.
+    /// Returns the current budget, if one was ever set.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
     pub fn budget(&self) -> Result<Option<Budget>> {
-        Ok(self.account()?.budget())
+        Ok(self.state()?.budget())
     }
 
-    /// The spending under the current budget; `None` without a budget.
+    /// Returns the spending under the current budget; `None` without a budget.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
-    pub fn spending(&self) -> Result<Option<Spending>> {
-        let account = self.account()?;
-        account.budget().map(|budget| account.spending_under(budget)).transpose()
+    pub fn budget_status(&self) -> Result<Option<BudgetStatus>> {
+        let account = self.state()?;
+        account.budget().map(|budget| account.budget_status_under(budget)).transpose()
     }
 
-    /// The spending if `plan`, whose guarantee is stated for a relation, were started now; `None`
-    /// without a budget. Nothing is charged, so another process may use up the budget in the
-    /// meantime.
+    /// Returns the spending if `plan`, whose guarantee is stated for a relation, were started now;
+    /// `None` without a budget. Nothing is charged, so another process may use up the budget in
+    /// the meantime.
     ///
     /// # Errors
-    /// Kind `Ledger`, with the message of [`begin`](Ledger::begin), if the budget does not allow
-    /// the plan. Otherwise as [`Ledger::entries`].
-    pub fn spending_after(&self, plan: &Event, relation: Neighbouring) -> Result<Option<Spending>> {
+    /// Kind `Ledger`, with the message of [`begin_run`](Ledger::begin_run), if the budget does not
+    /// allow the plan. Otherwise as [`Ledger::entries`].
+    pub fn budget_status_after(
+        &self,
+        plan: &Event,
+        relation: NeighbouringRelation,
+    ) -> Result<Option<BudgetStatus>> {
         plan.check()?;
-        self.account()?.spending_after(plan, entry::stated(relation))
+        self.state()?.budget_status_after(plan, entry::stated(relation))
     }
 
     /// Appends an entry. Returns when the book has kept it.
@@ -174,9 +179,9 @@ impl Ledger {
         self.append(new, |account| new.iter().try_for_each(|entry| account.add(entry)))
     }
 
-    fn append(&self, new: &[Entry], admit: impl Fn(&mut Account) -> Result<()>) -> Result<()> {
+    fn append(&self, new: &[Entry], admit: impl Fn(&mut LedgerState) -> Result<()>) -> Result<()> {
         new.iter().try_for_each(|entry| entry.check(self.data_hash()))?;
-        self.book.append(new, &|known| admit(&mut Account::from_entries(known)?))
+        self.book.append(new, &|known| admit(&mut LedgerState::from_entries(known)?))
     }
 
     /// Returns all entries, oldest first.
@@ -187,30 +192,30 @@ impl Ledger {
         self.book.entries()
     }
 
-    /// The charged events, one per run in the order of their start: what was released where a run
-    /// was closed, otherwise its whole plan.
+    /// Returns the charged events, one per run in the order of their start: what was released
+    /// where a run was closed, otherwise its whole plan.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
     pub fn events(&self) -> Result<Vec<Event>> {
-        Ok(self.account()?.events())
+        Ok(self.state()?.events())
     }
 
-    /// As [`Ledger::events`], each with the id of its run.
+    /// Returns the events of [`Ledger::events`], each with the id of its run.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
     pub fn runs(&self) -> Result<Vec<(String, Event)>> {
-        let account = self.account()?;
-        Ok(account.runs().iter().map(|run| (run.run.clone(), run.event.clone())).collect())
+        let account = self.state()?;
+        Ok(account.charges().iter().map(|run| (run.run.clone(), run.event.clone())).collect())
     }
 
     /// Returns the account that results from the entries.
     ///
     /// # Errors
     /// As [`Ledger::entries`].
-    pub fn account(&self) -> Result<Account> {
-        Account::from_entries(&self.entries()?)
+    pub fn state(&self) -> Result<LedgerState> {
+        LedgerState::from_entries(&self.entries()?)
     }
 }
 

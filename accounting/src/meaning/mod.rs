@@ -14,9 +14,9 @@ use std::fmt;
 pub use percent::percent_rounded_up;
 pub use trade_off::TradeOff;
 
-use super::digits::Rounded;
+use super::digits::RoundedUp;
 use super::statement::accountant_in_words;
-use super::{Accountant, Delta, Event, Headline, Neighbouring};
+use super::{Accountant, Delta, Event, NeighbouringRelation, TightestAccountant};
 use crate::Result;
 
 /// The false positive rate used in the text.
@@ -24,15 +24,16 @@ pub(crate) const REPORTED_FPR: f64 = 0.01;
 
 /// Bounds on the success of a membership inference attack, with a text for non-experts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Meaning {
+pub struct AttackBounds {
     epsilon: f64,
     delta: Delta,
     accountant: String,
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
     trade_off: TradeOff,
 }
 
-/// The interpretation of the releases in `events` for one example that is added or removed.
+/// Returns the interpretation of the releases in `events` for one example that is added or
+/// removed.
 ///
 /// ```
 /// use epsilab_accounting::{Delta, Event, meaning};
@@ -48,26 +49,26 @@ pub struct Meaning {
 /// As [`Accountant::epsilon`]. Without a bound on epsilon there is no bound on attacks.
 ///
 /// # Guarantee
-/// As [`Meaning`], for [`Neighbouring::AddOrRemoveOne`].
-pub fn meaning(events: &[Event], delta: Delta) -> Result<Meaning> {
-    Meaning::with_neighbouring(Neighbouring::AddOrRemoveOne, events, delta)
+/// As [`AttackBounds`], for [`NeighbouringRelation::AddOrRemoveOne`].
+pub fn attack_bounds(events: &[Event], delta: Delta) -> Result<AttackBounds> {
+    AttackBounds::with_neighbouring(NeighbouringRelation::AddOrRemoveOne, events, delta)
 }
 
 /// # Guarantee
-/// Epsilon is that of [`Headline`], and the bounds on attacks are those of [`TradeOff`]. All are
-/// upper bounds under the neighbouring relation that the text names. They rest on the same
+/// Epsilon is that of [`TightestAccountant`], and the bounds on attacks are those of [`TradeOff`].
+/// All are upper bounds under the neighbouring relation that the text names. They rest on the same
 /// assumptions as the events.
-impl Meaning {
-    /// The interpretation under another neighbouring relation.
+impl AttackBounds {
+    /// Creates the interpretation under another neighbouring relation.
     ///
     /// # Errors
-    /// As [`meaning`].
+    /// As [`attack_bounds`].
     pub fn with_neighbouring(
-        neighbouring: Neighbouring,
+        neighbouring: NeighbouringRelation,
         events: &[Event],
         delta: Delta,
     ) -> Result<Self> {
-        let spent = Headline::with_neighbouring(neighbouring).epsilon(events, delta)?;
+        let spent = TightestAccountant::with_neighbouring(neighbouring).epsilon(events, delta)?;
         // The reported (epsilon, delta) is proved as well, so it can only tighten the trade-off.
         let trade_off =
             TradeOff::from_events(events, neighbouring)?.with_pair(spent.epsilon, delta.0);
@@ -80,47 +81,47 @@ impl Meaning {
         })
     }
 
-    /// The epsilon reported at [`delta`](Meaning::delta).
+    /// Returns the epsilon reported at [`delta`](AttackBounds::delta).
     pub fn epsilon(&self) -> f64 {
         self.epsilon
     }
 
-    /// The delta at which epsilon is reported.
+    /// Returns the delta at which epsilon is reported.
     pub fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// The neighbouring relation.
-    pub fn neighbouring(&self) -> Neighbouring {
+    /// Returns the neighbouring relation.
+    pub fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
-    /// The trade-off function: bounds on attacks at every false positive rate.
+    /// Returns the trade-off function: bounds on attacks at every false positive rate.
     pub fn trade_off(&self) -> &TradeOff {
         &self.trade_off
     }
 
-    /// Upper bound on the accuracy of an attack that distinguishes the two neighbours with equal
-    /// prior probability. 0.5 is random guessing.
+    /// Returns an upper bound on the accuracy of an attack that distinguishes the two neighbours
+    /// with equal prior probability. 0.5 is random guessing.
     pub fn max_attack_accuracy(&self) -> f64 {
         (1.0 + self.trade_off.advantage()) / 2.0
     }
 }
 
-impl fmt::Display for Meaning {
+impl fmt::Display for AttackBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (fpr, tpr) = (REPORTED_FPR, self.trade_off.max_tpr(REPORTED_FPR));
         // Positive predictive value at equal prior probability.
         let ppv = tpr / (tpr + fpr);
         let (task, member) = match self.neighbouring {
-            Neighbouring::AddOrRemoveOne => {
+            NeighbouringRelation::AddOrRemoveOne => {
                 ("whether that example was in the data or not", "of the examples that were in")
             }
-            Neighbouring::ZeroOutOne => (
+            NeighbouringRelation::ZeroOutOne => (
                 "whether that example was used or replaced by zeros",
                 "of the examples that were used",
             ),
-            Neighbouring::ReplaceOne => {
+            NeighbouringRelation::ReplaceOne => {
                 ("which of two given examples was used", "of the cases where it was the first")
             }
         };
@@ -128,7 +129,7 @@ impl fmt::Display for Meaning {
             f,
             "Everything released here is ({}, {})-differentially private (neighbours: {}; \
              accountant: {}).",
-            Rounded(self.epsilon),
+            RoundedUp(self.epsilon),
             self.delta,
             self.neighbouring,
             accountant_in_words(&self.accountant),

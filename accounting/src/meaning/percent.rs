@@ -1,8 +1,8 @@
 //! Probabilities as percentages, rounded up.
 
-/// A probability as a percentage, rounded **up** to one decimal place: `0.0931` is `9.4 %`, `0.5`
-/// is `50 %`. Values below 0.095 % keep two significant digits. The success of an attack is never
-/// understated.
+/// Formats a probability as a percentage, rounded **up** to one decimal place: `0.0931` is `9.4
+/// %`, `0.5` is `50 %`. Values below 0.095 % keep two significant digits. The success of an attack
+/// is never understated.
 pub fn percent_rounded_up(probability: f64) -> String {
     if !probability.is_finite() {
         return "100 %".into();

@@ -2,22 +2,22 @@ use proptest::prelude::*;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::*;
-use crate::Profile;
+use crate::PrivacyProfile;
 
 fn normal() -> Normal {
     Normal::new(0.0, 1.0).unwrap()
 }
 
-/// The privacy profile of one Gaussian mechanism (Balle, Wang: Improving the Gaussian Mechanism,
-/// 2018, Theorem 8), at points `step` apart.
-fn gaussian(mu: f64, step: f64) -> Profile {
+/// Computes the privacy profile of one Gaussian mechanism (Balle, Wang: Improving the Gaussian
+/// Mechanism, 2018, Theorem 8), at points `step` apart.
+fn gaussian(mu: f64, step: f64) -> PrivacyProfile {
     let phi = |x: f64| normal().cdf(x);
     let delta = |e: f64| phi(mu / 2.0 - e / mu) - e.exp() * phi(-mu / 2.0 - e / mu);
     let points = (0..=(12.0 / step) as usize).map(|i| i as f64 * step).map(|e| (e, delta(e)));
-    Profile::from_points(points.collect())
+    PrivacyProfile::from_points(points.collect())
 }
 
-/// The exact trade-off function of the Gaussian mechanism: Phi(Phi^-1(1 - a) - mu).
+/// Computes the exact trade-off function of the Gaussian mechanism: Phi(Phi^-1(1 - a) - mu).
 fn gaussian_fnr(mu: f64, fpr: f64) -> f64 {
     normal().cdf(normal().inverse_cdf(1.0 - fpr) - mu)
 }
@@ -58,7 +58,7 @@ fn points_between_those_of_a_profile_add_nothing() {
     let profile = gaussian(1.0, 0.5);
     let dense = (0..=1200).map(|i| f64::from(i) / 100.0).map(|e| (e, profile.delta(e)));
     let (dense, sparse) = (
-        TradeOff::from_profile(&Profile::from_points(dense.collect())),
+        TradeOff::from_profile(&PrivacyProfile::from_points(dense.collect())),
         TradeOff::from_profile(&profile),
     );
     for fpr in [0.0, 1e-3, 0.01, 0.2, 0.6] {
@@ -161,15 +161,19 @@ proptest! {
     }
 }
 
-fn meaning_of(epsilon: f64, neighbouring: Neighbouring, trade_off: TradeOff) -> Meaning {
-    Meaning { epsilon, delta: Delta(1e-5), accountant: "pld".into(), neighbouring, trade_off }
+fn meaning_of(
+    epsilon: f64,
+    neighbouring: NeighbouringRelation,
+    trade_off: TradeOff,
+) -> AttackBounds {
+    AttackBounds { epsilon, delta: Delta(1e-5), accountant: "pld".into(), neighbouring, trade_off }
 }
 
 #[test]
 fn the_text_of_a_meaning_is_fixed() {
     let gaussian = TradeOff::from_profile(&gaussian(1.0, 0.01));
     assert_eq!(
-        meaning_of(4.37663, Neighbouring::AddOrRemoveOne, gaussian).to_string(),
+        meaning_of(4.37663, NeighbouringRelation::AddOrRemoveOne, gaussian).to_string(),
         "Everything released here is (4.377, 1e-5)-differentially private (neighbours: add or \
          remove one; accountant: PLD (privacy loss distribution)).\n\
          Consider an attacker who knows the whole data set except one example, sees everything \
@@ -187,12 +191,14 @@ fn the_text_of_a_meaning_is_fixed() {
 fn the_text_covers_every_relation_and_a_meaningless_epsilon() {
     let pair = TradeOff::from_epsilon_delta(1.0, 0.0).unwrap();
     let text = |relation| meaning_of(1.0, relation, pair.clone()).to_string();
-    assert!(text(Neighbouring::AddOrRemoveOne).contains("right at most 73.2 % of the time"));
-    let replaced = text(Neighbouring::ReplaceOne);
+    assert!(
+        text(NeighbouringRelation::AddOrRemoveOne).contains("right at most 73.2 % of the time")
+    );
+    let replaced = text(NeighbouringRelation::ReplaceOne);
     assert!(replaced.contains("which of two given examples was used"), "{replaced}");
-    assert!(text(Neighbouring::ZeroOutOne).contains("replaced by zeros"));
+    assert!(text(NeighbouringRelation::ZeroOutOne).contains("replaced by zeros"));
     let huge = TradeOff::from_epsilon_delta(20.0, 0.0).unwrap();
-    let meaningless = meaning_of(20.0, Neighbouring::AddOrRemoveOne, huge).to_string();
+    let meaningless = meaning_of(20.0, NeighbouringRelation::AddOrRemoveOne, huge).to_string();
     assert!(meaningless.ends_with("so large an epsilon gives no protection."), "{meaningless}");
     assert!(!replaced.contains("no protection"));
 }
@@ -200,7 +206,7 @@ fn the_text_covers_every_relation_and_a_meaningless_epsilon() {
 #[test]
 fn the_profile_gives_tighter_bounds_than_one_epsilon() {
     let event = Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
-    let whole = meaning(std::slice::from_ref(&event), Delta(1e-5)).unwrap();
+    let whole = attack_bounds(std::slice::from_ref(&event), Delta(1e-5)).unwrap();
     let alone = TradeOff::from_epsilon_delta(whole.epsilon(), 1e-5).unwrap();
     for fpr in [0.0, 0.001, 0.01, 0.3] {
         let (many, one) = (whole.trade_off().max_tpr(fpr), alone.max_tpr(fpr));
@@ -210,8 +216,8 @@ fn the_profile_gives_tighter_bounds_than_one_epsilon() {
     // A lower bound: the best attack on this run has an accuracy of at least 58.2 % (central limit,
     // mu = 0.415: Phi(mu / 2)).
     assert!(whole.max_attack_accuracy() > 0.58, "{}", whole.max_attack_accuracy());
-    let nothing = meaning(&[], Delta(1e-5)).unwrap();
+    let nothing = attack_bounds(&[], Delta(1e-5)).unwrap();
     assert_eq!((nothing.epsilon(), nothing.max_attack_accuracy()), (0.0, 0.5));
     let open = Event::Unaccountable { why: "raw gradients".into() };
-    assert!(meaning(&[event, open], Delta(1e-5)).is_err());
+    assert!(attack_bounds(&[event, open], Delta(1e-5)).is_err());
 }

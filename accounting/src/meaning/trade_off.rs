@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::percent::percent_rounded_up;
-use crate::{Accountant, Delta, Event, Headline, Neighbouring, Pld, Profile};
+use crate::{
+    Accountant, Delta, Event, NeighbouringRelation, Pld, PrivacyProfile, TightestAccountant,
+};
 use crate::{Error, Result};
 
 /// Upper bounds on a membership inference attack, from the trade-off function of the releases.
@@ -38,15 +40,15 @@ const DELTAS: [f64; 16] =
     [1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7];
 
 impl TradeOff {
-    /// The trade-off function of releases with a known privacy profile.
+    /// Creates the trade-off function of releases with a known privacy profile.
     ///
     /// The points of the profile suffice: between two of them each bound is linear in e^epsilon or
     /// e^-epsilon, and so largest at a point.
-    pub(crate) fn from_profile(profile: &Profile) -> Self {
+    pub(crate) fn from_profile(profile: &PrivacyProfile) -> Self {
         Self { pairs: profile.points().into() }
     }
 
-    /// The trade-off function implied by a single (epsilon, delta).
+    /// Creates the trade-off function implied by a single (epsilon, delta).
     ///
     /// # Errors
     /// Kind `Setting` for an epsilon that is not finite and at least 0, or a delta outside [0, 1].
@@ -62,17 +64,17 @@ impl TradeOff {
         Ok(Self { pairs: [(epsilon, check_probability("delta", delta)?)].into() })
     }
 
-    /// The trade-off function of a list of events, from their privacy profile by [`Pld`]. Where
-    /// that is not supported, it follows from the epsilon of [`Headline`] at several deltas and is
-    /// slightly looser.
+    /// Creates the trade-off function of a list of events, from their privacy profile by [`Pld`].
+    /// Where that is not supported, it follows from the epsilon of [`TightestAccountant`] at
+    /// several deltas and is slightly looser.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`], if no accountant supports the events.
-    pub fn from_events(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
-        if let Ok(profile) = Pld::with_neighbouring(neighbouring).profile(events) {
+    pub fn from_events(events: &[Event], neighbouring: NeighbouringRelation) -> Result<Self> {
+        if let Ok(profile) = Pld::with_neighbouring(neighbouring).privacy_profile(events) {
             return Ok(Self::from_profile(&profile));
         }
-        let headline = Headline::with_neighbouring(neighbouring);
+        let headline = TightestAccountant::with_neighbouring(neighbouring);
         // Deltas without an answer are skipped. If there is none at all, the first error is
         // returned.
         let answers = DELTAS.map(|d| headline.epsilon(events, Delta(d)).map(|s| (s.epsilon, d)));
@@ -83,13 +85,13 @@ impl TradeOff {
         }
     }
 
-    /// The same bounds with one more pair, proved for the same releases.
+    /// Returns the same bounds with one more pair, proved for the same releases.
     pub(super) fn with_pair(&self, epsilon: f64, delta: f64) -> Self {
         let more = self.pairs.iter().copied().chain([(epsilon, delta)]);
         Self { pairs: more.collect() }
     }
 
-    /// The smallest false negative rate at a false positive rate: f.
+    /// Computes the smallest false negative rate at a false positive rate: f.
     ///
     /// # Errors
     /// Kind `Setting` for a rate outside [0, 1].
@@ -97,8 +99,8 @@ impl TradeOff {
         self.true_positive_rate(false_positive_rate).map(|tpr| 1.0 - tpr)
     }
 
-    /// The largest true positive rate at a false positive rate: 1 - f. Without any release it
-    /// equals the false positive rate.
+    /// Computes the largest true positive rate at a false positive rate: 1 - f. Without any
+    /// release it equals the false positive rate.
     ///
     /// # Errors
     /// Kind `Setting` for a rate outside [0, 1].
@@ -106,8 +108,8 @@ impl TradeOff {
         Ok(self.max_tpr(check_probability("false_positive_rate", false_positive_rate)?))
     }
 
-    /// The largest advantage of an attack, TPR - FPR. Its accuracy is at most (1 + advantage) / 2
-    /// if both cases are equally likely.
+    /// Returns the largest advantage of an attack, TPR - FPR. Its accuracy is at most (1 +
+    /// advantage) / 2 if both cases are equally likely.
     pub fn advantage(&self) -> f64 {
         // f is its own inverse, so TPR - FPR is largest where the false negative and the false
         // positive rate are equal: at a = (1 - delta) / (1 + e^epsilon) for one pair, and at the
@@ -118,8 +120,9 @@ impl TradeOff {
         self.pairs.iter().map(one).fold(1.0, f64::min)
     }
 
-    /// The largest positive predictive value of an attack: the probability that an example for
-    /// which it decides "in" was in, given the prior probability `prior`, at a false positive rate.
+    /// Computes the largest positive predictive value of an attack: the probability that an
+    /// example for which it decides "in" was in, given the prior probability `prior`, at a false
+    /// positive rate.
     ///
     /// With a `false_positive_rate` of 0 it is the bound for *every* attack. For delta = 0 that is
     /// prior e^epsilon / (1 - prior + prior e^epsilon); for delta above 0 it is 1, because with
@@ -139,14 +142,14 @@ impl TradeOff {
         Ok(prior / (prior + (1.0 - prior) * fpr_per_tpr))
     }
 
-    /// FPR / TPR in the limit of FPR 0: e^-epsilon of the smallest epsilon with delta 0, or 0 if no
-    /// pair has delta 0.
+    /// Computes FPR / TPR in the limit of FPR 0: e^-epsilon of the smallest epsilon with delta 0,
+    /// or 0 if no pair has delta 0.
     fn min_fpr_per_tpr(&self) -> f64 {
         let pure = self.pairs.iter().filter(|(_, delta)| *delta == 0.0).map(|(epsilon, _)| epsilon);
         (-pure.copied().fold(f64::INFINITY, f64::min)).exp()
     }
 
-    /// 1 - f, computed without loss of precision for small values.
+    /// Computes 1 - f without loss of precision for small values.
     pub fn max_tpr(&self, fpr: f64) -> f64 {
         let one = |&(epsilon, delta): &(f64, f64)| {
             // e^epsilon overflows beyond 709; the first bound is then trivial unless the FPR is 0.

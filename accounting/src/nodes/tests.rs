@@ -1,12 +1,12 @@
 use super::*;
 
-const RELATION: Neighbouring = Neighbouring::AddOrRemoveOne;
+const RELATION: NeighbouringRelation = NeighbouringRelation::AddOrRemoveOne;
 
-fn poisson(noise_multiplier: f64) -> Single {
-    Single::Poisson { sampling_rate: 0.01, noise_multiplier }
+fn poisson(noise_multiplier: f64) -> SingleRelease {
+    SingleRelease::Poisson { sampling_rate: 0.01, noise_multiplier }
 }
 
-fn releases(noises: impl IntoIterator<Item = f64>) -> Vec<(Single, u64)> {
+fn releases(noises: impl IntoIterator<Item = f64>) -> Vec<(SingleRelease, u64)> {
     noises.into_iter().map(|sigma| (poisson(sigma), 2)).collect()
 }
 
@@ -27,7 +27,7 @@ fn divergence(q: f64, sigma: f64, g: f64, remove: bool) -> f64 {
     p - g * upper_tail(t)
 }
 
-/// The largest excess of the divergence of a step over that of the mixture of its nodes.
+/// Computes the largest excess of the divergence of a step over that of the mixture of its nodes.
 fn excess(q: f64, (below, sigma, above): (f64, f64, f64), share: f64) -> f64 {
     let mut worst = f64::NEG_INFINITY;
     for i in -400..=400 {
@@ -46,7 +46,7 @@ fn mixtures_dominate_the_steps_between_their_nodes_and_smaller_shares_do_not() {
         for part in [0.1, 0.5, 0.8] {
             let sigma = below + part * (above - below);
             let noises = (below, sigma, above);
-            let dominating = share(below, sigma, above);
+            let dominating = mixture_weight(below, sigma, above);
             assert!(dominating > 0.0 && dominating < 1.0);
             for q in [1e-3, 0.01, 0.3, 0.99] {
                 assert!(excess(q, noises, dominating) < 1e-14, "{q} {noises:?}");
@@ -67,7 +67,7 @@ fn shares_of_extreme_noise_are_safe() {
     for (below, sigma, above) in
         [(1e6, 1.0005e6, 1.001e6), (0.02, 0.021, 0.022), (1e-3, 2e-3, 3e-3), (1.0, 1.0, 1.001)]
     {
-        let share = share(below, sigma, above);
+        let share = mixture_weight(below, sigma, above);
         assert!((0.0..=1.0).contains(&share), "{share}");
         // Distances are nearly proportional to 1 / sigma where there is much noise.
         if below > 100.0 {
@@ -84,11 +84,11 @@ fn every_release_lies_between_its_nodes() {
         (0..500).map(|i| from * (to / from).powf(f64::from(i) / 499.0)).collect()
     };
     for (from, to) in [(2.0, 1.0), (1.0, 1.0 + 1e-9), (0.03, 3000.0), (1e6, 0.9e6), (5.0, 0.2)] {
-        for relation in [RELATION, Neighbouring::ReplaceOne] {
+        for relation in [RELATION, NeighbouringRelation::ReplaceOne] {
             let releases = releases(many(from, to));
-            let nodes = Nodes::new(&releases, relation, 64);
+            let nodes = NoiseGrid::new(&releases, relation, 64);
             assert!(nodes.merge);
-            let sigmas: Vec<f64> = nodes.list.iter().map(Single::noise_multiplier).collect();
+            let sigmas: Vec<f64> = nodes.list.iter().map(SingleRelease::noise_multiplier).collect();
             assert!(sigmas.is_sorted_by(|a, b| a < b), "{sigmas:?}");
             assert!(sigmas[0] <= from.min(to) && sigmas[sigmas.len() - 1] >= from.max(to));
             for (single, count) in &releases {
@@ -102,7 +102,7 @@ fn every_release_lies_between_its_nodes() {
                     assert!(sigmas[part.node] < sigma && sigma < sigmas[part.node + 1]);
                 }
                 // No mixture is known to dominate a step in which an example is replaced.
-                let (_, share) = part.mean_share();
+                let (_, share) = part.mean_mixture_weight();
                 assert!(relation == RELATION || part.exact > 0.0 || share == 1.0, "{part:?}");
             }
             let all = nodes.components(&releases);
@@ -120,9 +120,11 @@ fn every_release_lies_between_its_nodes() {
 fn few_multipliers_and_unsampled_releases_are_their_own_nodes() {
     let few = releases([1.5, 0.5, 2.5]);
     let mut all = few.clone();
-    all.extend((0..300).map(|i| (Single::Gaussian { noise_multiplier: 1.0 + f64::from(i) }, 1)));
-    all.push((Single::Poisson { sampling_rate: 0.5, noise_multiplier: 1.0 }, 7));
-    let nodes = Nodes::new(&all, RELATION, 64);
+    all.extend(
+        (0..300).map(|i| (SingleRelease::Gaussian { noise_multiplier: 1.0 + f64::from(i) }, 1)),
+    );
+    all.push((SingleRelease::Poisson { sampling_rate: 0.5, noise_multiplier: 1.0 }, 7));
+    let nodes = NoiseGrid::new(&all, RELATION, 64);
     assert_eq!(nodes.list.len(), all.len());
     let parts = nodes.components(&all);
     assert!(parts.iter().all(|part| part.between.is_empty()), "{parts:?}");

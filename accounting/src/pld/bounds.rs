@@ -1,10 +1,10 @@
 //! Upper and lower bounds on a composition, in both directions.
 
-use super::builder::{BoundsBuilder, Composed};
+use super::builder::{BoundsBuilder, DirectionBounds};
 use super::chernoff::ChernoffBound;
 use super::coarse::Direction;
-use super::components::Case;
-use super::tilted_sum::{Bound, Crossing, TiltedSum};
+use super::components::NeighbourCase;
+use super::tilted_sum::{BoundKind, Crossing, TiltedSum};
 
 /// Bounds on a composition, in windows selected for deltas near a given one.
 pub(super) struct CompositionBounds {
@@ -12,11 +12,11 @@ pub(super) struct CompositionBounds {
     lower: Option<TiltedSum>,
     /// Whether a finer grid would still have a reasonable size.
     pub can_be_refined: bool,
-    add: Add,
+    add: AddDirectionBound,
 }
 
-/// What is known of direction `add`.
-enum Add {
+/// Bound on direction `add`.
+enum AddDirectionBound {
     /// Equal to direction `remove`.
     Same,
     /// A Chernoff bound, below direction `remove` at the delta of the window. It is evaluated at
@@ -28,29 +28,29 @@ enum Add {
 impl CompositionBounds {
     /// Composes a case in windows near `delta`, on a grid `refinement` times finer than the
     /// default. `None` if the numbers do not fit.
-    pub fn near_delta(delta: f64, case: &Case, refinement: f64) -> Option<Self> {
+    pub fn near_delta(delta: f64, case: &NeighbourCase, refinement: f64) -> Option<Self> {
         let task = BoundsBuilder::new(case, delta, refinement);
-        let Composed { upper, lower, .. } = task.compose(Direction::Remove)?;
-        let Crossing::At(epsilon) = upper.epsilon(delta, Bound::Upper) else { return None };
+        let DirectionBounds { upper, lower, .. } = task.compose(Direction::Remove)?;
+        let Crossing::At(epsilon) = upper.epsilon(delta, BoundKind::Upper) else { return None };
         let add = if case.is_symmetric() {
-            Add::Same
+            AddDirectionBound::Same
         } else {
-            match task.bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
-                Some(bound) => Add::Bounded(bound),
-                None => Add::Composed(task.compose(Direction::Add)?.upper),
+            match task.chernoff_bound_add().filter(|bound| bound.epsilon(delta) <= epsilon) {
+                Some(bound) => AddDirectionBound::Bounded(bound),
+                None => AddDirectionBound::Composed(task.compose(Direction::Add)?.upper),
             }
         };
         let can_be_refined = upper.mass.len() <= 1 << 17 && !case.merged;
         Some(Self { upper, lower, can_be_refined, add })
     }
 
-    /// Lower and upper bound on epsilon at `delta`.
+    /// Returns the lower and the upper bound on epsilon at `delta`.
     pub fn epsilon(&self, delta: f64) -> Option<(f64, f64)> {
         let (lower, remove) = TiltedSum::bounds(&self.upper, self.lower.as_ref(), delta)?;
         Some((lower, remove.max(self.add.epsilon(delta)?)))
     }
 
-    /// Upper bounds on delta at increasing epsilons; 1 outside of the windows.
+    /// Computes upper bounds on delta at increasing epsilons; 1 outside of the windows.
     pub fn deltas(&self, epsilons: &[f64]) -> Vec<f64> {
         let (mut deltas, add) = (self.upper.deltas_at(epsilons), self.add.deltas_at(epsilons));
         deltas.iter_mut().zip(add).for_each(|(delta, add)| *delta = delta.max(add));
@@ -58,20 +58,20 @@ impl CompositionBounds {
     }
 }
 
-impl Add {
-    /// Upper bound on epsilon; `None` if it is outside of the window.
+impl AddDirectionBound {
+    /// Computes an upper bound on epsilon; `None` if it is outside of the window.
     fn epsilon(&self, delta: f64) -> Option<f64> {
         match self {
             Self::Same => Some(0.0),
             Self::Bounded(bound) => Some(bound.epsilon(delta)),
-            Self::Composed(composed) => match composed.epsilon(delta, Bound::Upper) {
+            Self::Composed(composed) => match composed.epsilon(delta, BoundKind::Upper) {
                 Crossing::At(epsilon) => Some(epsilon),
                 Crossing::AboveWindow | Crossing::BelowWindow => None,
             },
         }
     }
 
-    /// Upper bounds on delta at increasing epsilons.
+    /// Computes upper bounds on delta at increasing epsilons.
     fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
         match self {
             Self::Same => vec![0.0; epsilons.len()],
@@ -83,13 +83,13 @@ impl Add {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chernoff::Moments;
-    use super::super::compose::{Composition, Transform, Window};
+    use super::super::chernoff::LossMoments;
+    use super::super::compose::{Composition, LossWindow, Transform};
     use super::super::loss_distribution::LossDistribution;
     use super::*;
     use crate::nodes::Component;
 
-    /// A loss of `loss` with a given probability, otherwise 0.
+    /// Returns a loss of `loss` with a given probability, otherwise 0.
     fn rare(loss: i64, probability: f64) -> LossDistribution {
         let mut mass = vec![0.0; loss as usize * 10 + 1];
         mass[0] = 1.0 - probability;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn composed(losses: &LossDistribution) -> TiltedSum {
-        let window = Window {
+        let window = LossWindow {
             step: 0.1,
             theta: 3.0,
             low: -2.0,
@@ -118,9 +118,10 @@ mod tests {
     fn the_worse_direction_is_determined_at_every_delta() {
         let (remove, add) = (rare(5, 1e-2), rare(9, 1e-6));
         let once = Component { exact: 1.0, ..Component::default() };
-        let bound = ChernoffBound::new(&Moments::new(std::slice::from_ref(&add)), &[once]);
+        let bound = ChernoffBound::new(&LossMoments::new(std::slice::from_ref(&add)), &[once]);
         assert!(bound.epsilon(1e-3) < 4.8, "at 1e-3 adding need not be composed");
-        for add in [Add::Bounded(bound), Add::Composed(composed(&add))] {
+        for add in [AddDirectionBound::Bounded(bound), AddDirectionBound::Composed(composed(&add))]
+        {
             let (upper, lower) = (composed(&remove), None);
             let both = CompositionBounds { upper, lower, can_be_refined: false, add };
             let at = |delta: f64| both.epsilon(delta).unwrap().1;

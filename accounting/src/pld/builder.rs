@@ -1,11 +1,11 @@
 //! The choice of window and grid for a composition in one direction.
 
-use super::chernoff::{ChernoffBound, Moments};
+use super::chernoff::{ChernoffBound, LossMoments};
 use super::coarse::{CoarseLosses, Direction, TiltedRange};
-use super::components::{Case, Mixture, pairs};
+use super::components::{Mixture, NeighbourCase, pairs};
 use super::loss_distribution::LossDistribution;
-use super::node_losses::{NodeLosses, discretised};
-use super::tilted_sum::{Bound, Crossing, TiltedSum};
+use super::node_losses::{NodeLosses, discretise};
+use super::tilted_sum::{BoundKind, Crossing, TiltedSum};
 use rayon::prelude::*;
 
 /// Target relative error of epsilon on the first grid.
@@ -14,11 +14,11 @@ const TARGET_ERROR: f64 = 1e-4;
 /// Maximum number of grid points of one window, or of one release.
 const MAX_POINTS: f64 = (1 << 19) as f64;
 
-/// That number where all sampling rates are below [`RARE`]: many small losses and few large ones
-/// need both a fine grid and a long one.
+/// Maximum number of grid points where all sampling rates are below [`RARE`]: many small losses
+/// and few large ones need both a fine grid and a long one.
 const MAX_RARE_POINTS: f64 = (1 << 21) as f64;
 
-/// Sampling rates below this are rare.
+/// Sampling rate below which a step is rare.
 const RARE: f64 = 1e-3;
 
 /// Factor on the Chernoff-optimal tilt. The Chernoff bound exceeds epsilon; a smaller tilt moves
@@ -46,9 +46,9 @@ const MAX_ERROR_FRACTION: f64 = 1e-4;
 /// ln of the tilted mass beyond either end of the first window.
 const LN_OUTSIDE: f64 = -25.0;
 
-/// What is composed, and the precision.
+/// Inputs of a composition: the releases, the delta and the precision.
 pub(super) struct BoundsBuilder<'a> {
-    case: &'a Case,
+    case: &'a NeighbourCase,
     releases: f64,
     /// Mass of one release that may be truncated at either end.
     tail: f64,
@@ -57,27 +57,27 @@ pub(super) struct BoundsBuilder<'a> {
 }
 
 /// A composition in one direction.
-pub(super) struct Composed {
+pub(super) struct DirectionBounds {
     pub upper: TiltedSum,
-    /// For direction `remove` only.
+    /// Tilted sum for the lower bound, for direction `remove` only.
     pub lower: Option<TiltedSum>,
     /// The losses from which the upper bound was made.
     pub losses: NodeLosses,
 }
 
 impl<'a> BoundsBuilder<'a> {
-    pub fn new(case: &'a Case, delta: f64, refinement: f64) -> Self {
+    pub fn new(case: &'a NeighbourCase, delta: f64, refinement: f64) -> Self {
         let releases = case.releases();
         let tail = (1e-4 * delta / releases).min(1e-16);
         Self { case, releases, tail, delta, refinement }
     }
 
-    /// The composition in one direction.
+    /// Returns the composition in one direction.
     ///
     /// The Chernoff bound on epsilon selects the first window. It is good for many small losses and
     /// loose for few large ones; in that case the window is moved according to the result of the
     /// first.
-    pub fn compose(&self, direction: Direction) -> Option<Composed> {
+    pub fn compose(&self, direction: Direction) -> Option<DirectionBounds> {
         let coarse = CoarseLosses::new(self.case, direction, self.tail);
         let (theta, mut epsilon) = coarse.tilt(self.delta);
         let mut ln_outside = LN_OUTSIDE;
@@ -89,12 +89,12 @@ impl<'a> BoundsBuilder<'a> {
             let losses = self.losses_in_window(range, epsilon, direction)?;
             let composed = losses.upper(self.case)?;
             if let Some(lower) = losses.lower(self.case)
-                && let Crossing::At(found) = lower.epsilon(self.delta, Bound::Lower)
+                && let Crossing::At(found) = lower.epsilon(self.delta, BoundKind::Lower)
                 && best_lower.as_ref().is_none_or(|(most, _)| found > *most)
             {
                 best_lower = Some((found, lower));
             }
-            match composed.epsilon(self.delta, Bound::Upper) {
+            match composed.epsilon(self.delta, BoundKind::Upper) {
                 // No bound can be smaller.
                 Crossing::At(0.0) => {
                     best = Some((0.0, composed, losses));
@@ -139,12 +139,13 @@ impl<'a> BoundsBuilder<'a> {
             };
         }
         let (_, upper, losses) = best?;
-        Some(Composed { upper, lower: best_lower.map(|(_, lower)| lower), losses })
+        Some(DirectionBounds { upper, lower: best_lower.map(|(_, lower)| lower), losses })
     }
 
-    /// The window with this tilt. At rare sampling rates one with a smaller tilt, if the grid of
-    /// this one would be too coarse: few large losses make the tilted sum wide, and a smaller tilt
-    /// makes it narrower. It also makes errors larger in proportion to delta, which limits it.
+    /// Returns the window with this tilt. At rare sampling rates one with a smaller tilt, if the
+    /// grid of this one would be too coarse: few large losses make the tilted sum wide, and a
+    /// smaller tilt makes it narrower. It also makes errors larger in proportion to delta, which
+    /// limits it.
     fn window(
         &self,
         coarse: &CoarseLosses,
@@ -176,18 +177,18 @@ impl<'a> BoundsBuilder<'a> {
         best
     }
 
-    /// The upper bound on epsilon by the losses in a window for another composition of the same
-    /// nodes; `None` if it is not precise enough.
-    pub fn epsilon_by(&self, losses: &NodeLosses) -> Option<f64> {
+    /// Computes the upper bound on epsilon by the losses in a window for another composition of
+    /// the same nodes; `None` if it is not precise enough.
+    pub fn epsilon_from_losses(&self, losses: &NodeLosses) -> Option<f64> {
         let sum = losses.upper(self.case)?;
-        let Crossing::At(found) = sum.epsilon(self.delta, Bound::Upper) else { return None };
+        let Crossing::At(found) = sum.epsilon(self.delta, BoundKind::Upper) else { return None };
         let (outside, rounding) = sum.error_fractions(found, self.delta);
         let is_precise = outside + rounding < MAX_ERROR_FRACTION
             && losses.step < 1.5 * self.grid_step(found, losses.range.theta);
         (is_precise || found == 0.0).then_some(found)
     }
 
-    /// The losses of the nodes in a window, on a grid for the expected `epsilon`.
+    /// Returns the losses of the nodes in a window, on a grid for the expected `epsilon`.
     fn losses_in_window(
         &self,
         range: TiltedRange,
@@ -201,14 +202,14 @@ impl<'a> BoundsBuilder<'a> {
         Some(NodeLosses::new(self.case, range, step, self.tail, direction))
     }
 
-    /// Whether all sampling rates are rare: nearly nothing happens in most steps.
+    /// Returns whether all sampling rates are rare: nearly nothing happens in most steps.
     fn is_rare(&self) -> bool {
         self.case.pairs().all(|pair| pair.q < RARE)
     }
 
-    /// The grid for a window and an expected `epsilon`, with as many points as fit.
+    /// Computes the grid for a window and an expected `epsilon`, with as many points as fit.
     fn step(&self, range: TiltedRange, epsilon: f64) -> f64 {
-        let used = self.case.used();
+        let used = self.case.used_nodes();
         let nodes = used.iter().filter(|used| **used).count();
         let widest = self
             .case
@@ -220,8 +221,8 @@ impl<'a> BoundsBuilder<'a> {
         step.max(widest / most.min(MAX_TOTAL_POINTS / nodes as f64))
     }
 
-    /// The grid for an expected `epsilon`. Connecting the dots adds step^2 / 6 to the variance of
-    /// each loss, and so about (theta + 1) step^2 / 12 to its contribution to epsilon.
+    /// Computes the grid for an expected `epsilon`. Connecting the dots adds step^2 / 6 to the
+    /// variance of each loss, and so about (theta + 1) step^2 / 12 to its contribution to epsilon.
     fn grid_step(&self, epsilon: f64, theta: f64) -> f64 {
         // Where steps are replaced by others, a fine grid is wasted.
         let aim = match self.case.nodes.len() as f64 {
@@ -232,27 +233,28 @@ impl<'a> BoundsBuilder<'a> {
         (12.0 * TARGET_ERROR * aim * epsilon / (self.releases * (theta + 1.0))).sqrt()
     }
 
-    /// A Chernoff bound on direction `add`, which often shows that it need not be composed.
-    pub fn bound_add(&self) -> Option<ChernoffBound> {
-        Some(ChernoffBound::new(&self.add_moments()?, &self.case.components))
+    /// Returns a Chernoff bound on direction `add`, which often shows that it need not be
+    /// composed.
+    pub fn chernoff_bound_add(&self) -> Option<ChernoffBound> {
+        Some(ChernoffBound::new(&self.add_direction_moments()?, &self.case.components))
     }
 
-    /// The moments of the nodes in direction `add`. A coarse grid suffices, because they are upper
-    /// bounds on any grid.
-    pub fn add_moments(&self) -> Option<Moments> {
-        let used = self.case.used();
+    /// Returns the moments of the nodes in direction `add`. A coarse grid suffices, because they
+    /// are upper bounds on any grid.
+    pub fn add_direction_moments(&self) -> Option<LossMoments> {
+        let used = self.case.used_nodes();
         if used.iter().filter(|used| **used).count() > MAX_BOUNDED_NODES {
             return None;
         }
         let coarse = |(mixture, used): (&Mixture, bool)| {
             if used {
                 let range = pairs(mixture).map(|pair| pair.range(self.tail)).fold(0.0, f64::max);
-                discretised(mixture, range / 2000.0, self.tail, Direction::Add).0
+                discretise(mixture, range / 2000.0, self.tail, Direction::Add).0
             } else {
                 LossDistribution::default()
             }
         };
         let nodes: Vec<_> = self.case.nodes.par_iter().zip(used).map(coarse).collect();
-        Some(Moments::new(&nodes))
+        Some(LossMoments::new(&nodes))
     }
 }

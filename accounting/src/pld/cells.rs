@@ -1,6 +1,6 @@
 //! Partition of the privacy losses into cells of equal width.
 
-use super::dominating_pair::{DominatingPair, Kind, NORM, phi};
+use super::dominating_pair::{DominatingPair, Kind, NORM, normal_cdf};
 use crate::bisection::bisect;
 use crate::gdp::normal::density;
 
@@ -29,7 +29,7 @@ pub(super) struct LossCells {
 }
 
 impl LossCells {
-    /// The cells of a pair. They hold all but `mass` on either side.
+    /// Creates the cells of a pair. They hold all but `mass` on either side.
     ///
     /// With an `offset` from [`balanced_offset`] the first cell is cell 0 and holds everything
     /// below its upper end.
@@ -71,14 +71,14 @@ impl LossCells {
         Self { step, offset, first, p, excess_mass, deficit, below, above: pair.above(from) }
     }
 
-    /// The loss at the lower end of the first cell.
+    /// Computes the loss at the lower end of the first cell.
     pub fn loss_at(&self, index: i64) -> f64 {
         self.offset + index as f64 * self.step
     }
 }
 
-/// The loss at which everything up to one `step` above it balances (P = e^loss Q), for a pair whose
-/// losses concentrate near the smallest one; 0 for other pairs.
+/// Computes the loss at which everything up to one `step` above it balances (P = e^loss Q), for a
+/// pair whose losses concentrate near the smallest one; 0 for other pairs.
 pub(super) fn balanced_offset(pair: &DominatingPair, step: f64, mass: f64) -> f64 {
     let least = pair.min_loss();
     if pair.loss(pair.support(mass).0) > least + step {
@@ -93,25 +93,27 @@ pub(super) fn balanced_offset(pair: &DominatingPair, step: f64, mass: f64) -> f6
     bisect((least, above), 60, lies_above)
 }
 
-/// (P, P - e^loss Q) of everything below t.
+/// Computes (P, P - e^loss Q) of everything below t.
 fn integrate_lower_tail(pair: &DominatingPair, loss: f64, t: f64) -> (f64, f64) {
     // With R the mass of the shifted component, P = (1-q) Q + q R.
-    let ((p, q_mass), r) = (pair.below(t), phi(t - pair.shift()));
+    let ((p, q_mass), r) = (pair.below(t), normal_cdf(t - pair.shift()));
     (p, pair.q * r - (loss.exp_m1() + pair.q) * q_mass)
 }
 
-/// Q - P of an interval of a one-sided pair, without cancellation where it holds nearly all mass.
+/// Computes Q - P of an interval of a one-sided pair, without cancellation where it holds nearly
+/// all mass.
 fn balance_deficit(pair: &DominatingPair, from: f64, to: f64) -> f64 {
     let d = pair.shift();
-    let between =
-        |from: f64, to: f64| if from == f64::NEG_INFINITY { phi(to) } else { phi(to) - phi(from) };
+    let between = |from: f64, to: f64| {
+        if from == f64::NEG_INFINITY { normal_cdf(to) } else { normal_cdf(to) - normal_cdf(from) }
+    };
     pair.q * (between(from, to) - between(from - d, to - d))
 }
 
 /// Distance at which the standard normal density is 0 in f64.
 const MAX_DEVIATIONS: f64 = 40.0;
 
-/// (P, P - e^loss(from) Q) of the interval, by Gauss-Legendre quadrature.
+/// Computes (P, P - e^loss(from) Q) of the interval, by Gauss-Legendre quadrature.
 ///
 /// P = e^loss Q holds at the lower end. With h the distance from it, the integrand of the second is
 /// q N(t; d) (1 - e^(-h d)). For two-sided pairs q e^loss N(t; -d) (e^(h d) - 1) is added. The

@@ -8,14 +8,15 @@ use rayon::prelude::*;
 const MARGIN: f64 = 1e-3;
 
 /// The moments of the losses of every node, for a grid of tilts.
-pub(super) struct Moments {
+pub(super) struct LossMoments {
     /// (theta, ln moment of each node).
     lines: Vec<(f64, Vec<f64>)>,
     infinity: Vec<f64>,
 }
 
-impl Moments {
-    /// For the loss distribution of each node; that of nodes that are not needed may be empty.
+impl LossMoments {
+    /// Creates the moments from the loss distribution of each node; that of nodes that are not
+    /// needed may be empty.
     pub fn new(nodes: &[LossDistribution]) -> Self {
         let line = |i: i32| {
             let theta = 1.4f64.powi(i);
@@ -37,9 +38,9 @@ pub(super) struct ChernoffBound {
 }
 
 impl ChernoffBound {
-    /// For components of nodes with these moments. Upper bounds on the losses give an upper bound
-    /// on delta.
-    pub fn new(moments: &Moments, components: &[Component]) -> Self {
+    /// Creates the bounds for components of nodes with these moments. Upper bounds on the losses
+    /// give an upper bound on delta.
+    pub fn new(moments: &LossMoments, components: &[Component]) -> Self {
         let line = |(theta, nodes): &(f64, Vec<f64>)| {
             let ln_moment: f64 = components.iter().map(|part| ln_moment(part, nodes)).sum();
             // 1 - e^-x <= c e^(theta x), where c is the maximum of (1 - e^-x) e^(-theta x).
@@ -51,13 +52,13 @@ impl ChernoffBound {
         Self { lines: lines.collect(), infinity: infinity * (1.0 + MARGIN) }
     }
 
-    /// Upper bound on delta at `epsilon`.
+    /// Computes an upper bound on delta at `epsilon`.
     pub fn delta(&self, epsilon: f64) -> f64 {
         let least = |least: f64, line: &(f64, f64)| least.min((line.1 - line.0 * epsilon).exp());
         (self.lines.iter().fold(1.0, least) + self.infinity).min(1.0)
     }
 
-    /// An epsilon >= 0 at which delta is at most `delta`; infinite if no tilt proves one.
+    /// Computes an epsilon >= 0 at which delta is at most `delta`; infinite if no tilt proves one.
     pub fn epsilon(&self, delta: f64) -> f64 {
         if delta <= self.infinity {
             return f64::INFINITY;
@@ -68,10 +69,10 @@ impl ChernoffBound {
     }
 }
 
-/// ln of the moment of a component. That of a mixture is concave in its share, so mixtures have at
-/// most the moment of as many with their mean share.
+/// Computes ln of the moment of a component. That of a mixture is concave in its share, so
+/// mixtures have at most the moment of as many with their mean share.
 fn ln_moment(component: &Component, nodes: &[f64]) -> f64 {
-    let (between, share) = component.mean_share();
+    let (between, share) = component.mean_mixture_weight();
     let below = nodes[component.node];
     let mut total = component.exact * below;
     if between > 0.0 {
@@ -83,9 +84,9 @@ fn ln_moment(component: &Component, nodes: &[f64]) -> f64 {
     total
 }
 
-/// The mass of a component at infinity.
+/// Computes the mass of a component at infinity.
 fn infinity(component: &Component, nodes: &[f64]) -> f64 {
-    let (between, share) = component.mean_share();
+    let (between, share) = component.mean_mixture_weight();
     let mut total = (component.exact + between * share) * nodes[component.node];
     if between > 0.0 {
         total += between * (1.0 - share) * nodes[component.node + 1];
@@ -109,7 +110,7 @@ mod tests {
             dropped: 0.0,
         };
         let four = Component { exact: 4.0, ..Component::default() };
-        let bound = ChernoffBound::new(&Moments::new(&[one]), &[four]);
+        let bound = ChernoffBound::new(&LossMoments::new(&[one]), &[four]);
         let exact = |epsilon: f64| -> f64 {
             let sums = [(4.0, 0.3164), (2.0, 0.4218), (0.0, 0.2109)];
             sums.iter().map(|(l, p)| p * (-(epsilon - l).exp_m1()).max(0.0)).sum()

@@ -2,13 +2,13 @@
 //!
 //! Correctness does not depend on it: a poor approximation only makes the bounds wide.
 
-use super::components::{Case, Mixture};
+use super::components::{Mixture, NeighbourCase};
 use super::dominating_pair::DominatingPair;
 
 /// Spacing of the points, in units of the noise.
 const COARSE_STEP: f64 = 0.2;
 
-/// Exponents from which on e^x may be too large for numbers.
+/// Exponent from which on e^x may be too large for a float.
 const LARGE: f64 = 600.0;
 
 /// The losses of all nodes in one direction: (count, points), each point (mass, loss).
@@ -24,11 +24,11 @@ pub(super) enum Direction {
 }
 
 impl CoarseLosses {
-    /// The losses of a case, with a mixture of nodes as so many releases of each.
-    pub fn new(case: &Case, direction: Direction, mass: f64) -> Self {
+    /// Creates the losses of a case, with a mixture of nodes as so many releases of each.
+    pub fn new(case: &NeighbourCase, direction: Direction, mass: f64) -> Self {
         let mut counts = vec![0.0; case.nodes.len()];
         for component in &case.components {
-            let (between, share) = component.mean_share();
+            let (between, share) = component.mean_mixture_weight();
             counts[component.node] += component.exact + between * share;
             if between > 0.0 {
                 counts[component.node + 1] += between * (1.0 - share);
@@ -48,8 +48,8 @@ impl CoarseLosses {
         Self { components: used.map(points).collect() }
     }
 
-    /// ln E[e^(theta loss)] of the sum. At small sampling rates the moment of one release differs
-    /// from 1 by less than rounding, so the difference is summed.
+    /// Computes ln E[e^(theta loss)] of the sum. At small sampling rates the moment of one release
+    /// differs from 1 by less than rounding, so the difference is summed.
     pub fn ln_moment(&self, theta: f64) -> f64 {
         let of_component = |(count, points): &(f64, Vec<(f64, f64)>)| {
             let most = points.iter().map(|p| theta * p.1).fold(f64::NEG_INFINITY, f64::max);
@@ -64,7 +64,7 @@ impl CoarseLosses {
         self.components.iter().map(of_component).sum()
     }
 
-    /// The tilt that minimises the Chernoff bound on epsilon, and that bound.
+    /// Computes the tilt that minimises the Chernoff bound on epsilon, and that bound.
     pub fn tilt(&self, delta: f64) -> (f64, f64) {
         let epsilon = |ln_theta: f64| {
             let theta = ln_theta.exp();
@@ -95,7 +95,7 @@ impl CoarseLosses {
         (best.exp(), epsilon(best))
     }
 
-    /// The tilt that moves the mean of the sum to `epsilon`.
+    /// Computes the tilt that moves the mean of the sum to `epsilon`.
     pub fn tilt_towards(&self, epsilon: f64) -> f64 {
         let (mut low, mut high) = ((1e-9_f64).ln(), (1e12_f64).ln());
         while high - low > 0.05 {
@@ -120,7 +120,7 @@ impl CoarseLosses {
         self.components.iter().map(of_component).sum()
     }
 
-    /// The range of the sum tilted by theta on a grid of this step, with a mass of at most
+    /// Returns the range of the sum tilted by theta on a grid of this step, with a mass of at most
     /// e^ln_outside beyond either end, and the tilts that prove it.
     pub fn tilted_range(&self, theta: f64, ln_outside: f64, step: f64) -> TiltedRange {
         // Connecting the dots keeps the moments at 0 and -1.

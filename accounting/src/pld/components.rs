@@ -3,10 +3,10 @@
 use super::dominating_pair::{DominatingPair, Kind};
 use crate::Result;
 use crate::accountant::unsupported;
-use crate::event::{Single, singles};
-use crate::nodes::{Component, Nodes};
+use crate::event::{SingleRelease, flatten_events};
+use crate::nodes::{Component, NoiseGrid};
 use crate::rdp::truncated::binomial_tail_upper;
-use crate::{Event, Neighbouring};
+use crate::{Event, NeighbouringRelation};
 use std::sync::Arc;
 
 /// With more noise multipliers than this, steps are replaced by mixtures of few.
@@ -24,23 +24,23 @@ const MAX_COUNT: f64 = 1e12;
 /// (probability, pair). `None` releases nothing.
 pub(super) type Mixture = Vec<(f64, Option<DominatingPair>)>;
 
-/// What is composed: releases in terms of nodes, for one case of neighbouring data sets.
+/// Releases of a composition in terms of nodes, for one case of neighbouring data sets.
 #[derive(Clone)]
-pub(super) struct Case {
+pub(super) struct NeighbourCase {
     pub nodes: Arc<[Mixture]>,
     pub components: Vec<Component>,
     /// Whether steps are replaced by mixtures of nodes. A finer grid then tightens nothing.
     pub merged: bool,
 }
 
-impl Case {
-    /// Number of releases.
+impl NeighbourCase {
+    /// Returns the number of releases.
     pub fn releases(&self) -> f64 {
         self.components.iter().map(Component::releases).sum()
     }
 
-    /// For every node whether a component needs it.
-    pub fn used(&self) -> Vec<bool> {
+    /// Returns, for every node, whether a component needs it.
+    pub fn used_nodes(&self) -> Vec<bool> {
         let mut used = vec![false; self.nodes.len()];
         for component in &self.components {
             used[component.node] = true;
@@ -51,32 +51,33 @@ impl Case {
         used
     }
 
-    /// (node, number of releases) for a lower bound: mixtures count as their node with more noise.
+    /// Returns (node, number of releases) for a lower bound: mixtures count as their node with
+    /// more noise.
     pub fn lower_counts(&self) -> Vec<(usize, f64)> {
         let mut counts = vec![0.0; self.nodes.len()];
         for component in &self.components {
             counts[component.node] += component.exact;
             if !component.between.is_empty() {
-                counts[component.node + 1] += component.mean_share().0;
+                counts[component.node + 1] += component.mean_mixture_weight().0;
             }
         }
         counts.into_iter().enumerate().filter(|(_, count)| *count > 0.0).collect()
     }
 
-    /// Whether both directions are equal.
+    /// Returns whether both directions are equal.
     pub fn is_symmetric(&self) -> bool {
         self.pairs().all(DominatingPair::is_symmetric)
     }
 
-    /// The pairs of the nodes that are needed.
+    /// Returns the pairs of the nodes that are needed.
     pub fn pairs(&self) -> impl Iterator<Item = &DominatingPair> {
-        let used = self.used();
+        let used = self.used_nodes();
         let nodes = self.nodes.iter().zip(used).filter(|(_, used)| *used);
         nodes.flat_map(|(mixture, _)| pairs(mixture))
     }
 }
 
-/// The pairs of a mixture, without their probabilities.
+/// Returns the pairs of a mixture, without their probabilities.
 pub(super) fn pairs(mixture: &Mixture) -> impl Iterator<Item = &DominatingPair> {
     mixture.iter().filter_map(|(_, pair)| pair.as_ref())
 }
@@ -90,15 +91,18 @@ enum OtherExamples {
     All,
 }
 
-/// The cases of neighbouring data sets for all events together. The epsilon of the events is at
-/// most the largest epsilon of the cases.
-pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<Case>> {
+/// Returns the cases of neighbouring data sets for all events together. The epsilon of the events
+/// is at most the largest epsilon of the cases.
+pub(super) fn cases(
+    events: &[Event],
+    neighbouring: NeighbouringRelation,
+) -> Result<Vec<NeighbourCase>> {
     let lists = cases_of_lists(&[events], neighbouring)?;
     Ok(lists.into_iter().flatten().collect())
 }
 
-/// For every case of neighbouring data sets the compositions of growing lists of events: the last
-/// list contains the releases of all others. They share their nodes.
+/// Returns, for every case of neighbouring data sets, the compositions of growing lists of events:
+/// the last list contains the releases of all others. They share their nodes.
 ///
 /// Only a maximum batch size makes the number of other examples matter. Under add-or-remove-one it
 /// is N or N - 1, and either can be the worse: with more other examples a batch reaches the cap
@@ -106,25 +110,28 @@ pub(super) fn cases(events: &[Event], neighbouring: Neighbouring) -> Result<Vec<
 /// the same for all events, so the cases are not mixed.
 pub(super) fn cases_of_lists(
     lists: &[&[Event]],
-    neighbouring: Neighbouring,
-) -> Result<Vec<Vec<Case>>> {
-    let lists: Vec<Releases> =
-        lists.iter().map(|events| Releases::new(events, neighbouring)).collect::<Result<_>>()?;
+    neighbouring: NeighbouringRelation,
+) -> Result<Vec<Vec<NeighbourCase>>> {
+    let lists: Vec<FlattenedReleases> = lists
+        .iter()
+        .map(|events| FlattenedReleases::new(events, neighbouring))
+        .collect::<Result<_>>()?;
     let Some(all) = lists.last() else { return Ok(Vec::new()) };
-    let nodes = Nodes::new(&all.sampled, neighbouring, FEW);
-    let truncated = |single: &Single| matches!(single, Single::Truncated { .. });
+    let nodes = NoiseGrid::new(&all.sampled, neighbouring, FEW);
+    let truncated = |single: &SingleRelease| matches!(single, SingleRelease::Truncated { .. });
     let truncated = all.sampled.iter().any(|(single, _)| truncated(single));
-    let others: &[OtherExamples] = if truncated && neighbouring == Neighbouring::AddOrRemoveOne {
-        &[OtherExamples::AllButOne, OtherExamples::All]
-    } else {
-        &[OtherExamples::AllButOne]
-    };
+    let others: &[OtherExamples] =
+        if truncated && neighbouring == NeighbouringRelation::AddOrRemoveOne {
+            &[OtherExamples::AllButOne, OtherExamples::All]
+        } else {
+            &[OtherExamples::AllButOne]
+        };
     let case = |&others: &OtherExamples| {
-        let mixture = |node: &Single| mixture(node, neighbouring, others);
+        let mixture = |node: &SingleRelease| mixture(node, neighbouring, others);
         let mut mixtures: Vec<Mixture> = nodes.list.iter().map(mixture).collect::<Result<_>>()?;
         mixtures.extend(all.unsampled_mixture());
         let mixtures: Arc<[Mixture]> = mixtures.into();
-        let of_list = |list: &Releases| {
+        let of_list = |list: &FlattenedReleases| {
             let mut components = nodes.components(&list.sampled);
             // A list with fewer unsampled releases is bounded by all of them.
             if list.squared_mu > 0.0 {
@@ -134,9 +141,9 @@ pub(super) fn cases_of_lists(
                     ..Component::default()
                 });
             }
-            Case { nodes: mixtures.clone(), components, merged: nodes.merge }
+            NeighbourCase { nodes: mixtures.clone(), components, merged: nodes.merge }
         };
-        let cases: Vec<Case> = lists.iter().map(of_list).collect();
+        let cases: Vec<NeighbourCase> = lists.iter().map(of_list).collect();
         cases.last().map_or(Ok(()), check_size)?;
         Ok(cases)
     };
@@ -145,16 +152,16 @@ pub(super) fn cases_of_lists(
 
 /// The releases of a list of events. Gaussian mechanisms without sampling are merged into one,
 /// because their composition is exactly Gaussian.
-struct Releases {
-    sampled: Vec<(Single, u64)>,
+struct FlattenedReleases {
+    sampled: Vec<(SingleRelease, u64)>,
     /// Sum of 1 / sigma² over the releases without sampling.
     squared_mu: f64,
 }
 
-impl Releases {
-    fn new(events: &[Event], neighbouring: Neighbouring) -> Result<Self> {
+impl FlattenedReleases {
+    fn new(events: &[Event], neighbouring: NeighbouringRelation) -> Result<Self> {
         let mut releases = Self { sampled: Vec::new(), squared_mu: 0.0 };
-        for (single, count) in singles("pld", events)? {
+        for (single, count) in flatten_events("pld", events)? {
             match single.unsampled_noise_multiplier(neighbouring) {
                 Some(sigma) => releases.squared_mu += count as f64 / sigma / sigma,
                 None => releases.sampled.push((single, count)),
@@ -171,7 +178,7 @@ impl Releases {
 }
 
 /// Checks that the losses fit on a grid.
-fn check_size(case: &Case) -> Result<()> {
+fn check_size(case: &NeighbourCase) -> Result<()> {
     let sigma = case.pairs().map(|pair| pair.sigma).fold(f64::INFINITY, f64::min);
     if sigma < MIN_NOISE {
         let what = format!("noise of {sigma:.2e} times the sensitivity");
@@ -190,7 +197,7 @@ fn check_size(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// The dominating pairs of one release.
+/// Returns the dominating pairs of one release.
 ///
 /// Poisson sampling: Zhu, Dong, Wang 2022, Theorem 11, for add-or-remove-one and zero-out.
 /// Replace-one compares a draw with the opposite draw.
@@ -201,20 +208,29 @@ fn check_size(case: &Case) -> Result<()> {
 /// Under zero-out and replace-one the example keeps its place, but the batches without it differ
 /// from those with it by more than its own contribution and may not hide it. The bound therefore
 /// also reveals whether it is kept.
-fn mixture(single: &Single, neighbouring: Neighbouring, others: OtherExamples) -> Result<Mixture> {
+fn mixture(
+    single: &SingleRelease,
+    neighbouring: NeighbouringRelation,
+    others: OtherExamples,
+) -> Result<Mixture> {
     let pair = |q: f64, sigma: f64| {
         let kind = match neighbouring {
-            Neighbouring::ReplaceOne => Kind::TwoSided,
+            NeighbouringRelation::ReplaceOne => Kind::TwoSided,
             _ => Kind::OneSided,
         };
         Some(DominatingPair { kind, q, sigma })
     };
     let revealed = |sigma: f64| Some(DominatingPair { kind: Kind::OneSided, q: 1.0, sigma });
     match *single {
-        Single::Poisson { sampling_rate, noise_multiplier } => {
+        SingleRelease::Poisson { sampling_rate, noise_multiplier } => {
             Ok(vec![(1.0, pair(sampling_rate, noise_multiplier))])
         }
-        Single::Truncated { examples, sampling_rate: q, batch_cap, noise_multiplier: sigma } => {
+        SingleRelease::Truncated {
+            examples,
+            sampling_rate: q,
+            batch_cap,
+            noise_multiplier: sigma,
+        } => {
             let others = match others {
                 OtherExamples::AllButOne => examples.saturating_sub(1),
                 OtherExamples::All => examples,
@@ -227,29 +243,33 @@ fn mixture(single: &Single, neighbouring: Neighbouring, others: OtherExamples) -
             }
             let kept = p_kept_at_cap(others, q, batch_cap, p_cap);
             match neighbouring {
-                Neighbouring::AddOrRemoveOne => mixture.push((p_cap, pair(kept, 0.5 * sigma))),
-                Neighbouring::ZeroOutOne => mixture.push((p_cap * kept, revealed(sigma))),
-                Neighbouring::ReplaceOne => mixture.push((p_cap * kept, revealed(0.5 * sigma))),
+                NeighbouringRelation::AddOrRemoveOne => {
+                    mixture.push((p_cap, pair(kept, 0.5 * sigma)))
+                }
+                NeighbouringRelation::ZeroOutOne => mixture.push((p_cap * kept, revealed(sigma))),
+                NeighbouringRelation::ReplaceOne => {
+                    mixture.push((p_cap * kept, revealed(0.5 * sigma)))
+                }
             }
-            if neighbouring != Neighbouring::AddOrRemoveOne {
+            if neighbouring != NeighbouringRelation::AddOrRemoveOne {
                 mixture.push((p_cap * (1.0 - kept), None));
             }
             Ok(mixture)
         }
-        Single::FixedSize { .. } => Err(single
+        SingleRelease::FixedSize { .. } => Err(single
             .unsupported("pld", "no dominating pair is known for sampling without replacement")
             .fix("use the RDP accountant under the replace-one relation")),
-        Single::ShuffledEpoch { .. } => Err(single
+        SingleRelease::ShuffledEpoch { .. } => Err(single
             .unsupported("pld", "removing an example shifts every later batch of a shuffled epoch")
             .fix("use the zero-out or the replace-one relation")),
-        Single::Gaussian { .. } => {
+        SingleRelease::Gaussian { .. } => {
             Err(single.unsupported("pld", "this neighbouring relation is not supported"))
         }
     }
 }
 
-/// Upper bound on the probability that the example is in the batch, given that at least `cap` of
-/// the n other examples are drawn.
+/// Computes an upper bound on the probability that the example is in the batch, given that at
+/// least `cap` of the n other examples are drawn.
 ///
 /// It is the mean of q cap / (m + 1) over their number m, which is cap P\[Bin(n + 1, q) > cap\] /
 /// ((n + 1) P\[Bin(n, q) >= cap\]). Which of the others are kept does not depend on m, so only the

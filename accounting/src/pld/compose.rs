@@ -12,10 +12,11 @@ use realfft::num_complex::Complex;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use std::sync::Arc;
 
-/// Frequencies with less than e^(this) of the largest value, which is 1, are left out.
+/// Logarithm of the value below which frequencies are left out, relative to the largest one, which
+/// is 1.
 const LN_NEGLIGIBLE: f64 = -100.0;
 
-/// The square of that value.
+/// The square of e^[`LN_NEGLIGIBLE`].
 const NEGLIGIBLE_SQUARED: f64 = 1.383e-87;
 
 /// Number of terms of the logarithmic series.
@@ -30,7 +31,7 @@ const NEAR: i64 = 32;
 /// Window of losses in which a composition is computed, the same for all components. Selected from
 /// [`CoarseLosses`](super::coarse::CoarseLosses).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct LossWindow {
     /// Width of the grid of losses.
     pub step: f64,
     /// The tilt theta.
@@ -47,14 +48,14 @@ pub(super) struct Window {
 /// The transforms between losses and spectra of a window.
 #[derive(Clone)]
 pub(super) struct Transform {
-    window: Window,
+    window: LossWindow,
     forward: Arc<dyn RealToComplex<f64>>,
     inverse: Arc<dyn ComplexToReal<f64>>,
 }
 
 /// The losses of one release: the Fourier transform of their tilted distribution.
 pub(super) struct Spectrum {
-    /// Its values, each less 1.
+    /// Values of the transform, each less 1.
     excess: Vec<Complex<f64>>,
     error_bound: ErrorBound,
     /// Bound on the relative error of the moments, in units of that of a mass.
@@ -67,15 +68,15 @@ pub(super) struct Spectrum {
 }
 
 impl Transform {
-    pub fn new(window: Window) -> Self {
+    pub fn new(window: LossWindow) -> Self {
         let mut planner = RealFftPlanner::new();
         let forward = planner.plan_fft_forward(window.len);
         Self { window, forward, inverse: planner.plan_fft_inverse(window.len) }
     }
 
-    /// The spectrum of the losses of one release.
+    /// Returns the spectrum of the losses of one release.
     pub fn spectrum(&self, losses: &LossDistribution) -> Spectrum {
-        let Window { step, theta, len, theta_up, theta_down, .. } = self.window;
+        let LossWindow { step, theta, len, theta_up, theta_down, .. } = self.window;
         let ln_moment = losses.ln_moment(theta);
         let bulk = losses.bulk_position();
         let mut tilted = self.forward.make_input_vec();
@@ -122,14 +123,14 @@ impl Transform {
         }
     }
 
-    /// Bound on the error of a value of a spectrum, whose largest value is 1.
+    /// Returns a bound on the error of a value of a spectrum, whose largest value is 1.
     fn rounding(&self) -> f64 {
         f64::EPSILON * 4.0 * (self.window.len as f64).log2()
     }
 }
 
 impl Spectrum {
-    /// How fast the spectrum decays: -ln of its value at the lowest frequency.
+    /// Returns the rate at which the spectrum decays: -ln of its value at the lowest frequency.
     pub fn decay(&self) -> f64 {
         -ln_1p(self.excess[1]).re
     }
@@ -143,13 +144,13 @@ impl Spectrum {
 #[derive(Clone, Copy, Debug, Default)]
 struct ErrorBound {
     constant: f64,
-    /// The error at a frequency grows by this from one to the next, up to `most`.
+    /// Growth of the error from one frequency to the next, up to `most`.
     slope: f64,
     most: f64,
 }
 
 impl ErrorBound {
-    /// `constant`, and the errors of sums over the `near` masses.
+    /// Creates the bounds from `constant` and the errors of sums over the `near` masses.
     fn new(constant: f64, near: &Near, len: usize) -> Self {
         /// Operations per near mass, generously.
         const UNIT: f64 = 64.0 * f64::EPSILON;
@@ -158,12 +159,12 @@ impl ErrorBound {
         Self { constant, slope, most: UNIT * 2.0 * near.iter().sum::<f64>() }
     }
 
-    /// The bound at frequency `j`.
+    /// Computes the bound at frequency `j`.
     fn at(&self, j: usize) -> f64 {
         self.constant + (self.slope * j as f64).min(self.most)
     }
 
-    /// Bounds for the values of both spectra.
+    /// Returns bounds for the values of both spectra.
     fn max(&self, other: &Self) -> Self {
         Self {
             constant: self.constant.max(other.constant),
@@ -196,7 +197,7 @@ fn add_near(near: &Near, values: &mut [Complex<f64>], len: usize) {
 /// A composition in progress.
 pub(super) struct Composition<'a> {
     transform: &'a Transform,
-    /// Values that became negligible are 0.
+    /// Values of the spectrum; those that became negligible are 0.
     spectrum: Vec<Complex<f64>>,
     /// Bound on the relative error of each value of the spectrum.
     error: Vec<f64>,
@@ -236,7 +237,7 @@ impl<'a> Composition<'a> {
         self.slack += count * losses.slack;
         let totals = self.spectrum.iter_mut().zip(&mut self.error);
         for (j, ((total, error), excess)) in totals.zip(&losses.excess).enumerate() {
-            if skip_negligible(total) {
+            if zero_if_negligible(total) {
                 continue;
             }
             let ln = ln_1p(*excess);
@@ -286,7 +287,7 @@ impl<'a> Composition<'a> {
             let ln_mean = ln_1p(mean);
             // No mixture has a larger value.
             let ln_most = (ln_mean.re.exp() + half.norm()).ln();
-            if skip_negligible(total) || count * ln_most <= LN_NEGLIGIBLE {
+            if zero_if_negligible(total) || count * ln_most <= LN_NEGLIGIBLE {
                 *total = Complex::ZERO;
                 continue;
             }
@@ -306,9 +307,9 @@ impl<'a> Composition<'a> {
         }
     }
 
-    /// The distribution of the sum, with its error bounds.
+    /// Returns the distribution of the sum, with its error bounds.
     pub fn finish(self) -> TiltedSum {
-        let Window { step, theta, low, len, theta_up, theta_down } = self.transform.window;
+        let LossWindow { step, theta, low, len, theta_up, theta_down } = self.transform.window;
         let first = ((low - self.offset) / step).floor();
         let low = self.offset + first * step;
         let mut spectrum = self.spectrum;
@@ -346,8 +347,8 @@ impl<'a> Composition<'a> {
     }
 }
 
-/// Whether a value of a spectrum is negligible, and is then set to 0.
-fn skip_negligible(value: &mut Complex<f64>) -> bool {
+/// Returns whether a value of a spectrum is negligible, and sets it to 0 in that case.
+fn zero_if_negligible(value: &mut Complex<f64>) -> bool {
     let negligible = value.norm_sqr() <= NEGLIGIBLE_SQUARED;
     if negligible {
         *value = Complex::ZERO;
@@ -355,19 +356,19 @@ fn skip_negligible(value: &mut Complex<f64>) -> bool {
     negligible
 }
 
-/// Bound on the relative error that one factor brings into a product: `rounding` is the error of
-/// its value, and its logarithm is rounded too.
+/// Returns a bound on the relative error that one factor brings into a product: `rounding` is the
+/// error of its value, and its logarithm is rounded too.
 fn relative_error(ln: Complex<f64>, rounding: f64) -> f64 {
     rounding / ln.re.exp().max(rounding) + 4.0 * f64::EPSILON * ln.norm()
 }
 
-/// The value with this logarithm to the power `count`; 0 where it is negligible.
+/// Computes the value with this logarithm to the power `count`; 0 where it is negligible.
 fn power(ln: Complex<f64>, count: f64) -> Complex<f64> {
     let ln = ln * count;
     if ln.re > LN_NEGLIGIBLE { ln.exp() } else { Complex::ZERO }
 }
 
-/// ln(1 + z), precise for small z.
+/// Computes ln(1 + z), precise for small z.
 fn ln_1p(z: Complex<f64>) -> Complex<f64> {
     let (x, y) = (z.re, z.im);
     let squared = x * (2.0 + x) + y * y;

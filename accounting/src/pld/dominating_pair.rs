@@ -26,17 +26,17 @@ pub(super) enum Kind {
 }
 
 impl DominatingPair {
-    /// Distance of the two components of P, in units of the noise.
+    /// Returns the distance of the two components of P, in units of the noise.
     pub fn shift(&self) -> f64 {
         1.0 / self.sigma
     }
 
-    /// Whether exchanging P and Q only changes the sign of t.
+    /// Returns whether exchanging P and Q only changes the sign of t.
     pub fn is_symmetric(&self) -> bool {
         self.kind == Kind::TwoSided || self.q >= 1.0
     }
 
-    /// Infimum of the privacy loss.
+    /// Returns the infimum of the privacy loss.
     pub fn min_loss(&self) -> f64 {
         match self.kind {
             Kind::OneSided => (-self.q).ln_1p(),
@@ -44,7 +44,7 @@ impl DominatingPair {
         }
     }
 
-    /// The privacy loss at t.
+    /// Computes the privacy loss at t.
     pub fn loss(&self, t: f64) -> f64 {
         let likelihood = |t: f64| (t - 0.5 * self.shift()) * self.shift();
         match self.kind {
@@ -55,7 +55,7 @@ impl DominatingPair {
         }
     }
 
-    /// The t with privacy loss `loss`; minus infinity for a loss below
+    /// Computes the t with privacy loss `loss`; minus infinity for a loss below
     /// [`DominatingPair::min_loss`].
     pub fn inverse_loss(&self, loss: f64) -> f64 {
         let (q, sigma) = (self.q, self.sigma);
@@ -88,32 +88,32 @@ impl DominatingPair {
         }
     }
 
-    /// The density of P at t.
+    /// Computes the density of P at t.
     pub fn density(&self, t: f64) -> f64 {
         (1.0 - self.q) * density(t) + self.q * density(t - self.shift())
     }
 
-    /// P(T < t) and Q(T < t).
+    /// Computes P(T < t) and Q(T < t).
     pub fn below(&self, t: f64) -> (f64, f64) {
         let (q, d) = (self.q, self.shift());
-        let p = (1.0 - q) * phi(t) + q * phi(t - d);
+        let p = (1.0 - q) * normal_cdf(t) + q * normal_cdf(t - d);
         match self.kind {
-            Kind::OneSided => (p, phi(t)),
-            Kind::TwoSided => (p, (1.0 - q) * phi(t) + q * phi(t + d)),
+            Kind::OneSided => (p, normal_cdf(t)),
+            Kind::TwoSided => (p, (1.0 - q) * normal_cdf(t) + q * normal_cdf(t + d)),
         }
     }
 
-    /// P(T > t) and Q(T > t).
+    /// Computes P(T > t) and Q(T > t).
     pub fn above(&self, t: f64) -> (f64, f64) {
         let (q, d) = (self.q, self.shift());
-        let p = (1.0 - q) * phi(-t) + q * phi(d - t);
+        let p = (1.0 - q) * normal_cdf(-t) + q * normal_cdf(d - t);
         match self.kind {
-            Kind::OneSided => (p, phi(-t)),
-            Kind::TwoSided => (p, (1.0 - q) * phi(-t) + q * phi(-t - d)),
+            Kind::OneSided => (p, normal_cdf(-t)),
+            Kind::TwoSided => (p, (1.0 - q) * normal_cdf(-t) + q * normal_cdf(-t - d)),
         }
     }
 
-    /// An interval of t such that P and Q each have at most `mass` on either side of it.
+    /// Computes an interval of t such that P and Q each have at most `mass` on either side of it.
     pub fn support(&self, mass: f64) -> (f64, f64) {
         let (q, d) = (self.q, self.shift());
         let alone = upper_quantile_bound(0.5 * mass);
@@ -126,14 +126,15 @@ impl DominatingPair {
         }
     }
 
-    /// Length of the interval of losses outside of which there is at most `mass` on either side.
+    /// Computes the length of the interval of losses outside of which there is at most `mass` on
+    /// either side.
     pub fn range(&self, mass: f64) -> f64 {
         let (low, high) = self.support(mass);
         self.loss(high) - self.loss(low).max(self.min_loss())
     }
 }
 
-/// ln((1-q) + q e^l).
+/// Computes ln((1-q) + q e^l).
 fn ln_mixture(q: f64, l: f64) -> f64 {
     if l < 700.0 {
         let u = q * l.exp_m1();
@@ -143,16 +144,17 @@ fn ln_mixture(q: f64, l: f64) -> f64 {
     }
 }
 
-/// The standard normal distribution function, with full relative precision in its lower tail.
-pub(super) fn phi(t: f64) -> f64 {
+/// Computes the standard normal distribution function, with full relative precision in its lower
+/// tail.
+pub(super) fn normal_cdf(t: f64) -> f64 {
     upper_tail(-t)
 }
 
 /// 1 / sqrt(2 pi).
 pub(super) const NORM: f64 = 0.398_942_280_401_432_7;
 
-/// Upper bound on the normal quantile: a t with at most `mass` of the standard normal distribution
-/// above it. From phi(-t) <= e^(-t^2/2) / 2.
+/// Computes an upper bound on the normal quantile: a t with at most `mass` of the standard normal
+/// distribution above it. From phi(-t) <= e^(-t^2/2) / 2.
 fn upper_quantile_bound(mass: f64) -> f64 {
     if mass >= 0.5 { 0.0 } else { (-2.0 * (2.0 * mass).ln()).sqrt() }
 }

@@ -20,8 +20,9 @@ pub(super) struct LossDistribution {
 }
 
 impl LossDistribution {
-    /// The mixture of loss distributions with the given weights, chosen independently of the data.
-    pub fn mixture_of(components: Vec<(f64, Self)>) -> Self {
+    /// Creates the mixture of loss distributions with the given weights, chosen independently of
+    /// the data.
+    pub fn from_mixture(components: Vec<(f64, Self)>) -> Self {
         let first = components.iter().map(|(_, l)| l.first).min().unwrap_or(0);
         let end = components.iter().map(|(_, l)| l.first + l.mass.len() as i64).max().unwrap_or(0);
         let mut mixed = Self {
@@ -43,7 +44,7 @@ impl LossDistribution {
         mixed
     }
 
-    /// The loss distribution of releasing nothing.
+    /// Creates the loss distribution of releasing nothing.
     pub fn no_release(step: f64) -> Self {
         Self { step, mass: vec![1.0], ..Self::default() }
     }
@@ -57,7 +58,7 @@ impl LossDistribution {
         self.mass.get(position).is_some_and(|&mass| mass > 0.5).then_some(position)
     }
 
-    /// ln E[e^(theta loss)] of the finite losses.
+    /// Computes ln E[e^(theta loss)] of the finite losses.
     pub fn ln_moment(&self, theta: f64) -> f64 {
         let tilt = theta * self.step;
         let at_zero = theta * self.offset;
@@ -73,7 +74,7 @@ impl LossDistribution {
     }
 }
 
-/// ln of the sum of masses times e^(tilt index), where `first` is the index of the first.
+/// Computes ln of the sum of masses times e^(tilt index), where `first` is the index of the first.
 fn ln_sum(mass: &[f64], first: i64, tilt: f64) -> f64 {
     // Horner's rule, starting with the small terms.
     let ratio = (-tilt.abs()).exp();
@@ -86,8 +87,8 @@ fn ln_sum(mass: &[f64], first: i64, tilt: f64) -> f64 {
     tilt * end as f64 + sum.ln()
 }
 
-/// Upper bound by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022), for the
-/// directions `remove` and `add`.
+/// Computes the upper bound by connecting the dots (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi
+/// 2022), for the directions `remove` and `add`.
 ///
 /// Each cell's mass is split between its two ends so that P and Q keep their masses. delta(epsilon)
 /// is then exact on the grid and linear in e^epsilon between grid points, so it is never too small.
@@ -122,7 +123,7 @@ pub(super) fn upper_bound(cells: &LossCells) -> (LossDistribution, LossDistribut
     (with(cells.first, mass, cells.above.0), with(-last, dual, cells.below.1))
 }
 
-/// Lower bound: outcomes are merged so that P = e^loss Q on every grid point.
+/// Computes the lower bound: outcomes are merged so that P = e^loss Q on every grid point.
 ///
 /// Merging outcomes is post-processing, so delta can only decrease, also under composition. Mass
 /// below the grid is dropped. The cells are processed upwards. The remainder of a cell is pending

@@ -17,11 +17,11 @@
 //! - `growth`: upper bounds along a run, for many lengths at once;
 //! - `threshold`: a second lower bound, for cases where the grid gives none.
 
-use super::{Accountant, Delta, Event, Neighbouring, Profile, Spent, gdp};
+use super::{Accountant, Delta, Event, NeighbouringRelation, PrivacyCost, PrivacyProfile, gdp};
 use crate::accountant::unsupported;
 use crate::{Error, Result};
 use bounds::CompositionBounds;
-use components::{Case, cases, cases_of_lists};
+use components::{NeighbourCase, cases, cases_of_lists};
 
 mod bounds;
 mod builder;
@@ -73,35 +73,36 @@ const ABSOLUTE_TOLERANCE: f64 = 1e-6;
 /// at most 0.1 % to the safe side.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pld {
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
 }
 
 impl Pld {
-    /// The accountant for neighbours that differ by one added or removed example.
+    /// Creates the accountant for neighbours that differ by one added or removed example.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The accountant for another neighbouring relation.
-    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+    /// Creates the accountant for another neighbouring relation.
+    pub fn with_neighbouring(neighbouring: NeighbouringRelation) -> Self {
         Self { neighbouring }
     }
 
-    /// The epsilons of all events together at several deltas. Cheaper than one call per delta.
+    /// Computes the epsilons of all events together at several deltas. Cheaper than one call per
+    /// delta.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
-    pub fn curve(&self, events: &[Event], deltas: &[Delta]) -> Result<Vec<Spent>> {
+    pub fn epsilons_at(&self, events: &[Event], deltas: &[Delta]) -> Result<Vec<PrivacyCost>> {
         let curves: Vec<_> = cases(events, self.neighbouring)?
             .iter()
-            .map(|case| curve(case, deltas, events))
+            .map(|case| bounds_at_deltas(case, deltas, events))
             .collect::<Result<_>>()?;
         Ok((0..deltas.len()).map(|i| worst_case(curves.iter().map(|curve| curve[i]))).collect())
     }
 
-    /// Upper bounds on the epsilons of growing lists of events at `delta`: each list contains the
-    /// releases of the previous one. `None` for a list whose losses fit on no grid. Cheaper than
-    /// one call per list.
+    /// Computes upper bounds on the epsilons of growing lists of events at `delta`: each list
+    /// contains the releases of the previous one. `None` for a list whose losses fit on no grid.
+    /// Cheaper than one call per list.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
@@ -120,15 +121,15 @@ impl Pld {
         Ok(worst)
     }
 
-    /// The privacy profile: an upper bound on delta for every epsilon.
+    /// Returns the privacy profile: an upper bound on delta for every epsilon.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
-    pub fn profile(&self, events: &[Event]) -> Result<Profile> {
+    pub fn privacy_profile(&self, events: &[Event]) -> Result<PrivacyProfile> {
         const POINTS: usize = 400;
         let cases = cases(events, self.neighbouring)?;
         if cases.iter().all(|case| case.components.is_empty()) {
-            return Ok(Profile::from_points(vec![(0.0, 0.0)]));
+            return Ok(PrivacyProfile::from_points(vec![(0.0, 0.0)]));
         }
         let windows: Vec<_> = cases.iter().map(windows).collect();
         let largest = |windows: &Windows| windows.iter().find_map(|(delta, w)| w.epsilon(*delta));
@@ -153,7 +154,7 @@ impl Pld {
             }
             deltas.iter_mut().zip(least).for_each(|(delta, least)| *delta = delta.max(least));
         }
-        Ok(Profile::from_points(epsilons.into_iter().zip(deltas).collect()))
+        Ok(PrivacyProfile::from_points(epsilons.into_iter().zip(deltas).collect()))
     }
 }
 
@@ -162,11 +163,11 @@ impl Accountant for Pld {
         "pld"
     }
 
-    fn neighbouring(&self) -> Neighbouring {
+    fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         let delta = delta.check()?.0;
         let found: Vec<_> = cases(events, self.neighbouring)?
             .iter()
@@ -176,8 +177,12 @@ impl Accountant for Pld {
     }
 }
 
-/// Lower and upper bound on the epsilon of one case at each delta.
-fn curve(case: &Case, deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f64)>> {
+/// Computes the lower and the upper bound on the epsilon of one case at each delta.
+fn bounds_at_deltas(
+    case: &NeighbourCase,
+    deltas: &[Delta],
+    events: &[Event],
+) -> Result<Vec<(f64, f64)>> {
     // Where steps are replaced by others a finer grid does not tighten the bounds.
     let is_tight = |lower, upper| is_close(lower, upper) || has_one_grid(case);
     let mut computed: Windows = Vec::new();
@@ -190,7 +195,7 @@ fn curve(case: &Case, deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f6
         }
         // A window serves deltas within two orders of magnitude; it reports where it does not.
         let near = computed.iter().find_map(|(at, window)| {
-            let (lower, upper) = epsilon_in(window, case, delta)?;
+            let (lower, upper) = epsilon_bounds_in_window(window, case, delta)?;
             let close = (delta / at).log10().abs() <= 2.0 && is_tight(lower, upper);
             close.then_some((lower, upper))
         });
@@ -198,7 +203,9 @@ fn curve(case: &Case, deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f6
             Some(found) => found,
             None => {
                 let window = CompositionBounds::near_delta(delta, case, 1.0);
-                let found = window.as_ref().and_then(|window| epsilon_in(window, case, delta));
+                let found = window
+                    .as_ref()
+                    .and_then(|window| epsilon_bounds_in_window(window, case, delta));
                 computed.extend(window.map(|window| (delta, window)));
                 match found.filter(|&(lower, upper)| is_tight(lower, upper)) {
                     Some(found) => found,
@@ -214,46 +221,52 @@ fn curve(case: &Case, deltas: &[Delta], events: &[Event]) -> Result<Vec<(f64, f6
 type Windows = Vec<(f64, CompositionBounds)>;
 
 /// Windows that cover the range of useful deltas.
-fn windows(case: &Case) -> Windows {
+fn windows(case: &NeighbourCase) -> Windows {
     [1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 0.6, 0.9]
         .into_iter()
         .filter_map(|delta| Some((delta, CompositionBounds::near_delta(delta, case, 1.0)?)))
         .collect()
 }
 
-/// The largest of the bounds of all cases.
-fn worst_case(cases: impl Iterator<Item = (f64, f64)>) -> Spent {
+/// Returns the largest of the bounds of all cases.
+fn worst_case(cases: impl Iterator<Item = (f64, f64)>) -> PrivacyCost {
     let (lower, upper) = cases.fold((0.0, 0.0), |(lower, upper): (f64, f64), case| {
         (lower.max(case.0), upper.max(case.1))
     });
-    Spent::new(upper, "pld").with_lower_bound(lower)
+    PrivacyCost::new(upper, "pld").with_lower_bound(lower)
 }
 
 fn is_close(lower: f64, upper: f64) -> bool {
     upper - lower <= (RELATIVE_TOLERANCE * upper).max(ABSOLUTE_TOLERANCE)
 }
 
-/// Lower and upper bound on epsilon from one window; `None` if `delta` is outside of it.
-fn epsilon_in(window: &CompositionBounds, case: &Case, delta: f64) -> Option<(f64, f64)> {
+/// Computes the lower and the upper bound on epsilon from one window; `None` if `delta` is outside
+/// of it.
+fn epsilon_bounds_in_window(
+    window: &CompositionBounds,
+    case: &NeighbourCase,
+    delta: f64,
+) -> Option<(f64, f64)> {
     let (lower, upper) = window.epsilon(delta)?;
-    Some((lower.max(threshold::epsilon(case, delta, upper)).min(upper), upper))
+    Some((lower.max(threshold::epsilon_lower_bound(case, delta, upper)).min(upper), upper))
 }
 
-/// Lower and upper bound on epsilon, on increasingly fine grids until they are close; `None` if the
-/// losses fit on no grid.
-fn bounds(case: &Case, delta: f64) -> Option<(f64, f64)> {
+/// Computes the lower and the upper bound on epsilon, on increasingly fine grids until they are
+/// close; `None` if the losses fit on no grid.
+fn bounds(case: &NeighbourCase, delta: f64) -> Option<(f64, f64)> {
     if case.components.is_empty() {
         return Some((0.0, 0.0));
     }
     if let Some(exact) = exact_epsilon(case, delta) {
         return Some((exact * (1.0 - 1e-8), exact));
     }
-    tightened(case, delta, None, &[1.0, 3.0, 10.0])
+    refine_bounds(case, delta, None, &[1.0, 3.0, 10.0])
 }
 
-/// The best of the bounds that are known and those on finer and finer grids, until they are close.
-fn tightened(
-    case: &Case,
+/// Computes the best of the bounds that are known and those on finer and finer grids, until they
+/// are close.
+fn refine_bounds(
+    case: &NeighbourCase,
     delta: f64,
     known: Option<(f64, f64)>,
     refinements: &[f64],
@@ -263,7 +276,7 @@ fn tightened(
         let Some(enclosure) = CompositionBounds::near_delta(delta, case, refinement) else {
             continue;
         };
-        if let Some((lower, upper)) = epsilon_in(&enclosure, case, delta) {
+        if let Some((lower, upper)) = epsilon_bounds_in_window(&enclosure, case, delta) {
             // The bounds of every grid are valid.
             best = Some(best.map_or((lower, upper), |(l, u)| (l.max(lower), u.min(upper))));
         }
@@ -275,16 +288,16 @@ fn tightened(
     best
 }
 
-/// Whether a second, finer grid would be slow or gain nothing.
-fn has_one_grid(case: &Case) -> bool {
+/// Returns whether one grid suffices: a second, finer one would be slow or gain nothing.
+fn has_one_grid(case: &NeighbourCase) -> bool {
     case.merged || case.components.len() > MANY_NODES
 }
 
-/// The epsilon of a single Gaussian mechanism: it has a closed form and needs no grid.
-fn exact_epsilon(case: &Case, delta: f64) -> Option<f64> {
+/// Computes the epsilon of a single Gaussian mechanism: it has a closed form and needs no grid.
+fn exact_epsilon(case: &NeighbourCase, delta: f64) -> Option<f64> {
     let [component] = &case.components[..] else { return None };
     let [(_, Some(pair))] = &case.nodes[component.node][..] else { return None };
-    (pair.q >= 1.0).then(|| gdp::epsilon_of(1.0 / pair.sigma, delta))
+    (pair.q >= 1.0).then(|| gdp::epsilon_at_delta(1.0 / pair.sigma, delta))
 }
 
 fn grid_too_large(events: &[Event]) -> Error {

@@ -2,8 +2,8 @@
 
 use super::cells::{LossCells, balanced_offset};
 use super::coarse::{Direction, TiltedRange};
-use super::components::{Case, Mixture};
-use super::compose::{Composition, Spectrum, Transform, Window};
+use super::components::{Mixture, NeighbourCase};
+use super::compose::{Composition, LossWindow, Spectrum, Transform};
 use super::loss_distribution::{self, LossDistribution};
 use super::tilted_sum::TiltedSum;
 use crate::nodes::Component;
@@ -17,22 +17,22 @@ pub(super) struct NodeLosses {
     pub range: TiltedRange,
     pub step: f64,
     transform: Transform,
-    /// For an upper bound, and for direction `remove` for a lower bound. `None` for a node that is
-    /// not needed.
+    /// Spectra for an upper bound, and for direction `remove` for a lower bound. `None` for a node
+    /// that is not needed.
     spectra: Vec<Option<(Spectrum, Option<Spectrum>)>>,
 }
 
 impl NodeLosses {
-    /// The losses of the nodes that a case needs, on a grid of width `step`. At most `tail` of the
-    /// mass of one release is truncated at either end.
+    /// Creates the losses of the nodes that a case needs, on a grid of width `step`. At most
+    /// `tail` of the mass of one release is truncated at either end.
     pub fn new(
-        case: &Case,
+        case: &NeighbourCase,
         range: TiltedRange,
         step: f64,
         tail: f64,
         direction: Direction,
     ) -> Self {
-        let transform = Transform::new(Window {
+        let transform = Transform::new(LossWindow {
             step,
             theta: range.theta,
             low: range.low,
@@ -40,11 +40,11 @@ impl NodeLosses {
             theta_up: range.theta_up,
             theta_down: range.theta_down,
         });
-        let used = case.used();
+        let used = case.used_nodes();
         let nodes = used.iter().filter(|used| **used).count();
         let spectra = |(mixture, used): (&Mixture, bool)| {
             used.then(|| {
-                let (upper, lower) = discretised(mixture, step, tail, direction);
+                let (upper, lower) = discretise(mixture, step, tail, direction);
                 (transform.spectrum(&upper), lower.map(|lower| transform.spectrum(&lower)))
             })
         };
@@ -56,8 +56,9 @@ impl NodeLosses {
         Self { range, step, transform, spectra }
     }
 
-    /// The upper bound for a case with these nodes; `None` if it needs a node that is missing.
-    pub fn upper(&self, case: &Case) -> Option<TiltedSum> {
+    /// Computes the upper bound for a case with these nodes; `None` if it needs a node that is
+    /// missing.
+    pub fn upper(&self, case: &NeighbourCase) -> Option<TiltedSum> {
         let mut sum = Composition::new(&self.transform);
         let spectrum = |node: usize| self.spectra[node].as_ref().map(|(upper, _)| upper);
         // The largest first: after them most frequencies are negligible.
@@ -76,8 +77,8 @@ impl NodeLosses {
         Some(sum.finish())
     }
 
-    /// The lower bound for a case with these nodes, for direction `remove`.
-    pub fn lower(&self, case: &Case) -> Option<TiltedSum> {
+    /// Computes the lower bound for a case with these nodes, for direction `remove`.
+    pub fn lower(&self, case: &NeighbourCase) -> Option<TiltedSum> {
         let mut sum = Composition::new(&self.transform);
         for (node, count) in case.lower_counts() {
             sum.add(self.spectra[node].as_ref()?.1.as_ref()?, count);
@@ -86,9 +87,9 @@ impl NodeLosses {
     }
 }
 
-/// Loss distributions of one release: an upper bound, and for direction `remove` a lower bound. At
-/// most `tail` of the mass is truncated at either end.
-pub(super) fn discretised(
+/// Computes the loss distributions of one release: an upper bound, and for direction `remove` a
+/// lower bound. At most `tail` of the mass is truncated at either end.
+pub(super) fn discretise(
     mixture: &Mixture,
     step: f64,
     tail: f64,
@@ -120,11 +121,11 @@ pub(super) fn discretised(
             }
         });
     }
-    let lower = (direction == Direction::Remove).then(|| LossDistribution::mixture_of(below));
-    (LossDistribution::mixture_of(above), lower)
+    let lower = (direction == Direction::Remove).then(|| LossDistribution::from_mixture(below));
+    (LossDistribution::from_mixture(above), lower)
 }
 
-/// The smallest even length of the form 2^a or 3 2^a that is at least `points`.
+/// Returns the smallest even length of the form 2^a or 3 2^a that is at least `points`.
 fn even_length(points: usize) -> usize {
     let power = points.next_power_of_two();
     if power / 4 * 3 >= points { power / 4 * 3 } else { power }

@@ -11,14 +11,14 @@ fn step(sampling_rate: f64, noise_multiplier: f64, steps: u64) -> Event {
     Event::PoissonGaussian { sampling_rate, noise_multiplier, steps }
 }
 
-fn spent_by(events: &[Event], delta: f64) -> Spent {
+fn spent_by(events: &[Event], delta: f64) -> PrivacyCost {
     Pld::default().epsilon(events, Delta(delta)).unwrap()
 }
 
-/// delta of a Gaussian mechanism (Balle, Wang 2018, Theorem 8).
+/// Computes delta of a Gaussian mechanism (Balle, Wang 2018, Theorem 8).
 fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
-    dominating_pair::phi(mu / 2.0 - epsilon / mu)
-        - epsilon.exp() * dominating_pair::phi(-mu / 2.0 - epsilon / mu)
+    dominating_pair::normal_cdf(mu / 2.0 - epsilon / mu)
+        - epsilon.exp() * dominating_pair::normal_cdf(-mu / 2.0 - epsilon / mu)
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_gaussian_is_bounded_on_both_sides() {
     }
 }
 
-/// delta of one sampled step, by the same formula at the loss where P = e^epsilon Q.
+/// Computes delta of one sampled step, by the same formula at the loss where P = e^epsilon Q.
 fn sampled_delta(q: f64, sigma: f64, epsilon: f64, remove: bool) -> f64 {
     let pair = dominating_pair::DominatingPair { kind: dominating_pair::Kind::OneSided, q, sigma };
     if remove {
@@ -172,7 +172,7 @@ fn many_multipliers_have_bounds_close_to_the_exact_list() {
 fn a_curve_agrees_with_single_epsilons() {
     let events = [step(0.02, 1.3, 500), Event::Gaussian { noise_multiplier: 20.0, count: 1 }];
     let deltas: Vec<_> = (2..=20).map(|i| Delta(10f64.powf(-0.5 * f64::from(i)))).collect();
-    let curve = Pld::default().curve(&events, &deltas).unwrap();
+    let curve = Pld::default().epsilons_at(&events, &deltas).unwrap();
     for (spent, delta) in curve.iter().zip(&deltas) {
         let one = spent_by(&events, delta.0);
         assert!((spent.epsilon / one.epsilon - 1.0).abs() < 2e-3, "{delta}: {spent:?} {one:?}");
@@ -184,14 +184,14 @@ fn a_curve_agrees_with_single_epsilons() {
 #[test]
 fn a_profile_is_a_tight_upper_bound() {
     let gaussian = [Event::Gaussian { noise_multiplier: 1.0, count: 1 }];
-    let profile = Pld::default().profile(&gaussian).unwrap();
+    let profile = Pld::default().privacy_profile(&gaussian).unwrap();
     for epsilon in [0.0, 0.3, 1.0, 2.5, 4.0, 6.0] {
         let (found, exact) = (profile.delta(epsilon), gaussian_delta(1.0, epsilon));
         assert!(found >= exact * (1.0 - 1e-9), "{epsilon}: {found} {exact}");
         assert!(found <= exact * 1.01 + 1e-13, "{epsilon}: {found} {exact}");
     }
     let sampled = [step(0.01, 1.0, 1000)];
-    let profile = Pld::default().profile(&sampled).unwrap();
+    let profile = Pld::default().privacy_profile(&sampled).unwrap();
     let one = spent_by(&sampled, 1e-5);
     let near = profile.epsilon(1e-5).unwrap();
     assert!((near / one.epsilon - 1.0).abs() < 2e-3, "{near} {one:?}");
@@ -210,13 +210,15 @@ fn a_maximum_batch_size_costs_more_than_none() {
         Pld::with_neighbouring(relation).epsilon(&[event], Delta(1e-5)).unwrap().epsilon
     };
     let whole = spent_by(&[step(256.0 / 60_000.0, 1.0, 1000)], 1e-5).epsilon;
-    let all = Neighbouring::AddOrRemoveOne;
+    let all = NeighbouringRelation::AddOrRemoveOne;
     assert!((cut(400, all) - whole).abs() < 1e-3, "a cap that is never reached");
     assert!((cut(320, all) - 0.7684).abs() < 2e-3, "{}", cut(320, all));
     assert!((cut(280, all) - 4.128).abs() < 0.02, "{}", cut(280, all));
     assert!((cut(256, all) - 5.797).abs() < 0.03, "{}", cut(256, all));
-    assert!(cut(280, Neighbouring::ZeroOutOne) > whole);
-    assert!(cut(280, Neighbouring::ReplaceOne) > cut(280, Neighbouring::ZeroOutOne));
+    assert!(cut(280, NeighbouringRelation::ZeroOutOne) > whole);
+    assert!(
+        cut(280, NeighbouringRelation::ReplaceOne) > cut(280, NeighbouringRelation::ZeroOutOne)
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! single large loss. On a grid the many small losses are merged with the few large ones to reach
 //! balance, and the lower bound becomes trivial.
 
-use super::components::Case;
+use super::components::NeighbourCase;
 
 /// With more nodes than this the bound is skipped, because it would be slow.
 const MAX_NODES: usize = 256;
@@ -15,12 +15,12 @@ const SLACK: f64 = 1e-9;
 /// Number of thresholds per pass.
 const THRESHOLDS: usize = 48;
 
-/// A lower bound on the epsilon of the composition at `delta`; 0 if none is found. `upper` is an
-/// upper bound on epsilon.
+/// Computes a lower bound on the epsilon of the composition at `delta`; 0 if none is found.
+/// `upper` is an upper bound on epsilon.
 ///
 /// The attack tests only whether any release has a loss above a threshold: `delta >= P[any] -
 /// e^epsilon Q[any]` holds for every threshold.
-pub(super) fn epsilon(case: &Case, delta: f64, upper: f64) -> f64 {
+pub(super) fn epsilon_lower_bound(case: &NeighbourCase, delta: f64, upper: f64) -> f64 {
     let counts = case.lower_counts();
     if counts.len() > MAX_NODES || !(upper > 0.0 && upper.is_finite()) {
         return 0.0;
@@ -46,8 +46,13 @@ pub(super) fn epsilon(case: &Case, delta: f64, upper: f64) -> f64 {
     best
 }
 
-/// The bound of one threshold: ln((P\[any\] - delta) / Q\[any\]).
-fn epsilon_at_threshold(case: &Case, counts: &[(usize, f64)], delta: f64, threshold: f64) -> f64 {
+/// Computes the bound of one threshold: ln((P\[any\] - delta) / Q\[any\]).
+fn epsilon_at_threshold(
+    case: &NeighbourCase,
+    counts: &[(usize, f64)],
+    delta: f64,
+    threshold: f64,
+) -> f64 {
     let (mut ln_none_p, mut ln_none_q) = (0.0, 0.0);
     for &(node, count) in counts {
         let (mut above_p, mut above_q) = (0.0, 0.0);

@@ -20,25 +20,26 @@ pub(super) struct TiltedSum {
 
 /// The bound to compute: errors are added for `Upper` and subtracted for `Lower`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Bound {
+pub(super) enum BoundKind {
     Upper,
     Lower,
 }
 
 impl TiltedSum {
-    /// Lower and upper bound on epsilon at `delta`; `None` if it is outside of the window.
+    /// Computes the lower and the upper bound on epsilon at `delta`; `None` if it is outside of
+    /// the window.
     pub fn bounds(upper: &Self, lower: Option<&Self>, delta: f64) -> Option<(f64, f64)> {
-        let Crossing::At(upper) = upper.epsilon(delta, Bound::Upper) else { return None };
-        let lower = match lower.map(|lower| lower.epsilon(delta, Bound::Lower)) {
+        let Crossing::At(upper) = upper.epsilon(delta, BoundKind::Upper) else { return None };
+        let lower = match lower.map(|lower| lower.epsilon(delta, BoundKind::Lower)) {
             Some(Crossing::At(epsilon)) => epsilon.min(upper),
             _ => 0.0,
         };
         Some((lower, upper))
     }
 
-    /// delta at every grid point of the window, from its upper end downwards, as (loss, delta,
-    /// slope). Up to the next grid point delta is `delta - slope (e^(eps - loss) - 1)`.
-    pub fn deltas(&self, bound: Bound) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
+    /// Computes delta at every grid point of the window, from its upper end downwards, as (loss,
+    /// delta, slope). Up to the next grid point delta is `delta - slope (e^(eps - loss) - 1)`.
+    pub fn deltas(&self, bound: BoundKind) -> impl Iterator<Item = (f64, f64, f64)> + '_ {
         let decay = (-self.theta * self.step).exp();
         let decay_discounted = (-(self.theta + 1.0) * self.step).exp();
         let error = self.total_error();
@@ -50,21 +51,21 @@ impl TiltedSum {
             discounted = discounted * decay_discounted + self.mass[i];
             let scale = (self.ln_scale - self.theta * loss).exp();
             let delta = match bound {
-                Bound::Upper => {
+                BoundKind::Upper => {
                     (scale * (total_mass - discounted + error)) * self.slack + self.infinity
                 }
-                Bound::Lower => scale * (total_mass - discounted - error) / self.slack,
+                BoundKind::Lower => scale * (total_mass - discounted - error) / self.slack,
             };
             (loss, delta, scale * (discounted - self.mass[i]))
         })
     }
 
-    /// Upper bounds on delta at increasing epsilons; 1 outside of the window.
+    /// Computes upper bounds on delta at increasing epsilons; 1 outside of the window.
     pub fn deltas_at(&self, epsilons: &[f64]) -> Vec<f64> {
         let mut deltas = vec![1.0; epsilons.len()];
         let mut next = epsilons.len();
         let mut end = f64::INFINITY;
-        for (loss, here, slope) in self.deltas(Bound::Upper) {
+        for (loss, here, slope) in self.deltas(BoundKind::Upper) {
             while let Some(i) = next.checked_sub(1).filter(|&i| epsilons[i] >= loss) {
                 if epsilons[i] <= end {
                     deltas[i] = (here - slope * (epsilons[i] - loss).exp_m1()).clamp(0.0, 1.0);
@@ -76,22 +77,23 @@ impl TiltedSum {
         deltas
     }
 
-    /// Error bounds at `epsilon` as fractions of `delta`: from the mass outside of the window, and
-    /// from rounding in the transform.
+    /// Returns error bounds at `epsilon` as fractions of `delta`: from the mass outside of the
+    /// window, and from rounding in the transform.
     pub fn error_fractions(&self, epsilon: f64, delta: f64) -> (f64, f64) {
         let scale = (self.ln_scale - self.theta * epsilon).exp() / delta;
         (self.outside * scale, (self.total_error() - self.outside) * scale)
     }
 
-    /// Bound on the error of a delta: `error` in each stored mass, weighted as in delta, and all
-    /// mass from outside of the window at the worst place.
+    /// Returns a bound on the error of a delta: `error` in each stored mass, weighted as in delta,
+    /// and all mass from outside of the window at the worst place.
     fn total_error(&self) -> f64 {
         let decay = (-self.theta * self.step).exp();
         self.error * (self.mass.len() as f64).min(1.0 / (1.0 - decay).max(1e-300)) + self.outside
     }
 
-    /// The smallest epsilon >= 0 at which delta is at most `delta`, if it is in the window.
-    pub fn epsilon(&self, delta: f64, bound: Bound) -> Crossing {
+    /// Returns the smallest epsilon >= 0 at which delta is at most `delta`, if it is in the
+    /// window.
+    pub fn epsilon(&self, delta: f64, bound: BoundKind) -> Crossing {
         let mut above: Option<f64> = None;
         for (loss, here, slope) in self.deltas(bound) {
             if here > delta || here.is_nan() {

@@ -14,7 +14,7 @@ pub enum Conversion {
 }
 
 impl Conversion {
-    /// The term that the conversion adds to the Rényi divergence of order `order`.
+    /// Computes the term that the conversion adds to the Rényi divergence of order `order`.
     pub(crate) fn epsilon_offset(self, order: f64, delta: f64) -> f64 {
         match self {
             Conversion::Improved => {

@@ -39,14 +39,14 @@ pub(crate) struct FixedSizeStep {
 }
 
 impl FixedSizeStep {
-    /// A step on `batch_size` of `examples` examples. `sigma` is the noise standard deviation
-    /// divided by the sensitivity under replace-one.
+    /// Creates a step on `batch_size` of `examples` examples. `sigma` is the noise standard
+    /// deviation divided by the sensitivity under replace-one.
     pub(crate) fn new(examples: u64, batch_size: u64, sigma: f64) -> Self {
         let ln_gamma = (batch_size as f64 / examples as f64).ln();
         Self { ln_gamma, sigma, ln_moments: ln_even_moments(sigma) }
     }
 
-    /// Upper bound on the Rényi divergence of order `order` of the step, in nats.
+    /// Computes an upper bound on the Rényi divergence of order `order` of the step, in nats.
     ///
     /// # Guarantee
     /// Neighbours differ by one replaced example. The batch is uniform among all sets of its size
@@ -69,7 +69,7 @@ impl FixedSizeStep {
         (log_moment / (order - 1.0)).min(unsampled)
     }
 
-    /// Upper bound on (alpha - 1) R(alpha) for an integer order alpha.
+    /// Computes an upper bound on (alpha - 1) R(alpha) for an integer order alpha.
     fn log_moment(&self, order: f64) -> f64 {
         let mut sum = LogSumExp::default();
         let mut ln_choose = order.ln();
@@ -91,7 +91,7 @@ impl FixedSizeStep {
     }
 }
 
-/// ln B(2), ln B(4), …, as far as they can be the smaller term of the minimum.
+/// Computes ln B(2), ln B(4), …, as far as they can be the smaller term of the minimum.
 ///
 /// The integrand (e^L - 1)^l phi is entire and its modes lie between 0 and l, so the nodes for the
 /// sampled Gaussian at order l are suitable. The sum has no negative terms, whereas the equivalent

@@ -20,12 +20,12 @@ mod search;
 mod selection;
 pub mod truncated;
 
-use super::{Accountant, Delta, Event, Neighbouring, Spent};
+use super::{Accountant, Delta, Event, NeighbouringRelation, PrivacyCost};
 use crate::Result;
 use crate::accountant::overflow;
 pub use conversion::Conversion;
 pub use orders::OrderList;
-use release::Releases;
+use release::RenyiReleases;
 
 /// The accountant of Rényi differential privacy (RDP).
 ///
@@ -54,86 +54,97 @@ use release::Releases;
 /// about 1e-16, and 1.10 without a cap. [`Pld`](super::Pld) is not affected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rdp {
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
     orders: OrderList,
     conversion: Conversion,
 }
 
 impl Rdp {
-    /// The accountant with [`OrderList::production`] and [`Conversion::Improved`], for neighbours
-    /// that differ by one added or removed example.
+    /// Creates the accountant with [`OrderList::production`] and [`Conversion::Improved`], for
+    /// neighbours that differ by one added or removed example.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The accountant for a neighbouring relation.
-    pub fn with_neighbouring(neighbouring: Neighbouring) -> Self {
+    /// Creates the accountant for a neighbouring relation.
+    pub fn with_neighbouring(neighbouring: NeighbouringRelation) -> Self {
         Self { neighbouring, ..Self::default() }
     }
 
-    /// The same accountant with another list of orders.
+    /// Returns the same accountant with another list of orders.
     pub fn with_orders(mut self, orders: OrderList) -> Self {
         self.orders = orders;
         self
     }
 
-    /// The same accountant with another conversion.
+    /// Returns the same accountant with another conversion.
     pub fn with_conversion(mut self, conversion: Conversion) -> Self {
         self.conversion = conversion;
         self
     }
 
-    /// The list of orders.
+    /// Returns the list of orders.
     pub fn orders(&self) -> &OrderList {
         &self.orders
     }
 
-    /// The Rényi divergence of an event at each order of the list, in nats.
+    /// Computes the Rényi divergence of an event at each order of the list, in nats.
     ///
     /// # Errors
     /// Kind `Setting` for a number outside its range. Kind `Accounting` for an event that RDP does
     /// not support.
-    pub fn rdp(&self, event: &Event) -> Result<Vec<f64>> {
+    pub fn divergences(&self, event: &Event) -> Result<Vec<f64>> {
         let releases = self.releases(std::slice::from_ref(event))?;
         Ok(self.orders.as_slice().iter().map(|&order| releases.divergence(0, order)).collect())
     }
 
-    /// The Rényi divergence of an event at one order above 1, in nats.
+    /// Computes the Rényi divergence of an event at one order above 1, in nats.
     ///
     /// # Errors
-    /// As [`Rdp::rdp`], and kind `Setting` for an order that is not a finite number above 1.
-    pub fn rdp_at(&self, event: &Event, order: f64) -> Result<f64> {
+    /// As [`Rdp::divergences`], and kind `Setting` for an order that is not a finite number above
+    /// 1.
+    pub fn divergence_at(&self, event: &Event, order: f64) -> Result<f64> {
         OrderList::custom(&[order])?;
         Ok(self.releases(std::slice::from_ref(event))?.divergence(0, order))
     }
 
-    /// The epsilon of all events together at `delta`: the minimum over the orders, at least 0.
+    /// Computes the epsilon of all events together at `delta`: the minimum over the orders, at
+    /// least 0.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
-    pub fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
-        let spent = self.epsilons(&[events], delta)?.into_iter().flatten().next();
+    pub fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
+        let spent = self.epsilons_for_prefixes(&[events], delta)?.into_iter().flatten().next();
         let all = || Event::Composed { events: events.to_vec() };
         spent.ok_or_else(|| overflow(format!("epsilon of {}", all())))
     }
 
-    /// The epsilons of growing lists of events at `delta`: each list contains the releases of the
-    /// previous one, and they share the divergences of their releases. `None` for a list whose
-    /// privacy loss overflows.
+    /// Computes the epsilons of growing lists of events at `delta`: each list contains the
+    /// releases of the previous one, and they share the divergences of their releases. `None` for
+    /// a list whose privacy loss overflows.
     ///
     /// # Errors
     /// As [`Accountant::epsilon`].
-    pub(crate) fn epsilons(&self, lists: &[&[Event]], delta: Delta) -> Result<Vec<Option<Spent>>> {
+    pub(crate) fn epsilons_for_prefixes(
+        &self,
+        lists: &[&[Event]],
+        delta: Delta,
+    ) -> Result<Vec<Option<PrivacyCost>>> {
         let delta = delta.check()?.0;
-        let releases = Releases::from_lists(lists, self.neighbouring, &self.orders.shared())?;
+        let releases = RenyiReleases::from_lists(lists, self.neighbouring, &self.orders.shared())?;
         let spent = |list| self.smallest_epsilon(&releases, list, delta);
         Ok((0..lists.len()).map(spent).collect())
     }
 
-    /// The minimum over the orders; `None` if the privacy loss overflows.
-    fn smallest_epsilon(&self, releases: &Releases, list: usize, delta: f64) -> Option<Spent> {
+    /// Computes the minimum over the orders; `None` if the privacy loss overflows.
+    fn smallest_epsilon(
+        &self,
+        releases: &RenyiReleases,
+        list: usize,
+        delta: f64,
+    ) -> Option<PrivacyCost> {
         if releases.is_empty(list) {
-            return Some(Spent::new(0.0, "rdp"));
+            return Some(PrivacyCost::new(0.0, "rdp"));
         }
         let orders = self.orders.as_slice();
         let epsilon_at = |i: usize| {
@@ -148,26 +159,27 @@ impl Rdp {
         } else {
             search::argmin(orders.len(), guess, epsilon_at)
         };
-        epsilon.is_finite().then(|| Spent {
+        epsilon.is_finite().then(|| PrivacyCost {
             order: orders[best],
             at_end_of_orders: epsilon > 0.0 && (best == 0 || best == orders.len() - 1),
-            ..Spent::new(epsilon.max(0.0), "rdp")
+            ..PrivacyCost::new(epsilon.max(0.0), "rdp")
         })
     }
 
-    /// The epsilon in the limit of infinite noise: the smallest value of the conversion alone.
+    /// Computes the epsilon in the limit of infinite noise: the smallest value of the conversion
+    /// alone.
     ///
     /// # Errors
     /// Kind `Setting` for a delta outside (0, 1).
-    pub fn floor(&self, delta: Delta) -> Result<f64> {
+    pub fn epsilon_floor(&self, delta: Delta) -> Result<f64> {
         let delta = delta.check()?.0;
         let added =
             self.orders.as_slice().iter().map(|&o| self.conversion.epsilon_offset(o, delta));
         Ok(added.fold(f64::INFINITY, f64::min).max(0.0))
     }
 
-    fn releases(&self, events: &[Event]) -> Result<Releases> {
-        Releases::from_lists(&[events], self.neighbouring, &self.orders.shared())
+    fn releases(&self, events: &[Event]) -> Result<RenyiReleases> {
+        RenyiReleases::from_lists(&[events], self.neighbouring, &self.orders.shared())
     }
 }
 
@@ -176,16 +188,16 @@ impl Accountant for Rdp {
         "rdp"
     }
 
-    fn neighbouring(&self) -> Neighbouring {
+    fn neighbouring(&self) -> NeighbouringRelation {
         self.neighbouring
     }
 
-    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<Spent> {
+    fn epsilon(&self, events: &[Event], delta: Delta) -> Result<PrivacyCost> {
         Rdp::epsilon(self, events, delta)
     }
 
-    fn floor(&self, delta: Delta) -> Result<f64> {
-        Rdp::floor(self, delta)
+    fn epsilon_floor(&self, delta: Delta) -> Result<f64> {
+        Rdp::epsilon_floor(self, delta)
     }
 }
 

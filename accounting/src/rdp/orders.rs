@@ -17,8 +17,8 @@ pub struct OrderList {
 }
 
 impl OrderList {
-    /// The default list: Opacus' list, then 64, 80, 96 and 2^k, 3·2^(k-1) up to 65,536. The high
-    /// orders make small epsilons possible.
+    /// Creates the default list: Opacus' list, then 64, 80, 96 and 2^k, 3·2^(k-1) up to 65,536.
+    /// The high orders make small epsilons possible.
     pub fn production() -> Self {
         let mut orders = tenths_below_eleven();
         orders.extend((12..=63).map(f64::from));
@@ -29,7 +29,7 @@ impl OrderList {
         Self::named("production", orders)
     }
 
-    /// The list of TensorFlow Privacy's older tutorials and of papers that used it.
+    /// Creates the list of TensorFlow Privacy's older tutorials and of papers that used it.
     pub fn tf_legacy() -> Self {
         let mut orders = vec![1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5];
         orders.extend((5..=63).map(f64::from));
@@ -37,14 +37,15 @@ impl OrderList {
         Self::named("tf_legacy", orders)
     }
 
-    /// The default list of Opacus: 1.1, 1.2, …, 10.9, 12, 13, …, 63.
+    /// Creates the default list of Opacus: 1.1, 1.2, …, 10.9, 12, 13, …, 63.
     pub fn opacus_default() -> Self {
         let mut orders = tenths_below_eleven();
         orders.extend((12..=63).map(f64::from));
         Self::named("opacus_default", orders)
     }
 
-    /// The default list of dp-accounting: 1.1, 1.2, …, 10.9, 11, 12, …, 63, 128, 256, 512, 1024.
+    /// Creates the default list of dp-accounting: 1.1, 1.2, …, 10.9, 11, 12, …, 63, 128, 256, 512,
+    /// 1024.
     pub fn dp_accounting_default() -> Self {
         let mut orders = tenths_below_eleven();
         orders.extend((11..=63).map(f64::from));
@@ -52,7 +53,7 @@ impl OrderList {
         Self::named("dp_accounting_default", orders)
     }
 
-    /// A list given by the caller, in any order.
+    /// Creates a list of orders given by the caller, in any order.
     ///
     /// # Errors
     /// Kind `Setting` for an empty list or an order that is not finite and above 1.
@@ -71,17 +72,18 @@ impl OrderList {
         Ok(Self::named("custom", orders))
     }
 
-    /// The orders, increasing.
+    /// Returns the orders, increasing.
     pub fn as_slice(&self) -> &[f64] {
         &self.orders
     }
 
-    /// The orders, shared.
+    /// Returns the orders, shared.
     pub(super) fn shared(&self) -> Arc<[f64]> {
         self.orders.clone()
     }
 
-    /// `production`, `tf_legacy`, `opacus_default`, `dp_accounting_default` or `custom`.
+    /// Returns the name of the list: `production`, `tf_legacy`, `opacus_default`,
+    /// `dp_accounting_default` or `custom`.
     pub fn name(&self) -> &str {
         self.name
     }
@@ -91,7 +93,7 @@ impl OrderList {
     }
 }
 
-/// 1.1, 1.2, …, 10.9: the values `1 + n / 10`, whole orders included.
+/// Returns 1.1, 1.2, …, 10.9: the values `1 + n / 10`, whole orders included.
 fn tenths_below_eleven() -> Vec<f64> {
     (1..100).map(|tenths| 1.0 + f64::from(tenths) / 10.0).collect()
 }

@@ -7,41 +7,46 @@ use std::sync::Arc;
 
 use super::fixed_size::FixedSizeStep;
 use super::sampled_gaussian::renyi_divergence;
-use super::selection::{Selection, split};
+use super::selection::{SelectionBound, split};
 use super::truncated::{binomial_tail_upper, renyi_divergence_truncated};
-use crate::event::{Single, singles};
-use crate::nodes::{Component, Nodes};
+use crate::event::{SingleRelease, flatten_events};
+use crate::nodes::{Component, NoiseGrid};
 use crate::{Error, Result};
-use crate::{Event, Neighbouring, Trials};
+use crate::{Event, NeighbouringRelation, Trials};
 
 /// With more noise multipliers than this, steps are replaced by mixtures of few.
 const FEW: usize = 256;
 
 /// Releases with a known Rényi divergence, as nodes and mixtures of them.
-pub(super) struct Releases {
-    nodes: Vec<Release>,
+pub(super) struct RenyiReleases {
+    nodes: Vec<RenyiRelease>,
     /// The components of each list of releases.
     lists: Vec<Vec<Component>>,
     /// The private selections.
-    selections: Vec<Selection>,
-    /// How often each list contains each selection.
+    selections: Vec<SelectionBound>,
+    /// Number of times that each list contains each selection.
     selected: Vec<Vec<(usize, u64)>>,
     /// The divergences of all nodes at the orders that were needed so far.
     known: RefCell<HashMap<u64, Rc<[f64]>>>,
 }
 
 /// A release with a known Rényi divergence.
-enum Release {
+enum RenyiRelease {
     /// A step of the Poisson-subsampled Gaussian mechanism; no sampling at rate 1.
     Sampled { sampling_rate: f64, noise_multiplier: f64 },
     /// The same with a maximum batch size. `p_cap` is the probability that the other examples alone
     /// reach it.
-    Truncated { neighbouring: Neighbouring, p_cap: f64, sampling_rate: f64, noise_multiplier: f64 },
+    Truncated {
+        neighbouring: NeighbouringRelation,
+        p_cap: f64,
+        sampling_rate: f64,
+        noise_multiplier: f64,
+    },
     /// A fixed number of examples, drawn without replacement.
     FixedSize(FixedSizeStep),
 }
 
-impl Releases {
+impl RenyiReleases {
     /// Flattens lists of events into releases. The last list contains the releases of all others.
     ///
     /// # Errors
@@ -49,12 +54,12 @@ impl Releases {
     /// known divergence under this neighbouring relation.
     pub(super) fn from_lists(
         lists: &[&[Event]],
-        neighbouring: Neighbouring,
+        neighbouring: NeighbouringRelation,
         orders: &Arc<[f64]>,
     ) -> Result<Self> {
         let parts: Vec<_> = lists.iter().map(|events| split(events)).collect();
         let lists: Vec<_> =
-            parts.iter().map(|(events, _)| singles("rdp", events)).collect::<Result<_>>()?;
+            parts.iter().map(|(events, _)| flatten_events("rdp", events)).collect::<Result<_>>()?;
         let mut known: Vec<(&Event, Trials)> = Vec::new();
         let mut number = |event, trials| {
             known.iter().position(|one| *one == (event, trials)).unwrap_or_else(|| {
@@ -71,14 +76,15 @@ impl Releases {
         let selected: Vec<Vec<(usize, u64)>> = selected.collect();
         let selections = known.into_iter().map(|(event, trials)| {
             event.check()?;
-            Selection::new(event, *trials.check()?, neighbouring, orders)
+            SelectionBound::new(event, *trials.check()?, neighbouring, orders)
         });
-        let selections: Vec<Selection> = selections.collect::<Result<_>>()?;
+        let selections: Vec<SelectionBound> = selections.collect::<Result<_>>()?;
         let all = lists.last().map_or(&[][..], Vec::as_slice);
-        let nodes = Nodes::new(all, neighbouring, FEW);
+        let nodes = NoiseGrid::new(all, neighbouring, FEW);
         // The steps of a noise schedule have the same sampler, so its tail probability is reused.
         let mut last_tail = None;
-        let release = |single: &Single| Release::new(single, neighbouring, &mut last_tail);
+        let release =
+            |single: &SingleRelease| RenyiRelease::new(single, neighbouring, &mut last_tail);
         Ok(Self {
             lists: lists.iter().map(|list| nodes.components(list)).collect(),
             nodes: nodes.list.iter().map(release).collect::<Result<_>>()?,
@@ -88,18 +94,18 @@ impl Releases {
         })
     }
 
-    /// Whether a list has no releases.
+    /// Returns whether a list has no releases.
     pub(super) fn is_empty(&self, list: usize) -> bool {
         self.lists[list].is_empty() && self.selected[list].is_empty()
     }
 
-    /// Whether a list has private selections, whose divergence is not linear in the order.
+    /// Returns whether a list has private selections, whose divergence is not linear in the order.
     pub(super) fn has_selections(&self, list: usize) -> bool {
         !self.selected[list].is_empty()
     }
 
-    /// The Rényi divergence of order `order` of all releases of a list together, in nats; an upper
-    /// bound where steps are replaced by mixtures.
+    /// Computes the Rényi divergence of order `order` of all releases of a list together, in nats;
+    /// an upper bound where steps are replaced by mixtures.
     pub(super) fn divergence(&self, list: usize, order: f64) -> f64 {
         let known = self.known.borrow().get(&order.to_bits()).cloned();
         let nodes = known.unwrap_or_else(|| {
@@ -108,7 +114,7 @@ impl Releases {
             nodes
         });
         let divergence = |component: &Component| {
-            let (between, share) = component.mean_share();
+            let (between, share) = component.mean_mixture_weight();
             let mut total = component.exact * nodes[component.node];
             if between > 0.0 {
                 total += between
@@ -128,8 +134,8 @@ impl Releases {
     }
 }
 
-/// The Rényi divergence of a mixture of two nodes: ln(share e^(m below) + (1 - share) e^(m above))
-/// divided by m, with m = order - 1.
+/// Computes the Rényi divergence of a mixture of two nodes: ln(share e^(m below) + (1 - share)
+/// e^(m above)) divided by m, with m = order - 1.
 ///
 /// It is concave in `share`, so many mixtures together have at most the divergence of as many with
 /// their mean share.
@@ -140,20 +146,20 @@ fn mixture_divergence(share: f64, below: f64, above: f64, order: f64) -> f64 {
     if below.is_finite() { below + rest.ln_1p() / m } else { below }
 }
 
-impl Release {
+impl RenyiRelease {
     fn new(
-        single: &Single,
-        neighbouring: Neighbouring,
+        single: &SingleRelease,
+        neighbouring: NeighbouringRelation,
         last_tail: &mut Option<((u64, f64, u64), f64)>,
     ) -> Result<Self> {
         Ok(match *single {
-            Single::Poisson { sampling_rate, noise_multiplier }
-                if neighbouring != Neighbouring::ReplaceOne =>
+            SingleRelease::Poisson { sampling_rate, noise_multiplier }
+                if neighbouring != NeighbouringRelation::ReplaceOne =>
             {
-                Release::Sampled { sampling_rate, noise_multiplier }
+                RenyiRelease::Sampled { sampling_rate, noise_multiplier }
             }
-            Single::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }
-                if neighbouring != Neighbouring::ReplaceOne =>
+            SingleRelease::Truncated { examples, sampling_rate, batch_cap, noise_multiplier }
+                if neighbouring != NeighbouringRelation::ReplaceOne =>
             {
                 let sampler = (examples, sampling_rate, batch_cap);
                 let p_cap = match *last_tail {
@@ -161,17 +167,19 @@ impl Release {
                     _ => binomial_tail_upper(examples, sampling_rate, batch_cap),
                 };
                 *last_tail = Some((sampler, p_cap));
-                Release::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier }
+                RenyiRelease::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier }
             }
-            Single::FixedSize { examples, batch_size, noise_multiplier }
-                if neighbouring == Neighbouring::ReplaceOne =>
+            SingleRelease::FixedSize { examples, batch_size, noise_multiplier }
+                if neighbouring == NeighbouringRelation::ReplaceOne =>
             {
                 // Replacing one example removes one contribution and adds another.
                 let sigma = noise_multiplier / 2.0;
-                Release::FixedSize(FixedSizeStep::new(examples, batch_size, sigma))
+                RenyiRelease::FixedSize(FixedSizeStep::new(examples, batch_size, sigma))
             }
             other => match other.unsampled_noise_multiplier(neighbouring) {
-                Some(noise_multiplier) => Release::Sampled { sampling_rate: 1.0, noise_multiplier },
+                Some(noise_multiplier) => {
+                    RenyiRelease::Sampled { sampling_rate: 1.0, noise_multiplier }
+                }
                 None => return Err(unsupported(&other, neighbouring)),
             },
         })
@@ -179,10 +187,10 @@ impl Release {
 
     fn divergence(&self, order: f64) -> f64 {
         match *self {
-            Release::Sampled { sampling_rate, noise_multiplier } => {
+            RenyiRelease::Sampled { sampling_rate, noise_multiplier } => {
                 renyi_divergence(sampling_rate, noise_multiplier, order)
             }
-            Release::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier } => {
+            RenyiRelease::Truncated { neighbouring, p_cap, sampling_rate, noise_multiplier } => {
                 renyi_divergence_truncated(
                     neighbouring,
                     p_cap,
@@ -191,28 +199,29 @@ impl Release {
                     order,
                 )
             }
-            Release::FixedSize(ref step) => step.renyi_divergence(order),
+            RenyiRelease::FixedSize(ref step) => step.renyi_divergence(order),
         }
     }
 }
 
-/// The error of a release without a known divergence: why, and which accountant to use instead.
-fn unsupported(single: &Single, neighbouring: Neighbouring) -> Error {
+/// Returns the error of a release without a known divergence, with the reason and the accountant
+/// to use instead.
+fn unsupported(single: &SingleRelease, neighbouring: NeighbouringRelation) -> Error {
     let (why, fix) = match single {
-        Single::Poisson { .. } => (
+        SingleRelease::Poisson { .. } => (
             "a closed-form Rényi divergence of Poisson sampling is known for add-or-remove-one and \
              zero-out, not for replace-one",
             "use the PLD accountant, which supports Poisson sampling under replace-one",
         ),
-        Single::Truncated { .. } => (
+        SingleRelease::Truncated { .. } => (
             "no bound is known for an example that is replaced and also takes the place of another",
             "use the PLD accountant, or the add-or-remove or the zero-out relation",
         ),
-        Single::FixedSize { .. } => (
+        SingleRelease::FixedSize { .. } => (
             "sampling a fixed number of examples is accounted only under replace-one",
             "use the replace-one relation",
         ),
-        Single::ShuffledEpoch { .. } | Single::Gaussian { .. } => (
+        SingleRelease::ShuffledEpoch { .. } | SingleRelease::Gaussian { .. } => (
             "an added or removed example moves other examples to other batches",
             "use the zero-out or the replace-one relation",
         ),

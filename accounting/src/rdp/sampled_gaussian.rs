@@ -24,7 +24,7 @@ const MAX_NODES: f64 = 1e6;
 /// Maximum integer order for the binomial sum.
 const MAX_SUMMED_ORDER: f64 = 256.0;
 
-/// Rényi divergence of order `order` of one step, in nats.
+/// Computes the Rényi divergence of order `order` of one step, in nats.
 ///
 /// The caller ensures `sampling_rate` in (0, 1], `noise_multiplier` > 0 and `order` > 1. The
 /// relative accuracy is about 1e-11 for values from 1e-300. The result is never NaN, and infinite
@@ -61,7 +61,8 @@ pub fn renyi_divergence(sampling_rate: f64, noise_multiplier: f64, order: f64) -
     divergence.min(unsampled)
 }
 
-/// Upper bound by Minkowski's inequality in L^alpha, with ‖e^L‖ = e^{(alpha-1)/(2 sigma²)}:
+/// Computes the upper bound by Minkowski's inequality in L^alpha, with ‖e^L‖ = e^{(alpha-1)/(2
+/// sigma²)}:
 ///
 /// ```text
 /// A^{1/alpha} = ‖(1-q) + q e^L‖  <=  (1-q) + q e^{(alpha-1)/(2 sigma²)}
@@ -76,7 +77,7 @@ fn minkowski_bound(q: f64, sigma: f64, order: f64) -> f64 {
     order / (order - 1.0) * ln_norm
 }
 
-/// Whether the Minkowski bound equals the divergence to machine precision.
+/// Returns whether the Minkowski bound equals the divergence to machine precision.
 ///
 /// A is at least q^alpha E[e^{alpha L}], so ln A is at most alpha ln(1 + (1-q)/q e^{-(alpha-1)/(2
 /// sigma²)}) below the bound. Here that difference is less than alpha e^-36, while ln A is at least
@@ -85,7 +86,8 @@ fn minkowski_bound_is_tight(q: f64, sigma: f64, order: f64) -> bool {
     (order - 1.0) / sigma / sigma / 2.0 - ((1.0 - q) / q).ln().max(0.0) >= 36.0
 }
 
-/// ln(A - 1) for an integer order, by the binomial expansion (Mironov, Talwar, Zhang 2019, eq. 3):
+/// Computes ln(A - 1) for an integer order, by the binomial expansion (Mironov, Talwar, Zhang
+/// 2019, eq. 3):
 ///
 /// ```text
 /// A - 1 = Σ_{k=2..alpha} C(alpha, k) (1-q)^{alpha-k} q^k (e^{(k²-k)/(2 sigma²)} - 1)
@@ -105,7 +107,7 @@ fn ln_a_minus_1_by_binomial_sum(q: f64, sigma: f64, order: f64) -> f64 {
     sum.ln()
 }
 
-/// ln(A - 1) for any order: E[g(u)] by the trapezoidal rule in log space.
+/// Computes ln(A - 1) for any order: E[g(u)] by the trapezoidal rule in log space.
 ///
 /// The two binomial series for fractional orders alternate in sign (Mironov, Talwar, Zhang 2019,
 /// section 3.3). An implementation that drops the signs over-estimates A; the quadrature does not.
@@ -132,7 +134,7 @@ pub(super) struct QuadratureGrid {
 }
 
 impl QuadratureGrid {
-    /// `None` where more than [`MAX_NODES`] nodes would be needed.
+    /// Creates the grid; `None` where more than [`MAX_NODES`] nodes would be needed.
     pub(super) fn new(sigma: f64, order: f64) -> Option<Self> {
         const LN_ACCURACY: f64 = 35.0;
         const DEVIATIONS: f64 = 10.0;
@@ -143,18 +145,19 @@ impl QuadratureGrid {
         (nodes <= MAX_NODES).then_some(Self { start: -DEVIATIONS, step, nodes: nodes as u64 })
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub(super) fn points(&self) -> impl Iterator<Item = f64> {
         (0..=self.nodes).map(|i| self.start + i as f64 * self.step)
     }
 
-    /// ln of step / sqrt(2 pi), the factor that turns a sum of f(t) e^{-t²/2} into the mean of f.
+    /// Computes ln of step / sqrt(2 pi), the factor that turns a sum of f(t) e^{-t²/2} into the
+    /// mean of f.
     pub(super) fn ln_normaliser(&self) -> f64 {
         (self.step / (2.0 * PI).sqrt()).ln()
     }
 }
 
-/// ln g(u) for u = q (e^l - 1), where `l` is the log likelihood ratio.
+/// Computes ln g(u) for u = q (e^l - 1), where `l` is the log likelihood ratio.
 ///
 /// With w = ln(1 + u) and m = alpha - 1, g(u) = e^w [expm1(m w) + m expm1(-w)]. Both terms have the
 /// factor m, so they keep their precision for alpha close to 1. They cancel for small u; there the
@@ -178,7 +181,7 @@ fn ln_bernoulli_remainder(q: f64, l: f64, order: f64) -> f64 {
     if m * w > 600.0 { order * w } else { w + ((m * w).exp_m1() + m * (-w).exp_m1()).ln() }
 }
 
-/// g(u) / (alpha (alpha-1) u² / 2) = 1 + (alpha-2)/3 u (1 + (alpha-3)/4 u (1 + …)).
+/// Computes g(u) / (alpha (alpha-1) u² / 2) = 1 + (alpha-2)/3 u (1 + (alpha-3)/4 u (1 + …)).
 fn remainder_series(u: f64, order: f64) -> f64 {
     let (mut sum, mut term, mut k) = (1.0, 1.0, 2.0);
     while f64::abs(term) > 1e-17 {
@@ -189,12 +192,12 @@ fn remainder_series(u: f64, order: f64) -> f64 {
     sum
 }
 
-/// ln(e^x - 1) for x >= 0.
+/// Computes ln(e^x - 1) for x >= 0.
 pub(super) fn ln_exp_m1(x: f64) -> f64 {
     if x > 36.0 { x } else { x.exp_m1().ln() }
 }
 
-/// ln(1 + e^x).
+/// Computes ln(1 + e^x).
 pub(super) fn softplus(x: f64) -> f64 {
     if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() }
 }

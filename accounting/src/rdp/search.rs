@@ -1,7 +1,7 @@
 //! Minimisation of a unimodal sequence.
 
-/// Index and value of the minimum of `value(0)`, …, `value(length - 1)`, a sequence that first
-/// decreases and then increases.
+/// Returns the index and value of the minimum of `value(0)`, …, `value(length - 1)`, a sequence
+/// that first decreases and then increases.
 ///
 /// The search starts at `guess` with steps that double, so it rarely evaluates the ends, which may
 /// be slow. It then bisects the remaining interval. It stops early at a value of 0 or less, because
@@ -50,7 +50,7 @@ pub(super) fn argmin(
     (best - 1, min_value)
 }
 
-/// Index and value of the minimum of any sequence.
+/// Returns the index and value of the minimum of any sequence.
 pub(super) fn scan(length: usize, value: impl FnMut(usize) -> f64) -> (usize, f64) {
     let values = (0..length).map(value).enumerate();
     values.fold((0, f64::INFINITY), |best, next| if next.1 < best.1 { next } else { best })

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::release::Releases;
+use super::release::RenyiReleases;
 use crate::Result;
-use crate::{Event, Neighbouring, Trials};
+use crate::{Event, NeighbouringRelation, Trials};
 
 /// A private selection with the divergences of one of its trials.
-pub(super) struct Selection {
-    trial: Releases,
+pub(super) struct SelectionBound {
+    trial: RenyiReleases,
     trials: Trials,
     orders: Arc<[f64]>,
     /// The part of theorem 2 that does not depend on the order.
@@ -18,21 +18,25 @@ pub(super) struct Selection {
     least: Vec<f64>,
 }
 
-impl Selection {
+impl SelectionBound {
+    /// Creates the bound of a selection from the event of one trial and the law of the number of
+    /// trials.
+    ///
     /// # Errors
     /// As [`Releases::from_lists`], for one trial.
     pub(super) fn new(
         trial: &Event,
         trials: Trials,
-        neighbouring: Neighbouring,
+        neighbouring: NeighbouringRelation,
         orders: &Arc<[f64]>,
     ) -> Result<Self> {
-        let trial = Releases::from_lists(&[std::slice::from_ref(trial)], neighbouring, orders)?;
+        let trial =
+            RenyiReleases::from_lists(&[std::slice::from_ref(trial)], neighbouring, orders)?;
         let (orders, least) = (orders.clone(), Vec::new());
         let mut selection = Self { trial, trials, orders, constant: 0.0, least };
         if let Trials::NegativeBinomial { mean, shape } = trials {
             // (1 + η) min over orders of (1 - 1/α) R(α) + ln(1/γ)/α.
-            let gamma = Trials::gamma(mean, shape);
+            let gamma = Trials::solve_gamma(mean, shape);
             let at = |&order: &f64| {
                 (1.0 - 1.0 / order) * selection.trial.divergence(0, order) - gamma.ln() / order
             };
@@ -51,7 +55,7 @@ impl Selection {
         Ok(selection)
     }
 
-    /// The Rényi divergence of order `order` of the best trial.
+    /// Computes the Rényi divergence of order `order` of the best trial.
     ///
     /// # Guarantee
     /// Theorem 2 (truncated negative binomial law) and theorem 6 (Poisson law) of the paper, for
@@ -77,8 +81,8 @@ impl Selection {
         }
     }
 
-    /// A delta of one trial at this epsilon, by the conversion of Canonne, Kamath and Steinke
-    /// (2020): ln delta = (α - 1)(R(α) - epsilon + ln(1 - 1/α)) - ln α.
+    /// Computes a delta of one trial at this epsilon, by the conversion of Canonne, Kamath and
+    /// Steinke (2020): ln delta = (α - 1)(R(α) - epsilon + ln(1 - 1/α)) - ln α.
     fn delta(&self, epsilon: f64) -> f64 {
         let at = |&order: &f64| {
             let divergence = self.trial.divergence(0, order);
@@ -104,13 +108,13 @@ fn add<'a>(
 ) {
     match event {
         Event::PrivateSelection { event, trials } => selections.push((event, *trials, times)),
-        Event::Composed { events } if event.has_selection() => {
+        Event::Composed { events } if event.has_private_selection() => {
             events.iter().for_each(|event| add(event, times, plain, selections));
         }
-        Event::Repeated { event: inner, count } if event.has_selection() => {
+        Event::Repeated { event: inner, count } if event.has_private_selection() => {
             add(inner, times.saturating_mul(*count), plain, selections);
         }
         event if times == 1 => plain.push(event.clone()),
-        event => plain.push(event.times(times)),
+        event => plain.push(event.repeated(times)),
     }
 }

@@ -10,14 +10,14 @@ fn training(q: f64, sigma: f64, steps: u64) -> Event {
 #[test]
 fn divergences_add_up_over_steps_and_events() {
     let rdp = Rdp::default();
-    let one = rdp.rdp_at(&training(0.01, 1.1, 1), 8.0).unwrap();
-    let many = rdp.rdp_at(&training(0.01, 1.1, 500), 8.0).unwrap();
+    let one = rdp.divergence_at(&training(0.01, 1.1, 1), 8.0).unwrap();
+    let many = rdp.divergence_at(&training(0.01, 1.1, 500), 8.0).unwrap();
     assert!((many - 500.0 * one).abs() < 1e-12);
     let gaussian = Event::Gaussian { noise_multiplier: 8.0, count: 2 };
     let both = Event::Composed { events: vec![training(0.01, 1.1, 500), gaussian] };
-    let sum = rdp.rdp_at(&both, 8.0).unwrap();
+    let sum = rdp.divergence_at(&both, 8.0).unwrap();
     assert!((sum - many - 2.0 * 8.0 / 128.0).abs() < 1e-12);
-    assert_eq!(rdp.rdp(&both).unwrap().len(), rdp.orders().as_slice().len());
+    assert_eq!(rdp.divergences(&both).unwrap().len(), rdp.orders().as_slice().len());
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn epsilon_is_the_minimum_over_all_orders() {
     for event in [training(0.01, 1.1, 10_000), training(0.5, 0.5, 9), training(1e-4, 50.0, 99)] {
         let rdp = Rdp::default();
         let delta = 1e-5;
-        let all = rdp.rdp(&event).unwrap();
+        let all = rdp.divergences(&event).unwrap();
         let orders = rdp.orders().as_slice();
         let smallest = orders
             .iter()
@@ -68,7 +68,7 @@ fn out_of_range_parameters_and_overflow_are_typed_errors() {
     let rdp = Rdp::default();
     assert!(rdp.epsilon(&[training(1.5, 1.0, 1)], Delta(1e-5)).is_err());
     assert!(rdp.epsilon(&[training(0.5, 1.0, 1)], Delta(1.0)).is_err());
-    assert!(rdp.rdp_at(&training(0.5, 1.0, 1), 1.0).is_err());
+    assert!(rdp.divergence_at(&training(0.5, 1.0, 1), 1.0).is_err());
     let hopeless = rdp.epsilon(&[training(0.5, 1e-200, 1)], Delta(1e-5)).unwrap_err();
     assert_eq!(hopeless.kind(), ErrorKind::Accounting);
 }
@@ -95,7 +95,7 @@ fn a_best_order_at_an_end_of_the_list_is_flagged() {
 #[test]
 fn a_short_list_has_a_floor_and_the_production_list_almost_none() {
     let floor = |list: &str, delta| {
-        Rdp::default().with_orders(list.parse().unwrap()).floor(Delta(delta)).unwrap()
+        Rdp::default().with_orders(list.parse().unwrap()).epsilon_floor(Delta(delta)).unwrap()
     };
     assert!((floor("opacus_default", 1e-5) - 0.103).abs() < 1e-3);
     assert!((floor("opacus_default", 1e-10) - 0.289).abs() < 1e-3);
@@ -112,7 +112,7 @@ fn mixtures_of_nodes_are_an_upper_bound_that_costs_under_one_in_a_thousand() {
         let all: Vec<Event> = (0..1000).map(step).collect();
         let rdp = Rdp::default();
         let exact = rdp.epsilon(&some, Delta(1e-5)).unwrap();
-        let merged = rdp.epsilons(&[&some, &all], Delta(1e-5)).unwrap();
+        let merged = rdp.epsilons_for_prefixes(&[&some, &all], Delta(1e-5)).unwrap();
         let bound = merged[0].as_ref().unwrap();
         let ratio = bound.epsilon / exact.epsilon;
         assert!((1.0..1.001).contains(&ratio), "{exact} {bound} {ratio}");
@@ -120,9 +120,9 @@ fn mixtures_of_nodes_are_an_upper_bound_that_costs_under_one_in_a_thousand() {
         // At every order, not only at the best.
         for (order, bound) in [(1.5, 1e-3), (8.0, 0.03)] {
             let one = |lists: &[&[Event]]| {
-                Releases::from_lists(
+                RenyiReleases::from_lists(
                     lists,
-                    Neighbouring::AddOrRemoveOne,
+                    NeighbouringRelation::AddOrRemoveOne,
                     &OrderList::production().shared(),
                 )
                 .unwrap()
@@ -179,11 +179,11 @@ fn selections_compose_and_are_dearer_than_one_trial_and_cheaper_than_all() {
     let epsilon = |events: &[Event]| Rdp::default().epsilon(events, delta).unwrap().epsilon;
     let best = one.best_of(Trials::geometric(100.0));
     let (single, selected) = (epsilon(from_ref(&one)), epsilon(from_ref(&best)));
-    assert!(selected > single && selected < epsilon(&[one.times(100)]), "{selected} {single}");
+    assert!(selected > single && selected < epsilon(&[one.repeated(100)]), "{selected} {single}");
     // The steps of a selection are not those of one trial.
     let two = epsilon(&[best.clone(), best.clone()]);
     assert!(two > 1.2 * selected, "{two} {selected}");
-    assert!((epsilon(&[best.times(2)]) / two - 1.0).abs() < 1e-12);
+    assert!((epsilon(&[best.repeated(2)]) / two - 1.0).abs() < 1e-12);
     let mixed = Event::Composed { events: vec![one.clone(), best.clone()] };
     let both = epsilon(&[mixed]);
     assert!(both > selected && both < selected + single, "{both}");

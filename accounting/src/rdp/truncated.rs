@@ -33,9 +33,10 @@
 //! sigma²)}. A test shows that the ordinary step would be too small.
 
 use super::sampled_gaussian::renyi_divergence;
-use crate::Neighbouring;
+use crate::NeighbouringRelation;
 
-/// Upper bound on the Rényi divergence of order `order` of one truncated step, in nats.
+/// Computes an upper bound on the Rényi divergence of order `order` of one truncated step, in
+/// nats.
 ///
 /// `p_cap` is an upper bound on the probability that the other examples alone reach the cap, from
 /// [`binomial_tail_upper`]. The result is infinite under replace-one, for which no bound is known.
@@ -46,7 +47,7 @@ use crate::Neighbouring;
 /// `sampling_rate`. The subset of a sample above the cap is uniform and does not depend on the
 /// data.
 pub(crate) fn renyi_divergence_truncated(
-    neighbouring: Neighbouring,
+    neighbouring: NeighbouringRelation,
     p_cap: f64,
     sampling_rate: f64,
     noise_multiplier: f64,
@@ -55,14 +56,14 @@ pub(crate) fn renyi_divergence_truncated(
     let (q, sigma, m) = (sampling_rate, noise_multiplier, order - 1.0);
     let below_cap = m * renyi_divergence(q, sigma, order);
     let at_cap = match neighbouring {
-        Neighbouring::AddOrRemoveOne => m * renyi_divergence(q, sigma / 2.0, order),
-        Neighbouring::ZeroOutOne => ln_mixture_exp(q, 0.0, order * m / sigma / sigma / 2.0),
-        Neighbouring::ReplaceOne => return f64::INFINITY,
+        NeighbouringRelation::AddOrRemoveOne => m * renyi_divergence(q, sigma / 2.0, order),
+        NeighbouringRelation::ZeroOutOne => ln_mixture_exp(q, 0.0, order * m / sigma / sigma / 2.0),
+        NeighbouringRelation::ReplaceOne => return f64::INFINITY,
     };
     ln_mixture_exp(p_cap, below_cap, at_cap) / m
 }
 
-/// ln((1 - p) e^a + p e^b) for a, b >= 0, precise also for tiny a and b.
+/// Computes ln((1 - p) e^a + p e^b) for a, b >= 0, precise also for tiny a and b.
 fn ln_mixture_exp(p: f64, a: f64, b: f64) -> f64 {
     if p <= 0.0 {
         return a;
@@ -84,7 +85,7 @@ const MAX_TERMS: u64 = 1_000_000;
 /// Bound on the relative error of the tail, up to a million examples.
 const SLACK: f64 = 1e-9;
 
-/// Upper bound on `P[Binomial(examples, rate) >= cap]`, rounded up.
+/// Computes an upper bound on `P[Binomial(examples, rate) >= cap]`, rounded up.
 ///
 /// Up to 1e9 examples the relative error is a few 1e-9, down to the smallest normal number. The
 /// result is at most 1, and 0 only if `cap` exceeds `examples`.
@@ -113,7 +114,8 @@ pub(crate) fn binomial_tail_upper(examples: u64, rate: f64, cap: u64) -> f64 {
     (1.0 - below * (1.0 - slack(ratio(0.0)))).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
-/// 1 + r(0) + r(0) r(1) + … and a bound on the omitted rest, for decreasing ratios r that reach 0.
+/// Computes 1 + r(0) + r(0) r(1) + … and a bound on the omitted rest, for decreasing ratios r that
+/// reach 0.
 fn decreasing_ratio_sum(ratio: impl Fn(f64) -> f64) -> (f64, f64) {
     let (mut sum, mut term) = (1.0, 1.0);
     for i in 0..MAX_TERMS {
@@ -129,8 +131,8 @@ fn decreasing_ratio_sum(ratio: impl Fn(f64) -> f64) -> (f64, f64) {
     (sum, if r < 1.0 { term * r / (1.0 - r) } else { f64::INFINITY })
 }
 
-/// ln P[Binomial(n, p) = k] for 0 < p < 1, without the cancellation of large log-factorials
-/// (Loader: Fast and Accurate Computation of Binomial Probabilities, 2000).
+/// Computes ln P[Binomial(n, p) = k] for 0 < p < 1, without the cancellation of large
+/// log-factorials (Loader: Fast and Accurate Computation of Binomial Probabilities, 2000).
 fn ln_binomial_pmf(n: f64, p: f64, k: f64) -> f64 {
     if k == 0.0 {
         return n * (-p).ln_1p();
@@ -145,7 +147,7 @@ fn ln_binomial_pmf(n: f64, p: f64, k: f64) -> f64 {
         - deviance(n * (1.0 - p), -offset)
 }
 
-/// x ln(x / mean) - (x - mean) for x = mean + away.
+/// Computes x ln(x / mean) - (x - mean) for x = mean + away.
 fn deviance(mean: f64, offset: f64) -> f64 {
     let e = offset / mean;
     if e.abs() > 0.3 {
@@ -161,7 +163,7 @@ fn deviance(mean: f64, offset: f64) -> f64 {
     mean * sum
 }
 
-/// ln n! - ln(sqrt(2 pi n) (n/e)^n).
+/// Computes ln n! - ln(sqrt(2 pi n) (n/e)^n).
 fn stirling_error(n: f64) -> f64 {
     if n < 16.0 {
         let ln_factorial: f64 = (2..=n as u64).map(|i| (i as f64).ln()).sum();

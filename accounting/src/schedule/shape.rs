@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// A public factor that changes over a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Shape {
+pub(super) enum ScheduleKind {
     #[default]
     Constant,
     /// rate^e in epoch e.
@@ -24,13 +24,14 @@ pub(super) enum Shape {
     Exponential { rate: f64 },
     /// ratio^(t / T) in step t of T.
     Decay { ratio: f64 },
-    /// A factor for each phase of so many epochs; the last one applies to all later epochs.
+    /// A factor for each phase, given as (epochs, factor); the last one applies to all later
+    /// epochs.
     Piecewise { phases: Vec<(u64, f64)> },
 }
 
-/// How often a factor changes.
+/// Frequency of the changes of a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Pace {
+pub(crate) enum ChangeFrequency {
     Never,
     Epoch,
     Step,
@@ -38,54 +39,59 @@ pub(crate) enum Pace {
 
 /// A moment of a run: its epoch, counted from 0, and the fraction of the steps before it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct SchedulePosition {
     pub epoch: u64,
     pub fraction: f64,
 }
 
-impl Shape {
+impl ScheduleKind {
+    /// Checks the parameters of the schedule.
+    ///
     /// # Errors
     /// Kind `Setting` for a rate, ratio or factor that is not finite and above 0, a step or phase
     /// of 0 epochs, or an empty list of phases.
     pub fn check(&self) -> Result<()> {
         match self {
-            Shape::Constant => Ok(()),
-            Shape::Linear { rate } | Shape::Time { rate } | Shape::Exponential { rate } => {
-                check_positive("rate", *rate)
-            }
-            Shape::Step { rate, every } => {
+            ScheduleKind::Constant => Ok(()),
+            ScheduleKind::Linear { rate }
+            | ScheduleKind::Time { rate }
+            | ScheduleKind::Exponential { rate } => check_positive("rate", *rate),
+            ScheduleKind::Step { rate, every } => {
                 check_positive("rate", *rate)?;
                 check_epochs("every", *every)
             }
-            Shape::Decay { ratio } => check_positive("ratio", *ratio),
-            Shape::Piecewise { phases } if phases.is_empty() => {
+            ScheduleKind::Decay { ratio } => check_positive("ratio", *ratio),
+            ScheduleKind::Piecewise { phases } if phases.is_empty() => {
                 Err(Error::setting("phases", 0, "a schedule needs at least one phase")
                     .fix("use for example piecewise:10x1,5x0.8"))
             }
-            Shape::Piecewise { phases } => phases.iter().try_for_each(|&(epochs, factor)| {
-                check_epochs("epochs of a phase", epochs)?;
-                check_positive("factor", factor)
-            }),
+            ScheduleKind::Piecewise { phases } => {
+                phases.iter().try_for_each(|&(epochs, factor)| {
+                    check_epochs("epochs of a phase", epochs)?;
+                    check_positive("factor", factor)
+                })
+            }
         }
     }
 
-    pub fn pace(&self) -> Pace {
+    pub fn change_frequency(&self) -> ChangeFrequency {
         match self {
-            Shape::Constant => Pace::Never,
-            Shape::Decay { .. } => Pace::Step,
-            _ => Pace::Epoch,
+            ScheduleKind::Constant => ChangeFrequency::Never,
+            ScheduleKind::Decay { .. } => ChangeFrequency::Step,
+            _ => ChangeFrequency::Epoch,
         }
     }
 
-    /// The factor at a moment. Rates act on the setting's `power`-th power: 2 where they act on a
-    /// variance and the factor is one on the standard deviation. The ratio of a decay and the
-    /// factors of phases act on the setting itself. The logarithm neither underflows nor overflows.
-    pub fn factor(&self, at: Moment, power: f64) -> f64 {
+    /// Computes the factor at a moment. Rates act on the setting's `power`-th power: 2 where they
+    /// act on a variance and the factor is one on the standard deviation. The ratio of a decay and
+    /// the factors of phases act on the setting itself. The logarithm neither underflows nor
+    /// overflows.
+    pub fn factor(&self, at: SchedulePosition, power: f64) -> f64 {
         let e = at.epoch as f64;
         let ln_rate = match self {
-            Shape::Constant => return 1.0,
-            Shape::Decay { ratio } => return (at.fraction * ratio.ln()).exp(),
-            Shape::Piecewise { phases } => {
+            ScheduleKind::Constant => return 1.0,
+            ScheduleKind::Decay { ratio } => return (at.fraction * ratio.ln()).exp(),
+            ScheduleKind::Piecewise { phases } => {
                 let mut end = 0u64;
                 let now = phases.iter().find(|&&(epochs, _)| {
                     end = end.saturating_add(epochs);
@@ -93,25 +99,25 @@ impl Shape {
                 });
                 return now.or(phases.last()).map_or(1.0, |&(_, factor)| factor);
             }
-            Shape::Linear { rate } => e * rate.ln(),
-            Shape::Time { rate } => -(rate * e).ln_1p(),
-            Shape::Step { rate, every } => (at.epoch / every) as f64 * rate.ln(),
-            Shape::Exponential { rate } => -rate * e,
+            ScheduleKind::Linear { rate } => e * rate.ln(),
+            ScheduleKind::Time { rate } => -(rate * e).ln_1p(),
+            ScheduleKind::Step { rate, every } => (at.epoch / every) as f64 * rate.ln(),
+            ScheduleKind::Exponential { rate } => -rate * e,
         };
         (ln_rate / power).exp()
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for ScheduleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Shape::Constant => f.write_str("constant"),
-            Shape::Linear { rate } => write!(f, "linear:{}", Readable(*rate)),
-            Shape::Time { rate } => write!(f, "time:{}", Readable(*rate)),
-            Shape::Step { rate, every } => write!(f, "step:{}:{every}", Readable(*rate)),
-            Shape::Exponential { rate } => write!(f, "exp:{}", Readable(*rate)),
-            Shape::Decay { ratio } => write!(f, "decay:{}", Readable(*ratio)),
-            Shape::Piecewise { phases } => {
+            ScheduleKind::Constant => f.write_str("constant"),
+            ScheduleKind::Linear { rate } => write!(f, "linear:{}", Readable(*rate)),
+            ScheduleKind::Time { rate } => write!(f, "time:{}", Readable(*rate)),
+            ScheduleKind::Step { rate, every } => write!(f, "step:{}:{every}", Readable(*rate)),
+            ScheduleKind::Exponential { rate } => write!(f, "exp:{}", Readable(*rate)),
+            ScheduleKind::Decay { ratio } => write!(f, "decay:{}", Readable(*ratio)),
+            ScheduleKind::Piecewise { phases } => {
                 let phase =
                     |(epochs, factor): &(u64, f64)| format!("{epochs}x{}", Readable(*factor));
                 write!(f, "piecewise:{}", phases.iter().map(phase).collect::<Vec<_>>().join(","))
@@ -120,7 +126,7 @@ impl fmt::Display for Shape {
     }
 }
 
-impl FromStr for Shape {
+impl FromStr for ScheduleKind {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -138,15 +144,17 @@ impl FromStr for Shape {
         };
         let parts: Vec<&str> = text.trim().split(':').collect();
         let shape = match parts[..] {
-            ["constant"] => Shape::Constant,
-            ["linear", rate] => Shape::Linear { rate: number(rate)? },
-            ["time", rate] => Shape::Time { rate: number(rate)? },
-            ["step", rate, every] => Shape::Step { rate: number(rate)?, every: whole(every)? },
-            ["exp", rate] => Shape::Exponential { rate: number(rate)? },
-            ["decay", ratio] => Shape::Decay { ratio: number(ratio)? },
-            ["piecewise", phases] => {
-                Shape::Piecewise { phases: phases.split(',').map(phase).collect::<Result<_>>()? }
+            ["constant"] => ScheduleKind::Constant,
+            ["linear", rate] => ScheduleKind::Linear { rate: number(rate)? },
+            ["time", rate] => ScheduleKind::Time { rate: number(rate)? },
+            ["step", rate, every] => {
+                ScheduleKind::Step { rate: number(rate)?, every: whole(every)? }
             }
+            ["exp", rate] => ScheduleKind::Exponential { rate: number(rate)? },
+            ["decay", ratio] => ScheduleKind::Decay { ratio: number(ratio)? },
+            ["piecewise", phases] => ScheduleKind::Piecewise {
+                phases: phases.split(',').map(phase).collect::<Result<_>>()?,
+            },
             _ => return Err(unknown()),
         };
         shape.check()?;

@@ -1,16 +1,16 @@
 use super::*;
 use crate::ErrorKind;
-use crate::{Delta, Event, Length, NoiseMultiplier, Rdp, SamplingRate, Stage, Stages};
+use crate::{Delta, Event, NoiseMultiplier, Rdp, SamplingRate, Stage, Stages, TrainingLength};
 
 fn schedule(text: &str) -> NoiseSchedule {
     text.parse().unwrap()
 }
 
-/// The table of whole epochs.
+/// Returns the table of whole epochs.
 fn epochs(text: &str, initial: f64, q: f64, epochs: f64) -> Result<Stages> {
     let (initial, rate) = (NoiseMultiplier(initial), SamplingRate(q));
-    let steps = Length::Epochs(epochs).steps(rate)?;
-    Stages::scheduled(&schedule(text), &ClipSchedule::constant(), initial, rate, steps)
+    let steps = TrainingLength::Epochs(epochs).steps(rate)?;
+    Stages::from_schedules(&schedule(text), &ClipSchedule::constant(), initial, rate, steps)
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn the_published_sums_require_rates_on_the_variance() {
 
 #[test]
 fn factors_follow_their_formulas() {
-    let moment = |epoch| Moment { epoch, fraction: 0.25 };
+    let moment = |epoch| SchedulePosition { epoch, fraction: 0.25 };
     let noise = |text: &str, epoch| schedule(text).factor(moment(epoch));
     let clip = |text: &str, epoch| text.parse::<ClipSchedule>().unwrap().factor(moment(epoch));
     for text in ["constant", "linear:0.9", "time:0.5", "step:0.9:3", "exp:0.1", "piecewise:3x1"] {
@@ -149,5 +149,5 @@ fn noise_that_overflows_or_underflows_is_an_error() {
     // Constructed without a check: the table has to reject it.
     let by_hand = NoiseSchedule::step(0.9, 0);
     let (initial, rate) = (NoiseMultiplier(1.0), SamplingRate(0.1));
-    assert!(Stages::scheduled(&by_hand, &ClipSchedule::constant(), initial, rate, 9).is_err());
+    assert!(Stages::from_schedules(&by_hand, &ClipSchedule::constant(), initial, rate, 9).is_err());
 }

@@ -7,7 +7,7 @@ fn stage(steps: u64, noise_multiplier: f64, clip_scale: f64) -> Stage {
 
 fn scheduled(noise: &str, clip: &str, q: f64, steps: u64) -> Result<Stages> {
     let (noise, clip) = (noise.parse()?, clip.parse()?);
-    Stages::scheduled(&noise, &clip, NoiseMultiplier(2.0), SamplingRate(q), steps)
+    Stages::from_schedules(&noise, &clip, NoiseMultiplier(2.0), SamplingRate(q), steps)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn tables_out_of_range_are_rejected_also_when_read() {
 #[test]
 fn a_schedule_has_the_steps_of_the_run() {
     let q = 1024.0 / 60_000.0;
-    let steps = Length::Epochs(8.0).steps(SamplingRate(q)).unwrap();
+    let steps = TrainingLength::Epochs(8.0).steps(SamplingRate(q)).unwrap();
     let stages = scheduled("linear:0.81", "constant", q, steps).unwrap();
     assert_eq!((steps, stages.steps(), stages.as_slice().len()), (469, 469, 8));
     for (epoch, stage) in stages.as_slice().iter().enumerate() {
@@ -135,7 +135,7 @@ fn the_event_of_every_prefix_is_a_reduced_plan() {
     assert_eq!(stages.event(rate, 4), Event::Composed { events: vec![part(1.0, 4)] });
     for steps in 0..=8 {
         let taken = stages.event(rate, steps);
-        assert_eq!(taken.releases(), steps);
+        assert_eq!(taken.release_count(), steps);
         assert_eq!(plan.reduced_to(&taken).unwrap(), taken, "{steps} steps");
         // A prefix covers no more steps than it says.
         assert!(steps == 8 || taken.reduced_to(&plan).is_err());
@@ -160,7 +160,7 @@ fn a_pass_over_disjoint_batches_counts_once_with_its_least_noise() {
     assert_eq!(whole, Event::Composed { events: vec![part(1.0, 1), part(2.0, 1), part(0.5, 1)] });
     for steps in 0..=9 {
         let taken = stages.shuffled_event(4, steps);
-        assert_eq!(taken.releases(), steps.div_ceil(4));
+        assert_eq!(taken.release_count(), steps.div_ceil(4));
         assert_eq!(whole.reduced_to(&taken).unwrap(), taken, "{steps} steps");
     }
     // The mean of the noise in a pass, or that of its last step, would be too much.
@@ -171,7 +171,8 @@ fn a_pass_over_disjoint_batches_counts_once_with_its_least_noise() {
 fn scaling_the_relative_table_gives_the_scheduled_one() {
     let (noise, clip) = ("linear:0.9".parse().unwrap(), "exp:0.1".parse().unwrap());
     let at = |initial| {
-        Stages::scheduled(&noise, &clip, NoiseMultiplier(initial), SamplingRate(0.1), 95).unwrap()
+        Stages::from_schedules(&noise, &clip, NoiseMultiplier(initial), SamplingRate(0.1), 95)
+            .unwrap()
     };
     for sigma in [0.3, 1.0 / 3.0, 17.7] {
         assert_eq!(at(1.0).scaled(sigma).unwrap(), at(sigma));

@@ -10,7 +10,7 @@ fn facts() -> GuaranteeFacts {
         delta: Delta(1e-5),
         lower: None,
         accountant: "rdp".into(),
-        neighbouring: Neighbouring::AddOrRemoveOne,
+        neighbouring: NeighbouringRelation::AddOrRemoveOne,
         unit: "one training example".into(),
         events: vec![poisson(1.72, 879)],
         start: None,
@@ -21,7 +21,7 @@ fn facts() -> GuaranteeFacts {
         public_test: true,
         study_mode: false,
         badge: Badge::Proved,
-        not_covered: GuaranteeFacts::usual_gaps(),
+        not_covered: GuaranteeFacts::default_exclusions(),
     }
 }
 
@@ -93,8 +93,8 @@ fn no_more_noise_is_claimed_than_there_was() {
     assert!(said.contains("1.719 times"), "{said}");
 }
 
-/// The sentence on how it was done, up to the accountant.
-fn how_said(neighbouring: Neighbouring, events: Vec<Event>) -> String {
+/// Returns the sentence on the mechanism, up to the accountant.
+fn how_said(neighbouring: NeighbouringRelation, events: Vec<Event>) -> String {
     let said = statement(&GuaranteeFacts {
         neighbouring,
         events,
@@ -136,7 +136,7 @@ fn every_sampler_has_its_own_words() {
         ),
     ];
     for (event, expected) in cases {
-        let said = how_said(Neighbouring::ZeroOutOne, vec![event]);
+        let said = how_said(NeighbouringRelation::ZeroOutOne, vec![event]);
         assert_eq!(said, format!("{expected}{CLIPPED}"));
     }
 }
@@ -144,11 +144,11 @@ fn every_sampler_has_its_own_words() {
 #[test]
 fn a_schedule_is_told_as_one_kind_of_step_with_its_least_and_most_noise() {
     let events = (0..100).map(|i| poisson(2.0 - 0.01 * f64::from(i), 10)).collect();
-    let said = how_said(Neighbouring::AddOrRemoveOne, events);
+    let said = how_said(NeighbouringRelation::AddOrRemoveOne, events);
     assert!(said.starts_with("How: 1,000 steps with Poisson sampling at"), "{said}");
     assert!(said.contains("noise with between 1.01 and 2 times that norm"), "{said}");
     let events = vec![poisson(1.5, 10), Event::Gaussian { noise_multiplier: 1.5, count: 2 }];
-    let said = how_said(Neighbouring::AddOrRemoveOne, events);
+    let said = how_said(NeighbouringRelation::AddOrRemoveOne, events);
     assert!(said.contains("0.03413; then 2 steps on all examples. In each"), "{said}");
 }
 
@@ -158,13 +158,13 @@ fn every_neighbouring_relation_is_explained_beside_the_claim() {
         let said = statement(&GuaranteeFacts { neighbouring, ..facts() });
         said.lines().next().unwrap().to_string()
     };
-    let replaced = claim(Neighbouring::ReplaceOne);
+    let replaced = claim(NeighbouringRelation::ReplaceOne);
     assert!(replaced.contains("(neighbours: replace one: any other example in its place)"));
-    let zeroed = claim(Neighbouring::ZeroOutOne);
+    let zeroed = claim(NeighbouringRelation::ZeroOutOne);
     assert!(
         zeroed.contains("(neighbours: zero out one: its place stays, its gradient counts as zero)")
     );
-    let said = how_said(Neighbouring::ReplaceOne, vec![poisson(1.5, 1)]);
+    let said = how_said(NeighbouringRelation::ReplaceOne, vec![poisson(1.5, 1)]);
     assert!(
         said.ends_with(
             "to the sum. Replacing an example can move that sum by twice the norm; epsilon \
@@ -172,7 +172,7 @@ fn every_neighbouring_relation_is_explained_beside_the_claim() {
         ),
         "{said}"
     );
-    assert!(!how_said(Neighbouring::ZeroOutOne, vec![poisson(1.5, 1)]).contains("twice"));
+    assert!(!how_said(NeighbouringRelation::ZeroOutOne, vec![poisson(1.5, 1)]).contains("twice"));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_known_bound_from_below_is_said_rounded_down() {
 #[test]
 fn an_unaccountable_release_is_told_as_it_is() {
     let events = vec![Event::Unaccountable { why: "raw gradients".into() }];
-    let said = how_said(Neighbouring::AddOrRemoveOne, events);
+    let said = how_said(NeighbouringRelation::AddOrRemoveOne, events);
     assert_eq!(said, "What was released: a release without a guarantee (raw gradients).");
 }
 

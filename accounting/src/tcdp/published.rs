@@ -5,12 +5,12 @@ use crate::{Error, Result};
 
 /// Inputs of the Auto DP-SGD formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AutoDpSgd {
+pub struct AutoDpSgdInputs {
     /// Number of training examples.
     pub examples: u64,
     /// Batch size.
     pub batch_size: u64,
-    /// What the paper calls sensitivity: the mean of its clip norms.
+    /// Sensitivity in the sense of the paper: the mean of its clip norms.
     pub sensitivity: f64,
     /// Noise multiplier of the first epoch.
     pub sigma0: f64,
@@ -33,7 +33,7 @@ pub struct PublishedClaim {
     pub epsilon_claimed: f64,
 }
 
-/// The epsilon claimed by Auto DP-SGD. **Unsound: never a guarantee.**
+/// Returns the epsilon claimed by Auto DP-SGD. **Unsound: never a guarantee.**
 ///
 /// With q = batch size / examples and S the sum over the schedule:
 ///
@@ -54,8 +54,8 @@ pub struct PublishedClaim {
 /// # Errors
 /// Kind `Setting` for a number out of range. A claim that is itself out of range is returned
 /// unchanged.
-pub fn auto_dp_sgd_as_published(inputs: AutoDpSgd) -> Result<PublishedClaim> {
-    let AutoDpSgd { examples, batch_size, sensitivity, sigma0, smallest_sigma, .. } = inputs;
+pub fn auto_dp_sgd_as_published(inputs: AutoDpSgdInputs) -> Result<PublishedClaim> {
+    let AutoDpSgdInputs { examples, batch_size, sensitivity, sigma0, smallest_sigma, .. } = inputs;
     Delta(inputs.delta).check()?;
     NoiseMultiplier(sigma0).check()?;
     NoiseMultiplier(smallest_sigma).check()?;
@@ -85,8 +85,8 @@ mod tests {
     use crate::{Accountant, Event, Rdp, tcdp};
 
     /// Section 10 of the paper, linear schedule: sigma² decreases by 1 % per epoch, 100 epochs.
-    fn linear() -> AutoDpSgd {
-        AutoDpSgd {
+    fn linear() -> AutoDpSgdInputs {
+        AutoDpSgdInputs {
             examples: 60_000,
             batch_size: 64,
             sensitivity: 1.0,
@@ -103,7 +103,7 @@ mod tests {
         assert!((claim.epsilon_claimed - 0.242_925).abs() < 1e-6, "{claim:?}");
         assert!((claim.omega - 1.26).abs() < 0.01, "{claim:?}");
         // The paper's own lemma, in the branch that applies to this omega.
-        let lemma_epsilon = tcdp::epsilon_of(claim.rho, claim.omega, 1e-5).unwrap();
+        let lemma_epsilon = tcdp::epsilon_at_delta(claim.rho, claim.omega, 1e-5).unwrap();
         assert!((43.0..45.0).contains(&lemma_epsilon), "{lemma_epsilon}");
         // The same schedule with real clipping to a public norm, every iteration counted.
         let epochs: Vec<Event> = (0..100)
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_claimed_epsilon_depends_on_the_units_of_the_gradient() {
-        let smaller = AutoDpSgd { sensitivity: 0.5, ..linear() };
+        let smaller = AutoDpSgdInputs { sensitivity: 0.5, ..linear() };
         let (claim, half) = (auto_dp_sgd_as_published(linear()), auto_dp_sgd_as_published(smaller));
         assert!(half.unwrap().epsilon_claimed < 0.6 * claim.unwrap().epsilon_claimed);
     }
@@ -127,13 +127,13 @@ mod tests {
     #[test]
     fn out_of_range_parameters_are_rejected() {
         for bad in [
-            AutoDpSgd { delta: 1.0, ..linear() },
-            AutoDpSgd { sigma0: 0.0, ..linear() },
-            AutoDpSgd { smallest_sigma: f64::NAN, ..linear() },
-            AutoDpSgd { batch_size: 0, ..linear() },
-            AutoDpSgd { batch_size: 60_001, ..linear() },
-            AutoDpSgd { sensitivity: f64::INFINITY, ..linear() },
-            AutoDpSgd { schedule_sum: -1.0, ..linear() },
+            AutoDpSgdInputs { delta: 1.0, ..linear() },
+            AutoDpSgdInputs { sigma0: 0.0, ..linear() },
+            AutoDpSgdInputs { smallest_sigma: f64::NAN, ..linear() },
+            AutoDpSgdInputs { batch_size: 0, ..linear() },
+            AutoDpSgdInputs { batch_size: 60_001, ..linear() },
+            AutoDpSgdInputs { sensitivity: f64::INFINITY, ..linear() },
+            AutoDpSgdInputs { schedule_sum: -1.0, ..linear() },
         ] {
             let error = auto_dp_sgd_as_published(bad).unwrap_err();
             assert_eq!(error.kind(), crate::ErrorKind::Setting);

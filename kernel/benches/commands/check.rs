@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use epsilab::Result;
 use epsilab::burn::module::Module;
-use epsilab::device::{DeviceGuard, DeviceSpec, marked};
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, GaussianNoise, Gradients, Weights};
-use epsilab::mask::{Dropping, RandomMask, Selector};
+use epsilab::device::{DeviceGuard, DeviceSpec, with_rehearsal_mark};
+use epsilab::engine::{
+    Batch, ClipRule, ClippedSum, CoordinateWeights, Executor, GaussianNoise, Gradients,
+};
+use epsilab::mask::{CoordinateSelector, Dropping, RandomMask};
 use epsilab::nn::Network;
 use serde::Serialize;
 
@@ -53,14 +55,14 @@ pub fn run(cases: &[Case<'_>], json: bool) -> Result<ExitCode> {
         for one in checked.iter().filter(|_| !json) {
             let Checked { model, what, difference, allowed, ok, .. } = one;
             let said = if *ok { "ok" } else { "DIFFERS" };
-            stdout::print(&format!(
+            stdout::print_line(&format!(
                 "{model:<17}  {what:<22}  {difference:>8.1e}  of {allowed:.0e}  {said}"
             ))?;
         }
         all.extend(checked);
     }
     if json {
-        stdout::print(&serde_json::json!(all).to_string())?;
+        stdout::print_line(&serde_json::json!(all).to_string())?;
     }
     let wrong = all.iter().filter(|one| !one.ok).count();
     if wrong > 0 {
@@ -73,20 +75,20 @@ pub fn run(cases: &[Case<'_>], json: bool) -> Result<ExitCode> {
 fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
     let (model, rounding) = (case.entry.smooth_model()?, rounding(case.place));
     let batch = data::pool(case.entry, EXAMPLES)?.swap_remove(0);
-    let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.weights(model.network())?;
-    let on_device = model.network().clone().to_device(&case.place.device());
+    let mask = RandomMask::prune(LEFT_OUT).seed(1).mask(&model)?.to_weights(model.network())?;
+    let on_device = model.network().clone().to_device(&case.place.burn_device());
     // On the CPU the automatic choice is the executor that it would be compared with.
     let other = if case.place == DeviceSpec::Cpu { ExecutorChoice::Tap } else { case.executor };
-    let side = |network, executor: ExecutorChoice| Side {
+    let side = |network, executor: ExecutorChoice| ComparisonSide {
         network,
         batch: &batch,
         executor,
-        per_example: executor.per_example(),
+        per_example: executor.executor(),
     };
     let sides = [side(on_device, other), side(model.network().clone(), ExecutorChoice::Auto)];
     let mut all = Vec::new();
     let mut add = |what, difference: f64, allowed| {
-        let (model, device) = (case.entry.name, marked(&case.place.to_string()));
+        let (model, device) = (case.entry.name, with_rehearsal_mark(&case.place.to_string()));
         // NaN is a difference.
         let ok = difference <= allowed;
         all.push(Checked { model, device, what, difference, allowed, ok });
@@ -99,22 +101,23 @@ fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
         ("clipped sum", &half, None),
         ("masked sum", &half, Some(&mask)),
     ] {
-        let [got, want] = both(&sides, |side| Ok(side.clipped(rule, mask)?.sum))?;
+        let [got, want] = on_both_sides(&sides, |side| Ok(side.clipped(rule, mask)?.sum))?;
         add(what, apart(&got, &want, mask), rounding);
     }
     for (what, mask) in [("norms", None), ("masked norms", Some(&mask))] {
-        let [got, want] = both(&sides, |side| Ok(side.clipped(&half, mask)?.norms.to_vec()))?;
+        let [got, want] =
+            on_both_sides(&sides, |side| Ok(side.clipped(&half, mask)?.norms.to_vec()))?;
         add(what, relative(&got, &want, 0.0), NORMS);
     }
     for (what, mask) in [("noise", None), ("masked noise", Some(&mask))] {
-        let [got, want] = both(&sides, |side| side.noise(mask))?;
-        add(what, farthest(&got, &want, mask), NOISE);
+        let [got, want] = on_both_sides(&sides, |side| side.noise(mask))?;
+        add(what, max_abs_difference(&got, &want, mask), NOISE);
     }
     for (what, rule) in [
         ("dropped at random", Dropping::random(LEFT_OUT)),
         ("dropped the smallest", Dropping::magnitude(LEFT_OUT)),
     ] {
-        let [got, want] = both(&sides, |side| side.chosen(rule))?;
+        let [got, want] = on_both_sides(&sides, |side| side.chosen(rule))?;
         add(what, apart(&got, &want, None), 0.0);
     }
     for (what, private, mask) in [
@@ -122,32 +125,35 @@ fn compare(case: &Case<'_>) -> Result<Vec<Checked>> {
         ("released by dp-ssgd", true, Some(&mask)),
         ("released non-private", false, None),
     ] {
-        let [got, want] = both(&sides, |side| side.released(private, mask))?;
+        let [got, want] = on_both_sides(&sides, |side| side.released(private, mask))?;
         add(what, apart(&got, &want, mask), rounding);
     }
     Ok(all)
 }
 
 /// Results of the device and of the CPU.
-fn both<'a, T>(sides: &[Side<'a>; 2], of: impl Fn(&Side<'a>) -> Result<T>) -> Result<[T; 2]> {
+fn on_both_sides<'a, T>(
+    sides: &[ComparisonSide<'a>; 2],
+    of: impl Fn(&ComparisonSide<'a>) -> Result<T>,
+) -> Result<[T; 2]> {
     Ok([of(&sides[0])?, of(&sides[1])?])
 }
 
 /// One side of the comparison.
-struct Side<'a> {
+struct ComparisonSide<'a> {
     network: Network,
     batch: &'a Batch,
     executor: ExecutorChoice,
     per_example: Box<dyn Executor>,
 }
 
-impl Side<'_> {
-    fn clipped(&self, rule: &ClipRule, mask: Option<&Weights>) -> Result<ClippedSum> {
+impl ComparisonSide<'_> {
+    fn clipped(&self, rule: &ClipRule, mask: Option<&CoordinateWeights>) -> Result<ClippedSum> {
         self.per_example.weighted_sum(&self.network, self.batch, rule, mask)
     }
 
     /// Noise of one standard deviation, added on the device of this side.
-    fn noise(&self, mask: Option<&Weights>) -> Result<Gradients> {
+    fn noise(&self, mask: Option<&CoordinateWeights>) -> Result<Gradients> {
         let mut sum = self.clipped(&ClipRule::flat(CLIP), mask)?.sum;
         sum.scale(0.0);
         let mut noise = GaussianNoise::new([7; 32]);
@@ -160,13 +166,14 @@ impl Side<'_> {
 
     /// The selected coordinates of a step, as ones and zeros.
     fn chosen(&self, rule: Dropping) -> Result<Gradients> {
-        let chosen = Selector::new(None, Some(rule), 1, [5; 32]).next(&self.network)?;
+        let chosen =
+            CoordinateSelector::new(None, Some(rule), 1, [5; 32]).next_selection(&self.network)?;
         let entries = chosen.map(|weights| weights.entries().to_vec()).unwrap_or_default();
         Ok(Gradients { entries })
     }
 
     /// The released gradient of the first step of a method.
-    fn released(&self, private: bool, mask: Option<&Weights>) -> Result<Gradients> {
+    fn released(&self, private: bool, mask: Option<&CoordinateWeights>) -> Result<Gradients> {
         let rule = private.then(|| ClipRule::flat(CLIP));
         let mut mechanism = self.executor.mechanism(rule, self.batch.len())?;
         Ok(mechanism.release(&self.network, self.batch, mask)?.gradient)
@@ -175,8 +182,8 @@ impl Side<'_> {
 
 /// The largest relative L2 error of a parameter. The norm of a parameter counts as at least 1/1000
 /// of that of the whole gradient.
-fn apart(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
-    if leaks(got, mask) || got.entries.len() != want.entries.len() {
+fn apart(got: &Gradients, want: &Gradients, mask: Option<&CoordinateWeights>) -> f64 {
+    if has_unmasked_values(got, mask) || got.entries.len() != want.entries.len() {
         return f64::INFINITY;
     }
     let least = 1e-3 * want.l2_norm();
@@ -185,16 +192,16 @@ fn apart(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
 }
 
 /// The largest difference of a coordinate.
-fn farthest(got: &Gradients, want: &Gradients, mask: Option<&Weights>) -> f64 {
+fn max_abs_difference(got: &Gradients, want: &Gradients, mask: Option<&CoordinateWeights>) -> f64 {
     let (a, b) = (flat(got), flat(want));
-    if a.len() != b.len() || leaks(got, mask) {
+    if a.len() != b.len() || has_unmasked_values(got, mask) {
         return f64::INFINITY;
     }
     worst(a.iter().zip(&b).map(|(a, b)| f64::from((a - b).abs())))
 }
 
 /// True if a coordinate that the mask leaves out is not exactly zero.
-fn leaks(gradients: &Gradients, mask: Option<&Weights>) -> bool {
+fn has_unmasked_values(gradients: &Gradients, mask: Option<&CoordinateWeights>) -> bool {
     let Some(mask) = mask else { return false };
     let pairs = gradients.entries.iter().zip(mask.entries());
     let mut all = pairs.flat_map(|(entry, weights)| entry.values.iter().zip(&weights.values));
@@ -265,7 +272,7 @@ mod tests {
         let rounded = rounded.map(|x| f32::from_bits((x.to_bits() + 0x1000) & !0x1fff)).collect();
         let rounded = Batch::new(rounded, exact.shape(), exact.labels().to_vec()).unwrap();
         let sum = |batch: &Batch| {
-            let executor = ExecutorChoice::Auto.per_example();
+            let executor = ExecutorChoice::Auto.executor();
             let network = model.network();
             executor.weighted_sum(network, batch, &ClipRule::unclipped(), None).unwrap().sum
         };
@@ -302,16 +309,16 @@ mod tests {
     fn what_a_mask_leaves_out_must_be_exactly_zero() {
         let model = case().entry.model().unwrap();
         let mask = RandomMask::prune(0.5).seed(1).mask(&model).unwrap();
-        let mask = mask.weights(model.network()).unwrap();
+        let mask = mask.to_weights(model.network()).unwrap();
         let mut sum = Gradients { entries: mask.entries().to_vec() };
         let want = sum.clone();
         assert_eq!(apart(&sum, &want, Some(&mask)), 0.0);
         let out = sum.entries[0].values.iter_mut().find(|value| **value == 0.0).unwrap();
         *out = 1e-20;
         assert!(apart(&sum, &want, Some(&mask)).is_infinite());
-        assert!(farthest(&sum, &want, Some(&mask)).is_infinite());
-        assert_eq!(farthest(&sum, &want, None), f64::from(1e-20f32));
+        assert!(max_abs_difference(&sum, &want, Some(&mask)).is_infinite());
+        assert_eq!(max_abs_difference(&sum, &want, None), f64::from(1e-20f32));
         sum.entries[0].values[0] = f32::NAN;
-        assert!(farthest(&sum, &want, None).is_infinite());
+        assert!(max_abs_difference(&sum, &want, None).is_infinite());
     }
 }

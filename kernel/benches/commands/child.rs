@@ -6,31 +6,33 @@ use epsilab::device::DeviceGuard;
 use epsilab::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 
-use super::step::Mode;
+use super::step::MeasureMode;
 use super::{Case, memory, roofline, times};
 use crate::stdout;
 
 /// Measures and prints one line. Called in the child process.
-pub fn serve(case: &Case<'_>, mode: Mode) -> Result<()> {
+pub fn serve(case: &Case<'_>, mode: MeasureMode) -> Result<()> {
     die_with_parent();
     case.place.check()?;
     // A failure of the device ends the measurement with its cause.
     let guard = DeviceGuard::new(case.place);
     let line = match mode {
-        Mode::Steps => serde_json::to_string(&guard.run(|| times::measure(case))?),
-        Mode::Private => serde_json::to_string(&guard.run(|| memory::measure(case, true))?),
-        Mode::NonPrivate => serde_json::to_string(&guard.run(|| memory::measure(case, false))?),
-        Mode::Roofline => serde_json::to_string(&guard.run(|| roofline::measure(case))?),
+        MeasureMode::Steps => serde_json::to_string(&guard.run(|| times::measure(case))?),
+        MeasureMode::Private => serde_json::to_string(&guard.run(|| memory::measure(case, true))?),
+        MeasureMode::NonPrivate => {
+            serde_json::to_string(&guard.run(|| memory::measure(case, false))?)
+        }
+        MeasureMode::Roofline => serde_json::to_string(&guard.run(|| roofline::measure(case))?),
     };
     let line = line.map_err(|e| Error::new(ErrorKind::Io, "the figures as JSON", e.to_string()))?;
-    stdout::print(&line)
+    stdout::print_line(&line)
 }
 
 /// Starts the child and reads its line. Called in the parent process.
 ///
 /// # Errors
 /// The error of the child, or its exit status.
-pub fn ask<T: DeserializeOwned>(case: &Case<'_>, mode: Mode) -> Result<T> {
+pub fn ask<T: DeserializeOwned>(case: &Case<'_>, mode: MeasureMode) -> Result<T> {
     let program = std::env::current_exe().map_err(|e| Error::io("finding this program", &e))?;
     let setting =
         |name: &str, value: &dyn std::fmt::Display| [format!("--{name}"), value.to_string()];

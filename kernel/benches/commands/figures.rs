@@ -10,14 +10,14 @@ use super::variants::METHOD_VARIANTS;
 /// Peak memory of steps above data and parameters, in MiB; `None` on a GPU and where the system
 /// does not report it.
 #[derive(Clone, Copy, Debug)]
-pub struct Peaks {
+pub struct PeakMemory {
     pub private: Option<f64>,
     pub nonprivate: Option<f64>,
 }
 
 /// Measurements of one model. Times are in seconds per step, memory in MiB.
 #[derive(Clone, Debug, Serialize)]
-pub struct Figures {
+pub struct BenchResult {
     model: &'static str,
     batch: usize,
     threads: usize,
@@ -47,13 +47,13 @@ pub struct Figures {
     loss: f64,
     nonprivate_loss: f64,
     #[serde(flatten)]
-    variants: Option<Variants>,
+    variants: Option<VariantResults>,
 }
 
 /// Medians of the variants of the private step. Ratios are to the private step, in wall-clock time
 /// and in CPU time of all threads.
 #[derive(Clone, Debug, Serialize)]
-struct Variants {
+struct VariantResults {
     masked_rate: Option<f64>,
     /// `NAME_s`, `NAME_ratio` and `NAME_cpu_ratio` of each variant.
     #[serde(flatten)]
@@ -62,7 +62,7 @@ struct Variants {
     ratios: Vec<(String, f64)>,
 }
 
-impl Variants {
+impl VariantResults {
     fn new(masked_rate: Option<f64>, private: &Spent, variants: &[Spent]) -> Self {
         let private_s = median(&private.seconds);
         let (mut each, mut ratios) = (Map::new(), Vec::new());
@@ -94,10 +94,10 @@ fn column(name: &str) -> String {
     name.trim_start_matches("drop_").replace('_', "-")
 }
 
-impl Figures {
-    pub fn new(case: &Case<'_>, times: &Times, peaks: Peaks) -> Self {
+impl BenchResult {
+    pub fn new(case: &Case<'_>, times: &Times, peaks: PeakMemory) -> Self {
         let [plain, private] =
-            [&times.nonprivate, &times.private].map(|spent| Spread::of(&spent.seconds));
+            [&times.nonprivate, &times.private].map(|spent| TimeStats::of(&spent.seconds));
         let cpu = |of: &Spent| (!of.cpu_seconds.is_empty()).then(|| median(&of.cpu_seconds));
         Self {
             model: case.entry.name,
@@ -123,8 +123,9 @@ impl Figures {
             held_mb: times.held_mb,
             loss: times.private.loss,
             nonprivate_loss: times.nonprivate.loss,
-            variants: (!case.variants.is_empty())
-                .then(|| Variants::new(case.variants.masked, &times.private, &times.variants)),
+            variants: (!case.variants.is_empty()).then(|| {
+                VariantResults::new(case.variants.masked, &times.private, &times.variants)
+            }),
         }
     }
 
@@ -199,7 +200,7 @@ pub fn legend(cases: &[Case<'_>]) -> String {
 }
 
 /// A JSON list with one object per model.
-pub fn json(all: &[Figures]) -> String {
+pub fn json(all: &[BenchResult]) -> String {
     serde_json::json!(all).to_string()
 }
 
@@ -212,13 +213,13 @@ fn milliseconds(seconds: f64) -> String {
     if ms < 100.0 { format!("{ms:.2}") } else { format!("{ms:.0}") }
 }
 
-struct Spread {
+struct TimeStats {
     median: f64,
     min: f64,
     max: f64,
 }
 
-impl Spread {
+impl TimeStats {
     fn of(values: &[f64]) -> Self {
         Self {
             median: median(values),
@@ -278,7 +279,8 @@ mod tests {
             nonprivate: spent("nonprivate", [0.020, 0.010, 0.090]),
             variants: vec![],
         };
-        let figures = Figures::new(&case, &times, Peaks { private: None, nonprivate: Some(9.0) });
+        let figures =
+            BenchResult::new(&case, &times, PeakMemory { private: None, nonprivate: Some(9.0) });
         assert!((figures.ratio - 1.5).abs() < 1e-12);
         assert_eq!((figures.nonprivate_min_s, figures.nonprivate_max_s), (0.010, 0.090));
         assert!((figures.examples_per_s - 256.0 / 0.030).abs() < 1e-6);

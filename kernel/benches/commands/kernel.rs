@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::figures::median;
 use super::memory;
-use crate::run::outputs::Outputs;
-use crate::run::session::{self, Ended, Session};
-use crate::run::stop::Stop;
+use crate::run::outputs::OutputCollector;
+use crate::run::session::{self, ExecutionEnd, KernelClient};
+use crate::run::stop::StopSignal;
 use crate::{prebuilt, stdout};
 
 /// Measure how fast a Jupyter kernel starts and answers cells.
@@ -52,10 +52,10 @@ pub fn bench(args: &KernelArgs) -> Result<()> {
     if args.cells == 0 {
         return Err(Error::setting("--cells", 0, "there would be nothing to measure"));
     }
-    let argv = args.spec.as_deref().map(command_of).transpose()?;
+    let argv = args.spec.as_deref().map(read_argv).transpose()?;
     if argv.is_none() {
         // The time to build the lab is not that of a start.
-        prebuilt::ensure(&mut prebuilt::to_terminal())?;
+        prebuilt::ensure_built(&mut prebuilt::terminal_progress())?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -63,14 +63,14 @@ pub fn bench(args: &KernelArgs) -> Result<()> {
         .map_err(|e| Error::io("starting the benchmark", &e))?;
     let measured = runtime.block_on(measure(argv.as_deref(), args))?;
     if args.json {
-        stdout::print(&format!("{}\n", measured.json()))
+        stdout::print_line(&format!("{}\n", measured.json()))
     } else {
-        stdout::print(&measured.table())
+        stdout::print_line(&measured.table())
     }
 }
 
 /// The command of a `kernel.json`.
-fn command_of(spec: &Path) -> Result<Vec<String>> {
+fn read_argv(spec: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(spec)
         .map_err(|e| Error::io(format!("reading {}", spec.display()), &e))?;
     let json: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -89,14 +89,14 @@ async fn measure(argv: Option<&[String]>, args: &KernelArgs) -> Result<Measured>
     let kernel = match argv {
         Some(argv) => {
             let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
-            Session::start_program(&argv, &here, &[]).await?
+            KernelClient::start_program(&argv, &here, &[]).await?
         }
-        None => Session::start(&here, &[]).await?,
+        None => KernelClient::start(&here, &[]).await?,
     };
-    let mut client = Client { kernel, stop: Stop::listen() };
+    let mut client = Client { kernel, stop: StopSignal::listen() };
     let first = "use epsilab::prelude::*;\nlet data = data::glyphs_with(200, 50, 1)?;";
     client.run(format!("{}\n{first}", args.before).trim_start()).await?;
-    let first_cell_s = client.kernel.age().as_secs_f64();
+    let first_cell_s = client.kernel.elapsed().as_secs_f64();
     let mut cells_s = Vec::new();
     let mut lab_cells_s = Vec::new();
     for i in 0..args.cells {
@@ -121,31 +121,31 @@ async fn measure(argv: Option<&[String]>, args: &KernelArgs) -> Result<Measured>
         first_cell_s,
         cells_s,
         lab_cells_s,
-        rss_mb: kernel.process().and_then(memory::of_tree),
+        rss_mb: kernel.process_id().and_then(memory::process_tree_mb),
     };
     kernel.shut_down().await;
     Ok(measured)
 }
 
 struct Client {
-    kernel: Session,
-    stop: Stop,
+    kernel: KernelClient,
+    stop: StopSignal,
 }
 
 impl Client {
     /// Runs a cell and returns the seconds until its reply and all its outputs have arrived.
     async fn run(&mut self, code: &str) -> Result<f64> {
         let began = Instant::now();
-        let mut outputs = Outputs::new(1);
-        let request = session::request(code, false);
+        let mut outputs = OutputCollector::new(1);
+        let request = session::execute_request(code, false);
         let ended =
             self.kernel.execute(0, request, Some(LIMIT), &mut outputs, &mut self.stop).await?;
         let seconds = began.elapsed().as_secs_f64();
-        let why = match (ended, outputs.failure(0)) {
-            (Ended::Replied(_), None) => return Ok(seconds),
-            (Ended::Replied(_), Some(failure)) => failure.evalue.clone(),
-            (Ended::Interrupted, _) => "it was stopped".to_owned(),
-            (Ended::TooLong, _) => format!("it ran longer than {} s", LIMIT.as_secs()),
+        let why = match (ended, outputs.error(0)) {
+            (ExecutionEnd::Replied(_), None) => return Ok(seconds),
+            (ExecutionEnd::Replied(_), Some(failure)) => failure.evalue.clone(),
+            (ExecutionEnd::Interrupted, _) => "it was stopped".to_owned(),
+            (ExecutionEnd::TooLong, _) => format!("it ran longer than {} s", LIMIT.as_secs()),
         };
         let fix = "the cells need the lab: a kernel that does not have it gets it by --before";
         Err(Error::new(ErrorKind::Notebook, format!("the cell `{code}`"), why).fix(fix))

@@ -23,7 +23,7 @@ pub fn measure(case: &Case<'_>, private: bool) -> Result<Option<f64>> {
     for batch in pool.iter().cycle().take(case.steps.min(MOST_STEPS)) {
         training.step(batch)?;
     }
-    Ok(peak().zip(before).map(|(peak, before)| (peak - before).max(0.0)))
+    Ok(peak_mib().zip(before).map(|(peak, before)| (peak - before).max(0.0)))
 }
 
 /// Resident memory in MiB; `None` where the system does not report it.
@@ -32,7 +32,7 @@ fn resident() -> Option<f64> {
 }
 
 /// Peak since the start or the last call of [`settle`], in MiB.
-fn peak() -> Option<f64> {
+fn peak_mib() -> Option<f64> {
     status("VmHWM:")
 }
 
@@ -49,8 +49,8 @@ fn settle() {
 
 /// Resident memory of a process and of those it started, in MB.
 #[cfg(feature = "notebook")]
-pub fn of_tree(root: u32) -> Option<f64> {
-    let resident = |id: &u32| status_of(&id.to_string(), "VmRSS:");
+pub fn process_tree_mb(root: u32) -> Option<f64> {
+    let resident = |id: &u32| status_field(&id.to_string(), "VmRSS:");
     let mib: f64 = tree(root).iter().filter_map(resident).sum();
     (mib > 0.0).then_some(mib * 1.048_576)
 }
@@ -80,10 +80,10 @@ fn parent(id: u32) -> Option<u32> {
 }
 
 fn status(field: &str) -> Option<f64> {
-    status_of("self", field)
+    status_field("self", field)
 }
 
-fn status_of(process: &str, field: &str) -> Option<f64> {
+fn status_field(process: &str, field: &str) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -103,17 +103,17 @@ mod tests {
         let (own, childs) = (tree(std::process::id()), tree(child.id()));
         // A process that has just begun has hardly any memory yet.
         let deadline = Instant::now() + Duration::from_secs(5);
-        let mut memory = of_tree(child.id());
+        let mut memory = process_tree_mb(child.id());
         while memory.is_none_or(|mb| mb <= 0.1) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
-            memory = of_tree(child.id());
+            memory = process_tree_mb(child.id());
         }
         let _ = child.kill();
         let _ = child.wait();
         assert!(own.contains(&child.id()), "{own:?}");
         assert_eq!(childs, [child.id()]);
         assert!(memory.is_some_and(|mb| mb > 0.1), "{memory:?}");
-        assert_eq!(of_tree(u32::MAX), None);
+        assert_eq!(process_tree_mb(u32::MAX), None);
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         let held = resident().unwrap();
         drop(touched);
         // Whatever other tests of this process take and return meanwhile.
-        let peak = peak().unwrap();
+        let peak = peak_mib().unwrap();
         assert!(held > 60.0 && peak > held - 1.0, "{held} MiB held, {peak} MiB at the peak");
     }
 }

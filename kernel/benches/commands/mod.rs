@@ -21,12 +21,12 @@ mod zoo;
 
 use std::process::ExitCode;
 
-use epsilab::device::{DeviceSpec, REHEARSAL_MARK, rehearsal};
+use epsilab::device::{DeviceSpec, REHEARSAL_MARK, is_rehearsal};
 use epsilab::{Error, Result};
 
 use crate::stdout;
-use figures::{Figures, Peaks};
-use step::{ExecutorChoice, Mode};
+use figures::{BenchResult, PeakMemory};
+use step::{ExecutorChoice, MeasureMode};
 use variants::VariantArgs;
 use zoo::{Entry, ZOO};
 
@@ -40,7 +40,7 @@ const LARGEST_BATCH: usize = 1 << 20;
 pub struct BenchArgs {
     #[cfg(feature = "notebook")]
     #[command(subcommand)]
-    pub what: Option<What>,
+    pub what: Option<BenchCommand>,
     /// Models, separated by commas; all but the largest if not given
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub models: Vec<String>,
@@ -81,13 +81,13 @@ pub struct BenchArgs {
     pub executor: ExecutorChoice,
     /// Measure one mode in this process
     #[arg(long, value_enum, hide = true)]
-    pub measure: Option<Mode>,
+    pub measure: Option<MeasureMode>,
 }
 
 /// What to measure instead of training steps.
 #[cfg(feature = "notebook")]
 #[derive(clap::Subcommand, Clone, Debug)]
-pub enum What {
+pub enum BenchCommand {
     Kernel(kernel::KernelArgs),
 }
 
@@ -111,7 +111,7 @@ struct Case<'a> {
 /// measured; errors of the measured steps.
 pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
     #[cfg(feature = "notebook")]
-    if let Some(What::Kernel(args)) = &args.what {
+    if let Some(BenchCommand::Kernel(args)) = &args.what {
         return kernel::bench(args).map(|()| ExitCode::SUCCESS);
     }
     let cases = cases(args)?;
@@ -131,30 +131,33 @@ pub fn bench(args: &BenchArgs) -> Result<ExitCode> {
 fn measure(args: &BenchArgs, cases: &[Case<'_>]) -> Result<()> {
     let mut all = Vec::new();
     if !args.json {
-        if rehearsal() {
-            stdout::print(REHEARSAL_MARK)?;
+        if is_rehearsal() {
+            stdout::print_line(REHEARSAL_MARK)?;
         }
-        stdout::print(&figures::heading(cases))?;
+        stdout::print_line(&figures::heading(cases))?;
     }
     for case in cases {
-        let times = child::ask(case, Mode::Steps)?;
+        let times = child::ask(case, MeasureMode::Steps)?;
         // The memory of a GPU is not measured.
         let peak = |mode| match case.place {
             DeviceSpec::Cpu => child::ask(case, mode),
             _ => Ok(None),
         };
-        let peaks = Peaks { private: peak(Mode::Private)?, nonprivate: peak(Mode::NonPrivate)? };
-        let figures = Figures::new(case, &times, peaks);
+        let peaks = PeakMemory {
+            private: peak(MeasureMode::Private)?,
+            nonprivate: peak(MeasureMode::NonPrivate)?,
+        };
+        let figures = BenchResult::new(case, &times, peaks);
         if !args.json {
             // Printed at once, so that an interrupt loses nothing.
-            stdout::print(&figures.row(cases))?;
+            stdout::print_line(&figures.row(cases))?;
         }
         all.push(figures);
     }
     if args.json {
-        stdout::print(&figures::json(&all))
+        stdout::print_line(&figures::json(&all))
     } else {
-        stdout::print(&figures::legend(cases))
+        stdout::print_line(&figures::legend(cases))
     }
 }
 

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use epsilab::device::DeviceSpec;
-use epsilab::engine::{CpuLimits, LayerProfile};
+use epsilab::engine::{CpuRoofline, LayerProfile};
 use epsilab::show::Table;
 use epsilab::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::child;
-use super::step::{Mode, ProfiledTraining, Training};
+use super::step::{MeasureMode, ProfiledTraining, Training};
 use super::{Case, data};
 use crate::stdout;
 
@@ -58,14 +58,14 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(layer: &LayerProfile, case: &Case<'_>, limits: &CpuLimits) -> Self {
+    fn new(layer: &LayerProfile, case: &Case<'_>, limits: &CpuRoofline) -> Self {
         let per_step = |time: Duration| milliseconds(time) / (case.steps * case.threads) as f64;
         Self {
             path: layer.path.clone(),
             what: layer.description.clone(),
             multiplications: layer.multiplications,
             multiplications_done: layer.work.multiplications,
-            limit_ms: milliseconds(limits.shortest_time(&layer.work, case.batch)),
+            limit_ms: milliseconds(limits.min_time(&layer.work, case.batch)),
             forward_ms: per_step(layer.forward),
             backward_ms: per_step(layer.backward),
             norms_ms: per_step(layer.norms),
@@ -86,7 +86,7 @@ impl Layer {
         self.sums_ms += other.sums_ms;
     }
 
-    fn sum_of<'a>(what: String, layers: impl Iterator<Item = &'a Self>) -> Self {
+    fn summed<'a>(what: String, layers: impl Iterator<Item = &'a Self>) -> Self {
         let mut sum = Self { what, ..Self::default() };
         layers.for_each(|layer| sum.add(layer));
         sum
@@ -119,16 +119,16 @@ pub fn run(cases: &[Case<'_>], json: bool) -> Result<()> {
     }
     let mut all = Vec::new();
     for case in cases {
-        let found: Roofline = child::ask(case, Mode::Roofline)?;
+        let found: Roofline = child::ask(case, MeasureMode::Roofline)?;
         if !json {
-            stdout::print(&found.text())?;
+            stdout::print_line(&found.text())?;
         }
         all.push(found);
     }
     if json {
-        return stdout::print(&serde_json::json!(all).to_string());
+        return stdout::print_line(&serde_json::json!(all).to_string());
     }
-    stdout::print(LEGEND)
+    stdout::print_line(LEGEND)
 }
 
 const LEGEND: &str = "\
@@ -153,7 +153,7 @@ pub fn measure(case: &Case<'_>) -> Result<Roofline> {
         private.step(&pool[i % pool.len()])?;
         drop(nonprivate.step(&pool[i % pool.len()])?);
     }
-    let limits = CpuLimits::measure(case.threads, buffer_bytes);
+    let limits = CpuRoofline::measure(case.threads, buffer_bytes);
     let (mut noise_and_update, mut elapsed) = (Duration::ZERO, Duration::ZERO);
     for i in 0..case.steps {
         let batch = &pool[i % pool.len()];
@@ -167,7 +167,7 @@ pub fn measure(case: &Case<'_>) -> Result<Roofline> {
         drop(nonprivate.step(batch)?);
         elapsed += start.elapsed();
     }
-    let limits = limits.or_faster(CpuLimits::measure(case.threads, buffer_bytes));
+    let limits = limits.fastest_of(CpuRoofline::measure(case.threads, buffer_bytes));
     let per_step = |time: Duration| milliseconds(time) / case.steps as f64;
     Ok(Roofline {
         model: case.entry.name.to_owned(),
@@ -181,7 +181,7 @@ pub fn measure(case: &Case<'_>) -> Result<Roofline> {
         private_ms: per_step(profile.elapsed + noise_and_update),
         nonprivate_ms: per_step(elapsed),
         noise_and_update_ms: per_step(noise_and_update),
-        limit_ms: milliseconds(profile.limit(case.batch, &limits)),
+        limit_ms: milliseconds(profile.min_time(case.batch, &limits)),
         layers: profile.layers.iter().map(|layer| Layer::new(layer, case, &limits)).collect(),
     })
 }
@@ -215,7 +215,7 @@ impl Roofline {
     }
 
     fn table(&self) -> Table {
-        let all = Layer::sum_of("all layers".into(), self.layers.iter());
+        let all = Layer::summed("all layers".into(), self.layers.iter());
         let (small, large): (Vec<&Layer>, Vec<&Layer>) =
             self.layers.iter().partition(|layer| layer.total() < SMALL * all.total());
         let columns =
@@ -226,7 +226,7 @@ impl Roofline {
                 1 => "1 other".to_owned(),
                 n => format!("{n} others"),
             };
-            table = table.row(Layer::sum_of(name, small.into_iter()).cells());
+            table = table.row(Layer::summed(name, small.into_iter()).cells());
         }
         let outside = |what: &str, time: f64| {
             let mut cells = [const { String::new() }; 8];
@@ -283,7 +283,7 @@ mod tests {
         };
         let (multiply_adds, products, bandwidth) = (1e6, 1e6, 1e6);
         let limits =
-            CpuLimits { threads: 2, multiply_adds, products, bandwidth, buffer_bytes: 1 << 16 };
+            CpuRoofline { threads: 2, multiply_adds, products, bandwidth, buffer_bytes: 1 << 16 };
         Layer::new(&profile, &case, &limits)
     }
 

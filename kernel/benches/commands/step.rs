@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use epsilab::Result;
 use epsilab::engine::{
-    AutoExecutor, Batch, ClipRule, ClippedSum, Executor, FusedExecutor, StepProfile, TapExecutor,
-    Weights,
+    AutoExecutor, Batch, ClipRule, ClippedSum, CoordinateWeights, Executor, FusedExecutor,
+    StepProfile, TapExecutor,
 };
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::methods::non_private::MeanGradient;
 use epsilab::methods::{Mechanism, Release};
 use epsilab::nn::Network;
-use epsilab::optim::{Optimizer, OptimizerState, Step};
+use epsilab::optim::{Optimizer, OptimizerState, StepSettings};
 use epsilab::privacy::{NoiseMultiplier, Stages};
 
 pub const LEARNING_RATE: f64 = 0.05;
@@ -21,7 +21,7 @@ pub const NOISE_MULTIPLIER: f64 = 1.0;
 
 /// With or without privacy.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum MeasureMode {
     /// The private step, the one without privacy and variants, in turn.
     Steps,
     /// Memory of the step with per-example norms, clipping and noise.
@@ -32,7 +32,7 @@ pub enum Mode {
     Roofline,
 }
 
-impl Mode {
+impl MeasureMode {
     /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl ExecutorChoice {
     }
 
     /// Gradients only.
-    pub fn per_example(self) -> Box<dyn Executor> {
+    pub fn executor(self) -> Box<dyn Executor> {
         match self {
             Self::Auto => Box::new(AutoExecutor::default()),
             Self::Tap => Box::new(TapExecutor::default()),
@@ -78,7 +78,9 @@ impl ExecutorChoice {
         Ok(match (self, sum) {
             (Self::Auto, Some(sum)) => Box::new(sum),
             (Self::Auto, None) => Box::new(MeanGradient::new(batch)),
-            (Self::Tap, sum) => Box::new(By { executor: TapExecutor::default(), sum, batch }),
+            (Self::Tap, sum) => {
+                Box::new(ExecutorMechanism { executor: TapExecutor::default(), sum, batch })
+            }
         })
     }
 }
@@ -89,19 +91,19 @@ fn gaussian_sum(rule: ClipRule, batch: usize) -> Result<GaussianSum> {
 }
 
 /// The mechanisms of training with a chosen executor.
-struct By<E> {
+struct ExecutorMechanism<E> {
     executor: E,
     /// None without privacy.
     sum: Option<GaussianSum>,
     batch: usize,
 }
 
-impl<E: Executor> Mechanism for By<E> {
+impl<E: Executor> Mechanism for ExecutorMechanism<E> {
     fn release(
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let rule = self.sum.as_ref().map_or_else(ClipRule::unclipped, GaussianSum::clip_rule);
         let clipped: ClippedSum = self.executor.weighted_sum(network, batch, &rule, selected)?;
@@ -116,7 +118,7 @@ impl<E: Executor> Mechanism for By<E> {
 }
 
 /// Selects the coordinates of a step; `None` for all.
-pub type Selection = Box<dyn FnMut(&Network) -> Result<Option<Arc<Weights>>>>;
+pub type Selection = Box<dyn FnMut(&Network) -> Result<Option<Arc<CoordinateWeights>>>>;
 
 /// A training run.
 pub struct Training {
@@ -144,7 +146,7 @@ impl Training {
         let selected = (self.selection)(&self.network)?;
         let selected = selected.as_deref();
         let release = self.mechanism.release(&self.network, batch, selected)?;
-        let step = Step { selected, touched: selected, ..Step::new(LEARNING_RATE) };
+        let step = StepSettings { selected, touched: selected, ..StepSettings::new(LEARNING_RATE) };
         self.network = self.optimizer.step(&self.network, &release.gradient, &step)?;
         Ok(release)
     }
@@ -172,7 +174,7 @@ impl ProfiledTraining {
         let (clipped, profile) = self.executor.profile(&self.network, batch, &rule)?;
         let start = Instant::now();
         let gradient = self.sum.privatise(clipped.sum, None)?;
-        let step = Step::new(LEARNING_RATE);
+        let step = StepSettings::new(LEARNING_RATE);
         self.network = self.optimizer.step(&self.network, &gradient, &step)?;
         Ok((profile, start.elapsed()))
     }

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use epsilab::burn::prelude::{Device, Module};
 use epsilab::data::from_vecs;
-use epsilab::device::{DeviceSpec, marked, on_a_stand_in};
+use epsilab::device::{DeviceSpec, is_stub_device, with_rehearsal_mark};
 use epsilab::engine::{Batch, Gradients};
 use epsilab::nn::Model;
 use epsilab::{Error, ErrorKind, Result, program};
 use serde::{Deserialize, Serialize};
 
 use super::step::Training;
-use super::variants::Variant;
+use super::variants::StepVariant;
 use super::{Case, data};
 
 /// The times of a model's steps.
@@ -41,7 +41,7 @@ pub struct Spent {
 
 /// Measures the private step, the one without privacy, and the variants.
 pub fn measure(case: &Case<'_>) -> Result<Times> {
-    let (model, device) = (case.entry.model()?, case.place.device());
+    let (model, device) = (case.entry.model()?, case.place.burn_device());
     let pool = data::pool(case.entry, case.batch)?;
     // As in training, the data are on the device before the first step.
     let expected =
@@ -49,12 +49,12 @@ pub fn measure(case: &Case<'_>) -> Result<Times> {
     let pool: Vec<_> = pool.into_iter().map(|batch| batch.to_device(&device)).collect();
     let (mut each, mut spent) = (Vec::new(), Vec::new());
     for variant in case.variants.variants(case, &model)? {
-        let Variant { name, network, mechanism, selection } = variant;
+        let StepVariant { name, network, mechanism, selection } = variant;
         let mut training = Training::new(&network.to_device(&device), mechanism);
         // The other variants may have another loss.
         if let Some(expected) = expected.filter(|_| spent.len() < 2) {
             let loss = training.step(&pool[0])?.mean_loss().unwrap_or(f64::NAN);
-            same_loss(case, loss, expected)?;
+            check_same_loss(case, loss, expected)?;
         }
         each.push(training.selecting(selection));
         spent.push(Spent { name, seconds: vec![], cpu_seconds: vec![], loss: f64::NAN });
@@ -62,7 +62,7 @@ pub fn measure(case: &Case<'_>) -> Result<Times> {
     let (mut done, all) = (0, case.warmup + case.steps);
     for round in 0.. {
         let left = if done < case.warmup { case.warmup - done } else { all - done };
-        let steps = in_a_row(case.place).min(left);
+        let steps = steps_per_reading(case.place).min(left);
         if steps == 0 {
             break;
         }
@@ -96,9 +96,9 @@ pub fn measure(case: &Case<'_>) -> Result<Times> {
     let mut spent = spent.into_iter();
     let mut next = || spent.next().expect("the private step and the one without privacy");
     Ok(Times {
-        device: marked(&case.place.to_string()),
-        parameters: model.parameters(),
-        held_mb: (4 * (features + model.parameters())) as f64 / f64::from(1 << 20),
+        device: with_rehearsal_mark(&case.place.to_string()),
+        parameters: model.num_parameters(),
+        held_mb: (4 * (features + model.num_parameters())) as f64 / f64::from(1 << 20),
         private: next(),
         nonprivate: next(),
         variants: spent.collect(),
@@ -106,7 +106,7 @@ pub fn measure(case: &Case<'_>) -> Result<Times> {
 }
 
 fn check_loss(case: &Case<'_>, spent: &Spent) -> Result<()> {
-    if spent.loss.is_finite() || on_a_stand_in() {
+    if spent.loss.is_finite() || is_stub_device() {
         return Ok(());
     }
     let (model, name) = (case.entry.name, &spent.name);
@@ -124,10 +124,10 @@ fn loss_on_cpu(case: &Case<'_>, model: &Model, batch: &Batch) -> Result<f64> {
 
 /// Checks that the first step on the device had the loss of the CPU: times of a device that
 /// computes something else mean nothing.
-fn same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
+fn check_same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
     // Devices may round the factors of products to ten bits.
     const ROUNDING: f64 = 0.01;
-    if on_a_stand_in() || (loss - expected).abs() <= ROUNDING * expected.abs() {
+    if is_stub_device() || (loss - expected).abs() <= ROUNDING * expected.abs() {
         return Ok(());
     }
     let what = format!("{} on {}: loss = {loss}", case.entry.name, case.place);
@@ -141,7 +141,7 @@ fn same_loss(case: &Case<'_>, loss: f64, expected: f64) -> Result<()> {
 
 /// Steps between two readings of the clock. A GPU works while the next steps are prepared, as in
 /// training; waiting after each step would be measured, too.
-fn in_a_row(place: DeviceSpec) -> usize {
+fn steps_per_reading(place: DeviceSpec) -> usize {
     if place == DeviceSpec::Cpu { 1 } else { 5 }
 }
 

@@ -1,7 +1,7 @@
 //! The private step, the one without privacy, and variants of the private one.
 
 use epsilab::engine::ClipRule;
-use epsilab::mask::{Dropping, Freezing, RandomMask, Selector};
+use epsilab::mask::{CoordinateSelector, Dropping, FreezeConfig, RandomMask};
 use epsilab::methods::Mechanism;
 use epsilab::methods::backprop_clip::BackpropClippedSum;
 use epsilab::methods::non_private::MeanGradient;
@@ -81,17 +81,23 @@ impl VariantArgs {
     }
 
     /// The private step, the one without privacy, and the variants.
-    pub(super) fn variants(&self, case: &Case<'_>, model: &Model) -> Result<Vec<Variant>> {
+    pub(super) fn variants(&self, case: &Case<'_>, model: &Model) -> Result<Vec<StepVariant>> {
         let steps = (case.warmup + case.steps) as u64;
         let private = |rule| case.executor.mechanism(Some(rule), case.batch);
         let network = || model.network().clone();
         let selecting = |name: &str, mask: Option<_>, dropping| {
-            let mut selector = Selector::new(mask.as_ref(), dropping, steps, [5; 32]);
-            let selection: Selection = Box::new(move |network: &Network| selector.next(network));
+            let mut selector = CoordinateSelector::new(mask.as_ref(), dropping, steps, [5; 32]);
+            let selection: Selection =
+                Box::new(move |network: &Network| selector.next_selection(network));
             let mechanism = private(ClipRule::flat(CLIP))?;
-            Ok::<_, Error>(Variant { name: name.into(), network: network(), mechanism, selection })
+            Ok::<_, Error>(StepVariant {
+                name: name.into(),
+                network: network(),
+                mechanism,
+                selection,
+            })
         };
-        let plain = Variant {
+        let plain = StepVariant {
             name: "nonprivate".into(),
             network: network(),
             mechanism: case.executor.mechanism(None, case.batch)?,
@@ -107,27 +113,28 @@ impl VariantArgs {
         for name in &self.clip_rule {
             let mechanism = private(ClipRule::named(name, CLIP)?)?;
             let (name, selection) = (name.replace('-', "_"), Box::new(|_: &_| Ok(None)));
-            variants.push(Variant { name, network: network(), mechanism, selection });
+            variants.push(StepVariant { name, network: network(), mechanism, selection });
         }
         if self.method.is_some() {
-            variants.extend(backprop_clipping(model, case.batch)?);
+            variants.extend(backprop_clipping_variants(model, case.batch)?);
         }
         if let Some(pattern) = &self.train_only {
-            let only = Freezing { train_only: vec![pattern.clone()], ..Freezing::default() };
-            let (mechanism, selection) = (private(ClipRule::flat(CLIP))?, selection_of(only));
+            let only =
+                FreezeConfig { train_only: vec![pattern.clone()], ..FreezeConfig::default() };
+            let (mechanism, selection) = (private(ClipRule::flat(CLIP))?, unfrozen_selection(only));
             let name = "train_only".into();
-            variants.push(Variant { name, network: network(), mechanism, selection });
+            variants.push(StepVariant { name, network: network(), mechanism, selection });
         }
         Ok(variants)
     }
 }
 
 /// The coordinates that are not frozen, in every step.
-fn selection_of(freezing: Freezing) -> Selection {
+fn unfrozen_selection(freezing: FreezeConfig) -> Selection {
     let mut weights = None;
     Box::new(move |network: &Network| {
-        if weights.is_none() && !freezing.is_none() {
-            weights = Some(freezing.selection(network)?.into());
+        if weights.is_none() && !freezing.is_empty() {
+            weights = Some(freezing.trainable_weights(network)?.into());
         }
         Ok(weights.clone())
     })
@@ -135,14 +142,14 @@ fn selection_of(freezing: Freezing) -> Selection {
 
 /// The step without privacy and the step of backpropagation clipping, with frozen normalisation
 /// layers.
-fn backprop_clipping(model: &Model, batch: usize) -> Result<Vec<Variant>> {
+fn backprop_clipping_variants(model: &Model, batch: usize) -> Result<Vec<StepVariant>> {
     let clips = LayerClips::new(1.0, 0.01);
     let paths = model.network().paths();
     let norms: Vec<String> = paths.into_iter().filter(|path| path.ends_with("gamma")).collect();
     let freeze: Vec<String> =
         norms.iter().flat_map(|gamma| [gamma.clone(), gamma.replace("gamma", "beta")]).collect();
-    let freezing = Freezing { freeze, ..Freezing::default() };
-    let frozen = freezing.of(model.network())?;
+    let freezing = FreezeConfig { freeze, ..FreezeConfig::default() };
+    let frozen = freezing.frozen_flags(model.network())?;
     let stages = Stages::constant(NoiseMultiplier(NOISE_MULTIPLIER), 1)?;
     let clipped = model.network().with_backprop_clips(&clips, &frozen)?;
     let plain: Box<dyn Mechanism> = Box::new(MeanGradient::new(batch));
@@ -150,17 +157,17 @@ fn backprop_clipping(model: &Model, batch: usize) -> Result<Vec<Variant>> {
         Box::new(BackpropClippedSum::new(clips, stages, batch, [7; 32]));
     let networks = [(model.network().clone(), plain), (clipped, private)];
     let variants = METHOD_VARIANTS.into_iter().zip(networks);
-    let variant = |(name, (network, mechanism)): (&str, _)| Variant {
+    let variant = |(name, (network, mechanism)): (&str, _)| StepVariant {
         name: name.into(),
         network,
         mechanism,
-        selection: selection_of(freezing.clone()),
+        selection: unfrozen_selection(freezing.clone()),
     };
     Ok(variants.map(variant).collect())
 }
 
 /// A step. The selection is made anew in every step and is part of its time.
-pub struct Variant {
+pub struct StepVariant {
     pub name: String,
     pub network: Network,
     pub mechanism: Box<dyn Mechanism>,

@@ -4,7 +4,7 @@ use epsilab::data::{self, Dataset};
 use epsilab::nn::{Activation, AvgPool2dSpec, LayerSpec, MaxPool2dSpec, Model, models};
 use epsilab::{Error, Result};
 
-use crate::options::choose_from;
+use crate::options::suggest_names;
 
 /// Vocabulary size of the text model.
 const VOCABULARY: u32 = 20_000;
@@ -167,7 +167,7 @@ pub fn find(name: &str) -> Result<&'static Entry> {
     ZOO.iter().chain(SIZES).find(|entry| entry.name == name).ok_or_else(|| {
         let names: Vec<&str> = ZOO.iter().map(|entry| entry.name).collect();
         Error::setting("--models", name, "no model of this name is measured")
-            .fix(choose_from(name, &names))
+            .fix(suggest_names(name, &names))
     })
 }
 
@@ -184,7 +184,7 @@ impl Entry {
     /// and 1/20.
     pub fn smooth_model(&self) -> Result<Model> {
         let model = self.with(Activation::Tanh)?;
-        let layers = averaging(model.network().specs());
+        let layers = with_average_pooling(model.network().specs());
         models::sequential(&self.example()?, layers).seed(model.seed()).build()
     }
 
@@ -201,18 +201,18 @@ impl Entry {
 }
 
 /// These layers with average pooling instead of max pooling.
-fn averaging(layers: &[LayerSpec]) -> Vec<LayerSpec> {
+fn with_average_pooling(layers: &[LayerSpec]) -> Vec<LayerSpec> {
     let layers = layers.iter().cloned().map(|layer| match layer {
         LayerSpec::MaxPool2d(MaxPool2dSpec { kernel, stride }) => {
             AvgPool2dSpec { kernel, stride }.into()
         }
         LayerSpec::Group(mut group) => {
-            group.layers = averaging(&group.layers);
+            group.layers = with_average_pooling(&group.layers);
             group.into()
         }
         LayerSpec::Residual(mut block) => {
-            block.body = averaging(&block.body);
-            block.shortcut = averaging(&block.shortcut);
+            block.body = with_average_pooling(&block.body);
+            block.shortcut = with_average_pooling(&block.shortcut);
             block.into()
         }
         other => other,
@@ -233,10 +233,10 @@ mod tests {
         ];
         assert_eq!(ZOO.len(), expected.len());
         for (entry, parameters) in ZOO.iter().zip(expected) {
-            assert_eq!(entry.model().unwrap().parameters(), parameters, "{}", entry.name);
+            assert_eq!(entry.model().unwrap().num_parameters(), parameters, "{}", entry.name);
         }
         // Their names say what they are.
-        let wider = |name| find(name).unwrap().model().unwrap().parameters() as f64;
+        let wider = |name| find(name).unwrap().model().unwrap().num_parameters() as f64;
         let ratio = wider("wide_resnet_16_8") / wider("wide_resnet_16_4");
         assert!((3.8..4.0).contains(&ratio), "{ratio}");
         let ratio = wider("wide_resnet_28_2") / wider("wide_resnet_16_2");

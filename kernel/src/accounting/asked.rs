@@ -2,8 +2,8 @@
 
 use clap::ValueEnum;
 use epsilab::privacy::{
-    Accountant, Answer, Delta, Event, Gdp, GdpClt, Headline, Neighbouring, OrderList, Pld, Rdp,
-    Zcdp, compare,
+    Accountant, AccountantResult, Delta, Event, Gdp, GdpClt, NeighbouringRelation, OrderList, Pld,
+    Rdp, TightestAccountant, Zcdp, compare_accountants,
 };
 use epsilab::{Error, ErrorKind, Result, privacy};
 
@@ -11,7 +11,7 @@ use crate::options;
 
 /// The accountants by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Choice {
+pub enum AccountantChoice {
     /// The smallest proved epsilon of all accountants; shows the result of each
     Headline,
     /// Privacy loss distributions: the tightest for sampled steps
@@ -26,7 +26,7 @@ pub enum Choice {
 
 /// The neighbouring relations by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Relation {
+pub enum NeighbouringChoice {
     /// One training example is added or removed
     AddOrRemove,
     /// One example's contribution is replaced by zeros
@@ -37,36 +37,34 @@ pub enum Relation {
 
 /// Accountant, neighbouring relation and Rényi orders.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct AskedArgs {
+pub struct AccountingArgs {
     /// Accountant [default: headline]
     #[arg(long, value_enum)]
-    pub accountant: Option<Choice>,
+    pub accountant: Option<AccountantChoice>,
     /// Neighbouring relation [default: that of the event file, else add-or-remove]
     #[arg(long, value_enum, value_name = "RELATION")]
-    pub neighbouring: Option<Relation>,
+    pub neighbouring: Option<NeighbouringChoice>,
     /// Rényi orders; selects the accountant rdp: production, tf_legacy, opacus_default,
     /// dp_accounting_default, or numbers above 1 separated by commas
     #[arg(long, value_name = "LIST")]
     pub orders: Option<String>,
 }
 
-/// The checked options.
+/// Checked options of accounting: accountant, neighbouring relation and Rényi orders.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    pub choice: Choice,
-    pub neighbouring: Neighbouring,
+pub struct AccountingOptions {
+    pub choice: AccountantChoice,
+    pub neighbouring: NeighbouringRelation,
     pub orders: Option<OrderList>,
 }
 
-impl Asked {
-    /// # Errors
-    /// Kind `Setting` for an invalid list of orders, for orders with another accountant, and for a
-    /// relation other than that of the event file.
-    pub fn of(args: &AskedArgs, of_file: Option<Neighbouring>) -> Result<Self> {
+impl AccountingOptions {
+    /// Checks the options `args` against the relation `of_file` of the event file.
+    pub fn from_args(args: &AccountingArgs, of_file: Option<NeighbouringRelation>) -> Result<Self> {
         let named = args.neighbouring.map(|relation| match relation {
-            Relation::AddOrRemove => Neighbouring::AddOrRemoveOne,
-            Relation::ZeroOut => Neighbouring::ZeroOutOne,
-            Relation::ReplaceOne => Neighbouring::ReplaceOne,
+            NeighbouringChoice::AddOrRemove => NeighbouringRelation::AddOrRemoveOne,
+            NeighbouringChoice::ZeroOut => NeighbouringRelation::ZeroOutOne,
+            NeighbouringChoice::ReplaceOne => NeighbouringRelation::ReplaceOne,
         });
         if let (Some(named), Some(of_file)) = (named, of_file)
             && named != of_file
@@ -82,8 +80,8 @@ impl Asked {
         let asked = Self {
             choice: match (args.accountant, &args.orders) {
                 (Some(choice), _) => choice,
-                (None, Some(_)) => Choice::Rdp,
-                (None, None) => Choice::Headline,
+                (None, Some(_)) => AccountantChoice::Rdp,
+                (None, None) => AccountantChoice::Headline,
             },
             neighbouring,
             orders: args.orders.as_deref().map(str::parse).transpose()?,
@@ -91,11 +89,11 @@ impl Asked {
         let refused = |what: &str, why| {
             Err(Error::new(ErrorKind::Setting, what, why).fix("leave out one of the two"))
         };
-        if asked.orders.is_some() && asked.choice != Choice::Rdp {
+        if asked.orders.is_some() && asked.choice != AccountantChoice::Rdp {
             let what = format!("--orders with --accountant {}", asked.name());
             return refused(&what, "only rdp works with Rényi orders of your choice");
         }
-        if asked.orders.is_some() && neighbouring != Neighbouring::AddOrRemoveOne {
+        if asked.orders.is_some() && neighbouring != NeighbouringRelation::AddOrRemoveOne {
             let what = "--orders with another neighbouring relation than add-or-remove";
             let why =
                 "lists of orders are there to reproduce older numbers, which are about that one";
@@ -104,45 +102,59 @@ impl Asked {
         Ok(asked)
     }
 
-    /// Name of the accountant, as an option and as a key.
+    /// Returns the name of the accountant, as an option and as a key.
     pub fn name(&self) -> String {
         options::name_of(&self.choice)
     }
 
-    /// The accountant, if its result is a proved bound.
+    /// Returns the accountant, whose results are proved bounds.
     pub fn accountant(&self) -> Box<dyn Accountant> {
         let neighbouring = self.neighbouring;
         match (self.choice, &self.orders) {
-            (Choice::Headline, _) => Box::new(Headline::with_neighbouring(neighbouring)),
-            (Choice::Pld, _) => Box::new(Pld::with_neighbouring(neighbouring)),
-            (Choice::Rdp, Some(orders)) => Box::new(Rdp::default().with_orders(orders.clone())),
-            (Choice::Rdp, None) => Box::new(Rdp::with_neighbouring(neighbouring)),
-            (Choice::Gdp, _) => Box::new(Gdp::with_neighbouring(neighbouring)),
-            (Choice::Zcdp, _) => Box::new(Zcdp::with_neighbouring(neighbouring)),
+            (AccountantChoice::Headline, _) => {
+                Box::new(TightestAccountant::with_neighbouring(neighbouring))
+            }
+            (AccountantChoice::Pld, _) => Box::new(Pld::with_neighbouring(neighbouring)),
+            (AccountantChoice::Rdp, Some(orders)) => {
+                Box::new(Rdp::default().with_orders(orders.clone()))
+            }
+            (AccountantChoice::Rdp, None) => Box::new(Rdp::with_neighbouring(neighbouring)),
+            (AccountantChoice::Gdp, _) => Box::new(Gdp::with_neighbouring(neighbouring)),
+            (AccountantChoice::Zcdp, _) => Box::new(Zcdp::with_neighbouring(neighbouring)),
         }
     }
 
-    /// The result to report. Only here may an approximation, labelled as one, replace a refusal.
-    pub fn answer(&self, events: &[Event], delta: Delta) -> Answer {
+    /// Returns the result of the chosen accountant for the report. Only here may an approximation,
+    /// labelled as one, replace a refusal.
+    pub fn compute_epsilon(&self, events: &[Event], delta: Delta) -> AccountantResult {
         let spent = self.accountant().epsilon(events, delta);
         let refused =
             matches!(&spent, Err(error) if error.kind() == privacy::ErrorKind::Accounting);
-        if self.choice == Choice::Gdp && refused {
+        if self.choice == AccountantChoice::Gdp && refused {
             let estimate = GdpClt::with_neighbouring(self.neighbouring).epsilon(events, delta);
             // Without an estimate, the reason of the exact accountant is reported.
             if estimate.is_ok() {
-                return Answer { accountant: "gdp".into(), spent: estimate, approximate: true };
+                return AccountantResult {
+                    accountant: "gdp".into(),
+                    spent: estimate,
+                    approximate: true,
+                };
             }
         }
-        Answer { accountant: self.name(), spent, approximate: false }
+        AccountantResult { accountant: self.name(), spent, approximate: false }
     }
 
-    /// Results of all accountants for the headline, else of the chosen one.
-    pub fn all(&self, answer: &Answer, events: &[Event], delta: Delta) -> Vec<Answer> {
-        if self.choice != Choice::Headline {
+    /// Returns the results of all accountants for the headline, else of the chosen one.
+    pub fn compare_all(
+        &self,
+        answer: &AccountantResult,
+        events: &[Event],
+        delta: Delta,
+    ) -> Vec<AccountantResult> {
+        if self.choice != AccountantChoice::Headline {
             return vec![answer.clone()];
         }
-        let mut all = compare(events, delta, self.neighbouring);
+        let mut all = compare_accountants(events, delta, self.neighbouring);
         for answer in &mut all {
             // One key for both; `approximate` tells which one it is.
             if answer.accountant == "gdp_clt" {

@@ -3,17 +3,17 @@
 use epsilab::Result;
 use epsilab::privacy::{Accountant, Delta, Event, Gdp, Pld, Rdp};
 
-use super::asked::{Asked, Choice};
+use super::asked::{AccountantChoice, AccountingOptions};
 
 /// Epsilon at one delta; `None` if the accountant refuses.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct EpsilonAtDelta {
     pub delta: Delta,
     pub epsilon: Option<f64>,
 }
 
-/// 1, 2 and 5 of every decade from 1e-10 to 1e-2.
-fn deltas() -> Vec<Delta> {
+/// Returns 1, 2 and 5 of every decade of delta from 1e-10 to 1e-2.
+fn delta_grid() -> Vec<Delta> {
     let decade = |power: i32| {
         // Parsed, because a product of powers would be rounded differently.
         [1, 2, 5].into_iter().filter_map(move |digit| format!("{digit}e{power}").parse().ok())
@@ -25,19 +25,23 @@ fn deltas() -> Vec<Delta> {
 ///
 /// # Errors
 /// Kind `Setting` for an event out of range.
-pub fn curve(asked: &Asked, events: &[Event]) -> Result<Vec<Point>> {
+pub fn epsilon_curve(asked: &AccountingOptions, events: &[Event]) -> Result<Vec<EpsilonAtDelta>> {
     events.iter().try_for_each(|event| event.check().map(drop))?;
-    let deltas = deltas();
+    let deltas = delta_grid();
     // The privacy loss distribution is slow to compute and the same for every delta.
     let shared = match asked.choice {
-        Choice::Pld | Choice::Headline => {
-            Pld::with_neighbouring(asked.neighbouring).curve(events, &deltas).ok()
+        AccountantChoice::Pld | AccountantChoice::Headline => {
+            Pld::with_neighbouring(asked.neighbouring).epsilons_at(events, &deltas).ok()
         }
         _ => None,
     };
     let Some(spent) = shared else {
-        let epsilon = |delta| asked.answer(events, delta).spent.ok().map(|spent| spent.epsilon);
-        return Ok(deltas.iter().map(|&delta| Point { delta, epsilon: epsilon(delta) }).collect());
+        let epsilon =
+            |delta| asked.compute_epsilon(events, delta).spent.ok().map(|spent| spent.epsilon);
+        return Ok(deltas
+            .iter()
+            .map(|&delta| EpsilonAtDelta { delta, epsilon: epsilon(delta) })
+            .collect());
     };
     let exact = Gdp::with_neighbouring(asked.neighbouring);
     let rdp = Rdp::with_neighbouring(asked.neighbouring);
@@ -46,19 +50,19 @@ pub fn curve(asked: &Asked, events: &[Event]) -> Result<Vec<Point>> {
             accountant.epsilon(events, delta).ok().map(|spent| spent.epsilon)
         };
         let epsilon = match asked.choice {
-            Choice::Headline => {
+            AccountantChoice::Headline => {
                 by(&exact).unwrap_or_else(|| by(&rdp).unwrap_or(f64::INFINITY).min(spent.epsilon))
             }
             _ => spent.epsilon,
         };
-        Point { delta, epsilon: Some(epsilon) }
+        EpsilonAtDelta { delta, epsilon: Some(epsilon) }
     });
     Ok(points.collect())
 }
 
-/// The curve as a text table.
-pub fn table(curve: &[Point]) -> String {
-    let line = |point: &Point| match point.epsilon {
+/// Formats the curve as a text table.
+pub fn format_table(curve: &[EpsilonAtDelta]) -> String {
+    let line = |point: &EpsilonAtDelta| match point.epsilon {
         Some(epsilon) => format!("\n  {:<8} {}", point.delta.to_string(), rounded_up(epsilon)),
         None => format!("\n  {:<8} refused", point.delta.to_string()),
     };
@@ -81,7 +85,7 @@ mod tests {
 
     #[test]
     fn deltas_are_those_that_one_would_type_and_epsilons_are_rounded_up() {
-        let deltas = deltas();
+        let deltas = delta_grid();
         assert_eq!(deltas.len(), 25);
         assert_eq!((deltas[0].0, deltas[4].0, deltas[24].0), (1e-10, 2e-9, 1e-2));
         assert!(deltas.windows(2).all(|pair| pair[0].0 < pair[1].0));

@@ -1,20 +1,20 @@
-//! Reads events from a file: an exported ledger, or events written by another program.
+//! Reader for events in a file: an exported ledger, or events written by another program.
 
 use std::path::Path;
 
-use epsilab::privacy::{Event, Neighbouring};
+use epsilab::privacy::{Event, NeighbouringRelation};
 use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 /// The supported version of exported ledgers.
 const FORMAT: u64 = 1;
 
-/// Contents of a file.
+/// Events and neighbouring relation read from a file.
 #[derive(Debug)]
 pub struct EventFile {
     pub events: Vec<Event>,
     /// The neighbouring relation that the file names.
-    pub neighbouring: Option<Neighbouring>,
+    pub neighbouring: Option<NeighbouringRelation>,
 }
 
 /// Reads the events in a JSON file: an exported ledger (an object with `data_sets`, one of which is
@@ -36,33 +36,33 @@ pub fn read(path: &Path, data_set: Option<usize>) -> Result<EventFile> {
         return Err(Error::new(ErrorKind::CorruptData, what, why)
             .fix("export it first, in a notebook: lab::ledger()?.export(\"ledger.json\")"));
     }
-    let json = serde_json::from_str(&text).map_err(|e| no_events(path, &e.to_string()))?;
-    events_of(path, json, data_set)
+    let json = serde_json::from_str(&text).map_err(|e| not_an_event_file(path, &e.to_string()))?;
+    parse_event_file(path, json, data_set)
 }
 
-/// True if the text is a ledger of the store, which has one entry per line.
+/// Returns whether the text is a ledger of the store, which has one entry per line.
 fn is_raw_ledger(text: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let line: Option<Value> = serde_json::from_str(first).ok();
     line.is_some_and(|line| line.get("format").is_some() && line.get("entry").is_some())
 }
 
-fn events_of(path: &Path, mut json: Value, data_set: Option<usize>) -> Result<EventFile> {
+fn parse_event_file(path: &Path, mut json: Value, data_set: Option<usize>) -> Result<EventFile> {
     if let Some(format) = json.get("format")
         && format.as_u64() != Some(FORMAT)
     {
         let why = format!("format {format} is not known to this version, only format {FORMAT}");
-        return Err(no_events(path, &why).fix("use the version that wrote it"));
+        return Err(not_an_event_file(path, &why).fix("use the version that wrote it"));
     }
-    let of_all = relation(path, &json)?;
+    let of_all = parse_neighbouring(path, &json)?;
     // An event may contain `events`, too, but it has a kind.
     if let Some(data_sets) = json.get_mut("data_sets").map(Value::take) {
         let Value::Array(data_sets) = data_sets else {
-            return Err(no_events(path, "`data_sets` is not a list"));
+            return Err(not_an_event_file(path, "`data_sets` is not a list"));
         };
-        let mut chosen = choose(path, data_sets, data_set)?;
-        let neighbouring = relation(path, &chosen)?.or(of_all);
-        let events = list(path, chosen.get_mut("events").map(Value::take))?;
+        let mut chosen = select_data_set(path, data_sets, data_set)?;
+        let neighbouring = parse_neighbouring(path, &chosen)?.or(of_all);
+        let events = parse_events(path, chosen.get_mut("events").map(Value::take))?;
         return Ok(EventFile { events, neighbouring });
     }
     if let Some(number) = data_set {
@@ -74,27 +74,28 @@ fn events_of(path: &Path, mut json: Value, data_set: Option<usize>) -> Result<Ev
         Value::Object(mut object) => object.remove("events"),
         other => Some(other),
     };
-    Ok(EventFile { events: list(path, events)?, neighbouring: of_all })
+    Ok(EventFile { events: parse_events(path, events)?, neighbouring: of_all })
 }
 
-/// The neighbouring relation that the file names.
-fn relation(path: &Path, object: &Value) -> Result<Option<Neighbouring>> {
+/// Returns the neighbouring relation that the file names.
+fn parse_neighbouring(path: &Path, object: &Value) -> Result<Option<NeighbouringRelation>> {
     let Some(value) = object.get("neighbouring") else { return Ok(None) };
     serde_json::from_value(value.clone())
         .map(Some)
-        .map_err(|e| no_events(path, &format!("`neighbouring`: {e}")))
+        .map_err(|e| not_an_event_file(path, &format!("`neighbouring`: {e}")))
 }
 
-fn choose(path: &Path, mut data_sets: Vec<Value>, number: Option<usize>) -> Result<Value> {
+fn select_data_set(path: &Path, mut data_sets: Vec<Value>, number: Option<usize>) -> Result<Value> {
     let known = || {
-        let names = data_sets.iter().enumerate().map(|(i, data_set)| match name(data_set) {
-            Some(name) => format!("{} ({name})", i + 1),
-            None => format!("{}", i + 1),
-        });
+        let names =
+            data_sets.iter().enumerate().map(|(i, data_set)| match data_set_name(data_set) {
+                Some(name) => format!("{} ({name})", i + 1),
+                None => format!("{}", i + 1),
+            });
         names.collect::<Vec<_>>().join(", ")
     };
     if data_sets.is_empty() {
-        return Err(no_events(path, "its list of data sets is empty"));
+        return Err(not_an_event_file(path, "its list of data sets is empty"));
     }
     let index = match number {
         None if data_sets.len() == 1 => 0,
@@ -115,28 +116,28 @@ fn choose(path: &Path, mut data_sets: Vec<Value>, number: Option<usize>) -> Resu
     Ok(data_sets.swap_remove(index))
 }
 
-/// A short name of a data set.
-fn name(data_set: &Value) -> Option<String> {
+/// Returns a short name of a data set.
+fn data_set_name(data_set: &Value) -> Option<String> {
     let text = ["name", "data_set", "data", "data_hash", "hash"]
         .iter()
         .find_map(|key| data_set.get(key).and_then(Value::as_str))?;
     Some(text.chars().take(24).collect())
 }
 
-fn list(path: &Path, events: Option<Value>) -> Result<Vec<Event>> {
+fn parse_events(path: &Path, events: Option<Value>) -> Result<Vec<Event>> {
     let Some(Value::Array(events)) = events else {
-        return Err(no_events(path, "there is no list of events in it"));
+        return Err(not_an_event_file(path, "there is no list of events in it"));
     };
     let event = |(i, value): (usize, Value)| {
         let event: Event = serde_json::from_value(value)
-            .map_err(|e| no_events(path, &format!("event {}: {e}", i + 1)))?;
+            .map_err(|e| not_an_event_file(path, &format!("event {}: {e}", i + 1)))?;
         event.check()?;
         Ok(event)
     };
     events.into_iter().enumerate().map(event).collect()
 }
 
-fn no_events(path: &Path, why: &str) -> Error {
+fn not_an_event_file(path: &Path, why: &str) -> Error {
     let what = format!("{} is no file of events", path.display());
     Error::new(ErrorKind::CorruptData, what, why).fix(
         "give an exported ledger, a list of events, or one event such as {\"kind\":\"gaussian\",\

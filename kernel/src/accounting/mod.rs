@@ -15,10 +15,10 @@ use epsilab::privacy::{Delta, Event};
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::stdout;
-use answer::Answered;
-use asked::{Asked, AskedArgs};
+use answer::EpsilonReport;
+use asked::{AccountingArgs, AccountingOptions};
 use event_file::EventFile;
-use run::{Run, RunArgs};
+use run::{TrainingSpec, TrainingSpecArgs};
 pub use sigma::{SigmaArgs, sigma};
 
 /// Compute the epsilon of a training run (Poisson-sampled Gaussian steps) or of events in a file.
@@ -34,7 +34,7 @@ pub struct EpsilonArgs {
     #[arg(required_unless_present = "event_file")]
     pub noise_multiplier: Option<f64>,
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: TrainingSpecArgs,
     /// Failure probability, well below 1 / number of examples
     #[arg(long, allow_negative_numbers = true)]
     pub delta: f64,
@@ -48,7 +48,7 @@ pub struct EpsilonArgs {
     #[arg(long)]
     pub curve: bool,
     #[command(flatten)]
-    pub asked: AskedArgs,
+    pub asked: AccountingArgs,
     /// Print one line of JSON on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -59,33 +59,33 @@ pub struct EpsilonArgs {
 /// If an accountant refuses the event, the output says so (`null` and `why` with `--json`). A
 /// number out of range is an error.
 pub fn epsilon(args: EpsilonArgs) -> Result<()> {
-    stdout::print(&epsilon_of(&args)?)
+    stdout::print_line(&epsilon_output(&args)?)
 }
 
-fn epsilon_of(args: &EpsilonArgs) -> Result<String> {
+fn epsilon_output(args: &EpsilonArgs) -> Result<String> {
     let delta = Delta(args.delta).check()?;
-    let (EventFile { events, neighbouring }, description) = released(args)?;
-    let asked = Asked::of(&args.asked, neighbouring)?;
-    let answered = Answered::to(&asked, &events, delta)?;
-    let curve = args.curve.then(|| curve::curve(&asked, &events)).transpose()?;
+    let (EventFile { events, neighbouring }, description) = load_events(args)?;
+    let asked = AccountingOptions::from_args(&args.asked, neighbouring)?;
+    let answered = EpsilonReport::compute(&asked, &events, delta)?;
+    let curve = args.curve.then(|| curve::epsilon_curve(&asked, &events)).transpose()?;
     if args.json {
-        Ok(answered.json(curve.as_deref()))
+        Ok(answered.to_json(curve.as_deref()))
     } else {
-        answered.words(&description, curve.as_deref())
+        answered.to_text(&description, curve.as_deref())
     }
 }
 
-/// The events, and a description of them.
-fn released(args: &EpsilonArgs) -> Result<(EventFile, String)> {
+/// Returns the events of the file or of the described run, and their description.
+fn load_events(args: &EpsilonArgs) -> Result<(EventFile, String)> {
     let Some(file) = &args.event_file else {
         let missing = |name: &str| {
             Error::new(ErrorKind::Setting, format!("{name} is missing"), "the cost depends on it")
         };
         let rate = args.sampling_rate.ok_or_else(|| missing("--sampling-rate"))?;
         let noise = args.noise_multiplier.ok_or_else(|| missing("--noise-multiplier"))?;
-        let run = Run::of(&args.run)?;
+        let run = TrainingSpec::from_args(&args.run)?;
         let events = vec![run.event(rate, noise)?];
-        return Ok((EventFile { events, neighbouring: None }, run.words(rate, noise)?));
+        return Ok((EventFile { events, neighbouring: None }, run.describe(rate, noise)?));
     };
     let given = [
         ("--sampling-rate", args.sampling_rate.is_some()),

@@ -1,15 +1,15 @@
 //! Options that describe a training run: steps or epochs, and a noise schedule.
 
 use epsilab::privacy::{
-    ClipSchedule, Event, Length, NoiseMultiplier, NoiseSchedule, SamplingRate, Stages,
+    ClipSchedule, Event, NoiseMultiplier, NoiseSchedule, SamplingRate, Stages, TrainingLength,
 };
 use epsilab::{Error, ErrorKind, Result};
 
 /// Length of the run and noise schedule.
 #[derive(clap::Args, Clone, Debug, Default)]
-pub struct RunArgs {
+pub struct TrainingSpecArgs {
     /// Number of training steps
-    #[arg(long, allow_negative_numbers = true, value_parser = whole_number)]
+    #[arg(long, allow_negative_numbers = true, value_parser = parse_whole_number)]
     pub steps: Option<u64>,
     /// Instead of --steps: passes over the data, epochs / sampling rate steps, rounded up
     #[arg(long, allow_negative_numbers = true)]
@@ -23,21 +23,20 @@ pub struct RunArgs {
     pub schedule: Option<String>,
 }
 
-fn whole_number(text: &str) -> Result<u64, String> {
+fn parse_whole_number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, 0 or more, for example 10000".to_string())
 }
 
 /// A run of known length.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
-    length: Length,
+pub struct TrainingSpec {
+    length: TrainingLength,
     pub schedule: Option<NoiseSchedule>,
 }
 
-impl Run {
-    /// # Errors
-    /// Kind `Setting` if the arguments contradict each other or do not determine the length.
-    pub fn of(args: &RunArgs) -> Result<Self> {
+impl TrainingSpec {
+    /// Checks the arguments and derives the length of the run.
+    pub fn from_args(args: &TrainingSpecArgs) -> Result<Self> {
         let wrong = |what: &str, why: &str, fix: &str| {
             Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
         };
@@ -56,14 +55,14 @@ impl Run {
                     "add for example --steps 10000 or --epochs 15",
                 );
             }
-            (Some(steps), None) => Length::Steps(steps),
-            (None, Some(epochs)) => Length::Epochs(epochs),
+            (Some(steps), None) => TrainingLength::Steps(steps),
+            (None, Some(epochs)) => TrainingLength::Epochs(epochs),
         };
         let schedule = args.schedule.as_deref().map(str::parse).transpose()?;
         Ok(Self { length, schedule })
     }
 
-    /// The stages of the run.
+    /// Returns the stages of the run.
     ///
     /// # Errors
     /// Kind `Setting` for a number out of range.
@@ -71,15 +70,15 @@ impl Run {
         let (rate, initial) = (SamplingRate(sampling_rate), NoiseMultiplier(noise_multiplier));
         let noise = self.schedule.clone().unwrap_or_default();
         let steps = self.length.steps(rate)?;
-        Ok(Stages::scheduled(&noise, &ClipSchedule::constant(), initial, rate, steps)?)
+        Ok(Stages::from_schedules(&noise, &ClipSchedule::constant(), initial, rate, steps)?)
     }
 
-    /// The event of the run. Zero steps are allowed and cost nothing.
+    /// Returns the event of the run. Zero steps are allowed and cost nothing.
     ///
     /// # Errors
     /// Kind `Setting` for a number out of range.
     pub fn event(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<Event> {
-        if self.length == Length::Steps(0) {
+        if self.length == TrainingLength::Steps(0) {
             let nothing = Event::poisson(sampling_rate, noise_multiplier, 0);
             return Ok(nothing.check().cloned()?);
         }
@@ -87,52 +86,52 @@ impl Run {
         Ok(stages.event(SamplingRate(sampling_rate), stages.steps()))
     }
 
-    /// Description of the run without its first noise multiplier.
+    /// Describes the run without its first noise multiplier.
     ///
     /// # Errors
-    /// As [`Run::stages`].
-    pub fn words_with_that_noise(&self, sampling_rate: f64, noise: f64) -> Result<String> {
+    /// As [`TrainingSpec::stages`].
+    pub fn describe_calibrated(&self, sampling_rate: f64, noise: f64) -> Result<String> {
         let stages = self.stages(sampling_rate, noise)?;
         let end = match &self.schedule {
             None => String::new(),
             Some(schedule) if stages.is_constant() => format!(" (schedule {schedule})"),
             Some(schedule) => {
-                let last = short(stages.at(u64::MAX).noise_multiplier);
+                let last = format_noise(stages.at(u64::MAX).noise_multiplier);
                 format!("; {last} in the last step (schedule {schedule})")
             }
         };
         Ok(format!(
             "{} with Gaussian noise of that multiplier on Poisson samples (sampling rate {}){end}",
-            counted(stages.steps()),
-            short_rate(sampling_rate),
+            pluralise_steps(stages.steps()),
+            rounded_rate(sampling_rate),
         ))
     }
 
-    /// Description of the run.
+    /// Describes the run in words.
     ///
     /// # Errors
-    /// As [`Run::event`].
-    pub fn words(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<String> {
+    /// As [`TrainingSpec::event`].
+    pub fn describe(&self, sampling_rate: f64, noise_multiplier: f64) -> Result<String> {
         let event = self.event(sampling_rate, noise_multiplier)?;
         let Some(schedule) = &self.schedule else { return Ok(event.to_string()) };
         let stages = self.stages(sampling_rate, noise_multiplier)?;
         Ok(format!(
             "{} with Gaussian noise on Poisson samples (sampling rate {}), noise multiplier from \
              {} to {} (schedule {schedule})",
-            counted(stages.steps()),
-            short_rate(sampling_rate),
-            short(stages.at(0).noise_multiplier),
-            short(stages.at(u64::MAX).noise_multiplier),
+            pluralise_steps(stages.steps()),
+            rounded_rate(sampling_rate),
+            format_noise(stages.at(0).noise_multiplier),
+            format_noise(stages.at(u64::MAX).noise_multiplier),
         ))
     }
 }
 
-fn counted(steps: u64) -> String {
+fn pluralise_steps(steps: u64) -> String {
     format!("{steps} step{}", if steps == 1 { "" } else { "s" })
 }
 
 /// Formats a number with four decimals, or with four digits if it is small.
-fn short(noise_multiplier: f64) -> String {
+fn format_noise(noise_multiplier: f64) -> String {
     if (0.01..1e6).contains(&noise_multiplier) {
         format!("{noise_multiplier:.4}")
     } else {
@@ -141,6 +140,6 @@ fn short(noise_multiplier: f64) -> String {
 }
 
 /// Formats a rate with four digits.
-fn short_rate(rate: f64) -> SamplingRate {
+fn rounded_rate(rate: f64) -> SamplingRate {
     SamplingRate(format!("{rate:.3e}").parse().unwrap_or(rate))
 }

@@ -1,11 +1,13 @@
 //! The command `sigma`: noise multiplier for a target epsilon.
 
-use epsilab::privacy::{Calibrated, Delta, Epsilon, SamplingRate, noise_multiplier_for_stages};
+use epsilab::privacy::{
+    CalibratedNoise, Delta, Epsilon, SamplingRate, noise_multiplier_for_stages,
+};
 use epsilab::{Error, ErrorKind, Result, privacy};
 use serde_json::json;
 
-use super::asked::{Asked, AskedArgs, Choice};
-use super::run::{Run, RunArgs};
+use super::asked::{AccountantChoice, AccountingArgs, AccountingOptions};
+use super::run::{TrainingSpec, TrainingSpecArgs};
 use crate::stdout;
 
 /// Compute the noise multiplier for a target epsilon, rounded to the safe side.
@@ -21,9 +23,9 @@ pub struct SigmaArgs {
     #[arg(long, value_name = "Q", allow_negative_numbers = true)]
     pub sampling_rate: f64,
     #[command(flatten)]
-    pub run: RunArgs,
+    pub run: TrainingSpecArgs,
     #[command(flatten)]
-    pub asked: AskedArgs,
+    pub asked: AccountingArgs,
     /// Print one line of JSON on stdout and nothing else
     #[arg(long)]
     pub json: bool,
@@ -31,26 +33,30 @@ pub struct SigmaArgs {
 
 /// Runs `sigma`. Fails if no accountant proves that some noise reaches the target.
 pub fn sigma(args: SigmaArgs) -> Result<()> {
-    stdout::print(&sigma_of(&args)?)
+    stdout::print_line(&sigma_output(&args)?)
 }
 
-pub(super) fn sigma_of(args: &SigmaArgs) -> Result<String> {
-    let asked = Asked::of(&args.asked, None)?;
-    let run = Run::of(&args.run)?;
-    let found = find(args, &asked, &run)?;
+pub(super) fn sigma_output(args: &SigmaArgs) -> Result<String> {
+    let asked = AccountingOptions::from_args(&args.asked, None)?;
+    let run = TrainingSpec::from_args(&args.run)?;
+    let found = calibrate(args, &asked, &run)?;
     if args.json {
-        Ok(as_json(args, &asked, &run, &found))
+        Ok(to_json(args, &asked, &run, &found))
     } else {
-        words(args, &asked, &run, &found)
+        to_text(args, &asked, &run, &found)
     }
 }
 
-/// The noise multiplier, found with an accountant that gives proved bounds.
-fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
+/// Finds the noise multiplier with an accountant that gives proved bounds.
+fn calibrate(
+    args: &SigmaArgs,
+    asked: &AccountingOptions,
+    run: &TrainingSpec,
+) -> Result<CalibratedNoise> {
     let (target, delta) = (Epsilon(args.epsilon).check()?, Delta(args.delta).check()?);
     let rate = SamplingRate(args.sampling_rate).check()?;
     let accountant = asked.accountant();
-    if asked.choice == Choice::Gdp
+    if asked.choice == AccountantChoice::Gdp
         && let Err(error) = accountant.epsilon(&[run.event(rate.0, 1.0)?], delta)
         && error.kind() == privacy::ErrorKind::Accounting
     {
@@ -66,8 +72,13 @@ fn find(args: &SigmaArgs, asked: &Asked, run: &Run) -> Result<Calibrated> {
     Ok(noise_multiplier_for_stages(&[], &relative, target, delta, rate, &*accountant)?)
 }
 
-/// One line of JSON with keys in alphabetical order; `schedule` only if there is one.
-fn as_json(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> String {
+/// Returns one line of JSON with keys in alphabetical order; `schedule` only if there is one.
+fn to_json(
+    args: &SigmaArgs,
+    asked: &AccountingOptions,
+    run: &TrainingSpec,
+    found: &CalibratedNoise,
+) -> String {
     let mut line = json!({
         "accountant": found.accountant, "delta": args.delta, "epsilon": found.epsilon,
         "neighbouring": asked.neighbouring, "noise_multiplier": found.noise_multiplier.0,
@@ -78,8 +89,13 @@ fn as_json(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> St
     line.to_string()
 }
 
-fn words(args: &SigmaArgs, asked: &Asked, run: &Run, found: &Calibrated) -> Result<String> {
-    let description = run.words_with_that_noise(args.sampling_rate, found.noise_multiplier.0)?;
+fn to_text(
+    args: &SigmaArgs,
+    asked: &AccountingOptions,
+    run: &TrainingSpec,
+    found: &CalibratedNoise,
+) -> Result<String> {
+    let description = run.describe_calibrated(args.sampling_rate, found.noise_multiplier.0)?;
     let beginning = if run.schedule.is_some() { "beginning with " } else { "" };
     Ok(format!(
         "{beginning}{found}, at delta = {}\n  {description}\n  neighbouring data sets: {} training \

@@ -17,15 +17,15 @@ struct SigmaLine {
 
 fn epsilon_line(line: &str) -> Result<String> {
     let words = std::iter::once("epsilon").chain(line.split_whitespace());
-    epsilon_of(&EpsilonLine::try_parse_from(words).expect("valid usage").args)
+    epsilon_output(&EpsilonLine::try_parse_from(words).expect("valid usage").args)
 }
 
 fn sigma_line(line: &str) -> Result<String> {
     let words = std::iter::once("sigma").chain(line.split_whitespace());
-    sigma::sigma_of(&SigmaLine::try_parse_from(words).expect("valid usage").args)
+    sigma::sigma_output(&SigmaLine::try_parse_from(words).expect("valid usage").args)
 }
 
-/// One line of JSON, its keys in alphabetical order.
+/// Parses one line of JSON whose keys are in alphabetical order.
 #[track_caller]
 fn json_of(line: String) -> Value {
     assert!(!line.contains('\n'), "{line}");
@@ -175,8 +175,8 @@ fn epochs_are_steps_of_one_over_the_rate() {
     close(&epochs["epsilon"], 1.281_300_02, 1e-4);
 }
 
-/// 4.120142 and 1.930276 are for 938 steps in each of 100 epochs. A run of 100 epochs has 93,750
-/// steps, 0.05 % fewer.
+/// Checks against values for 938 steps in each of 100 epochs: 4.120142 and 1.930276. A run of 100
+/// epochs has 93,750 steps, 0.05 % fewer.
 #[test]
 fn a_schedule_composes_every_step_of_the_run() {
     let line = "--sampling-rate 0.0010666666666666667 --noise-multiplier 1 --delta 1e-5 \

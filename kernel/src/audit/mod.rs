@@ -8,9 +8,9 @@ use epsilab::audit::{self, AuditReport, Options, Verdict};
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::{options, stdout};
-use progress::Bar;
+use progress::ProgressBar;
 
-/// Exit code of wrong usage, as in BSD's `sysexits.h`: the codes below it are verdicts.
+/// Exit code of wrong usage, as in BSD's `sysexits.h`; the codes below it are verdicts.
 pub const MISUSE: u8 = 64;
 /// Exit code of an audit that failed.
 const FAILED: u8 = 70;
@@ -19,7 +19,7 @@ const FAILED: u8 = 70;
 #[derive(clap::Args, Clone, Debug)]
 pub struct AuditArgs {
     // The table lists them.
-    #[arg(value_name = "METHOD", help = names())]
+    #[arg(value_name = "METHOD", help = method_help())]
     method: String,
     /// Probability of each example to be in a step [default: 1]
     #[arg(long, value_name = "Q", allow_hyphen_values = true)]
@@ -53,7 +53,7 @@ pub struct AuditArgs {
 /// Runs `audit`. Exit codes: 0 consistent, 1 refuted, 2 inconclusive, 64 for wrong usage, 70 for an
 /// audit that failed.
 pub fn audit(args: &AuditArgs) -> ExitCode {
-    match report(args).and_then(|report| print(&report, args.json).map(|()| report)) {
+    match run_audit(args).and_then(|report| print(&report, args.json).map(|()| report)) {
         Ok(report) => ExitCode::from(match report.verdict {
             Verdict::Consistent => 0,
             Verdict::Refuted => 1,
@@ -67,21 +67,22 @@ pub fn audit(args: &AuditArgs) -> ExitCode {
     }
 }
 
-fn report(args: &AuditArgs) -> Result<AuditReport> {
+fn run_audit(args: &AuditArgs) -> Result<AuditReport> {
     let default = Options::default();
     let options = Options {
         sampling_rate: args.sampling_rate.unwrap_or(default.sampling_rate),
         noise_multiplier: args.noise_multiplier.unwrap_or(default.noise_multiplier),
-        steps: options::count("--steps", args.steps)?,
-        trials: options::count("--trials", args.trials)?.unwrap_or(default.trials),
+        steps: options::non_negative_count("--steps", args.steps)?,
+        trials: options::non_negative_count("--trials", args.trials)?.unwrap_or(default.trials),
         canary_norm: args.canary_norm.unwrap_or(default.canary_norm),
-        dimension: options::count("--dimension", args.dimension)?.unwrap_or(default.dimension),
+        dimension: options::non_negative_count("--dimension", args.dimension)?
+            .unwrap_or(default.dimension),
         delta: args.delta.unwrap_or(default.delta),
         seed: args.seed.unwrap_or(default.seed),
     };
-    let bar = Bar::new(&args.method);
-    let audit = audit::method_named(&args.method, &options)?;
-    let report = audit.on_trial(move |done, of| bar.show(done, of)).run();
+    let bar = ProgressBar::new(&args.method);
+    let audit = audit::by_name(&args.method, &options)?;
+    let report = audit.on_progress(move |done, of| bar.show(done, of)).run();
     progress::replace("");
     report
 }
@@ -89,19 +90,19 @@ fn report(args: &AuditArgs) -> Result<AuditReport> {
 /// Prints the report in words, or as JSON.
 fn print(report: &AuditReport, json: bool) -> Result<()> {
     if !json {
-        return stdout::print(&report.to_string());
+        return stdout::print_line(&report.to_string());
     }
     let failed = |error: serde_json::Error| {
         Error::new(ErrorKind::Io, "the report can't be written as JSON", error.to_string())
     };
-    stdout::print(&serde_json::to_string(report).map_err(failed)?)
+    stdout::print_line(&serde_json::to_string(report).map_err(failed)?)
 }
 
-/// The help of METHOD.
-fn names() -> String {
+/// Returns the help of METHOD: the names of the methods and of the deliberately wrong controls.
+fn method_help() -> String {
     let names = |is_control: bool| {
         let all =
-            audit::subjects().into_iter().filter(move |subject| subject.is_control == is_control);
+            audit::targets().into_iter().filter(move |subject| subject.is_control == is_control);
         all.map(|subject| subject.name).collect::<Vec<_>>().join(", ")
     };
     format!("{}; wrong on purpose: {}", names(false), names(true))

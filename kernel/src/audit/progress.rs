@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 
 /// Time between updates of the bar.
 const PACE: Duration = Duration::from_millis(200);
-/// Characters of the bar.
+/// Width of the bar in characters.
 const WIDTH: usize = 30;
 
-/// Shows how many trials are done; from any thread.
-pub struct Bar {
+/// Progress bar that shows the number of finished trials; usable from any thread.
+pub struct ProgressBar {
     heading: String,
     began: Instant,
     last: Mutex<Instant>,
 }
 
-impl Bar {
-    /// A bar with this heading; nothing is shown if stderr is no terminal.
+impl ProgressBar {
+    /// Creates a bar with this heading; nothing is shown if stderr is no terminal.
     pub fn new(heading: &str) -> Self {
         let (heading, began) = (heading.to_owned(), Instant::now());
         Self { heading, began, last: Mutex::new(began) }
     }
-    /// Shows `done` of `all`, unless it has just been updated.
+    /// Shows `done` of `all` trials, unless the bar has just been updated.
     pub fn show(&self, done: usize, all: usize) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.elapsed() >= PACE {
@@ -31,13 +31,13 @@ impl Bar {
         }
     }
 }
-/// Shows a line in the place of the bar.
+/// Replaces the bar by a line of text.
 pub fn replace(line: &str) {
     if std::io::stderr().is_terminal() {
         let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
     }
 }
-fn line(shown: &Bar, done: usize, all: usize) -> String {
+fn line(shown: &ProgressBar, done: usize, all: usize) -> String {
     let full = WIDTH * done / all.max(1);
     let left = shown.began.elapsed().as_secs_f64() * (all - done) as f64 / done.max(1) as f64;
     let (bar, rest) = ("#".repeat(full), ".".repeat(WIDTH - full));
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn the_bar_fills_up() {
         let now = Instant::now();
-        let shown = Bar { heading: "dp-sgd".into(), began: now, last: Mutex::new(now) };
+        let shown = ProgressBar { heading: "dp-sgd".into(), began: now, last: Mutex::new(now) };
         let half = line(&shown, 50, 100);
         assert!(half.starts_with(&format!("dp-sgd [{}{}]", "#".repeat(15), ".".repeat(15))));
         assert!(line(&shown, 0, 100).contains(&".".repeat(30)));

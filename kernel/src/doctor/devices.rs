@@ -1,10 +1,10 @@
 //! The devices that can train.
 
 use epsilab::Result;
-use epsilab::device::{CudaInstallation, DEVICE_VARIABLE, DeviceSpec, rehearsal};
+use epsilab::device::{CudaInstallation, DEVICE_VARIABLE, DeviceSpec, is_rehearsal};
 use serde_json::{Value, json};
 
-use super::{Check, State};
+use super::{Check, CheckStatus};
 
 /// Checks the CPU and the GPUs. A GPU that can't be used needs no action unless the environment
 /// asks for it.
@@ -14,7 +14,7 @@ pub fn check() -> Check {
     let works: Vec<Result<()>> = gpus.iter().map(|gpu| gpu.check()).collect();
     let mut said = vec![DeviceSpec::Cpu.describe()];
     said.extend(gpus.iter().zip(&works).map(|(gpu, works)| match works {
-        Ok(()) if rehearsal() => gpu.describe(),
+        Ok(()) if is_rehearsal() => gpu.describe(),
         Ok(()) => format!("{}, computes correctly", gpu.describe()),
         Err(error) => error.what().to_owned(),
     }));
@@ -31,17 +31,20 @@ pub fn check() -> Check {
             "cards": cuda.gpus.iter().map(ToString::to_string).collect::<Vec<_>>()},
         "wgpu": {"built_in": cfg!(feature = "wgpu"), "works": wgpu.is_ok()},
         "default": DeviceSpec::auto().ok().map(|place| place.to_string()),
-        "rehearsal": rehearsal(),
+        "rehearsal": is_rehearsal(),
     });
     let what = said.join("\n");
     let (state, todo) = match (DeviceSpec::auto(), &works[0]) {
         // The environment names a device that can't be used, so no training would start.
-        (Err(error), _) => {
-            (State::Action, format!("{DEVICE_VARIABLE}: {}. {}", error.what(), error.advice()))
-        }
+        (Err(error), _) => (
+            CheckStatus::Action,
+            format!("{DEVICE_VARIABLE}: {}. {}", error.what(), error.advice()),
+        ),
         // There is a GPU, but it does not work.
-        (Ok(_), Err(error)) if cuda.driver.is_some() => (State::Note, error.advice().to_owned()),
-        (Ok(_), _) => (State::Ok, String::new()),
+        (Ok(_), Err(error)) if cuda.driver.is_some() => {
+            (CheckStatus::Note, error.advice().to_owned())
+        }
+        (Ok(_), _) => (CheckStatus::Ok, String::new()),
     };
-    Check::new("devices", state, what).todo(todo).facts(facts)
+    Check::new("devices", state, what).with_advice(todo).with_details(facts)
 }

@@ -7,16 +7,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use epsilab::lab;
-use epsilab::show::format::counted;
+use epsilab::show::format::pluralise;
 use serde_json::json;
 
-use super::{Check, State};
+use super::{Check, CheckStatus};
 use crate::folder::entries;
 
 /// A store: a folder with `ledger/`.
-struct Store {
+struct LedgerStore {
     path: PathBuf,
-    /// Names of the ledger files, which stand for the data sets.
+    /// Names of the ledger files, one per data set.
     data: BTreeSet<String>,
     used_here: bool,
 }
@@ -25,17 +25,17 @@ struct Store {
 /// store in use are verified.
 pub fn check() -> Check {
     let here = std::env::current_dir().unwrap_or_default();
-    let check = report(&stores(&lab::home(), &here, Path::new(epsilab::SOURCE_DIR)));
+    let check = to_check(&find_stores(&lab::home(), &here, Path::new(epsilab::SOURCE_DIR)));
     match lab::verify_ledgers() {
         Ok(()) => check,
         Err(error) => {
             let what = format!("{}\n{error}", check.what);
-            Check::new("ledgers", State::Action, what).facts(check.facts)
+            Check::new("ledgers", CheckStatus::Action, what).with_details(check.facts)
         }
     }
 }
 
-fn stores(home: &Path, here: &Path, clone: &Path) -> Vec<Store> {
+fn find_stores(home: &Path, here: &Path, clone: &Path) -> Vec<LedgerStore> {
     let home = here.join(home);
     let folders = here.ancestors().map(Path::to_owned).chain([clone.to_owned()]);
     let folders = folders.chain(entries(clone));
@@ -43,21 +43,21 @@ fn stores(home: &Path, here: &Path, clone: &Path) -> Vec<Store> {
     std::iter::once(home.clone())
         .chain(folders.map(|folder| folder.join(".epsilab")))
         .filter(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())))
-        .map(|path| Store { used_here: path == home, data: ledgers(&path), path })
+        .map(|path| LedgerStore { used_here: path == home, data: ledger_names(&path), path })
         .filter(|store| store.used_here || !store.data.is_empty())
         .collect()
 }
 
-fn ledgers(store: &Path) -> BTreeSet<String> {
+fn ledger_names(store: &Path) -> BTreeSet<String> {
     entries(&store.join("ledger"))
         .filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
         .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
         .collect()
 }
 
-fn report(stores: &[Store]) -> Check {
+fn to_check(stores: &[LedgerStore]) -> Check {
     let own = stores.iter().find(|store| store.used_here);
-    let shared = |store: &Store| match own {
+    let shared = |store: &LedgerStore| match own {
         Some(own) if !store.used_here => own.data.intersection(&store.data).count(),
         _ => 0,
     };
@@ -67,9 +67,9 @@ fn report(stores: &[Store]) -> Check {
             let used = if store.used_here { "used here: " } else { "another store: " };
             let shared = match shared(store) {
                 0 => String::new(),
-                n => format!(", {} also in the one used here", counted(n, "data set")),
+                n => format!(", {} also in the one used here", pluralise(n, "data set")),
             };
-            let ledgers = counted(store.data.len(), "ledger");
+            let ledgers = pluralise(store.data.len(), "ledger");
             format!("{used}{} ({ledgers}{shared})", store.path.display())
         })
         .collect();
@@ -81,13 +81,13 @@ fn report(stores: &[Store]) -> Check {
         })
         .collect();
     let check = match stores.iter().map(shared).sum::<usize>() {
-        0 => Check::new("ledgers", State::Ok, lines.join("\n")),
-        _ => Check::new("ledgers", State::Note, lines.join("\n")).todo(
+        0 => Check::new("ledgers", CheckStatus::Ok, lines.join("\n")),
+        _ => Check::new("ledgers", CheckStatus::Note, lines.join("\n")).with_advice(
             "each store counts its own runs only: set EPSILAB_HOME to one folder for all work on \
              the same data",
         ),
     };
-    check.facts(json!({"stores": facts}))
+    check.with_details(json!({"stores": facts}))
 }
 
 #[cfg(test)]
@@ -108,16 +108,17 @@ mod tests {
         ledger("elsewhere", "c");
         let clone = root.path().join("clone");
         let here = clone.join("notebooks/week");
-        let found = stores(&clone.join(".epsilab"), &here, &clone);
-        let check = report(&found);
-        assert_eq!((found.len(), check.state), (2, State::Note));
+        let found = find_stores(&clone.join(".epsilab"), &here, &clone);
+        let check = to_check(&found);
+        assert_eq!((found.len(), check.state), (2, CheckStatus::Note));
         let own = format!("used here: {} (1 ledger)", clone.join(".epsilab").display());
         assert!(check.what.starts_with(&own), "{}", check.what);
         assert!(check.what.contains("(2 ledgers, 1 data set also in"), "{}", check.what);
         assert!(check.todo.contains("EPSILAB_HOME"));
 
-        let found = stores(&root.path().join("elsewhere"), root.path(), &root.path().join("none"));
-        let check = report(&found);
-        assert_eq!((found.len(), check.state), (1, State::Ok));
+        let found =
+            find_stores(&root.path().join("elsewhere"), root.path(), &root.path().join("none"));
+        let check = to_check(&found);
+        assert_eq!((found.len(), check.state), (1, CheckStatus::Ok));
     }
 }

@@ -1,4 +1,4 @@
-//! The command `doctor`: checks the installation and says what to do.
+//! Command `doctor`: checks the installation and prints advice.
 
 mod devices;
 mod ledgers;
@@ -31,7 +31,7 @@ pub struct DoctorArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum State {
+enum CheckStatus {
     Ok,
     /// Nothing to do.
     Note,
@@ -42,24 +42,24 @@ enum State {
 /// Result of one check.
 struct Check {
     key: &'static str,
-    state: State,
+    state: CheckStatus,
     what: String,
     todo: String,
-    /// Details for scripts.
+    /// Details of the result for scripts.
     facts: Value,
 }
 
 impl Check {
-    fn new(key: &'static str, state: State, what: impl Into<String>) -> Self {
+    fn new(key: &'static str, state: CheckStatus, what: impl Into<String>) -> Self {
         Self { key, state, what: what.into(), todo: String::new(), facts: json!({}) }
     }
 
-    fn todo(mut self, todo: impl Into<String>) -> Self {
+    fn with_advice(mut self, todo: impl Into<String>) -> Self {
         self.todo = todo.into();
         self
     }
 
-    fn facts(mut self, facts: Value) -> Self {
+    fn with_details(mut self, facts: Value) -> Self {
         self.facts = facts;
         self
     }
@@ -81,13 +81,13 @@ impl Check {
 /// Only if stdout is closed. Problems that are found are part of the output.
 pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
     if let Some(folder) = &args.shared {
-        return shared(folder, args);
+        return check_shared_folder(folder, args);
     }
     #[cfg(feature = "notebook")]
     let mut checks = notebook::checks();
     #[cfg(not(feature = "notebook"))]
     let mut checks = Vec::new();
-    checks.extend([data(), ledgers::check(), devices::check()]);
+    checks.extend([check_data(), ledgers::check(), devices::check()]);
     let ok = is_healthy(&checks);
     show(&checks, json!({"version": env!("CARGO_PKG_VERSION"), "ok": ok}), args.json)
 }
@@ -95,25 +95,26 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode> {
 fn show(checks: &[Check], mut report: Value, json: bool) -> Result<ExitCode> {
     if json {
         checks.iter().for_each(|check| report[check.key] = check.to_json());
-        stdout::print(&report.to_string())?;
+        stdout::print_line(&report.to_string())?;
     } else {
-        stdout::print(table(checks).trim_end())?;
+        stdout::print_line(table(checks).trim_end())?;
     }
     Ok(if is_healthy(checks) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 fn is_healthy(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.state != State::Action)
+    checks.iter().all(|check| check.state != CheckStatus::Action)
 }
 
 /// Tests a folder together with another machine.
-fn shared(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
-    let check = match epsilab::cluster::check_shared(folder, Duration::from_secs(args.wait)) {
+fn check_shared_folder(folder: &Path, args: &DoctorArgs) -> Result<ExitCode> {
+    let check = match epsilab::cluster::check_shared_folder(folder, Duration::from_secs(args.wait))
+    {
         Ok(other) => Check::new(
             "shared",
-            State::Ok,
+            CheckStatus::Ok,
             format!("{}: locks and renames work together with {other}", folder.display()),
         ),
-        Err(error) => Check::new("shared", State::Action, error.to_string()),
+        Err(error) => Check::new("shared", CheckStatus::Action, error.to_string()),
     };
     show(&[check], json!({}), args.json)
 }
@@ -136,21 +137,23 @@ fn table(checks: &[Check]) -> String {
     text
 }
 
-fn data() -> Check {
+fn check_data() -> Check {
     let all = epsilab::data::available();
     let (here, missing): (Vec<_>, Vec<_>) = all.iter().partition(|set| set.folder.is_some());
     let facts: Map<String, Value> =
         all.iter().map(|set| (set.subfolder.to_owned(), json!(set.folder))).collect();
-    let names = |sets: &[&epsilab::data::Available]| {
+    let names = |sets: &[&epsilab::data::DatasetAvailability]| {
         sets.iter().map(|set| set.name).collect::<Vec<_>>().join(", ")
     };
     let (state, what) = match (here.is_empty(), missing.is_empty()) {
-        (true, _) => (State::Note, "no data files found".to_owned()),
-        (false, true) => (State::Ok, names(&here)),
-        (false, false) => (State::Ok, format!("{}; not found: {}", names(&here), names(&missing))),
+        (true, _) => (CheckStatus::Note, "no data files found".to_owned()),
+        (false, true) => (CheckStatus::Ok, names(&here)),
+        (false, false) => {
+            (CheckStatus::Ok, format!("{}; not found: {}", names(&here), names(&missing)))
+        }
     };
     let optional = "optional: datasets/README.md says where the files go";
     let todo = if missing.is_empty() { "" } else { optional };
     let check = Check::new("data", state, format!("{what}; glyphs are built in"));
-    check.todo(todo).facts(json!({"found": facts}))
+    check.with_advice(todo).with_details(json!({"found": facts}))
 }

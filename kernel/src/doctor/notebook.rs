@@ -3,65 +3,76 @@
 use epsilab::program;
 use serde_json::json;
 
-use super::{Check, State};
-use crate::kernelspec::Spec;
-use crate::prebuilt::{State as Lab, Status};
+use super::{Check, CheckStatus};
+use crate::kernelspec::KernelSpec;
+use crate::prebuilt::{InstallationStatus, LibraryState as Lab};
 use crate::{install, jupyter, kernel, kernelspec, prebuilt, programs};
 
-/// The checks of what notebooks need.
+/// Runs the checks of everything that notebooks need.
 pub fn checks() -> Vec<Check> {
-    let mut checks = toolchain_and_lab();
-    checks.extend([temporary_folder(), kernelspecs(), jupyterlab()]);
+    let mut checks = check_toolchain_and_library();
+    checks.extend([temporary_folder(), check_kernelspecs(), check_jupyterlab()]);
     checks
 }
 
 fn temporary_folder() -> Check {
     match kernel::check_temporary_folder() {
-        Ok(()) => Check::new("temporary", State::Ok, "cells can be loaded from temporary files"),
-        Err(error) => Check::new("temporary", State::Action, error.to_string()),
+        Ok(()) => {
+            Check::new("temporary", CheckStatus::Ok, "cells can be loaded from temporary files")
+        }
+        Err(error) => Check::new("temporary", CheckStatus::Action, error.to_string()),
     }
 }
 
-fn toolchain_and_lab() -> Vec<Check> {
+fn check_toolchain_and_library() -> Vec<Check> {
     let status = match prebuilt::status() {
         Ok(status) => status,
         Err(error) => {
-            let unknown = |key| Check::new(key, State::Note, "not checked");
+            let unknown = |key| Check::new(key, CheckStatus::Note, "not checked");
             return vec![
                 unknown("toolchain"),
-                unknown("rust_src").facts(json!({"present": false})),
-                Check::new("lab", State::Action, error.to_string()).facts(json!({"built": false})),
+                unknown("rust_src").with_details(json!({"present": false})),
+                Check::new("lab", CheckStatus::Action, error.to_string())
+                    .with_details(json!({"built": false})),
             ];
         }
     };
     let toolchain = match &status.toolchain {
         Ok(found) => Check::new(
             "toolchain",
-            State::Ok,
+            CheckStatus::Ok,
             format!("rustc {} in {}", found.version, found.sysroot.display()),
         )
-        .facts(json!({"path": found.rustc, "sysroot": found.sysroot, "version": found.version,
-            "commit": found.commit, "host": found.host})),
-        Err(error) => Check::new("toolchain", State::Action, error.to_string()),
+        .with_details(
+            json!({"path": found.rustc, "sysroot": found.sysroot, "version": found.version,
+            "commit": found.commit, "host": found.host}),
+        ),
+        Err(error) => Check::new("toolchain", CheckStatus::Action, error.to_string()),
     };
-    vec![toolchain, rust_src(&status), lab(&status)]
+    vec![toolchain, check_rust_src(&status), check_library(&status)]
 }
 
-fn rust_src(status: &Status) -> Check {
+fn check_rust_src(status: &InstallationStatus) -> Check {
     match (&status.toolchain, status.rust_src) {
-        (Err(_), _) => Check::new("rust_src", State::Note, "not checked without the toolchain"),
-        (Ok(_), true) => {
-            Check::new("rust_src", State::Ok, "the sources of the standard library are installed")
+        (Err(_), _) => {
+            Check::new("rust_src", CheckStatus::Note, "not checked without the toolchain")
         }
-        (Ok(toolchain), false) => {
-            Check::new("rust_src", State::Action, "the sources of the standard library are missing")
-                .todo(toolchain.rust_src_advice())
-        }
+        (Ok(_), true) => Check::new(
+            "rust_src",
+            CheckStatus::Ok,
+            "the sources of the standard library are installed",
+        ),
+        (Ok(toolchain), false) => Check::new(
+            "rust_src",
+            CheckStatus::Action,
+            "the sources of the standard library are missing",
+        )
+        .with_advice(toolchain.rust_src_advice()),
     }
-    .facts(json!({"present": status.rust_src}))
+    .with_details(json!({"present": status.rust_src}))
 }
 
-fn lab(status: &Status) -> Check {
+fn check_library(status: &InstallationStatus) -> Check {
     let current = matches!(status.lab, Lab::Ready | Lab::Damaged { .. });
     let facts = json!({"dir": status.dir, "built": status.lab != Lab::Missing,
         "matches_toolchain": current || status.lab == Lab::OtherSources,
@@ -75,70 +86,80 @@ fn lab(status: &Status) -> Check {
     };
     let check = |state, what: String| Check::new("lab", state, what);
     match (&status.lab, &status.toolchain, &status.writable) {
-        (Lab::Ready, ..) => check(State::Ok, what),
-        (_, Err(_), _) => check(State::Note, what)
-            .todo("see the toolchain above: cells don't run until the program is built again"),
+        (Lab::Ready, ..) => check(CheckStatus::Ok, what),
+        (_, Err(_), _) => check(CheckStatus::Note, what).with_advice(
+            "see the toolchain above: cells don't run until the program is built again",
+        ),
         (_, _, Err(error)) => {
             let error_text = error.to_string();
             let why = error_text.lines().next().unwrap_or_default();
-            check(State::Action, format!("{what}\n{why}")).todo(error.advice())
+            check(CheckStatus::Action, format!("{what}\n{why}")).with_advice(error.advice())
         }
         // Kernels that start find no trace of it.
-        (Lab::Damaged { at_start: false, .. }, ..) => check(State::Action, what).todo(format!(
-            "remove the folder {}: it is built again when a notebook is opened",
-            status.dir.display()
-        )),
-        _ => check(State::Note, what).todo("nothing: it is built when a notebook is opened"),
+        (Lab::Damaged { at_start: false, .. }, ..) => {
+            check(CheckStatus::Action, what).with_advice(format!(
+                "remove the folder {}: it is built again when a notebook is opened",
+                status.dir.display()
+            ))
+        }
+        _ => check(CheckStatus::Note, what)
+            .with_advice("nothing: it is built when a notebook is opened"),
     }
-    .facts(facts)
+    .with_details(facts)
 }
 
-fn kernelspecs() -> Check {
-    let found = kernelspec::all(&[]);
-    let facts = json!({"found": found.iter().map(install::as_json).collect::<Vec<_>>()});
+fn check_kernelspecs() -> Check {
+    let found = kernelspec::find_all(&[]);
+    let facts = json!({"found": found.iter().map(install::spec_to_json).collect::<Vec<_>>()});
     let lines: Vec<String> =
         found.iter().map(|s| format!("{} in {}", s.name, s.dir.display())).collect();
     // The program registers the kernel for its own JupyterLab again each time it opens it.
-    let renewed = |spec: &&Spec| jupyter::home().is_some_and(|home| spec.dir.starts_with(home));
-    let check = match found.iter().find(|spec| !spec.works() && !renewed(spec)) {
+    let renewed = |spec: &&KernelSpec| {
+        jupyter::environment_dir().is_some_and(|home| spec.dir.starts_with(home))
+    };
+    let check = match found.iter().find(|spec| !spec.binary_exists() && !renewed(spec)) {
         Some(broken) => Check::new(
             "kernelspecs",
-            State::Action,
+            CheckStatus::Action,
             format!("{} starts {}: no such file", broken.dir.display(), broken.binary.display()),
         )
-        .todo(format!(
+        .with_advice(format!(
             "`{}` (same options) corrects it, `{}` removes it",
             program::command("install"),
             program::command("uninstall")
         )),
         None if found.is_empty() => {
-            Check::new("kernelspecs", State::Note, "not installed in any Jupyter").todo(format!(
-                "only for your own Jupyter or VS Code: `{}`",
-                program::command("install")
-            ))
+            Check::new("kernelspecs", CheckStatus::Note, "not installed in any Jupyter")
+                .with_advice(format!(
+                    "only for your own Jupyter or VS Code: `{}`",
+                    program::command("install")
+                ))
         }
-        None => Check::new("kernelspecs", State::Ok, lines.join("\n")),
+        None => Check::new("kernelspecs", CheckStatus::Ok, lines.join("\n")),
     };
-    check.facts(facts)
+    check.with_details(facts)
 }
 
-fn jupyterlab() -> Check {
-    let (found, own) = (jupyter::on_path(), jupyter::own());
-    let facts = json!({"on_path": found, "own": own, "python": programs::python()});
+fn check_jupyterlab() -> Check {
+    let (found, own) = (jupyter::find_on_path(), jupyter::find_own());
+    let facts = json!({"on_path": found, "own": own, "python": programs::find_python()});
     let check = match found.or(own) {
-        Some(lab) => Check::new("jupyter", State::Ok, format!("JupyterLab: {}", lab.display())),
+        Some(lab) => {
+            Check::new("jupyter", CheckStatus::Ok, format!("JupyterLab: {}", lab.display()))
+        }
         None if facts["python"].is_null() => {
-            Check::new("jupyter", State::Note, "neither JupyterLab nor Python 3 found").todo(
-                format!(
+            Check::new("jupyter", CheckStatus::Note, "neither JupyterLab nor Python 3 found")
+                .with_advice(format!(
                     "only for JupyterLab: install Python 3; `{}` does not need it",
                     program::command("run")
-                ),
-            )
+                ))
         }
-        None => Check::new("jupyter", State::Note, "no JupyterLab yet")
-            .todo(format!("nothing: `{}` installs it into its own environment", program::name())),
+        None => Check::new("jupyter", CheckStatus::Note, "no JupyterLab yet").with_advice(format!(
+            "nothing: `{}` installs it into its own environment",
+            program::name()
+        )),
     };
-    check.facts(facts)
+    check.with_details(facts)
 }
 
 #[cfg(test)]
@@ -148,8 +169,8 @@ mod tests {
     use super::*;
     use crate::prebuilt::Toolchain;
 
-    fn status(lab: Lab) -> Status {
-        Status {
+    fn status(lab: Lab) -> InstallationStatus {
+        InstallationStatus {
             dir: "/labs/1".into(),
             toolchain: Toolchain::find(),
             lab,
@@ -166,18 +187,18 @@ mod tests {
     fn a_lab_that_can_not_be_built_needs_an_action() {
         for found in [Lab::Missing, Lab::OtherSources, Lab::OtherToolchain] {
             let mut status = status(found);
-            let check = lab(&status);
-            assert_eq!(check.state, State::Note, "{}", check.what);
+            let check = check_library(&status);
+            assert_eq!(check.state, CheckStatus::Note, "{}", check.what);
             assert!(check.todo.contains("built when a notebook is opened"), "{}", check.todo);
             status.writable = Err(error("/labs can't be written"));
-            let check = lab(&status);
-            assert_eq!((check.state, check.todo.as_str()), (State::Action, "the advice"));
+            let check = check_library(&status);
+            assert_eq!((check.state, check.todo.as_str()), (CheckStatus::Action, "the advice"));
             assert!(check.what.contains("can't be written"), "{}", check.what);
         }
         // A lab that is there can be used from a folder that can't be written.
         let mut ready = status(Lab::Ready);
         ready.writable = Err(error("/labs can't be written"));
-        assert_eq!(lab(&ready).state, State::Ok);
+        assert_eq!(check_library(&ready).state, CheckStatus::Ok);
     }
 
     #[test]
@@ -185,18 +206,19 @@ mod tests {
         let mut status = status(Lab::OtherToolchain);
         status.toolchain = Err(error("Rust toolchain = none"));
         status.rust_src = false;
-        let (source, lab) = (rust_src(&status), lab(&status));
-        assert_eq!((source.state, source.todo.as_str()), (State::Note, ""));
-        assert_eq!(lab.state, State::Note);
+        let (source, lab) = (check_rust_src(&status), check_library(&status));
+        assert_eq!((source.state, source.todo.as_str()), (CheckStatus::Note, ""));
+        assert_eq!(lab.state, CheckStatus::Note);
         assert!(lab.todo.contains("see the toolchain above"), "{}", lab.todo);
     }
 
     #[test]
     fn damage_that_no_start_notices_needs_an_action() {
-        let damaged = |at_start| lab(&status(Lab::Damaged { why: "a file".into(), at_start }));
-        assert_eq!(damaged(true).state, State::Note);
+        let damaged =
+            |at_start| check_library(&status(Lab::Damaged { why: "a file".into(), at_start }));
+        assert_eq!(damaged(true).state, CheckStatus::Note);
         let unnoticed = damaged(false);
-        assert_eq!(unnoticed.state, State::Action);
+        assert_eq!(unnoticed.state, CheckStatus::Action);
         assert!(unnoticed.todo.contains("remove the folder /labs/1"), "{}", unnoticed.todo);
     }
 }

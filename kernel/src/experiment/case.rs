@@ -1,27 +1,28 @@
-//! A case: the options of runs that differ only in their seed.
+//! Case of an experiment: the options of runs that differ only in their seed.
 
 use clap::FromArgMatches;
 use epsilab::{Result, grid};
 
 use super::options::{self, Options, arguments, words};
-use super::paper::Paper;
+use super::paper::PaperResults;
 use crate::train::TrainArgs;
 
-/// Options of which the results of a paper do not depend: the name of its data, and the device.
+/// Options that the results of a paper do not depend on: the name of its data, and the device.
 const AS_IN_THE_PAPER: [&str; 2] = ["data", "device"];
 /// Options that choose a part of the data.
 const PARTS: [&str; 2] = ["train", "split"];
 
-/// The options of the runs of one case, which differ only in their seed.
+/// Options of the runs of one case, which differ only in their seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     pub options: Options,
-    /// Results that a paper prints for it.
-    pub paper: Paper,
+    /// Results that a paper prints for the case.
+    pub paper: PaperResults,
 }
 
 impl Case {
-    /// Replaces options. The results of the paper are then those of other work.
+    /// Replaces options. The paper's results are removed if options other than the name of the
+    /// data and the device change: they are then those of other work.
     pub fn replace(&mut self, given: &Options) {
         let before = self.options.clone();
         options::replace(&mut self.options, given);
@@ -35,12 +36,12 @@ impl Case {
         }
     }
 
-    /// Returns the case with only those options that decide what a run costs, and without the
+    /// Returns the case with only those options that determine the cost of a run, and without the
     /// paper's other results.
     pub fn cost(&self) -> Self {
         let mut options = self.options.clone();
         options.retain(|name, _| !options::is_free(name));
-        let paper = Paper { epsilon: self.paper.epsilon, ..self.paper.without_results() };
+        let paper = PaperResults { epsilon: self.paper.epsilon, ..self.paper.without_results() };
         Self { options, paper }
     }
 
@@ -50,13 +51,13 @@ impl Case {
     }
 
     /// Returns the case as a row of results without runs.
-    pub fn row(&self) -> grid::Row {
+    pub fn row(&self) -> grid::GridRow {
         let case = self.train_args().and_then(|args| args.case());
-        grid::Row {
+        grid::GridRow {
             data: self.get("data").unwrap_or_default(),
             model: self.get("model").unwrap_or_default(),
             method: case.map_or("", |case| case.name()),
-            ..grid::Row::default()
+            ..grid::GridRow::default()
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the commands `grid` and `sweep` have in common: options, and what is done with them.
+//! Common part of the commands `grid` and `sweep`: options, execution, and output of the results.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use super::options::CaseArgs;
 use super::preview;
 use super::results::{Results, Source, json, rows, write};
 use super::run::{ExecutorArgs, Group, GroupOrError, Outcome, groups};
-use crate::options::{check_out, count};
+use crate::options::{check_out, non_negative_count};
 use crate::stdout;
 
 /// Options of commands that run experiments.
@@ -53,12 +53,12 @@ impl ExperimentArgs {
         self.executor.check()
     }
 
-    /// Returns the number of seeds that was asked for.
+    /// Returns the requested number of seeds.
     ///
     /// # Errors
     /// Kind `Setting` for a negative number.
     pub fn seeds(&self) -> Result<Option<u64>> {
-        count("--seeds", self.seeds)
+        non_negative_count("--seeds", self.seeds)
     }
 
     /// Trains the experiments, prints and writes their results. Exit codes: 0, 1 if no run
@@ -100,7 +100,7 @@ impl ExperimentArgs {
         }
     }
 
-    /// Returns the place of the case that others are compared with.
+    /// Returns the index of the case that others are compared with.
     ///
     /// # Errors
     /// Kind `Setting` if an experiment has no such case.
@@ -131,8 +131,8 @@ impl ExperimentArgs {
         Ok(groups.into_iter().map(Ok).collect())
     }
 
-    /// Prints what there is of experiments that were interrupted, and returns the exit code. A
-    /// script must not take an incomplete list for the whole.
+    /// Prints the available results of experiments that were interrupted, and returns the exit
+    /// code. A script must not take an incomplete list for the whole.
     fn report_interruption(&self, all: &[Results<'_>], source: Source<'_>) -> Result<ExitCode> {
         let done: usize = all.iter().flat_map(Results::grids).map(GridResult::runs).sum();
         eprintln!(
@@ -153,7 +153,7 @@ impl ExperimentArgs {
             write(out, &json, all, source)?;
         }
         if self.json {
-            stdout::print(&json)?;
+            stdout::print_line(&json)?;
         }
         // Last, because the total privacy cost takes a while to compute.
         if let Some(out) = &self.out {
@@ -175,7 +175,7 @@ impl ExperimentArgs {
     }
 }
 
-/// Returns the groups, all of which can be trained.
+/// Returns the groups if all of them can be trained.
 ///
 /// # Errors
 /// The first error of a group, or of one of its cases.
@@ -186,7 +186,8 @@ pub fn checked(groups: Vec<GroupOrError>) -> Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// Refuses a device that can't be used, since every run would fail with the same error.
+/// Returns an error for a device that can't be used, since every run would fail with the same
+/// error.
 fn check_device(case: &Case) -> Result<()> {
     match case.train_args()?.device()? {
         Some(device) => device.check(),
@@ -197,7 +198,7 @@ fn check_device(case: &Case) -> Result<()> {
 /// Prints tables and notes, and on stderr the cost of other recorded runs, which changes with them.
 fn print_words(all: &[Results<'_>], source: Source<'_>) -> Result<()> {
     let words: Vec<String> = all.iter().map(|one| one.text(source)).collect();
-    stdout::print(&words.join("\n\n"))?;
+    stdout::print_line(&words.join("\n\n"))?;
     print_costs(all);
     Ok(())
 }

@@ -1,36 +1,36 @@
-//! The file of experiments.
+//! File of experiments.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use epsilab::device::marked;
+use epsilab::device::with_rehearsal_mark;
 use epsilab::{Error, ErrorKind, Result, program};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::case::Case;
-use super::file_name;
 use super::options::{self, OF_MASKS, Options};
-use super::paper::Paper;
+use super::paper::PaperResults;
+use super::sanitise_file_name;
 
-/// What to do about a file that does not hold experiments.
+/// Returns advice about a file that does not contain experiments.
 fn advice() -> String {
     format!("see the example in `{}`", program::command("sweep --help"))
 }
 
-/// The experiments of a file.
+/// Experiments of a file.
 pub struct Experiments(pub Vec<Experiment>);
 
 /// One experiment: every case is trained with the seeds 0, 1, …
 pub struct Experiment {
     pub name: String,
-    /// What it shows.
+    /// Title: what the experiment shows.
     pub title: String,
     pub seeds: u64,
     pub cases: Vec<Case>,
 }
 
-/// An experiment as the file says it.
+/// Experiment in the form of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -42,10 +42,10 @@ struct Written {
     /// Options of all cases.
     #[serde(default)]
     options: Options,
-    /// What a paper says of all cases.
+    /// Results that a paper prints for all cases.
     #[serde(default)]
     paper: Value,
-    /// Groups of cases, each with further options and with what a paper says of them.
+    /// Groups of cases, each with further options and with the paper's results for them.
     #[serde(default)]
     cases: Vec<Options>,
 }
@@ -56,8 +56,8 @@ fn one() -> u64 {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenFile {
-    /// A remark for readers.
+struct ExperimentFile {
+    /// Remark for readers, which is ignored.
     #[serde(default, rename = "about")]
     _about: Value,
     experiments: Vec<Written>,
@@ -76,11 +76,11 @@ impl Experiments {
     }
 
     fn parse(text: &str) -> std::result::Result<Self, String> {
-        let file: WrittenFile = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let file: ExperimentFile = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let experiments = file.experiments.into_iter().map(Experiment::of);
         let experiments: Vec<Experiment> = experiments.collect::<std::result::Result<_, _>>()?;
         // Files of results have these names.
-        let names: Vec<String> = experiments.iter().map(|e| file_name(&e.name)).collect();
+        let names: Vec<String> = experiments.iter().map(|e| sanitise_file_name(&e.name)).collect();
         match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
             Some((_, name)) => Err(format!("two experiments are named `{name}`")),
             None if names.is_empty() => Err("it has no experiments".into()),
@@ -88,7 +88,7 @@ impl Experiments {
         }
     }
 
-    /// Only the experiments with these names, or all if there are none.
+    /// Keeps only the experiments with these names, or all if there are none.
     ///
     /// # Errors
     /// `Setting` for an unknown name.
@@ -102,7 +102,7 @@ impl Experiments {
         Ok(self)
     }
 
-    /// With this number of seeds, if one is given.
+    /// Sets the number of seeds, if one is given.
     ///
     /// # Errors
     /// `Setting` for 0 and for more than 10,000, also in the file.
@@ -113,8 +113,8 @@ impl Experiments {
         Ok(self)
     }
 
-    /// With options of the command line in place of those of the file. Several values of one make
-    /// a case of each.
+    /// Replaces options of the file by those of the command line. Several values of one option
+    /// make a case of each.
     ///
     /// # Errors
     /// `Setting` for values that make no cases.
@@ -185,8 +185,8 @@ impl Experiment {
     fn of(written: Written) -> std::result::Result<Self, String> {
         let Written { name, title, seeds, options, paper, mut cases } = written;
         let of_all = match paper {
-            Value::Null => Paper::default(),
-            paper => Paper::of(paper).map_err(|why| format!("`{name}`: {why}"))?,
+            Value::Null => PaperResults::default(),
+            paper => PaperResults::of(paper).map_err(|why| format!("`{name}`: {why}"))?,
         };
         if cases.is_empty() {
             cases.push(Options::new());
@@ -195,8 +195,8 @@ impl Experiment {
         let options = options::renamed(options).map_err(in_it)?;
         let mut all = Vec::new();
         for mut group in cases {
-            let paper = group.remove("paper").map_or(Ok(Paper::default()), Paper::of);
-            let paper = paper.map_err(in_it)?.or(&of_all);
+            let paper = group.remove("paper").map_or(Ok(PaperResults::default()), PaperResults::of);
+            let paper = paper.map_err(in_it)?.merged_with(&of_all);
             let mut base = options.clone();
             options::replace(&mut base, &options::renamed(group).map_err(in_it)?);
             let made = options::combinations(&base).map_err(in_it)?;
@@ -207,7 +207,8 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// A case that was removed by an equal one would be trained once only anyway.
+    /// Removes cases that are equal to an earlier one; their runs would be trained only once
+    /// anyway.
     fn remove_equal_cases(&mut self) {
         let mut kept: Vec<Case> = Vec::new();
         for case in self.cases.drain(..) {
@@ -218,8 +219,8 @@ impl Experiment {
         self.cases = kept;
     }
 
-    /// The experiment with one case for each cost.
-    pub fn costs(&self) -> Self {
+    /// Returns the experiment with one case for each cost.
+    pub fn cost_experiment(&self) -> Self {
         let mut cases: Vec<Case> = Vec::new();
         for case in self.cases.iter().map(Case::cost) {
             if !cases.contains(&case) {
@@ -229,8 +230,8 @@ impl Experiment {
         Self { name: self.name.clone(), title: self.title.clone(), seeds: self.seeds, cases }
     }
 
-    /// The options that are not the same in all cases.
-    pub fn varied(&self) -> Vec<&str> {
+    /// Returns the names of the options that are not the same in all cases.
+    pub fn varied_options(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for case in &self.cases {
             names.extend(case.options.keys().map(String::as_str));
@@ -249,20 +250,20 @@ impl Experiment {
         self.cases.len() * self.seeds as usize
     }
 
-    /// Returns the line that is printed before the experiment is trained.
+    /// Returns the heading that is printed before the experiment is trained.
     pub fn heading(&self) -> String {
-        let (name, cases, seeds) = (marked(&self.name), self.cases.len(), self.seeds);
+        let (name, cases, seeds) = (with_rehearsal_mark(&self.name), self.cases.len(), self.seeds);
         format!("{name}: {cases} x {seeds} runs (cases x seeds)")
     }
 
-    /// Returns its name and what it shows.
+    /// Returns the name of the experiment and its title.
     pub fn caption(&self) -> String {
-        let name = marked(&self.name);
+        let name = with_rehearsal_mark(&self.name);
         if self.title.is_empty() { name } else { format!("{name}: {}", self.title) }
     }
 
-    /// Returns the options by which tables tell cases apart, beside those with a column of their
-    /// own.
+    /// Returns the names of the options that tables show as labels of cases, beside those with a
+    /// column of their own.
     pub fn labels(&self) -> Vec<String> {
         const SHOWN: [&str; 6] = ["data", "model", "method", "epsilon", "pre-prune", "drop"];
         // The method tells that a case lacks an option, and a rate of 0 that it has no mask.
@@ -277,20 +278,21 @@ impl Experiment {
                 });
             !is_told || values().flatten().any(|value| Some(value) != first)
         };
-        let varied = self.varied().into_iter().filter(|name| !SHOWN.contains(name));
+        let varied = self.varied_options().into_iter().filter(|name| !SHOWN.contains(name));
         varied.filter(differs).map(str::to_owned).collect()
     }
 
-    /// The experiment and what tells the case from the others, if there are any.
+    /// Returns the name of the experiment and, if it has any, the options that distinguish the
+    /// case.
     pub fn place(&self, case: &Case) -> String {
         let (name, label) = (&self.name, self.label(case));
         if label.is_empty() { format!("experiment {name}") } else { format!("{name}, {label}") }
     }
 
-    /// What tells a case from the others of its experiment.
+    /// Returns the options that distinguish a case from the others of its experiment, in words.
     pub fn label(&self, case: &Case) -> String {
         let said = |name: &str| case.get(name).map(|value| format!("{name} {value}"));
-        let parts: Vec<String> = self.varied().into_iter().filter_map(said).collect();
+        let parts: Vec<String> = self.varied_options().into_iter().filter_map(said).collect();
         parts.join(", ")
     }
 }

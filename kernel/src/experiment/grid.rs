@@ -14,11 +14,11 @@ use super::case::Case;
 use super::command::{ExperimentArgs, checked};
 use super::file::{Experiment, checked_seeds};
 use super::options::{self, OF_MASKS, Options};
-use super::paper::Paper;
+use super::paper::PaperResults;
 use super::results::Source;
 use super::run::{ExecutorArgs, Group, groups};
 
-/// Seeds of each cell if none are given.
+/// Number of seeds of each cell if none is given.
 const SEEDS: u64 = 3;
 
 /// Train over lists of options, such as pruning rates and epsilons, and tabulate the accuracies.
@@ -31,7 +31,7 @@ pub struct GridArgs {
     experiment: ExperimentArgs,
 }
 
-/// The options of a grid, and its number of seeds.
+/// Options of a grid, and its number of seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     options: Options,
@@ -59,7 +59,7 @@ impl Plan {
         })
     }
 
-    /// Parses a plan, or says why the text is none.
+    /// Parses a plan; the error is the reason why the text is not one.
     fn parse(text: &str) -> std::result::Result<Self, String> {
         let mut options = options::unique(text)?;
         let seeds = match options.remove("seeds") {
@@ -115,7 +115,7 @@ impl Plan {
             options::only_applicable(&mut case)?;
             without_idle(&mut case, &options);
             if !cases.iter().any(|known| known.options == case) {
-                cases.push(Case { options: case, paper: Paper::default() });
+                cases.push(Case { options: case, paper: PaperResults::default() });
             }
         }
         let has = |name: &str| cases.iter().any(|case| case.options.contains_key(name));
@@ -148,7 +148,7 @@ fn without_idle(case: &mut Options, all: &Options) {
     }
 }
 
-/// Refuses a value that is named twice.
+/// Returns an error for a value that is named twice.
 fn once(name: &str, value: &Value) -> Result<()> {
     let Value::Array(values) = value else { return Ok(()) };
     match values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {

@@ -15,4 +15,4 @@ mod slurm;
 pub mod sweep;
 pub mod worker;
 
-pub use results::{PLAN, file_name};
+pub use results::{PLAN, sanitise_file_name};

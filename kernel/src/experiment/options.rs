@@ -9,17 +9,17 @@ use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::options::{self, choose_from};
+use crate::options::{self, suggest_names};
 use crate::train::{TrainArgs, specs};
 
 /// Options of `train` by name, without the dashes.
 pub type Options = Map<String, Value>;
 
-/// Options that are not part of a run.
+/// Options of `train` that do not belong to the description of a run.
 const NOT_OF_A_RUN: [&str; 7] =
     ["plan", "save-plan", "preview", "population", "out", "json", "fresh"];
 
-/// Options of data and model that change no cost.
+/// Options of data and model that do not change the cost of a run.
 const FREE: [&str; 9] = [
     "model",
     "activation",
@@ -32,10 +32,10 @@ const FREE: [&str; 9] = [
     "test",
 ];
 
-/// Options of which one value may have commas.
+/// Options whose single value may contain commas.
 const WHOLE: [&str; 5] = ["learning-rates", "clips", "public", "label", "pretrained"];
 
-/// The most combinations of the lists of one group of cases.
+/// Maximum number of combinations of the lists of one group of cases.
 const MOST_CASES: usize = 10_000;
 
 /// Returns the options of `train`.
@@ -51,7 +51,7 @@ fn of_a_run() -> Vec<Arg> {
     command().get_arguments().filter(is_of_a_run).cloned().collect()
 }
 
-/// Returns the setting of a method with this name, if it is one.
+/// Returns the setting of a method with this name, if there is one.
 fn spec(name: &str) -> Option<&'static SettingSpec> {
     specs().find(|spec| spec.is_named(name))
 }
@@ -67,7 +67,7 @@ fn repeats(name: &str) -> bool {
     spec(name).is_some_and(|spec| spec.repeats)
 }
 
-/// Returns whether an option does not change what a run costs.
+/// Returns whether an option does not change the cost of a run.
 pub fn is_free(name: &str) -> bool {
     match spec(name) {
         Some(spec) => spec.affects != Affects::Cost,
@@ -97,7 +97,7 @@ pub fn canonical(name: &str) -> std::result::Result<String, String> {
         Some(long) => Ok(long.to_owned()),
         None => {
             let names: Vec<&str> = known.iter().filter_map(Arg::get_long).collect();
-            Err(format!("`{name}` is not an option: {}", choose_from(name, &names)))
+            Err(format!("`{name}` is not an option: {}", suggest_names(name, &names)))
         }
     }
 }
@@ -196,7 +196,7 @@ pub fn combinations(options: &Options) -> std::result::Result<Vec<Options>, Stri
     Ok(cases)
 }
 
-/// Returns the place of an option in tables: what is trained, then how, then the numbers of
+/// Returns the position of an option in tables: what is trained, then how, then the numbers of
 /// privacy, then the rates.
 pub fn rank(name: &str) -> usize {
     const FIRST: [&str; 3] = ["data", "model", "method"];
@@ -226,8 +226,8 @@ pub fn words(value: &Value) -> Vec<String> {
     }
 }
 
-/// The options of `train` in a command that trains several runs: several values of one, separated
-/// by commas or each with the option, make a case of each.
+/// Options of `train` in a command that trains several runs; several values of one option,
+/// separated by commas or given by repeating the option, make a case of each.
 #[derive(Clone, Debug, Default)]
 pub struct CaseArgs(pub Options);
 
@@ -274,7 +274,7 @@ impl FromArgMatches for CaseArgs {
     }
 }
 
-/// Returns the value of an option that was typed once or several times.
+/// Returns the value of an option from the texts given for it, one or several.
 fn typed<'a>(name: &str, given: impl Iterator<Item = &'a String>) -> Value {
     if repeats(name) {
         // One run has all of them.
@@ -286,7 +286,7 @@ fn typed<'a>(name: &str, given: impl Iterator<Item = &'a String>) -> Value {
     if values.len() == 1 { values.remove(0) } else { Value::Array(values) }
 }
 
-/// Returns the values of a text with commas, unless the whole is one value.
+/// Splits a text at commas, unless the whole is one value.
 fn split(name: &str, text: &str) -> Vec<String> {
     let is_one = match spec(name) {
         Some(spec) => is_value(spec, text),
@@ -305,11 +305,11 @@ fn is_value(spec: &SettingSpec, text: &str) -> bool {
     having.next().is_some_and(|mut method| spec.set(&mut *method, text).is_ok())
 }
 
-/// Removes options that the method of a case does not have, where they are there for the cases of
+/// Removes options that the method of a case does not have and that are there for the cases of
 /// other methods.
 pub fn only_applicable(options: &mut Options) -> Result<()> {
     let name = options.get("method").map(words).and_then(|words| words.into_iter().next());
-    let method = options::method(&name.unwrap_or_default())?;
+    let method = options::find_method(&name.unwrap_or_default())?;
     let descriptor = method.descriptor();
     options.retain(|name, _| match spec(name) {
         Some(spec) => spec.refusal(descriptor).is_none(),
@@ -321,7 +321,7 @@ pub fn only_applicable(options: &mut Options) -> Result<()> {
 /// Options of masks and gradient dropping.
 pub const OF_MASKS: [&str; 4] = ["mask", "pre-prune", "drop", "drop-rule"];
 
-/// Returns an error about options as `train` says it, without the usage.
+/// Returns the error of `train` about these options, without the usage.
 pub fn refused(args: &[String], error: &clap::Error) -> Error {
     let said = error.to_string();
     let why = said.split("\n\nUsage:").next().unwrap_or_default();

@@ -1,30 +1,31 @@
-//! What a paper says of a case, shown beside our results.
+//! Results of a paper for a case, shown beside our results.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Results that a paper prints for a case, and what they were computed from.
+/// Results that a paper prints for a case, with the number of examples and the Rényi orders behind
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Paper {
+pub struct PaperResults {
     /// Number of training examples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub examples: Option<usize>,
-    /// Rényi orders of its accountant, as `epsilon --orders` takes them.
+    /// Rényi orders of the paper's accountant, as `epsilon --orders` takes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orders: Option<String>,
-    /// Test accuracy in percent; of cases that a paper searches, that of the best.
+    /// Test accuracy in percent; if the paper searches over cases, that of the best one.
     #[serde(rename = "accuracy %", skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// Epsilon by its accountant.
+    /// Epsilon by the paper's accountant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
-    /// Seconds of training per epoch.
+    /// Training time per epoch in seconds.
     #[serde(rename = "s per epoch", skip_serializing_if = "Option::is_none")]
     pub seconds_per_epoch: Option<f64>,
 }
 
-impl Paper {
+impl PaperResults {
     /// Reads the value of the key `paper`.
     ///
     /// # Errors
@@ -38,8 +39,8 @@ impl Paper {
         }
     }
 
-    /// These values where there are some, otherwise those of `all`.
-    pub fn or(self, all: &Self) -> Self {
+    /// Fills missing values from `all`.
+    pub fn merged_with(self, all: &Self) -> Self {
         Self {
             examples: self.examples.or(all.examples),
             orders: self.orders.or_else(|| all.orders.clone()),
@@ -49,18 +50,18 @@ impl Paper {
         }
     }
 
-    /// Without results, which are those of other work than ours.
+    /// Returns a copy without the results; the number of examples and the orders stay.
     pub fn without_results(&self) -> Self {
         Self { examples: self.examples, orders: self.orders.clone(), ..Self::default() }
     }
 
-    /// Whether there is a result.
+    /// Returns whether there is a result.
     pub fn has_results(&self) -> bool {
         *self != self.without_results()
     }
 
-    /// What can be compared with results on as many training examples: nothing if the paper has
-    /// another number.
+    /// Returns the values that are comparable with a run on `examples` training examples: without
+    /// the results if the paper has another number of examples.
     pub fn on(&self, examples: usize) -> Self {
         match self.examples {
             Some(of_paper) if of_paper != examples => self.without_results(),
@@ -69,8 +70,8 @@ impl Paper {
     }
 }
 
-/// A number as a paper prints it.
-pub fn printed(number: f64) -> String {
+/// Formats a number as a paper prints it.
+pub fn format_as_printed(number: f64) -> String {
     match number {
         large if large >= 1e3 => format!("{large:e}"),
         number => number.to_string(),

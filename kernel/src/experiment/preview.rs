@@ -1,11 +1,11 @@
-//! What the cases of experiments cost, without training: steps, noise and epsilon.
+//! Previews of experiments: steps, noise and epsilon of the cases, without training.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use epsilab::Result;
 use epsilab::data::{Dataset, Population};
-use epsilab::device::marked;
+use epsilab::device::with_rehearsal_mark;
 use epsilab::methods::Plan;
 use epsilab::privacy::{Epsilon, Event, OrderList, Rdp, SamplingRate, noise_multiplier_for};
 use epsilab::show::{Table, format};
@@ -14,16 +14,16 @@ use serde::Serialize;
 use super::case::Case;
 use super::file::Experiment;
 use super::options::Options;
-use super::paper::{Paper, printed};
-use super::results::{in_a_line, json};
+use super::paper::{PaperResults, format_as_printed};
+use super::results::{json, to_single_line};
 use crate::stdout;
 use crate::train::DataArgs;
 
-/// The plan of one case, and what it costs.
+/// Plan of one case and its privacy cost.
 #[derive(Serialize)]
 pub struct Preview {
     experiment: String,
-    /// The `train` options that decide it.
+    /// Options of `train` that determine the cost.
     options: Options,
     /// Number of training examples.
     examples: usize,
@@ -31,24 +31,24 @@ pub struct Preview {
     epochs: f64,
     noise_multiplier: Option<f64>,
     delta: Option<f64>,
-    /// The epsilon that decided the noise, if one did.
+    /// Target epsilon from which the noise was computed, if there is one.
     target: Option<f64>,
-    /// The smallest proved epsilon; none without a guarantee.
+    /// Smallest proved epsilon; `None` without a guarantee.
     epsilon: Option<f64>,
-    /// The accountant that it is from.
+    /// Accountant of `epsilon`.
     accountant: Option<String>,
     /// Epsilon by RDP with the orders of the paper.
     epsilon_rdp: Option<f64>,
-    /// The noise multiplier that reaches a target by RDP with the orders of the paper.
+    /// Noise multiplier that reaches the target by RDP with the orders of the paper.
     noise_multiplier_rdp: Option<f64>,
-    paper: Paper,
+    paper: PaperResults,
 }
 
-/// A case with its preview, or why there is none.
-pub type Previewed = std::result::Result<Preview, String>;
+/// Preview of a case, or the reason why there is none.
+pub type PreviewResult = std::result::Result<Preview, String>;
 
 impl Preview {
-    /// The preview of a case on as many examples.
+    /// Computes the preview of a case for the given number of examples.
     ///
     /// # Errors
     /// As making the plan and computing its epsilon.
@@ -58,7 +58,7 @@ impl Preview {
         let rdp = case.paper.orders.as_deref().map(str::parse::<OrderList>).transpose()?;
         let rdp = rdp.map(|orders| Rdp::default().with_orders(orders));
         Ok(Self {
-            experiment: marked(&experiment.name),
+            experiment: with_rehearsal_mark(&experiment.name),
             options: case.options.clone(),
             examples: plan.examples(),
             steps: plan.steps(),
@@ -69,13 +69,13 @@ impl Preview {
             epsilon: spent.as_ref().map(|spent| spent.epsilon),
             accountant: spent.map(|spent| spent.accountant),
             epsilon_rdp: rdp.as_ref().and_then(|rdp| epsilon(&plan, rdp)),
-            noise_multiplier_rdp: rdp.as_ref().and_then(|rdp| noise_for_target(&plan, rdp)),
+            noise_multiplier_rdp: rdp.as_ref().and_then(|rdp| rdp_noise_multiplier(&plan, rdp)),
             paper: case.paper.on(plan.examples()),
         })
     }
 }
 
-/// Shows what the cases cost. Where a case says the number of its examples, no data are read,
+/// Shows the costs of the cases. Where a case says the number of its examples, no data are read,
 /// unless they are named (`is_named`).
 ///
 /// # Errors
@@ -86,10 +86,10 @@ pub fn show(
     is_json: bool,
     folder: Option<&Path>,
 ) -> Result<ExitCode> {
-    let costs: Vec<Experiment> = experiments.iter().map(Experiment::costs).collect();
+    let costs: Vec<Experiment> = experiments.iter().map(Experiment::cost_experiment).collect();
     let mut read: Option<(DataArgs, Dataset)> = None;
     let mut population = |case: &Case| match case.paper.examples.filter(|_| !is_named) {
-        Some(examples) => Ok(Population::of(examples)),
+        Some(examples) => Ok(Population::with_size(examples)),
         None => {
             let args = case.train_args()?.data;
             let data = match &read {
@@ -100,10 +100,11 @@ pub fn show(
             Ok((&data).into())
         }
     };
-    let mut previews: Vec<Vec<Previewed>> = Vec::new();
+    let mut previews: Vec<Vec<PreviewResult>> = Vec::new();
     for experiment in &costs {
         let of = |case| population(case).and_then(|p| Preview::of(experiment, case, &p));
-        let of = experiment.cases.iter().map(of).map(|preview| preview.map_err(|e| in_a_line(&e)));
+        let of =
+            experiment.cases.iter().map(of).map(|preview| preview.map_err(|e| to_single_line(&e)));
         previews.push(of.collect());
     }
     let tables = costs.iter().zip(&previews);
@@ -117,7 +118,7 @@ pub fn show(
         eprintln!("wrote {}", folder.display());
     }
     let text = || tables.iter().map(Table::text).collect::<Vec<_>>().join("\n\n");
-    stdout::print(&if is_json { json } else { text() })?;
+    stdout::print_line(&if is_json { json } else { text() })?;
     for (experiment, all) in costs.iter().zip(&previews) {
         let cases = experiment.cases.iter().zip(all);
         let refused = cases.filter_map(|(case, preview)| Some((case, preview.as_ref().err()?)));
@@ -126,15 +127,16 @@ pub fn show(
     Ok(if planned.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Epsilon of a plan; none without privacy and where RDP does not support it.
+/// Computes the epsilon of a plan by RDP; `None` without privacy and where RDP does not support
+/// it.
 fn epsilon(plan: &Plan, rdp: &Rdp) -> Option<f64> {
     let delta = plan.privacy()?.delta;
     Some(rdp.epsilon(&plan.releases_after(plan.steps()), delta).ok()?.epsilon)
 }
 
-/// The noise multiplier for the target of a plan; none without a target, and for plans of which it
-/// is not the only number.
-fn noise_for_target(plan: &Plan, rdp: &Rdp) -> Option<f64> {
+/// Computes the noise multiplier for the target of a plan; `None` without a target, and for plans
+/// of which it is not the only number.
+fn rdp_noise_multiplier(plan: &Plan, rdp: &Rdp) -> Option<f64> {
     let privacy = plan.privacy()?;
     let (Epsilon(target), [Event::PoissonGaussian { sampling_rate, steps, .. }]) =
         (privacy.target?, &plan.releases_after(plan.steps())[..])
@@ -146,30 +148,30 @@ fn noise_for_target(plan: &Plan, rdp: &Rdp) -> Option<f64> {
     Some(found.noise_multiplier.0)
 }
 
-/// Options that a column of results shows.
+/// Options that have their own column in the results.
 const SHOWN: [&str; 4] = ["noise-multiplier", "epsilon", "delta", "steps"];
 
-/// A column: its head, and its text for a preview that has it.
-type Column<'a> = (&'a str, &'a dyn Fn(&Previewed) -> Option<String>);
+/// Column of the table: its head, and its text for a preview that has it.
+type Column<'a> = (&'a str, &'a dyn Fn(&PreviewResult) -> Option<String>);
 
 /// Returns the previews of an experiment as a table: the options that differ, then steps, noise and
 /// epsilon. Columns that no case has are left out.
-fn table(experiment: &Experiment, previews: &[Previewed]) -> Table {
+fn table(experiment: &Experiment, previews: &[PreviewResult]) -> Table {
     let noise = |value: f64| format::significant(value, 4);
     let columns: [Column<'_>; 11] = [
-        ("steps", &|row| Some(format::count(row.as_ref().ok()?.steps))),
+        ("steps", &|row| Some(format::format_count(row.as_ref().ok()?.steps))),
         ("passes", &|row| Some(format::significant(row.as_ref().ok()?.epochs, 4))),
         ("noise", &|row| row.as_ref().ok()?.noise_multiplier.map(noise)),
         ("noise by rdp", &|row| row.as_ref().ok()?.noise_multiplier_rdp.map(noise)),
         ("delta", &|row| row.as_ref().ok()?.delta.map(format::delta)),
-        ("target", &|row| row.as_ref().ok()?.target.map(printed)),
+        ("target", &|row| row.as_ref().ok()?.target.map(format_as_printed)),
         ("epsilon", &|row| row.as_ref().ok()?.epsilon.map(format::eps)),
         ("by", &|row| row.as_ref().ok()?.accountant.clone()),
         ("epsilon by rdp", &|row| row.as_ref().ok()?.epsilon_rdp.map(format::eps)),
-        ("paper's epsilon", &|row| row.as_ref().ok()?.paper.epsilon.map(printed)),
+        ("paper's epsilon", &|row| row.as_ref().ok()?.paper.epsilon.map(format_as_printed)),
         ("not planned", &|row| row.as_ref().err().cloned()),
     ];
-    let mut varied = experiment.varied();
+    let mut varied = experiment.varied_options();
     varied.retain(|name| !SHOWN.contains(name));
     let has = |(_, text): &&Column<'_>| previews.iter().any(|preview| text(preview).is_some());
     let shown: Vec<_> = columns.iter().filter(has).collect();

@@ -9,15 +9,15 @@ use epsilab::grid::{CellRun, GridObserver, GridProgress};
 /// Time between updates of the live line.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Prints progress to stderr.
+/// Progress output on stderr.
 pub struct ToStderr {
-    /// Printed before the first line. A refused plan gets an error and no heading.
+    /// Heading, printed before the first line. A refused plan gets an error and no heading.
     heading: Option<String>,
     shown: Option<Instant>,
 }
 
 impl ToStderr {
-    /// Progress with this heading.
+    /// Creates progress output with this heading.
     pub fn new(heading: String) -> Self {
         Self { heading: Some(heading), shown: None }
     }
@@ -28,7 +28,7 @@ impl ToStderr {
         }
     }
 
-    /// Prints a permanent line.
+    /// Prints a line that stays.
     fn say(&mut self, line: &str) {
         self.head();
         let clear = if self.shown.take().is_some() { "\r\x1b[K" } else { "" };
@@ -37,28 +37,31 @@ impl ToStderr {
 }
 
 impl GridObserver for ToStderr {
-    fn progressed(&mut self, progress: &GridProgress<'_>) {
+    fn on_progress(&mut self, progress: &GridProgress<'_>) {
         self.head();
         let rested = self.shown.is_none_or(|shown| shown.elapsed() >= PACE);
         if rested && std::io::stderr().is_terminal() {
             let GridProgress { step, steps, .. } = progress;
-            let _ =
-                write!(std::io::stderr(), "\r\x1b[K{}; step {step}/{steps}", progress.how_far());
+            let _ = write!(
+                std::io::stderr(),
+                "\r\x1b[K{}; step {step}/{steps}",
+                progress.progress_line()
+            );
             self.shown = Some(Instant::now());
         }
     }
 
-    fn ended(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
+    fn on_run_end(&mut self, progress: &GridProgress<'_>, run: Result<&CellRun, &Error>) {
         // stderr is read by the owner of the data, who may want to open the run.
         let stored = run.map(|run| format!("; stored in runs/{}", run.id)).unwrap_or_default();
-        self.say(&format!("{}{stored}", progress.ended_line(run)));
+        self.say(&format!("{}{stored}", progress.run_line(run)));
     }
 
-    fn noted(&mut self, words: &str) {
+    fn on_note(&mut self, words: &str) {
         self.say(words);
     }
 
-    fn trouble(&mut self, error: &Error) {
+    fn on_warning(&mut self, error: &Error) {
         self.say(&format!("the run is trained, but: {error}"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use epsilab::device::marked;
+use epsilab::device::with_rehearsal_mark;
 use epsilab::grid::{self, GridResult, redact_hashes};
 use epsilab::show::format;
 use epsilab::{Error, ErrorKind, Result, file};
@@ -10,22 +10,22 @@ use serde::Serialize;
 
 use super::file::Experiment;
 use super::options::Options;
-use super::paper::{Paper, printed};
+use super::paper::{PaperResults, format_as_printed};
 use super::run::{ExecutorArgs, Group, GroupOrError, Outcome};
 
-/// The origin of experiments, which decides how cases that can't be trained are treated, and the
+/// Origin of experiments, which determines how cases that can't be trained are treated, and the
 /// form of the results.
 #[derive(Clone, Copy)]
 pub enum Source<'a> {
-    /// The options of `grid`, which make one experiment and the file of its plan. Nothing is
-    /// trained if one of its cases can't be.
+    /// Options of `grid`, which make one experiment and the file of its plan. Nothing is trained
+    /// if one of its cases can't be.
     Options { plan: &'a str },
     /// A file of experiments, which have names. Cases that can't be trained are reported.
     File,
 }
 
 impl Source<'_> {
-    /// Returns the name of the command, which its files have.
+    /// Returns the name of the command, which is part of the names of its files.
     pub fn command(self) -> &'static str {
         if self.is_file() { "sweep" } else { "grid" }
     }
@@ -39,20 +39,20 @@ impl Source<'_> {
 /// The file of `--out` from which `report` knows the grid.
 pub const PLAN: &str = "plan.json";
 
-/// The cases of an experiment that were trained together.
+/// Results of the cases of an experiment that were trained together.
 struct GroupResult {
-    /// Their places in the experiment.
+    /// Indices of the cases in the experiment.
     places: Vec<usize>,
-    /// What papers say of each.
-    papers: Vec<Paper>,
+    /// Results that papers print for the cases, in the same order.
+    papers: Vec<PaperResults>,
     result: GridResult,
 }
 
-/// An experiment with its results.
+/// Experiment with its results.
 pub struct Results<'a> {
     experiment: &'a Experiment,
     trained: Vec<GroupResult>,
-    /// The places of cases without any result, with the error.
+    /// Indices of cases without any result, with the error.
     errors: Vec<(usize, Error)>,
 }
 
@@ -106,8 +106,8 @@ impl<'a> Results<'a> {
         stored.filter(|result| result.runs() > 0)
     }
 
-    /// Returns the results with the differences to the case at this place, in the group that has
-    /// it.
+    /// Returns the results with the differences to the case at index `place`, in the group that
+    /// has it.
     ///
     /// # Errors
     /// As [`GridResult::with_baseline`].
@@ -124,7 +124,7 @@ impl<'a> Results<'a> {
         self.trained.iter().map(|trained| &trained.result)
     }
 
-    /// Returns the errors of cases and of runs, each with the case.
+    /// Returns the errors of cases and of runs, each with its case.
     pub fn missing(&self) -> Vec<(String, String)> {
         let place = |place: usize| self.experiment.place(&self.experiment.cases[place]);
         let cases = self.errors.iter().map(|(at, error)| (place(*at), error.to_string()));
@@ -137,7 +137,7 @@ impl<'a> Results<'a> {
         cases.chain(runs.map(|(at, error)| (place(at), error))).collect()
     }
 
-    /// Returns the name of an experiment that has one, and what it shows.
+    /// Returns the name and the title of an experiment that has a name.
     fn title(&self, source: Source<'_>) -> Option<String> {
         source.is_file().then(|| self.experiment.caption())
     }
@@ -146,7 +146,7 @@ impl<'a> Results<'a> {
     fn missing_cases(&self) -> Vec<String> {
         let line = |(at, error): &(usize, Error)| {
             let place = self.experiment.place(&self.experiment.cases[*at]);
-            format!("Not trained: {place}, {}", redact_hashes(&in_a_line(error)))
+            format!("Not trained: {place}, {}", redact_hashes(&to_single_line(error)))
         };
         self.errors.iter().map(line).collect()
     }
@@ -173,18 +173,21 @@ impl<'a> Results<'a> {
 }
 
 impl GroupResult {
-    /// Returns the result with columns of what papers say of the same work.
+    /// Returns the result with columns for the paper's results of the same work.
     fn new(experiment: &Experiment, group: &Group, result: GridResult) -> Self {
         let examples = group.data.train().len();
         let paper = |&place: &usize| experiment.cases[place].paper.on(examples);
-        let papers: Vec<Paper> = group.places.iter().map(paper).collect();
+        let papers: Vec<PaperResults> = group.places.iter().map(paper).collect();
         let is_timed = papers.iter().any(|paper| paper.seconds_per_epoch.is_some());
         let times = result.cells().iter().map(|cell| {
             let seconds = cell.seconds_per_epoch().filter(|_| is_timed);
             seconds.map(format::seconds).unwrap_or_default()
         });
-        let numbers = |number: fn(&Paper) -> Option<f64>| {
-            papers.iter().map(|paper| number(paper).map(printed).unwrap_or_default()).collect()
+        let numbers = |number: fn(&PaperResults) -> Option<f64>| {
+            papers
+                .iter()
+                .map(|paper| number(paper).map(format_as_printed).unwrap_or_default())
+                .collect()
         };
         let columns: [(&str, Vec<String>); 4] = [
             ("paper's accuracy %", numbers(|paper| paper.accuracy)),
@@ -198,7 +201,8 @@ impl GroupResult {
     }
 }
 
-/// A case with the results of its seeds. It has no names of runs, which are derived from the data.
+/// Row of results: one case over its seeds. It has no names of runs, which are derived from the
+/// data.
 #[derive(Serialize)]
 pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,16 +211,16 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<Options>,
     #[serde(flatten)]
-    pub cell: grid::Row,
+    pub cell: grid::GridRow,
     /// Mean over seeds of the seconds of training per epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_per_epoch: Option<f64>,
     /// Results that a paper prints for the same work.
-    #[serde(skip_serializing_if = "is_silent")]
-    paper: Paper,
+    #[serde(skip_serializing_if = "has_no_results")]
+    paper: PaperResults,
 }
 
-fn is_silent(paper: &Paper) -> bool {
+fn has_no_results(paper: &PaperResults) -> bool {
     !paper.has_results()
 }
 
@@ -226,7 +230,7 @@ pub fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
     for Results { experiment, trained, errors } in all {
         let first = rows.len();
         rows.extend(experiment.cases.iter().map(|case| Row {
-            experiment: source.is_file().then(|| marked(&experiment.name)),
+            experiment: source.is_file().then(|| with_rehearsal_mark(&experiment.name)),
             options: source.is_file().then(|| case.options.clone()),
             cell: case.row(),
             seconds_per_epoch: None,
@@ -242,14 +246,14 @@ pub fn rows(all: &[Results<'_>], source: Source<'_>) -> Vec<Row> {
             }
         }
         for (place, error) in errors {
-            rows[first + place].cell.errors = vec![redact_hashes(&in_a_line(error))];
+            rows[first + place].cell.errors = vec![redact_hashes(&to_single_line(error))];
         }
     }
     rows
 }
 
 /// Returns an error as one line.
-pub fn in_a_line(error: &Error) -> String {
+pub fn to_single_line(error: &Error) -> String {
     error.to_string().replace("\n  what to do: ", "; what to do: ").replace('\n', " ")
 }
 
@@ -272,12 +276,13 @@ pub fn write(folder: &Path, json: &str, all: &[Results<'_>], source: Source<'_>)
     write(&format!("{}.json", source.command()), format!("{json}\n").as_bytes())?;
     for one in all {
         let results: Vec<GridResult> = one.grids().cloned().collect();
-        let name = file_name(&one.experiment.name);
+        let name = sanitise_file_name(&one.experiment.name);
         write(&format!("{name}.csv"), grid::csv(&results)?.as_bytes())?;
         let prefix = if source.is_file() { format!("{name}_") } else { String::new() };
         for result in &results {
             for (figure, bundle) in result.figures() {
-                let ends = file_name(&format!("{figure}_{}_{}", result.data(), result.model()));
+                let ends =
+                    sanitise_file_name(&format!("{figure}_{}_{}", result.data(), result.model()));
                 if let Some(svg) = &bundle.svg {
                     write(&format!("{prefix}{ends}.svg"), svg.as_bytes())?;
                 }
@@ -294,7 +299,7 @@ pub fn write(folder: &Path, json: &str, all: &[Results<'_>], source: Source<'_>)
 }
 
 /// Replaces all characters but letters, digits, dots, dashes and underscores by underscores.
-pub fn file_name(text: &str) -> String {
+pub fn sanitise_file_name(text: &str) -> String {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     text.chars().map(|c| if fine(c) { c } else { '_' }).collect()
 }
@@ -306,7 +311,7 @@ mod tests {
     #[test]
     fn names_of_files_leave_no_folder() {
         assert_eq!(
-            file_name("heat_map_eps_3_Fashion-MNIST, 1/2_../x"),
+            sanitise_file_name("heat_map_eps_3_Fashion-MNIST, 1/2_../x"),
             "heat_map_eps_3_Fashion-MNIST__1_2_.._x"
         );
     }

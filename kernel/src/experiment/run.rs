@@ -1,4 +1,4 @@
-//! Trains the cases of an experiment, here or on a cluster.
+//! Training of the cases of an experiment, here or on a cluster.
 
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::file::Experiment;
 use super::progress::ToStderr;
 use super::slurm::{Engine, SlurmArgs};
 use crate::options;
-use crate::train::{DataArgs, TrainArgs, fits};
+use crate::train::{DataArgs, TrainArgs, check_freezing};
 
 /// Options of the executor that trains the runs.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -50,13 +50,13 @@ impl ExecutorArgs {
     }
 
     fn jobs(&self) -> Result<Option<usize>> {
-        options::count("--jobs", self.jobs)
+        options::non_negative_count("--jobs", self.jobs)
     }
 }
 
-/// Cases of an experiment that share data and model, so that they are trained together.
+/// Group of cases of an experiment that share data and model, so that they are trained together.
 pub struct Group {
-    /// The places of the cases in the experiment.
+    /// Indices of the cases in the experiment.
     pub places: Vec<usize>,
     pub data: Dataset,
     /// The options of the first case.
@@ -66,11 +66,11 @@ pub struct Group {
 
 /// The end of the training of a group.
 pub enum Outcome {
-    /// All runs have ended that can be trained.
+    /// All runs that can be trained have ended.
     Finished,
-    /// It was asked to stop.
+    /// The training was asked to stop.
     Interrupted,
-    /// A part of what is done on a cluster has been done, and there is no result.
+    /// One part of the work on a cluster is done, and there is no result yet.
     Part(ExitCode),
 }
 
@@ -113,7 +113,7 @@ pub fn groups(experiment: &Experiment, executor: &ExecutorArgs) -> Result<Vec<Gr
     Ok(shared.into_iter().map(group).collect())
 }
 
-/// A group, or the places of its cases and why there is none.
+/// Group of cases, or the indices of its cases and the error that prevents it.
 pub type GroupOrError = std::result::Result<Group, (Vec<usize>, Error)>;
 
 /// Returns the case with the labels that tables show.
@@ -126,8 +126,8 @@ fn labelled(case: &Case, labels: &[String]) -> Result<grid::Case> {
 }
 
 impl Group {
-    /// Trains the runs that are not stored. Returns their result, if there is one, and how it
-    /// ended.
+    /// Trains the runs that are not stored, and returns their result, if there is one, and the
+    /// outcome.
     ///
     /// # Errors
     /// As [`grid::Experiment::run_watched`] and as the parts of a cluster.
@@ -138,9 +138,9 @@ impl Group {
             }
             // What the runs can't do is found before anything is trained.
             let untrained = self.first.untrained(&self.data, Some(0))?;
-            for plan in self.cases.plans(&untrained, &self.data)?.iter().flatten() {
-                fits(plan, &untrained)?;
-                plan.place()?;
+            for plan in self.cases.plan_cells(&untrained, &self.data)?.iter().flatten() {
+                check_freezing(plan, &untrained)?;
+                plan.resolve_device()?;
             }
             if let ControlFlow::Break(_) = self.first.model(&self.data, Some(0))? {
                 return Ok((None, Outcome::Interrupted));
@@ -148,7 +148,7 @@ impl Group {
         }
         let build = |seed| self.build(seed);
         if executor.is_cluster() {
-            let checkpoints = self.first.checkpoints()?;
+            let checkpoints = self.first.checkpoint_interval()?;
             let jobs = executor.jobs()?.unwrap_or(1);
             let grid = executor.cluster.on(&self.cases, checkpoints, jobs)?;
             let ended = executor.cluster.run(&grid, &self.data, &build)?;
@@ -180,23 +180,24 @@ impl Group {
         self.cases.stored(&|seed| self.build(seed), &self.data)
     }
 
-    /// Returns why the case at this place of the group can't be trained; `error` if it is not
-    /// known.
+    /// Returns the error that prevents the training of the case at index `place`; `error` if none
+    /// is found.
     pub fn error(&self, place: usize, error: &Error) -> Error {
-        let found = self.cases.cases().get(place).map(|case| case.check_for(&self.data));
+        let found = self.cases.cases().get(place).map(|case| case.validate_for(&self.data));
         found.and_then(Result::err).unwrap_or_else(|| error.clone())
     }
 
-    /// Refuses what every run of a case would refuse, and a private method that has no guarantee
-    /// whatever its noise is, where it aims at an epsilon.
+    /// Returns an error for what every run of a case would refuse, and for a private method that
+    /// has no guarantee whatever its noise is, where it aims at an epsilon.
     ///
     /// # Errors
     /// Kind `Setting` for the first such case.
     pub fn check(&self) -> Result<()> {
-        self.cases.cases().iter().try_for_each(|case| case.check_for(&self.data))
+        self.cases.cases().iter().try_for_each(|case| case.validate_for(&self.data))
     }
 
-    /// Returns why a start that is trained first can't be used by what trains nothing here.
+    /// Returns the error of an executor (`by`) that trains nothing here, for a start that must be
+    /// trained first.
     fn needs_start(&self, by: &str) -> Error {
         let what = format!("{by} with a model that is trained on public data first");
         Error::new(ErrorKind::Setting, what, "nothing may be trained here")

@@ -4,10 +4,10 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use epsilab::cluster::{GridStatus, OnBatch, Slurm, Submitted};
+use epsilab::cluster::{GridStatus, OnBatch, Slurm, SubmissionSummary};
 use epsilab::data::Dataset;
 use epsilab::grid::{Experiment, GridResult};
-use epsilab::methods::CheckpointEvery;
+use epsilab::methods::CheckpointInterval;
 use epsilab::nn::ModelFactory;
 use epsilab::{Error, ErrorKind, Result};
 
@@ -38,8 +38,8 @@ pub enum Part {
     Cancel,
 }
 
-/// Makes one setting of a job.
-type Setter<T> = fn(Slurm, T) -> Slurm;
+/// Setter of one option of a job.
+type SlurmSetter<T> = fn(Slurm, T) -> Slurm;
 
 /// Settings of jobs; those that are not given are the cluster's.
 #[derive(Args, Clone, Debug, Default)]
@@ -94,10 +94,10 @@ pub struct SlurmArgs {
 }
 
 impl SlurmArgs {
-    /// The settings.
-    fn slurm(&self) -> Result<Slurm> {
+    /// Builds the settings of the jobs from the options.
+    fn to_slurm(&self) -> Result<Slurm> {
         let mut slurm = Slurm::new();
-        let texts: [(&Option<String>, Setter<&str>); 6] = [
+        let texts: [(&Option<String>, SlurmSetter<&str>); 6] = [
             (&self.partition, Slurm::partition),
             (&self.account, Slurm::account),
             (&self.time, Slurm::time),
@@ -108,13 +108,13 @@ impl SlurmArgs {
         for (value, set) in texts {
             slurm = value.iter().fold(slurm, |slurm, value| set(slurm, value));
         }
-        let numbers: [(&str, Option<i64>, Setter<usize>); 3] = [
+        let numbers: [(&str, Option<i64>, SlurmSetter<usize>); 3] = [
             ("--cpus", self.cpus, Slurm::cpus),
             ("--at-most", self.at_most, Slurm::at_most),
             ("--runs-per-task", self.runs_per_task, Slurm::runs_per_task),
         ];
         for (name, value, set) in numbers {
-            if let Some(value) = options::count(name, value)? {
+            if let Some(value) = options::non_negative_count(name, value)? {
                 slurm = set(slurm, value);
             }
         }
@@ -123,7 +123,7 @@ impl SlurmArgs {
         Ok(self.program.iter().fold(slurm, |slurm, program| slurm.program(program)))
     }
 
-    /// Refuses settings of a cluster without one.
+    /// Returns an error for settings of a cluster without one.
     ///
     /// # Errors
     /// Kind `Setting`.
@@ -136,7 +136,7 @@ impl SlurmArgs {
                 format!("--part {}", format!("{part:?}").to_lowercase()),
                 "it is a part of a grid on a cluster, and this grid is trained here",
             ),
-            None if self.dry_run || self.slurm()? != Slurm::new() => (
+            None if self.dry_run || self.to_slurm()? != Slurm::new() => (
                 "a grid with settings of Slurm".to_owned(),
                 "they are settings of jobs on a cluster, and the runs are trained here",
             ),
@@ -145,25 +145,25 @@ impl SlurmArgs {
         Err(Error::new(ErrorKind::Setting, what, why).fix("add --engine slurm"))
     }
 
-    /// Returns the experiment with the engine that trains it, `at_once` runs at a time if it is
-    /// child processes.
+    /// Returns the experiment on the chosen engine; with child processes, `at_once` runs at a
+    /// time.
     ///
     /// # Errors
     /// `Setting` for a negative number.
     pub fn on(
         &self,
         experiment: &Experiment,
-        checkpoints: Option<CheckpointEvery>,
+        checkpoints: Option<CheckpointInterval>,
         at_once: usize,
     ) -> Result<OnBatch> {
         let grid = match self.engine {
             Engine::Processes => experiment.in_processes(at_once),
-            Engine::Local | Engine::Slurm => experiment.on(self.slurm()?),
+            Engine::Local | Engine::Slurm => experiment.on(self.to_slurm()?),
         };
         Ok(checkpoints.iter().fold(grid, |grid, every| grid.checkpoint_every(&every.to_string())))
     }
 
-    /// Runs one part, or all. Returns the result to show, or the exit code if there is none.
+    /// Runs one part, or all, and returns the result to show, or the exit code if there is none.
     ///
     /// # Errors
     /// As the parts.
@@ -176,7 +176,7 @@ impl SlurmArgs {
         if self.dry_run {
             let submitted = grid.dry_run(build, data)?;
             if let Some(script) = &submitted.script {
-                stdout::print(script.trim_end())?;
+                stdout::print_line(script.trim_end())?;
             }
             eprintln!("{} would be submitted; nothing was charged", runs(submitted.runs));
             return Ok(Err(ExitCode::SUCCESS));
@@ -189,7 +189,7 @@ impl SlurmArgs {
             }
             Some(Part::Status) => {
                 let status = grid.status(build, data)?;
-                stdout::print(&format!("{status}\n\n{}", status.table().text().trim_end()))?;
+                stdout::print_line(&format!("{status}\n\n{}", status.table().text().trim_end()))?;
                 failures(&status);
                 Ok(Err(ExitCode::SUCCESS))
             }
@@ -207,8 +207,8 @@ fn runs(n: usize) -> String {
     format!("{n} run{}", if n == 1 { "" } else { "s" })
 }
 
-fn told(submitted: &Submitted) {
-    let Submitted { runs: new, finished, waiting, jobs, .. } = submitted;
+fn told(submitted: &SubmissionSummary) {
+    let SubmissionSummary { runs: new, finished, waiting, jobs, .. } = submitted;
     let jobs: Vec<String> = jobs.iter().map(u64::to_string).collect();
     let how = if jobs.is_empty() { String::new() } else { format!(" as job {}", jobs.join(", ")) };
     eprintln!(
@@ -223,7 +223,7 @@ fn failures(status: &GridStatus) {
     }
 }
 
-/// Submits, shows how far the runs are, and collects.
+/// Submits the runs, shows their progress, and collects the result.
 fn watched(grid: &OnBatch, data: &Dataset, build: &dyn ModelFactory) -> Result<GridResult> {
     let mut shown = String::new();
     grid.run_watched(build, data, &mut |status| {

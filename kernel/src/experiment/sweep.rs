@@ -42,7 +42,7 @@ pub fn sweep(args: &SweepArgs) -> Result<ExitCode> {
         .with_seeds(args.experiment.seeds()?)?
         .checked()?;
     if args.list {
-        stdout::print(&experiments.list())?;
+        stdout::print_line(&experiments.list())?;
         return Ok(ExitCode::SUCCESS);
     }
     args.experiment.run(&experiments.0, Source::File)

@@ -25,7 +25,7 @@ pub struct WorkerArgs {
 /// # Errors
 /// Those of tickets, data and device, before anything is trained.
 pub fn worker(args: &WorkerArgs) -> Result<ExitCode> {
-    let worked = epsilab::cluster::work(&args.tickets, args.index)?;
+    let worked = epsilab::cluster::run_worker(&args.tickets, args.index)?;
     eprintln!(
         "trained {}, found {} in the store, set {} aside, failed {}{}",
         worked.trained,

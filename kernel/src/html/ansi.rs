@@ -39,7 +39,7 @@ pub fn strip(text: &str) -> String {
     pieces(text).into_iter().map(|(_, text)| text).collect()
 }
 
-/// The text without escape sequences, in pieces of one style.
+/// Splits the text into pieces of one style, without escape sequences.
 fn pieces(text: &str) -> Vec<(Style, String)> {
     let (mut parser, mut found) = (<Parser>::default(), Pieces::default());
     text.bytes().for_each(|byte| parser.advance(&mut found, byte));
@@ -49,7 +49,7 @@ fn pieces(text: &str) -> Vec<(Style, String)> {
 #[derive(Default)]
 struct Pieces {
     pieces: Vec<(Style, String)>,
-    /// Of the text that follows.
+    /// Style of the text that follows.
     look: Style,
 }
 
@@ -67,12 +67,12 @@ impl Perform for Pieces {
 
     fn csi_dispatch(&mut self, codes: &Params, intermediates: &[u8], _: bool, action: u8) {
         if action == b'm' && intermediates.is_empty() {
-            apply(&mut self.look, codes.iter().flatten().copied());
+            apply_sgr(&mut self.look, codes.iter().flatten().copied());
         }
     }
 }
 
-fn apply(look: &mut Style, mut codes: impl Iterator<Item = u16>) {
+fn apply_sgr(look: &mut Style, mut codes: impl Iterator<Item = u16>) {
     while let Some(code) = codes.next() {
         match code {
             0 => *look = Style::default(),
@@ -84,10 +84,10 @@ fn apply(look: &mut Style, mut codes: impl Iterator<Item = u16>) {
             23 => look.italic = false,
             24 => look.underline = false,
             30..=37 => look.fore = Some((code - 30) as u8),
-            38 => look.fore = extended(&mut codes),
+            38 => look.fore = parse_extended_colour(&mut codes),
             39 => look.fore = None,
             40..=47 => look.back = Some((code - 40) as u8),
-            48 => look.back = extended(&mut codes),
+            48 => look.back = parse_extended_colour(&mut codes),
             49 => look.back = None,
             90..=97 => look.fore = Some((code - 90 + 8) as u8),
             100..=107 => look.back = Some((code - 100 + 8) as u8),
@@ -97,7 +97,7 @@ fn apply(look: &mut Style, mut codes: impl Iterator<Item = u16>) {
 }
 
 /// Reads an extended colour: `5;n` (256 colours) or `2;r;g;b`.
-fn extended(codes: &mut impl Iterator<Item = u16>) -> Option<Colour> {
+fn parse_extended_colour(codes: &mut impl Iterator<Item = u16>) -> Option<Colour> {
     let byte = |n: u16| u8::try_from(n).ok();
     match codes.next()? {
         5 => match byte(codes.next()?)? {
@@ -106,19 +106,19 @@ fn extended(codes: &mut impl Iterator<Item = u16>) -> Option<Colour> {
             n @ 16..=231 => {
                 let level = |i: u8| if i == 0 { 0 } else { 55 + 40 * i };
                 let n = n - 16;
-                Some(nearest(level(n / 36), level(n / 6 % 6), level(n % 6)))
+                Some(nearest_page_colour(level(n / 36), level(n / 6 % 6), level(n % 6)))
             }
             _ => Some(GREY),
         },
         2 => {
             let (r, g, b) = (codes.next()?, codes.next()?, codes.next()?);
-            Some(nearest(byte(r)?, byte(g)?, byte(b)?))
+            Some(nearest_page_colour(byte(r)?, byte(g)?, byte(b)?))
         }
         _ => None,
     }
 }
 
-/// The classes of a span in the style of the page.
+/// Returns the classes of a span in the style of the page.
 fn classes(look: Style) -> String {
     let style = |is_on: bool, class: &str| is_on.then(|| class.to_owned());
     let classes = [
@@ -134,8 +134,9 @@ fn classes(look: Style) -> String {
 
 const GREY: Colour = 8;
 
-/// The colour of the page with the same hue. Colours of terminals can be illegible on the page.
-fn nearest(r: u8, g: u8, b: u8) -> Colour {
+/// Returns the colour of the page with the same hue. Colours of terminals can be illegible on the
+/// page.
+fn nearest_page_colour(r: u8, g: u8, b: u8) -> Colour {
     let (most, least) = (r.max(g).max(b), r.min(g).min(b));
     if most - least < 40 {
         return GREY;

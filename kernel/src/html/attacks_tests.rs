@@ -1,7 +1,7 @@
-//! What tests of the page try: strings that run code or load something where they are not
+//! Attacks for tests of the page: strings that run code or load something where they are not
 //! sanitized.
 
-/// Each would run code, load something from elsewhere or leave its box.
+/// Strings that would run code, load something from elsewhere or leave their box.
 pub const ATTACKS: &[&str] = &[
     "<script>alert(1)</script>",
     "<SCRIPT src=//example.org/x>alert(1)</SCRIPT >",
@@ -149,9 +149,9 @@ pub const SPECIFICATIONS: &[(&str, bool)] = &[
     ),
 ];
 
-/// The parts of HTML that run code or load something. The check has a tokenizer of its own, which
-/// takes `<` before a letter for an element wherever it is not inside quotes.
-pub fn live_parts(html: &str) -> Vec<String> {
+/// Returns the parts of HTML that run code or load something. The check has a tokenizer of its
+/// own, which takes `<` before a letter for an element wherever it is not inside quotes.
+pub fn find_active_content(html: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = html;
     while let Some(at) = rest.find('<') {
@@ -165,7 +165,7 @@ pub fn live_parts(html: &str) -> Vec<String> {
             c == '>' && !quoted
         });
         let tag = &rest[..end.unwrap_or(rest.len())];
-        if is_live(&tag.to_ascii_lowercase()) {
+        if is_active(&tag.to_ascii_lowercase()) {
             found.push(tag.to_owned());
         }
         rest = &rest[tag.len()..];
@@ -173,8 +173,8 @@ pub fn live_parts(html: &str) -> Vec<String> {
     found
 }
 
-/// `tag`: name and attributes, in lower case.
-fn is_live(tag: &str) -> bool {
+/// Returns whether a tag (name and attributes, in lower case) runs code or loads something.
+fn is_active(tag: &str) -> bool {
     const ELEMENTS: &[&str] = &[
         "script",
         "style",
@@ -234,7 +234,7 @@ fn is_live(tag: &str) -> bool {
 #[test]
 fn the_check_of_pages_finds_what_is_live() {
     let harmless = ["<![CDATA[<b>]]>", "<p title=\"<script>\">x</p>", "<a href=\"#x\">x</a>"];
-    assert!(harmless.iter().all(|html| live_parts(html).is_empty()));
+    assert!(harmless.iter().all(|html| find_active_content(html).is_empty()));
     for live in [
         "<script>",
         "x<b onclick=\"f()\">",
@@ -244,6 +244,6 @@ fn the_check_of_pages_finds_what_is_live() {
         "<use xlink:href=\"http://x\">",
         "<p onclick>",
     ] {
-        assert_eq!(live_parts(live).len(), 1, "{live}");
+        assert_eq!(find_active_content(live).len(), 1, "{live}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sanitizes HTML and SVG of outputs and markdown cells, by `ammonia`: known elements and
+//! Sanitizer for HTML and SVG of outputs and markdown cells, by `ammonia`: known elements and
 //! attributes pass. What runs code, or loads something from elsewhere, is removed.
 
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use ammonia::{Builder, UrlRelative};
 
 use super::css;
 
-/// Elements that are removed with their content.
+/// Elements that are removed together with their content.
 const DROPPED: &[&str] = &[
     "script", "style", "iframe", "object", "embed", "noscript", "template", "textarea", "select",
     "canvas", "audio", "video", "applet", "frameset", "head",
@@ -21,7 +21,7 @@ const HTML: &[&str] = &[
     "var wbr",
 ];
 
-/// In the spelling of the standard.
+/// Allowed elements of SVG, in the spelling of the standard.
 const SVG: &[&str] = &[
     "svg g defs desc title path rect circle ellipse line polyline polygon text tspan textPath",
     "clipPath mask marker pattern symbol linearGradient radialGradient stop use image",
@@ -54,18 +54,18 @@ const OF_MATHML: &[&str] = &[
     "scriptlevel stretchy symmetric depth",
 ];
 
-fn words(lines: &[&[&'static str]]) -> HashSet<&'static str> {
+fn word_set(lines: &[&[&'static str]]) -> HashSet<&'static str> {
     lines.iter().flat_map(|lines| lines.iter()).flat_map(|line| line.split(' ')).collect()
 }
 
 /// Returns safe HTML. Ids get `prefix`, so that the ids of two outputs never collide.
-pub fn clean(html: &str, prefix: &str) -> String {
+pub fn sanitize(html: &str, prefix: &str) -> String {
     let prefix = prefix.to_owned();
     let mut builder = Builder::empty();
     builder
-        .tags(words(&[HTML, SVG, MATHML]))
-        .clean_content_tags(words(&[DROPPED]))
-        .generic_attributes(words(&[OF_HTML, OF_SVG, OF_MATHML]))
+        .tags(word_set(&[HTML, SVG, MATHML]))
+        .clean_content_tags(word_set(&[DROPPED]))
+        .generic_attributes(word_set(&[OF_HTML, OF_SVG, OF_MATHML]))
         .add_generic_attribute_prefixes(["aria-"])
         .add_tag_attributes("img", ["src"])
         // Only the check boxes of task lists.
@@ -74,27 +74,34 @@ pub fn clean(html: &str, prefix: &str) -> String {
         .url_schemes(["http", "https", "mailto", "data"].into())
         .url_relative(UrlRelative::PassThrough)
         .link_rel(None)
-        .attribute_filter(move |element, name, value| attribute(&prefix, element, name, value));
+        .attribute_filter(move |element, name, value| {
+            filter_attribute(&prefix, element, name, value)
+        });
     builder.clean(html).to_string()
 }
 
-/// The value that an allowed attribute gets, if any.
-fn attribute<'a>(prefix: &str, element: &str, name: &str, value: &'a str) -> Option<Cow<'a, str>> {
+/// Returns the sanitized value of an allowed attribute, or `None` to remove it.
+fn filter_attribute<'a>(
+    prefix: &str,
+    element: &str,
+    name: &str,
+    value: &'a str,
+) -> Option<Cow<'a, str>> {
     match name {
         "id" => Some(format!("{prefix}{value}").into()),
-        "style" => css::clean(value, prefix).map(Cow::from),
+        "style" => css::sanitize_style(value, prefix).map(Cow::from),
         "src" => is_data_image(value).then(|| value.into()),
         "href" if element == "a" => is_safe_link(value).then(|| value.into()),
         "href" if element == "image" => is_data_image(value).then(|| value.into()),
         "href" => value.strip_prefix('#').map(|id| format!("#{prefix}{id}").into()),
         // Inside a figure these are harmless: the edge of the figure clips what they move.
         "transform" | "transform-origin" if element == "svg" => None,
-        _ => harmless(prefix, value),
+        _ => filter_value(prefix, value),
     }
 }
 
-/// The value of an attribute if it refers to parts of the same figure only.
-fn harmless<'a>(prefix: &str, value: &'a str) -> Option<Cow<'a, str>> {
+/// Returns the value of an attribute if it refers to parts of the same figure only.
+fn filter_value<'a>(prefix: &str, value: &'a str) -> Option<Cow<'a, str>> {
     let lower = value.to_ascii_lowercase();
     let bad = ["javascript:", "expression(", "@import", "\\", "image-set(", "src("];
     if bad.iter().any(|bad| lower.contains(bad)) {
@@ -109,7 +116,7 @@ fn harmless<'a>(prefix: &str, value: &'a str) -> Option<Cow<'a, str>> {
     }
 }
 
-/// True for links to the web, to mail, to a place on the page or to a file beside it.
+/// Returns `true` for links to the web, to mail, to a place on the page or to a file beside it.
 pub fn is_safe_link(link: &str) -> bool {
     let link: String = link.chars().filter(|c| !c.is_control() && !c.is_whitespace()).collect();
     match link.split_once(':') {
@@ -128,7 +135,7 @@ fn is_data_image(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::attacks_tests::{ATTACKS, live_parts};
+    use super::super::attacks_tests::{ATTACKS, find_active_content};
     use super::*;
 
     #[test]
@@ -137,26 +144,26 @@ mod tests {
                    xmlns=\"http://www.w3.org/2000/svg\"><defs><linearGradient id=\"g\"/></defs>\
                    <rect fill=\"url(#g)\" width=\"9\"/><text>a &lt; b</text></svg>";
         assert_eq!(
-            clean(svg, "o1-"),
+            sanitize(svg, "o1-"),
             "<svg viewBox=\"0 0 9 9\"><defs><linearGradient id=\"o1-g\"></linearGradient></defs>\
              <rect fill=\"url(#o1-g)\" width=\"9\"></rect><text>a &lt; b</text></svg>"
         );
         let table = "<table><tbody><tr><td colspan=2 style=\"color:red\">x &amp; y</td></tr>\
                      </tbody></table>";
-        assert_eq!(clean(table, ""), table.replace("=2", "=\"2\""));
+        assert_eq!(sanitize(table, ""), table.replace("=2", "=\"2\""));
         let named = "<svg><title>A curve</title><use xlink:href=\"#a\"></use></svg>";
-        assert_eq!(clean(named, "b-"), named.replace("#a", "#b-a"));
+        assert_eq!(sanitize(named, "b-"), named.replace("#a", "#b-a"));
         let formula = "<math display=\"block\"><mfrac><mn>1</mn><mi>B</mi></mfrac></math>";
-        assert_eq!(clean(formula, ""), formula);
+        assert_eq!(sanitize(formula, ""), formula);
     }
 
     #[test]
     fn nothing_runs_and_nothing_is_loaded() {
         assert!(ATTACKS.len() >= 60);
         for attack in ATTACKS {
-            let safe = clean(attack, "");
-            assert_eq!(live_parts(&safe), Vec::<String>::new(), "{attack} -> {safe}");
-            assert_eq!(clean(&safe, ""), safe, "{attack}");
+            let safe = sanitize(attack, "");
+            assert_eq!(find_active_content(&safe), Vec::<String>::new(), "{attack} -> {safe}");
+            assert_eq!(sanitize(&safe, ""), safe, "{attack}");
         }
     }
 
@@ -175,7 +182,7 @@ mod tests {
             "<svg><g filter=\"url(#f)\" style=\"transform:scale(99)\"/></svg>",
             "<td style=\"margin:-99px\">x</td>",
         ] {
-            let safe = clean(hostile, "").to_ascii_lowercase();
+            let safe = sanitize(hostile, "").to_ascii_lowercase();
             for bad in
                 ["fixed", "inset", "z-index", "top:", "overflow", "transform", "filter", "99"]
             {
@@ -183,17 +190,17 @@ mod tests {
             }
         }
         let moved = "<svg><g transform=\"translate(9)\"></g></svg>";
-        assert_eq!(clean(moved, ""), moved);
+        assert_eq!(sanitize(moved, ""), moved);
     }
 
     #[test]
     fn every_element_is_closed_and_nothing_else_is() {
-        assert_eq!(clean("</div></section><p>a<b>b", ""), "<p>a<b>b</b></p>");
-        assert_eq!(clean("<ul><li>a<li>b</ul>c", ""), "<ul><li>a</li><li>b</li></ul>c");
-        assert_eq!(clean("1 < 2 <", ""), "1 &lt; 2 &lt;");
-        assert_eq!(clean("x<p title=\"never closed", ""), "x");
-        assert_eq!(clean("a<!-- b --><!-- never", ""), "a");
+        assert_eq!(sanitize("</div></section><p>a<b>b", ""), "<p>a<b>b</b></p>");
+        assert_eq!(sanitize("<ul><li>a<li>b</ul>c", ""), "<ul><li>a</li><li>b</li></ul>c");
+        assert_eq!(sanitize("1 < 2 <", ""), "1 &lt; 2 &lt;");
+        assert_eq!(sanitize("x<p title=\"never closed", ""), "x");
+        assert_eq!(sanitize("a<!-- b --><!-- never", ""), "a");
         let deep = "<div>".repeat(2_000);
-        assert_eq!(clean(&deep, "").matches("<div").count(), 2_000);
+        assert_eq!(sanitize(&deep, "").matches("<div").count(), 2_000);
     }
 }

@@ -1,5 +1,5 @@
-//! Sanitizes `style` attributes: only known properties with plain values pass, so that an output
-//! keeps its look but can't leave its box.
+//! Sanitizer for `style` attributes: only known properties with plain values pass, so that an
+//! output keeps its look but can't leave its box.
 //!
 //! Declarations are written anew, so that the browser parses exactly what was checked.
 
@@ -100,14 +100,16 @@ const UNITS: &[&str] =
 /// Properties that may refer to a part of the same figure.
 const PAINTS: &[&str] = &["fill", "stroke"];
 
-/// The allowed declarations, or `None` if there are none. Ids get `prefix`.
-pub fn clean(style: &str, prefix: &str) -> Option<String> {
-    let passed: Vec<String> =
-        style.split(';').filter_map(|declaration| declared(declaration, prefix)).collect();
+/// Returns the allowed declarations, or `None` if there are none. Ids get `prefix`.
+pub fn sanitize_style(style: &str, prefix: &str) -> Option<String> {
+    let passed: Vec<String> = style
+        .split(';')
+        .filter_map(|declaration| sanitize_declaration(declaration, prefix))
+        .collect();
     (!passed.is_empty()).then(|| passed.join(";"))
 }
 
-fn declared(declaration: &str, prefix: &str) -> Option<String> {
+fn sanitize_declaration(declaration: &str, prefix: &str) -> Option<String> {
     let (property, value) = declaration.split_once(':')?;
     let property = property.trim().to_ascii_lowercase();
     let space = if value.starts_with(' ') { " " } else { "" };
@@ -121,7 +123,7 @@ fn declared(declaration: &str, prefix: &str) -> Option<String> {
     let passes = match property.as_str() {
         // Harmless without an offset, and no property for offsets is allowed.
         "position" => ["static", "relative"].iter().any(|p| p.eq_ignore_ascii_case(bare.trim())),
-        known => PROPERTIES.contains(&known) && is_plain(bare),
+        known => PROPERTIES.contains(&known) && is_allowed_value(bare),
     };
     passes.then(|| format!("{property}:{space}{value}"))
 }
@@ -130,8 +132,9 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// True for lists of words, colours, strings, non-negative numbers and allowed functions.
-fn is_plain(value: &str) -> bool {
+/// Returns `true` for lists of words, colours, strings, non-negative numbers and allowed
+/// functions.
+fn is_allowed_value(value: &str) -> bool {
     let mut rest = value.trim();
     let mut open = 0;
     if rest.is_empty() {
@@ -145,16 +148,16 @@ fn is_plain(value: &str) -> bool {
                 1
             }
             '"' | '\'' => match rest[1..].find(c) {
-                Some(end) if is_text(&rest[1..=end]) => end + 2,
+                Some(end) if is_allowed_string(&rest[1..=end]) => end + 2,
                 _ => return false,
             },
-            '#' => 1 + run(&rest[1..], |c| c.is_ascii_hexdigit()),
-            c if c.is_ascii_digit() || c == '.' => match number(rest) {
+            '#' => 1 + span_length(&rest[1..], |c| c.is_ascii_hexdigit()),
+            c if c.is_ascii_digit() || c == '.' => match number_length(rest) {
                 Some(length) => length,
                 None => return false,
             },
             c if c.is_ascii_alphabetic() => {
-                let length = run(rest, |c| c.is_ascii_alphanumeric() || c == '-');
+                let length = span_length(rest, |c| c.is_ascii_alphanumeric() || c == '-');
                 let word = rest[..length].to_ascii_lowercase();
                 if rest[length..].starts_with('(') {
                     if !FUNCTIONS.contains(&word.as_str()) {
@@ -173,22 +176,22 @@ fn is_plain(value: &str) -> bool {
     open == 0
 }
 
-/// Length of a number with its unit, if it is allowed.
-fn number(text: &str) -> Option<usize> {
-    let digits = run(text, |c| c.is_ascii_digit() || c == '.');
-    let unit = run(&text[digits..], |c| c.is_ascii_alphabetic() || c == '%');
+/// Returns the length of a number with its unit in bytes, if it is allowed.
+fn number_length(text: &str) -> Option<usize> {
+    let digits = span_length(text, |c| c.is_ascii_digit() || c == '.');
+    let unit = span_length(&text[digits..], |c| c.is_ascii_alphabetic() || c == '%');
     let known = UNITS.iter().any(|known| known.eq_ignore_ascii_case(&text[digits..digits + unit]));
     // An exponent, as in `1e9px`, is not allowed.
     let ends = !text[digits + unit..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
     (known && ends).then_some(digits + unit)
 }
 
-fn run(text: &str, is: impl Fn(char) -> bool) -> usize {
+fn span_length(text: &str, is: impl Fn(char) -> bool) -> usize {
     text.find(|c| !is(c)).unwrap_or(text.len())
 }
 
-/// Length of a quoted string.
-fn is_text(text: &str) -> bool {
+/// Returns whether the text of a quoted string has only letters, digits, spaces and `-_.,`.
+fn is_allowed_string(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || " -_.,".contains(c))
 }
 
@@ -207,10 +210,10 @@ mod tests {
             "color:rgba(1, 2, 3, .5) !important",
             "position:relative",
         ] {
-            assert_eq!(clean(style, "o1-").as_deref(), Some(style));
+            assert_eq!(sanitize_style(style, "o1-").as_deref(), Some(style));
         }
-        assert_eq!(clean("fill:url(#g)", "o1-").as_deref(), Some("fill:url(#o1-g)"));
-        assert_eq!(clean(" Color : RED ; left: 1px; ", "").as_deref(), Some("color: RED"));
+        assert_eq!(sanitize_style("fill:url(#g)", "o1-").as_deref(), Some("fill:url(#o1-g)"));
+        assert_eq!(sanitize_style(" Color : RED ; left: 1px; ", "").as_deref(), Some("color: RED"));
     }
 
     #[test]
@@ -268,7 +271,7 @@ mod tests {
             "all:unset",
             "}body{color:red",
         ] {
-            assert_eq!(clean(hostile, ""), None, "{hostile}");
+            assert_eq!(sanitize_style(hostile, ""), None, "{hostile}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Renders markdown cells: CommonMark with tables, footnotes and mathematics.
+//! Rendering of markdown cells: CommonMark with tables, footnotes and mathematics.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use pulldown_cmark::{
 };
 use serde_json::Value;
 
-use super::clean::{clean, is_safe_link};
+use super::clean::{is_safe_link, sanitize};
 use super::escape::escape;
 use super::{math, rust};
 
-/// Larger pictures are named instead of embedded, in bytes.
+/// Maximum size of an embedded picture in bytes; larger ones are named instead.
 const MAX_PICTURE: u64 = 20 * 1024 * 1024;
 
-/// Where the pictures of a cell are found.
+/// Sources of the pictures of a cell: a folder and attachments.
 pub struct PictureSource<'a> {
     /// The folder of the notebook.
     pub folder: &'a Path,
@@ -34,15 +34,20 @@ pub fn render(source: &str, place: &PictureSource<'_>) -> String {
             text.push_str(t);
         }
         match event {
-            Event::InlineMath(tex) => events.push(Event::InlineHtml(math::inline(&tex).into())),
-            Event::DisplayMath(tex) => events.push(Event::InlineHtml(math::block(&tex).into())),
+            Event::InlineMath(tex) => {
+                events.push(Event::InlineHtml(math::render_inline(&tex).into()))
+            }
+            Event::DisplayMath(tex) => {
+                events.push(Event::InlineHtml(math::render_block(&tex).into()))
+            }
             Event::Start(Tag::CodeBlock(kind)) => {
                 let code = text_until(&mut parser, |end| matches!(end, TagEnd::CodeBlock));
                 events.push(Event::Html(code_block(&kind, &code).into()));
             }
             Event::Start(Tag::Image { dest_url, title, .. }) => {
                 let alt = text_until(&mut parser, |end| matches!(end, TagEnd::Image));
-                events.push(Event::InlineHtml(picture(&dest_url, &title, &alt, place).into()));
+                events
+                    .push(Event::InlineHtml(render_picture(&dest_url, &title, &alt, place).into()));
             }
             Event::Start(Tag::Heading { .. }) => {
                 heading = Some((events.len(), String::new()));
@@ -62,10 +67,10 @@ pub fn render(source: &str, place: &PictureSource<'_>) -> String {
     }
     let mut page = String::with_capacity(source.len() * 2);
     html::push_html(&mut page, events.into_iter());
-    clean(&page, "")
+    sanitize(&page, "")
 }
 
-/// The first heading of the highest level: its level and its text.
+/// Returns level and text of the first heading of the highest level.
 pub fn first_heading(source: &str) -> Option<(HeadingLevel, String)> {
     let mut events = parser(source);
     let headings = std::iter::from_fn(|| {
@@ -115,9 +120,9 @@ fn code_block(kind: &CodeBlockKind<'_>, code: &str) -> String {
 }
 
 /// Embeds a picture, or names it if it can't be embedded. The page loads nothing.
-fn picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>) -> String {
+fn render_picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>) -> String {
     let name = escape(if alt.is_empty() { link } else { alt });
-    match embedded(link, place) {
+    match picture_data_url(link, place) {
         Some(data) => format!(
             "<img src=\"{}\" alt=\"{}\" title=\"{}\">",
             escape(&data),
@@ -131,10 +136,10 @@ fn picture(link: &str, title: &str, alt: &str, place: &PictureSource<'_>) -> Str
     }
 }
 
-fn embedded(link: &str, place: &PictureSource<'_>) -> Option<String> {
+fn picture_data_url(link: &str, place: &PictureSource<'_>) -> Option<String> {
     if let Some(name) = link.strip_prefix("attachment:") {
         let (kind, data) = place.attachments.get(name)?.as_object()?.iter().next()?;
-        let data = crate::run::notebook::text_of(data);
+        let data = crate::run::notebook::multiline_to_string(data);
         return Some(format!("data:{kind};base64,{}", data.replace(char::is_whitespace, "")));
     }
     if link.starts_with("data:image/") {

@@ -1,29 +1,30 @@
-//! Renders TeX mathematics as MathML, which browsers show without scripts.
+//! Rendering of TeX mathematics as MathML, which browsers show without scripts.
 
 use pulldown_latex::config::DisplayMode;
 use pulldown_latex::{Event, Parser, ParserError, RenderConfig, Storage, push_mathml};
 
 use super::escape::escape;
 
-/// Longer or deeper formulas are shown as they are written.
+/// Maximum length of a rendered formula in bytes; longer or deeper formulas are shown as they are
+/// written.
 const LONGEST: usize = 10_000;
 const DEEPEST: usize = 64;
 
 /// Renders inline mathematics.
-pub fn inline(tex: &str) -> String {
-    render(tex, DisplayMode::Inline).unwrap_or_else(|| as_written("code", tex))
+pub fn render_inline(tex: &str) -> String {
+    render(tex, DisplayMode::Inline).unwrap_or_else(|| render_source("code", tex))
 }
 
 /// Renders display mathematics.
-pub fn block(tex: &str) -> String {
-    render(tex, DisplayMode::Block).unwrap_or_else(|| as_written("pre", tex))
+pub fn render_block(tex: &str) -> String {
+    render(tex, DisplayMode::Block).unwrap_or_else(|| render_source("pre", tex))
 }
 
-fn as_written(element: &str, tex: &str) -> String {
+fn render_source(element: &str, tex: &str) -> String {
     format!("<{element} class=\"tex\">{}</{element}>", escape(tex))
 }
 
-/// `None` if the formula can't be read.
+/// Renders a formula as MathML; `None` if it can't be read.
 fn render(tex: &str, display_mode: DisplayMode) -> Option<String> {
     if tex.len() > LONGEST || tex.matches(['{', '^', '_', '\\']).count() > DEEPEST * DEEPEST {
         return None;
@@ -38,17 +39,17 @@ fn render(tex: &str, display_mode: DisplayMode) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::attacks_tests::live_parts;
+    use super::super::attacks_tests::find_active_content;
     use super::*;
 
     #[test]
     fn formulas_become_mathml() {
-        let html = inline(r"\bar{g} = \frac{1}{B} \sum_{i=1}^{n} \mathrm{clip}_C(g_i)");
+        let html = render_inline(r"\bar{g} = \frac{1}{B} \sum_{i=1}^{n} \mathrm{clip}_C(g_i)");
         for part in ["<math display=\"inline\">", "<mfrac><mrow><mn>1</mn></mrow>", "∑"] {
             assert!(html.contains(part), "{part}: {html}");
         }
-        assert!(block(r"\varepsilon = 3").starts_with("<math display=\"block\">"));
-        let html = block(r"\begin{aligned} a &= b \\ c &\le d \end{aligned}");
+        assert!(render_block(r"\varepsilon = 3").starts_with("<math display=\"block\">"));
+        let html = render_block(r"\begin{aligned} a &= b \\ c &\le d \end{aligned}");
         assert_eq!(html.matches("<mtr>").count(), 2, "{html}");
     }
 
@@ -56,16 +57,21 @@ mod tests {
     fn what_can_not_be_read_is_shown_as_it_is_written() {
         for tex in ["{", "}", "^", "\\frac{1", "\\text{", "a}b", "\\sqrt", "\\unknown{x}", "<b>\\x"]
         {
-            assert_eq!(inline(tex), format!("<code class=\"tex\">{}</code>", escape(tex)));
+            assert_eq!(render_inline(tex), format!("<code class=\"tex\">{}</code>", escape(tex)));
         }
         let deep = "{".repeat(10_000) + "x" + &"^{".repeat(10_000) + &"\\sqrt".repeat(10_000);
-        assert!(inline(&deep).starts_with("<code"));
+        assert!(render_inline(&deep).starts_with("<code"));
         let nested = "\\sqrt{".repeat(60) + "x" + &"}".repeat(60);
-        assert!(inline(&nested).starts_with("<math"));
+        assert!(render_inline(&nested).starts_with("<math"));
         for hostile in
             [r"\text{<script>alert(1)</script>}", r"<img src=x onerror=y>", r"\mathcal{<}"]
         {
-            assert_eq!(live_parts(&inline(hostile)), Vec::<String>::new(), "{}", inline(hostile));
+            assert_eq!(
+                find_active_content(&render_inline(hostile)),
+                Vec::<String>::new(),
+                "{}",
+                render_inline(hostile)
+            );
         }
     }
 }

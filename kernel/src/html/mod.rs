@@ -1,5 +1,5 @@
-//! Renders an executed notebook as one HTML page that loads nothing. A page has no scripts, unless
-//! interactive figures are asked for.
+//! Rendering of an executed notebook as one HTML page that loads nothing. A page has no scripts,
+//! unless interactive figures are asked for.
 
 mod ansi;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::run::notebook::text_of;
+use crate::run::notebook::multiline_to_string;
 use escape::escape;
 use interactive::Libraries;
 use markdown::PictureSource;
@@ -32,12 +32,13 @@ const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inlin
 
 /// Renders `notebook` (nbformat 4) with the file name `name`. Pictures of markdown cells are read
 /// from `folder` and embedded. The page has no scripts.
-pub fn page(notebook: &Value, name: &str, folder: &Path) -> String {
+pub fn render_page(notebook: &Value, name: &str, folder: &Path) -> String {
     page_with(None, notebook, name, folder)
 }
 
-/// As [`page`]. With `libraries`, an interactive figure stands in the place of each output that has
-/// a Vega-Lite specification; a page without such an output still has no scripts.
+/// Renders a notebook as [`render_page`] does; with `libraries`, an interactive figure stands in
+/// the place of each output that has a Vega-Lite specification. A page without such an output
+/// still has no scripts.
 pub fn page_with(
     libraries: Option<&Libraries>,
     notebook: &Value,
@@ -45,10 +46,10 @@ pub fn page_with(
     folder: &Path,
 ) -> String {
     let cells = notebook["cells"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let title = title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
+    let title = page_title(cells).unwrap_or_else(|| name.trim_end_matches(".ipynb").to_owned());
     let cells = cells.iter().enumerate();
     let body: String =
-        cells.map(|(i, cell)| section(cell, i + 1, folder, libraries.is_some())).collect();
+        cells.map(|(i, cell)| render_cell(cell, i + 1, folder, libraries.is_some())).collect();
     // The sanitizer removes scripts, so this one is ours.
     let is_interactive = body.contains("<script type=\"application/json\">");
     let (mut style, mut policy, mut scripts) = (STYLE.to_owned(), POLICY.to_owned(), String::new());
@@ -72,28 +73,34 @@ pub fn page_with(
     )
 }
 
-fn title(cells: &[Value]) -> Option<String> {
+fn page_title(cells: &[Value]) -> Option<String> {
     let prose = cells.iter().filter(|cell| cell["cell_type"] == "markdown");
-    let headings = prose.filter_map(|cell| markdown::first_heading(&text_of(&cell["source"])));
+    let headings =
+        prose.filter_map(|cell| markdown::first_heading(&multiline_to_string(&cell["source"])));
     // A later `#` takes precedence over an earlier `##`.
     headings.min_by_key(|(level, _)| *level).map(|(_, text)| text)
 }
 
-fn section(cell: &Value, number: usize, folder: &Path, interactive: bool) -> String {
-    let source = text_of(&cell["source"]);
+fn render_cell(cell: &Value, number: usize, folder: &Path, interactive: bool) -> String {
+    let source = multiline_to_string(&cell["source"]);
     let place = PictureSource { folder, attachments: &cell["attachments"] };
     match cell["cell_type"].as_str() {
         Some("markdown") => {
             format!("<section class=\"prose\">\n{}</section>\n", markdown::render(&source, &place))
         }
-        Some("code") => code(cell, number, &place, interactive),
+        Some("code") => render_code_cell(cell, number, &place, interactive),
         _ if source.trim().is_empty() => String::new(),
         _ => format!("<section class=\"raw\"><pre>{}</pre></section>\n", escape(&source)),
     }
 }
 
-fn code(cell: &Value, number: usize, place: &PictureSource<'_>, interactive: bool) -> String {
-    let source = text_of(&cell["source"]);
+fn render_code_cell(
+    cell: &Value,
+    number: usize,
+    place: &PictureSource<'_>,
+    interactive: bool,
+) -> String {
+    let source = multiline_to_string(&cell["source"]);
     let outputs = cell["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
     if source.trim().is_empty() && outputs.is_empty() {
         return String::new();
@@ -137,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_page_holds_every_cell_and_its_title() {
-        let page = page(&sample(), "a.ipynb", Path::new("."));
+        let page = render_page(&sample(), "a.ipynb", Path::new("."));
         assert!(page.contains("<title>A &amp; B</title>"), "{page}");
         assert!(page.contains("data-count=\"1\"") && page.contains("data-count=\"–\""));
         assert!(page.contains("<pre class=\"result\">2</pre>"));
@@ -146,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_page_loads_nothing_and_runs_nothing() {
-        let page = page(&sample(), "a.ipynb", Path::new("."));
+        let page = render_page(&sample(), "a.ipynb", Path::new("."));
         for bad in ["<script", "<link", "src=\"http", "url(", "@import", "onload"] {
             assert!(!page.contains(bad), "{bad}");
         }
@@ -176,7 +183,7 @@ mod tests {
     #[test]
     fn broken_notebooks_make_a_page_too() {
         for broken in [json!({}), json!({"cells": [1, {"cell_type": "code"}, {}]}), json!(null)] {
-            assert!(page(&broken, "<x>.ipynb", Path::new(".")).contains("&lt;x&gt;"));
+            assert!(render_page(&broken, "<x>.ipynb", Path::new(".")).contains("&lt;x&gt;"));
         }
     }
 }

@@ -1,16 +1,16 @@
-//! The outputs of a code cell.
+//! Rendering of the outputs of a code cell.
 
 use serde_json::Value;
 
 use super::ansi;
-use super::clean::clean;
+use super::clean::sanitize;
 use super::escape::escape;
 use super::interactive::{self, VEGA_LITE};
 use super::markdown::{self, PictureSource};
 use super::math;
-use crate::run::notebook::text_of;
+use crate::run::notebook::multiline_to_string;
 
-/// MIME types, richest first.
+/// MIME types in the order of preference, richest first.
 const PREFERRED: &[&str] = &[
     "image/svg+xml",
     "image/png",
@@ -28,33 +28,38 @@ pub fn render(output: &Value, id: &str, place: &PictureSource<'_>, interactive: 
     match output["output_type"].as_str() {
         Some("stream") => {
             let class = if output["name"] == "stderr" { "stderr" } else { "stdout" };
-            let text = text_of(&output["text"]);
+            let text = multiline_to_string(&output["text"]);
             format!("<pre class=\"{class}\">{}</pre>\n", ansi::to_html(text.trim_end_matches('\n')))
         }
-        Some("error") => error(output),
+        Some("error") => render_error(output),
         Some("display_data" | "execute_result") => {
-            let still = bundle(&output["data"], id, place);
+            let still = render_mime_bundle(&output["data"], id, place);
             let spec = output["data"].get(VEGA_LITE).filter(|_| interactive);
-            spec.and_then(|spec| interactive::figure(spec, &still)).unwrap_or(still)
+            spec.and_then(|spec| interactive::embed_figure(spec, &still)).unwrap_or(still)
         }
         _ => String::new(),
     }
 }
 
-fn error(output: &Value) -> String {
+fn render_error(output: &Value) -> String {
     let traceback: Vec<String> =
-        output["traceback"].as_array().into_iter().flatten().map(text_of).collect();
+        output["traceback"].as_array().into_iter().flatten().map(multiline_to_string).collect();
     let text = if traceback.iter().all(|line| line.trim().is_empty()) {
-        format!("{}: {}", text_of(&output["ename"]), text_of(&output["evalue"]))
+        format!(
+            "{}: {}",
+            multiline_to_string(&output["ename"]),
+            multiline_to_string(&output["evalue"])
+        )
     } else {
         traceback.join("\n")
     };
     format!("<pre class=\"error\">{}</pre>\n", ansi::to_html(text.trim_end_matches('\n')))
 }
 
-fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
-    let Some((kind, content)) =
-        PREFERRED.iter().find_map(|kind| data.get(*kind).map(|content| (*kind, text_of(content))))
+fn render_mime_bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
+    let Some((kind, content)) = PREFERRED
+        .iter()
+        .find_map(|kind| data.get(*kind).map(|content| (*kind, multiline_to_string(content))))
     else {
         let kinds: Vec<&str> =
             data.as_object().into_iter().flatten().map(|(kind, _)| kind.as_str()).collect();
@@ -64,14 +69,14 @@ fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
             format!("<p class=\"aside\">[output of type {}]</p>\n", escape(&kinds.join(", ")))
         };
     };
-    let words = data.get("text/plain").map(text_of).unwrap_or_default();
+    let words = data.get("text/plain").map(multiline_to_string).unwrap_or_default();
     let prefix = format!("{id}-");
     let rich = |inner: &str| format!("<div class=\"rich\">{inner}</div>\n");
     match kind {
         "image/svg+xml" => format!(
             "<figure role=\"img\" aria-label=\"{}\">{}</figure>\n",
             escape(words.trim()),
-            clean(&content, &prefix)
+            sanitize(&content, &prefix)
         ),
         "image/png" | "image/jpeg" | "image/gif" => {
             let data: String = content
@@ -83,9 +88,9 @@ fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
                 escape(words.trim())
             )
         }
-        "text/html" => rich(&clean(&content, &prefix)),
+        "text/html" => rich(&sanitize(&content, &prefix)),
         "text/markdown" => rich(&markdown::render(&content, place)),
-        "text/latex" => rich(&math::block(content.trim().trim_matches('$'))),
+        "text/latex" => rich(&math::render_block(content.trim().trim_matches('$'))),
         _ if is_prose(&content) => {
             let paragraphs = content.lines().filter(|line| !line.trim().is_empty());
             let paragraphs: String =
@@ -99,7 +104,7 @@ fn bundle(data: &Value, id: &str, place: &PictureSource<'_>) -> String {
     }
 }
 
-/// True for plain text that consists of sentences: long lines and no columns.
+/// Returns whether plain text consists of sentences: long lines and no columns.
 fn is_prose(text: &str) -> bool {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let is_sentence = |line: &str| {

@@ -8,7 +8,7 @@ use super::escape::escape;
 /// Kind of a token. Its value is its class in the style of the page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
-enum Kind {
+enum TokenClass {
     Plain = b' ',
     Keyword = b'k',
     Type = b't',
@@ -33,29 +33,29 @@ pub fn highlight(code: &str) -> String {
     for part in lines.chunk_by(|a, b| is_command(a) == is_command(b)) {
         let text = part.concat();
         if is_command(&text) {
-            push(&mut out, Kind::Attribute, &text)
+            push_span(&mut out, TokenClass::Attribute, &text)
         } else {
-            tokens(&text).iter().for_each(|(kind, text)| push(&mut out, *kind, text))
+            tokenize(&text).iter().for_each(|(kind, text)| push_span(&mut out, *kind, text))
         }
     }
     out
 }
 
-fn push(out: &mut String, kind: Kind, text: &str) {
-    if kind == Kind::Plain {
+fn push_span(out: &mut String, kind: TokenClass, text: &str) {
+    if kind == TokenClass::Plain {
         return out.push_str(&escape(text));
     }
     let class = char::from(kind as u8);
     out.push_str(&format!("<span class=\"{class}\">{}</span>", escape(text)));
 }
 
-/// A line with a command of the kernel, such as `:dep rand`.
+/// Returns whether a line has a command of the kernel, such as `:dep rand`.
 fn is_command(line: &str) -> bool {
     line.strip_prefix(':').is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// The tokens of Rust code, of which every character is in one. The code may be broken.
-fn tokens(code: &str) -> Vec<(Kind, &str)> {
+/// Splits Rust code into tokens; every character is in exactly one. The code may be broken.
+fn tokenize(code: &str) -> Vec<(TokenClass, &str)> {
     // Statements are parsed in a function.
     const HEAD: &str = "fn cell() {\n";
     let file = SourceFile::parse(&format!("{HEAD}{code}\n}}"), Edition::Edition2024).tree();
@@ -64,24 +64,24 @@ fn tokens(code: &str) -> Vec<(Kind, &str)> {
         let range = token.text_range();
         let start = usize::from(range.start()).saturating_sub(HEAD.len());
         let end = usize::from(range.end()).saturating_sub(HEAD.len()).min(code.len());
-        (start < end).then(|| (kind(&token), &code[start..end]))
+        (start < end).then(|| (classify_token(&token), &code[start..end]))
     };
     tokens.filter_map(of_code).collect()
 }
 
-fn kind(token: &SyntaxToken) -> Kind {
+fn classify_token(token: &SyntaxToken) -> TokenClass {
     if token.parent_ancestors().any(|node| node.kind() == ATTR) {
-        return Kind::Attribute;
+        return TokenClass::Attribute;
     }
     match token.kind() {
-        COMMENT => Kind::Comment,
-        STRING | BYTE_STRING | C_STRING | CHAR | BYTE => Kind::Text,
-        INT_NUMBER | FLOAT_NUMBER => Kind::Number,
-        LIFETIME_IDENT => Kind::Lifetime,
-        IDENT => name(token),
-        BANG if token.prev_token().is_some_and(|before| is_macro(&before)) => Kind::Macro,
-        other if other.is_keyword(Edition::Edition2024) => Kind::Keyword,
-        _ => Kind::Plain,
+        COMMENT => TokenClass::Comment,
+        STRING | BYTE_STRING | C_STRING | CHAR | BYTE => TokenClass::Text,
+        INT_NUMBER | FLOAT_NUMBER => TokenClass::Number,
+        LIFETIME_IDENT => TokenClass::Lifetime,
+        IDENT => classify_identifier(token),
+        BANG if token.prev_token().is_some_and(|before| is_macro(&before)) => TokenClass::Macro,
+        other if other.is_keyword(Edition::Edition2024) => TokenClass::Keyword,
+        _ => TokenClass::Plain,
     }
 }
 
@@ -93,7 +93,7 @@ fn is_macro(name: &SyntaxToken) -> bool {
     name.kind() == IDENT && follows(name, BANG).is_some_and(|bang| follows(&bang, EQ).is_none())
 }
 
-fn name(token: &SyntaxToken) -> Kind {
+fn classify_identifier(token: &SyntaxToken) -> TokenClass {
     let text = token.text();
     let next: Vec<SyntaxKind> =
         std::iter::successors(token.next_token(), |token| token.next_token())
@@ -104,10 +104,12 @@ fn name(token: &SyntaxToken) -> Kind {
         || next.starts_with(&[COLON2, L_ANGLE])
         || next.starts_with(&[COLON, COLON, L_ANGLE]);
     match () {
-        () if is_macro(token) => Kind::Macro,
-        () if PRIMITIVES.contains(&text) || text.starts_with(char::is_uppercase) => Kind::Type,
-        () if calls => Kind::Function,
-        () => Kind::Plain,
+        () if is_macro(token) => TokenClass::Macro,
+        () if PRIMITIVES.contains(&text) || text.starts_with(char::is_uppercase) => {
+            TokenClass::Type
+        }
+        () if calls => TokenClass::Function,
+        () => TokenClass::Plain,
     }
 }
 
@@ -115,7 +117,7 @@ fn name(token: &SyntaxToken) -> Kind {
 mod tests {
     use super::*;
 
-    /// The text of the page without tags and entities.
+    /// Returns the text of the page without tags and entities.
     fn text_of(html: &str) -> String {
         let mut out = String::new();
         let mut inside = false;
@@ -135,31 +137,38 @@ mod tests {
     }
 
     #[track_caller]
-    fn is(code: &str, kind: Kind) {
-        assert_eq!(tokens(code), [(kind, code)]);
+    fn is(code: &str, kind: TokenClass) {
+        assert_eq!(tokenize(code), [(kind, code)]);
     }
 
     #[test]
     fn each_sort_of_token_is_known() {
-        is("let", Kind::Keyword);
-        is("Vec", Kind::Type);
-        is("f64", Kind::Type);
-        is("'a", Kind::Lifetime);
-        is("'a'", Kind::Text);
-        is("'\\u{1f600}'", Kind::Text);
-        is("\"a \\\" b\"", Kind::Text);
-        is("r#\"a \" b\"#", Kind::Text);
-        is("b\"bytes\"", Kind::Text);
-        is("1_000.5e-3f64", Kind::Number);
-        is("0xff_u8", Kind::Number);
-        is("// to the end", Kind::Comment);
-        is("/* a /* nested */ b */", Kind::Comment);
-        assert_eq!(tokens("train(x)")[0], (Kind::Function, "train"));
-        assert_eq!(tokens("println!(x)")[..2], [(Kind::Macro, "println"), (Kind::Macro, "!")]);
-        assert_eq!(tokens("1..5")[0], (Kind::Number, "1"));
-        assert_eq!(tokens("1.max(2)")[0], (Kind::Number, "1"));
-        assert_eq!(tokens("a != b")[0], (Kind::Plain, "a"));
-        assert!(tokens("#[derive(Clone)]\nstruct A;")[..4].iter().all(|t| t.0 == Kind::Attribute));
+        is("let", TokenClass::Keyword);
+        is("Vec", TokenClass::Type);
+        is("f64", TokenClass::Type);
+        is("'a", TokenClass::Lifetime);
+        is("'a'", TokenClass::Text);
+        is("'\\u{1f600}'", TokenClass::Text);
+        is("\"a \\\" b\"", TokenClass::Text);
+        is("r#\"a \" b\"#", TokenClass::Text);
+        is("b\"bytes\"", TokenClass::Text);
+        is("1_000.5e-3f64", TokenClass::Number);
+        is("0xff_u8", TokenClass::Number);
+        is("// to the end", TokenClass::Comment);
+        is("/* a /* nested */ b */", TokenClass::Comment);
+        assert_eq!(tokenize("train(x)")[0], (TokenClass::Function, "train"));
+        assert_eq!(
+            tokenize("println!(x)")[..2],
+            [(TokenClass::Macro, "println"), (TokenClass::Macro, "!")]
+        );
+        assert_eq!(tokenize("1..5")[0], (TokenClass::Number, "1"));
+        assert_eq!(tokenize("1.max(2)")[0], (TokenClass::Number, "1"));
+        assert_eq!(tokenize("a != b")[0], (TokenClass::Plain, "a"));
+        assert!(
+            tokenize("#[derive(Clone)]\nstruct A;")[..4]
+                .iter()
+                .all(|t| t.0 == TokenClass::Attribute)
+        );
         let commands = ":dep rand = \"0.9\"\n";
         assert_eq!(highlight(":vars"), "<span class=\"a\">:vars</span>");
         assert!(highlight(&format!("{commands}let x = 1;")).contains("<span class=\"k\">let"));

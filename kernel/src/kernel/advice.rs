@@ -1,34 +1,34 @@
-//! What errors of the compiler mean in a notebook, and what to do about them, in a line each.
+//! Advice for compiler errors in a notebook: meaning and remedy, one line each.
 
 use super::errors::CellSource;
 use super::lab_names;
 use super::moves;
 use super::place;
-use super::wording::{self, readable};
+use super::wording::{self, rewrite_message};
 
-/// Lines below an error.
+/// Advice to print below an error.
 #[derive(Default)]
 pub struct Advice {
     pub lines: Vec<String>,
-    /// The compiler's own help would mislead.
+    /// Whether the advice replaces the compiler's own help, which would mislead.
     pub replaces_rustc: bool,
 }
 
 impl Advice {
-    pub fn beside_rustc(line: &str) -> Self {
+    pub fn alongside_rustc(line: &str) -> Self {
         Self { lines: vec![format!("  = help: {line}")], replaces_rustc: false }
     }
 
     pub fn instead_of_rustc(line: &str) -> Self {
-        Self { replaces_rustc: true, ..Self::beside_rustc(line) }
+        Self { replaces_rustc: true, ..Self::alongside_rustc(line) }
     }
 }
 
-/// Advice for an error whose cause lies in the notebook, or that beginners often make.
-pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Advice {
-    let message = wording::headline(error);
+/// Returns advice for an error whose cause lies in the notebook, or that beginners often make.
+pub fn for_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Advice {
+    let message = wording::error_title(error);
     let name = message.split('`').nth(1).unwrap_or_default();
-    if let Some(line) = of_the_lab(error, &message, name) {
+    if let Some(line) = for_library_item(error, &message, name) {
         return Advice::instead_of_rustc(&line);
     }
     let rustc_knows = error.help().iter().any(|help| help.contains("`?`"));
@@ -37,13 +37,13 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
         replaces_rustc: is_module,
     };
     match error.code() {
-        Some("E0382" | "E0505" | "E0597" | "E0373") => moves::advice(error, name),
+        Some("E0382" | "E0505" | "E0597" | "E0373") => moves::for_borrow_error(error, name),
         Some("E0423") if message.starts_with("expected value, found module") => missing(true),
         Some("E0425") if message.starts_with("cannot find value") => missing(false),
         Some("E0432" | "E0433") if name == "burn" || name.starts_with("burn::") => {
             Advice::instead_of_rustc("the lab re-exports Burn: write `epsilab::burn::…`")
         }
-        Some("E0432" | "E0433") if names_no_crate(error) => {
+        Some("E0432" | "E0433") if is_unknown_crate(error) => {
             let name = name.split("::").next().unwrap_or(name);
             let of_lab = format!("`{name}` is a module of the lab");
             Advice::instead_of_rustc(&match name {
@@ -57,70 +57,77 @@ pub fn of_error(error: &evcxr::CompilationError, source: &CellSource<'_>) -> Adv
             })
         }
         Some("E0277") if message.starts_with("the `?` operator") && message.contains("Option") => {
-            Advice::beside_rustc("`?` on an `Option`: `.ok_or(\"why it is missing\")?`")
+            Advice::alongside_rustc("`?` on an `Option`: `.ok_or(\"why it is missing\")?`")
         }
-        Some("E0277") if is_of_two_numbers(&message) => Advice::beside_rustc(
+        Some("E0277") if is_mixed_arithmetic(&message) => Advice::alongside_rustc(
             "the numbers have different types: convert one of them, as in `n as f64`",
         ),
-        Some("E0308") if is_return_of_cell(error) => Advice::instead_of_rustc(
+        Some("E0308") if is_cell_return(error) => Advice::instead_of_rustc(
             "a cell has no `return` with a value: write the value as its last line, without `;`",
         ),
-        Some("E0599" | "E0609") if is_of_result(&message) && !rustc_knows => Advice::beside_rustc(
-            "the value is a `Result`: put `?` behind the call that makes it, as in `load()?`",
-        ),
-        Some("E0308") if has_result(error) && !rustc_knows => {
-            Advice::beside_rustc("a value is still a `Result`: put `?` behind it")
+        Some("E0599" | "E0609") if is_method_on_result(&message) && !rustc_knows => {
+            Advice::alongside_rustc(
+                "the value is a `Result`: put `?` behind the call that makes it, as in `load()?`",
+            )
+        }
+        Some("E0308") if found_result(error) && !rustc_knows => {
+            Advice::alongside_rustc("a value is still a `Result`: put `?` behind it")
         }
         Some("E0658") if message.starts_with("the `!` type") => {
             let line = error.json["spans"][0]["text"][0]["text"].as_str();
-            let name = line.and_then(place::kept_variable).unwrap_or("x");
+            let name = line.and_then(place::stored_variable).unwrap_or("x");
             Advice::instead_of_rustc(&format!(
                 "`{name}` would be kept, but its type contains that of code that never returns: \
                  put the code into braces `{{ … }}`, or give it a type (`let {name}: Type = …;`)"
             ))
         }
-        Some("E0423") if is_a_question(source.code) => Advice::beside_rustc(&format!(
+        Some("E0423") if is_doc_query(source.code) => Advice::alongside_rustc(&format!(
             "a question mark before a name shows its documentation: `?{name}`"
         )),
         None if message.starts_with("there is no variable") => missing(false),
         None if message == "cannot find derive macro `Module` in this scope" => {
             Advice::instead_of_rustc("`use epsilab::burn; use epsilab::burn::module::Module;`")
         }
-        None if wording::reference(&error.message()).is_some() => Advice::beside_rustc(OWNED),
+        None if wording::borrowing_variable(&error.message()).is_some() => {
+            Advice::alongside_rustc(OWNED)
+        }
         _ => Advice::default(),
     }
 }
 
-/// Advice for names and values of the lab.
-fn of_the_lab(error: &evcxr::CompilationError, message: &str, name: &str) -> Option<String> {
+/// Returns advice for names and values of the lab.
+fn for_library_item(error: &evcxr::CompilationError, message: &str, name: &str) -> Option<String> {
     match error.code()? {
         "E0412" | "E0422" | "E0425" | "E0433" => {
-            lab_names::import_of(name).map(|path| format!("it is in the library: `use {path};`"))
+            lab_names::import_path(name).map(|path| format!("it is in the library: `use {path};`"))
         }
         "E0308" | "E0277" => {
             let labels = error.spanned_messages().iter().map(|said| said.label.clone());
             let mut said = labels.chain([message.to_owned()]);
-            said.find_map(|said| lab_names::value_for(&wording::readable(&said))).map(str::to_owned)
+            said.find_map(|said| lab_names::type_mismatch_advice(&wording::rewrite_message(&said)))
+                .map(str::to_owned)
         }
-        "E0599" => lab_names::method_for(message, name).map(str::to_owned),
+        "E0599" => lab_names::unknown_method_advice(message, name).map(str::to_owned),
         _ => None,
     }
 }
 
-/// A path and `?`, as one asks for documentation in IPython.
-fn is_a_question(code: &str) -> bool {
+/// Returns whether the code is a path and `?`, as one asks for documentation in IPython.
+fn is_doc_query(code: &str) -> bool {
     let of_path = |c: char| c.is_alphanumeric() || "_:".contains(c);
     code.trim().strip_suffix('?').is_some_and(|path| path.chars().all(of_path))
 }
 
-/// rustc advises to change a `Cargo.toml`, which a notebook does not have.
-fn names_no_crate(error: &evcxr::CompilationError) -> bool {
+/// Returns whether rustc reports an unlinked crate; it advises to change a `Cargo.toml`, which a
+/// notebook does not have.
+fn is_unknown_crate(error: &evcxr::CompilationError) -> bool {
     let says = |text: &str| text.contains("unlinked crate");
     says(&error.message()) || error.spanned_messages().iter().any(|message| says(&message.label))
 }
 
-/// ``cannot add `{float}` to `usize` ``
-fn is_of_two_numbers(message: &str) -> bool {
+/// Returns whether the message is about two numeric types, as in ``cannot add `{float}` to `usize`
+/// ``.
+fn is_mixed_arithmetic(message: &str) -> bool {
     let types: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     ["add", "subtract", "multiply", "divide"]
         .iter()
@@ -129,26 +136,27 @@ fn is_of_two_numbers(message: &str) -> bool {
         && types.iter().all(|name| is_number(name.trim_start_matches('&')))
 }
 
-/// Whether a type is one of Rust's numbers, such as `u8`, `isize` or `{float}`.
+/// Returns whether a type is one of Rust's numbers, such as `u8`, `isize` or `{float}`.
 fn is_number(name: &str) -> bool {
     let width = name.strip_prefix(['u', 'i', 'f']).unwrap_or_default();
     matches!(name, "{float}" | "{integer}") || width == "size" || width.parse::<u8>().is_ok()
 }
 
-/// `return` in a cell, which evcxr makes the body of a closure.
-fn is_return_of_cell(error: &evcxr::CompilationError) -> bool {
+/// Returns whether the error is about `return` in a cell, which evcxr makes the body of a closure.
+fn is_cell_return(error: &evcxr::CompilationError) -> bool {
     let of_cell = "expected `Result<(), EvcxrUserCodeError>`, found";
     error.spanned_messages().iter().any(|message| message.label.starts_with(of_cell))
 }
 
-/// `no method named `len` found for enum `Result<…>``
-fn is_of_result(message: &str) -> bool {
+/// Returns whether the message is about a `Result`, as in ``no method named `len` found for enum
+/// `Result<…>` ``.
+fn is_method_on_result(message: &str) -> bool {
     let of = message.rsplit("found for").next().unwrap_or(message);
     ["`Result<", "`std::result::Result<"].iter().any(|name| of.contains(name))
         || message.contains("on type `Result<")
 }
 
-fn has_result(error: &evcxr::CompilationError) -> bool {
+fn found_result(error: &evcxr::CompilationError) -> bool {
     error.spanned_messages().iter().any(|message| {
         let found = message.label.split("found").nth(1).unwrap_or_default();
         found.contains("`Result<") || found.contains("`std::result::Result<")
@@ -159,8 +167,8 @@ const OWNED: &str = "keep a value of its own, by `.clone()`, `.to_owned()` or \
                      `.collect::<Vec<_>>()`; or put the code into braces `{ … }` if no later cell \
                      needs the variable";
 
-/// evcxr's message about a variable that can't be kept, with advice. Other messages stay.
-pub fn of_variable(message: &str) -> String {
+/// Returns evcxr's message about a variable that can't be kept, with advice. Other messages stay.
+pub fn explain_unkept_variable(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let (name, kind) = (quoted.next().unwrap_or_default(), quoted.next().unwrap_or_default());
     let says = |rest: String| message.starts_with(&format!("The variable `{name}` {rest}"));
@@ -178,7 +186,7 @@ pub fn of_variable(message: &str) -> String {
     } else if says(format!("has type `{kind}` which cannot")) {
         format!(
             "`{name}` has the type `{}`, which can't be kept for later cells\nwhat to do: {OWNED}",
-            readable(kind)
+            rewrite_message(kind)
         )
     } else {
         message.to_owned()
@@ -191,29 +199,36 @@ mod tests {
 
     #[test]
     fn variables_that_can_not_be_kept_are_explained() {
-        let said = of_variable("The variable `f` is a closure, which cannot be persisted.\nMore");
+        let said = explain_unkept_variable(
+            "The variable `f` is a closure, which cannot be persisted.\nMore",
+        );
         assert!(said.starts_with("`f` is a closure") && said.contains("fn f(…)"), "{said}");
-        let said = of_variable("The variable `x` has type `Map<'_>` which cannot be persisted.\n");
+        let said = explain_unkept_variable(
+            "The variable `x` has type `Map<'_>` which cannot be persisted.\n",
+        );
         assert!(said.contains("`Map<'_>`, which can't") && said.contains(".collect"), "{said}");
-        let said = of_variable("Couldn't automatically determine type of variable `n`.\nPlease");
+        let said = explain_unkept_variable(
+            "Couldn't automatically determine type of variable `n`.\nPlease",
+        );
         assert!(said.contains("`let n: Type = …;`"), "{said}");
-        assert_eq!(of_variable("anything else"), "anything else");
-        let said = readable("The variable `r` contains a reference with a non-static\nlifetime");
+        assert_eq!(explain_unkept_variable("anything else"), "anything else");
+        let said =
+            rewrite_message("The variable `r` contains a reference with a non-static\nlifetime");
         assert!(said.starts_with("`r` borrows"), "{said}");
     }
 
     #[test]
     fn results_are_recognised_in_messages() {
-        assert!(is_of_result("no method named `len` found for enum `Result<T, E>` in the"));
-        assert!(is_of_result("no field `a` on type `Result<u8, E>`"));
-        assert!(!is_of_result("no method named `Result<` found for struct `A` in the"));
+        assert!(is_method_on_result("no method named `len` found for enum `Result<T, E>` in the"));
+        assert!(is_method_on_result("no field `a` on type `Result<u8, E>`"));
+        assert!(!is_method_on_result("no method named `Result<` found for struct `A` in the"));
     }
 
     #[test]
     fn only_numbers_of_two_types_are_to_be_converted() {
-        assert!(is_of_two_numbers("cannot add `{float}` to `usize`"));
-        assert!(is_of_two_numbers("cannot multiply `&f64` by `i32`"));
-        assert!(!is_of_two_numbers("cannot add `String` to `usize`"));
-        assert!(!is_of_two_numbers("cannot find `f64` in `u8`"));
+        assert!(is_mixed_arithmetic("cannot add `{float}` to `usize`"));
+        assert!(is_mixed_arithmetic("cannot multiply `&f64` by `i32`"));
+        assert!(!is_mixed_arithmetic("cannot add `String` to `usize`"));
+        assert!(!is_mixed_arithmetic("cannot find `f64` in `u8`"));
     }
 }

@@ -1,4 +1,4 @@
-//! The request of the running cell. Output is published as an answer to it.
+//! Request of the running cell, to which output is published as an answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,79 +7,82 @@ use jupyter_protocol::JupyterMessage;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::limits::Limits;
-use super::wire::{Channel, Wire};
+use super::limits::OutputLimits;
+use super::wire::{Channel, MessageSender};
 
-/// The request that output belongs to. It is kept after the end of its cell, so that a thread that
+/// Request that output belongs to. It stays after the end of its cell, so that a thread that
 /// outlives the cell still prints below it.
 #[derive(Clone)]
 pub struct CurrentCell {
-    wire: Wire,
+    wire: MessageSender,
     folder: PathBuf,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<CellState>>,
 }
 
-struct State {
+struct CellState {
     cell: Option<Arc<JupyterMessage>>,
-    limits: Limits,
-    /// Until the first cell can run.
-    start: Option<Start>,
-    /// The request that waits for the start. The client was told that the kernel is busy with it.
+    limits: OutputLimits,
+    /// Messages about the start of the kernel; `None` once cells can run.
+    start: Option<StartupMessages>,
+    /// Request that waits for the start of the kernel; its client has already got the status
+    /// `busy`.
     waiting: Option<Arc<JupyterMessage>>,
-    /// The last line shown is a bar.
+    /// Whether the last line shown is a progress bar.
     has_bar: bool,
 }
 
-/// What a client is told while the kernel starts.
+/// Messages to the client while the kernel starts.
 #[derive(Default)]
-struct Start {
-    /// Said before a cell waited for it.
+struct StartupMessages {
+    /// Lines collected before a cell waits for the start.
     said: String,
     is_shown: bool,
 }
 
-/// Shown below the first cell as long as it waits.
+/// Text shown below the first cell as long as it waits.
 const STARTING: &str = "the kernel starts: cells run in a few seconds\n";
 
 impl CurrentCell {
-    /// No cell yet: output is dropped. `folder`: for output beyond the limits of a cell.
-    pub fn new(wire: Wire, folder: PathBuf) -> Self {
-        let (limits, start) = (Limits::new(folder.clone()), Some(Start::default()));
-        let state = State { cell: None, limits, start, waiting: None, has_bar: false };
+    /// Creates the state without a cell, in which output is dropped. `folder` is for output beyond
+    /// the limits of a cell.
+    pub fn new(wire: MessageSender, folder: PathBuf) -> Self {
+        let (limits, start) = (OutputLimits::new(folder.clone()), Some(StartupMessages::default()));
+        let state = CellState { cell: None, limits, start, waiting: None, has_bar: false };
         Self { wire, folder, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Sets the request that output belongs to from now on; `None` for silent requests.
-    pub fn set(&self, message: Option<Arc<JupyterMessage>>) {
+    pub fn set_request(&self, message: Option<Arc<JupyterMessage>>) {
         let mut state = self.state.lock();
         state.cell = message;
-        state.limits = Limits::new(self.folder.clone());
+        state.limits = OutputLimits::new(self.folder.clone());
     }
 
-    /// A request waits. Below the first one, the client sees what the kernel does until it can run.
-    pub fn waits(&self, message: &Arc<JupyterMessage>) {
+    /// Registers a request that waits for the start of the kernel. Below the first one, the client
+    /// sees the steps of the start until the kernel can run it.
+    pub fn enqueue(&self, message: &Arc<JupyterMessage>) {
         let mut state = self.state.lock();
-        let State { cell, start: Some(start), waiting, .. } = &mut *state else { return };
+        let CellState { cell, start: Some(start), waiting, .. } = &mut *state else { return };
         if !std::mem::replace(&mut start.is_shown, true) {
             *cell = Some(message.clone());
             *waiting = Some(message.clone());
             let said = format!("{STARTING}{}", start.said);
-            self.wire.status(Some(message), "busy");
-            self.wire.publish(Some(message), "stream", stream("stderr", &said));
+            self.wire.publish_status(Some(message), "busy");
+            self.wire.publish(Some(message), "stream", stream_content("stderr", &said));
         }
     }
 
-    /// Tells the client that the kernel is busy with the request, unless it was told.
-    pub fn begin(&self, message: &Arc<JupyterMessage>) {
+    /// Sends the status `busy` for the request, unless it was sent already.
+    pub fn mark_busy(&self, message: &Arc<JupyterMessage>) {
         let waiting = self.state.lock().waiting.take_if(|waiting| Arc::ptr_eq(waiting, message));
         if waiting.is_none() {
-            self.wire.status(Some(message), "busy");
+            self.wire.publish_status(Some(message), "busy");
         }
     }
 
-    /// A step of the start, as one line.
-    pub fn say_start(&self, line: &str) {
-        if let Some(Start { said, is_shown: false }) = &mut self.state.lock().start {
+    /// Shows a step of the start as one line, or collects it until a cell waits.
+    pub fn report_startup(&self, line: &str) {
+        if let Some(StartupMessages { said, is_shown: false }) = &mut self.state.lock().start {
             said.push_str(&format!("{line}\n"));
             return;
         }
@@ -87,8 +90,8 @@ impl CurrentCell {
         self.print("stderr", &format!("{}{line}\n", if bar { "\n" } else { "" }));
     }
 
-    /// The progress of the start, which replaces the bar before.
-    pub fn show_bar(&self, bar: &str) {
+    /// Shows a progress bar of the start, in the place of the bar before.
+    pub fn report_startup_progress(&self, bar: &str) {
         let waits = self.state.lock().start.as_ref().is_none_or(|start| start.is_shown);
         if waits {
             self.print("stderr", &format!("\r{bar}"));
@@ -96,8 +99,8 @@ impl CurrentCell {
         }
     }
 
-    /// The kernel can run cells: what was said of its start is removed.
-    pub fn end_start(&self) {
+    /// Ends the start: removes its messages, because the kernel can run cells now.
+    pub fn finish_startup(&self) {
         let mut state = self.state.lock();
         if state.start.take().is_some_and(|start| start.is_shown) {
             self.wire.publish(state.cell.as_deref(), "clear_output", json!({ "wait": false }));
@@ -109,13 +112,13 @@ impl CurrentCell {
         let mut state = self.state.lock();
         let Some(cell) = state.cell.clone() else { return };
         // Under the lock: two threads must not exchange the order of their messages.
-        for (kind, content) in state.limits.admit(kind, content) {
+        for (kind, content) in state.limits.apply(kind, content) {
             self.wire.publish(Some(&cell), &kind, content);
         }
     }
 
-    /// Asks the client that sent the request for a line of input. What the cell printed before is
-    /// the prompt.
+    /// Asks the client that sent the request for a line of input. The text that the cell printed
+    /// before is the prompt.
     pub fn ask_for_input(&self) {
         if let Some(cell) = self.state.lock().cell.clone() {
             let content = json!({ "prompt": "", "password": false });
@@ -126,11 +129,11 @@ impl CurrentCell {
     /// Broadcasts printed text.
     pub fn print(&self, stream: &str, text: &str) {
         if !text.is_empty() {
-            self.publish("stream", self::stream(stream, text));
+            self.publish("stream", self::stream_content(stream, text));
         }
     }
 }
 
-fn stream(name: &str, text: &str) -> Value {
+fn stream_content(name: &str, text: &str) -> Value {
     json!({ "name": name, "text": text })
 }

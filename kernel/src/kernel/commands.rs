@@ -1,10 +1,10 @@
 //! Commands in cells: lines before the code that begin with a colon. evcxr has its own; those of
 //! the lab become code or are answered here.
 
-use super::errors::Failure;
+use super::errors::CellFailure;
 use crate::options;
 
-/// Commands of the lab: name, what it does, and the code that it stands for, if any.
+/// Commands of the lab: name, description, and the code that the command stands for, if any.
 const OURS: [(&str, &str, Option<&str>); 7] = [
     (":help", "this list", None),
     (":vars", "variables with their types and sizes", None),
@@ -60,30 +60,33 @@ const UNLISTED: [&str; 24] = [
     ":last_error_json",
 ];
 
-/// A cell whose commands of the lab were read.
+/// Cell after parsing of the commands of the lab.
 #[derive(Debug, PartialEq)]
-pub struct Asked {
-    /// What remains for evcxr. Every line stands where it stood.
+pub struct ParsedCell {
+    /// Code that remains for evcxr; every line keeps its place.
     pub code: String,
-    /// The list of commands is to be printed.
+    /// Whether the list of commands is to be printed.
     pub help: bool,
-    /// The times are to be printed.
+    /// Whether the times are to be printed.
     pub time: bool,
 }
 
-impl Asked {
-    /// Whether nothing remains for evcxr.
-    pub fn is_answered(&self) -> bool {
+impl ParsedCell {
+    /// Returns whether nothing remains for evcxr.
+    pub fn is_fully_handled(&self) -> bool {
         self.code.trim().is_empty()
     }
 }
 
-/// Reads the commands at the beginning of a cell. `variables`: names and types.
+/// Parses the commands at the beginning of a cell. `variables` are names and types.
 ///
 /// # Errors
 /// A command that neither the lab nor evcxr has.
-pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure> {
-    if let Some(failure) = of_ipython(code) {
+pub fn parse_commands(
+    code: &str,
+    variables: &[(String, String)],
+) -> Result<ParsedCell, CellFailure> {
+    if let Some(failure) = reject_ipython_syntax(code) {
         return Err(failure);
     }
     let (mut help, mut time) = (false, false);
@@ -95,7 +98,7 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
         if text.is_empty() || text.starts_with("//") || text.starts_with('!') {
             continue;
         }
-        let Some(name) = command(text) else { break };
+        let Some(name) = command_name(text) else { break };
         last = Some(index);
         if let Some((_, _, code)) = OURS.iter().find(|(ours, ..)| *ours == name) {
             lines[index].clear();
@@ -103,14 +106,14 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
             time |= name == ":time";
             expanded.push_str(code.unwrap_or_default());
             if name == ":vars" {
-                expanded.push_str(&list(variables));
+                expanded.push_str(&variables_code(variables));
             }
             if let Some(rest) = text.strip_prefix(":time ") {
                 lines[index] = rest.to_owned();
                 break;
             }
-        } else if !names().any(|known| known == name) {
-            return Err(unknown(name));
+        } else if !command_names().any(|known| known == name) {
+            return Err(unknown_extension_error(name));
         }
     }
     // evcxr reads no command after the first code, so the code follows the last command.
@@ -121,9 +124,9 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
             lines.insert(last + 1, expanded)
         }
     }
-    let asked = Asked { code: lines.join("\n"), help, time };
-    if time && asked.is_answered() {
-        Err(Failure::new("CompileError", TIME_ALONE))
+    let asked = ParsedCell { code: lines.join("\n"), help, time };
+    if time && asked.is_fully_handled() {
+        Err(CellFailure::new("CompileError", TIME_ALONE))
     } else {
         Ok(asked)
     }
@@ -132,8 +135,8 @@ pub fn read(code: &str, variables: &[(String, String)]) -> Result<Asked, Failure
 const TIME_ALONE: &str = "`:time` has no code to measure\n\
                           what to do: write the code below it in the same cell";
 
-/// What IPython understands and Rust does not.
-fn of_ipython(code: &str) -> Option<Failure> {
+/// Returns the failure of a cell in IPython's syntax that Rust does not have.
+fn reject_ipython_syntax(code: &str) -> Option<CellFailure> {
     let first = code.lines().map(str::trim).find(|line| !line.is_empty())?;
     let text = match first.split_whitespace().next()? {
         "?" | "??" => {
@@ -145,44 +148,44 @@ fn of_ipython(code: &str) -> Option<Failure> {
         ),
         _ => return None,
     };
-    Some(Failure::new("CompileError", &text))
+    Some(CellFailure::new("CompileError", &text))
 }
 
-/// The command in a line below code, where none is read.
-pub fn misplaced(line: &str) -> Option<&'static str> {
-    let name = command(line.trim())?;
-    names().find(|known| *known == name)
+/// Returns the command in a line below code, where commands are not recognised.
+pub fn misplaced_command(line: &str) -> Option<&'static str> {
+    let name = command_name(line.trim())?;
+    command_names().find(|known| *known == name)
 }
 
-/// The name in a cell that asks for its documentation: `?Vec::push`, as in IPython.
-pub fn asked_about(code: &str) -> Option<&str> {
+/// Returns the name in a cell that asks for its documentation: `?Vec::push`, as in IPython.
+pub fn documentation_query(code: &str) -> Option<&str> {
     let name = code.trim().strip_prefix('?')?.trim_start_matches('?').trim();
     (!name.is_empty() && !name.contains(['\n', ';'])).then_some(name)
 }
 
-/// The name of the command in a line.
-fn command(line: &str) -> Option<&str> {
+/// Returns the name of the command in a line.
+fn command_name(line: &str) -> Option<&str> {
     let name = line.split_whitespace().next()?;
     (name.starts_with(':') && !name.starts_with("::")).then_some(name)
 }
 
-/// Names of all commands that begin with a colon.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    let listed = LISTED.iter().filter_map(|(usage, _)| command(usage));
+/// Returns the names of all commands that begin with a colon.
+pub fn command_names() -> impl Iterator<Item = &'static str> {
+    let listed = LISTED.iter().filter_map(|(usage, _)| command_name(usage));
     OURS.iter().map(|(name, ..)| *name).chain(listed).chain(UNLISTED)
 }
 
-fn unknown(name: &str) -> Failure {
-    let advice = match options::nearest(name, names()) {
+fn unknown_extension_error(name: &str) -> CellFailure {
+    let advice = match options::closest_match(name, command_names()) {
         Some(nearest) => format!("did you mean `{nearest}`? `:help` lists all commands"),
         None => "`:help` lists all commands".to_owned(),
     };
     let text = format!("there is no command `{name}`\nwhat to do: {advice}");
-    Failure::new("CompileError", &text)
+    CellFailure::new("CompileError", &text)
 }
 
-/// What `:help` prints.
-pub fn help() -> String {
+/// Returns the text that `:help` prints.
+pub fn help_text() -> String {
     let line = |name: &str, what: &str| format!("{name:<24} {what}\n");
     let mut text = "Commands stand before the code of a cell, one per line.\n\n".to_owned();
     text.push_str(&line("?NAME", "documentation of a name, as the only line of a cell"));
@@ -192,8 +195,8 @@ pub fn help() -> String {
     text + "\nTab completes names, Shift+Tab shows their documentation.\n"
 }
 
-/// Code that prints the variables.
-fn list(variables: &[(String, String)]) -> String {
+/// Returns code that prints the variables.
+fn variables_code(variables: &[(String, String)]) -> String {
     if variables.is_empty() {
         return "println!(\"no variables\");".into();
     }
@@ -214,8 +217,8 @@ fn list(variables: &[(String, String)]) -> String {
 mod tests {
     use super::*;
 
-    fn read_code(code: &str) -> Asked {
-        read(code, &[]).unwrap()
+    fn read_code(code: &str) -> ParsedCell {
+        parse_commands(code, &[]).unwrap()
     }
 
     #[test]
@@ -236,22 +239,22 @@ mod tests {
     #[test]
     fn help_and_times_leave_the_code_as_it_is() {
         let asked = read_code(":help");
-        assert!(asked.help && asked.is_answered());
+        assert!(asked.help && asked.is_fully_handled());
         let asked = read_code(":time\nwork();\n:help");
         assert_eq!(
             (asked.time, asked.help, asked.code.as_str()),
             (true, false, "\nwork();\n:help")
         );
         assert_eq!(read_code(":time work();").code, "work();");
-        assert_eq!(asked_about(" ?Vec::push\n"), Some("Vec::push"));
-        assert_eq!((asked_about("x?"), asked_about("?a\nb")), (None, None));
-        let text = help();
+        assert_eq!(documentation_query(" ?Vec::push\n"), Some("Vec::push"));
+        assert_eq!((documentation_query("x?"), documentation_query("?a\nb")), (None, None));
+        let text = help_text();
         assert!(text.contains(":ledger") && text.contains(":dep NAME"), "{text}");
     }
 
     #[test]
     fn unknown_commands_are_errors_with_the_nearest_name() {
-        let text = |code: &str| read(code, &[]).unwrap_err().traceback.join("\n");
+        let text = |code: &str| parse_commands(code, &[]).unwrap_err().traceback.join("\n");
         assert!(text(":ledgr").contains("did you mean `:ledger`?"), "{}", text(":ledgr"));
         assert!(text(":HELP").contains("did you mean `:help`?"), "{}", text(":HELP"));
         assert!(text(":qqq\n1").contains("`:help` lists all"), "{}", text(":qqq\n1"));
@@ -259,12 +262,12 @@ mod tests {
 
     #[test]
     fn what_can_not_work_is_explained() {
-        let text = |code: &str| read(code, &[]).unwrap_err().traceback.join("\n");
+        let text = |code: &str| parse_commands(code, &[]).unwrap_err().traceback.join("\n");
         assert!(text(":time").contains("no code to measure") && text(":time\n").contains("below"));
         assert!(text("%%timeit\nf()").contains("`%%timeit` is a command of IPython"));
-        assert!(asked_about("?").is_none() && text(" ?").contains("needs a name"));
+        assert!(documentation_query("?").is_none() && text(" ?").contains("needs a name"));
         assert_eq!(
-            (misplaced("  :vars"), misplaced(":x"), misplaced("a")),
+            (misplaced_command("  :vars"), misplaced_command(":x"), misplaced_command("a")),
             (Some(":vars"), None, None)
         );
     }
@@ -272,7 +275,7 @@ mod tests {
     #[test]
     fn variables_are_listed_with_types_and_sizes() {
         let variables = [("a".to_owned(), "u8".to_owned()), ("names".into(), "Vec<String>".into())];
-        let asked = read(":vars", &variables).unwrap();
+        let asked = parse_commands(":vars", &variables).unwrap();
         assert!(asked.code.contains("{:<5}  {:<11}  {}") && asked.code.contains("Of(&names)"));
         assert!(read_code(":vars").code.contains("no variables"));
     }

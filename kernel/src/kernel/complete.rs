@@ -11,10 +11,10 @@ use super::inspection;
 use super::is_complete;
 use super::names;
 use super::receiver;
-use super::requests::Cursor;
-use super::visibility::{Member, Visibility};
+use super::requests::CodeCursor;
+use super::visibility::{MemberKind, Visibility};
 
-/// A request of a client about code at a cursor.
+/// Request of a client about code at a cursor.
 #[derive(Clone, Copy)]
 pub enum Question {
     /// `complete_request`: the texts that may replace the word at the cursor.
@@ -33,10 +33,10 @@ impl Question {
     }
 
     /// Returns the content of the reply without completions or documentation.
-    pub fn no_answer(self, cursor: &Cursor) -> Value {
+    pub fn no_answer(self, cursor: &CodeCursor) -> Value {
         match self {
             Self::Complete => completed(&[], cursor.position()..cursor.position()),
-            Self::Inspect => nothing_to_inspect(),
+            Self::Inspect => empty_inspection(),
         }
     }
 }
@@ -49,12 +49,12 @@ pub fn completed(matches: &[String], place: Range<usize>) -> Value {
     })
 }
 
-fn nothing_to_inspect() -> Value {
+fn empty_inspection() -> Value {
     json!({ "status": "ok", "found": false, "data": {}, "metadata": {} })
 }
 
-/// Content of a `complete_reply`. Own members of the type come first, then methods of traits, then
-/// conversions that every type has. Nothing private is offered.
+/// Returns the content of a `complete_reply`. Own members of the type come first, then methods of
+/// traits, then conversions that every type has. Nothing private is offered.
 pub fn complete(
     context: &mut CommandContext,
     visibility: &Visibility,
@@ -65,11 +65,12 @@ pub fn complete(
     {
         return content;
     }
-    let Some(found) = completions(context, code, byte_of(code, cursor)) else {
+    let Some(found) = request_completions(context, code, char_to_byte(code, cursor)) else {
         return completed(&[], cursor..cursor);
     };
-    let (start, end) = (char_of(code, found.start_offset), char_of(code, found.end_offset));
-    let place = Place::before(&code[..found.start_offset], |name| {
+    let (start, end) =
+        (byte_to_char(code, found.start_offset), byte_to_char(code, found.end_offset));
+    let place = CompletionContext::from_prefix(&code[..found.start_offset], |name| {
         context.variables_and_types().find(|(of, _)| *of == name).map(|(_, kind)| kind.to_owned())
     });
     let mut seen = HashSet::new();
@@ -77,7 +78,7 @@ pub fn complete(
         .completions
         .into_iter()
         .filter_map(|item| {
-            let text = name_only(&item.code).to_owned();
+            let text = strip_arguments(&item.code).to_owned();
             let rank = place.rank(visibility, item.kind, &text)?;
             let entry = json!({
                 "text": text, "type": item.kind, "signature": item.label,
@@ -94,32 +95,39 @@ pub fn complete(
     reply
 }
 
-/// What evcxr offers at a position.
-fn completions(context: &mut CommandContext, code: &str, byte: usize) -> Option<Completions> {
+/// Returns the completions of evcxr at byte `byte`; behind a dot without completions, those where
+/// a function is expected.
+fn request_completions(
+    context: &mut CommandContext,
+    code: &str,
+    byte: usize,
+) -> Option<Completions> {
     if let Ok(found) = context.completions(code, byte) {
         return Some(found);
     }
-    let (changed, more) = receiver::as_function(code, byte)?;
+    let (changed, more) = receiver::wrap_in_fn_context(code, byte)?;
     let mut found = context.completions(&changed, byte + more).ok()?;
     found.start_offset -= more;
     found.end_offset -= more;
     Some(found)
 }
 
-/// Completions of the command that the cursor stands in.
+/// Returns the completions of the command at the cursor.
 fn complete_command(code: &str, cursor: usize) -> Option<Value> {
     let before: String = code.chars().take(cursor).collect();
     let typed = before.lines().last().filter(|_| !before.ends_with('\n'))?.trim_start();
     if !typed.starts_with(':') || typed.contains([' ', '(']) || typed.starts_with("::") {
         return None;
     }
-    let matches = commands::names().filter(|name| name.starts_with(typed)).map(str::to_owned);
+    let matches =
+        commands::command_names().filter(|name| name.starts_with(typed)).map(str::to_owned);
     let matches: Vec<String> = matches.collect::<BTreeSet<_>>().into_iter().collect();
     Some(completed(&matches, cursor - typed.chars().count()..cursor))
 }
 
-/// A completion of a call without brackets and arguments: the user types those.
-fn name_only(code: &str) -> &str {
+/// Returns the name in the completion of a call, without brackets and arguments, which the user
+/// types.
+fn strip_arguments(code: &str) -> &str {
     let name = code.find(|c: char| !c.is_alphanumeric() && !"_:!#".contains(c));
     match name {
         Some(end) if end > 0 && code[end..].starts_with(['(', '[', '{']) => &code[..end],
@@ -127,7 +135,7 @@ fn name_only(code: &str) -> &str {
     }
 }
 
-/// Methods that every value has, or most do.
+/// Methods that every value or nearly every value has.
 const COMMON: &[&str] = &[
     "borrow",
     "borrow_mut",
@@ -142,21 +150,22 @@ const COMMON: &[&str] = &[
     "try_into",
     "type_id",
 ];
-/// Methods that many values have and cells do use.
+/// Methods that many values have and that cells do use.
 const USUAL: &[&str] = &["clone", "fmt", "to_string"];
 
-/// What stands before the word to complete.
+/// Code before the word to complete.
 #[derive(Debug, PartialEq)]
-enum Place {
-    /// A dot. The name of the type of the value before it, if that is a variable.
+enum CompletionContext {
+    /// Member access by a dot, with the name of the type of the value before it if that is a
+    /// variable.
     Member(Option<String>),
-    /// `parent::`
+    /// Path: `parent::`.
     Path(String),
     Other,
 }
 
-impl Place {
-    fn before(code: &str, type_of: impl Fn(&str) -> Option<String>) -> Self {
+impl CompletionContext {
+    fn from_prefix(code: &str, type_of: impl Fn(&str) -> Option<String>) -> Self {
         let code = code.trim_end();
         if let Some(path) = code.strip_suffix("::") {
             return Self::Path(receiver::split_word(path).1.to_owned());
@@ -172,7 +181,7 @@ impl Place {
         Self::Member(Some(name))
     }
 
-    /// Position among the completions, lowest first; `None` for what a cell can't use.
+    /// Returns the rank of a completion, lowest first; `None` for an item that a cell can't use.
     fn rank(&self, visibility: &Visibility, kind: &str, text: &str) -> Option<u8> {
         let name = text.trim_end_matches(':').trim_end_matches('!');
         if COMMON.contains(&name) && matches!(self, Self::Member(_)) {
@@ -184,7 +193,8 @@ impl Place {
             }
             Self::Member(receiver) => {
                 let receiver = receiver.as_deref();
-                let member = if kind == "function" { Member::Method } else { Member::Field };
+                let member =
+                    if kind == "function" { MemberKind::Method } else { MemberKind::Field };
                 visibility.is_usable(member, receiver, name).then(|| {
                     if USUAL.contains(&name) {
                         3
@@ -199,10 +209,10 @@ impl Place {
     }
 }
 
-/// Content of an `inspect_reply`: describes the word at the cursor, or the call whose arguments the
-/// cursor is in.
+/// Returns the content of an `inspect_reply`, which describes the word at the cursor, or the call
+/// whose arguments the cursor is in.
 pub fn inspect(context: &mut CommandContext, code: &str, cursor: usize) -> Value {
-    let at = before_question_mark(code, byte_of(code, cursor));
+    let at = before_question_mark(code, char_to_byte(code, cursor));
     for at in [Some(end_of_word(code, at)), open_call(&code[..at])].into_iter().flatten() {
         if let Ok((text, html)) = context.hover_at(code, at)
             && text != "No documentation found"
@@ -211,30 +221,30 @@ pub fn inspect(context: &mut CommandContext, code: &str, cursor: usize) -> Value
             let short = inspection::shorten(&html);
             return json!({
                 "status": "ok", "found": true, "metadata": {},
-                "data": { "text/plain": inspection::plain(&short), "text/html": short },
+                "data": { "text/plain": inspection::html_to_text(&short), "text/html": short },
             });
         }
     }
-    nothing_to_inspect()
+    empty_inspection()
 }
 
-fn byte_of(code: &str, cursor: usize) -> usize {
+fn char_to_byte(code: &str, cursor: usize) -> usize {
     code.char_indices().nth(cursor).map_or(code.len(), |(byte, _)| byte)
 }
 
-fn char_of(code: &str, byte: usize) -> usize {
+fn byte_to_char(code: &str, byte: usize) -> usize {
     code.char_indices().take_while(|(at, _)| *at < byte).count()
 }
 
-/// The end of the word at the cursor, because evcxr describes what ends there. evcxr recognises a
-/// method only with the bracket of its arguments.
+/// Returns the end of the word at the cursor, because evcxr describes the item that ends at a
+/// position. evcxr recognises a method only with the bracket of its arguments.
 fn end_of_word(code: &str, byte: usize) -> usize {
     let rest = &code[byte..];
     let end = byte + rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
     if code[end..].starts_with('(') { end + 1 } else { end }
 }
 
-/// Behind a question mark, the end of the name of the call before it.
+/// Returns the position before question marks: behind a call, the end of its name.
 fn before_question_mark(code: &str, byte: usize) -> usize {
     let before = code[..byte].trim_end_matches('?');
     if before.len() == byte || !before.ends_with(')') {
@@ -243,7 +253,7 @@ fn before_question_mark(code: &str, byte: usize) -> usize {
     open_call(&before[..before.len() - 1]).map_or(before.len(), |open| open - 1)
 }
 
-/// The position behind the bracket of the innermost call that is still open.
+/// Returns the position behind the bracket of the innermost call that is still open.
 fn open_call(code: &str) -> Option<usize> {
     let open = is_complete::open_bracket(code)?;
     code[open..].starts_with('(').then_some(open + 1)
@@ -257,8 +267,14 @@ mod tests {
     fn positions_are_code_points() {
         // One grapheme of two code points (e + accent), and one of four bytes.
         let code = "e\u{301}🙂x";
-        assert_eq!((byte_of(code, 2), byte_of(code, 3), byte_of(code, 99)), (3, 7, 8));
-        assert_eq!((char_of(code, 3), char_of(code, 7), char_of(code, 8)), (2, 3, 4));
+        assert_eq!(
+            (char_to_byte(code, 2), char_to_byte(code, 3), char_to_byte(code, 99)),
+            (3, 7, 8)
+        );
+        assert_eq!(
+            (byte_to_char(code, 3), byte_to_char(code, 7), byte_to_char(code, 8)),
+            (2, 3, 4)
+        );
     }
 
     #[test]
@@ -270,7 +286,7 @@ mod tests {
             ("r#type", "r#type"),
             ("(", "("),
         ] {
-            assert_eq!(name_only(code), expected);
+            assert_eq!(strip_arguments(code), expected);
         }
     }
 
@@ -281,13 +297,14 @@ mod tests {
             "text" => Some("String".to_owned()),
             _ => None,
         };
-        let member = |receiver: Option<&str>| Place::Member(receiver.map(str::to_owned));
-        assert_eq!(Place::before("let x = plan.", type_of), member(Some("DpSgd")));
-        assert_eq!(Place::before("text.", type_of), member(Some("String")));
-        assert_eq!(Place::before("f(1).", type_of), member(None));
-        assert_eq!(Place::before("a.plan.", type_of), member(None));
-        let path = Place::Path("figures".into());
-        assert_eq!(Place::before("show::figures::", type_of), path);
+        let member =
+            |receiver: Option<&str>| CompletionContext::Member(receiver.map(str::to_owned));
+        assert_eq!(CompletionContext::from_prefix("let x = plan.", type_of), member(Some("DpSgd")));
+        assert_eq!(CompletionContext::from_prefix("text.", type_of), member(Some("String")));
+        assert_eq!(CompletionContext::from_prefix("f(1).", type_of), member(None));
+        assert_eq!(CompletionContext::from_prefix("a.plan.", type_of), member(None));
+        let path = CompletionContext::Path("figures".into());
+        assert_eq!(CompletionContext::from_prefix("show::figures::", type_of), path);
     }
 
     #[test]

@@ -16,18 +16,19 @@ use super::markers::Marker;
 
 const BEGIN: &str = "EVCXR_BEGIN_CONTENT ";
 const END: &str = "\nEVCXR_END_CONTENT\n";
-/// Longer blocks are treated as text, so that they do not fill the memory of the kernel.
+/// Maximum length of a block in bytes; longer ones are treated as text, so that they do not fill
+/// the memory of the kernel.
 const MAX_BLOCK: usize = 64 << 20;
 
-/// What the value of a cell displayed, by MIME type.
-pub type Shown = BTreeMap<String, String>;
+/// Displays of a cell's value, by MIME type.
+pub type MimeData = BTreeMap<String, String>;
 
-/// Separates displays from text.
+/// Parser that separates displays from printed text.
 #[derive(Default)]
-pub struct Content {
-    /// The code of the cell calls `evcxr_display` itself.
+pub struct DisplayParser {
+    /// Whether the code of the cell calls `evcxr_display` itself.
     pub calls_display: bool,
-    /// What may belong to a display: complete blocks, and the beginning of another.
+    /// Buffered text that may belong to a display: complete blocks, and the beginning of another.
     held: String,
     /// End of the complete blocks at the beginning of `held`.
     complete: usize,
@@ -35,12 +36,12 @@ pub struct Content {
     searched: usize,
     /// Text of a value without a display method of its own.
     value: Option<String>,
-    shown: Shown,
+    shown: MimeData,
 }
 
-impl Content {
-    /// Takes printed text and returns what is not part of a display.
-    pub fn text(&mut self, text: &str) -> String {
+impl DisplayParser {
+    /// Parses printed text and returns the part that does not belong to a display.
+    pub fn push_text(&mut self, text: &str) -> String {
         if let Some(value) = &mut self.value {
             value.push_str(text);
             return String::new();
@@ -48,11 +49,11 @@ impl Content {
         self.held.push_str(text);
         let mut free = String::new();
         // Blocks at the end stay: the next marker may say that a value displayed itself.
-        while self.text_follows() {
+        while self.skip_complete_blocks() {
             let first = self.held[self.complete..].chars().next().map_or(0, char::len_utf8);
             let start = self.complete + first;
             let rest = &self.held[start..];
-            let next = start + rest.find(BEGIN).unwrap_or(rest.len() - incomplete_start(rest));
+            let next = start + rest.find(BEGIN).unwrap_or(rest.len() - partial_begin_length(rest));
             free.extend(self.held.drain(..next));
             self.complete = 0;
             self.searched = 0;
@@ -60,8 +61,8 @@ impl Content {
         free
     }
 
-    /// Takes a marker and returns held text that is not part of a display.
-    pub fn marker(&mut self, marker: Marker) -> String {
+    /// Processes a marker and returns buffered text that does not belong to a display.
+    pub fn push_marker(&mut self, marker: Marker) -> String {
         if marker == Marker::TextEnd
             && let Some(value) = self.value.take()
         {
@@ -69,7 +70,7 @@ impl Content {
             self.shown.insert("text/plain".into(), value.into());
         }
         if marker == Marker::Displayed {
-            self.show_held();
+            self.take_blocks();
         }
         let text = self.release();
         if marker == Marker::Text {
@@ -78,19 +79,19 @@ impl Content {
         text
     }
 
-    /// Ends the cell: returns what its value displayed, and held text.
-    pub fn end(&mut self) -> (Shown, String) {
+    /// Ends the cell, and returns the displays of its value and the buffered text.
+    pub fn finish(&mut self) -> (MimeData, String) {
         let text = self.release();
         (std::mem::take(&mut self.shown), text)
     }
 
-    /// Returns held text unless it starts with the first words of a block.
-    pub fn release_part(&mut self) -> String {
+    /// Returns buffered text unless it starts with the first words of a block.
+    pub fn release_plain_text(&mut self) -> String {
         if self.held.starts_with(BEGIN) { String::new() } else { self.release() }
     }
 
-    /// True if text is held.
-    pub fn holds_text(&self) -> bool {
+    /// Returns whether text is buffered.
+    pub fn has_buffered_text(&self) -> bool {
         !self.held.is_empty()
     }
 
@@ -102,29 +103,30 @@ impl Content {
         text
     }
 
-    /// Moves past the complete blocks. True if text follows them.
-    fn text_follows(&mut self) -> bool {
+    /// Moves past the complete blocks, and returns whether text follows them.
+    fn skip_complete_blocks(&mut self) -> bool {
         loop {
-            match block(&self.held[self.complete..], self.searched) {
-                Block::Complete { kind, content, length } if self.calls_display => {
+            match parse_block(&self.held[self.complete..], self.searched) {
+                BlockMatch::Complete { kind, content, length } if self.calls_display => {
                     self.shown.insert(kind.into(), content.into());
                     self.held.drain(..length);
                 }
-                Block::Complete { length, .. } => self.complete += length,
-                Block::Incomplete => {
+                BlockMatch::Complete { length, .. } => self.complete += length,
+                BlockMatch::Incomplete => {
                     self.searched = (self.held.len() - self.complete).saturating_sub(END.len());
                     return false;
                 }
-                Block::No => return self.complete < self.held.len(),
+                BlockMatch::No => return self.complete < self.held.len(),
             }
             self.searched = 0;
         }
     }
 
-    /// A value displayed itself by the complete blocks that are held.
-    fn show_held(&mut self) {
+    /// Takes the complete blocks in the buffer as the display of the value.
+    fn take_blocks(&mut self) {
         let mut at = 0;
-        while let Block::Complete { kind, content, length } = block(&self.held[at..], 0) {
+        while let BlockMatch::Complete { kind, content, length } = parse_block(&self.held[at..], 0)
+        {
             self.shown.insert(kind.into(), content.into());
             at += length;
         }
@@ -132,32 +134,32 @@ impl Content {
     }
 }
 
-/// What a text starts with.
-enum Block<'a> {
+/// Result of matching the start of a text with a block.
+enum BlockMatch<'a> {
     Complete {
         kind: &'a str,
         content: &'a str,
         length: usize,
     },
-    /// The text may become a block.
+    /// The text may become a block when more of it is read.
     Incomplete,
     No,
 }
 
-/// The block at the start of `text`. Its end is not within the first `searched` bytes.
-fn block(text: &str, searched: usize) -> Block<'_> {
+/// Matches the block at the start of `text`, whose end is not within the first `searched` bytes.
+fn parse_block(text: &str, searched: usize) -> BlockMatch<'_> {
     if text.is_empty() {
-        return Block::No;
+        return BlockMatch::No;
     }
     let Some(rest) = text.strip_prefix(BEGIN) else {
-        return if BEGIN.starts_with(text) { Block::Incomplete } else { Block::No };
+        return if BEGIN.starts_with(text) { BlockMatch::Incomplete } else { BlockMatch::No };
     };
     let Some((kind, _)) = rest.split_once('\n') else {
-        return if rest.len() < 256 { Block::Incomplete } else { Block::No };
+        return if rest.len() < 256 { BlockMatch::Incomplete } else { BlockMatch::No };
     };
     let is_kind = |c: char| c.is_ascii_alphanumeric() || "/.+-_;=".contains(c);
     if !kind.contains('/') || !kind.chars().all(is_kind) || text.len() > MAX_BLOCK {
-        return Block::No;
+        return BlockMatch::No;
     }
     // Of empty content, the line break before it is the one before the end.
     let start = BEGIN.len() + kind.len();
@@ -165,13 +167,15 @@ fn block(text: &str, searched: usize) -> Block<'_> {
     while !text.is_char_boundary(from) {
         from -= 1;
     }
-    let Some(end) = text[from..].find(END).map(|end| from + end) else { return Block::Incomplete };
+    let Some(end) = text[from..].find(END).map(|end| from + end) else {
+        return BlockMatch::Incomplete;
+    };
     let content = text.get(start + 1..end).unwrap_or_default();
-    Block::Complete { kind, content, length: end + END.len() }
+    BlockMatch::Complete { kind, content, length: end + END.len() }
 }
 
-/// Number of bytes at the end of `text` that could start a block.
-fn incomplete_start(text: &str) -> usize {
+/// Returns the number of bytes at the end of `text` that could start a block.
+fn partial_begin_length(text: &str) -> usize {
     let longest = BEGIN.len().min(text.len());
     (1..=longest).rev().find(|n| text.as_bytes().ends_with(&BEGIN.as_bytes()[..*n])).unwrap_or(0)
 }
@@ -184,49 +188,53 @@ mod tests {
         format!("EVCXR_BEGIN_CONTENT {kind}\n{content}\nEVCXR_END_CONTENT\n")
     }
 
-    fn kinds(shown: &Shown) -> Vec<(&str, &str)> {
+    fn kinds(shown: &MimeData) -> Vec<(&str, &str)> {
         shown.iter().map(|(kind, text)| (kind.as_str(), text.as_str())).collect()
     }
 
     #[test]
     fn a_block_is_a_display_only_after_the_marker() {
         let html = block_of("text/html", "<b>\nx</b>");
-        let mut content = Content::default();
-        assert_eq!(content.text(&format!("x={html}")), "x=");
-        assert_eq!(content.text(&block_of("text/plain", "")), "");
-        assert_eq!(content.marker(Marker::Displayed), "");
-        let (shown, text) = content.end();
+        let mut content = DisplayParser::default();
+        assert_eq!(content.push_text(&format!("x={html}")), "x=");
+        assert_eq!(content.push_text(&block_of("text/plain", "")), "");
+        assert_eq!(content.push_marker(Marker::Displayed), "");
+        let (shown, text) = content.finish();
         assert_eq!(kinds(&shown), [("text/html", "<b>\nx</b>"), ("text/plain", "")]);
         assert_eq!(text, "");
 
-        assert_eq!(content.text(&html), "");
-        assert_eq!(content.end(), (Shown::new(), html.clone()), "without the marker it is text");
-        assert_eq!(content.text(&format!("{html}more\n")), format!("{html}more\n"));
-        assert_eq!(content.marker(Marker::Displayed), "");
-        assert_eq!(content.end(), (Shown::new(), String::new()));
+        assert_eq!(content.push_text(&html), "");
+        assert_eq!(
+            content.finish(),
+            (MimeData::new(), html.clone()),
+            "without the marker it is text"
+        );
+        assert_eq!(content.push_text(&format!("{html}more\n")), format!("{html}more\n"));
+        assert_eq!(content.push_marker(Marker::Displayed), "");
+        assert_eq!(content.finish(), (MimeData::new(), String::new()));
     }
 
     #[test]
     fn an_unfinished_block_is_text() {
-        let mut content = Content::default();
+        let mut content = DisplayParser::default();
         let lines = "EVCXR_BEGIN_CONTENT text/html\nx\n";
-        assert_eq!(content.text(lines), "");
-        assert_eq!(content.marker(Marker::Displayed), lines);
-        assert_eq!(content.text(lines), "");
-        assert_eq!(content.end(), (Shown::new(), lines.into()));
+        assert_eq!(content.push_text(lines), "");
+        assert_eq!(content.push_marker(Marker::Displayed), lines);
+        assert_eq!(content.push_text(lines), "");
+        assert_eq!(content.finish(), (MimeData::new(), lines.into()));
         for not in ["EVCXR_BEGIN_CONTENT no kind\n", "EVCXR_BEGIN_CONTENT EVCXR_END_CONTENT\n"] {
-            assert_eq!(content.text(not), not);
+            assert_eq!(content.push_text(not), not);
         }
     }
 
     #[test]
     fn the_text_of_a_value_is_what_stands_between_its_markers() {
-        let mut content = Content::default();
-        content.marker(Marker::Text);
-        content.text("a\nEVCXR_END_CONTENT\nEVCXR_BEGIN_");
-        content.text("CONTENT text/html\n\n");
-        content.marker(Marker::TextEnd);
-        let (shown, text) = content.end();
+        let mut content = DisplayParser::default();
+        content.push_marker(Marker::Text);
+        content.push_text("a\nEVCXR_END_CONTENT\nEVCXR_BEGIN_");
+        content.push_text("CONTENT text/html\n\n");
+        content.push_marker(Marker::TextEnd);
+        let (shown, text) = content.finish();
         let said = "a\nEVCXR_END_CONTENT\nEVCXR_BEGIN_CONTENT text/html\n";
         assert_eq!((kinds(&shown), text.as_str()), (vec![("text/plain", said)], ""));
     }
@@ -234,27 +242,27 @@ mod tests {
     #[test]
     fn blocks_may_arrive_in_any_parts() {
         let said = format!("EVCXR EVCXR_BEGIN{}", block_of("image/svg+xml", "<svg>ä</svg>"));
-        let mut content = Content::default();
+        let mut content = DisplayParser::default();
         let mut text = String::new();
         for c in said.chars() {
-            text += &content.text(&c.to_string());
+            text += &content.push_text(&c.to_string());
         }
-        text += &content.marker(Marker::Displayed);
+        text += &content.push_marker(Marker::Displayed);
         assert_eq!(text, "EVCXR EVCXR_BEGIN");
-        assert_eq!(kinds(&content.end().0), [("image/svg+xml", "<svg>ä</svg>")]);
+        assert_eq!(kinds(&content.finish().0), [("image/svg+xml", "<svg>ä</svg>")]);
     }
 
     #[test]
     fn text_that_could_start_a_block_is_released() {
-        let mut content = Content::default();
-        assert_eq!(content.text("DONE"), "DON");
-        assert_eq!(content.release_part(), "E");
+        let mut content = DisplayParser::default();
+        assert_eq!(content.push_text("DONE"), "DON");
+        assert_eq!(content.release_plain_text(), "E");
     }
 
     #[test]
     fn a_cell_that_calls_evcxr_display_may_print_blocks_anywhere() {
-        let mut content = Content { calls_display: true, ..Content::default() };
-        assert_eq!(content.text(&format!("a\n{}b\n", block_of("text/html", "x"))), "a\nb\n");
-        assert_eq!(kinds(&content.end().0), [("text/html", "x")]);
+        let mut content = DisplayParser { calls_display: true, ..DisplayParser::default() };
+        assert_eq!(content.push_text(&format!("a\n{}b\n", block_of("text/html", "x"))), "a\nb\n");
+        assert_eq!(kinds(&content.finish().0), [("text/html", "x")]);
     }
 }

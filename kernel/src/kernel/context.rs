@@ -1,23 +1,23 @@
-//! What the parts of a kernel share.
+//! Context that the parts of a kernel share.
 
 use std::sync::Arc;
 
 use super::cell::CurrentCell;
 use super::fence::Fences;
 use super::history::History;
-use super::input::Inputs;
-use super::interrupt::Interrupts;
-use super::session::Session;
-use super::wire::Wire;
+use super::input::InputRequests;
+use super::interrupt::InterruptController;
+use super::session::KernelWorkspace;
+use super::wire::MessageSender;
 
-/// Handles to everything that outlives a cell.
+/// Handles to all parts of the kernel that outlive a cell.
 #[derive(Clone)]
-pub struct Context {
-    pub session: Arc<Session>,
-    pub wire: Wire,
+pub struct KernelContext {
+    pub session: Arc<KernelWorkspace>,
+    pub wire: MessageSender,
     pub current: CurrentCell,
-    pub interrupts: Interrupts,
+    pub interrupts: InterruptController,
     pub fences: Arc<Fences>,
-    pub inputs: Inputs,
+    pub inputs: InputRequests,
     pub history: History,
 }

@@ -1,14 +1,14 @@
-//! The error of a cell whose process ended: what happened, what is lost and what to do.
+//! Error of a cell whose process ended: cause, lost variables and advice.
 
-use super::errors::Failure;
+use super::errors::CellFailure;
 use super::output::CellEnd;
 use super::panics;
-use super::variables::list;
+use super::variables::join_names;
 
-/// evcxr's text before the exit status.
+/// Words in evcxr's message before the exit status.
 const STATUS: &str = "Subprocess terminated with status: ";
 
-/// What Rust's runtime prints when the stack or the memory is used up.
+/// Words that Rust's runtime prints when the stack or the memory is used up.
 const OF_RUNTIME: [&str; 6] = [
     "has overflowed its stack",
     "fatal runtime error:",
@@ -18,15 +18,15 @@ const OF_RUNTIME: [&str; 6] = [
     " panicked in /rustc/",
 ];
 
-/// True for a line that Rust's runtime printed.
-pub fn is_of_runtime(line: &str) -> bool {
+/// Returns `true` for a line that Rust's runtime printed.
+pub fn is_runtime_message(line: &str) -> bool {
     OF_RUNTIME.iter().any(|of| line.contains(of))
 }
 
-/// The failure of a cell whose process ended. `how`: the message of evcxr.
-pub fn failure(how: &str, end: &CellEnd) -> Failure {
+/// Returns the failure of a cell whose process ended. `how` is the message of evcxr.
+pub fn crash_failure(how: &str, end: &CellEnd) -> CellFailure {
     let status = how.lines().find_map(|line| line.strip_prefix(STATUS)).unwrap_or(how);
-    let cause = cause(status, &end.last_lines);
+    let cause = describe_cause(status, &end.last_lines);
     let text = if end.began {
         format!("{cause}: all variables are lost")
     } else {
@@ -36,30 +36,32 @@ pub fn failure(how: &str, end: &CellEnd) -> Failure {
             cause.replacen("the cell ", "it ", 1)
         )
     };
-    let mut failure = Failure::new("Crash", &text);
-    let own = end.text.iter().filter(|line| !is_of_runtime(line) && !line.trim().is_empty());
-    failure.traceback.extend(own.cloned().map(panics::without_places));
+    let mut failure = CellFailure::new("Crash", &text);
+    let own = end.text.iter().filter(|line| !is_runtime_message(line) && !line.trim().is_empty());
+    failure.traceback.extend(own.cloned().map(panics::strip_generated_locations));
     failure
 }
 
-/// The failure of a cell whose process was ended because it did not stop.
-pub fn stopped() -> Failure {
+/// Returns the failure of a cell whose process was ended because it did not stop.
+pub fn killed_failure() -> CellFailure {
     let text = "the cell did not stop by itself, so its process was ended: all variables are lost";
-    Failure::new("Interrupted", text)
+    CellFailure::new("Interrupted", text)
 }
 
-/// What the end of the process cost, and what is left. `lost`: variables of earlier cells.
-pub fn consequences(lost: &[String]) -> Vec<String> {
+/// Returns lines about the consequences of the end of the process: `lost` variables of earlier
+/// cells, and the state that remains.
+pub fn describe_loss(lost: &[String]) -> Vec<String> {
     let lost = (!lost.is_empty())
-        .then(|| format!("Lost: {}. Run the cells that make them again.", list(lost)));
+        .then(|| format!("Lost: {}. Run the cells that make them again.", join_names(lost)));
     let kept = "Kept: imports and functions, and what is on disk: stored runs, checkpoints and \
                 ledgers. A run that was training stays in the ledger with its whole plan \
                 (`:runs`, `:ledger`).";
     lost.into_iter().chain([kept.to_owned()]).collect()
 }
 
-/// `exit status: 3`, or `signal: 6 (SIGABRT) (core dumped)`.
-fn cause(status: &str, lines: &[String]) -> String {
+/// Describes the cause of the end of the process from its status, `exit status: 3` or `signal: 6
+/// (SIGABRT) (core dumped)`, and the last lines on standard error.
+fn describe_cause(status: &str, lines: &[String]) -> String {
     let has_line = |words: &str| lines.iter().any(|line| line.contains(words));
     if has_line(OF_RUNTIME[0]) {
         return "the cell used up its stack, most likely by infinite recursion".into();
@@ -102,7 +104,7 @@ mod tests {
         ] {
             let end =
                 CellEnd { began: true, last_lines: vec![said.to_owned()], ..CellEnd::default() };
-            let failure = failure(&format!("{STATUS}{how}"), &end);
+            let failure = crash_failure(&format!("{STATUS}{how}"), &end);
             assert!(failure.value.contains(expected), "{how}: {}", failure.value);
             assert!(failure.value.ends_with("all variables are lost"), "{}", failure.value);
         }
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_cell_that_did_not_run_is_not_blamed() {
-        let failure = failure(&format!("{STATUS}exit status: 3"), &CellEnd::default());
+        let failure = crash_failure(&format!("{STATUS}exit status: 3"), &CellEnd::default());
         let text = failure.traceback.join("\n");
         assert!(text.contains("a thread that it started") && text.contains("exit(3)"), "{text}");
         assert!(text.contains("This cell did not run"), "{text}");
@@ -118,9 +120,9 @@ mod tests {
 
     #[test]
     fn what_is_lost_and_kept_is_named() {
-        let lines = consequences(&["data".into(), "run".into()]);
+        let lines = describe_loss(&["data".into(), "run".into()]);
         assert!(lines[0].starts_with("Lost: `data`, `run`.") && lines[1].contains("ledgers"));
-        assert_eq!(consequences(&[]).len(), 1);
+        assert_eq!(describe_loss(&[]).len(), 1);
     }
 
     #[test]
@@ -129,7 +131,7 @@ mod tests {
             ["", "why", "thread 'main' (7) has overflowed its stack", "fatal runtime error: x"];
         let text = said.iter().map(|line| (*line).to_owned()).collect();
         let end = CellEnd { began: true, text, ..CellEnd::default() };
-        let failure = failure(&format!("{STATUS}signal: 6 (SIGABRT)"), &end);
+        let failure = crash_failure(&format!("{STATUS}signal: 6 (SIGABRT)"), &end);
         assert_eq!((failure.traceback.len(), failure.traceback[1].as_str()), (2, "why"));
     }
 }

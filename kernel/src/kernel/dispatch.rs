@@ -1,4 +1,4 @@
-//! Handles requests: answers them at once or queues them for the thread that runs cells.
+//! Dispatch of requests, which are answered at once or queued for the thread that runs cells.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::cell::CurrentCell;
 use super::complete::Question;
-use super::context::Context;
+use super::context::KernelContext;
 use super::display;
-use super::evaluator::{Evaluator, Job};
+use super::evaluator::{EvalTask, Evaluator};
 use super::fence::Fences;
 use super::history::History;
-use super::input::Inputs;
-use super::interrupt::Interrupts;
-use super::is_complete::{self, Answer};
-use super::requests::{Cursor, Request};
-use super::session::Session;
-use super::wire::{self, Channel, Incoming};
+use super::input::InputRequests;
+use super::interrupt::InterruptController;
+use super::is_complete::{self, Completeness};
+use super::requests::{CodeCursor, Request};
+use super::session::KernelWorkspace;
+use super::wire::{self, Channel, IncomingMessage};
 use crate::prebuilt::rust_release;
 
 /// Runs the kernel until it is shut down.
 ///
 /// # Errors
 /// A port is busy, or the system refuses sockets.
-pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Result<()> {
+pub async fn run(info: &ConnectionInfo, session: Arc<KernelWorkspace>) -> epsilab::Result<()> {
     let (wire, [mut shell, mut control, mut stdin]) = wire::bind(info).await?;
-    wire.status(None, "starting");
+    wire.publish_status(None, "starting");
     let current = CurrentCell::new(wire.clone(), epsilab::lab::home().join("outputs"));
-    let interrupts = Interrupts::default();
+    let interrupts = InterruptController::default();
     let fences = Fences::new(session.root.clone(), session.markers.clone(), interrupts.clone());
-    let inputs = Inputs::new(current.clone(), interrupts.clone());
+    let inputs = InputRequests::new(current.clone(), interrupts.clone());
     let history = History::default();
     let fences = Arc::new(fences);
-    let context = Context { session, wire, current, interrupts, fences, inputs, history };
+    let context = KernelContext { session, wire, current, interrupts, fences, inputs, history };
     display::listen(&context)?;
     let kernel = Kernel { evaluator: Evaluator::start(context.clone()), context };
 
@@ -50,16 +50,16 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
         // Cancelling a read loses nothing: the sockets hand over whole messages.
         tokio::select! {
             message = wire::next_request("shell", &mut shell) => match message {
-                Some(incoming) => if kernel.shell(incoming).await { break },
+                Some(incoming) => if kernel.handle_shell(incoming).await { break },
                 None => break,
             },
             message = wire::next_request("control", &mut control) => match message {
-                Some(incoming) => if kernel.control(incoming).await { break },
+                Some(incoming) => if kernel.handle_control(incoming).await { break },
                 None => break,
             },
             message = wire::next_request("stdin", &mut stdin) => match message {
-                Some(Incoming { request: Ok(Request::Input(input)), .. }) => {
-                    kernel.context.inputs.answer(input.value);
+                Some(IncomingMessage { request: Ok(Request::Input(input)), .. }) => {
+                    kernel.context.inputs.deliver_reply(input.value);
                 }
                 Some(_) => {}
                 None => break,
@@ -79,31 +79,31 @@ pub async fn run(info: &ConnectionInfo, session: Arc<Session>) -> epsilab::Resul
 }
 
 struct Kernel {
-    context: Context,
+    context: KernelContext,
     evaluator: Evaluator,
 }
 
 impl Kernel {
-    /// Handles a request on the shell socket. True if the kernel should end.
-    async fn shell(&self, Incoming { message, request }: Incoming) -> bool {
+    /// Handles a request on the shell socket, and returns whether the kernel should end.
+    async fn handle_shell(&self, IncomingMessage { message, request }: IncomingMessage) -> bool {
         let reply = match request {
             Ok(Request::Execute(request)) => {
                 if !request.silent {
-                    self.context.current.waits(&message);
+                    self.context.current.enqueue(&message);
                 }
                 let interrupt_count = self.context.interrupts.interrupt_count();
-                self.evaluator.submit(Job::Execute { message, request, interrupt_count });
+                self.evaluator.submit(EvalTask::Execute { message, request, interrupt_count });
                 return false;
             }
             Ok(Request::Complete(cursor)) => return self.ask(message, Question::Complete, cursor),
             Ok(Request::Inspect(cursor)) => return self.ask(message, Question::Inspect, cursor),
             Ok(Request::IsComplete(asked)) => {
-                let answer = is_complete::answer(&asked.code);
-                let indent = if answer == Answer::Incomplete { "    " } else { "" };
+                let answer = is_complete::check_completeness(&asked.code);
+                let indent = if answer == Completeness::Incomplete { "    " } else { "" };
                 ("is_complete_reply", json!({ "status": answer, "indent": indent }))
             }
             Ok(Request::History(query)) => {
-                let history = self.context.history.answer(&query);
+                let history = self.context.history.query(&query);
                 ("history_reply", json!({ "status": "ok", "history": history }))
             }
             Ok(Request::CommInfo) => ("comm_info_reply", json!({ "status": "ok", "comms": {} })),
@@ -114,54 +114,55 @@ impl Kernel {
                 return true;
             }
             other => {
-                self.decline(Channel::Shell, &message, other);
+                self.reply_unsupported(Channel::Shell, &message, other);
                 return false;
             }
         };
-        self.answer(Channel::Shell, &message, reply.0, reply.1);
+        self.reply(Channel::Shell, &message, reply.0, reply.1);
         false
     }
 
-    /// Queues a question about code. While a cell runs, the answer is empty.
-    fn ask(&self, message: Arc<JupyterMessage>, question: Question, cursor: Cursor) -> bool {
+    /// Queues a question about code; while a cell runs, replies with an empty answer at once.
+    fn ask(&self, message: Arc<JupyterMessage>, question: Question, cursor: CodeCursor) -> bool {
         if self.evaluator.is_busy() {
-            self.answer(Channel::Shell, &message, question.reply(), question.no_answer(&cursor));
+            self.reply(Channel::Shell, &message, question.reply(), question.no_answer(&cursor));
         } else {
-            self.context.wire.status(Some(&message), "busy");
-            self.evaluator.submit(Job::Ask { message, question, cursor });
+            self.context.wire.publish_status(Some(&message), "busy");
+            self.evaluator.submit(EvalTask::Ask { message, question, cursor });
         }
         false
     }
 
-    /// Handles a request on the control socket. True if the kernel should end.
-    async fn control(&self, Incoming { message, request }: Incoming) -> bool {
+    /// Handles a request on the control socket, and returns whether the kernel should end.
+    async fn handle_control(&self, IncomingMessage { message, request }: IncomingMessage) -> bool {
         match request {
             Ok(Request::KernelInfo) => {
-                self.answer(Channel::Control, &message, "kernel_info_reply", kernel_info());
+                self.reply(Channel::Control, &message, "kernel_info_reply", kernel_info());
             }
             Ok(Request::Interrupt) => {
                 self.context.interrupts.interrupt();
                 let ok = json!({ "status": "ok" });
-                self.answer(Channel::Control, &message, "interrupt_reply", ok);
+                self.reply(Channel::Control, &message, "interrupt_reply", ok);
             }
             Ok(Request::Shutdown(asked)) => {
                 self.shut_down(Channel::Control, &message, asked.restart).await;
                 return true;
             }
-            other => self.decline(Channel::Control, &message, other),
+            other => self.reply_unsupported(Channel::Control, &message, other),
         }
         false
     }
 
-    /// Answers a request that this kernel does not support or can't parse, so that no client waits.
-    fn decline(
+    /// Replies to a request that this kernel does not support or can't parse, so that no client
+    /// waits.
+    fn reply_unsupported(
         &self,
         channel: Channel,
         message: &JupyterMessage,
         request: Result<Request, String>,
     ) {
         let kind = &message.header.msg_type;
-        self.context.wire.status(Some(message), "busy");
+        self.context.wire.publish_status(Some(message), "busy");
         match request {
             Ok(Request::CommOpen(comm)) => {
                 let content = json!({ "comm_id": comm.comm_id, "data": {} });
@@ -171,31 +172,31 @@ impl Kernel {
             Err(why) => {
                 eprintln!("epsilab kernel: the {kind} can't be read: {why}");
                 if let Some(asked) = kind.strip_suffix("_request") {
-                    let content = unreadable(kind, &why);
+                    let content = unreadable_request(kind, &why);
                     self.context.wire.reply(channel, message, &format!("{asked}_reply"), content);
                 }
             }
         }
-        self.context.wire.status(Some(message), "idle");
+        self.context.wire.publish_status(Some(message), "idle");
     }
 
     async fn shut_down(&self, channel: Channel, message: &JupyterMessage, restart: bool) {
         let content = json!({ "status": "ok", "restart": restart });
         self.context.wire.publish(Some(message), "shutdown_reply", content.clone());
-        self.answer(channel, message, "shutdown_reply", content);
+        self.reply(channel, message, "shutdown_reply", content);
         // The sockets need a moment to send the reply.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    fn answer(&self, channel: Channel, message: &JupyterMessage, kind: &str, content: Value) {
-        self.context.wire.status(Some(message), "busy");
+    fn reply(&self, channel: Channel, message: &JupyterMessage, kind: &str, content: Value) {
+        self.context.wire.publish_status(Some(message), "busy");
         self.context.wire.reply(channel, message, kind, content);
-        self.context.wire.status(Some(message), "idle");
+        self.context.wire.publish_status(Some(message), "idle");
     }
 }
 
-/// Content of the reply to a request that can't be parsed.
-fn unreadable(kind: &str, why: &str) -> Value {
+/// Returns the content of the reply to a request that can't be parsed.
+fn unreadable_request(kind: &str, why: &str) -> Value {
     let value = format!("the {kind} can't be read: {why}");
     json!({
         "status": "error", "ename": "RequestError", "evalue": value,

@@ -11,16 +11,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use epsilab::{Error, Result};
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::KernelContext;
 
-/// A line may hold a picture, but must not fill the memory.
+/// Maximum length of a line in bytes: a line may contain a picture, but must not fill the memory.
 const MAX_LINE: u64 = 64 << 20;
 
-/// Listens until the process ends. Only the user can read the folder of the socket.
+/// Listens on the socket of the side channel until the process ends. Only the user can read the
+/// folder of the socket.
 ///
 /// # Errors
 /// The socket can't be made.
-pub fn listen(context: &Context) -> Result<()> {
+pub fn listen(context: &KernelContext) -> Result<()> {
     let path = context.session.display_socket();
     let listener = UnixListener::bind(&path)
         .map_err(|e| Error::io(format!("listening on {}", path.display()), &e))?;
@@ -34,7 +35,7 @@ pub fn listen(context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn serve(stream: UnixStream, Context { current, fences, inputs, .. }: &Context) {
+fn serve(stream: UnixStream, KernelContext { current, fences, inputs, .. }: &KernelContext) {
     let Ok(mut answers) = stream.try_clone() else { return };
     let mut lines = BufReader::new(stream);
     loop {
@@ -45,15 +46,15 @@ fn serve(stream: UnixStream, Context { current, fences, inputs, .. }: &Context) 
             _ => return,
         }
         let line: Value = serde_json::from_slice(&line).unwrap_or_default();
-        let answer = match published(&line) {
+        let answer = match to_jupyter_message(&line) {
             _ if line["kind"] == "sync" => {
-                fences.wait_for_text();
+                fences.wait_until_published();
                 "ok\n".to_owned()
             }
             _ if line["kind"] == "input" => {
                 // The prompt.
-                fences.wait_for_text();
-                format!("{}\n", json!(inputs.ask()))
+                fences.wait_until_published();
+                format!("{}\n", json!(inputs.request_line()))
             }
             _ if line["kind"] == "late" => {
                 // No cell runs whose figures it could be in order with. Nobody waits for an answer.
@@ -63,7 +64,7 @@ fn serve(stream: UnixStream, Context { current, fences, inputs, .. }: &Context) 
             Some((kind, content)) => {
                 // An update changes a figure where it stands.
                 if kind != "update_display_data" {
-                    fences.wait_for_text();
+                    fences.wait_until_published();
                 }
                 current.publish(kind, content);
                 "ok\n".to_owned()
@@ -76,8 +77,8 @@ fn serve(stream: UnixStream, Context { current, fences, inputs, .. }: &Context) 
     }
 }
 
-/// The protocol message for one line of the side channel.
-fn published(line: &Value) -> Option<(&'static str, Value)> {
+/// Returns the protocol message for one line of the side channel.
+fn to_jupyter_message(line: &Value) -> Option<(&'static str, Value)> {
     match line["kind"].as_str()? {
         "display" if line["data"].is_object() => {
             let id = line["id"].as_str();
@@ -106,15 +107,16 @@ mod tests {
     fn updates_need_an_id_and_data_must_be_there() {
         let line =
             json!({"kind": "display", "id": "a", "update": true, "data": {"text/plain": "1"}});
-        let (kind, content) = published(&line).expect("an update");
+        let (kind, content) = to_jupyter_message(&line).expect("an update");
         assert_eq!(kind, "update_display_data");
         assert_eq!(content["transient"]["display_id"], "a");
         let line = json!({"kind": "display", "id": null, "update": true, "data": {}});
-        assert_eq!(published(&line).expect("shown once").0, "display_data");
-        let (kind, content) = published(&json!({"kind": "clear", "wait": true})).expect("clear");
+        assert_eq!(to_jupyter_message(&line).expect("shown once").0, "display_data");
+        let (kind, content) =
+            to_jupyter_message(&json!({"kind": "clear", "wait": true})).expect("clear");
         assert_eq!((kind, content), ("clear_output", json!({"wait": true})));
-        assert!(published(&json!({"kind": "display"})).is_none());
-        assert!(published(&json!({"kind": "stream", "name": "stdout"})).is_none());
-        assert!(published(&json!(3)).is_none());
+        assert!(to_jupyter_message(&json!({"kind": "display"})).is_none());
+        assert!(to_jupyter_message(&json!({"kind": "stream", "name": "stdout"})).is_none());
+        assert!(to_jupyter_message(&json!(3)).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! evcxr with everything that belongs to it: starts it, runs cells, answers questions about code.
+//! evcxr and its environment: starts it, runs cells, answers questions about code.
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,103 +11,112 @@ use serde_json::{Map, Value};
 use super::cell_process::stream::readable;
 use super::commands;
 use super::complete::{self, Question};
-use super::content::Shown;
-use super::context::Context;
+use super::content::MimeData;
+use super::context::KernelContext;
 use super::crash;
 use super::disk;
-use super::errors::{CellSource, Failure};
-use super::input::Unanswered;
+use super::errors::{CellFailure, CellSource};
+use super::input::InputFailure;
 use super::is_complete;
-use super::output::{CellEnd, Output};
+use super::output::{CellEnd, OutputReader};
 use super::panics;
 use super::session;
 use super::std_sources;
-use super::variables::{Loss, Variables};
+use super::variables::{RemovalCause, VariableTracker};
 use super::visibility::Visibility;
-use super::warm_up::{self, CELL, TYPES, dependency};
-use crate::prebuilt::{self, Lab, Step};
+use super::warm_up::{self, CELL, TYPES, dep_command};
+use crate::prebuilt::{self, BuildProgress, PrebuiltLibrary};
 
 /// A running evcxr whose cells are linked to the lab.
-pub struct Engine {
+pub struct EvcxrEngine {
     evcxr: CommandContext,
-    output: Output,
-    /// The lab that the cell process has loaded.
-    lab: Lab,
-    variables: Variables,
+    output: OutputReader,
+    /// Lab that the cell process has loaded.
+    lab: PrebuiltLibrary,
+    variables: VariableTracker,
     /// Index of the lab's sources, made in the background.
     visibility: Arc<OnceLock<Visibility>>,
 }
 
-/// What a cell gives.
+/// Result of the evaluation of a cell.
 #[derive(Default)]
-pub struct Given {
-    /// Its result by MIME type.
+pub struct EvaluationResult {
+    /// Displayed result by MIME type.
     pub shown: Map<String, Value>,
-    /// A text for the pager of the client, by MIME type.
+    /// Text for the pager of the client, by MIME type.
     pub page: Option<Value>,
 }
 
-/// Why a cell has no result: its failure, or none if evcxr itself panicked.
-pub type NoResult = Option<Failure>;
+/// Failure of a cell without a result; `None` if evcxr itself panicked.
+pub type NoResult = Option<CellFailure>;
 
-impl Engine {
-    /// Builds the lab if necessary, starts evcxr and runs a first cell. `is_awaited`: whether the
-    /// user waits for a cell.
+impl EvcxrEngine {
+    /// Builds the lab if necessary, starts evcxr and runs a first cell. `is_awaited` is whether
+    /// the user waits for a cell.
     ///
     /// # Errors
     /// The lab can't be built, or evcxr can't be started or linked to it.
-    pub fn start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, Failure> {
+    pub fn start(
+        context: &KernelContext,
+        is_awaited: &dyn Fn() -> bool,
+    ) -> Result<Self, CellFailure> {
         let started = catch_unwind(AssertUnwindSafe(|| Self::try_start(context, is_awaited)));
-        started.unwrap_or_else(|_| Err(Failure::of_start("evcxr panicked while it started")))
+        started
+            .unwrap_or_else(|_| Err(CellFailure::from_startup("evcxr panicked while it started")))
     }
 
-    fn try_start(context: &Context, is_awaited: &dyn Fn() -> bool) -> Result<Self, Failure> {
-        let mut progress = |step: Step<'_>| match step {
-            Step::Line(line) => {
+    fn try_start(
+        context: &KernelContext,
+        is_awaited: &dyn Fn() -> bool,
+    ) -> Result<Self, CellFailure> {
+        let mut progress = |step: BuildProgress<'_>| match step {
+            BuildProgress::Line(line) => {
                 eprintln!("epsilab kernel: {line}");
-                context.current.say_start(line);
+                context.current.report_startup(line);
             }
-            Step::Bar(bar) => context.current.show_bar(bar),
+            BuildProgress::Bar(bar) => context.current.report_startup_progress(bar),
         };
-        let no_lab = |text: &str| Failure::new("KernelError", text);
+        let no_lab = |text: &str| CellFailure::new("KernelError", text);
         session::check_temporary_folder().map_err(|e| no_lab(&e.to_string()))?;
-        let lab = prebuilt::ensure(&mut progress).map_err(|e| no_lab(&e.to_string()))?;
-        let unlinked = match Self::with_lab(context, is_awaited, &lab) {
-            Err(NoStart::Unlinked(text)) => text,
-            other => return other.map_err(NoStart::failure),
+        let lab = prebuilt::ensure_built(&mut progress).map_err(|e| no_lab(&e.to_string()))?;
+        let unlinked = match Self::start_with_library(context, is_awaited, &lab) {
+            Err(StartError::Unlinked(text)) => text,
+            other => return other.map_err(StartError::failure),
         };
         // Damage that the quick check of every start does not see.
         match prebuilt::repair(&lab, &mut progress) {
-            Ok(Some(lab)) => Self::with_lab(context, is_awaited, &lab).map_err(NoStart::failure),
-            Ok(None) => Err(NoStart::Unlinked(unlinked).failure()),
+            Ok(Some(lab)) => {
+                Self::start_with_library(context, is_awaited, &lab).map_err(StartError::failure)
+            }
+            Ok(None) => Err(StartError::Unlinked(unlinked).failure()),
             Err(error) => Err(no_lab(&format!("{unlinked}\n{error}"))),
         }
     }
 
-    fn with_lab(
-        context: &Context,
+    fn start_with_library(
+        context: &KernelContext,
         is_awaited: &dyn Fn() -> bool,
-        lab: &Lab,
-    ) -> Result<Self, NoStart> {
+        lab: &PrebuiltLibrary,
+    ) -> Result<Self, StartError> {
         let session = &context.session;
         let _ = std::fs::remove_dir_all(session.work_dir());
         std::fs::create_dir_all(session.work_dir()).map_err(|e| e.to_string())?;
-        let process = session.cell_process(lab).map_err(|e| e.to_string())?;
+        let process = session.cell_process_command(lab).map_err(|e| e.to_string())?;
         let unwritten = |e: std::io::Error| format!("the session's folder can't be written: {e}");
         std_sources::prepare(&session.root).map_err(unwritten)?;
         // evcxr reads an evcxr.toml in the current folder, which may lie beside the notebook.
-        let _ = std::env::set_current_dir(session.empty_dir());
+        let _ = std::env::set_current_dir(session.config_dir());
         let started = EvalContext::with_subprocess_command(process);
         let _ = std::env::set_current_dir(&session.home);
         let (evcxr, outputs) = started
             .map_err(|e| format!("evcxr could not be started: {}", readable(&e.to_string())))?;
         std_sources::link(&session.root, &lab.std_sources()).map_err(unwritten)?;
-        let output = Output::start(outputs, context.clone());
+        let output = OutputReader::start(outputs, context.clone());
         let mut evcxr = CommandContext::with_eval_context(evcxr);
-        context.interrupts.watch(evcxr.process_handle(), &context.current);
-        warm_up::compile_dependency(&session.work_dir(), &session.warm_up_dir(), lab);
+        context.interrupts.set_process(evcxr.process_handle(), &context.current);
+        warm_up::spawn_shim_build(&session.work_dir(), &session.warm_up_dir(), lab);
         evcxr
-            .execute(&format!("{}\n{CELL}", dependency(lab)))
+            .execute(&format!("{}\n{CELL}", dep_command(lab)))
             .map_err(|e| warm_up_failed(&e, &output))?;
         if output.finish(true, false).shown.is_empty() {
             return Err(format!(
@@ -126,13 +135,13 @@ impl Engine {
             evcxr,
             output,
             lab: lab.clone(),
-            variables: Variables::default(),
+            variables: VariableTracker::default(),
             visibility: Arc::default(),
         };
         let (index, lab) = (engine.visibility.clone(), engine.lab.dir.clone());
         std::thread::spawn(move || {
-            yield_to_cells();
-            index.get_or_init(|| Visibility::of_lab(&lab));
+            lower_thread_priority();
+            index.get_or_init(|| Visibility::from_sources(&lab));
         });
         Ok(engine)
     }
@@ -141,15 +150,23 @@ impl Engine {
     ///
     /// # Errors
     /// The cell failed, or evcxr panicked on it.
-    pub fn run(&mut self, context: &Context, code: &str, count: u64) -> Result<Given, NoResult> {
-        if let Some(name) = commands::asked_about(code) {
-            return Ok(Given { page: Some(self.documentation(name)?), ..Given::default() });
+    pub fn run(
+        &mut self,
+        context: &KernelContext,
+        code: &str,
+        count: u64,
+    ) -> Result<EvaluationResult, NoResult> {
+        if let Some(name) = commands::documentation_query(code) {
+            return Ok(EvaluationResult {
+                page: Some(self.documentation(name)?),
+                ..EvaluationResult::default()
+            });
         }
         let shown = self.run_code(context, code, count)?;
-        Ok(Given { shown, page: None })
+        Ok(EvaluationResult { shown, page: None })
     }
 
-    /// The documentation of a name, by MIME type.
+    /// Returns the documentation of a name, by MIME type.
     fn documentation(&mut self, name: &str) -> Result<Value, NoResult> {
         let found = self.answer(Question::Inspect, name, name.chars().count()).ok_or(None)?;
         if found["found"] == true {
@@ -159,26 +176,26 @@ impl Engine {
             "there is no documentation of `{name}`\nwhat to do: give the name of a variable, or a \
              path such as `?Vec::push` or `?epsilab::lab::parameter`; `:help` lists the commands"
         );
-        Err(Failure::new("CompileError", &text).into())
+        Err(CellFailure::new("CompileError", &text).into())
     }
 
     fn run_code(
         &mut self,
-        context: &Context,
+        context: &KernelContext,
         code: &str,
         count: u64,
     ) -> Result<Map<String, Value>, NoResult> {
-        if let Some(failure) = refuse(code) {
+        if let Some(failure) = reject_unsupported_code(code) {
             return Err(failure.into());
         }
         let own = |(name, kind): (&str, &str)| (name.to_owned(), kind.to_owned());
         let mut variables: Vec<_> = self.evcxr.variables_and_types().map(own).collect();
         variables.sort();
-        let asked = commands::read(code, &variables)?;
+        let asked = commands::parse_commands(code, &variables)?;
         if asked.help {
-            context.current.print("stdout", &commands::help());
+            context.current.print("stdout", &commands::help_text());
         }
-        if asked.is_answered() {
+        if asked.is_fully_handled() {
             return Ok(Map::new());
         }
         let code = asked.code.as_str();
@@ -186,22 +203,22 @@ impl Engine {
             .iter()
             .any(|command| code.lines().any(|l| l.trim().starts_with(command)))
         {
-            context.session.show_in_own_format();
+            context.session.use_custom_format();
         }
-        context.interrupts.begin();
+        context.interrupts.begin_cell();
         self.output.begin(code.contains(".evcxr_display("));
         let result = catch_unwind(AssertUnwindSafe(|| self.evcxr.execute(code)));
-        let interrupted = context.interrupts.end();
+        let interrupted = context.interrupts.end_cell();
         let ran = matches!(&result, Ok(Ok(outputs)) if !outputs.phases.is_empty());
         let crashed = matches!(&result, Ok(Err(evcxr::Error::SubprocessTerminated(_))));
         let end = CellEnd { interrupted, ..self.output.finish(ran, crashed) };
-        let unanswered = context.inputs.end();
+        let unanswered = context.inputs.end_cell();
         let cleared = code.lines().any(|line| line.trim() == ":clear");
         if cleared {
             // evcxr forgot the lab, too; the process still has it loaded.
-            let again = format!("{}\n{CELL}", dependency(&self.lab));
+            let again = format!("{}\n{CELL}", dep_command(&self.lab));
             self.output.begin(false);
-            let _ = guarded(|| self.evcxr.execute(&again));
+            let _ = catch_panic(|| self.evcxr.execute(&again));
             // Its value is nobody's, least of all the next cell's.
             self.output.finish(true, false);
         }
@@ -209,12 +226,12 @@ impl Engine {
         if let Ok(outputs) = &result
             && asked.time
         {
-            context.current.print("stdout", &times(outputs));
+            context.current.print("stdout", &timing_text(outputs));
         }
         let loss = match (crashed, cleared) {
-            (true, _) => Loss::ProcessEnded,
-            (_, true) => Loss::Cleared,
-            _ => Loss::Moved,
+            (true, _) => RemovalCause::ProcessEnded,
+            (_, true) => RemovalCause::Cleared,
+            _ => RemovalCause::Moved,
         };
         let names: BTreeSet<String> =
             self.evcxr.variables_and_types().map(|(name, _)| name.to_owned()).collect();
@@ -222,15 +239,15 @@ impl Engine {
         let defines = code.split_whitespace().any(|word| word == "let");
         if let Some(unanswered) = unanswered.filter(|_| !crashed) {
             let mut failure = match unanswered {
-                Unanswered::Refused => Failure::new("InputError", &no_input()),
-                Unanswered::Interrupted => Failure::new("Interrupted", STOPPED_AT_INPUT),
+                InputFailure::Refused => CellFailure::new("InputError", &no_input()),
+                InputFailure::Interrupted => CellFailure::new("Interrupted", STOPPED_AT_INPUT),
             };
             let defines = defines && (end.panicked || end.errored);
-            failure.traceback.extend(self.variables.after_failure(&lost, defines));
+            failure.traceback.extend(self.variables.failure_notes(&lost, defines));
             return Err(failure.into());
         }
         match result {
-            Ok(outputs) => match self.failure_of(&end, context, defines, &lost) {
+            Ok(outputs) => match self.failure_from_end(&end, context, defines, &lost) {
                 Some(failure) => Err(failure.into()),
                 None => Ok(result_data(outputs.content_by_mime_type, end.shown)),
             },
@@ -238,46 +255,48 @@ impl Engine {
                 let source = CellSource { code, count, variables: &self.variables };
                 let mut failure = failure(&error, &source, &end);
                 if crashed {
-                    failure.traceback.extend(crash::consequences(&lost));
+                    failure.traceback.extend(crash::describe_loss(&lost));
                 }
                 Err(failure.into())
             }
         }
     }
 
-    /// The failure of a cell that panicked or returned early. `defines`: it defines variables.
-    fn failure_of(
+    /// Returns the failure of a cell that panicked or returned early. `defines` is whether it
+    /// defines variables.
+    fn failure_from_end(
         &self,
         end: &CellEnd,
-        context: &Context,
+        context: &KernelContext,
         defines: bool,
         lost: &[String],
-    ) -> Option<Failure> {
+    ) -> Option<CellFailure> {
         let mut failure = if end.panicked && end.interrupted.requested {
-            let mut failure = Failure::new("Interrupted", "the cell was stopped in a loop");
+            let mut failure = CellFailure::new("Interrupted", "the cell was stopped in a loop");
             // What panicked because of the stop, such as `join().unwrap()`.
-            failure.traceback.extend(panics::after_stop(&end.text));
+            failure.traceback.extend(panics::panics_after_interrupt(&end.text));
             failure
         } else if end.panicked {
             let source = self.evcxr.last_source().unwrap_or_default();
-            Failure::panic(&end.text, &source, &context.history.newest_first())
+            CellFailure::from_panic(&end.text, &source, &context.history.newest_first())
         } else if end.errored {
-            Failure::early_return(&end.text)
+            CellFailure::from_early_return(&end.text)
         } else {
             return None;
         };
         if end.panicked || !lost.is_empty() {
-            failure.traceback.extend(self.variables.after_failure(lost, defines));
+            failure.traceback.extend(self.variables.failure_notes(lost, defines));
         }
         Some(failure)
     }
 
-    /// Content of the reply to a question; `None` if rust-analyzer panicked.
+    /// Returns the content of the reply to a question; `None` if rust-analyzer panicked.
     pub fn answer(&mut self, question: Question, code: &str, cursor: usize) -> Option<Value> {
         let evcxr = &mut self.evcxr;
-        guarded(|| match question {
+        catch_panic(|| match question {
             Question::Complete => {
-                let visibility = self.visibility.get_or_init(|| Visibility::of_lab(&self.lab.dir));
+                let visibility =
+                    self.visibility.get_or_init(|| Visibility::from_sources(&self.lab.dir));
                 complete::complete(evcxr, visibility, code, cursor)
             }
             Question::Inspect => complete::inspect(evcxr, code, cursor),
@@ -285,44 +304,47 @@ impl Engine {
     }
 }
 
-/// Why the engine can't be started.
-enum NoStart {
+/// Reason why the engine can't be started.
+enum StartError {
     /// The first cell can't be linked to the lab.
     Unlinked(String),
     Other(String),
 }
 
-impl NoStart {
-    fn failure(self) -> Failure {
+impl StartError {
+    fn failure(self) -> CellFailure {
         match self {
-            Self::Unlinked(text) => Failure::of_start(&format!(
+            Self::Unlinked(text) => CellFailure::from_startup(&format!(
                 "{text}\nwhat to do: no file of the lab was changed since it was built; `{}` \
                  checks the rest of the installation",
                 program::command("doctor")
             )),
-            Self::Other(text) => Failure::of_start(&text),
+            Self::Other(text) => CellFailure::from_startup(&text),
         }
     }
 }
 
-impl From<String> for NoStart {
+impl From<String> for StartError {
     fn from(text: String) -> Self {
         Self::Other(text)
     }
 }
 
-fn warm_up_failed(error: &evcxr::Error, output: &Output) -> NoStart {
+fn warm_up_failed(error: &evcxr::Error, output: &OutputReader) -> StartError {
     let end = output.finish(false, true);
-    if disk::is_full_in(error) {
-        return NoStart::Other(disk::full(disk::OF_THE_START));
+    if disk::is_disk_full_error(error) {
+        return StartError::Other(disk::disk_full_message(disk::OF_THE_START));
     }
-    let source = CellSource { code: CELL, count: 0, variables: &Variables::default() };
-    let failure = Failure::of_evcxr(error, &source, &end);
-    NoStart::Unlinked(format!("cells can't be linked to the lab\n{}", failure.traceback.join("\n")))
+    let source = CellSource { code: CELL, count: 0, variables: &VariableTracker::default() };
+    let failure = CellFailure::from_evcxr(error, &source, &end);
+    StartError::Unlinked(format!(
+        "cells can't be linked to the lab\n{}",
+        failure.traceback.join("\n")
+    ))
 }
 
-/// Lets all other threads go first: the first cells need every core.
-fn yield_to_cells() {
+/// Gives this thread the lowest priority on Linux: the first cells need every core.
+fn lower_thread_priority() {
     // SAFETY: a plain call. On Linux it changes this thread only.
     #[cfg(target_os = "linux")]
     unsafe {
@@ -330,18 +352,18 @@ fn yield_to_cells() {
     };
 }
 
-fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// Refuses code that evcxr would accept but handle wrongly.
-fn refuse(code: &str) -> Option<Failure> {
-    if let Some(line) = is_complete::open_comment(code) {
+/// Returns the failure for code that evcxr would accept but handle wrongly.
+fn reject_unsupported_code(code: &str) -> Option<CellFailure> {
+    if let Some(line) = is_complete::find_open_comment(code) {
         let text = format!(
             "the comment that begins in line {line} is never closed, so the code after it would not \
              be run\nwhat to do: close it with `*/`"
         );
-        return Some(Failure::new("CompileError", &text));
+        return Some(CellFailure::new("CompileError", &text));
     }
     let command = code.lines().map(str::trim).find(|line| {
         *line == ":quit" || line.starts_with(":toolchain ") || *line == ":allow_static_linking 0"
@@ -350,10 +372,10 @@ fn refuse(code: &str) -> Option<Failure> {
         ":quit" => "use Jupyter's own command to shut the kernel down",
         _ => "cells must be compiled as the lab was, or they can't be linked to it",
     };
-    Some(Failure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
+    Some(CellFailure::new("CompileError", &format!("{command} is not for this kernel: {why}")))
 }
 
-/// Of a cell that reads standard input where nobody answers.
+/// Returns the error of a cell that reads standard input where no front end answers.
 fn no_input() -> String {
     format!(
         "the cell reads standard input, but this front end can't be asked for input (`{}` and \
@@ -362,11 +384,11 @@ fn no_input() -> String {
     )
 }
 
-/// Of a cell that was interrupted while it waited for input.
+/// Error of a cell that was interrupted while it waited for input.
 const STOPPED_AT_INPUT: &str = "the cell was stopped while it waited for input";
 
-/// How long a cell took: everything before it ran, and the run.
-fn times(outputs: &EvalOutputs) -> String {
+/// Formats the duration of a cell: of everything before it ran, and of the run.
+fn timing_text(outputs: &EvalOutputs) -> String {
     let seconds = |runs: bool| -> f64 {
         let of = outputs.phases.iter().filter(|phase| (phase.name == "Execution") == runs);
         of.map(|phase| phase.duration.as_secs_f64()).sum()
@@ -374,8 +396,8 @@ fn times(outputs: &EvalOutputs) -> String {
     format!("compiled in {:.2} s, ran in {:.3} s\n", seconds(false), seconds(true))
 }
 
-/// The result of a cell: the output of evcxr's commands and what its value displayed.
-fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<String, Value> {
+/// Returns the result of a cell: the output of evcxr's commands and the displays of its value.
+fn result_data(of_commands: HashMap<String, String>, of_value: MimeData) -> Map<String, Value> {
     let parse = |kind: &str, text: String| {
         let json = kind.contains("json").then(|| serde_json::from_str(&text).ok()).flatten();
         json.unwrap_or(text.into())
@@ -393,17 +415,17 @@ fn result_data(of_commands: HashMap<String, String>, of_value: Shown) -> Map<Str
         .collect()
 }
 
-/// The failure of a cell that did not run to its end.
-fn failure(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Failure {
+/// Returns the failure of a cell that did not run to its end.
+fn failure(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> CellFailure {
     let crashed = matches!(error, evcxr::Error::SubprocessTerminated(_));
     if end.interrupted.killed {
-        return crash::stopped();
+        return crash::killed_failure();
     }
     if end.interrupted.requested && !crashed {
         // The message of a killed compiler is of no use.
         let text =
             "the cell was stopped while it was compiled: it did not run, all variables are kept";
-        return Failure::new("Interrupted", text);
+        return CellFailure::new("Interrupted", text);
     }
-    Failure::of_evcxr(error, source, end)
+    CellFailure::from_evcxr(error, source, end)
 }

@@ -1,4 +1,4 @@
-//! Errors of cells as the user sees them: a name, one line, and a traceback.
+//! Errors of cells in the form shown to the user: a name, one line, and a traceback.
 
 use evcxr::CompilationError;
 use serde_json::{Value, json};
@@ -10,25 +10,26 @@ use super::disk;
 use super::moves;
 use super::output::CellEnd;
 use super::panics::{self, CellLine};
-use super::place::{self, Part};
+use super::place::{self, LineSpan};
 use super::printed::is_panic_header;
-use super::variables::Variables;
+use super::variables::VariableTracker;
 use super::wording;
 use crate::pattern::{Pattern, pattern};
 
 /// The content of an `error` message.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// Kind of failure: `CompileError`, `Panic`, `Error`, `Crash`, `Interrupted`, `KernelError`.
+pub struct CellFailure {
+    /// Kind of failure: `CompileError`, `Panic`, `Error`, `Crash`, `InterruptOutcome`,
+    /// `KernelError`.
     pub name: &'static str,
-    /// One line.
+    /// Failure in one line.
     pub value: String,
     /// The full text, line by line.
     pub traceback: Vec<String>,
 }
 
-impl Failure {
-    /// A failure described by one text, whose first line is the value.
+impl CellFailure {
+    /// Creates a failure from one text, whose first line is the value.
     pub fn new(name: &'static str, text: &str) -> Self {
         let value = text.lines().next().unwrap_or_default().to_owned();
         let mut traceback = vec![format!("{name}: {value}")];
@@ -36,9 +37,9 @@ impl Failure {
         Self { name, value, traceback }
     }
 
-    /// A panic. `text`: the panic message. `source`: the file that evcxr generated. `cells`:
-    /// execution count and code, the newest first.
-    pub fn panic(text: &[String], source: &str, cells: &[(u64, String)]) -> Self {
+    /// Creates the failure of a panic from its message `text`, the file `source` that evcxr
+    /// generated, and execution count and code of `cells`, the newest first.
+    pub fn from_panic(text: &[String], source: &str, cells: &[(u64, String)]) -> Self {
         let mut value = None;
         let mut place = None;
         let mut rest = Vec::new();
@@ -65,7 +66,7 @@ impl Failure {
         }
         let value = value.unwrap_or_else(|| "the cell panicked".into());
         let mut traceback = vec![format!("Panic: {value}")];
-        traceback.extend(place.iter().flat_map(pointer));
+        traceback.extend(place.iter().flat_map(render_panic_line));
         rest.retain(|line| *line != value);
         while rest.last().is_some_and(|line| line.trim().is_empty()) {
             rest.pop();
@@ -74,9 +75,10 @@ impl Failure {
         Self { name: "Panic", value, traceback }
     }
 
-    /// `?` on an error. `text`: what evcxr printed of it, and what destructors printed after it.
-    pub fn early_return(text: &[String]) -> Self {
-        let mut lines = text.iter().map(|line| for_a_cell(line));
+    /// Creates the failure of a cell that returned early by `?` on an error. `text` is the error
+    /// as evcxr printed it, followed by the output of destructors.
+    pub fn from_early_return(text: &[String]) -> Self {
+        let mut lines = text.iter().map(|line| cli_advice_to_code(line));
         let value = lines.find(|line| !line.is_empty());
         let value = value.unwrap_or_else(|| "the cell returned an error without a text".into());
         let mut traceback = vec![format!("Error: {value}")];
@@ -84,76 +86,80 @@ impl Failure {
         Self { name: "Error", value, traceback }
     }
 
-    /// The cell did not run, or its process ended.
-    pub fn of_evcxr(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Self {
-        if disk::is_full_in(error) {
-            return Self::new("CompileError", &disk::full(disk::OF_A_CELL));
+    /// Creates the failure of a cell that did not run, or whose process ended.
+    pub fn from_evcxr(error: &evcxr::Error, source: &CellSource<'_>, end: &CellEnd) -> Self {
+        if disk::is_disk_full_error(error) {
+            return Self::new("CompileError", &disk::disk_full_message(disk::OF_A_CELL));
         }
         match error {
-            evcxr::Error::CompilationErrors(errors) => compile_errors(errors, source),
-            evcxr::Error::SubprocessTerminated(how) => crash::failure(how, end),
+            evcxr::Error::CompilationErrors(errors) => from_compile_errors(errors, source),
+            evcxr::Error::SubprocessTerminated(how) => crash::crash_failure(how, end),
             other => {
                 let text = other.to_string();
-                Self::new("CompileError", &advice::of_variable(without_dump(&text)))
+                Self::new(
+                    "CompileError",
+                    &advice::explain_unkept_variable(strip_build_output(&text)),
+                )
             }
         }
     }
 
-    /// The engine can't be started.
-    pub fn of_start(text: &str) -> Self {
-        let full = disk::is_full(text).then(|| disk::full(disk::OF_THE_START));
-        Self::new("KernelError", full.as_deref().unwrap_or_else(|| without_dump(text)))
+    /// Creates the failure of an engine that can't be started.
+    pub fn from_startup(text: &str) -> Self {
+        let full =
+            disk::is_disk_full_message(text).then(|| disk::disk_full_message(disk::OF_THE_START));
+        Self::new("KernelError", full.as_deref().unwrap_or_else(|| strip_build_output(text)))
     }
 
-    /// The content of the `error` broadcast.
-    pub fn content(&self) -> Value {
+    /// Returns the content of the `error` broadcast.
+    pub fn to_content(&self) -> Value {
         json!({ "ename": self.name, "evalue": self.value, "traceback": self.traceback })
     }
 
-    /// The content of a reply.
+    /// Returns the content of a reply.
     pub fn reply(&self) -> Value {
-        let mut content = self.content();
+        let mut content = self.to_content();
         content["status"] = "error".into();
         content
     }
 }
 
-/// The text without the command lines of compilers and the output of cargo for programs.
-fn without_dump(text: &str) -> &str {
+/// Returns the text without the command lines of compilers and the output of cargo for programs.
+fn strip_build_output(text: &str) -> &str {
     let ends = ["\nCaused by:", "process didn't exit successfully", "\nSTDOUT:"];
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     text[..end].trim_end()
 }
 
 /// Rewrites advice for the command line into code: `--device cpu` becomes `.device("cpu")`.
-fn for_a_cell(line: &str) -> String {
+fn cli_advice_to_code(line: &str) -> String {
     static OPTION: Pattern = Pattern::new(|| pattern(r"--device ([\w:]*)"));
     OPTION.replace_all(line, ".device(\"$1\")").into_owned()
 }
 
-/// The cell that does not compile.
+/// Cell that does not compile.
 pub struct CellSource<'a> {
     pub code: &'a str,
     pub count: u64,
-    pub variables: &'a Variables,
+    pub variables: &'a VariableTracker,
 }
 
-/// The line of a panic, with a marker below it.
-fn pointer(place: &CellLine) -> Vec<String> {
+/// Returns the line of a panic, with a marker below it.
+fn render_panic_line(place: &CellLine) -> Vec<String> {
     let mut lines = vec![format!(" --> cell {}, line {}", place.cell, place.line)];
     let before = place.column.saturating_sub(1);
     lines.extend(marked(place.line, place.text.trim_end(), before, before + 1));
     lines
 }
 
-/// A line with its number, and markers below the characters from `from` to `to`.
+/// Returns a line with its number, and markers below the characters from `from` to `to`.
 fn marked(line: usize, text: &str, from: usize, to: usize) -> [String; 2] {
     let margin = line.to_string();
     let (blank, space) = (" ".repeat(margin.len()), " ".repeat(from));
     [format!("{margin} | {text}"), format!("{blank} | {space}{}", "^".repeat((to - from).max(1)))]
 }
 
-fn compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> Failure {
+fn from_compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> CellFailure {
     let mut serious: Vec<_> = errors.iter().filter(|error| error.level() != "warning").collect();
     let mut traceback = Vec::new();
     let mut value = None;
@@ -164,86 +170,90 @@ fn compile_errors(errors: &[CompilationError], source: &CellSource<'_>) -> Failu
         traceback.push(format!("CompileError: {text}"));
         serious = errors.iter().collect();
     }
-    if let Some(name) = serious.iter().find_map(|error| without_debug(error)) {
+    if let Some(name) = serious.iter().find_map(|error| type_without_debug(error)) {
         let text = format!("the value can't be shown: `{name}` has no `Debug` form");
         let help = "put `#[derive(Debug)]` above its definition, or end the cell with `;`";
         return in_our_words(text, vec![format!("  = help: {help}")]);
     }
     if serious.iter().any(|error| error.message().contains("delimiter"))
-        && let Some((bracket, part)) = place::open_bracket(source.code)
+        && let Some((bracket, part)) = place::find_unclosed_bracket(source.code)
     {
-        return in_our_words(format!("`{bracket}` is never closed"), pointed(source, &part));
+        return in_our_words(format!("`{bracket}` is never closed"), render_span(source, &part));
     }
-    if let Some(failure) = misplaced_command(&serious, source) {
+    if let Some(failure) = misplaced_command_failure(&serious, source) {
         return failure;
     }
     let mut reported = Vec::new();
     for error in serious {
-        if moves::is_consequence(error, &reported) {
+        if moves::is_followup_error(error, &reported) {
             continue;
         }
         reported.push(error);
-        value.get_or_insert_with(|| wording::headline(error));
+        value.get_or_insert_with(|| wording::error_title(error));
         if !traceback.is_empty() {
             traceback.push(String::new());
         }
-        report(error, source, &mut traceback);
+        render_error(error, source, &mut traceback);
     }
     let value = value.unwrap_or_else(|| "the cell does not compile".into());
-    Failure { name: "CompileError", value, traceback }
+    CellFailure { name: "CompileError", value, traceback }
 }
 
-/// A command below code is a syntax error, with others that follow from it.
-fn misplaced_command(errors: &[&CompilationError], source: &CellSource<'_>) -> Option<Failure> {
+/// Returns the failure of a cell with a command below code, which is a syntax error that others
+/// follow from.
+fn misplaced_command_failure(
+    errors: &[&CompilationError],
+    source: &CellSource<'_>,
+) -> Option<CellFailure> {
     let spans = errors.iter().flat_map(|error| error.spanned_messages());
     let mut lines = spans.filter_map(|message| Some(message.span?.start_line));
     let (line, name) = lines.find_map(|line| {
         let above = line.checked_sub(1)?;
         let is_code = |text: &str| !text.trim().is_empty() && !text.trim().starts_with([':', '/']);
         source.code.lines().take(above).find(|text| is_code(text))?;
-        Some((line, commands::misplaced(source.code.lines().nth(above)?)?))
+        Some((line, commands::misplaced_command(source.code.lines().nth(above)?)?))
     })?;
     let text = format!("commands stand before the code: move `{name}` to the top of the cell");
-    Some(in_our_words(text, pointed(source, &Part { line, from: 1, to: name.len() + 1 })))
+    Some(in_our_words(text, render_span(source, &LineSpan { line, from: 1, to: name.len() + 1 })))
 }
 
-/// A failure in place of what the compiler says. `below`: lines below the text.
-fn in_our_words(text: String, below: Vec<String>) -> Failure {
+/// Creates a failure with our text in place of the compiler's, and the lines `below` it.
+fn in_our_words(text: String, below: Vec<String>) -> CellFailure {
     let traceback = [vec![format!("error: {text}")], below].concat();
-    Failure { name: "CompileError", value: text, traceback }
+    CellFailure { name: "CompileError", value: text, traceback }
 }
 
-/// The type of a cell's value that can't be shown. The error itself lies in generated code, so
-/// evcxr passes on only its help.
-fn without_debug(error: &CompilationError) -> Option<String> {
+/// Returns the type of a cell's value that can't be shown. The error itself lies in generated
+/// code, so evcxr passes on only its help.
+fn type_without_debug(error: &CompilationError) -> Option<String> {
     let message = error.message();
     let name = message.strip_prefix("consider annotating `")?.split('`').next()?;
     (error.level() == "help" && message.contains("derive(Debug)")).then(|| name.to_owned())
 }
 
 /// Formats one error as rustc does, with the line numbers of the cell.
-fn report(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
+fn render_error(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<String>) {
     let CellSource { code, count, .. } = *source;
     let number = error.code().map(|code| format!("[{code}]")).unwrap_or_default();
-    let said = wording::headline(error);
+    let said = wording::error_title(error);
     into.push(format!("{}{number}: {said}", error.level()));
     let mut messages: Vec<_> = error.spanned_messages().iter().collect();
     messages.sort_by_key(|message| !message.is_primary);
-    let advice = advice::of_error(error, source);
+    let advice = advice::for_error(error, source);
     if advice.replaces_rustc {
         messages.retain(|message| message.span.is_some());
     }
     let mut shown = None;
     // Without a span, the error lies in generated code.
     if error.spanned_messages().iter().all(|message| message.span.is_none())
-        && let Some(part) = place::of_error(error, code)
+        && let Some(part) = place::locate_error(error, code)
     {
-        into.extend(pointed(source, &part));
+        into.extend(render_span(source, &part));
     }
     for message in messages {
         // evcxr fills an empty label with the message, which stands above already.
         let label = Some(message.label.as_str()).filter(|label| !label.ends_with(&error.message()));
-        let label = label.map(wording::readable);
+        let label = label.map(wording::rewrite_message);
         let Some(span) = message.span else {
             into.extend(
                 label.filter(|label| !label.is_empty()).map(|label| format!("  = {label}")),
@@ -268,11 +278,11 @@ fn report(error: &CompilationError, source: &CellSource<'_>, into: &mut Vec<Stri
     if advice.replaces_rustc {
         return;
     }
-    into.extend(wording::helps(error).into_iter().map(|help| format!("  = help: {help}")));
+    into.extend(wording::help_messages(error).into_iter().map(|help| format!("  = help: {help}")));
 }
 
-/// The line of a part, with a marker below it.
-fn pointed(source: &CellSource<'_>, part: &Part) -> Vec<String> {
+/// Returns the line of a part, with a marker below it.
+fn render_span(source: &CellSource<'_>, part: &LineSpan) -> Vec<String> {
     let place = format!(" --> cell {}, line {}", source.count, part.line);
     [vec![place], underline(source.code, part.line, part.from, part.line, part.to)].concat()
 }
@@ -295,10 +305,14 @@ mod tests {
 
     #[test]
     fn a_failed_compiler_or_a_full_disk_is_not_shown_as_a_dump() {
-        let variables = Variables::default();
+        let variables = VariableTracker::default();
         let of = |text: &str| {
             let source = CellSource { code: "", count: 1, variables: &variables };
-            Failure::of_evcxr(&evcxr::Error::Message(text.into()), &source, &CellEnd::default())
+            CellFailure::from_evcxr(
+                &evcxr::Error::Message(text.into()),
+                &source,
+                &CellEnd::default(),
+            )
         };
         let dump = "Compilation failed, but no parsable errors were found. STDERR:\n\
                     error: could not compile `ctx` (lib)\n\nCaused by:\n  process didn't exit \
@@ -311,9 +325,10 @@ mod tests {
         let full = of(&dump.replace("signal: 9", "No space left on device (os error 28)"));
         assert!(full.value.contains("is full: the cell did not run"), "{full:?}");
         assert_eq!(full.traceback.len(), 2, "{full:?}");
-        let start = Failure::of_start("Error writing 'x': No space left on device (os error 28)");
+        let start =
+            CellFailure::from_startup("Error writing 'x': No space left on device (os error 28)");
         assert!(start.value.contains("is full: cells can't be compiled"), "{start:?}");
-        assert!(!Failure::of_start(dump).traceback.join("\n").contains("crate-name"));
+        assert!(!CellFailure::from_startup(dump).traceback.join("\n").contains("crate-name"));
         assert_eq!(of("plain").value, "plain");
     }
 
@@ -326,14 +341,14 @@ mod tests {
         ]);
         let source = format!("{}    v[3]\n", "generated\n".repeat(89));
         let cells = [(4, "let v = vec![1];\nv[3]".to_owned())];
-        let failure = Failure::panic(&text, &source, &cells);
+        let failure = CellFailure::from_panic(&text, &source, &cells);
         assert_eq!(failure.value, "index out of bounds");
         let expected = ["Panic: index out of bounds", " --> cell 4, line 2", "2 | v[3]", "  | ^"];
         assert_eq!(failure.traceback, expected);
         let text = lines(&["thread 'main' panicked at /rustc/5980/alloc/src/a.rs:28:5:", "full"]);
-        assert_eq!(Failure::panic(&text, &source, &cells).traceback, ["Panic: full"]);
+        assert_eq!(CellFailure::from_panic(&text, &source, &cells).traceback, ["Panic: full"]);
         let text = lines(&["thread 'main' panicked at /burn/tensor.rs:3:4:", "shapes", "more"]);
-        let failure = Failure::panic(&text, &source, &cells);
+        let failure = CellFailure::from_panic(&text, &source, &cells);
         let expected = ["Panic: shapes", "  panicked in /burn/tensor.rs:3:4", "more"];
         assert_eq!(failure.traceback, expected);
     }
@@ -341,12 +356,12 @@ mod tests {
     #[test]
     fn the_first_line_of_an_error_is_its_value() {
         let text = lines(&["epsilon = 0: too small", "  what to do: raise it", "by a destructor"]);
-        let failure = Failure::early_return(&text);
+        let failure = CellFailure::from_early_return(&text);
         assert_eq!(failure.value, "epsilon = 0: too small");
         let expected =
             ["Error: epsilon = 0: too small", "  what to do: raise it", "by a destructor"];
         assert_eq!(failure.traceback, expected);
-        let nothing = Failure::early_return(&lines(&[""])).value;
+        let nothing = CellFailure::from_early_return(&lines(&[""])).value;
         assert_eq!(nothing, "the cell returned an error without a text");
     }
 
@@ -354,7 +369,7 @@ mod tests {
     fn advice_about_devices_is_code_in_a_cell() {
         let text =
             lines(&["no CUDA", "  what to do: build with --features cuda, or --device cpu."]);
-        let failure = Failure::early_return(&text);
+        let failure = CellFailure::from_early_return(&text);
         let expected = "  what to do: build with --features cuda, or .device(\"cpu\").";
         assert_eq!(failure.traceback[1], expected);
     }

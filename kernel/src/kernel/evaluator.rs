@@ -1,4 +1,4 @@
-//! The thread that owns evcxr. It starts the engine and runs one job after the other.
+//! Thread that owns evcxr. It starts the engine and runs one job after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,39 +8,39 @@ use jupyter_protocol::JupyterMessage;
 use serde_json::{Map, Value, json};
 
 use super::complete::Question;
-use super::context::Context;
-use super::engine::{Engine, Given};
-use super::errors::Failure;
-use super::requests::{Cursor, Execute};
+use super::context::KernelContext;
+use super::engine::{EvaluationResult, EvcxrEngine};
+use super::errors::CellFailure;
+use super::requests::{CodeCursor, ExecuteRequest};
 use super::wire::Channel;
 
-/// Work for the thread, done in the order of arrival.
-pub enum Job {
-    /// Run a cell. `interrupt_count`: number of interrupts when the request arrived.
-    Execute { message: Arc<JupyterMessage>, request: Execute, interrupt_count: u64 },
+/// Work for the thread, processed in the order of arrival.
+pub enum EvalTask {
+    /// Run a cell. `interrupt_count` is the number of interrupts when the request arrived.
+    Execute { message: Arc<JupyterMessage>, request: ExecuteRequest, interrupt_count: u64 },
     /// Answer a question about the code at the cursor.
-    Ask { message: Arc<JupyterMessage>, question: Question, cursor: Cursor },
+    Ask { message: Arc<JupyterMessage>, question: Question, cursor: CodeCursor },
 }
 
-/// Handle to the thread.
+/// Handle to the thread that owns evcxr.
 #[derive(Clone)]
 pub struct Evaluator {
-    jobs: Sender<Job>,
+    jobs: Sender<EvalTask>,
     /// Number of cells without an answer. The start of the engine counts as one.
     unanswered: Arc<AtomicUsize>,
 }
 
 impl Evaluator {
-    /// Starts the thread, and evcxr in it.
-    pub fn start(context: Context) -> Self {
+    /// Starts the thread that owns evcxr, and evcxr in it.
+    pub fn start(context: KernelContext) -> Self {
         let (jobs, queue) = channel();
         let unanswered = Arc::new(AtomicUsize::new(1));
-        let worker = Worker {
+        let worker = EvaluatorThread {
             context,
             unanswered: unanswered.clone(),
             queue,
             aborted: Vec::new(),
-            engine: Err(Failure::new("KernelError", "not started")),
+            engine: Err(CellFailure::new("KernelError", "not started")),
             count: 0,
             consecutive_panics: 0,
         };
@@ -49,35 +49,36 @@ impl Evaluator {
     }
 
     /// Queues a job.
-    pub fn submit(&self, job: Job) {
-        if matches!(job, Job::Execute { .. }) {
+    pub fn submit(&self, job: EvalTask) {
+        if matches!(job, EvalTask::Execute { .. }) {
             self.unanswered.fetch_add(1, Ordering::SeqCst);
         }
         let _ = self.jobs.send(job);
     }
 
-    /// True while the engine starts or a cell runs or waits: other jobs would wait too long.
+    /// Returns whether the engine starts or a cell runs or waits; other jobs would wait too long
+    /// then.
     pub fn is_busy(&self) -> bool {
         self.unanswered.load(Ordering::SeqCst) > 0
     }
 }
 
-struct Worker {
-    context: Context,
+struct EvaluatorThread {
+    context: KernelContext,
     unanswered: Arc<AtomicUsize>,
-    queue: Receiver<Job>,
-    /// Jobs that waited when a cell failed.
-    aborted: Vec<Job>,
-    engine: Result<Engine, Failure>,
+    queue: Receiver<EvalTask>,
+    /// Jobs that were waiting when a cell failed.
+    aborted: Vec<EvalTask>,
+    engine: Result<EvcxrEngine, CellFailure>,
     count: u64,
-    /// Panics of evcxr itself without a good cell between them.
+    /// Number of consecutive panics of evcxr itself, without a good cell between them.
     consecutive_panics: u32,
 }
 
-impl Worker {
+impl EvaluatorThread {
     fn run(mut self) {
         self.start_engine();
-        self.context.current.end_start();
+        self.context.current.finish_startup();
         self.unanswered.fetch_sub(1, Ordering::SeqCst);
         while let Ok(job) = self.queue.recv() {
             self.handle(job);
@@ -90,64 +91,69 @@ impl Worker {
     fn start_engine(&mut self) {
         // The start counts as one.
         let is_awaited = || self.unanswered.load(Ordering::SeqCst) > 1;
-        self.engine = Engine::start(&self.context, &is_awaited);
+        self.engine = EvcxrEngine::start(&self.context, &is_awaited);
         if let Err(failure) = &self.engine {
             eprintln!("epsilab kernel: {}", failure.traceback.join("\n"));
         }
     }
 
-    fn handle(&mut self, job: Job) {
+    fn handle(&mut self, job: EvalTask) {
         let wire = self.context.wire.clone();
         match job {
-            Job::Execute { message, request, interrupt_count } => {
-                self.context.current.begin(&message);
+            EvalTask::Execute { message, request, interrupt_count } => {
+                self.context.current.mark_busy(&message);
                 self.execute(&message, &request, interrupt_count);
-                wire.status(Some(&message), "idle");
+                wire.publish_status(Some(&message), "idle");
             }
-            Job::Ask { message, question, cursor } => {
+            EvalTask::Ask { message, question, cursor } => {
                 let engine = self.engine.as_mut().ok();
                 let answer = engine
                     .and_then(|engine| engine.answer(question, &cursor.code, cursor.position()));
                 let content = answer.unwrap_or_else(|| question.no_answer(&cursor));
                 wire.reply(Channel::Shell, &message, question.reply(), content);
-                wire.status(Some(&message), "idle");
+                wire.publish_status(Some(&message), "idle");
             }
         }
     }
 
-    /// Answers a cell without running it; handles other jobs as usual.
-    fn abort(&mut self, job: Job) {
-        let Job::Execute { message, .. } = job else {
+    /// Replies to a cell without running it; handles other jobs as usual.
+    fn abort(&mut self, job: EvalTask) {
+        let EvalTask::Execute { message, .. } = job else {
             self.handle(job);
             return;
         };
-        self.context.current.begin(&message);
-        self.answer(&message, json!({ "status": "aborted", "execution_count": self.count }));
-        self.context.wire.status(Some(&message), "idle");
+        self.context.current.mark_busy(&message);
+        self.reply(&message, json!({ "status": "aborted", "execution_count": self.count }));
+        self.context.wire.publish_status(Some(&message), "idle");
     }
 
-    /// Answers a cell. The kernel is free before the client reads the answer.
-    fn answer(&self, message: &JupyterMessage, content: Value) {
+    /// Replies to a cell. The kernel is free before the client reads the answer.
+    fn reply(&self, message: &JupyterMessage, content: Value) {
         self.unanswered.fetch_sub(1, Ordering::SeqCst);
         self.context.wire.reply(Channel::Shell, message, "execute_reply", content);
     }
 
-    /// Runs one cell and answers it.
-    fn execute(&mut self, message: &Arc<JupyterMessage>, request: &Execute, interrupt_count: u64) {
-        let Context { current, interrupts, history, .. } = self.context.clone();
+    /// Runs one cell and replies to its request.
+    fn execute(
+        &mut self,
+        message: &Arc<JupyterMessage>,
+        request: &ExecuteRequest,
+        interrupt_count: u64,
+    ) {
+        let KernelContext { current, interrupts, history, .. } = self.context.clone();
         let stored = !request.silent && request.store_history;
         self.count += u64::from(stored);
         let count = self.count;
         if stored {
             history.add(count, &request.code);
         }
-        current.set((!request.silent).then(|| message.clone()));
-        self.context.inputs.begin(request.allow_stdin);
+        current.set_request((!request.silent).then(|| message.clone()));
+        self.context.inputs.begin_cell(request.allow_stdin);
         current.publish("execute_input", json!({ "code": request.code, "execution_count": count }));
         let result = if interrupts.interrupt_count() == interrupt_count {
             self.evaluate(&request.code)
         } else {
-            Err(Failure::new("Interrupted", "the cell was not started"))
+            Err(CellFailure::new("Interrupted", "the cell was not started"))
         };
         // Before the answer: later requests are sent in knowledge of the failure.
         let failed = result.is_err() && request.stop_on_error;
@@ -155,7 +161,7 @@ impl Worker {
             self.aborted = self.queue.try_iter().collect();
         }
         let content = match &result {
-            Ok(Given { shown, page: pages }) => {
+            Ok(EvaluationResult { shown, page: pages }) => {
                 let values = self.values(&request.user_expressions);
                 if !shown.is_empty() {
                     current.publish(
@@ -175,22 +181,22 @@ impl Worker {
                 })
             }
             Err(failure) => {
-                current.publish("error", failure.content());
+                current.publish("error", failure.to_content());
                 let mut content = failure.reply();
                 content["execution_count"] = count.into();
                 content
             }
         };
-        self.answer(message, content);
+        self.reply(message, content);
     }
 
-    /// The values of expressions, which a client asks for together with a cell: inline values of a
-    /// text, for instance.
+    /// Evaluates expressions that a client sends together with a cell: inline values of a text,
+    /// for instance.
     fn values(&mut self, expressions: &Map<String, Value>) -> Value {
         let value = |(name, expression): (&String, &Value)| {
             let value = match expression.as_str() {
                 Some(expression) => self.evaluate(expression),
-                None => Err(Failure::new("KernelError", "an expression is a text")),
+                None => Err(CellFailure::new("KernelError", "an expression is a text")),
             };
             let value = match value {
                 Ok(given) => json!({ "status": "ok", "data": given.shown, "metadata": {} }),
@@ -201,7 +207,7 @@ impl Worker {
         expressions.iter().map(value).collect()
     }
 
-    fn evaluate(&mut self, code: &str) -> Result<Given, Failure> {
+    fn evaluate(&mut self, code: &str) -> Result<EvaluationResult, CellFailure> {
         // The cause of a failed start may be gone since the last cell.
         if self.engine.is_err() && self.count > 1 {
             self.start_engine();
@@ -210,17 +216,18 @@ impl Worker {
         let ended = match engine.run(&self.context, code, self.count) {
             Ok(given) => Ok(given),
             Err(Some(failure)) => Err(failure),
-            Err(None) => return Err(self.evcxr_panicked()),
+            Err(None) => return Err(self.handle_evcxr_panic()),
         };
         self.consecutive_panics = 0;
         ended
     }
 
-    /// evcxr itself panicked. After the second time in a row it is restarted.
-    fn evcxr_panicked(&mut self) -> Failure {
+    /// Returns the failure for a panic of evcxr itself; after the second one in a row, evcxr is
+    /// restarted.
+    fn handle_evcxr_panic(&mut self) -> CellFailure {
         self.consecutive_panics += 1;
         if self.consecutive_panics < 2 {
-            return Failure::new(
+            return CellFailure::new(
                 "KernelError",
                 "evcxr panicked on this cell; variables are kept.\nThe log of the kernel has the \
                  details. If the next cell makes evcxr panic too, it is restarted.",
@@ -228,7 +235,7 @@ impl Worker {
         }
         self.consecutive_panics = 0;
         self.start_engine();
-        Failure::new(
+        CellFailure::new(
             "KernelError",
             "evcxr panicked again and was restarted: all variables and imports are lost.\n\
              Run the notebook again from its first cell.",

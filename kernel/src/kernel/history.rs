@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 /// Number of this session, the only one that is remembered. Clients also call it 0.
 const SESSION: i64 = 1;
 
-struct Cell {
+struct HistoryEntry {
     line: u64,
     input: String,
     output: Option<String>,
 }
 
-/// Shared by the thread that runs cells and the one that answers requests.
+/// History of the cells, shared by the thread that runs them and the one that replies to requests.
 #[derive(Clone, Default)]
 pub struct History {
-    cells: Arc<Mutex<Vec<Cell>>>,
+    cells: Arc<Mutex<Vec<HistoryEntry>>>,
 }
 
-/// A `history_request`. Inputs are stored as typed, so `raw` makes no difference.
+/// Content of a `history_request`. Inputs are stored as typed, so `raw` makes no difference.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Query {
-    hist_access_type: Access,
+pub struct HistoryQuery {
+    hist_access_type: HistoryAccess,
     output: bool,
     session: i64,
     start: i64,
@@ -39,7 +39,7 @@ pub struct Query {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Access {
+enum HistoryAccess {
     #[default]
     Range,
     Tail,
@@ -49,7 +49,7 @@ enum Access {
 impl History {
     /// Adds a cell with its execution count.
     pub fn add(&self, line: u64, input: &str) {
-        self.cells.lock().push(Cell { line, input: input.to_owned(), output: None });
+        self.cells.lock().push(HistoryEntry { line, input: input.to_owned(), output: None });
     }
 
     /// Sets the text of the result of a cell.
@@ -59,20 +59,20 @@ impl History {
         }
     }
 
-    /// Execution count and code of all cells, the newest first.
+    /// Returns execution count and code of all cells, the newest first.
     pub fn newest_first(&self) -> Vec<(u64, String)> {
         self.cells.lock().iter().rev().map(|cell| (cell.line, cell.input.clone())).collect()
     }
 
-    /// The entries of a `history_reply`.
-    pub fn answer(&self, query: &Query) -> Value {
+    /// Returns the entries of a `history_reply`.
+    pub fn query(&self, query: &HistoryQuery) -> Value {
         let cells = self.cells.lock();
-        let found: Vec<&Cell> = match query.hist_access_type {
-            Access::Range => range(&cells, query),
-            Access::Tail => last(cells.iter().collect(), query.n),
-            Access::Search => last(search(&cells, query), query.n),
+        let found: Vec<&HistoryEntry> = match query.hist_access_type {
+            HistoryAccess::Range => range(&cells, query),
+            HistoryAccess::Tail => take_last(cells.iter().collect(), query.n),
+            HistoryAccess::Search => take_last(search(&cells, query), query.n),
         };
-        let entry = |cell: &Cell| {
+        let entry = |cell: &HistoryEntry| {
             if query.output {
                 json!([SESSION, cell.line, [cell.input, cell.output]])
             } else {
@@ -83,8 +83,8 @@ impl History {
     }
 }
 
-/// Cells in `start..stop`. Negative numbers count back from the next line.
-fn range<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
+/// Returns the cells in `start..stop`. Negative numbers count back from the next line.
+fn range<'a>(cells: &'a [HistoryEntry], query: &HistoryQuery) -> Vec<&'a HistoryEntry> {
     if ![0, SESSION].contains(&query.session) {
         return Vec::new();
     }
@@ -95,7 +95,7 @@ fn range<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
     cells.iter().filter(|cell| lines.contains(&cell.line.cast_signed())).collect()
 }
 
-fn search<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
+fn search<'a>(cells: &'a [HistoryEntry], query: &HistoryQuery) -> Vec<&'a HistoryEntry> {
     // A glob: `*` stands for any text, `?` for one character.
     let glob = regex::escape(query.pattern.as_deref().unwrap_or("*"));
     let glob = format!("(?s)^{}$", glob.replace(r"\*", ".*").replace(r"\?", "."));
@@ -103,7 +103,7 @@ fn search<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
     let Ok(glob) = Regex::new(&glob) else { return Vec::new() };
     let mut seen = HashSet::new();
     // Of equal inputs the last one is kept.
-    let mut found: Vec<&Cell> = cells
+    let mut found: Vec<&HistoryEntry> = cells
         .iter()
         .rev()
         .filter(|cell| glob.is_match(&cell.input))
@@ -113,7 +113,7 @@ fn search<'a>(cells: &'a [Cell], query: &Query) -> Vec<&'a Cell> {
     found
 }
 
-fn last(mut cells: Vec<&Cell>, n: Option<i64>) -> Vec<&Cell> {
+fn take_last(mut cells: Vec<&HistoryEntry>, n: Option<i64>) -> Vec<&HistoryEntry> {
     let n = n.map_or(cells.len(), |n| usize::try_from(n).unwrap_or(0));
     cells.drain(..cells.len().saturating_sub(n));
     cells
@@ -124,8 +124,8 @@ mod tests {
     use super::*;
 
     fn inputs(history: &History, query: Value) -> Vec<String> {
-        let query: Query = serde_json::from_value(query).expect("a query");
-        let found = history.answer(&query);
+        let query: HistoryQuery = serde_json::from_value(query).expect("a query");
+        let found = history.query(&query);
         let found = found.as_array().expect("a list");
         found.iter().map(|entry| entry[2].as_str().expect("text").to_owned()).collect()
     }
@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn outputs_are_returned_with_their_inputs() {
         let query = json!({ "hist_access_type": "tail", "n": 3, "output": true });
-        let query: Query = serde_json::from_value(query).expect("a query");
+        let query: HistoryQuery = serde_json::from_value(query).expect("a query");
         let expected =
             json!([[1, 2, ["b", "7"]], [1, 3, ["a = 1", null]], [1, 4, ["let c", null]]]);
-        assert_eq!(sample().answer(&query), expected);
+        assert_eq!(sample().query(&query), expected);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Input of cells: the kernel asks the front end whose request runs.
+//! Input of cells: the kernel asks the front end that sent the request of the running cell.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -8,93 +8,95 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::cell::CurrentCell;
-use super::interrupt::Interrupts;
+use super::interrupt::InterruptController;
 
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 
-/// Why a cell got no answer.
+/// Reason why a read of standard input got no answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Unanswered {
+pub enum InputFailure {
     /// The front end answers no questions.
     Refused,
     /// The user interrupted the cell instead of answering.
     Interrupted,
 }
 
-/// What a cell gets that reads its input; it travels to the cell process as JSON.
+/// Reply to a cell that reads standard input; it travels to the cell process as JSON.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
-pub enum Answer {
-    /// A line.
+pub enum InputReply {
+    /// One line of input.
     Line(String),
     /// The end of the input.
     End,
-    /// An error: there is nobody to ask, or the user stopped the cell instead of answering. An
+    /// An error: no front end can be asked, or the user stopped the cell instead of answering. An
     /// empty answer would let the cell go on with what it asked about.
     Failed,
 }
 
 #[derive(Default)]
-struct State {
-    /// The front end answers questions of the cell.
+struct InputState {
+    /// Whether the front end answers questions of the cell.
     allowed: bool,
-    unanswered: Option<Unanswered>,
-    /// The question that waits for an answer.
+    unanswered: Option<InputFailure>,
+    /// Channel for the answer to the pending question.
     waiting: Option<Sender<String>>,
 }
 
-/// Shared by the thread that runs cells, the side channel and the one that receives answers.
+/// Input requests, shared by the thread that runs cells, the side channel and the one that
+/// receives answers.
 #[derive(Clone)]
-pub struct Inputs {
+pub struct InputRequests {
     current: CurrentCell,
-    interrupts: Interrupts,
-    state: Arc<Mutex<State>>,
+    interrupts: InterruptController,
+    state: Arc<Mutex<InputState>>,
 }
 
-impl Inputs {
-    /// No cell yet: nothing is allowed.
-    pub fn new(current: CurrentCell, interrupts: Interrupts) -> Self {
+impl InputRequests {
+    /// Creates the state without a cell, in which no questions are allowed.
+    pub fn new(current: CurrentCell, interrupts: InterruptController) -> Self {
         Self { current, interrupts, state: Arc::default() }
     }
 
-    /// A cell begins.
-    pub fn begin(&self, allowed: bool) {
-        *self.state.lock() = State { allowed, ..State::default() };
+    /// Starts a cell; `allowed` is whether its front end answers questions.
+    pub fn begin_cell(&self, allowed: bool) {
+        *self.state.lock() = InputState { allowed, ..InputState::default() };
     }
 
-    /// The cell has ended: forgets its question, if one waits. Says whether one had no answer.
-    pub fn end(&self) -> Option<Unanswered> {
+    /// Ends the cell and drops its pending question, if there is one. Returns the reason why a
+    /// question had no answer.
+    pub fn end_cell(&self) -> Option<InputFailure> {
         std::mem::take(&mut *self.state.lock()).unanswered
     }
 
-    /// Asks the front end for a line and waits for it. The input ends by Ctrl+D; an interrupt makes
-    /// the read fail. Where nobody can be asked, the cell stops at its next loop too: one that asks
-    /// until the answer is right would ask for ever.
-    pub fn ask(&self) -> Answer {
+    /// Requests a line from the front end and waits for it. The input ends by Ctrl+D; an interrupt
+    /// makes the read fail. Where nobody can be asked, the cell stops at its next loop too: one
+    /// that asks until the answer is right would ask for ever.
+    pub fn request_line(&self) -> InputReply {
         let interrupts = self.interrupts.interrupt_count();
-        let Some(answered) = self.question() else {
-            self.interrupts.stop_cell();
-            return Answer::Failed;
+        let Some(answered) = self.send_request() else {
+            self.interrupts.request_stop();
+            return InputReply::Failed;
         };
         loop {
             match answered.recv_timeout(CHECK_EVERY) {
-                Ok(text) if text == "\u{4}" => return Answer::End,
-                Ok(text) => return Answer::Line(text),
-                Err(RecvTimeoutError::Disconnected) => return Answer::Failed,
+                Ok(text) if text == "\u{4}" => return InputReply::End,
+                Ok(text) => return InputReply::Line(text),
+                Err(RecvTimeoutError::Disconnected) => return InputReply::Failed,
                 Err(RecvTimeoutError::Timeout)
                     if self.interrupts.interrupt_count() != interrupts =>
                 {
-                    self.state.lock().unanswered = Some(Unanswered::Interrupted);
-                    return Answer::Failed;
+                    self.state.lock().unanswered = Some(InputFailure::Interrupted);
+                    return InputReply::Failed;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
     }
 
-    fn question(&self) -> Option<Receiver<String>> {
+    fn send_request(&self) -> Option<Receiver<String>> {
         let mut state = self.state.lock();
         if !state.allowed {
-            state.unanswered = Some(Unanswered::Refused);
+            state.unanswered = Some(InputFailure::Refused);
             return None;
         }
         let (answer, answered) = channel();
@@ -103,8 +105,8 @@ impl Inputs {
         Some(answered)
     }
 
-    /// The front end has answered. An answer to no question is dropped.
-    pub fn answer(&self, text: String) {
+    /// Passes on the front end's answer; without a pending question it is dropped.
+    pub fn deliver_reply(&self, text: String) {
         if let Some(waiting) = self.state.lock().waiting.take() {
             let _ = waiting.send(text);
         }

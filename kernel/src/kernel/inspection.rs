@@ -1,4 +1,4 @@
-//! Shortens the documentation of an item for a tooltip: signature, first paragraph, then the rest
+//! Shortening of an item's documentation for a tooltip: signature, first paragraph, then the rest
 //! as far as it fits.
 
 use epsilab::show::format::html_escape;
@@ -6,11 +6,11 @@ use regex::{Captures, Regex};
 
 use crate::pattern::{Pattern, pattern};
 
-/// Length of a signature in lines.
+/// Maximum number of lines of a signature.
 const SIGNATURE_LINES: usize = 14;
-/// Length of the text before the first heading, in characters.
+/// Maximum number of characters before the first heading.
 const INTRODUCTION: usize = 700;
-/// Length of a section with a heading, in characters.
+/// Maximum number of characters of a section with a heading.
 const SECTION: usize = 280;
 
 const POINTER: &str = "<p>(shortened; <code>cargo doc --open</code> has the full text)</p>\n";
@@ -45,7 +45,7 @@ fn lines_of_signature(html: &str) -> Vec<String> {
     lines
 }
 
-/// A public struct as its user sees it, as in rustdoc.
+/// Returns the lines of a public struct as rustdoc shows it, without private fields.
 fn without_private_fields(html: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let (mut inside, mut dropped) = (false, false);
@@ -67,33 +67,34 @@ fn without_private_fields(html: &str) -> Vec<String> {
     lines
 }
 
-/// Parts of the text that start with a heading; the first has none.
+/// Splits the text at its headings; the first part has none.
 fn sections(html: &str) -> Vec<&str> {
     static HEADING: Pattern = Pattern::new(|| pattern("<h1>"));
     parts(html, &HEADING)
 }
 
-/// The text before the first place that the pattern finds, and the parts that begin there.
+/// Splits the text at the places that the pattern finds: the text before the first, and the parts
+/// that begin there.
 fn parts<'a>(html: &'a str, start: &Regex) -> Vec<&'a str> {
     let starts = start.find_iter(html).map(|found| found.start());
     let places: Vec<usize> = std::iter::once(0).chain(starts).chain([html.len()]).collect();
     places.windows(2).map(|pair| &html[pair[0]..pair[1]]).collect()
 }
 
-/// Keeps whole paragraphs while they fit; a first paragraph that is too long is cut, unless it is
-/// the first of all.
+/// Shortens a section to the whole paragraphs that fit; a first paragraph that is too long is cut,
+/// unless it is the first of all.
 fn shorten_section(section: &str, room: usize, introduction: bool) -> (String, bool) {
     let mut out = String::new();
     let mut used = 0;
     let mut paragraphs = 0;
     for block in blocks(section) {
-        let length = plain(block).chars().count();
+        let length = html_to_text(block).chars().count();
         let is_text = !block.starts_with("<h1>") && !block.starts_with("<hr");
         if is_text && used + length > room {
             if introduction && paragraphs == 0 {
                 out.push_str(block);
             } else if paragraphs == 0 {
-                let text: String = plain(block).chars().take(room).collect();
+                let text: String = html_to_text(block).chars().take(room).collect();
                 let end = text.rfind(' ').unwrap_or(text.len());
                 out.push_str(&format!("<p>{} …</p>\n", html_escape(&text[..end])));
             }
@@ -106,21 +107,21 @@ fn shorten_section(section: &str, room: usize, introduction: bool) -> (String, b
     (out, false)
 }
 
-/// Top-level elements, each with the line break behind it.
+/// Returns the top-level elements, each with the line break behind it.
 fn blocks(html: &str) -> impl Iterator<Item = &str> {
     static START: Pattern = Pattern::new(|| pattern("(?m)^<(?:p>|h1>|h2>|ul>|ol>|pre>|table>|hr)"));
     parts(html, &START).into_iter().filter(|block| !block.is_empty())
 }
 
-/// The lab has no pages at docs.rs: its links become text.
+/// Replaces links of the lab by their text: it has no pages at docs.rs.
 fn without_dead_links(html: &str) -> String {
     static LINK: Pattern =
         Pattern::new(|| pattern(r#"(?s)<a href="https://docs\.rs/epsilab/[^>]*>(.*?)</a>"#));
     LINK.replace_all(html, "$1").into_owned()
 }
 
-/// The text of HTML that [`shorten`] made, for terminals.
-pub fn plain(html: &str) -> String {
+/// Returns the text of HTML that [`shorten`] made, for terminals.
+pub fn html_to_text(html: &str) -> String {
     static TAG: Pattern = Pattern::new(|| pattern("<[^>]*>?"));
     static GAP: Pattern = Pattern::new(|| pattern("\n{3,}"));
     let text = TAG.replace_all(html, |tag: &Captures<'_>| match &tag[0] {
@@ -157,7 +158,7 @@ mod tests {
              <p>{sentence}</p>\n<h1>Short</h1>\n<p>See \
              <a href=\"https://docs.rs/epsilab/0.1.0/x.html\"><code>x</code></a>.</p>\n"
         );
-        let text = plain(&shorten(&html));
+        let text = html_to_text(&shorten(&html));
         for part in ["epsilab::data\n", "pub fn csv() -> u8", "Reads a file.", "Errors\n", "See x."]
         {
             assert!(text.contains(part), "{part}: {text}");

@@ -15,34 +15,35 @@ use crate::folder::entries;
 
 const SIGNAL_EVERY: Duration = Duration::from_millis(100);
 
-/// A cell that neither runs nor is compiled for this long waits for something that never comes.
+/// Time after which a cell that neither runs nor is compiled waits for something that never comes.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// A step of training may take longer, but the user wants to know that the interrupt has arrived.
+/// Time after which the user is told that the interrupt has arrived; a step of training may take
+/// longer.
 const NOTICE: Duration = Duration::from_secs(2);
 
-/// What interrupts did to the cell that has just ended.
+/// Effect of interrupts on the cell that has just ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Interrupted {
-    /// It was interrupted.
+pub struct InterruptOutcome {
+    /// Whether the cell was interrupted.
     pub requested: bool,
-    /// Its process was killed.
+    /// Whether the process of the cell was killed.
     pub killed: bool,
 }
 
 #[derive(Default)]
-struct State {
-    /// A cell is being compiled or run.
+struct InterruptState {
+    /// Whether a cell is being compiled or run.
     working: bool,
-    /// The cell runs in its process.
+    /// Whether the cell runs in its process.
     runs: bool,
     cell: u64,
-    done: Interrupted,
+    done: InterruptOutcome,
     interrupt_count: u64,
     process: Option<Arc<std::sync::Mutex<Child>>>,
     /// The last known id of the cell process.
     id: Option<i32>,
-    /// Where the user is told what happens.
+    /// Output for messages to the user about the interrupt.
     cell_output: Option<CurrentCell>,
 }
 
@@ -50,51 +51,51 @@ const DOES_NOT_STOP: &str = "the cell has not stopped yet: training ends after i
     after its pass; code of others may never end. A second interrupt ends the process of the \
     cells: all variables are lost then.\n";
 
-/// Shared by the thread that runs cells and the one that receives interrupts.
+/// Interrupt state, shared by the thread that runs cells and the one that receives interrupts.
 #[derive(Clone, Default)]
-pub struct Interrupts {
-    state: Arc<Mutex<State>>,
+pub struct InterruptController {
+    state: Arc<Mutex<InterruptState>>,
 }
 
-impl Interrupts {
-    /// Sets the cell process, and where the user is told about it. The handle stays valid when
+impl InterruptController {
+    /// Sets the cell process, and the output for messages to the user. The handle stays valid when
     /// evcxr restarts the process.
-    pub fn watch(&self, process: Arc<std::sync::Mutex<Child>>, current: &CurrentCell) {
+    pub fn set_process(&self, process: Arc<std::sync::Mutex<Child>>, current: &CurrentCell) {
         let mut state = self.state.lock();
         state.cell_output = Some(current.clone());
         state.process = Some(process);
         state.id = None;
     }
 
-    /// Number of interrupts so far. Cells that were queued before an interrupt are not run after
-    /// it.
+    /// Returns the number of interrupts so far. Cells that were queued before an interrupt are not
+    /// run after it.
     pub fn interrupt_count(&self) -> u64 {
         self.state.lock().interrupt_count
     }
 
-    /// A cell starts.
-    pub fn begin(&self) {
+    /// Marks the start of a cell.
+    pub fn begin_cell(&self) {
         let mut state = self.state.lock();
         state.cell += 1;
-        state.done = Interrupted::default();
+        state.done = InterruptOutcome::default();
         state.process_id();
         state.working = true;
         state.runs = false;
     }
 
-    /// The cell process reports that the cell runs, or that it has ended.
-    pub fn runs(&self, runs: bool) {
+    /// Records the report of the cell process that the cell runs, or that it has ended.
+    pub fn set_running(&self, runs: bool) {
         self.state.lock().runs = runs;
     }
 
-    /// Id of the cell process while a cell is being compiled or run.
+    /// Returns the id of the cell process while a cell is being compiled or run.
     pub fn running_process(&self) -> Option<i32> {
         let mut state = self.state.lock();
         if state.working { state.process_id() } else { None }
     }
 
-    /// The cell has ended.
-    pub fn end(&self) -> Interrupted {
+    /// Marks the end of the cell, and returns the effect of interrupts on it.
+    pub fn end_cell(&self) -> InterruptOutcome {
         let mut state = self.state.lock();
         state.working = false;
         state.runs = false;
@@ -115,21 +116,21 @@ impl Interrupts {
             return;
         }
         let (this, cell) = (self.clone(), state.cell);
-        std::thread::spawn(move || this.stop(cell));
+        std::thread::spawn(move || this.stop_until_ended(cell));
     }
 
-    /// Lets a running cell stop at its next loop, as an interrupt does: it can't go on. The cell
+    /// Makes a running cell that can't go on stop at its next loop, as an interrupt does. The cell
     /// does not count as interrupted.
-    pub fn stop_cell(&self) {
+    pub fn request_stop(&self) {
         let mut state = self.state.lock();
         if state.working && state.runs {
             state.signal(libc::SIGINT);
         }
     }
 
-    /// Until the cell has ended: kills compilers (a cell may start several) or signals the process
-    /// (repeatedly, since training may not have installed its handler yet).
-    fn stop(&self, cell: u64) {
+    /// Stops a cell: until it has ended, kills compilers (a cell may start several) or signals the
+    /// process (repeatedly, since training may not have installed its handler yet).
+    fn stop_until_ended(&self, cell: u64) {
         let mut stalled = Instant::now() + STALLED;
         let (mut runs_since, mut told) = (None, false);
         loop {
@@ -146,7 +147,7 @@ impl Interrupts {
                 if since.elapsed() > NOTICE && !std::mem::replace(&mut told, true) {
                     notice = state.cell_output.clone();
                 }
-            } else if stop_compilers(state.process_id()) {
+            } else if kill_compilers(state.process_id()) {
                 stalled = Instant::now() + STALLED;
             } else if Instant::now() > stalled {
                 state.done.killed = true;
@@ -167,9 +168,9 @@ impl Interrupts {
     }
 }
 
-impl State {
+impl InterruptState {
     fn kill(&mut self) {
-        stop_compilers(self.process_id());
+        kill_compilers(self.process_id());
         self.signal(libc::SIGKILL);
     }
 
@@ -189,11 +190,11 @@ impl State {
     }
 }
 
-/// Kills all descendants of this process except the cell process and its descendants. True if there
-/// were any.
-fn stop_compilers(keep: Option<i32>) -> bool {
+/// Kills all descendants of this process except the cell process and its descendants, and returns
+/// whether there were any.
+fn kill_compilers(keep: Option<i32>) -> bool {
     let own = std::process::id().cast_signed();
-    let found = descendants(&parents(), own, keep);
+    let found = descendants(&process_parents(), own, keep);
     for id in &found {
         // SAFETY: a signal to a descendant of this process.
         unsafe { libc::kill(*id, libc::SIGKILL) };
@@ -201,9 +202,9 @@ fn stop_compilers(keep: Option<i32>) -> bool {
     !found.is_empty()
 }
 
-/// The parent of every process. Empty on other systems than Linux: compilers then finish their work
-/// before the cell stops.
-fn parents() -> HashMap<i32, i32> {
+/// Returns the parent of every process. Empty on other systems than Linux: compilers then finish
+/// their work before the cell stops.
+fn process_parents() -> HashMap<i32, i32> {
     let process = |folder: PathBuf| {
         let id = folder.file_name()?.to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(folder.join("stat")).ok()?;
@@ -247,9 +248,9 @@ mod tests {
         let child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
         let id = i32::try_from(child.id()).expect("an id");
         let process = Arc::new(std::sync::Mutex::new(child));
-        let interrupts = Interrupts::default();
+        let interrupts = InterruptController::default();
         interrupts.state.lock().process = Some(process.clone());
-        interrupts.begin();
+        interrupts.begin_cell();
         let mut held = process.lock().expect("free");
         interrupts.kill();
         let ended = held.wait().expect("waited");
@@ -259,10 +260,10 @@ mod tests {
 
     #[test]
     fn an_interrupt_without_a_running_cell_is_only_counted() {
-        let interrupts = Interrupts::default();
+        let interrupts = InterruptController::default();
         interrupts.interrupt();
         assert_eq!(interrupts.interrupt_count(), 1);
-        interrupts.begin();
-        assert_eq!(interrupts.end(), Interrupted::default());
+        interrupts.begin_cell();
+        assert_eq!(interrupts.end_cell(), InterruptOutcome::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Tells whether code typed into a console is complete, by the tokens that rust-analyzer's lexer
+//! Completeness of code typed into a console, determined by the tokens that rust-analyzer's lexer
 //! finds in it. Nothing is compiled.
 
 use ra_ap_parser::SyntaxKind::{
@@ -7,25 +7,25 @@ use ra_ap_parser::SyntaxKind::{
 use ra_ap_parser::{Edition, LexedStr};
 use serde::Serialize;
 
-/// The status of an `is_complete_reply`, by its name in the protocol.
+/// Status of an `is_complete_reply`, by its name in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Answer {
+pub enum Completeness {
     /// The code can be run.
     Complete,
     /// A bracket, string or expression is still open.
     Incomplete,
-    /// A bracket is closed that was not opened. More lines can't correct it.
+    /// A closing bracket has no opening bracket. More lines can't correct it.
     Invalid,
 }
 
 /// Classifies the code.
-pub fn answer(code: &str) -> Answer {
+pub fn check_completeness(code: &str) -> Completeness {
     if code.trim_start().starts_with(':') {
-        return Answer::Complete;
+        return Completeness::Complete;
     }
     let tokens = LexedStr::new(Edition::Edition2024, code);
-    let Some(open) = open_brackets(&tokens) else { return Answer::Invalid };
+    let Some(open) = open_brackets(&tokens) else { return Completeness::Invalid };
     let is_code = |token: &usize| !matches!(tokens.kind(*token), WHITESPACE | COMMENT);
     let mut words = (0..tokens.len()).rev().filter(is_code).map(|token| tokens.text(token));
     let (last, before) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -35,19 +35,19 @@ pub fn answer(code: &str) -> Answer {
     let is_range = (before, last) == (".", ".");
     let is_unfinished = (0..tokens.len()).any(|token| is_unfinished(&tokens, token));
     if is_unfinished || !open.is_empty() || (waits && !is_range) {
-        Answer::Incomplete
+        Completeness::Incomplete
     } else {
-        Answer::Complete
+        Completeness::Complete
     }
 }
 
-/// Byte offset of the last bracket that is open at the end of the code.
+/// Returns the byte offset of the last bracket that is open at the end of the code.
 pub fn open_bracket(code: &str) -> Option<usize> {
     let tokens = LexedStr::new(Edition::Edition2024, code);
     open_brackets(&tokens)?.pop().map(|token| tokens.text_start(token))
 }
 
-/// The brackets that are open at the end; `None` if one is closed that was not opened.
+/// Returns the brackets that are open at the end; `None` if one is closed that was not opened.
 fn open_brackets(tokens: &LexedStr<'_>) -> Option<Vec<usize>> {
     let mut open = Vec::new();
     for token in 0..tokens.len() {
@@ -66,9 +66,9 @@ fn open_brackets(tokens: &LexedStr<'_>) -> Option<Vec<usize>> {
     Some(open)
 }
 
-/// Number, from 1, of the line in which a block comment begins that is never closed. evcxr would
-/// silently drop the code after it.
-pub fn open_comment(code: &str) -> Option<usize> {
+/// Returns the number, from 1, of the line in which a block comment begins that is never closed.
+/// evcxr would silently drop the code after it.
+pub fn find_open_comment(code: &str) -> Option<usize> {
     // Commands before the code are not Rust.
     let other = |line: &&str| {
         let text = line.trim_start();
@@ -82,7 +82,7 @@ pub fn open_comment(code: &str) -> Option<usize> {
     (tokens.kind(first) == COMMENT).then_some(skipped + breaks + 1)
 }
 
-/// Whether the end of a comment, string or character is missing, by the lexer's own words.
+/// Returns whether the end of a comment, string or character is missing, by the lexer's message.
 fn is_unfinished(tokens: &LexedStr<'_>, token: usize) -> bool {
     let error = tokens.error(token).unwrap_or_default();
     error.starts_with("Missing trailing") || error == "Invalid raw string literal"
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn complete_incomplete_and_invalid_code() {
-        use Answer::{Complete, Incomplete, Invalid};
+        use Completeness::{Complete, Incomplete, Invalid};
         for (code, expected) in [
             ("", Complete),
             ("let x = 1;", Complete),
@@ -138,7 +138,7 @@ mod tests {
             ("let x = 1 // sum =", Complete),
             ("\"a=\"", Complete),
         ] {
-            assert_eq!(answer(code), expected, "{code:?}");
+            assert_eq!(check_completeness(code), expected, "{code:?}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
             ("let s = \"open /*", None),
             ("let c = '\"'; let d = \"/*\";", None),
         ] {
-            assert_eq!(open_comment(code), expected, "{code:?}");
+            assert_eq!(find_open_comment(code), expected, "{code:?}");
         }
     }
 }

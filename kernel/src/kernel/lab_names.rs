@@ -1,7 +1,7 @@
-//! Names of the lab for errors of the compiler: where an item lies, how a value is made, and what a
-//! method of another library is called here.
+//! Names of the lab for errors of the compiler: the path of an item, the construction of a value,
+//! and the lab's name for a method of another library.
 
-/// The modules that `use epsilab::prelude::*;` brings.
+/// Modules that `use epsilab::prelude::*;` imports.
 pub const OF_PRELUDE: [&str; 9] =
     ["audit", "data", "figures", "lab", "mask", "models", "nn", "privacy", "recipes"];
 /// Other modules of the library.
@@ -26,20 +26,20 @@ macro_rules! items {
 items! {
     nn: AvgPool2dSpec BackpropClippedSpec Conv2dSpec DropoutSpec EmbeddingSpec Flatten
         GlobalAvgPool GroupNormSpec GroupSpec Initialisation LayerNormSpec LinearSpec LstmSpec
-        MaxPool2dSpec MeanOverTime Relu ResidualSpec Selu Tanh Transfer ZeroPad2dSpec;
-    methods: Batches Sampling;
-    optim: CycleMode Moments;
-    mask: Freezing PrePrune SignalSettings;
+        MaxPool2dSpec MeanOverTime Relu ResidualSpec Selu Tanh TransferBuilder ZeroPad2dSpec;
+    methods: DataLoader Sampling;
+    optim: CycleMode AdamParams;
+    mask: FreezeConfig PrePrune SignalSettings;
     data: Augment Population PublicData TextOptions Vocabulary;
     engine: Bound GaussianNoise;
-    privacy: Headline Pld Rdp Released Stages Zcdp;
-    show: Bundle Chart Coverage LiveRun Panel Series Table;
-    train: Observer Progress Silent;
+    privacy: TightestAccountant Pld Rdp RunReleases Stages Zcdp;
+    show: MimeBundle Chart Coverage LiveRun Panel Series Table;
+    train: Observer Progress NoopObserver;
     tuning: Trial TuningStep;
 }
 
-/// The names of layers in other libraries and in files of this one, which a model is described by
-/// the specification of.
+/// Names of layers in other libraries and in files of this one, with the specification that
+/// describes them in a model.
 const LAYERS: [(&str, &str); 9] = [
     ("AvgPool2d", "AvgPool2dSpec"),
     ("Conv2d", "Conv2dSpec"),
@@ -52,14 +52,14 @@ const LAYERS: [(&str, &str); 9] = [
     ("MaxPool2d", "MaxPool2dSpec"),
 ];
 
-/// The path of an item of the library, or of the description of a layer.
-pub fn import_of(name: &str) -> Option<String> {
+/// Returns the path of an item of the library, or of the description of a layer.
+pub fn import_path(name: &str) -> Option<String> {
     let name = LAYERS.iter().find(|(layer, _)| *layer == name).map_or(name, |(_, spec)| *spec);
     let (module, _) = ITEMS.iter().find(|(_, names)| names.contains(&name))?;
     Some(format!("epsilab::{module}::{name}"))
 }
 
-/// The label of a value of the wrong type, and how to make the right one.
+/// Labels of values of the wrong type, and advice to make the right one.
 const VALUES: [(&str, &str); 8] = [
     (
         "expected `Optimizer`",
@@ -88,12 +88,12 @@ const VALUES: [(&str, &str); 8] = [
     ("`f64: From<&str>`", "a number is expected: write it without quotes"),
 ];
 
-/// Advice for the label of a value of the wrong type.
-pub fn value_for(label: &str) -> Option<&'static str> {
+/// Returns advice for the label of a value of the wrong type.
+pub fn type_mismatch_advice(label: &str) -> Option<&'static str> {
     VALUES.iter().find(|(expected, _)| label.contains(expected)).map(|(_, advice)| *advice)
 }
 
-/// Methods of other libraries and guesses, and those of the lab: type, names, advice.
+/// Methods of other libraries and guesses, with advice on the lab's own: type, names, advice.
 const METHODS: [(&str, &[&str], &str); 9] = [
     (
         "epsilab::methods::",
@@ -132,8 +132,9 @@ const METHODS: [(&str, &[&str], &str); 9] = [
     ),
 ];
 
-/// Advice for a method that the lab has under another name. `message`: that of the compiler.
-pub fn method_for(message: &str, name: &str) -> Option<&'static str> {
+/// Returns advice for a method that the lab has under another name. `message` is that of the
+/// compiler.
+pub fn unknown_method_advice(message: &str, name: &str) -> Option<&'static str> {
     // The compiler names it with its path where the cell does not import it.
     let message = message.replace("epsilab::mask::SelectionLog", "SelectionLog");
     let of = |kind: &str| message.contains(&format!("`{kind}"));
@@ -148,35 +149,38 @@ mod tests {
     #[test]
     fn methods_of_other_libraries_have_a_name_here() {
         let message = "no method named `max_grad_norm` found for struct `epsilab::methods::DpSgd`";
-        let advice = method_for(message, "max_grad_norm").expect("advice");
+        let advice = unknown_method_advice(message, "max_grad_norm").expect("advice");
         assert!(advice.contains(".clip(0.1)"), "{advice}");
-        assert_eq!(method_for(message, "batchsize"), None);
+        assert_eq!(unknown_method_advice(message, "batchsize"), None);
         let other = "no method named `epsilon` found for struct `Vec<u8>` in the current scope";
-        assert_eq!(method_for(other, "epsilon"), None);
+        assert_eq!(unknown_method_advice(other, "epsilon"), None);
         let option = "no method named `show` found for enum `Option<SelectionLog>`";
-        assert!(method_for(option, "show").is_some_and(|a| a.contains("run.selections()?")));
+        assert!(
+            unknown_method_advice(option, "show").is_some_and(|a| a.contains("run.selections()?"))
+        );
         let model = "no method named `train` found for struct `epsilab::nn::Model` in the";
-        assert!(method_for(model, "train").is_some_and(|a| a.contains("DpSgd::new()")));
+        assert!(unknown_method_advice(model, "train").is_some_and(|a| a.contains("DpSgd::new()")));
     }
 
     #[test]
     fn values_of_the_wrong_type_are_explained_by_what_is_expected() {
-        let found = |label| value_for(label).unwrap_or_default();
+        let found = |label| type_mismatch_advice(label).unwrap_or_default();
         assert!(found("expected `Optimizer`, found `&str`").contains("Optimizer::adam()"));
         assert!(found("expected `(&str, &Run)`, found `&Run`").contains("a name"));
         assert!(found("the trait bound `f64: From<&str>` is not satisfied").contains("quotes"));
-        assert_eq!(value_for("expected `u64`, found `Optimizer`"), None);
+        assert_eq!(type_mismatch_advice("expected `u64`, found `Optimizer`"), None);
     }
 
     #[test]
     fn items_outside_of_the_prelude_are_found_and_layers_by_their_usual_names() {
-        assert_eq!(import_of("Flatten").unwrap(), "epsilab::nn::Flatten");
-        assert_eq!(import_of("Linear").unwrap(), "epsilab::nn::LinearSpec");
-        assert_eq!(import_of("DpSgd"), None);
-        assert!(LAYERS.iter().all(|(layer, _)| import_of(layer).is_some()));
+        assert_eq!(import_path("Flatten").unwrap(), "epsilab::nn::Flatten");
+        assert_eq!(import_path("Linear").unwrap(), "epsilab::nn::LinearSpec");
+        assert_eq!(import_path("DpSgd"), None);
+        assert!(LAYERS.iter().all(|(layer, _)| import_path(layer).is_some()));
     }
 
-    /// A module that the prelude stops to export must not be advised.
+    /// Checks that the modules in the advice are those of the prelude: a module that it no longer
+    /// exports must not be advised.
     #[test]
     fn the_prelude_has_the_modules_that_are_advised() {
         #[allow(unused_imports)]

@@ -1,5 +1,5 @@
-//! Limits on what one cell sends to the client. A notebook with 100 MB of text can hardly be opened
-//! again. What is cut is kept in a file, and the cell says so.
+//! Limits on the output that one cell sends to the client. A notebook with 100 MB of text can
+//! hardly be opened again. What is cut is kept in a file, and the cell says so.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,42 +10,42 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Map, Value, json};
 
-/// Bytes of printed text.
+/// Maximum bytes of printed text.
 const TEXT: usize = 1 << 20;
-/// Bytes of all figures and results that the cell shows at a time.
+/// Maximum bytes of all figures and results that the cell shows at a time.
 const FIGURES: usize = 10 << 20;
-/// Bytes of a file with text: a cell that prints for ever must not fill the disk.
+/// Maximum bytes of a file with text: a cell that prints for ever must not fill the disk.
 const FILE: usize = 1 << 30;
 
-/// What one cell has sent.
-pub struct Limits {
+/// Amount of output that one cell has sent, for comparison with the limits.
+pub struct OutputLimits {
     folder: PathBuf,
     text: usize,
-    /// Sizes by display id; an update replaces what it updates.
+    /// Sizes of figures in bytes by display id; an update replaces the figure that it updates.
     figures: HashMap<String, usize>,
-    rest: Option<Rest>,
+    rest: Option<OverflowFile>,
     files: usize,
     said: bool,
 }
 
-/// The file with the text that was cut.
-struct Rest {
+/// File with the text beyond the limit.
+struct OverflowFile {
     path: PathBuf,
-    /// The open file, or why it is not complete.
+    /// Open file, or the error that made it incomplete.
     file: Result<File, String>,
     written: usize,
-    /// Bytes that it may have.
+    /// Maximum bytes of the file.
     limit: usize,
 }
 
-impl Rest {
+impl OverflowFile {
     fn create(path: PathBuf, limit: usize) -> Self {
         let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
         let file = folder.and_then(|()| File::create(&path)).map_err(|error| error.to_string());
         Self { path, file, written: 0, limit }
     }
 
-    /// Writes text. True if it is the first that could not be written completely.
+    /// Writes text, and returns whether it is the first that could not be written completely.
     fn write(&mut self, text: &str) -> bool {
         let Ok(file) = &mut self.file else { return false };
         let end = text.floor_char_boundary(self.limit.saturating_sub(self.written));
@@ -55,7 +55,7 @@ impl Rest {
         let why = match done {
             Err(error) => error.to_string(),
             Ok(()) if end == text.len() => return false,
-            Ok(()) => format!("a cell may keep {}", size(self.limit)),
+            Ok(()) => format!("a cell may keep {}", format_size(self.limit)),
         };
         self.file = Err(why);
         if self.written == 0 {
@@ -64,32 +64,34 @@ impl Rest {
         true
     }
 
-    /// Where the text is.
-    fn place(&self) -> String {
+    /// Describes the place of the cut text, or the reason why it is lost.
+    fn location_text(&self) -> String {
         let path = self.path.display();
         match &self.file {
             Ok(_) => format!("the rest is in {path}"),
             Err(why) if self.written == 0 => format!("the rest is lost ({path}: {why})"),
             Err(why) => {
-                let size = size(self.written);
+                let size = format_size(self.written);
                 format!("only {size} more could be kept, in {path}, and the rest is lost ({why})")
             }
         }
     }
 }
 
-impl Limits {
-    /// Nothing is sent yet. `folder`: for what is cut.
+impl OutputLimits {
+    /// Creates the state in which nothing has been sent. `folder` is for output beyond the limits.
     pub fn new(folder: PathBuf) -> Self {
         let (figures, rest) = (HashMap::new(), None);
         Self { folder, text: 0, figures, rest, files: 0, said: false }
     }
 
-    /// The messages to send in place of this one.
-    pub fn admit(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {
+    /// Returns the messages to send in place of this one.
+    pub fn apply(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {
         match kind {
-            "stream" => self.text(&content),
-            "display_data" | "update_display_data" | "execute_result" => self.figure(kind, content),
+            "stream" => self.limit_text(&content),
+            "display_data" | "update_display_data" | "execute_result" => {
+                self.limit_figure(kind, content)
+            }
             _ => {
                 if kind == "clear_output" {
                     // What was shown is gone. Files and what they hold stay.
@@ -101,22 +103,23 @@ impl Limits {
         }
     }
 
-    fn text(&mut self, content: &Value) -> Vec<(String, Value)> {
+    fn limit_text(&mut self, content: &Value) -> Vec<(String, Value)> {
         let text = content["text"].as_str().unwrap_or_default();
         let room = TEXT.saturating_sub(self.text);
         self.text = self.text.saturating_add(text.len());
-        let (sent, cut) = text.split_at(end_of_lines(text, room));
+        let (sent, cut) = text.split_at(line_boundary_before(text, room));
         let name = content["name"].as_str().unwrap_or("stdout");
-        let sent = (!sent.is_empty()).then(|| stream(name, sent));
-        let said = if cut.is_empty() { None } else { self.keep_text(cut) };
+        let sent = (!sent.is_empty()).then(|| stream_message(name, sent));
+        let said = if cut.is_empty() { None } else { self.write_overflow(cut) };
         sent.into_iter().chain(said).collect()
     }
 
-    /// Writes text to the file. Says where it is the first time, and once if it is not all there.
-    fn keep_text(&mut self, text: &str) -> Option<(String, Value)> {
+    /// Writes text to the file. Returns a message with its place the first time, and once if the
+    /// text is not complete.
+    fn write_overflow(&mut self, text: &str) -> Option<(String, Value)> {
         let is_first = self.rest.is_none();
         if is_first {
-            self.rest = Some(Rest::create(self.path("txt"), FILE));
+            self.rest = Some(OverflowFile::create(self.next_path("txt"), FILE));
         }
         let rest = self.rest.as_mut()?;
         let what = match (is_first, rest.write(text)) {
@@ -124,10 +127,10 @@ impl Limits {
             (false, true) => "not all of the text is kept",
             (false, false) => return None,
         };
-        Some(stream("stderr", &format!("\n[{what}: {}]\n", rest.place())))
+        Some(stream_message("stderr", &format!("\n[{what}: {}]\n", rest.location_text())))
     }
 
-    fn figure(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {
+    fn limit_figure(&mut self, kind: &str, content: Value) -> Vec<(String, Value)> {
         let data = content["data"].as_object().cloned().unwrap_or_default();
         let size = data.values().map(|value| value.as_str().map_or(0, str::len)).sum();
         let id = match content["transient"]["display_id"].as_str() {
@@ -147,14 +150,14 @@ impl Limits {
             return Vec::new();
         }
         let megabytes = size as f64 / f64::from(1 << 20);
-        let kept = self.keep_figure(&data);
+        let kept = self.write_figure(&data);
         let said =
             format!("[{megabytes:.1} MB more than the 10 MB of figures of a cell: {kept}]\n");
-        vec![stream("stderr", &said)]
+        vec![stream_message("stderr", &said)]
     }
 
-    /// Writes a figure to a file of its own; where it is.
-    fn keep_figure(&mut self, data: &Map<String, Value>) -> String {
+    /// Writes a figure to a file of its own, and returns its place in words.
+    fn write_figure(&mut self, data: &Map<String, Value>) -> String {
         const KINDS: [(&str, &str); 4] = [
             ("image/svg+xml", "svg"),
             ("image/png", "png"),
@@ -167,7 +170,7 @@ impl Limits {
             "png" => BASE64_STANDARD.decode(text.trim()).unwrap_or_default(),
             _ => text.as_bytes().to_vec(),
         };
-        let path = self.path(name);
+        let path = self.next_path(name);
         let done =
             std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, bytes));
         match done {
@@ -180,22 +183,23 @@ impl Limits {
         }
     }
 
-    fn path(&mut self, extension: &str) -> PathBuf {
+    fn next_path(&mut self, extension: &str) -> PathBuf {
         self.files += 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         self.folder.join(format!("{now}-{}.{extension}", self.files))
     }
 }
 
-fn size(bytes: usize) -> String {
+fn format_size(bytes: usize) -> String {
     match bytes {
         0..1_000_000 => format!("{} kB", bytes / 1000),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
     }
 }
 
-/// Where to cut text for this room: at the end of a line, if one ends there.
-fn end_of_lines(text: &str, room: usize) -> usize {
+/// Returns the byte offset at which to cut text to fit into `room` bytes: at the end of a line, if
+/// one ends there.
+fn line_boundary_before(text: &str, room: usize) -> usize {
     if text.len() <= room {
         return text.len();
     }
@@ -203,7 +207,7 @@ fn end_of_lines(text: &str, room: usize) -> usize {
     text[..end].rfind('\n').map_or(end, |newline| newline + 1)
 }
 
-fn stream(name: &str, text: &str) -> (String, Value) {
+fn stream_message(name: &str, text: &str) -> (String, Value) {
     ("stream".to_owned(), json!({ "name": name, "text": text }))
 }
 
@@ -218,43 +222,43 @@ mod tests {
     #[test]
     fn text_beyond_the_limit_goes_to_a_file_and_no_character_is_torn() {
         let dir = tempfile::tempdir().unwrap();
-        let mut limits = Limits::new(dir.path().join("outputs"));
+        let mut limits = OutputLimits::new(dir.path().join("outputs"));
         let part = "ä".repeat(300_000);
         let mut sent = String::new();
         for _ in 0..4 {
             let content = json!({ "name": "stdout", "text": part });
-            sent += &text_of(&limits.admit("stream", content));
+            sent += &text_of(&limits.apply("stream", content));
         }
         let (shown, notice) = sent.split_once("\n[").unwrap();
         assert_eq!(shown.len(), TEXT);
         let path = notice.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
         let kept = std::fs::read_to_string(path).unwrap();
         assert_eq!(shown.to_owned() + &kept, part.repeat(4));
-        assert_eq!(limits.admit("error", json!({})), [("error".to_owned(), json!({}))]);
-        assert_eq!([2, 3, 4, 9].map(|room| end_of_lines("ab\ncd\n", room)), [2, 3, 3, 6]);
+        assert_eq!(limits.apply("error", json!({})), [("error".to_owned(), json!({}))]);
+        assert_eq!([2, 3, 4, 9].map(|room| line_boundary_before("ab\ncd\n", room)), [2, 3, 3, 6]);
     }
 
     #[test]
     fn an_update_replaces_its_figure_and_figures_beyond_the_limit_go_to_files() {
         let dir = tempfile::tempdir().unwrap();
-        let mut limits = Limits::new(dir.path().to_owned());
+        let mut limits = OutputLimits::new(dir.path().to_owned());
         let live = |bytes: usize| {
             json!({ "data": { "image/svg+xml": "x".repeat(bytes) },
                     "transient": { "display_id": "live" } })
         };
         for _ in 0..20 {
-            let sent = limits.admit("update_display_data", live(1 << 20));
+            let sent = limits.apply("update_display_data", live(1 << 20));
             assert_eq!(sent[0].0, "update_display_data");
         }
         let still = json!({ "data": { "image/svg+xml": "y".repeat(9 << 20) } });
-        assert_eq!(limits.admit("display_data", still.clone())[0].0, "display_data");
-        let said = text_of(&limits.admit("display_data", still));
+        assert_eq!(limits.apply("display_data", still.clone())[0].0, "display_data");
+        let said = text_of(&limits.apply("display_data", still));
         let path = said.trim_end().trim_end_matches(']').rsplit_once(" in ").unwrap().1;
         assert_eq!(std::fs::metadata(path).unwrap().len(), 9 << 20);
         // The live figure goes on as long as it does not grow.
-        assert_eq!(limits.admit("update_display_data", live(1 << 20))[0].0, "update_display_data");
-        assert_eq!(limits.admit("update_display_data", live(2 << 20))[0].0, "stream");
-        assert!(limits.admit("update_display_data", live(2 << 20)).is_empty(), "said once");
+        assert_eq!(limits.apply("update_display_data", live(1 << 20))[0].0, "update_display_data");
+        assert_eq!(limits.apply("update_display_data", live(2 << 20))[0].0, "stream");
+        assert!(limits.apply("update_display_data", live(2 << 20)).is_empty(), "said once");
     }
 
     #[test]
@@ -262,38 +266,38 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let mut limits = Limits::new(file);
+        let mut limits = OutputLimits::new(file);
         let content = json!({ "name": "stdout", "text": "a".repeat(TEXT + 1) });
-        assert!(text_of(&limits.admit("stream", content)).contains("the rest is lost"));
+        assert!(text_of(&limits.apply("stream", content)).contains("the rest is lost"));
     }
 
     #[test]
     fn text_that_no_longer_fits_is_not_said_to_be_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rest.txt");
-        let mut rest = Rest::create(path.clone(), 7);
+        let mut rest = OverflowFile::create(path.clone(), 7);
         assert!(!rest.write("abcd"));
-        assert_eq!(rest.place(), format!("the rest is in {}", path.display()));
+        assert_eq!(rest.location_text(), format!("the rest is in {}", path.display()));
         assert!(rest.write("efää"), "the limit is in the middle of a character");
         assert!(!rest.write("more"), "said once");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "abcdef");
-        let place = rest.place();
+        let place = rest.location_text();
         assert!(place.starts_with("only 0 kB more could be kept, in "), "{place}");
-        assert_eq!([999_999, 1 << 30].map(size), ["999 kB", "1073.7 MB"]);
+        assert_eq!([999_999, 1 << 30].map(format_size), ["999 kB", "1073.7 MB"]);
     }
 
-    /// Every write to this device fails as on a full disk.
+    /// Checks the messages about a full disk with a device to which every write fails.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_said_before_anything_is_promised() {
-        let mut rest = Rest::create("/dev/full".into(), FILE);
+        let mut rest = OverflowFile::create("/dev/full".into(), FILE);
         rest.path = "/no/such/file".into();
-        let mut limits = Limits::new("/no/such".into());
+        let mut limits = OutputLimits::new("/no/such".into());
         limits.rest = Some(rest);
         limits.text = TEXT;
         let more = json!({ "name": "stdout", "text": "more" });
-        let said = text_of(&limits.admit("stream", more.clone()));
+        let said = text_of(&limits.apply("stream", more.clone()));
         assert!(said.contains("lost") && said.contains("No space left on device"), "{said}");
-        assert!(limits.admit("stream", more).is_empty(), "said once");
+        assert!(limits.apply("stream", more).is_empty(), "said once");
     }
 }

@@ -5,17 +5,17 @@
 //! marker. evcxr's generated code prints fixed words instead; [`rustc`](super::rustc) replaces them
 //! by markers before a cell is compiled.
 
-/// Environment variable that hands the nonce to the cell process and to the compiler wrapper.
+/// Environment variable that passes the nonce to the cell process and to the compiler wrapper.
 pub const VARIABLE: &str = "EPSILAB_CELL_MARKERS";
 
-/// What a marker says.
+/// Message of a marker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marker {
-    /// Nobody reads the output of this cell: discard its text.
+    /// The output of this cell has no reader: discard its text.
     Discard,
-    /// The cell is compiled and starts to run.
+    /// The cell was compiled and starts to run.
     Begin,
-    /// The cell has run, and all it printed on this stream came before.
+    /// The cell has run, and all its output on this stream precedes the marker.
     Done,
     /// The cell panicked.
     Panic,
@@ -25,18 +25,18 @@ pub enum Marker {
     Changed,
     /// The text of a value without a display method of its own follows.
     Text,
-    /// End of that text.
+    /// End of the text of a value.
     TextEnd,
-    /// A value displayed itself by what was printed just before.
+    /// A value displayed itself by the output just before the marker.
     Displayed,
-    /// The kernel wrote this into the stream to learn when it has read all before it. A number
-    /// follows.
+    /// Marker that the kernel writes into the stream to learn when it has read all text before it.
+    /// A number follows.
     Fence,
 }
 
 impl Marker {
-    /// The markers in the order of their declaration, with their names in a stream, and evcxr's own
-    /// words for them, if it has any. An argument follows a name that ends in a colon.
+    /// Markers in the order of their declaration, with their names in a stream and evcxr's own
+    /// words for them, if it has any; a name that ends in a colon is followed by an argument.
     const NAMES: [(Self, &str, Option<&str>); 10] = [
         (Self::Discard, "discard", None),
         (Self::Begin, "begin", None),
@@ -50,7 +50,7 @@ impl Marker {
         (Self::Fence, "fence:", None),
     ];
 
-    /// The marker without nonce and argument.
+    /// Returns the name of the marker in a stream, without nonce and argument.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].1
     }
@@ -63,84 +63,89 @@ impl Marker {
         })
     }
 
-    /// evcxr's own word for it, at the beginning of a line. `None` for markers that evcxr has no
-    /// word for.
-    pub fn of_evcxr(self) -> Option<&'static str> {
+    /// Returns evcxr's own word for the marker, at the beginning of a line. `None` for markers
+    /// that evcxr has no word for.
+    pub fn evcxr_keyword(self) -> Option<&'static str> {
         Self::NAMES[self as usize].2
     }
 }
 
-/// First character of every marker; hardly any text contains it.
+/// First character of every marker, which hardly any text contains.
 const START: char = '\u{1e}';
 
-/// Writes and finds the markers of one kernel.
+/// Writer and finder of the markers of one kernel.
 #[derive(Clone)]
 pub struct Markers {
     prefix: String,
 }
 
 impl Markers {
-    /// Markers with a new nonce.
+    /// Creates markers with a new nonce.
     pub fn new() -> Self {
-        Self::with(&uuid::Uuid::new_v4().simple().to_string())
+        Self::with_nonce(&uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// Markers with the nonce in [`VARIABLE`].
-    pub fn inherited() -> Option<Self> {
-        Some(Self::with(&std::env::var(VARIABLE).ok().filter(|nonce| !nonce.is_empty())?))
+    /// Creates markers with the nonce in [`VARIABLE`], if it is set.
+    pub fn from_env() -> Option<Self> {
+        Some(Self::with_nonce(&std::env::var(VARIABLE).ok().filter(|nonce| !nonce.is_empty())?))
     }
 
-    fn with(nonce: &str) -> Self {
+    fn with_nonce(nonce: &str) -> Self {
         Self { prefix: format!("{START}{nonce}:") }
     }
 
-    /// The nonce, for [`VARIABLE`].
+    /// Returns the nonce, for [`VARIABLE`].
     pub fn nonce(&self) -> &str {
         self.prefix.trim_start_matches(START).trim_end_matches(':')
     }
 
-    /// The marker as it stands in a stream. A line break must follow.
+    /// Returns the marker as it stands in a stream. A line break must follow.
     pub fn text(&self, marker: Marker) -> String {
         format!("{}{}", self.prefix, marker.name())
     }
 
-    /// The marker as it stands in a string literal or byte string literal.
-    pub fn literal(&self, marker: Marker) -> String {
+    /// Returns the marker as it stands in a string literal or byte string literal.
+    pub fn to_literal(&self, marker: Marker) -> String {
         self.text(marker).replace(START, "\\x1e")
     }
 
     /// Finds the first marker in `bytes`.
-    pub fn find(&self, bytes: &[u8]) -> Found {
+    pub fn find(&self, bytes: &[u8]) -> MarkerMatch {
         let prefix = self.prefix.as_bytes();
         let candidates = bytes.iter().enumerate().filter(|(_, byte)| **byte == prefix[0]);
         for (start, _) in candidates {
             let rest = &bytes[start..];
             if prefix.starts_with(rest) {
-                return Found::Incomplete { start };
+                return MarkerMatch::Incomplete { start };
             }
             if let Some(rest) = rest.strip_prefix(prefix) {
                 let Some(length) = rest.iter().position(|byte| *byte == b'\n') else {
-                    return Found::Incomplete { start };
+                    return MarkerMatch::Incomplete { start };
                 };
                 let parsed = std::str::from_utf8(&rest[..length]).ok().and_then(Marker::parse);
                 if let Some((marker, argument)) = parsed {
                     let end = start + prefix.len() + length + 1;
-                    return Found::Marker { start, end, marker, argument: argument.to_owned() };
+                    return MarkerMatch::Marker {
+                        start,
+                        end,
+                        marker,
+                        argument: argument.to_owned(),
+                    };
                 }
             }
         }
-        Found::Nothing
+        MarkerMatch::Nothing
     }
 }
 
 /// Result of [`Markers::find`].
 #[derive(PartialEq, Debug)]
-pub enum Found {
+pub enum MarkerMatch {
     /// A marker in `start..end`, line break included.
     Marker { start: usize, end: usize, marker: Marker, argument: String },
-    /// The bytes end inside what may become a marker.
+    /// The bytes end inside a possible marker.
     Incomplete { start: usize },
-    /// Only text.
+    /// The bytes contain only text.
     Nothing,
 }
 
@@ -151,27 +156,27 @@ mod tests {
     #[test]
     fn only_markers_with_the_nonce_are_found() {
         let markers = Markers::new();
-        assert_eq!(markers.find(b"EVCXR_EXECUTION_COMPLETE\n"), Found::Nothing);
+        assert_eq!(markers.find(b"EVCXR_EXECUTION_COMPLETE\n"), MarkerMatch::Nothing);
         let other = format!("{}\n", Markers::new().text(Marker::Done));
-        assert_eq!(markers.find(other.as_bytes()), Found::Nothing);
+        assert_eq!(markers.find(other.as_bytes()), MarkerMatch::Nothing);
         let own = format!("half{}\nmore", markers.text(Marker::TextEnd));
         let end = own.len() - 4;
         let argument = String::new();
-        let expected = Found::Marker { start: 4, end, marker: Marker::TextEnd, argument };
+        let expected = MarkerMatch::Marker { start: 4, end, marker: Marker::TextEnd, argument };
         assert_eq!(markers.find(own.as_bytes()), expected);
         for cut in 5..end - 1 {
             let found = markers.find(&own.as_bytes()[..cut]);
-            assert_eq!(found, Found::Incomplete { start: 4 }, "{cut}");
+            assert_eq!(found, MarkerMatch::Incomplete { start: 4 }, "{cut}");
         }
         let unknown = format!("{}nonsense\n", markers.prefix);
-        assert_eq!(markers.find(unknown.as_bytes()), Found::Nothing);
+        assert_eq!(markers.find(unknown.as_bytes()), MarkerMatch::Nothing);
     }
 
     #[test]
     fn arguments_follow_their_marker() {
         let markers = Markers::new();
         let text = format!("{}größe\n", markers.text(Marker::Changed));
-        let Found::Marker { marker, argument, .. } = markers.find(text.as_bytes()) else {
+        let MarkerMatch::Marker { marker, argument, .. } = markers.find(text.as_bytes()) else {
             panic!("not found");
         };
         assert_eq!((marker, argument.as_str()), (Marker::Changed, "größe"));

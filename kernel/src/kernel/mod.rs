@@ -1,4 +1,4 @@
-//! The Jupyter kernel: evcxr evaluates the cells, this folder speaks the protocol.
+//! Jupyter kernel: evcxr evaluates the cells, and this module implements the protocol.
 //!
 //! `wire` receives messages; `dispatch` answers or queues them. One thread (`evaluator`) owns evcxr
 //! (`engine`) and runs the cells one after the other. Printed text comes back through evcxr
@@ -51,13 +51,13 @@ use std::sync::Arc;
 
 use epsilab::{Error, Result};
 
-use session::Session;
+use session::KernelWorkspace;
 pub use session::check_temporary_folder;
 
 /// Runs the cell process or the compiler wrapper if this binary was started as one of them, and
 /// then never returns. Must be called first in `main`.
-pub fn child_hook() {
-    if rustc::is_called() {
+pub fn run_child_process() {
+    if rustc::is_invoked() {
         rustc::run();
     }
     if std::env::var_os("EVCXR_IS_RUNTIME").is_some() {
@@ -74,7 +74,7 @@ pub fn child_hook() {
 /// every cell reports the error.
 pub fn serve(conn: &Path) -> Result<()> {
     let info = wire::read_connection(conn)?;
-    let session = Session::new()?;
+    let session = KernelWorkspace::new()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

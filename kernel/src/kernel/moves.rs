@@ -1,11 +1,12 @@
-//! Advice about values that move away, and about closures and threads that outlive what they use.
+//! Advice about values that move away, and about closures and threads that outlive the variables
+//! that they use.
 
 use evcxr::CompilationError;
 
 use super::advice::Advice;
 
-/// Advice for the errors E0382, E0505, E0597 and E0373. `name`: the variable.
-pub fn advice(error: &CompilationError, name: &str) -> Advice {
+/// Returns advice for the errors E0382, E0505, E0597 and E0373. `name` is the variable.
+pub fn for_borrow_error(error: &CompilationError, name: &str) -> Advice {
     let labels = error.spanned_messages().iter().map(|message| message.label.as_str());
     let labels: Vec<&str> = labels.collect();
     let children = error.json["children"].as_array().into_iter().flatten();
@@ -17,7 +18,7 @@ pub fn advice(error: &CompilationError, name: &str) -> Advice {
              with `let {name} = {name}.clone();` before it if the variable is to stay; \
              `std::thread::scope` lends without a clone"
         )),
-        Some("E0382") => Advice::instead_of_rustc(&of_move(name, &labels, &notes)),
+        Some("E0382") => Advice::instead_of_rustc(&move_advice(name, &labels, &notes)),
         _ => Advice::default(),
     }
 }
@@ -26,8 +27,9 @@ fn is_said(texts: &[&str], words: &str) -> bool {
     texts.iter().any(|text| text.contains(words))
 }
 
-/// How to keep a value. `labels` and `notes`: what rustc says of the places.
-fn of_move(name: &str, labels: &[&str], notes: &[&str]) -> String {
+/// Returns advice that keeps a moved value. `labels` and `notes` are rustc's remarks on the
+/// places.
+fn move_advice(name: &str, labels: &[&str], notes: &[&str]) -> String {
     if is_said(labels, "call to `.into_iter()`") {
         format!("the loop moves `{name}`: `for … in &{name}` keeps it")
     } else if is_said(notes, "implemented `Clone`") {
@@ -39,9 +41,10 @@ fn of_move(name: &str, labels: &[&str], notes: &[&str]) -> String {
     }
 }
 
-/// Whether the error follows from one about the same variable that is reported already: rustc
-/// reports a borrow that lasts too long a second time where generated code keeps the variable.
-pub fn is_consequence(error: &CompilationError, earlier: &[&CompilationError]) -> bool {
+/// Returns whether the error follows from one about the same variable that is reported already:
+/// rustc reports a borrow that lasts too long a second time where generated code keeps the
+/// variable.
+pub fn is_followup_error(error: &CompilationError, earlier: &[&CompilationError]) -> bool {
     let name = |of: &CompilationError| of.message().split('`').nth(1).map(str::to_owned);
     error.code() == Some("E0505")
         && earlier.iter().any(|e| e.code() == Some("E0597") && name(e) == name(error))
@@ -53,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_move_is_answered_with_what_keeps_the_value() {
-        let said = |labels: &[&str], notes: &[&str]| of_move("v", labels, notes);
+        let said = |labels: &[&str], notes: &[&str]| move_advice("v", labels, notes);
         assert!(said(&["value moved here"], &[]).contains("`v.clone()` there"));
         let of_loop = "`v` moved due to this implicit call to `.into_iter()`";
         assert!(said(&[of_loop], &[]).contains("`for … in &v`"));

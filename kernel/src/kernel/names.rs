@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::complete::completed;
 use super::receiver::split_word;
 
-/// The names that a function takes.
-fn names(function: &str) -> Option<Vec<String>> {
+/// Returns the names that a function of the lab accepts, if it takes names.
+fn valid_names(function: &str) -> Option<Vec<String>> {
     match function {
         "exercise" => Some(lab::exercise_names().map(str::to_owned).collect()),
         "checkpoint" | "remove_checkpoint" | "remove_run" => {
@@ -19,7 +19,8 @@ fn names(function: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Content of a `complete_reply` if the cursor is in the first argument of such a function.
+/// Returns the content of a `complete_reply` if the cursor is in the first argument of a function
+/// of the lab that takes names.
 pub fn complete(code: &str, cursor: usize) -> Option<Value> {
     let before: String = code.chars().take(cursor).collect();
     let line = before.rsplit('\n').next()?;
@@ -28,7 +29,7 @@ pub fn complete(code: &str, cursor: usize) -> Option<Value> {
     }
     let (call, typed) = line.rsplit_once('"')?;
     let path = call.trim_end().strip_suffix('(')?;
-    let names = names(split_word(path).1)?.into_iter();
+    let names = valid_names(split_word(path).1)?.into_iter();
     let matches: Vec<String> = names.filter(|name| name.starts_with(typed)).collect();
     Some(completed(&matches, cursor - typed.chars().count()..cursor))
 }

@@ -1,47 +1,47 @@
-//! Turns what cells print, as evcxr passes it on, into `stream` messages.
+//! Conversion of the output of cells, as evcxr passes it on, into `stream` messages.
 
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
 
-use super::cell_process::stream::{Line, decode};
-use super::content::{Content, Shown};
-use super::context::Context;
-use super::interrupt::Interrupted;
+use super::cell_process::stream::{DecodedLine, decode_line};
+use super::content::{DisplayParser, MimeData};
+use super::context::KernelContext;
+use super::interrupt::InterruptOutcome;
 use super::markers::Marker;
-use super::printed::{COLLECT, Printed};
+use super::printed::{COLLECT, StreamBuffer};
 
 pub use super::printed::Stream;
 use crate::options::name_of;
 
-/// How a cell ended, as its process reports it.
+/// End of a cell as reported by its process.
 #[derive(Debug, Default, PartialEq)]
 pub struct CellEnd {
-    /// It began to run.
+    /// Whether the cell began to run.
     pub began: bool,
-    /// It panicked.
+    /// Whether the cell panicked.
     pub panicked: bool,
-    /// It returned early by `?`.
+    /// Whether the cell returned early by `?`.
     pub errored: bool,
-    /// The text of the failure, if it failed: the last lines on standard error.
+    /// Text of the failure, if the cell failed: the last lines on standard error.
     pub text: Vec<String>,
     /// The last lines on standard error, including those that are published already.
     pub last_lines: Vec<String>,
-    /// What its values displayed.
-    pub shown: Shown,
-    /// What interrupts did to it, which the engine adds.
-    pub interrupted: Interrupted,
+    /// Displays of the cell's values.
+    pub shown: MimeData,
+    /// Effect of interrupts on the cell, which the engine adds.
+    pub interrupted: InterruptOutcome,
 }
 
-/// Length of [`CellEnd::last_lines`].
+/// Maximum number of [`CellEnd::last_lines`].
 const LAST_LINES: usize = 8;
 
-/// The end of a text.
+/// Last part of a text.
 #[derive(Default)]
-struct Tail(String);
+struct TextTail(String);
 
-impl Tail {
-    /// Bytes that are kept for sure.
+impl TextTail {
+    /// Number of bytes at the end of the text that are kept for sure.
     const LENGTH: usize = 1 << 13;
 
     fn push(&mut self, text: &str) {
@@ -61,78 +61,84 @@ impl Tail {
 }
 
 /// Handle to the thread that reads the output of cells.
-pub struct Output {
-    requests: Sender<Request>,
+pub struct OutputReader {
+    requests: Sender<ReaderRequest>,
 }
 
-enum Request {
+enum ReaderRequest {
     Begin { calls_display: bool },
     Finish { ran: bool, failed: bool, answer: Sender<CellEnd> },
 }
 
-impl Output {
-    /// Starts the thread.
-    pub fn start(outputs: evcxr::EvalContextOutputs, context: Context) -> Self {
+impl OutputReader {
+    /// Starts the thread that reads the output of cells.
+    pub fn start(outputs: evcxr::EvalContextOutputs, context: KernelContext) -> Self {
         let (requests, received) = unbounded();
-        let reader = Reader {
+        let reader = ReaderThread {
             context,
-            content: Content::default(),
-            printed: Printed::default(),
+            content: DisplayParser::default(),
+            printed: StreamBuffer::default(),
             last_stdout: Instant::now(),
             end: CellEnd::default(),
-            tail: Tail::default(),
+            tail: TextTail::default(),
             stderr_done: false,
         };
         std::thread::spawn(move || reader.run(&outputs.stdout, &outputs.stderr, &received));
         Self { requests }
     }
 
-    /// Announces a cell. `calls_display`: its own code calls `evcxr_display`.
+    /// Announces a cell. `calls_display` is whether its own code calls `evcxr_display`.
     pub fn begin(&self, calls_display: bool) {
-        let _ = self.requests.send(Request::Begin { calls_display });
+        let _ = self.requests.send(ReaderRequest::Begin { calls_display });
     }
 
-    /// Waits until everything that the cell printed is published. `ran`: the cell process reports
-    /// the end itself. `failed`: the cell ended in another way; keep its last lines.
+    /// Waits until all output of the cell is published, at most 5 s. `ran` is whether the cell
+    /// process reports the end itself; `failed` is whether the cell ended in another way, so that
+    /// its last lines must be returned.
     pub fn finish(&self, ran: bool, failed: bool) -> CellEnd {
         let (answer, answered) = bounded(1);
-        let _ = self.requests.send(Request::Finish { ran, failed, answer });
+        let _ = self.requests.send(ReaderRequest::Finish { ran, failed, answer });
         answered.recv_timeout(Duration::from_secs(5)).unwrap_or_default()
     }
 }
 
-struct Reader {
-    context: Context,
-    content: Content,
-    printed: Printed,
-    /// When text was last read from standard output.
+struct ReaderThread {
+    context: KernelContext,
+    content: DisplayParser,
+    printed: StreamBuffer,
+    /// Time at which text was last read from standard output.
     last_stdout: Instant,
     end: CellEnd,
-    /// Of what the cell printed to standard error.
-    tail: Tail,
-    /// The end of the cell was read from standard error.
+    /// Last part of the cell's text on standard error.
+    tail: TextTail,
+    /// Whether the end of the cell was read from standard error.
     stderr_done: bool,
 }
 
-impl Reader {
-    fn run(mut self, out: &Receiver<String>, err: &Receiver<String>, requests: &Receiver<Request>) {
+impl ReaderThread {
+    fn run(
+        mut self,
+        out: &Receiver<String>,
+        err: &Receiver<String>,
+        requests: &Receiver<ReaderRequest>,
+    ) {
         loop {
-            let idle = self.printed.is_empty() && !self.content.holds_text();
+            let idle = self.printed.is_empty() && !self.content.has_buffered_text();
             let wait = if idle { Duration::from_secs(3600) } else { COLLECT / 2 };
             select! {
                 recv(out) -> line => match line {
-                    Ok(line) => self.out_line(&line),
+                    Ok(line) => self.handle_stdout_line(&line),
                     Err(_) => return,
                 },
                 recv(err) -> line => match line {
-                    Ok(line) => self.err_line(&line),
+                    Ok(line) => self.handle_stderr_line(&line),
                     Err(_) => return,
                 },
                 recv(requests) -> request => match request {
-                    Ok(Request::Begin { calls_display }) => {
+                    Ok(ReaderRequest::Begin { calls_display }) => {
                         self.content.calls_display = calls_display;
                     }
-                    Ok(Request::Finish { ran, failed, answer }) => {
+                    Ok(ReaderRequest::Finish { ran, failed, answer }) => {
                         let _ = answer.send(self.finish(out, err, ran, failed));
                     }
                     Err(_) => return,
@@ -140,7 +146,7 @@ impl Reader {
                 default(wait) => {}
             }
             if self.last_stdout.elapsed() > COLLECT {
-                let text = self.content.release_part();
+                let text = self.content.release_plain_text();
                 self.printed.push(Stream::Stdout, &text);
             }
             let due = self.printed.take_due();
@@ -148,29 +154,31 @@ impl Reader {
         }
     }
 
-    fn out_line(&mut self, line: &str) {
+    fn handle_stdout_line(&mut self, line: &str) {
         self.last_stdout = Instant::now();
-        let text = match decode(line) {
-            Some(Line::Text(text)) => self.content.text(&text),
-            Some(Line::Marker(Marker::Fence, number)) => {
-                let text = self.content.release_part();
+        let text = match decode_line(line) {
+            Some(DecodedLine::Text(text)) => self.content.push_text(&text),
+            Some(DecodedLine::Marker(Marker::Fence, number)) => {
+                let text = self.content.release_plain_text();
                 self.printed.push(Stream::Stdout, &text);
                 return self.fence(Stream::Stdout, &number);
             }
-            Some(Line::Marker(Marker::Begin, _)) | None => String::new(),
-            Some(Line::Marker(marker, _)) => {
+            Some(DecodedLine::Marker(Marker::Begin, _)) | None => String::new(),
+            Some(DecodedLine::Marker(marker, _)) => {
                 self.end.panicked |= marker == Marker::Panic;
                 self.end.errored |= marker == Marker::Error;
-                self.content.marker(marker)
+                self.content.push_marker(marker)
             }
         };
         self.printed.push(Stream::Stdout, &text);
     }
 
-    fn err_line(&mut self, line: &str) {
-        let text = match decode(line) {
-            Some(Line::Text(text)) => text,
-            Some(Line::Marker(marker, argument)) => return self.err_marker(marker, &argument),
+    fn handle_stderr_line(&mut self, line: &str) {
+        let text = match decode_line(line) {
+            Some(DecodedLine::Text(text)) => text,
+            Some(DecodedLine::Marker(marker, argument)) => {
+                return self.handle_stderr_marker(marker, &argument);
+            }
             // Of the cell process before its streams are filtered.
             None => format!("{line}\n"),
         };
@@ -178,14 +186,14 @@ impl Reader {
         self.printed.push(Stream::Stderr, &text);
     }
 
-    fn err_marker(&mut self, marker: Marker, argument: &str) {
+    fn handle_stderr_marker(&mut self, marker: Marker, argument: &str) {
         match marker {
             Marker::Begin => {
                 self.end.began = true;
-                self.context.interrupts.runs(true);
+                self.context.interrupts.set_running(true);
             }
             Marker::Done => {
-                self.context.interrupts.runs(false);
+                self.context.interrupts.set_running(false);
                 self.stderr_done = true;
             }
             Marker::Error => self.printed.begin_early_return(),
@@ -196,10 +204,10 @@ impl Reader {
 
     fn fence(&mut self, stream: Stream, number: &str) {
         let Ok(number) = number.parse() else { return };
-        if self.context.fences.read_back(stream, number) {
+        if self.context.fences.record_read(stream, number) {
             let all = self.printed.take_all();
             self.publish(all);
-            self.context.fences.text_published();
+            self.context.fences.mark_published();
         }
     }
 
@@ -217,7 +225,7 @@ impl Reader {
         failed: bool,
     ) -> CellEnd {
         for line in out.try_iter() {
-            self.out_line(&line);
+            self.handle_stdout_line(&line);
         }
         const LITTLE: Duration = Duration::from_millis(5);
         let patience = match (ran, failed) {
@@ -230,15 +238,15 @@ impl Reader {
         while !self.stderr_done
             && let Ok(line) = err.recv_deadline(until)
         {
-            self.err_line(&line);
+            self.handle_stderr_line(&line);
             if !ran && self.end.began {
                 until = until.min(Instant::now() + LITTLE);
             }
         }
         for line in err.try_iter() {
-            self.err_line(&line);
+            self.handle_stderr_line(&line);
         }
-        let (shown, text) = self.content.end();
+        let (shown, text) = self.content.finish();
         self.printed.push(Stream::Stdout, &text);
         let mut end =
             CellEnd { shown, last_lines: self.tail.take(), ..std::mem::take(&mut self.end) };

@@ -1,4 +1,4 @@
-//! Finds the line of a cell at which a panic occurred.
+//! Locates the line of a cell at which a panic occurred.
 //!
 //! evcxr wraps the statements of a cell in generated code, so the line number in a panic message
 //! belongs to the generated file. The statements themselves are copied line by line.
@@ -6,7 +6,7 @@
 use super::stop_points;
 use crate::pattern::{Pattern, pattern};
 
-/// A line of a cell.
+/// Line of a cell.
 #[derive(Debug, PartialEq)]
 pub struct CellLine {
     /// Execution count of the cell.
@@ -19,20 +19,21 @@ pub struct CellLine {
     pub text: String,
 }
 
-/// Line and column in the generated file, from the first line of a panic message.
-fn position(header: &str) -> Option<(usize, usize)> {
+/// Returns line and column in the generated file, from the first line of a panic message.
+fn parse_position(header: &str) -> Option<(usize, usize)> {
     let (_, rest) = header.rsplit_once(" panicked at src/lib.rs:")?;
     let mut numbers = rest.trim_end_matches(':').split(':').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// The line of a cell that a panic message names. `source`: the generated file. `cells`: execution
-/// count and code, the newest cell first. `None` if the line is no cell's.
+/// Returns the line of a cell that a panic message names, or `None` if it names no line of a cell.
+/// `source` is the generated file, and `cells` are execution count and code, the newest cell
+/// first.
 pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<CellLine> {
-    let (line, column) = position(header)?;
+    let (line, column) = parse_position(header)?;
     let at = line.checked_sub(1)?;
-    let column = stop_points::column_without(source.lines().nth(at)?, column);
-    let source = stop_points::remove(source);
+    let column = stop_points::original_column(source.lines().nth(at)?, column);
+    let source = stop_points::remove_safepoints(source);
     let source: Vec<&str> = source.lines().collect();
     let wanted = source.get(at)?.trim();
     let indent = source[at].chars().take_while(|c| c.is_whitespace()).count();
@@ -40,9 +41,9 @@ pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<Cel
     for (cell, code) in cells {
         let lines: Vec<&str> = code.lines().collect();
         for (index, text) in lines.iter().enumerate() {
-            let Some(start) = find(text, wanted) else { continue };
+            let Some(start) = find_column(text, wanted) else { continue };
             let exact = usize::from(text.trim() == wanted);
-            let score = (exact, common(&source, at, &lines, index));
+            let score = (exact, equal_neighbours(&source, at, &lines, index));
             if best.as_ref().is_none_or(|(highest, _)| score > *highest) {
                 let column = start + column.saturating_sub(indent);
                 let text = (*text).to_owned();
@@ -53,37 +54,37 @@ pub fn locate(header: &str, source: &str, cells: &[(u64, String)]) -> Option<Cel
     best.map(|(_, line)| line)
 }
 
-/// Printed text without places in the generated file, which mean nothing to the user.
-pub fn without_places(text: String) -> String {
+/// Removes places in the generated file, which mean nothing to the user, from printed text.
+pub fn strip_generated_locations(text: String) -> String {
     static PLACE: Pattern =
         Pattern::new(|| pattern(r"(?m)^(thread '.*?) panicked at src/lib\.rs:.*"));
     PLACE.replace_all(&text, "$1 panicked:").into_owned()
 }
 
-/// The lines that panics after a stop print, without those that only repeat the stop.
-pub fn after_stop(text: &[String]) -> Vec<String> {
+/// Returns the lines that panics after a stop print, without those that only repeat the stop.
+pub fn panics_after_interrupt(text: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.iter().filter(|line| !line.is_empty()) {
         if line == "a scoped thread panicked" {
             lines.pop_if(|header| header.starts_with("thread '"));
             continue;
         }
-        lines.push(without_places(line.clone()));
+        lines.push(strip_generated_locations(line.clone()));
     }
     lines
 }
 
-/// Column, from 0, at which `text` contains `wanted`. Short pieces such as a bracket must be the
-/// whole line.
-fn find(text: &str, wanted: &str) -> Option<usize> {
+/// Returns the column, from 0, at which `text` contains `wanted`. Short pieces such as a bracket
+/// must be the whole line.
+fn find_column(text: &str, wanted: &str) -> Option<usize> {
     if wanted.is_empty() || (wanted.chars().count() < 4 && text.trim() != wanted) {
         return None;
     }
     text.find(wanted).map(|byte| text[..byte].chars().count())
 }
 
-/// Number of equal lines directly above and below.
-fn common(source: &[&str], at: usize, lines: &[&str], index: usize) -> usize {
+/// Returns the number of equal lines directly above and below.
+fn equal_neighbours(source: &[&str], at: usize, lines: &[&str], index: usize) -> usize {
     let equal = |(a, b): &(&&str, &&str)| a.trim() == b.trim();
     let above = source[..at].iter().rev().zip(lines[..index].iter().rev()).take_while(equal);
     let below = source[at + 1..].iter().zip(&lines[index + 1..]).take_while(equal);
@@ -126,13 +127,17 @@ mod tests {
     #[test]
     fn places_in_the_generated_file_are_not_shown() {
         let text = "a\nthread '<unnamed>' panicked at src/lib.rs:1:2:\nboom\n";
-        assert_eq!(without_places(text.into()), "a\nthread '<unnamed>' panicked:\nboom\n");
+        assert_eq!(
+            strip_generated_locations(text.into()),
+            "a\nthread '<unnamed>' panicked:\nboom\n"
+        );
         let other = "thread 'a' panicked at /burn/a.rs:1:2:\nx";
-        assert_eq!(without_places(other.into()), other);
+        assert_eq!(strip_generated_locations(other.into()), other);
         let header = "thread '<unnamed>' panicked at src/lib.rs:1:2:".to_owned();
         let stopped = [header.clone(), "a scoped thread panicked".into()];
-        assert!(after_stop(&stopped).is_empty());
-        let unwrapped = after_stop(&[String::new(), header, "called `Result::unwrap()`".into()]);
+        assert!(panics_after_interrupt(&stopped).is_empty());
+        let unwrapped =
+            panics_after_interrupt(&[String::new(), header, "called `Result::unwrap()`".into()]);
         assert_eq!(unwrapped, ["thread '<unnamed>' panicked:", "called `Result::unwrap()`"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Printed text on its way to the client, in the order in which it was read.
+//! Buffer of printed text on its way to the client, in the order in which it was read.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,29 +15,30 @@ pub enum Stream {
     Stderr,
 }
 
-/// How long standard output is collected, so that many short lines travel in one message.
+/// Time for which standard output is collected, so that many short lines travel in one message.
 pub const COLLECT: Duration = Duration::from_millis(15);
 const COLLECT_BYTES: usize = 1 << 14;
-/// How long standard error is held back. If the cell fails, its last lines are the text of the
-/// failure and belong in the error, not above it.
+/// Time for which standard error is buffered. If the cell fails, its last lines are the text of
+/// the failure and belong in the error, not above it.
 const HOLD: Duration = Duration::from_millis(30);
-/// How long text is collected that overwrites itself by carriage returns, as progress bars do: ten
-/// updates a second.
+/// Time for which text is collected that overwrites itself by carriage returns, as progress bars
+/// do: ten updates a second.
 const OVERWRITTEN: Duration = Duration::from_millis(100);
-/// A panic may unwind for a while after its message.
+/// Time for which the possible message of a failure is buffered, since a panic may unwind for a
+/// while after its message.
 const HOLD_PANIC: Duration = Duration::from_millis(500);
 
-struct Piece {
+struct StreamChunk {
     stream: Stream,
     text: String,
     since: Instant,
 }
 
-impl Piece {
+impl StreamChunk {
     fn is_due(&self, now: Instant) -> bool {
         let hold = match self.stream {
             Stream::Stdout if self.text.len() > COLLECT_BYTES => return true,
-            Stream::Stderr if may_be_of_a_failure(&self.text) => HOLD_PANIC,
+            Stream::Stderr if may_contain_failure(&self.text) => HOLD_PANIC,
             _ if self.text.contains('\r') => OVERWRITTEN,
             Stream::Stdout => COLLECT,
             Stream::Stderr => HOLD,
@@ -46,25 +47,25 @@ impl Piece {
     }
 
     fn into_text(self) -> (Stream, String) {
-        let text = without_overwritten(self.text);
+        let text = drop_overwritten_text(self.text);
         match self.stream {
             Stream::Stdout => (self.stream, text),
-            Stream::Stderr => (self.stream, panics::without_places(text)),
+            Stream::Stderr => (self.stream, panics::strip_generated_locations(text)),
         }
     }
 }
 
-/// Queue of printed text. A piece leaves it only after all pieces before it.
+/// Queue of printed text, which a piece leaves only after all pieces before it.
 #[derive(Default)]
-pub struct Printed {
-    pieces: VecDeque<Piece>,
-    /// What follows on standard error after the cell returned early: the error, and what
-    /// destructors print.
+pub struct StreamBuffer {
+    pieces: VecDeque<StreamChunk>,
+    /// Text on standard error after the cell returned early: the error, and the output of
+    /// destructors.
     early_return: Option<String>,
 }
 
-impl Printed {
-    /// True if nothing waits.
+impl StreamBuffer {
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -78,35 +79,39 @@ impl Printed {
             _ if text.is_empty() => {}
             Some(last) if last.stream == stream => last.text.push_str(text),
             _ => {
-                self.pieces.push_back(Piece { stream, text: text.into(), since: Instant::now() });
+                self.pieces.push_back(StreamChunk {
+                    stream,
+                    text: text.into(),
+                    since: Instant::now(),
+                });
             }
         }
     }
 
-    /// Removes and returns the pieces at the front that were held long enough.
+    /// Removes and returns the pieces at the front whose time in the buffer is over.
     pub fn take_due(&mut self) -> Vec<(Stream, String)> {
         self.take_due_at(Instant::now())
     }
 
     fn take_due_at(&mut self, now: Instant) -> Vec<(Stream, String)> {
         let due = self.pieces.iter().take_while(|piece| piece.is_due(now)).count();
-        self.pieces.drain(..due).map(Piece::into_text).collect()
+        self.pieces.drain(..due).map(StreamChunk::into_text).collect()
     }
 
-    /// The cell returns early: standard error is kept until [`take_failure`](Self::take_failure),
-    /// however long its destructors take.
+    /// Records that the cell returns early: standard error is buffered until
+    /// [`take_failure`](Self::take_failure), however long its destructors take.
     pub fn begin_early_return(&mut self) {
         self.early_return.get_or_insert_default();
     }
 
     /// Removes and returns everything but the text of an early return.
     pub fn take_all(&mut self) -> Vec<(Stream, String)> {
-        self.pieces.drain(..).map(Piece::into_text).collect()
+        self.pieces.drain(..).map(StreamChunk::into_text).collect()
     }
 
     /// Removes and returns the lines of a failure. After an early return: what came on standard
-    /// error since. After a panic: what follows the last panic message, because earlier panics were
-    /// caught. Otherwise what is held of standard error.
+    /// error since. After a panic: what follows the last panic message, because earlier panics
+    /// were caught. Otherwise what is held of standard error.
     pub fn take_failure(&mut self, panicked: bool) -> Vec<String> {
         if let Some(text) = self.early_return.take() {
             if !panicked {
@@ -115,7 +120,7 @@ impl Printed {
             // A destructor panicked.
             self.push(Stream::Stderr, &text);
         }
-        let is_panic = |piece: &Piece| start_of_panic(piece).is_some();
+        let is_panic = |piece: &StreamChunk| last_panic_offset(piece).is_some();
         let first = if panicked {
             self.pieces.iter().rposition(is_panic).unwrap_or(self.pieces.len())
         } else {
@@ -126,7 +131,7 @@ impl Printed {
             if piece.stream != Stream::Stderr {
                 continue;
             }
-            let header = (panicked && index == first).then(|| start_of_panic(piece)).flatten();
+            let header = (panicked && index == first).then(|| last_panic_offset(piece)).flatten();
             let text = piece.text.split_off(header.unwrap_or(0));
             lines.extend(text.lines().map(str::to_owned));
             if ends_in_an_empty_line(&piece.text) {
@@ -137,16 +142,17 @@ impl Printed {
     }
 }
 
-/// Start of the last panic message in a piece of standard error.
-fn start_of_panic(piece: &Piece) -> Option<usize> {
+/// Returns the start of the last panic message in a piece of standard error.
+fn last_panic_offset(piece: &StreamChunk) -> Option<usize> {
     let headers = HEADER.find_iter(&piece.text).map(|header| header.start());
     headers.last().filter(|_| piece.stream == Stream::Stderr)
 }
 
-/// Removes what carriage returns overwrite, so that a progress bar does not use up the text of its
-/// cell. What a terminal shows stays the same: a part is removed only if a later one of its line is
-/// at least as long. The first part stays, because it may go on a line that is published already.
-fn without_overwritten(text: String) -> String {
+/// Removes text that carriage returns overwrite, so that a progress bar does not use up the text
+/// limit of its cell. What a terminal shows stays the same: a part is removed only if a later one
+/// of its line is at least as long. The first part stays, because it may go on a line that is
+/// published already.
+fn drop_overwritten_text(text: String) -> String {
     if !text.contains('\r') {
         return text;
     }
@@ -159,8 +165,8 @@ fn without_overwritten(text: String) -> String {
             .into_iter()
             .flat_map(|rest| rest.rsplit('\r'))
             .filter(|part| {
-                let is_seen = longest.is_none_or(|longest| width(part) > longest);
-                longest = longest.max(Some(width(part)));
+                let is_seen = longest.is_none_or(|longest| terminal_width(part) > longest);
+                longest = longest.max(Some(terminal_width(part)));
                 is_seen
             })
             .collect();
@@ -175,24 +181,26 @@ fn without_overwritten(text: String) -> String {
     left
 }
 
-/// Number of characters that a terminal shows, without escape sequences such as colors.
-fn width(text: &str) -> usize {
+/// Returns the number of characters that a terminal shows, without escape sequences such as
+/// colours.
+fn terminal_width(text: &str) -> usize {
     without_colours(text).chars().count()
 }
 
-/// Whether the last line is empty, as the line before a panic message is.
+/// Returns whether the last line is empty, as the line before a panic message is.
 fn ends_in_an_empty_line(text: &str) -> bool {
     text == "\n" || text.ends_with("\n\n")
 }
 
-/// Whether text holds the message of a failure, or ends where the message of a panic may follow.
-fn may_be_of_a_failure(text: &str) -> bool {
+/// Returns whether text contains the message of a failure, or ends where the message of a panic
+/// may follow.
+fn may_contain_failure(text: &str) -> bool {
     let last = text.rsplit('\n').next().unwrap_or_default();
     let may_follow = match last {
         "" => ends_in_an_empty_line(text),
         last => last.starts_with(PANIC_HEADER) || PANIC_HEADER.starts_with(last),
     };
-    may_follow || text.lines().any(|line| is_panic_header(line) || crash::is_of_runtime(line))
+    may_follow || text.lines().any(|line| is_panic_header(line) || crash::is_runtime_message(line))
 }
 
 /// Start of the first line of a panic message.
@@ -200,7 +208,8 @@ const PANIC_HEADER: &str = "thread '";
 
 static HEADER: Pattern = Pattern::new(|| pattern("(?m)^thread '.* panicked at "));
 
-/// True for the first line of a panic message: `thread 'main' panicked at src/lib.rs:1:2:`.
+/// Returns `true` for the first line of a panic message: `thread 'main' panicked at
+/// src/lib.rs:1:2:`.
 pub fn is_panic_header(line: &str) -> bool {
     HEADER.is_match(line)
 }
@@ -209,14 +218,14 @@ pub fn is_panic_header(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What is due some time after everything that waits was printed.
-    fn due_after(printed: &mut Printed, time: Duration) -> Vec<(Stream, String)> {
+    /// Returns the text that is due `time` after all of the queue was printed.
+    fn due_after(printed: &mut StreamBuffer, time: Duration) -> Vec<(Stream, String)> {
         let now = Instant::now();
         printed.pieces.iter_mut().for_each(|piece| piece.since = now);
         printed.take_due_at(now + time)
     }
 
-    /// A little longer than text is held.
+    /// Duration a little longer than text is buffered.
     const HELD: Duration = Duration::from_millis(35);
 
     #[test]
@@ -227,7 +236,7 @@ mod tests {
 
     #[test]
     fn text_keeps_its_order_and_stdout_waits_for_stderr() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.push(Stream::Stderr, "a\n");
         printed.push(Stream::Stdout, &"x".repeat(COLLECT_BYTES + 1));
         assert!(due_after(&mut printed, Duration::ZERO).is_empty());
@@ -238,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_empty_line_waits_for_the_panic_message_that_may_follow() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.push(Stream::Stderr, "\n");
         assert!(due_after(&mut printed, HELD).is_empty());
         printed.push(Stream::Stderr, "thread 'main' panicked at a:1:2:\nwhy\n");
@@ -251,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_text_of_an_early_return_is_kept_until_the_cell_has_ended() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.push(Stream::Stderr, "said\n");
         printed.begin_early_return();
         printed.push(Stream::Stderr, "why\n\n  what to do\n");
@@ -267,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_panic_after_an_early_return_is_the_failure() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.begin_early_return();
         printed.push(Stream::Stderr, "why\n");
         printed.push(Stream::Stderr, "\nthread 'main' panicked at a:1:2:\nin drop\n");
@@ -277,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_failure_takes_its_own_lines_only() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.push(Stream::Stderr, "said\n\nthread 'main' panicked at a:1:2:\nwhy\n");
         printed.push(Stream::Stdout, "out\n");
         printed.push(Stream::Stderr, "more\n");
@@ -289,7 +298,7 @@ mod tests {
 
     #[test]
     fn caught_panics_are_not_part_of_the_failure() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         let caught = "\nthread 'main' panicked at a:1:2:\ncaught\n";
         printed.push(Stream::Stderr, caught);
         printed.push(Stream::Stderr, "\nthread 'main' panicked at b:1:2:\nwhy\n");
@@ -299,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_panic_of_a_thread_names_no_place_in_generated_code() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.push(Stream::Stderr, "\nthread 'a' panicked at src/lib.rs:9:1:\nwhy\n");
         let text: String = printed.take_all().into_iter().map(|(_, text)| text).collect();
         assert_eq!(text, "\nthread 'a' panicked:\nwhy\n");
@@ -307,13 +316,13 @@ mod tests {
 
     #[test]
     fn a_panic_header_that_arrives_in_parts_is_held() {
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.push(Stream::Stderr, "\nthread '");
         assert!(due_after(&mut printed, HELD).is_empty());
         printed.push(Stream::Stderr, "main' panicked at a:1:2:\nwhy\n");
         assert_eq!(printed.take_failure(true), ["thread 'main' panicked at a:1:2:", "why"]);
         for (text, may) in [("thr", true), ("thread 'x", true), ("a\n", false), ("three", false)] {
-            assert_eq!(may_be_of_a_failure(text), may, "{text}");
+            assert_eq!(may_contain_failure(text), may, "{text}");
         }
     }
 
@@ -330,9 +339,9 @@ mod tests {
             ("\rplainer\r\u{1b}[32mgreen\u{1b}[0m", "\rplainer\r\u{1b}[32mgreen\u{1b}[0m"),
         ];
         for (text, left) in cases {
-            assert_eq!(without_overwritten(text.into()), left, "{text:?}");
+            assert_eq!(drop_overwritten_text(text.into()), left, "{text:?}");
         }
-        let mut printed = Printed::default();
+        let mut printed = StreamBuffer::default();
         printed.push(Stream::Stdout, "\r1 %");
         assert!(due_after(&mut printed, HELD).is_empty(), "ten updates a second");
     }

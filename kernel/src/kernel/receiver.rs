@@ -1,4 +1,4 @@
-//! Completions behind a dot that evcxr can't give.
+//! Completions behind a dot that evcxr itself does not return.
 //!
 //! For a member that can be called, such as the closure in an iterator's `map`, rust-analyzer edits
 //! the code at two places: `(a.f)()`. evcxr then gives no completion at all. Where a function is
@@ -7,25 +7,25 @@
 use ra_ap_syntax::ast::{self, AstNode};
 use ra_ap_syntax::{Edition, SourceFile, TextSize, TokenAtOffset};
 
-/// Where a function is expected.
+/// Code before an expression that makes a function the expected type.
 const BEFORE: &str = "{ let _f: fn() = ";
 const BEHIND: &str = "; }";
 
-/// The code with the word at `byte`, and what it is a member of, where a function is expected.
-/// Returns also by how much the position grows. `None` if there is no dot before the word.
-pub fn as_function(code: &str, byte: usize) -> Option<(String, usize)> {
-    let receiver = receiver(split_word(&code[..byte]).0)?;
+/// Returns the code with the member access at `byte` in a place where a function is expected, and
+/// the number of bytes by which the position grows. `None` if there is no dot before the word.
+pub fn wrap_in_fn_context(code: &str, byte: usize) -> Option<(String, usize)> {
+    let receiver = receiver_start(split_word(&code[..byte]).0)?;
     let changed = [&code[..receiver], BEFORE, &code[receiver..byte], BEHIND, &code[byte..]];
     Some((changed.concat(), BEFORE.len()))
 }
 
-/// The code before the word at its end, and the word, which may be empty.
+/// Returns the code before the word at its end, and the word, which may be empty.
 pub fn split_word(code: &str) -> (&str, &str) {
     code.split_at(code.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len())
 }
 
-/// Where the expression before the dot at the end begins.
-fn receiver(code: &str) -> Option<usize> {
+/// Returns the byte offset at which the expression before the dot at the end begins.
+fn receiver_start(code: &str) -> Option<usize> {
     const FUNCTION: &str = "fn f() {";
     let dot = code.trim_end().strip_suffix('.')?.len() + FUNCTION.len();
     let file = SourceFile::parse(&format!("{FUNCTION}{code}x"), Edition::Edition2024).tree();
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn the_whole_receiver_is_moved_to_where_a_function_is_expected() {
         let changed = |before: &str, behind: &str| {
-            as_function(&format!("{before}{behind}"), before.len()).map(|(code, _)| code)
+            wrap_in_fn_context(&format!("{before}{behind}"), before.len()).map(|(code, _)| code)
         };
         let expected = "let a = { let _f: fn() = v.iter().map(|x| x + 1).fi; };";
         assert_eq!(changed("let a = v.iter().map(|x| x + 1).fi", ";").as_deref(), Some(expected));

@@ -4,85 +4,85 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::history::Query;
+use super::history::HistoryQuery;
 
-/// A request, by message type.
+/// Request of a client, by message type.
 #[derive(Debug)]
 pub enum Request {
-    Execute(Execute),
-    Complete(Cursor),
-    Inspect(Cursor),
+    Execute(ExecuteRequest),
+    Complete(CodeCursor),
+    Inspect(CodeCursor),
     IsComplete(Code),
-    History(Query),
+    History(HistoryQuery),
     CommInfo,
     CommOpen(Comm),
     KernelInfo,
     Interrupt,
-    /// A line that a cell asked for.
+    /// Reply to a cell that asked for a line of input.
     Input(Input),
     Shutdown(Shutdown),
     /// A message type that this kernel does not support.
     Other,
 }
 
-/// A cell to run.
+/// Request to run a cell.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Execute {
+pub struct ExecuteRequest {
     pub code: String,
     #[serde(default)]
     pub silent: bool,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub store_history: bool,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub stop_on_error: bool,
     #[serde(default)]
     pub allow_stdin: bool,
-    /// Expressions whose values the client wants after the cell, by name.
+    /// Expressions to evaluate after the cell, by name.
     #[serde(default)]
     pub user_expressions: Map<String, Value>,
 }
 
 /// Code and a cursor position in it.
 #[derive(Debug, Deserialize)]
-pub struct Cursor {
+pub struct CodeCursor {
     pub code: String,
-    /// In code points. The end of the code if it is missing or negative.
+    /// Cursor position in code points; the end of the code if it is missing or negative.
     #[serde(default)]
     cursor_pos: Option<i64>,
 }
 
-impl Cursor {
-    /// The position in code points, within the code.
+impl CodeCursor {
+    /// Returns the position in code points, at most the length of the code.
     pub fn position(&self) -> usize {
         let end = self.code.chars().count();
         self.cursor_pos.and_then(|at| usize::try_from(at).ok()).map_or(end, |at| at.min(end))
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-/// Code without a cursor.
+/// Content of a request about code without a cursor.
 #[derive(Debug, Deserialize)]
 pub struct Code {
     pub code: String,
 }
 
-/// A channel that a client opens.
+/// Channel that a client opens.
 #[derive(Debug, Deserialize)]
 pub struct Comm {
     #[serde(default)]
     pub comm_id: String,
 }
 
-/// A line that a cell asked for.
+/// Reply of a client with a line that a cell asked for.
 #[derive(Debug, Deserialize)]
 pub struct Input {
     pub value: String,
 }
 
-/// Whether the client starts the kernel again.
+/// Request to shut down, with whether the client starts the kernel again.
 #[derive(Debug, Deserialize)]
 pub struct Shutdown {
     #[serde(default)]
@@ -94,7 +94,7 @@ pub struct Shutdown {
 /// # Errors
 /// A field without a default is missing, or a field has the wrong type. The text names it.
 pub fn parse(kind: &str, content: Value) -> Result<Request, String> {
-    fn of<T: DeserializeOwned>(content: Value) -> Result<T, String> {
+    fn deserialize<T: DeserializeOwned>(content: Value) -> Result<T, String> {
         // A field that is null counts as left out.
         let content = match content {
             Value::Object(fields) => {
@@ -105,17 +105,17 @@ pub fn parse(kind: &str, content: Value) -> Result<Request, String> {
         serde_json::from_value(content).map_err(|e| e.to_string())
     }
     Ok(match kind {
-        "execute_request" => Request::Execute(of(content)?),
-        "complete_request" => Request::Complete(of(content)?),
-        "inspect_request" => Request::Inspect(of(content)?),
-        "is_complete_request" => Request::IsComplete(of(content)?),
-        "history_request" => Request::History(of(content)?),
+        "execute_request" => Request::Execute(deserialize(content)?),
+        "complete_request" => Request::Complete(deserialize(content)?),
+        "inspect_request" => Request::Inspect(deserialize(content)?),
+        "is_complete_request" => Request::IsComplete(deserialize(content)?),
+        "history_request" => Request::History(deserialize(content)?),
         "comm_info_request" => Request::CommInfo,
-        "comm_open" => Request::CommOpen(of(content)?),
+        "comm_open" => Request::CommOpen(deserialize(content)?),
         "kernel_info_request" => Request::KernelInfo,
-        "input_reply" => Request::Input(of(content)?),
+        "input_reply" => Request::Input(deserialize(content)?),
         "interrupt_request" => Request::Interrupt,
-        "shutdown_request" => Request::Shutdown(of(content)?),
+        "shutdown_request" => Request::Shutdown(deserialize(content)?),
         _ => Request::Other,
     })
 }

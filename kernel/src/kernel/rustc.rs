@@ -29,8 +29,8 @@ pub const NAME: &str = "epsilab-rustc";
 /// evcxr's name for the crate of a cell.
 const CELL: &str = "ctx";
 
-/// True if this program was called in place of rustc.
-pub fn is_called() -> bool {
+/// Returns whether this program was called in place of rustc.
+pub fn is_invoked() -> bool {
     std::env::args_os().next().is_some_and(|name| is_self(&name))
 }
 
@@ -44,7 +44,7 @@ pub fn run() -> ! {
     let mut args = std::env::args_os().skip(1).skip_while(|arg| is_self(arg));
     let rustc = args.next().unwrap_or_else(|| "rustc".into());
     let mut args: Vec<OsString> = args.collect();
-    if let (Some(source), Some(markers)) = (source_of_cell(&args), Markers::inherited()) {
+    if let (Some(source), Some(markers)) = (cell_source_path(&args), Markers::from_env()) {
         let links_lab = args.iter().any(|arg| arg.as_encoded_bytes().starts_with(b"epsilab="));
         args.extend(LINE_TABLES.map(OsString::from));
         let compiled = prepare(&source, &markers, links_lab)
@@ -63,47 +63,49 @@ pub fn run() -> ! {
     std::process::exit(1);
 }
 
-fn source_of_cell(args: &[OsString]) -> Option<PathBuf> {
+fn cell_source_path(args: &[OsString]) -> Option<PathBuf> {
     let is_cell = args.windows(2).any(|pair| pair[0] == "--crate-name" && pair[1] == CELL);
     let source = args.iter().find(|arg| Path::new(arg).ends_with("src/lib.rs"))?;
     is_cell.then(|| source.into())
 }
 
-/// Overrules evcxr's profile, which strips all debug information.
+/// Compiler flags that overrule evcxr's profile, which strips all debug information.
 const LINE_TABLES: [&str; 2] = ["-Cdebuginfo=line-tables-only", "-Cstrip=none"];
 
-/// The lab's versions of the printing macros. They shadow the standard ones in the whole crate.
+/// Import of the lab's versions of the printing macros. They shadow the standard ones in the whole
+/// crate.
 const PRINTING: &str =
     "#[macro_use(print, println, eprint, eprintln, dbg)] extern crate epsilab as _;\n";
 
-/// Gives common types the method `evcxr_display`.
+/// Macro call that gives common types the method `evcxr_display`.
 const PLAIN_VALUES: &str = "::epsilab::plain_values!();\n";
 
-/// A file beside this program that exists if values are to be shown in a format of the user's.
+/// Name of the file beside this program that exists if values are to be shown in a format of the
+/// user's.
 pub const OWN_FORMAT: &str = "own-format";
 
-fn has_own_format() -> bool {
+fn has_custom_format() -> bool {
     let program = std::env::args_os().next().unwrap_or_default();
     Path::new(&program).with_file_name(OWN_FORMAT).exists()
 }
 
-/// A cell that is ready to be compiled.
-struct Cell {
+/// Cell that is ready to be compiled.
+struct PreparedCell {
     code: String,
-    /// The same with stop points and plain values, if it has any.
+    /// Code with stop points and plain values, if it has any.
     extended: Option<String>,
     has_stop_points: bool,
 }
 
-fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result<Cell> {
+fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result<PreparedCell> {
     let code = std::fs::read_to_string(source)?;
     // A trait of the user's may have the method, too.
-    let has_own_display = code.contains("fn evcxr_display") || has_own_format();
+    let has_own_display = code.contains("fn evcxr_display") || has_custom_format();
     let plain = links_lab && code.contains(DISPLAY) && !has_own_display;
-    let mut code = mark(&code, markers, links_lab);
+    let mut code = insert_markers(&code, markers, links_lab);
     // Without evcxr's guard, unwinding would end the process.
-    let is_guarded = code.contains(&markers.literal(Marker::Panic));
-    let stoppable = stop_points::insert(&code).filter(|_| links_lab && is_guarded);
+    let is_guarded = code.contains(&markers.to_literal(Marker::Panic));
+    let stoppable = stop_points::insert_safepoints(&code).filter(|_| links_lab && is_guarded);
     let has_stop_points = stoppable.is_some();
     let mut extended = stoppable.or_else(|| plain.then(|| code.clone()));
     if links_lab {
@@ -114,12 +116,12 @@ fn prepare(source: &Path, markers: &Markers, links_lab: bool) -> std::io::Result
         }
     }
     std::fs::write(source, &code)?;
-    Ok(Cell { code, extended, has_stop_points })
+    Ok(PreparedCell { code, extended, has_stop_points })
 }
 
-impl Cell {
-    /// The exit code of the compiler, or `None` if the cell has no extensions. A cell that does not
-    /// compile with them is compiled without.
+impl PreparedCell {
+    /// Compiles the cell with its extensions and returns the exit code of the compiler, or `None`
+    /// if it has no extensions. A cell that does not compile with them is compiled without.
     fn compile_extended(
         &self,
         rustc: &OsStr,
@@ -141,15 +143,15 @@ impl Cell {
         }
         let said = String::from_utf8_lossy(&ran.stderr);
         std::io::stdout().write_all(&ran.stdout)?;
-        std::io::stderr().write_all(without_places_of_moves(&said).as_bytes())?;
+        std::io::stderr().write_all(drop_move_locations(&said).as_bytes())?;
         Ok(Some(ran.status.code().unwrap_or(1)))
     }
 }
 
-/// The compiler's messages, in which an error about a variable that can't be kept because the cell
-/// moved it names no other place. If the value at the end of the cell moved it, evcxr would take
-/// that place for a value without `evcxr_display` and show it by `Debug`.
-fn without_places_of_moves(said: &str) -> String {
+/// Returns the compiler's messages, in which an error about a variable that can't be kept because
+/// the cell moved it names no other place. If the value at the end of the cell moved it, evcxr
+/// would take that place for a value without `evcxr_display` and show it by `Debug`.
+fn drop_move_locations(said: &str) -> String {
     let line = |line: &str| {
         let Ok(mut message) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
         let is_kept = |span: &Value| {
@@ -168,22 +170,22 @@ fn without_places_of_moves(said: &str) -> String {
     said.lines().map(|text| line(text) + "\n").collect()
 }
 
-/// How evcxr keeps a variable for later cells.
+/// Generated call by which evcxr stores a variable for later cells.
 const KEEP: &str = "evcxr_variable_store.put_variable";
 
-/// Several traits have the method.
+/// Error code for a method that several traits have.
 const AMBIGUOUS: &str = "E0034";
 
 /// Replaces the generated words by markers. Each stands at a known place; user code with the same
 /// words comes before or after it.
-fn mark(code: &str, markers: &Markers, links_lab: bool) -> String {
+fn insert_markers(code: &str, markers: &Markers, links_lab: bool) -> String {
     let mut code = code.to_owned();
-    mark_panic(&mut code, markers);
+    insert_panic_marker(&mut code, markers);
     let module = "\nmod evcxr_internal_runtime {\n// Copyright 2020 The Evcxr Authors.\n";
     if let Some(start) = code.rfind(module) {
         for marker in [Marker::Changed, Marker::Error] {
-            let of_evcxr = format!("&str = \"{}\";\n", marker.of_evcxr().unwrap_or_default());
-            let ours = format!("&str = \"{}\";\n", markers.literal(marker));
+            let of_evcxr = format!("&str = \"{}\";\n", marker.evcxr_keyword().unwrap_or_default());
+            let ours = format!("&str = \"{}\";\n", markers.to_literal(marker));
             replace_first(&mut code, start, &of_evcxr, &ours);
         }
         // Not the lab's macros, which wait until all before them is published.
@@ -192,7 +194,7 @@ fn mark(code: &str, markers: &Markers, links_lab: bool) -> String {
         let before = format!("{EARLY_RETURN} ::std::e{says}");
         replace_last(&mut code, EARLY_RETURN, &before);
     }
-    let (text, end) = (markers.literal(Marker::Text), markers.literal(Marker::TextEnd));
+    let (text, end) = (markers.to_literal(Marker::Text), markers.to_literal(Marker::TextEnd));
     if let Some(start) = code.rfind("fn evcxr_send_text_plain(text: &str)") {
         replace_first(&mut code, start, "EVCXR_BEGIN_CONTENT text/plain", &text);
         replace_first(&mut code, start, "EVCXR_END_CONTENT", &end);
@@ -205,22 +207,23 @@ fn mark(code: &str, markers: &Markers, links_lab: bool) -> String {
              {{ ::std::println!(\"{text}\\n{{text}}\\n{end}\"); }}"
         );
     }
-    said += &format!(" ::std::println!(\"{}\");\n", markers.literal(Marker::Displayed));
+    said += &format!(" ::std::println!(\"{}\");\n", markers.to_literal(Marker::Displayed));
     replace_last(&mut code, DISPLAY, &format!("\n{}", said.trim_start()));
     code
 }
 
-/// evcxr's code for an error that a cell returns by `?`, before the error is printed.
+/// Code of evcxr for an error that a cell returns by `?`, before the error is printed.
 const EARLY_RETURN: &str = "fn from(error: T) -> Self {";
 
-/// How evcxr shows the value of a cell, behind the value.
+/// Code by which evcxr shows the value of a cell, behind the value.
 const DISPLAY: &str = "\n).evcxr_display();\n";
 
-/// Replaces the last word for a panic if only generated lines follow it. Otherwise the word is the
-/// user's: evcxr compiles some cells without catching panics.
-fn mark_panic(code: &mut String, markers: &Markers) {
-    let evcxr = format!("\n    println!(\"{}\");\n", Marker::Panic.of_evcxr().unwrap_or_default());
-    let ours = format!("\n    ::std::println!(\"{}\");\n", markers.literal(Marker::Panic));
+/// Replaces the last word for a panic by a marker if only generated lines follow it. Otherwise the
+/// word is the user's: evcxr compiles some cells without catching panics.
+fn insert_panic_marker(code: &mut String, markers: &Markers) {
+    let evcxr =
+        format!("\n    println!(\"{}\");\n", Marker::Panic.evcxr_keyword().unwrap_or_default());
+    let ours = format!("\n    ::std::println!(\"{}\");\n", markers.to_literal(Marker::Panic));
     let generated =
         |line: &str| matches!(line, "}" | "}}") || line.starts_with("evcxr_variable_store");
     if let Some(start) = code.rfind(&evcxr)
@@ -230,8 +233,8 @@ fn mark_panic(code: &mut String, markers: &Markers) {
     }
 }
 
-/// The value of a cell that has no display method stands in the argument of a macro. Outside of it
-/// its loops are found, and the compiler names the columns of its errors.
+/// Moves the value of a cell that has no display method out of the argument of a macro. Outside of
+/// it its loops are found, and the compiler names the columns of its errors.
 fn move_value_out_of_macro(code: &mut String) {
     const SHOW: &str = "evcxr_send_text_plain(&format!(";
     let Some(start) = code.rfind(&format!("\n{SHOW}")).map(|at| at + 1) else { return };
@@ -273,15 +276,15 @@ mod tests {
         let users = "fn f() {\n    println!(\"EVCXR_PANIC_NOTIFICATION\");\n}\n\
                      const A: &str = \"EVCXR_ERROR_OCCURRED\";\n";
         let code = format!("{users}{MODULE}{users}{PANIC}evcxr_variable_store\n}}\n");
-        let marked = mark(&code, &markers, false);
+        let marked = insert_markers(&code, &markers, false);
         assert_eq!(marked.matches(users).count(), 2, "{marked}");
         for marker in [Marker::Panic, Marker::Changed, Marker::Error] {
-            let literal = format!("\"{}\"", markers.literal(marker));
+            let literal = format!("\"{}\"", markers.to_literal(marker));
             assert_eq!(marked.matches(&literal).count(), 1, "{marked}");
         }
         assert_eq!(marked.lines().count(), code.lines().count());
         let unguarded = format!("{users}evcxr_variable_store\n}}\n");
-        assert_eq!(mark(&unguarded, &markers, false), unguarded);
+        assert_eq!(insert_markers(&unguarded, &markers, false), unguarded);
     }
 
     #[test]
@@ -293,7 +296,7 @@ mod tests {
                 "children": [{ "message": "clone it", "spans": [span("(e", true)] }] })
         };
         let spans = |message: &Value| {
-            let said = without_places_of_moves(&format!("{message}\nwarning: 1\n"));
+            let said = drop_move_locations(&format!("{message}\nwarning: 1\n"));
             let (first, rest) = said.split_once('\n').expect("two lines");
             assert_eq!(rest, "warning: 1\n");
             let after: Value = serde_json::from_str(first).expect("JSON");
@@ -312,7 +315,7 @@ mod tests {
         let says = "println!(\"{}\", evcxr_internal_runtime::USER_ERROR_OCCURRED);";
         let code =
             format!("fn from(error: T) -> Self {{\n eprintln!(\"{{}}\", error);\n {says}\n}}\n");
-        let marked = mark(&format!("{code}{MODULE}"), &Markers::new(), true);
+        let marked = insert_markers(&format!("{code}{MODULE}"), &Markers::new(), true);
         let at = |text: &str| marked.find(text).expect(text);
         assert!(at(&format!("::std::e{says}")) < at(" eprintln!"), "{marked}");
         assert!(at(" eprintln!") < at(&format!(" ::std::{says}")), "{marked}");
@@ -325,10 +328,10 @@ mod tests {
         let plain = "fn evcxr_send_text_plain(text: &str)\n{\n\
             output.write_all(b\"EVCXR_BEGIN_CONTENT text/plain\\n\")?;\n\
             output.write_all(b\"\\nEVCXR_END_CONTENT\\n\")?;\n}\n";
-        let marked = mark(plain, &markers, false);
+        let marked = insert_markers(plain, &markers, false);
         assert!(!marked.contains("EVCXR"), "{marked}");
-        let marked = mark("(\nx\n).evcxr_display();\n}\n", &markers, false);
-        let displayed = markers.literal(Marker::Displayed);
+        let marked = insert_markers("(\nx\n).evcxr_display();\n}\n", &markers, false);
+        let displayed = markers.to_literal(Marker::Displayed);
         assert_eq!(
             marked,
             format!("(\nx\n).evcxr_display(); ::std::println!(\"{displayed}\");\n}}\n")
@@ -354,8 +357,8 @@ mod tests {
     fn only_the_crate_of_a_cell_is_changed() {
         let args = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
         let cell = args("--crate-name ctx --edition=2024 src/lib.rs --emit=link");
-        assert_eq!(source_of_cell(&cell), Some("src/lib.rs".into()));
-        assert_eq!(source_of_cell(&args("--crate-name other src/lib.rs")), None);
-        assert_eq!(source_of_cell(&args("-vV")), None);
+        assert_eq!(cell_source_path(&cell), Some("src/lib.rs".into()));
+        assert_eq!(cell_source_path(&args("--crate-name other src/lib.rs")), None);
+        assert_eq!(cell_source_path(&args("-vV")), None);
     }
 }

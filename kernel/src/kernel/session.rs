@@ -12,11 +12,11 @@ use super::cell_process::{LAB_VARIABLE, PIPES_VARIABLE};
 use super::markers::{self, Markers};
 use super::rustc;
 use super::std_sources;
-use crate::prebuilt::{Lab, Toolchain, environment};
+use crate::prebuilt::{PrebuiltLibrary, Toolchain, environment};
 use crate::temp::TempFolder;
 
-/// The folder for temporary files of kernels. The path of a socket is limited to about 100 bytes,
-/// and evcxr separates the words of its commands by spaces.
+/// Returns the folder for temporary files of kernels. The path of a socket is limited to about 100
+/// bytes, and evcxr separates the words of its commands by spaces.
 fn temporary_folder() -> PathBuf {
     let folder = std::env::temp_dir();
     let bytes = folder.as_os_str().as_encoded_bytes();
@@ -57,7 +57,7 @@ fn forbids_programs(_: &Path) -> bool {
 }
 
 /// Folders and environment of this kernel.
-pub struct Session {
+pub struct KernelWorkspace {
     dir: Mutex<Option<TempFolder>>,
     /// The folder of the kernel, with the named pipes that cells print to.
     pub root: PathBuf,
@@ -67,7 +67,7 @@ pub struct Session {
     pub markers: Markers,
 }
 
-impl Session {
+impl KernelWorkspace {
     /// Creates the folders and sets the environment. No other thread may run yet.
     ///
     /// # Errors
@@ -89,31 +89,31 @@ impl Session {
         Ok(Self { dir: Mutex::new(Some(dir)), root, home, search_path, markers })
     }
 
-    /// Folder in which evcxr compiles cells.
+    /// Returns the folder in which evcxr compiles cells.
     pub fn work_dir(&self) -> PathBuf {
         self.root.join("work")
     }
 
-    /// Folder for compiling before the first cell.
+    /// Returns the folder for compiling before the first cell.
     pub fn warm_up_dir(&self) -> PathBuf {
         self.root.join("warm-up")
     }
 
-    /// Path of the socket of the side channel.
+    /// Returns the path of the socket of the side channel.
     pub fn display_socket(&self) -> PathBuf {
         self.root.join("display.sock")
     }
 
-    /// A folder without an `evcxr.toml`.
-    pub fn empty_dir(&self) -> PathBuf {
+    /// Returns a folder without an `evcxr.toml`.
+    pub fn config_dir(&self) -> PathBuf {
         self.root.join("config")
     }
 
-    /// The command with which evcxr starts the cell process.
+    /// Returns the command with which evcxr starts the cell process.
     ///
     /// # Errors
     /// This binary can't find itself.
-    pub fn cell_process(&self, lab: &Lab) -> Result<Command> {
+    pub fn cell_process_command(&self, lab: &PrebuiltLibrary) -> Result<Command> {
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
         let mut command = Command::new(exe);
         if let Ok(search) = lab.search_path(self.search_path.as_deref()) {
@@ -138,8 +138,8 @@ impl Session {
         Ok(command)
     }
 
-    /// From now on values are shown as evcxr's commands say.
-    pub fn show_in_own_format(&self) {
+    /// Makes cells show values as evcxr's commands specify, from now on.
+    pub fn use_custom_format(&self) {
         let _ = std::fs::write(self.root.join(rustc::OWN_FORMAT), "");
     }
 
@@ -172,11 +172,11 @@ fn set_environment(root: &Path, markers: &Markers) {
         (environment::RUST_ANALYZER.0, environment::RUST_ANALYZER.1.into()),
     ];
     if let Ok(toolchain) = Toolchain::find() {
-        set.extend(environment::of_toolchain(&toolchain));
+        set.extend(environment::toolchain_variables(&toolchain));
     }
     // SAFETY: called before the kernel starts its first thread.
     unsafe {
-        for name in environment::unwanted() {
+        for name in environment::variables_to_remove() {
             std::env::remove_var(name);
         }
         for (name, value) in set {

@@ -1,4 +1,4 @@
-//! The part of the standard library's sources that rust-analyzer reads.
+//! Reduced sources of the standard library for rust-analyzer.
 //!
 //! rust-analyzer would read all crates of the standard library and cargo's metadata about them. It
 //! gets a folder of the lab with the three crates that cells see, without bodies of functions. That
@@ -8,9 +8,9 @@
 use std::io;
 use std::path::Path;
 
-/// The environment variable that names the folder, which rust-analyzer reads.
+/// Environment variable with the folder, which rust-analyzer reads.
 pub const VARIABLE: &str = "RUST_SRC_PATH";
-/// Name of the folder in that of the session.
+/// Name of the folder in the folder of the session.
 pub const FOLDER: &str = "rust-src";
 
 /// Makes an empty crate `core` in the folder `root` of a session. evcxr evaluates `42` when it
@@ -29,7 +29,7 @@ pub fn prepare(root: &Path) -> io::Result<()> {
     std::fs::write(core.join("lib.rs"), "")
 }
 
-/// Replaces it by a link to `sources`.
+/// Replaces the empty crate by a link to `sources`.
 ///
 /// # Errors
 /// The folder can't be written.

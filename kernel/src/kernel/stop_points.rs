@@ -12,59 +12,59 @@ use ra_ap_syntax::{Edition, SourceFile, SyntaxNode};
 
 use crate::edits::edited;
 
-/// What is inserted. It adds no line, so line numbers stay.
-const CALL: &str = " ::epsilab::cell_process::stop_point();";
+/// Inserted call. It adds no line, so line numbers stay.
+const CALL: &str = " ::epsilab::cell_process::safepoint();";
 
-/// The code with the calls; `None` if it needs none.
-pub fn insert(code: &str) -> Option<String> {
-    let places = places(code);
+/// Inserts the calls into the code; `None` if it needs none.
+pub fn insert_safepoints(code: &str) -> Option<String> {
+    let places = insertion_points(code);
     let calls = places.iter().map(|place| (*place..*place, CALL.to_owned()));
     (!places.is_empty()).then(|| edited(code, calls))
 }
 
-/// The code without the calls.
-pub fn remove(code: &str) -> String {
+/// Removes the calls from the code.
+pub fn remove_safepoints(code: &str) -> String {
     code.replace(CALL, "")
 }
 
-/// The column, from 1, that a place in a line has without the calls.
-pub fn column_without(line: &str, column: usize) -> usize {
+/// Returns the column, from 1, that a place in a line has without the calls.
+pub fn original_column(line: &str, column: usize) -> usize {
     let before: String = line.chars().take(column.saturating_sub(1)).collect();
     column - before.matches(CALL).count() * CALL.chars().count()
 }
 
-/// Byte offsets behind the opening braces of all these bodies, in order.
-fn places(code: &str) -> Vec<usize> {
+/// Returns the byte offsets behind the opening braces of the bodies that get a call, in order.
+fn insertion_points(code: &str) -> Vec<usize> {
     if !["loop", "while", "for", "|", "fn"].iter().any(|word| code.contains(word)) {
         return Vec::new();
     }
     let file = SourceFile::parse(code, Edition::Edition2024).tree();
     file.syntax()
         .descendants()
-        .filter_map(body)
+        .filter_map(specification_body)
         .filter(|body| !must_not_unwind(body))
         .filter_map(|body| body.stmt_list()?.l_curly_token())
         .map(|brace| usize::from(brace.text_range().end()))
         .collect()
 }
 
-fn body(node: SyntaxNode) -> Option<ast::BlockExpr> {
+fn specification_body(node: SyntaxNode) -> Option<ast::BlockExpr> {
     if let Some(function) = ast::Fn::cast(node.clone()) {
-        return function.body().filter(|body| calls_itself(&function, body));
+        return function.body().filter(|body| is_recursive(&function, body));
     }
     match ast::Expr::cast(node)? {
         ast::Expr::LoopExpr(found) => found.loop_body(),
         ast::Expr::WhileExpr(found) => found.loop_body(),
         ast::Expr::ForExpr(found) => found.loop_body(),
-        ast::Expr::ClosureExpr(found) if !is_evcxrs(&found) => {
+        ast::Expr::ClosureExpr(found) if !is_evcxr_wrapper(&found) => {
             ast::BlockExpr::cast(found.body()?.syntax().clone())
         }
         _ => None,
     }
 }
 
-/// Whether evcxr wrapped a whole cell into the closure.
-fn is_evcxrs(closure: &ast::ClosureExpr) -> bool {
+/// Returns whether a closure is the one into which evcxr wraps a whole cell.
+fn is_evcxr_wrapper(closure: &ast::ClosureExpr) -> bool {
     let of_question_marks = closure.ret_type().is_some_and(|returned| {
         returned.syntax().text().to_string().contains("EvcxrUserCodeError")
     });
@@ -76,15 +76,15 @@ fn is_evcxrs(closure: &ast::ClosureExpr) -> bool {
     of_question_marks || is_guarded
 }
 
-/// Whether the name of the function stands in its body.
-fn calls_itself(function: &ast::Fn, body: &ast::BlockExpr) -> bool {
+/// Returns whether the body of the function contains its name.
+fn is_recursive(function: &ast::Fn, body: &ast::BlockExpr) -> bool {
     let Some(name) = function.name() else { return false };
     let mut names = body.syntax().descendants().filter_map(ast::NameRef::cast);
     names.any(|found| found.text() == name.text())
 }
 
-/// Whether the body is evaluated by the compiler, which can't call what may unwind, or is called by
-/// foreign code, through which nothing may unwind.
+/// Returns whether the body is evaluated by the compiler, which can't call functions that may
+/// unwind, or is called by foreign code, through which nothing may unwind.
 fn must_not_unwind(body: &ast::BlockExpr) -> bool {
     let stays = |function: ast::Fn| {
         // evcxr's function around a cell has a guard.
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn marked(code: &str) -> String {
-        insert(code).unwrap_or_else(|| code.into()).replace(CALL, "•")
+        insert_safepoints(code).unwrap_or_else(|| code.into()).replace(CALL, "•")
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         let expected = "fn f(v: &[u8]) {\n    'a: loop {• n += 1; }\n    while v.iter().any(|x| *x > \
                         1) {•}\n    while let Some(x) = { g() } {• h(x) }\n    for i in 0..3 {•\n";
         assert!(marked(code).starts_with(expected), "{}", marked(code));
-        assert_eq!(insert(code).unwrap().lines().count(), code.lines().count());
+        assert_eq!(insert_safepoints(code).unwrap().lines().count(), code.lines().count());
     }
 
     #[test]
@@ -152,22 +152,22 @@ mod tests {
             "fn f() { v.iter().map(|x| x * x); }",
             "extern \"C\" fn f() { loop { f() } }",
         ] {
-            assert_eq!(insert(code), None, "{code}");
+            assert_eq!(insert_safepoints(code), None, "{code}");
         }
         // Code that does not parse is left to the compiler.
-        let _ = insert("fn f( { loop { for in while } ");
+        let _ = insert_safepoints("fn f( { loop { for in while } ");
     }
 
     #[test]
     fn code_and_columns_are_as_without_the_calls() {
         let code = "fn f() {\n    for i in 0..3 { ä(i); loop { b(); } }\n}\n";
-        let with = insert(code).unwrap();
-        assert_eq!(remove(&with), code);
+        let with = insert_safepoints(code).unwrap();
+        assert_eq!(remove_safepoints(&with), code);
         let [line, line_with] = [code, &with].map(|code| code.lines().nth(1).unwrap());
         for word in ["for", "ä(i)", "loop", "b()"] {
             let column = |line: &str| line[..line.find(word).unwrap()].chars().count() + 1;
-            assert_eq!(column_without(line_with, column(line_with)), column(line), "{word}");
+            assert_eq!(original_column(line_with, column(line_with)), column(line), "{word}");
         }
-        assert_eq!(column_without("", 4), 4);
+        assert_eq!(original_column("", 4), 4);
     }
 }

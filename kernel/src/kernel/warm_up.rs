@@ -1,10 +1,10 @@
-//! What a kernel does before the first cell, so that the first cell is as fast as later ones.
+//! Warm-up of a kernel before the first cell, so that the first cell is as fast as later ones.
 
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::prebuilt::Lab;
+use crate::prebuilt::PrebuiltLibrary;
 
 /// The first cell, which loads the library into the cell process and shows its value.
 ///
@@ -13,33 +13,33 @@ use crate::prebuilt::Lab;
 pub const CELL: &str = "std::hint::black_box(epsilab::Error::setting(\"warm\", 1, \"up\")\
                         .to_string()); Ok::<(), epsilab::Error>(())?; 1";
 
-/// Makes rust-analyzer infer a type of the library and one of Burn, so that the first `let` of the
-/// user is fast.
+/// Code that makes rust-analyzer infer a type of the library and one of Burn, so that the first
+/// `let` of the user is fast.
 pub const TYPES: &str = "let error = epsilab::Error::setting(\"warm\", 1, \"up\");\n\
     let zeros = epsilab::burn::tensor::Tensor::<2>::zeros([2, 2], &Default::default());\n\
     let sum = zeros.clone().matmul(zeros).sum();\nsum.";
 
-/// evcxr's command that adds the lab.
-pub fn dependency(lab: &Lab) -> String {
+/// Returns evcxr's command that adds the lab.
+pub fn dep_command(lab: &PrebuiltLibrary) -> String {
     format!(":dep {}", dependency_line(lab))
 }
 
-fn dependency_line(lab: &Lab) -> String {
+fn dependency_line(lab: &PrebuiltLibrary) -> String {
     format!("epsilab = {{ path = {:?} }}", lab.dir.join("shim").to_string_lossy())
 }
 
 /// Starts compiling the crate that links cells to the lab, while rust-analyzer reads the sources.
 /// evcxr would do one after the other. If this fails, evcxr compiles the crate.
-pub fn compile_dependency(work: &Path, scratch: &Path, lab: &Lab) {
-    if let Ok(mut command) = compilation(work, scratch, lab)
+pub fn spawn_shim_build(work: &Path, scratch: &Path, lab: &PrebuiltLibrary) {
+    if let Ok(mut command) = shim_build_command(work, scratch, lab)
         && let Ok(mut cargo) = command.spawn()
     {
         std::thread::spawn(move || cargo.wait());
     }
 }
 
-/// cargo, as evcxr calls it in `work`, for a package beside that of the cells.
-fn compilation(work: &Path, scratch: &Path, lab: &Lab) -> io::Result<Command> {
+/// Returns the cargo command that evcxr calls in `work`, for a package beside that of the cells.
+fn shim_build_command(work: &Path, scratch: &Path, lab: &PrebuiltLibrary) -> io::Result<Command> {
     let manifest = std::fs::read_to_string(work.join("Cargo.toml"))?;
     let manifest = manifest.replacen("name = \"ctx\"", "name = \"warm-up\"", 1);
     std::fs::create_dir_all(scratch.join("src"))?;

@@ -43,22 +43,22 @@ pub fn read_connection(path: &Path) -> Result<ConnectionInfo> {
     Ok(info)
 }
 
-/// The socket that a reply goes to.
+/// Socket that a reply goes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channel {
     /// Cells, completion and inspection.
     Shell,
     /// Interrupt and shutdown.
     Control,
-    /// Questions of cells, and the answers.
+    /// Questions of cells to the front end, and the answers.
     Stdin,
 }
 
-/// Sends from any thread. Tasks own the sockets.
+/// Sender of messages from any thread. Tasks own the sockets.
 #[derive(Clone)]
-pub struct Wire {
+pub struct MessageSender {
     iopub: UnboundedSender<JupyterMessage>,
-    /// In the order of [`Channel`].
+    /// Queues of the sockets for replies, in the order of [`Channel`].
     replies: [UnboundedSender<JupyterMessage>; 3],
 }
 
@@ -81,7 +81,9 @@ fn check_folder(info: &ConnectionInfo) -> Result<()> {
 /// # Errors
 /// The folder of sockets that are files is missing. A port is in use, or the address is not of this
 /// machine.
-pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, [zmq::RouterRecvConnection; 3])> {
+pub async fn bind(
+    info: &ConnectionInfo,
+) -> Result<(MessageSender, [zmq::RouterRecvConnection; 3])> {
     let session = uuid::Uuid::new_v4().to_string();
     let at = |name: &'static str, port: u16| {
         let ip = info.ip.clone();
@@ -123,7 +125,7 @@ pub async fn bind(info: &ConnectionInfo) -> Result<(Wire, [zmq::RouterRecvConnec
     let iopub = sender("iopub", iopub);
     let replies = [("shell", shell_out), ("control", control_out), ("stdin", stdin_out)];
     let replies = replies.map(|(name, socket)| sender(name, socket));
-    Ok((Wire { iopub, replies }, [shell, control, stdin]))
+    Ok((MessageSender { iopub, replies }, [shell, control, stdin]))
 }
 
 /// Starts a task that sends messages on a socket.
@@ -142,21 +144,24 @@ fn sender<S: SocketSend + Send + 'static>(
     messages
 }
 
-/// A received message and its request, or why it can't be parsed.
-pub struct Incoming {
+/// Received message and its request, or the reason why it can't be parsed.
+pub struct IncomingMessage {
     pub message: Arc<JupyterMessage>,
     pub request: Result<Request, String>,
 }
 
 /// Receives the next request with a valid signature. Others are dropped and logged. `None` if the
 /// socket is closed.
-pub async fn next_request(name: &str, socket: &mut zmq::RouterRecvConnection) -> Option<Incoming> {
+pub async fn next_request(
+    name: &str,
+    socket: &mut zmq::RouterRecvConnection,
+) -> Option<IncomingMessage> {
     loop {
         let received = socket.socket.recv().await;
         let parts = received
             .inspect_err(|e| eprintln!("epsilab kernel: the {name} socket is closed: {e}"))
             .ok()?;
-        match zmq::RawMessage::from_multipart(parts, &socket.mac).map(incoming) {
+        match zmq::RawMessage::from_multipart(parts, &socket.mac).map(parse_message) {
             Ok(Some(incoming)) => return Some(incoming),
             Ok(None) => eprintln!(
                 "epsilab kernel: a {name} message was dropped: its header has no msg_id or msg_type"
@@ -173,7 +178,7 @@ pub async fn next_request(name: &str, socket: &mut zmq::RouterRecvConnection) ->
 }
 
 /// Parses a message. `None` without the header fields that a reply needs.
-fn incoming(raw: zmq::RawMessage) -> Option<Incoming> {
+fn parse_message(raw: zmq::RawMessage) -> Option<IncomingMessage> {
     let mut parts = raw.jparts.iter();
     let mut part = || serde_json::from_slice::<Value>(parts.next().map_or(b"", |part| part));
     let (header, _parent, metadata, content) = (part().ok()?, part(), part(), part());
@@ -196,29 +201,29 @@ fn incoming(raw: zmq::RawMessage) -> Option<Incoming> {
     message.header = header;
     message.metadata = metadata.unwrap_or_else(|_| json!({}));
     message.zmq_identities = raw.zmq_identities;
-    Some(Incoming { message: Arc::new(message), request })
+    Some(IncomingMessage { message: Arc::new(message), request })
 }
 
-impl Wire {
+impl MessageSender {
     /// Broadcasts to all clients.
     pub fn publish(&self, parent: Option<&JupyterMessage>, kind: &str, content: Value) {
-        let mut message = message(parent, kind, content);
+        let mut message = new_message(parent, kind, content);
         message.zmq_identities = vec![format!("kernel.{kind}").into_bytes().into()];
         let _ = self.iopub.send(message);
     }
 
     /// Replies to the client that sent `parent`.
     pub fn reply(&self, channel: Channel, parent: &JupyterMessage, kind: &str, content: Value) {
-        let _ = self.replies[channel as usize].send(message(Some(parent), kind, content));
+        let _ = self.replies[channel as usize].send(new_message(Some(parent), kind, content));
     }
 
     /// Broadcasts that work on a request begins (`busy`) or ends (`idle`).
-    pub fn status(&self, parent: Option<&JupyterMessage>, state: &str) {
+    pub fn publish_status(&self, parent: Option<&JupyterMessage>, state: &str) {
         self.publish(parent, "status", json!({ "execution_state": state }));
     }
 }
 
-fn message(parent: Option<&JupyterMessage>, kind: &str, content: Value) -> JupyterMessage {
+fn new_message(parent: Option<&JupyterMessage>, kind: &str, content: Value) -> JupyterMessage {
     let content = UnknownMessage { msg_type: kind.to_owned(), content };
     let mut message = JupyterMessage::new(JupyterMessageContent::UnknownMessage(content), parent);
     message.header.username = "kernel".into();

@@ -1,20 +1,20 @@
-//! The compiler's words in the terms of a notebook.
+//! Rewording of the compiler's messages in the terms of a notebook.
 
 use serde_json::Value;
 
 use crate::pattern::{Pattern, pattern};
 
-/// The variable of evcxr's message about a reference.
-pub fn reference(message: &str) -> Option<&str> {
+/// Returns the variable of evcxr's message about a reference.
+pub fn borrowing_variable(message: &str) -> Option<&str> {
     let rest = message.strip_prefix("The variable `")?;
     let (name, rest) = rest.split_once('`')?;
     rest.starts_with(" contains a reference").then_some(name)
 }
 
-/// A message of the compiler with the name of the lab's crate, which it does not know, and without
-/// evcxr's way of putting things.
-pub fn readable(message: &str) -> String {
-    if let Some(name) = reference(message) {
+/// Returns a message of the compiler with the name of the lab's crate, which it does not know, and
+/// without evcxr's terms.
+pub fn rewrite_message(message: &str) -> String {
+    if let Some(name) = borrowing_variable(message) {
         return format!("`{name}` borrows from another variable, so it can't be kept");
     }
     if let Some(name) = message.strip_prefix("Variable does not exist: ") {
@@ -28,9 +28,10 @@ pub fn readable(message: &str) -> String {
     CRATE.replace_all(&message, "epsilab::").into_owned()
 }
 
-/// The headline of an error. A cell is the body of a closure, which its author did not write.
-pub fn headline(error: &evcxr::CompilationError) -> String {
-    let message = readable(&error.message());
+/// Returns the headline of an error. A cell is the body of a closure, which its author did not
+/// write.
+pub fn error_title(error: &evcxr::CompilationError) -> String {
+    let message = rewrite_message(&error.message());
     let labels = error.spanned_messages().iter().map(|message| &message.label);
     let mut labels = labels.filter(|label| label.contains("EvcxrUserCodeError"));
     match message.strip_suffix(", in a closure that returns `Result`") {
@@ -39,20 +40,20 @@ pub fn headline(error: &evcxr::CompilationError) -> String {
     }
 }
 
-/// The compiler's advice: sentences, and the code that each suggests.
-pub fn helps(error: &evcxr::CompilationError) -> Vec<String> {
+/// Returns the compiler's advice: sentences, and the code that each suggests.
+pub fn help_messages(error: &evcxr::CompilationError) -> Vec<String> {
     let children = error.json["children"].as_array().into_iter().flatten();
-    children.filter(|child| child["level"] == "help").filter_map(help).collect()
+    children.filter(|child| child["level"] == "help").filter_map(help_message).collect()
 }
 
-fn help(child: &Value) -> Option<String> {
+fn help_message(child: &Value) -> Option<String> {
     let text = child["message"].as_str()?;
-    let sentence = readable(text.lines().next()?.trim().trim_end_matches(':'));
+    let sentence = rewrite_message(text.lines().next()?.trim().trim_end_matches(':'));
     // A list of types has no end, and the one that is needed is rarely among them.
     if sentence.starts_with("the following other types implement") {
         return None;
     }
-    let code = suggested(child["spans"].as_array()?).map(|code| readable(code.trim()));
+    let code = suggested_code(child["spans"].as_array()?).map(|code| rewrite_message(code.trim()));
     Some(match code {
         Some(code) if !sentence.contains(&format!("`{code}`")) && !code.is_empty() => {
             format!("{sentence}: `{}`", code.replace("epsilab::prelude::", ""))
@@ -61,8 +62,8 @@ fn help(child: &Value) -> Option<String> {
     })
 }
 
-/// The code that a suggestion makes: the parts that change, with the words around them.
-fn suggested(spans: &[Value]) -> Option<String> {
+/// Returns the code that a suggestion makes: the parts that change, with the words around them.
+fn suggested_code(spans: &[Value]) -> Option<String> {
     let first = spans.iter().find(|span| span["suggested_replacement"].is_string())?;
     let number = |span: &Value, key: &str| {
         span[key].as_u64().and_then(|column| usize::try_from(column).ok())?.checked_sub(1)
@@ -104,20 +105,23 @@ mod tests {
 
     #[test]
     fn the_crate_of_the_lab_has_its_name() {
-        assert_eq!(readable("found `Result<_::Model, _>`"), "found `Result<epsilab::Model, _>`");
-        assert_eq!(readable("`a_::b` and `&_::c`"), "`a_::b` and `&epsilab::c`");
-        let said = readable("expected `Result<(), EvcxrUserCodeError>`, found integer");
+        assert_eq!(
+            rewrite_message("found `Result<_::Model, _>`"),
+            "found `Result<epsilab::Model, _>`"
+        );
+        assert_eq!(rewrite_message("`a_::b` and `&_::c`"), "`a_::b` and `&epsilab::c`");
+        let said = rewrite_message("expected `Result<(), EvcxrUserCodeError>`, found integer");
         assert_eq!(said, "expected what a cell returns, found integer");
     }
 
-    /// Edits: first column from 0, last, new text.
+    /// Formats the advice of a sentence with edits: first column from 0, last, new text.
     fn shown(sentence: &str, line: &str, edits: &[(usize, usize, &str)]) -> Option<String> {
         let span = |(from, to, new): &(usize, usize, &str)| {
             json!({ "line_start": 7, "line_end": 7, "column_start": from + 1,
                 "column_end": to + 1, "suggested_replacement": new, "text": [{ "text": line }] })
         };
         let spans: Vec<_> = edits.iter().map(span).collect();
-        help(&json!({ "message": sentence, "spans": spans }))
+        help_message(&json!({ "message": sentence, "spans": spans }))
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! How and where this binary was built: clone, target folder, flags, and the fingerprint of the
-//! sources of the lab.
+//! Build of this binary: clone, target folder, flags, and the fingerprint of the sources of the
+//! lab.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ const KERNEL: &str = env!("EPSILAB_KERNEL_DIR");
 /// Environment variable with the build folder of an installed program.
 const BUILD_DIR: &str = "EPSILAB_BUILD_DIR";
 
-/// Where the sources of this binary are.
+/// Origin of the sources of this binary.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Origin {
     /// A clone of the repository, which may change.
@@ -36,7 +36,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// That of this binary.
+    /// Returns the origin of this binary.
     pub fn of_this_binary() -> Self {
         if Path::new(KERNEL).parent() == Some(Path::new(epsilab::SOURCE_DIR)) {
             Self::Clone
@@ -45,7 +45,7 @@ impl Origin {
         }
     }
 
-    /// The command that installs the program from here again.
+    /// Returns the command that installs the program from the same origin again.
     pub fn install(self) -> String {
         let from = match self {
             Self::Clone => program::INSTALL,
@@ -57,8 +57,8 @@ impl Origin {
         }
     }
 
-    /// What builds the program again.
-    pub fn again(self, is_installed: bool) -> String {
+    /// Returns advice that builds the program again.
+    pub fn rerun_from_checkpoint(self, is_installed: bool) -> String {
         match (self, is_installed) {
             (Self::Clone, false) => format!("run `{}` in the clone", program::IN_A_CLONE),
             (Self::Clone, true) => format!("run `{}` in the clone", self.install()),
@@ -66,9 +66,9 @@ impl Origin {
         }
     }
 
-    /// What to do where the sources of the program are missing.
+    /// Returns advice for missing sources of the program.
     pub fn restore(self, is_installed: bool) -> String {
-        let again = self.again(is_installed);
+        let again = self.rerun_from_checkpoint(is_installed);
         match self {
             Self::Clone => format!("move the clone back; or, where it is now, {again}"),
             Self::Packages => format!("install the program again: {again}"),
@@ -76,10 +76,10 @@ impl Origin {
     }
 }
 
-/// Whether this program was installed: it lies in none of cargo's target folders, so users call it
-/// by its own name.
+/// Returns whether this program was installed: it lies in none of cargo's target folders, so users
+/// call it by its own name.
 pub fn is_installed() -> bool {
-    let place = std::env::current_exe().ok().and_then(|exe| BuildEnv::of_binary(&exe));
+    let place = std::env::current_exe().ok().and_then(|exe| BuildEnv::from_binary_path(&exe));
     Origin::of_this_binary() == Origin::Packages || place.is_none()
 }
 
@@ -87,7 +87,7 @@ pub fn is_installed() -> bool {
 /// compiled again.
 #[derive(Clone, Debug)]
 pub struct BuildEnv {
-    /// Where the sources are.
+    /// Origin of the sources.
     pub origin: Origin,
     /// Whether the program lies in no target folder.
     pub is_installed: bool,
@@ -112,10 +112,12 @@ impl BuildEnv {
     /// No folder for the build is known, or the path of this binary.
     pub fn find() -> Result<Self> {
         let exe = std::env::current_exe().map_err(|e| Error::io("finding this binary", &e))?;
-        let place = match (Self::of_binary(&exe), Origin::of_this_binary()) {
+        let place = match (Self::from_binary_path(&exe), Origin::of_this_binary()) {
             (Some(place), _) => place,
             (None, Origin::Clone) => Self::of_a_clone(given_build_dir()).installed(),
-            (None, Origin::Packages) => Self::at(build_dir()?, "release", None).installed(),
+            (None, Origin::Packages) => {
+                Self::in_target_dir(default_build_dir()?, "release", None).installed()
+            }
         };
         match place.origin {
             Origin::Clone => place.check_sources().map(|()| place),
@@ -124,7 +126,7 @@ impl BuildEnv {
         }
     }
 
-    fn at(target: PathBuf, profile: &str, triple: Option<String>) -> Self {
+    fn in_target_dir(target: PathBuf, profile: &str, triple: Option<String>) -> Self {
         Self {
             origin: Origin::of_this_binary(),
             is_installed: false,
@@ -140,20 +142,21 @@ impl BuildEnv {
         Self { is_installed: true, ..self }
     }
 
-    /// Of a program that was installed from a clone: profile and target folder are those with which
-    /// it was compiled, because Burn is there.
+    /// Returns the settings of a program that was installed from a clone: profile and target
+    /// folder are those with which it was compiled, because Burn is there.
     fn of_a_clone(given: Option<PathBuf>) -> Self {
         // OUT_DIR is `<target>/[triple/]<profile folder>/build/<package>/out`.
         let build = Path::new(env!("OUT_DIR")).ancestors().find(|dir| dir.ends_with("build"));
-        let compiled = build.and_then(|build| Self::of_binary(&build.with_file_name("epsilab")));
+        let compiled =
+            build.and_then(|build| Self::from_binary_path(&build.with_file_name("epsilab")));
         let place = compiled.unwrap_or_else(|| {
             let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
-            Self::at(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
+            Self::in_target_dir(Path::new(epsilab::SOURCE_DIR).join(target), "dev", None)
         });
         given.into_iter().fold(place, |place, target| Self { target, ..place })
     }
 
-    fn of_binary(exe: &Path) -> Option<Self> {
+    fn from_binary_path(exe: &Path) -> Option<Self> {
         let folder = exe.parent()?;
         // Test binaries are one folder deeper.
         let folder = if folder.ends_with("deps") { folder.parent()? } else { folder };
@@ -173,7 +176,7 @@ impl BuildEnv {
         } else {
             return None;
         };
-        Some(Self::at(target, profile, triple))
+        Some(Self::in_target_dir(target, profile, triple))
     }
 
     /// Checks that the library can be compiled.
@@ -191,36 +194,36 @@ impl BuildEnv {
         Err(Error::new(ErrorKind::Notebook, what, why).fix(self.origin.restore(self.is_installed)))
     }
 
-    /// `<target>/lab`, with one folder per state of the sources. A build never changes the lab of a
-    /// running session.
-    pub fn labs(&self) -> PathBuf {
+    /// Returns `<target>/lab`, with one folder per state of the sources. A build never changes the
+    /// lab of a running session.
+    pub fn libraries_dir(&self) -> PathBuf {
         self.target.join("lab")
     }
 
-    /// Cargo's folders with what it compiled, for the target and for this machine.
-    pub fn artifacts(&self) -> [PathBuf; 2] {
-        let of = |folder: &Path| folder.join(super::folder_of(&self.profile));
+    /// Returns cargo's folders with what it compiled, for the target and for this machine.
+    pub fn artifact_dirs(&self) -> [PathBuf; 2] {
+        let of = |folder: &Path| folder.join(super::profile_dir_name(&self.profile));
         let triple = self.triple.as_deref().unwrap_or_default();
         [of(&self.target.join(triple)), of(&self.target)]
     }
 
-    /// Cargo's option for the target, if it was given one.
+    /// Returns cargo's option for the target, if it was given one.
     pub fn target_option(&self) -> impl Iterator<Item = &str> {
         self.triple.iter().flat_map(|triple| ["--target", triple])
     }
 
-    /// Whether Burn is compiled already, which takes most of the time of a first build.
-    pub fn has_burn(&self) -> bool {
-        let [folder, _] = self.artifacts();
+    /// Returns whether Burn is compiled already, which takes most of the time of a first build.
+    pub fn is_burn_compiled(&self) -> bool {
+        let [folder, _] = self.artifact_dirs();
         std::fs::read_dir(folder.join("deps")).into_iter().flatten().flatten().any(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             name.starts_with("libburn-") && (name.ends_with(".rmeta") || name.ends_with(".rlib"))
         })
     }
 
-    /// The error for a build whose folder can't be written.
-    pub fn unwritable(&self, why: &std::io::Error) -> Error {
-        let labs = self.labs();
+    /// Returns the error for a build whose folder can't be written.
+    pub fn unwritable_error(&self, why: &std::io::Error) -> Error {
+        let labs = self.libraries_dir();
         let what =
             format!("the library for cells must be built, and {} can't be written", labs.display());
         let install = program::command("install");
@@ -242,15 +245,16 @@ impl BuildEnv {
     /// # Errors
     /// It can't.
     pub fn check_writable(&self) -> Result<()> {
-        let labs = self.labs();
+        let labs = self.libraries_dir();
         let there = labs.ancestors().find(|folder| folder.exists()).unwrap_or(&labs);
         // To make files, one has to write the folder and to go into it.
         rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(|e| self.unwritable(&e.into()))
+            .map_err(|e| self.unwritable_error(&e.into()))
     }
 
-    /// The build folder, where a kernel that Jupyter starts would not find it.
-    pub fn variable(&self) -> Option<(String, String)> {
+    /// Returns the environment variable with the build folder, where a kernel that Jupyter starts
+    /// would not find it otherwise.
+    pub fn kernelspec_variable(&self) -> Option<(String, String)> {
         let needed = match self.origin {
             Origin::Clone => self.is_installed && given_build_dir().is_some(),
             Origin::Packages => true,
@@ -258,8 +262,8 @@ impl BuildEnv {
         needed.then(|| (BUILD_DIR.into(), self.target.to_string_lossy().into_owned()))
     }
 
-    /// Hash of everything that the dylib depends on. Packages never change, so their sources are
-    /// not read: cargo may have removed them since.
+    /// Returns the hash of everything that the dylib depends on. Packages never change, so their
+    /// sources are not read: cargo may have removed them since.
     ///
     /// # Errors
     /// A source file can't be read.
@@ -279,7 +283,7 @@ impl BuildEnv {
         let mut files = of_library.map(|file| self.library.join(file)).to_vec();
         files.extend(["Cargo.toml", "src/lab.rs"].map(|file| self.kernel.join(file)));
         for folder in ["src", "accounting/src"] {
-            sources(&self.library.join(folder), &mut files)
+            collect_sources(&self.library.join(folder), &mut files)
                 .map_err(|e| Error::io("reading the library's sources", &e))?;
         }
         files.sort();
@@ -293,29 +297,29 @@ impl BuildEnv {
     }
 }
 
-/// The build folder that the user chose.
+/// Returns the build folder that the user chose.
 fn given_build_dir() -> Option<PathBuf> {
     std::env::var_os(BUILD_DIR).map(PathBuf::from).filter(|dir| dir.is_absolute())
 }
 
-/// The build folder of a program that was installed without a clone.
-fn build_dir() -> Result<PathBuf> {
+/// Returns the build folder of a program that was installed without a clone.
+fn default_build_dir() -> Result<PathBuf> {
     given_build_dir().or_else(|| Some(dirs::cache_dir()?.join("epsilab"))).ok_or_else(|| {
         Error::new(ErrorKind::Notebook, "no cache folder", "the library for cells is built there")
             .fix(format!("set HOME, or {BUILD_DIR} to the absolute path of a folder"))
     })
 }
 
-/// Changed with the layout of the folder, so that older labs are not used.
+/// Version of the folder's layout, changed so that older labs are not used.
 const LAYOUT: &str = "layout 5";
 
-/// Lower-case hexadecimal.
+/// Formats bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Appends all Rust sources below `dir`. Hidden and backup files are skipped.
-pub fn sources(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
+pub fn collect_sources(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
         let path = entry.path();
@@ -323,7 +327,7 @@ pub fn sources(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
             continue;
         }
         if path.is_dir() {
-            sources(&path, into)?;
+            collect_sources(&path, into)?;
         } else if path.extension().is_some_and(|e| e == "rs") {
             into.push(path);
         }
@@ -341,7 +345,7 @@ mod tests {
         let target = dir.path().join("t");
         std::fs::create_dir_all(target.join("x86/debug")).expect("folders");
         std::fs::write(target.join("CACHEDIR.TAG"), "").expect("tag");
-        let of = |path: &str| BuildEnv::of_binary(&dir.path().join(path));
+        let of = |path: &str| BuildEnv::from_binary_path(&dir.path().join(path));
         let plain = of("t/release/deps/epsilab-1").expect("a target");
         assert_eq!((plain.profile.as_str(), plain.triple), ("release", None));
         let cross = of("t/x86/debug/epsilab").expect("a target");
@@ -363,8 +367,8 @@ mod tests {
 
     #[test]
     fn an_installed_program_uses_the_folder_in_which_it_was_compiled() {
-        let here =
-            BuildEnv::of_binary(&std::env::current_exe().expect("a path")).expect("a target");
+        let here = BuildEnv::from_binary_path(&std::env::current_exe().expect("a path"))
+            .expect("a target");
         let installed = BuildEnv::of_a_clone(None).installed();
         assert!(Path::new(env!("OUT_DIR")).starts_with(&installed.target), "{installed:?}");
         assert_eq!((&installed.profile, &installed.triple), (&here.profile, &here.triple));
@@ -414,22 +418,22 @@ mod tests {
     #[test]
     fn burn_is_looked_for_where_the_lab_is_compiled() {
         let dir = tempfile::tempdir().expect("temp");
-        let mut env = BuildEnv::at(dir.path().to_owned(), "dev", None);
+        let mut env = BuildEnv::in_target_dir(dir.path().to_owned(), "dev", None);
         let deps = dir.path().join("debug/deps");
         std::fs::create_dir_all(&deps).expect("made");
         std::fs::write(deps.join("libburn_core-1.rmeta"), "").expect("written");
         std::fs::write(deps.join("libburn-1.d"), "").expect("written");
-        assert!(!env.has_burn(), "the folder alone does not mean that Burn is compiled");
+        assert!(!env.is_burn_compiled(), "the folder alone does not mean that Burn is compiled");
         std::fs::write(deps.join("libburn-1.rmeta"), "").expect("written");
-        assert!(env.has_burn());
+        assert!(env.is_burn_compiled());
         env.triple = Some("x86".into());
-        assert!(!env.has_burn(), "it was compiled for another target");
+        assert!(!env.is_burn_compiled(), "it was compiled for another target");
     }
 
     #[test]
     fn a_folder_that_can_not_be_written_is_named_with_advice() {
         // Not a folder: nobody can make files there, not even root.
-        let mut env = BuildEnv::at("/dev/null/none".into(), "dev", None);
+        let mut env = BuildEnv::in_target_dir("/dev/null/none".into(), "dev", None);
         let error = env.check_writable().expect_err("not writable").to_string();
         assert!(error.contains("/dev/null/none/lab can't be written"), "{error}");
         assert!(error.contains("CARGO_TARGET_DIR"), "{error}");
@@ -447,7 +451,7 @@ mod tests {
     #[test]
     fn a_change_in_any_source_of_the_lab_makes_another_one() {
         let dir = tempfile::tempdir().expect("temp");
-        let mut env = BuildEnv::at(dir.path().join("target"), "dev", None);
+        let mut env = BuildEnv::in_target_dir(dir.path().join("target"), "dev", None);
         env.library = dir.path().into();
         env.kernel = dir.path().join("kernel");
         let files = [
@@ -487,7 +491,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("gone", dir.path().join(".#other.rs")).expect("linked");
         let mut found = Vec::new();
-        sources(dir.path(), &mut found).expect("read");
+        collect_sources(dir.path(), &mut found).expect("read");
         assert_eq!(found, [dir.path().join("lib.rs")]);
     }
 }

@@ -1,4 +1,4 @@
-//! Compiles the program without notebooks, for machines without a toolchain.
+//! Compilation of the program without notebooks, for machines without a toolchain.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use epsilab::{Error, ErrorKind, Result, program};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Progress, Step, dylib};
+use super::{BuildProgress, Progress, dylib};
 
 /// Cargo's settings for the program: small, and as fast as the lab.
 const PROFILE: [&str; 5] =
@@ -31,7 +31,7 @@ pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Resul
             program::IN_A_CLONE
         )));
     }
-    let mut command = dylib::cargo(&env, &toolchain);
+    let mut command = dylib::cargo_command(&env, &toolchain);
     let triple = match glibc {
         None => {
             command.arg("build").args(env.target_option());
@@ -49,7 +49,7 @@ pub fn compile(cuda: bool, glibc: Option<&str>, progress: Progress<'_>) -> Resul
         command.args(["--config", &format!("profile.bundle.{setting}")]);
     }
     let doing = "compiling the program without notebooks";
-    progress(Step::Line(doing));
-    dylib::run(command, doing, ESTIMATE, progress)?;
+    progress(BuildProgress::Line(doing));
+    dylib::run_cargo(command, doing, ESTIMATE, progress)?;
     Ok(env.target.join(triple.unwrap_or_default()).join("bundle/epsilab"))
 }

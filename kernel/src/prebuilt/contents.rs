@@ -1,4 +1,4 @@
-//! The list of all files of a prebuilt lab, by which changed ones are found.
+//! List of all files of a prebuilt lab, by which changed ones are found.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ const FILE: &str = "files.txt";
 /// The folders whose files are listed.
 const PARTS: [&str; 3] = ["lib", "shim", super::STD_SOURCES];
 
-/// How thoroughly files are compared with the list.
+/// Depth of the comparison of files with the list.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Depth {
-    /// Sizes, and the content of the dylib and of files that were written after the stamp. Cheap
-    /// enough for every start.
+pub enum CheckDepth {
+    /// Compares sizes, and the content of the dylib and of files that were written after the
+    /// stamp. Cheap enough for every start.
     Quick,
-    /// The content of every file.
+    /// Compares the content of every file.
     Full,
 }
 
-/// A file that is not as it was built.
+/// File that differs from the built one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Changed {
+pub struct ChangedFile {
     /// Path in the folder of the lab.
     pub path: PathBuf,
     /// SHA-256 of the file that was built.
@@ -35,11 +35,11 @@ pub struct Changed {
 ///
 /// # Errors
 /// A file can't be read, or the list can't be written.
-pub fn write(dir: &Path) -> Result<String> {
+pub fn write_manifest(dir: &Path) -> Result<String> {
     let io = |e: std::io::Error| Error::io("writing the list of the lab's files", &e);
     let mut files = Vec::new();
     for part in PARTS {
-        collect(&dir.join(part), &mut files).map_err(io)?;
+        collect_files(&dir.join(part), &mut files).map_err(io)?;
     }
     files.sort();
     let mut list = String::new();
@@ -53,11 +53,11 @@ pub fn write(dir: &Path) -> Result<String> {
     sha256(&path)
 }
 
-/// The files that are not as they were built.
+/// Returns the files that are not as they were built.
 ///
 /// # Errors
 /// The list can't be read or was itself changed.
-pub fn changed(dir: &Path, stamp: &Stamp, depth: Depth) -> Result<Vec<Changed>> {
+pub fn find_changed(dir: &Path, stamp: &Stamp, depth: CheckDepth) -> Result<Vec<ChangedFile>> {
     let path = dir.join(FILE);
     if sha256(&path)? != stamp.files_sha256 {
         let why = "the list of the lab's files is not the one that was built";
@@ -74,7 +74,7 @@ pub fn changed(dir: &Path, stamp: &Stamp, depth: Depth) -> Result<Vec<Changed>> 
         // A copied lab has new times, so these alone say nothing.
         let is_older = || found.modified().is_ok_and(|time| Some(time) <= finished);
         found.len().to_string() != size
-            || ((depth == Depth::Full || path == library || !is_older())
+            || ((depth == CheckDepth::Full || path == library || !is_older())
                 && !sha256(&file).is_ok_and(|hash| hash == built))
     };
     Ok(list
@@ -83,15 +83,15 @@ pub fn changed(dir: &Path, stamp: &Stamp, depth: Depth) -> Result<Vec<Changed>> 
             let mut fields = line.splitn(3, ' ');
             let (built, size) = (fields.next()?, fields.next()?);
             let path = PathBuf::from(fields.next()?);
-            is_changed(&path, built, size).then(|| Changed { path, built: built.to_owned() })
+            is_changed(&path, built, size).then(|| ChangedFile { path, built: built.to_owned() })
         })
         .collect())
 }
 
-fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
+fn collect_files(dir: &Path, into: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
-        if path.is_dir() { collect(&path, into)? } else { into.push(path) }
+        if path.is_dir() { collect_files(&path, into)? } else { into.push(path) }
     }
     Ok(())
 }

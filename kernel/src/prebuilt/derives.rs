@@ -1,13 +1,13 @@
-//! What Burn's derive macros `Config` and `Module` add to a type, as far as the types of variables
-//! depend on it. rust-analyzer runs no procedural macros in a notebook.
+//! Items that Burn's derive macros `Config` and `Module` add to a type, as far as the types of
+//! variables depend on them. rust-analyzer runs no procedural macros in a notebook.
 
 use ra_ap_syntax::ast::{self, AstNode, HasAttrs, HasGenericParams, HasName};
 use ra_ap_syntax::{Edition, SourceFile};
 
 use crate::edits::edited;
 
-/// The code with the items that the macros add, without bodies, behind each type.
-pub fn expanded(code: &str) -> String {
+/// Returns the code with the items that the macros add, without bodies, behind each type.
+pub fn expand_derives(code: &str) -> String {
     if !code.contains("derive(") {
         return code.to_owned();
     }
@@ -20,27 +20,27 @@ pub fn expanded(code: &str) -> String {
     edited(code, edits)
 }
 
-/// The items that the macros add to a type; `None` if it has no name.
+/// Returns the items that the macros add to a type; `None` if it has no name.
 fn added(item: &ast::Adt) -> Option<String> {
-    let header = Header::of(item)?;
+    let header = ImplHeader::from_adt(item)?;
     let has = |name: &str| derives(item, name);
     let mut added = String::new();
     if has("Config") {
-        added.push_str(&header.implements("Config", ""));
+        added.push_str(&header.impl_block("Config", ""));
         if let ast::Adt::Struct(of) = item {
-            added.push_str(&constructors(&header, of));
+            added.push_str(&config_constructors(&header, of));
         }
     }
     if has("Module") {
-        added.push_str(&header.implements("Module", ""));
+        added.push_str(&header.impl_block("Module", ""));
     }
     if !added.is_empty() && !has("Clone") {
-        added.push_str(&header.implements("Clone", "fn clone(&self) -> Self {}"));
+        added.push_str(&header.impl_block("Clone", "fn clone(&self) -> Self {}"));
     }
     Some(added)
 }
 
-/// Whether this name stands in an attribute `derive` of a type.
+/// Returns whether this name stands in an attribute `derive` of a type.
 fn derives(item: &ast::Adt, name: &str) -> bool {
     item.attrs().any(|attribute| {
         let text = attribute.syntax().text().to_string();
@@ -50,15 +50,15 @@ fn derives(item: &ast::Adt, name: &str) -> bool {
 }
 
 /// Name and generic parameters of a type, as an `impl` repeats them.
-struct Header {
+struct ImplHeader {
     name: String,
     parameters: String,
     arguments: String,
 }
 
-impl Header {
-    /// `None` if the type has no name.
-    fn of(item: &ast::Adt) -> Option<Self> {
+impl ImplHeader {
+    /// Returns the header of an item; `None` if the type has no name.
+    fn from_adt(item: &ast::Adt) -> Option<Self> {
         let name = item.name()?.text().to_string();
         let Some(list) = item.generic_param_list() else {
             return Some(Self { name, parameters: String::new(), arguments: String::new() });
@@ -80,14 +80,15 @@ impl Header {
         Some(Self { name, parameters: list(&parameters), arguments: list(&arguments) })
     }
 
-    fn implements(&self, name: &str, items: &str) -> String {
+    fn impl_block(&self, name: &str, items: &str) -> String {
         let Self { name: of, parameters, arguments } = self;
         format!("\nimpl{parameters} {name} for {of}{arguments} {{ {items} }}\n")
     }
 }
 
-/// `new` takes the fields without a default; the others have a method each.
-fn constructors(header: &Header, of: &ast::Struct) -> String {
+/// Returns the constructors of a configuration: `new` takes the fields without a default; the
+/// others have a method each.
+fn config_constructors(header: &ImplHeader, of: &ast::Struct) -> String {
     let Some(ast::FieldList::RecordFieldList(fields)) = of.field_list() else {
         return String::new();
     };
@@ -104,7 +105,7 @@ fn constructors(header: &Header, of: &ast::Struct) -> String {
             required.push(format!("{name}: {kind}"));
         }
     }
-    let Header { name, parameters, arguments } = header;
+    let ImplHeader { name, parameters, arguments } = header;
     format!(
         "\nimpl{parameters} {name}{arguments} {{ pub fn new({}) -> Self {{}}{methods} }}\n",
         required.join(", ")
@@ -121,7 +122,7 @@ mod tests {
                     #[config(default = true)]\n    pub bias: bool,\n    pub p: Option<f64>,\n}\n\
                     #[derive(Module, Debug)]\nstruct M<B: Backend, const D: usize = 2> { w: B }\n\
                     #[derive(Clone, Config)]\nenum E { X }\n#[derive(Debug)]\nstruct N;\n";
-        let text = expanded(code);
+        let text = expand_derives(code);
         for added in [
             "impl Config for A {  }\n",
             "impl A { pub fn new(d: usize) -> Self {} pub fn with_bias(self, bias: bool) -> Self {} \
@@ -135,6 +136,6 @@ mod tests {
         }
         assert!(!text.contains("Clone for E") && !text.contains(" for N"), "{text}");
         let plain = "#[derive(Debug)] struct N;\nfn f() {}\n";
-        assert_eq!(expanded(plain), plain);
+        assert_eq!(expand_derives(plain), plain);
     }
 }

@@ -1,4 +1,5 @@
-//! Builds the dylib with cargo and collects the files that rustc needs to link cells to it.
+//! Build of the dylib with cargo, and collection of the files that rustc needs to link cells to
+//! it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader};
@@ -11,20 +12,20 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use super::build_env::{BUILD_FLAGS, BuildEnv, GPU_FEATURES, Origin};
-use super::progress::{Progress, Step, bar};
-use super::toolchain::{Toolchain, tail};
+use super::progress::{BuildProgress, Progress, format_bar};
+use super::toolchain::{Toolchain, last_lines};
 
 /// Result of a build.
-pub struct Built {
+pub struct BuildOutput {
     /// Path of the dylib.
     pub library: PathBuf,
-    /// Metadata of all crates that it is linked from, and their procedural macros.
+    /// Metadata of all crates that the dylib is linked from, and their procedural macros.
     pub metadata: Vec<PathBuf>,
 }
 
-/// A cargo command for the kernel's package with the compiler, flags and target folder of this
-/// binary. Other settings would compile Burn again.
-pub fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
+/// Returns a cargo command for the kernel's package with the compiler, flags and target folder of
+/// this binary. Other settings would compile Burn again.
+pub fn cargo_command(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     let mut command = Command::new(&toolchain.cargo);
     let bin = toolchain.sysroot.join("bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -60,35 +61,36 @@ pub fn cargo(env: &BuildEnv, toolchain: &Toolchain) -> Command {
     command
 }
 
-/// The output of `cargo metadata` for the kernel's package.
+/// Returns the output of `cargo metadata` for the kernel's package.
 ///
 /// # Errors
 /// Cargo fails.
-pub fn metadata(env: &BuildEnv, toolchain: &Toolchain) -> Result<Value> {
-    let out = cargo(env, toolchain)
+pub fn cargo_metadata(env: &BuildEnv, toolchain: &Toolchain) -> Result<Value> {
+    let out = cargo_command(env, toolchain)
         .args(["metadata", "--format-version", "1", "--locked", "--features", GPU_FEATURES])
         .arg("--filter-platform")
         .arg(env.triple.as_deref().unwrap_or(&toolchain.host))
         .output()
         .map_err(|e| Error::io(format!("starting {}", toolchain.cargo.display()), &e))?;
     if !out.status.success() {
-        return Err(failed("cargo metadata", &String::from_utf8_lossy(&out.stderr)));
+        return Err(build_error("cargo metadata", &String::from_utf8_lossy(&out.stderr)));
     }
     serde_json::from_slice(&out.stdout).map_err(|e| Error::io("reading cargo metadata", &e.into()))
 }
 
-/// Compiles the library of this package as a dylib. `estimate` and `progress`: as for [`run`].
+/// Compiles the library of this package as a dylib. `estimate` and `progress`: as for
+/// [`run_cargo`].
 ///
 /// # Errors
 /// The library does not compile, or cargo can't run.
-pub fn build(
+pub fn build_dylib(
     env: &BuildEnv,
     toolchain: &Toolchain,
     metadata: &Value,
     estimate: f64,
     progress: Progress<'_>,
-) -> Result<Built> {
-    let mut command = cargo(env, toolchain);
+) -> Result<BuildOutput> {
+    let mut command = cargo_command(env, toolchain);
     command.args(["rustc", "-p", "epsilab-kernel", "--lib", "--crate-type", "dylib", "--locked"]);
     command.args(["--features", GPU_FEATURES, "--profile", &env.profile]);
     if env.origin == Origin::Packages {
@@ -98,9 +100,9 @@ pub fn build(
     command.args(["--message-format", "json-render-diagnostics"]);
     command.args(env.target_option()).args(["--", "-C", "prefer-dynamic"]);
     let doing = "building the lab as a library for cells";
-    let messages = run(command, doing, estimate, progress)?;
-    collect(&messages, &below_the_lab(metadata))
-        .ok_or_else(|| failed(doing, "cargo named no dylib"))
+    let messages = run_cargo(command, doing, estimate, progress)?;
+    collect_artifacts(&messages, &library_dependencies(metadata))
+        .ok_or_else(|| build_error(doing, "cargo named no dylib"))
 }
 
 /// Runs cargo and returns the lines of its standard output. `progress` gets the lines about crates,
@@ -108,7 +110,7 @@ pub fn build(
 ///
 /// # Errors
 /// cargo can't be started, or fails.
-pub fn run(
+pub fn run_cargo(
     mut command: Command,
     doing: &str,
     estimate: f64,
@@ -137,13 +139,13 @@ pub fn run(
         let line = match received.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                progress(Step::Bar(&bar(start.elapsed().as_secs_f64(), estimate)));
+                progress(BuildProgress::Bar(&format_bar(start.elapsed().as_secs_f64(), estimate)));
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => break,
         };
         if line.trim_start().starts_with("Compiling") || line.contains("Blocking") {
-            progress(Step::Line(line.trim()));
+            progress(BuildProgress::Line(line.trim()));
         }
         said.push_str(&line);
         said.push('\n');
@@ -151,32 +153,32 @@ pub fn run(
     let status = child.wait().map_err(|e| Error::io("waiting for cargo", &e))?;
     let messages: Vec<String> = stdout.and_then(|thread| thread.join().ok()).unwrap_or_default();
     if !status.success() {
-        return Err(failed(doing, &said));
+        return Err(build_error(doing, &said));
     }
     Ok(messages)
 }
 
-fn failed(doing: &str, said: &str) -> Error {
-    Error::new(ErrorKind::Notebook, format!("{doing} failed"), tail(said, 20))
+fn build_error(doing: &str, said: &str) -> Error {
+    Error::new(ErrorKind::Notebook, format!("{doing} failed"), last_lines(said, 20))
         .fix("mend what the compiler says, then run the same command again")
 }
 
-/// The text of a value of cargo's, empty for anything else.
+/// Returns the text of a value of cargo's output, empty for any other type.
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The items of a list of cargo's.
+/// Returns the items of a list of cargo's output.
 pub fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The dependencies of a node of `cargo metadata` that are linked to it.
+/// Returns the dependencies of a node of `cargo metadata` that are linked to it.
 pub fn linked(node: &Value) -> impl Iterator<Item = &Value> {
     items(&node["deps"]).filter(|dep| items(&dep["dep_kinds"]).any(|kind| kind["kind"].is_null()))
 }
 
-/// The package with this name, null if there is none.
+/// Returns the package with this name, null if there is none.
 pub fn package<'a>(metadata: &'a Value, name: &str) -> &'a Value {
     items(&metadata["packages"]).find(|package| package["name"] == name).unwrap_or(&Value::Null)
 }
@@ -185,9 +187,9 @@ fn is_macro(target: &Value) -> bool {
     items(&target["kind"]).any(|kind| kind == "proc-macro")
 }
 
-/// Ids of the packages whose metadata rustc reads with that of the lab. Dependencies of procedural
-/// macros are not among them.
-fn below_the_lab(metadata: &Value) -> HashSet<String> {
+/// Returns the ids of the packages whose metadata rustc reads with that of the lab. Dependencies
+/// of procedural macros are not among them.
+fn library_dependencies(metadata: &Value) -> HashSet<String> {
     let macros = items(&metadata["packages"]).filter(|of| items(&of["targets"]).any(is_macro));
     let macros: HashSet<String> = macros.map(|package| text(&package["id"])).collect();
     let normal: HashMap<String, Vec<String>> = items(&metadata["resolve"]["nodes"])
@@ -203,7 +205,7 @@ fn below_the_lab(metadata: &Value) -> HashSet<String> {
     found
 }
 
-fn collect(messages: &[String], wanted: &HashSet<String>) -> Option<Built> {
+fn collect_artifacts(messages: &[String], wanted: &HashSet<String>) -> Option<BuildOutput> {
     let mut library = None;
     let mut metadata = Vec::new();
     for line in messages {
@@ -214,18 +216,18 @@ fn collect(messages: &[String], wanted: &HashSet<String>) -> Option<Built> {
         let target = &message["target"];
         let mut files = items(&message["filenames"]).map(|name| PathBuf::from(text(name)));
         if target["name"] == "epsilab_lab" {
-            library = files.find(|file| is_dynamic(file)).or(library);
+            library = files.find(|file| is_dynamic_library(file)).or(library);
         } else if wanted.contains(&text(&message["package_id"])) {
             metadata.extend(files.filter(|file| {
                 file.extension().is_some_and(|e| e == "rmeta")
-                    || (is_macro(target) && is_dynamic(file))
+                    || (is_macro(target) && is_dynamic_library(file))
             }));
         }
     }
-    Some(Built { library: library?, metadata })
+    Some(BuildOutput { library: library?, metadata })
 }
 
-fn is_dynamic(file: &Path) -> bool {
+fn is_dynamic_library(file: &Path) -> bool {
     file.extension().is_some_and(|e| e == std::env::consts::DLL_EXTENSION)
 }
 
@@ -249,7 +251,7 @@ mod tests {
                 {"id": "derive", "deps": [dep("syn", Value::Null)]},
             ]},
         });
-        let mut found: Vec<_> = below_the_lab(&metadata).into_iter().collect();
+        let mut found: Vec<_> = library_dependencies(&metadata).into_iter().collect();
         found.sort();
         assert_eq!(found, ["burn", "derive", "lab"]);
     }

@@ -1,29 +1,29 @@
-//! The environment in which evcxr compiles cells: the toolchain that built the lab, and none of the
+//! Environment in which evcxr compiles cells: the toolchain that built the lab, and none of the
 //! user's settings that would compile cells with other flags.
 
 use std::ffi::OsString;
 
-use super::toolchain::{Toolchain, home_of};
+use super::toolchain::{Toolchain, tool_home};
 
 /// Compiler flag that selects the library's sources for rust-analyzer; evcxr sets other flags to
 /// compile.
 pub const RUST_ANALYZER: (&str, &str) = ("RUSTFLAGS", "--cfg rust_analyzer");
 
-/// The variables to remove.
-pub fn unwanted() -> Vec<OsString> {
+/// Returns the environment variables to remove.
+pub fn variables_to_remove() -> Vec<OsString> {
     let names = std::env::vars_os().map(|(name, _)| name);
     names.filter(|name| name.to_str().is_some_and(is_unwanted)).collect()
 }
 
-/// The variables that select a toolchain.
-pub fn of_toolchain(toolchain: &Toolchain) -> Vec<(&'static str, OsString)> {
+/// Returns the environment variables that select a toolchain.
+pub fn toolchain_variables(toolchain: &Toolchain) -> Vec<(&'static str, OsString)> {
     let mut set: Vec<(&str, OsString)> = vec![
         ("RUSTC", toolchain.rustc.clone().into()),
         ("CARGO", toolchain.cargo.clone().into()),
         ("RUSTUP_TOOLCHAIN", toolchain.sysroot.clone().into()),
     ];
     let old = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    let proxies = home_of("CARGO_HOME", ".cargo").map(|home| home.join("bin"));
+    let proxies = tool_home("CARGO_HOME", ".cargo").map(|home| home.join("bin"));
     let path = [toolchain.sysroot.join("bin")]
         .into_iter()
         .chain(std::env::split_paths(&old))
@@ -34,7 +34,8 @@ pub fn of_toolchain(toolchain: &Toolchain) -> Vec<(&'static str, OsString)> {
     set
 }
 
-/// True for settings that would compile cells with other flags or another compiler than the lab.
+/// Returns `true` for settings that would compile cells with other flags or another compiler than
+/// the lab.
 fn is_unwanted(name: &str) -> bool {
     let starts = ["CARGO_BUILD_", "CARGO_PROFILE_", "CARGO_PKG_", "CARGO_MANIFEST_", "EVCXR_"];
     let exact = [

@@ -1,25 +1,27 @@
-//! How long it takes to build the library for cells, from the time that cargo took on this machine.
+//! Estimated time of a build of the library for cells, from the time that cargo took on this
+//! machine.
 
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::build_env::{BuildEnv, sources};
+use super::build_env::{BuildEnv, collect_sources};
 use crate::folder::entries;
 
-/// Seconds where not even Burn is compiled: after an installation from packages.
+/// Estimated seconds where not even Burn is compiled: after an installation from packages.
 const FROM_NOTHING: f64 = 420.0;
-/// Seconds where the time of the library is not known.
+/// Estimated seconds where the time of the library is not known.
 const UNKNOWN: f64 = 60.0;
 /// Time of linking the library and of copying the sources for rust-analyzer, in units of the time
 /// that the library was compiled in.
 const LINKING: f64 = 0.15;
 
-/// The expected seconds of a build.
+/// Returns the expected seconds of a build.
 pub fn seconds(env: &BuildEnv) -> f64 {
-    if !env.has_burn() {
+    if !env.is_burn_compiled() {
         return FROM_NOTHING;
     }
-    let Some((start, seconds)) = env.artifacts().iter().find_map(|folder| newest(folder)) else {
+    let Some((start, seconds)) = env.artifact_dirs().iter().find_map(|folder| newest(folder))
+    else {
         return UNKNOWN;
     };
     let linking = (LINKING * seconds).max(5.0);
@@ -27,8 +29,9 @@ pub fn seconds(env: &BuildEnv) -> f64 {
     if is_changed { seconds + linking } else { linking }
 }
 
-/// When cargo started to compile the library last, and the seconds that it took: it writes a file
-/// when it starts the compiler, and the compiler writes the library at its end.
+/// Returns the time at which cargo last started to compile the library, and the seconds that it
+/// took: it writes a file when it starts the compiler, and the compiler writes the library at its
+/// end.
 fn newest(folder: &Path) -> Option<(SystemTime, f64)> {
     let time = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
     let libraries = entries(&folder.join("deps")).filter_map(|library| {
@@ -43,9 +46,9 @@ fn newest(folder: &Path) -> Option<(SystemTime, f64)> {
 
 fn newest_source(library: &Path) -> Option<SystemTime> {
     let mut files = vec![library.join("Cargo.toml"), library.join("accounting/Cargo.toml")];
-    sources(&library.join("src"), &mut files).ok()?;
+    collect_sources(&library.join("src"), &mut files).ok()?;
     // Packages that cargo unpacked have no such folder.
-    let _ = sources(&library.join("accounting/src"), &mut files);
+    let _ = collect_sources(&library.join("accounting/src"), &mut files);
     files.iter().filter_map(|file| file.metadata().ok()?.modified().ok()).max()
 }
 

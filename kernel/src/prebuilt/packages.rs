@@ -65,7 +65,7 @@ fn one(
     let name = text(&package["name"]);
     let from = Path::new(&text(&package["manifest_path"])).with_file_name("src");
     let to = dir.join(&name);
-    signatures::copy(&from, &to.join("src"))?;
+    signatures::copy_signatures(&from, &to.join("src"))?;
     let features = items(&node["features"]).map(text).filter(|name| name != "default");
     let features: Vec<String> = features.collect();
     let declared: String = features.iter().map(|feature| format!("{feature} = []\n")).collect();

@@ -33,11 +33,11 @@ const FOR_RUSTC: &str = "#[cfg(not(rust_analyzer))]\nextern crate epsilab_lab;\n
 ///
 /// # Errors
 /// A source can't be read or the folder can't be written.
-pub fn write(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
+pub fn write_shim(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
     let io = |e: std::io::Error| Error::io("writing the package that cells depend on", &e);
     let shim = dir.join("shim");
     let from = env.library.join("src");
-    signatures::copy(&from, &shim.join("src")).map_err(io)?;
+    signatures::copy_signatures(&from, &shim.join("src")).map_err(io)?;
     let root = std::fs::read_to_string(from.join("lib.rs")).map_err(io)?;
     std::fs::write(shim.join("src/lib.rs"), crate_root(&root)).map_err(io)?;
     std::fs::write(shim.join("build.rs"), BUILD_SCRIPT).map_err(io)?;
@@ -53,7 +53,8 @@ pub fn write(env: &BuildEnv, metadata: &Value, dir: &Path) -> Result<()> {
     std::fs::write(shim.join("Cargo.toml"), manifest).map_err(io)
 }
 
-/// The crate root: the re-export for rustc, then every item of the real root for rust-analyzer.
+/// Returns the crate root: the re-export for rustc, then every item of the real root for
+/// rust-analyzer.
 fn crate_root(root: &str) -> String {
     let file = SourceFile::parse(root, Edition::Edition2024).tree();
     let items = file.items().map(|item| {

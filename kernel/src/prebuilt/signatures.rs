@@ -6,7 +6,7 @@ use std::path::Path;
 use ra_ap_syntax::ast::{self, AstNode};
 use ra_ap_syntax::{Edition, SourceFile, WalkEvent};
 
-use super::build_env::sources;
+use super::build_env::collect_sources;
 use super::derives;
 use crate::edits::edited;
 
@@ -15,9 +15,9 @@ use crate::edits::edited;
 ///
 /// # Errors
 /// A source can't be read, or a copy can't be written.
-pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+pub fn copy_signatures(from: &Path, to: &Path) -> std::io::Result<()> {
     let mut files = Vec::new();
-    sources(from, &mut files)?;
+    collect_sources(from, &mut files)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         let parts = files.chunks(files.len().div_ceil(cores).max(1));
@@ -34,12 +34,12 @@ pub fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 fn copy_one(file: &Path, from: &Path, to: &Path) -> std::io::Result<()> {
     let copy = to.join(file.strip_prefix(from).unwrap_or(file));
     std::fs::create_dir_all(copy.parent().unwrap_or(to))?;
-    std::fs::write(copy, signatures(&derives::expanded(&std::fs::read_to_string(file)?)))
+    std::fs::write(copy, strip_bodies(&derives::expand_derives(&std::fs::read_to_string(file)?)))
 }
 
-/// Code that compiles, with `{}` for the body of every function, except constant ones: types may
-/// contain their values.
-pub fn signatures(code: &str) -> String {
+/// Replaces the body of every function by `{}` so that the code still compiles, except for
+/// constant functions: types may contain their values.
+pub fn strip_bodies(code: &str) -> String {
     let file = SourceFile::parse(code, Edition::Edition2024).tree();
     let mut edits = Vec::new();
     let mut nodes = file.syntax().preorder();
@@ -73,7 +73,7 @@ mod tests {
             "{constant}/** More {{ docs. */ fn f<T>(x: T) -> impl Fn() where T: Copy {{}}\n\
              trait A {{ fn a(&self); fn b() -> u8 {{}} }}\nimpl A for B {{ fn a(&self) {{}} }}\n{other}"
         );
-        assert_eq!(signatures(&code), short);
-        assert_eq!(signatures(&short), short);
+        assert_eq!(strip_bodies(&code), short);
+        assert_eq!(strip_bodies(&short), short);
     }
 }

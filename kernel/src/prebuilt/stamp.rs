@@ -19,7 +19,7 @@ pub struct Stamp {
     pub host: String,
     /// Version of Burn.
     pub burn: String,
-    /// Folder of the library's sources that it was built from.
+    /// Folder of the library's sources that the lab was built from.
     pub workspace: String,
     /// Fingerprint of the sources.
     pub sources: String,
@@ -51,7 +51,7 @@ impl Stamp {
     }
 }
 
-/// SHA-256 of a file, in hexadecimal.
+/// Computes the SHA-256 of a file, in hexadecimal.
 pub fn sha256(path: &Path) -> Result<String> {
     let read = |path: &Path| -> std::io::Result<String> {
         let mut hash = Sha256::new();

@@ -2,55 +2,57 @@
 
 use std::path::Path;
 
-use super::contents::{self, Changed, Depth};
+use super::contents::{self, ChangedFile, CheckDepth};
 use super::stamp::Stamp;
 
 /// State of a lab.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
-    /// None was built from this clone.
+pub enum LibraryState {
+    /// No lab was built from this clone.
     Missing,
-    /// The newest was built by another toolchain.
+    /// The newest lab was built by another toolchain.
     OtherToolchain,
-    /// The newest was built from other sources.
+    /// The newest lab was built from other sources.
     OtherSources,
-    /// It was changed after the build.
+    /// The lab was changed after the build.
     Damaged {
-        /// What was changed.
+        /// Description of the changes.
         why: String,
-        /// Whether the start of a kernel notices it and builds the lab again.
+        /// Whether the start of a kernel notices the changes and builds the lab again.
         at_start: bool,
     },
-    /// Cells can link it.
+    /// Cells can link the lab.
     Ready,
 }
 
-/// State of the lab in this folder. `None` if no build was finished there.
-pub fn state(dir: &Path, depth: Depth) -> Option<State> {
+/// Returns the state of the lab in this folder, or `None` if no build was finished there.
+pub fn check_state(dir: &Path, depth: CheckDepth) -> Option<LibraryState> {
     if !dir.is_dir() {
         return None;
     }
-    let why = match (damage(dir, Depth::Quick), depth) {
-        (Some(why), _) => return Some(State::Damaged { why, at_start: true }),
-        (None, Depth::Quick) => None,
-        (None, Depth::Full) => damage(dir, Depth::Full),
+    let why = match (find_damage(dir, CheckDepth::Quick), depth) {
+        (Some(why), _) => return Some(LibraryState::Damaged { why, at_start: true }),
+        (None, CheckDepth::Quick) => None,
+        (None, CheckDepth::Full) => find_damage(dir, CheckDepth::Full),
     };
-    Some(why.map_or(State::Ready, |why| State::Damaged { why, at_start: false }))
+    Some(why.map_or(LibraryState::Ready, |why| LibraryState::Damaged { why, at_start: false }))
 }
 
-/// All files of the lab in this folder that are not as they were built, as far as they are known.
-pub fn changed_files(dir: &Path) -> Vec<Changed> {
+/// Returns all files of the lab in this folder that are known to differ from the built ones.
+pub fn changed_files(dir: &Path) -> Vec<ChangedFile> {
     let stamp = Stamp::read(dir);
-    stamp.and_then(|stamp| contents::changed(dir, &stamp, Depth::Full).ok()).unwrap_or_default()
+    stamp
+        .and_then(|stamp| contents::find_changed(dir, &stamp, CheckDepth::Full).ok())
+        .unwrap_or_default()
 }
 
-fn damage(dir: &Path, depth: Depth) -> Option<String> {
+fn find_damage(dir: &Path, depth: CheckDepth) -> Option<String> {
     // A folder gets its name when it is complete, so the stamp was there.
     let Some(stamp) = Stamp::read(dir) else {
         let path = dir.join(Stamp::FILE);
         return Some(format!("{} is missing or can't be read", path.display()));
     };
-    let changed = match contents::changed(dir, &stamp, depth) {
+    let changed = match contents::find_changed(dir, &stamp, depth) {
         Ok(changed) => changed,
         Err(error) => return Some(error.to_string()),
     };
@@ -70,7 +72,7 @@ pub mod tests {
 
     use super::*;
 
-    /// A small lab in a folder of this name.
+    /// Creates a small lab in a folder of this name.
     pub fn lab(labs: &Path, name: &str) -> PathBuf {
         let dir = labs.join(name);
         let files = [
@@ -86,7 +88,7 @@ pub mod tests {
         }
         let stamp = Stamp {
             library: "liblab.so".into(),
-            files_sha256: contents::write(&dir).expect("listed"),
+            files_sha256: contents::write_manifest(&dir).expect("listed"),
             seconds: 1.0,
             ..Stamp::default()
         };
@@ -95,7 +97,7 @@ pub mod tests {
         dir
     }
 
-    /// Changes one bit of a file. `hidden`: without a trace in its size and time.
+    /// Changes one bit of a file; with `hidden`, without a trace in its size and time.
     fn flip(file: &Path, hidden: bool) {
         let mut bytes = std::fs::read(file).expect("read");
         bytes[3] ^= 1;
@@ -106,9 +108,9 @@ pub mod tests {
         file.set_modified(time).expect("set");
     }
 
-    fn is_damaged(dir: &Path, depth: Depth, file: &str, noticed_at_start: bool) {
-        match state(dir, depth) {
-            Some(State::Damaged { why, at_start }) => {
+    fn is_damaged(dir: &Path, depth: CheckDepth, file: &str, noticed_at_start: bool) {
+        match check_state(dir, depth) {
+            Some(LibraryState::Damaged { why, at_start }) => {
                 assert!(why.contains(file), "{why}");
                 assert_eq!(at_start, noticed_at_start, "{why}");
             }
@@ -126,24 +128,24 @@ pub mod tests {
         {
             let new = |what: &str| lab(labs.path(), &format!("{what}{i}"));
             let dir = new("changed");
-            assert_eq!(state(&dir, Depth::Quick), Some(State::Ready));
-            assert_eq!(state(&dir, Depth::Full), Some(State::Ready));
+            assert_eq!(check_state(&dir, CheckDepth::Quick), Some(LibraryState::Ready));
+            assert_eq!(check_state(&dir, CheckDepth::Full), Some(LibraryState::Ready));
             flip(&dir.join(file), false);
-            is_damaged(&dir, Depth::Quick, file, true);
+            is_damaged(&dir, CheckDepth::Quick, file, true);
             let dir = new("removed");
             std::fs::remove_file(dir.join(file)).expect("removed");
-            is_damaged(&dir, Depth::Quick, file, true);
+            is_damaged(&dir, CheckDepth::Quick, file, true);
             let dir = new("cut");
             std::fs::File::create(dir.join(file)).expect("emptied");
-            is_damaged(&dir, Depth::Quick, file, true);
+            is_damaged(&dir, CheckDepth::Quick, file, true);
             // Only the dylib is read at every start.
             let dir = new("hidden");
             flip(&dir.join(file), true);
-            is_damaged(&dir, Depth::Full, file, file == "lib/liblab.so");
+            is_damaged(&dir, CheckDepth::Full, file, file == "lib/liblab.so");
             let names: Vec<_> = changed_files(&dir).into_iter().map(|c| c.path).collect();
             assert_eq!(names, [Path::new(file)]);
         }
-        assert_eq!(state(&labs.path().join("none"), Depth::Full), None);
+        assert_eq!(check_state(&labs.path().join("none"), CheckDepth::Full), None);
     }
 
     #[test]
@@ -153,9 +155,9 @@ pub mod tests {
             let dir = lab(labs.path(), file);
             let text = std::fs::read(dir.join(file)).expect("read");
             std::fs::write(dir.join(file), &text[..text.len() / 2]).expect("written");
-            is_damaged(&dir, Depth::Quick, file, true);
+            is_damaged(&dir, CheckDepth::Quick, file, true);
             std::fs::remove_file(dir.join(file)).expect("removed");
-            is_damaged(&dir, Depth::Quick, file, true);
+            is_damaged(&dir, CheckDepth::Quick, file, true);
         }
     }
 
@@ -167,6 +169,6 @@ pub mod tests {
             let file = std::fs::File::options().append(true).open(dir.join(file)).expect("opened");
             file.set_modified(SystemTime::now() + Duration::from_secs(9)).expect("set");
         }
-        assert_eq!(state(&dir, Depth::Quick), Some(State::Ready));
+        assert_eq!(check_state(&dir, CheckDepth::Quick), Some(LibraryState::Ready));
     }
 }

@@ -1,4 +1,4 @@
-//! What evcxr's own kernel needs to run notebooks of the lab: its program, and a configuration that
+//! Files for evcxr's own kernel to run notebooks of the lab: its program, and a configuration that
 //! adds the lab to every session.
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use epsilab::{Error, ErrorKind, Result};
 
 use super::build_env::{BuildEnv, Origin};
 use super::toolchain::Toolchain;
-use super::{Progress, Step, dylib};
+use super::{BuildProgress, Progress, dylib};
 
 /// Name of the program, and of the kernel in Jupyter.
 pub const STOCK: &str = "epsilab-stock";
@@ -15,14 +15,14 @@ pub const STOCK: &str = "epsilab-stock";
 /// Estimated seconds to compile the program.
 const ESTIMATE: f64 = 90.0;
 
-/// The folders of a lab that evcxr's kernel is given: `EVCXR_CONFIG_DIR` with the commands for the
+/// Returns the folders of a lab for evcxr's kernel: `EVCXR_CONFIG_DIR` with the commands for the
 /// start of a session, and `JUPYTER_PATH`, which is empty, because the program renews the
 /// kernelspec `rust` that it finds there.
 pub fn stock_folders(lab: &Path) -> [PathBuf; 2] {
     [lab.join("stock/config"), lab.join("stock/jupyter")]
 }
 
-/// Makes these folders. `shim`: the package that cells depend on.
+/// Creates the folders of [`stock_folders`]. `shim` is the package that cells depend on.
 ///
 /// # Errors
 /// The folders can't be written.
@@ -35,8 +35,8 @@ pub fn write_stock(lab: &Path, shim: &Path) -> Result<()> {
     std::fs::write(folders[0].join("init.evcxr"), start).map_err(io)
 }
 
-/// The program with evcxr's own kernel. In a clone, it is compiled if it is not there or if `build`
-/// is true.
+/// Returns the program with evcxr's own kernel. In a clone, it is compiled if it is not there or
+/// if `build` is true.
 ///
 /// # Errors
 /// It does not compile, or was not installed.
@@ -60,12 +60,12 @@ pub fn stock_program(build: bool, progress: Progress<'_>) -> Result<PathBuf> {
 }
 
 fn compile(env: &BuildEnv, progress: Progress<'_>) -> Result<PathBuf> {
-    let mut command = dylib::cargo(env, &Toolchain::find()?);
+    let mut command = dylib::cargo_command(env, &Toolchain::find()?);
     command.args(["build", "-p", "epsilab-kernel", "--bin", STOCK, "--features", "stock"]);
     command.args(["--locked", "--profile", &env.profile]).args(env.target_option());
     let doing = "compiling evcxr's own kernel";
-    progress(Step::Line(doing));
-    dylib::run(command, doing, ESTIMATE, progress)?;
-    let [folder, _] = env.artifacts();
+    progress(BuildProgress::Line(doing));
+    dylib::run_cargo(command, doing, ESTIMATE, progress)?;
+    let [folder, _] = env.artifact_dirs();
     Ok(folder.join(STOCK))
 }

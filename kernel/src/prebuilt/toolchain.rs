@@ -1,4 +1,4 @@
-//! Finds the toolchain that built this binary, and the sources of its standard library.
+//! Search for the toolchain that built this binary, and for the sources of its standard library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::folder::entries;
 
 /// Output of `rustc -vV` when this binary was built, lines joined by `|`.
 const BUILT_BY: &str = env!("EPSILAB_BUILD_RUSTC_ID");
-/// The sysroot of that rustc.
+/// Sysroot of the rustc that built this binary.
 const BUILT_IN: &str = env!("EPSILAB_BUILD_SYSROOT");
 
 /// The toolchain that built this binary. Cells, rust-analyzer and the dylib use the same.
@@ -39,9 +39,9 @@ impl Toolchain {
     pub fn find() -> Result<Self> {
         let mut found_instead = None;
         for sysroot in std::iter::once(PathBuf::from(BUILT_IN)).chain(rustup_toolchains()) {
-            let Some(identity) = identity(&sysroot.join("bin/rustc")) else { continue };
+            let Some(identity) = rustc_identity(&sysroot.join("bin/rustc")) else { continue };
             if identity == BUILT_BY {
-                return Ok(Self::at(sysroot));
+                return Ok(Self::from_sysroot(sysroot));
             }
             found_instead.get_or_insert(identity);
         }
@@ -57,30 +57,30 @@ impl Toolchain {
         .fix(missing_advice(Origin::of_this_binary(), is_installed())))
     }
 
-    fn at(sysroot: PathBuf) -> Self {
+    fn from_sysroot(sysroot: PathBuf) -> Self {
         let bin = sysroot.join("bin");
         Self {
             rustc: bin.join("rustc"),
             cargo: bin.join("cargo"),
-            commit: field(BUILT_BY, "commit-hash: "),
-            version: field(BUILT_BY, "release: "),
-            host: field(BUILT_BY, "host: "),
+            commit: identity_field(BUILT_BY, "commit-hash: "),
+            version: identity_field(BUILT_BY, "release: "),
+            host: identity_field(BUILT_BY, "host: "),
             sysroot,
         }
     }
 
-    /// Folder of the shared standard library that cells link.
+    /// Returns the folder of the shared standard library that cells link.
     pub fn std_dir(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib").join(&self.host).join("lib")
     }
 
-    /// Folder of the sources of the standard library, if they are installed.
+    /// Returns the folder of the sources of the standard library, if they are installed.
     pub fn library_sources(&self) -> PathBuf {
         self.sysroot.join("lib/rustlib/src/rust/library")
     }
 
-    /// True if the sources of the standard library are installed. rust-analyzer needs them to infer
-    /// the types of variables.
+    /// Returns whether the sources of the standard library are installed. rust-analyzer needs them
+    /// to infer the types of variables.
     pub fn has_rust_src(&self) -> bool {
         self.library_sources().join("std/src/lib.rs").is_file()
     }
@@ -101,82 +101,86 @@ impl Toolchain {
             )
             .fix(self.rust_src_advice())
         };
-        if !self.is_rustups() {
+        if !self.is_managed_by_rustup() {
             return Err(missing(""));
         }
-        let name = self.name();
+        let name = self.rustup_name();
         progress(&format!(
             "adding the sources of Rust's standard library (rust-src, about 3 MB to download) to \
              the toolchain {name}: the kernel needs them to find the types of variables"
         ));
-        let out = Command::new(rustup())
+        let out = Command::new(rustup_path())
             .args(["component", "add", "rust-src", "--toolchain"])
             .arg(&name)
             .env_remove("RUSTUP_TOOLCHAIN")
             .output();
         let why = match out {
             Ok(_) if self.has_rust_src() => return Ok(()),
-            Ok(out) => tail(&String::from_utf8_lossy(&out.stderr), 3),
+            Ok(out) => last_lines(&String::from_utf8_lossy(&out.stderr), 3),
             Err(e) => format!("rustup can't be started ({e})"),
         };
         Err(missing(&format!("; adding it failed: {why}")))
     }
 
-    /// How to install the sources of the standard library.
+    /// Returns advice on installing the sources of the standard library.
     pub fn rust_src_advice(&self) -> String {
-        if self.is_rustups() {
-            format!("run `rustup component add rust-src --toolchain {}` while online", self.name())
+        if self.is_managed_by_rustup() {
+            format!(
+                "run `rustup component add rust-src --toolchain {}` while online",
+                self.rustup_name()
+            )
         } else {
             "install your distribution's rust-src (such as `apt install rust-src`)".into()
         }
     }
 
-    /// Name of the toolchain in rustup.
-    fn name(&self) -> String {
+    /// Returns the name of the toolchain in rustup.
+    fn rustup_name(&self) -> String {
         self.sysroot.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// True if rustup installed it.
-    fn is_rustups(&self) -> bool {
+    /// Returns whether rustup installed the toolchain.
+    fn is_managed_by_rustup(&self) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        home_of("RUSTUP_HOME", ".rustup")
+        tool_home("RUSTUP_HOME", ".rustup")
             .is_some_and(|home| real(&self.sysroot).starts_with(real(&home)))
     }
 }
 
-/// What to do if the toolchain that built this binary is not there any more.
+/// Returns advice for the case that the toolchain that built this binary is not installed any
+/// more.
 fn missing_advice(origin: Origin, is_installed: bool) -> String {
-    let again = origin.again(is_installed);
+    let again = origin.rerun_from_checkpoint(is_installed);
     format!("build the program again with the Rust that you have now: {again}")
 }
 
-/// The release of Rust that built this binary, such as `1.95.0`.
+/// Returns the release of Rust that built this binary, such as `1.95.0`.
 pub fn rust_release() -> String {
-    field(BUILT_BY, "release: ")
+    identity_field(BUILT_BY, "release: ")
 }
 
-/// Home folder of cargo or rustup, found by their own rules.
-pub fn home_of(variable: &str, folder: &str) -> Option<PathBuf> {
+/// Returns the home folder of cargo or rustup, found by their own rules.
+pub fn tool_home(variable: &str, folder: &str) -> Option<PathBuf> {
     std::env::var_os(variable)
         .map(PathBuf::from)
         .or_else(|| dirs::home_dir().map(|home| home.join(folder)))
 }
 
-fn rustup() -> PathBuf {
-    home_of("CARGO_HOME", ".cargo")
+fn rustup_path() -> PathBuf {
+    tool_home("CARGO_HOME", ".cargo")
         .map(|home| home.join("bin/rustup"))
         .filter(|path| path.is_file())
         .unwrap_or_else(|| "rustup".into())
 }
 
 fn rustup_toolchains() -> Vec<PathBuf> {
-    let Some(home) = home_of("RUSTUP_HOME", ".rustup") else { return Vec::new() };
+    let Some(home) = tool_home("RUSTUP_HOME", ".rustup") else { return Vec::new() };
     let mut found: Vec<_> = entries(&home.join("toolchains")).collect();
     found.sort();
     found
 }
 
-fn identity(rustc: &Path) -> Option<String> {
+fn rustc_identity(rustc: &Path) -> Option<String> {
     let out = Command::new(rustc).arg("-vV").output().ok().filter(|out| out.status.success())?;
     Some(String::from_utf8_lossy(&out.stdout).trim().replace('\n', "|"))
 }
@@ -185,12 +189,12 @@ fn first_line(identity: &str) -> String {
     identity.split('|').next().unwrap_or_default().to_owned()
 }
 
-fn field(identity: &str, name: &str) -> String {
+fn identity_field(identity: &str, name: &str) -> String {
     identity.split('|').find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned()
 }
 
-/// The last `lines` lines that are not empty.
-pub fn tail(text: &str, lines: usize) -> String {
+/// Returns the last `lines` lines that are not empty.
+pub fn last_lines(text: &str, lines: usize) -> String {
     let said: Vec<_> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     said[said.len().saturating_sub(lines)..].join("\n")
 }
@@ -216,7 +220,7 @@ mod tests {
         let refused = toolchain.ensure_rust_src(&mut |_| said += 1);
         // With the sources of the distribution there is nothing to do.
         assert!(said == 0 && (refused.is_err() || toolchain.has_rust_src()));
-        let home = home_of("RUSTUP_HOME", ".rustup").expect("a home");
+        let home = tool_home("RUSTUP_HOME", ".rustup").expect("a home");
         toolchain.sysroot = home.join("toolchains/stable-x");
         assert!(toolchain.rust_src_advice().contains("--toolchain stable-x"));
     }
@@ -233,7 +237,7 @@ mod tests {
 
     #[test]
     fn tail_keeps_the_last_lines_that_say_something() {
-        assert_eq!(tail("a\n\nb\nc\n\n", 2), "b\nc");
-        assert_eq!(tail("", 2), "");
+        assert_eq!(last_lines("a\n\nb\nc\n\n", 2), "b\nc");
+        assert_eq!(last_lines("", 2), "");
     }
 }

@@ -1,18 +1,18 @@
-//! The copy of a notebook without what may not be published.
+//! Copy of a notebook without outputs that may not be published.
 
 use serde_json::{Value, json};
 
-use super::counts::Counts;
-use super::rules::{Removed, Rules};
-use crate::run::notebook::{object, text_of};
+use super::counts::RedactionCounts;
+use super::rules::{RedactionRules, Removal};
+use crate::run::notebook::{ensure_object, multiline_to_string};
 
-/// The metadata of a notebook that stay. `epsilab` holds how it was saved and redacted.
+/// Keys of the metadata of a notebook that stay. `epsilab` holds how it was saved and redacted.
 const OF_NOTEBOOK: [&str; 5] = ["authors", "epsilab", "kernelspec", "language_info", "title"];
 
-/// The metadata of a cell that stay, as nbformat and JupyterLab define them. All others are
-/// removed: extensions save outputs there (widgets, charts, both sides of a merge), and times
-/// (`execution`, `ExecuteTime`, `papermill`). The time of a private selection tells how many trials
-/// it had.
+/// Keys of the metadata of a cell that stay, as nbformat and JupyterLab define them. All others
+/// are removed: extensions save outputs there (widgets, charts, both sides of a merge), and times
+/// (`execution`, `ExecuteTime`, `papermill`). The time of a private selection tells how many
+/// trials it had.
 const OF_CELL: [&str; 10] = [
     "collapsed",
     "deletable",
@@ -26,39 +26,39 @@ const OF_CELL: [&str; 10] = [
     "vscode",
 ];
 
-/// The entries that stay of metadata that are objects.
+/// Keys that stay in metadata that are objects.
 const OF_OBJECT: [(&str, &[&str]); 3] = [
     ("jupyter", &["outputs_hidden", "source_hidden"]),
     ("slideshow", &["slide_type"]),
     ("vscode", &["languageId"]),
 ];
 
-/// A redacted notebook, and what was removed from it.
+/// Redacted notebook, with a record of the removed outputs.
 #[derive(Default)]
-pub struct Copy {
+pub struct RedactedNotebook {
     /// The notebook in the form of nbformat 4.
     pub notebook: Value,
-    /// The cells from which something was removed: their place in words, and what.
-    pub cells: Vec<(String, Counts)>,
+    /// Cells from which something was removed: their place in words, and the counts.
+    pub cells: Vec<(String, RedactionCounts)>,
     /// Number of outputs that stay although they contain evaluations on a private test part.
     pub test_parts: usize,
     /// Places of outputs that stay although their runs were in study mode.
     pub study_mode: Vec<String>,
     /// Code cells that set a seed.
     pub seeds: Vec<String>,
-    /// No output says what it reveals: the notebook is from another kernel.
+    /// Whether no output has a mark of its coverage: the notebook is from another kernel.
     pub is_unmarked: bool,
 }
 
-impl Copy {
-    /// Applies the rules to all outputs.
-    pub fn of(notebook: &Value, rules: Rules) -> Self {
+impl RedactedNotebook {
+    /// Creates the copy by applying the rules to all outputs.
+    pub fn from_notebook(notebook: &Value, rules: RedactionRules) -> Self {
         let mut copy = Self { notebook: notebook.clone(), ..Self::default() };
         let (mut outputs, mut marked) = (0, 0);
         let mut cells = copy.notebook["cells"].take();
         for (index, cell) in cells.as_array_mut().into_iter().flatten().enumerate() {
-            let place = place(cell, index);
-            if cell["cell_type"] == "code" && sets_seed(&text_of(&cell["source"])) {
+            let place = cell_label(cell, index);
+            if cell["cell_type"] == "code" && sets_seed(&multiline_to_string(&cell["source"])) {
                 copy.seeds.push(place.clone());
             }
             let mut counts = without_unknown_metadata(cell, &OF_CELL);
@@ -72,36 +72,42 @@ impl Copy {
                 outputs += before.len();
                 marked +=
                     before.iter().filter(|output| !output["metadata"]["epsilab"].is_null()).count();
-                let (after, removed) = copy.redact(&before, rules, &place);
+                let (after, removed) = copy.redact_outputs(&before, rules, &place);
                 cell["outputs"] = after.into();
-                counts = counts.and(removed);
+                counts = counts.merged_with(removed);
             }
-            if counts != Counts::default() {
+            if counts != RedactionCounts::default() {
                 copy.cells.push((place, counts));
             }
         }
         copy.notebook["cells"] = cells;
         copy.is_unmarked = outputs > 0 && marked == 0;
         let counts = without_unknown_metadata(&mut copy.notebook, &OF_NOTEBOOK);
-        if counts != Counts::default() {
+        if counts != RedactionCounts::default() {
             copy.cells.push(("metadata of the notebook".to_owned(), counts));
         }
-        copy.mark();
+        copy.write_mark();
         copy
     }
 
-    /// Says in the metadata that this is a redacted copy, and what was removed in numbers, together
-    /// with what was removed from the copy that it was made from.
-    fn mark(&mut self) {
+    /// Records in the metadata that this is a redacted copy, with the counts of what was removed,
+    /// together with those of the copy that it was made from.
+    fn write_mark(&mut self) {
         let total = self.total();
-        let metadata = object(&mut self.notebook["metadata"]);
-        let ours = object(metadata.entry("epsilab").or_insert(Value::Null));
-        let before = ours.get("redacted").map_or_else(Counts::default, Counts::of_mark);
-        ours.insert("redacted".into(), before.and(total).mark());
+        let metadata = ensure_object(&mut self.notebook["metadata"]);
+        let ours = ensure_object(metadata.entry("epsilab").or_insert(Value::Null));
+        let before =
+            ours.get("redacted").map_or_else(RedactionCounts::default, RedactionCounts::from_mark);
+        ours.insert("redacted".into(), before.merged_with(total).to_mark());
     }
 
-    fn redact(&mut self, outputs: &[Value], rules: Rules, place: &str) -> (Vec<Value>, Counts) {
-        let (mut after, mut counts) = (Vec::new(), Counts::default());
+    fn redact_outputs(
+        &mut self,
+        outputs: &[Value],
+        rules: RedactionRules,
+        place: &str,
+    ) -> (Vec<Value>, RedactionCounts) {
+        let (mut after, mut counts) = (Vec::new(), RedactionCounts::default());
         let mut gap = None;
         for output in outputs {
             let redacted = rules.apply(output);
@@ -124,31 +130,33 @@ impl Copy {
         (after, counts)
     }
 
-    /// What was removed from all cells.
-    pub fn total(&self) -> Counts {
-        self.cells.iter().fold(Counts::default(), |total, (_, counts)| total.and(*counts))
+    /// Returns the counts of all cells.
+    pub fn total(&self) -> RedactionCounts {
+        self.cells
+            .iter()
+            .fold(RedactionCounts::default(), |total, (_, counts)| total.merged_with(*counts))
     }
 
-    /// Whether something was removed.
+    /// Returns whether something was removed.
     pub fn is_changed(&self) -> bool {
         !self.cells.is_empty()
     }
 }
 
-/// The number of a cell as notebooks show it, else its position.
-fn place(cell: &Value, index: usize) -> String {
+/// Returns the number of a cell as notebooks show it, else its position.
+fn cell_label(cell: &Value, index: usize) -> String {
     match cell["execution_count"].as_u64() {
         Some(count) => format!("In [{count}]"),
         None => {
-            let source = text_of(&cell["source"]);
+            let source = multiline_to_string(&cell["source"]);
             let line: String = source.lines().next().unwrap_or_default().chars().take(40).collect();
             format!("cell {} ({line})", index + 1)
         }
     }
 }
 
-/// Whether the code sets the seed of noise, as far as the text shows it: a statement with `.seed(`
-/// that does not build a model, a random mask or data, whose seeds hide nothing.
+/// Returns whether the code sets the seed of noise, as far as the text shows it: a statement with
+/// `.seed(` that does not build a model, a random mask or data, whose seeds hide nothing.
 fn sets_seed(source: &str) -> bool {
     const HARMLESS: [&str; 5] =
         ["models::", ".build()", "RandomMask", "data::glyphs", "data::patterns"];
@@ -161,12 +169,12 @@ fn sets_seed(source: &str) -> bool {
 
 /// Removes the metadata of a cell or notebook that are not among `known`, and the files attached to
 /// code, which is no place for them.
-fn without_unknown_metadata(holder: &mut Value, known: &[&str]) -> Counts {
-    let mut counts = Counts::default();
+fn without_unknown_metadata(holder: &mut Value, known: &[&str]) -> RedactionCounts {
+    let mut counts = RedactionCounts::default();
     let is_code = holder["cell_type"] == "code";
     let Some(holder) = holder.as_object_mut() else { return counts };
     if is_code && holder.remove("attachments").is_some() {
-        counts.add(Removed::Metadata);
+        counts.add(Removal::Metadata);
     }
     let Some(metadata) = holder.get_mut("metadata") else { return counts };
     keep_only(metadata, known, &mut counts);
@@ -179,15 +187,15 @@ fn without_unknown_metadata(holder: &mut Value, known: &[&str]) -> Counts {
 }
 
 /// Removes the entries of an object that are not among `known`; everything, if it is no object.
-fn keep_only(object: &mut Value, known: &[&str], counts: &mut Counts) {
+fn keep_only(object: &mut Value, known: &[&str], counts: &mut RedactionCounts) {
     let Some(entries) = object.as_object_mut() else {
         *object = json!({});
-        return counts.add(Removed::Metadata);
+        return counts.add(Removal::Metadata);
     };
     entries.retain(|name, _| {
         let stays = known.contains(&name.as_str());
         if !stays {
-            counts.add(Removed::Metadata);
+            counts.add(Removal::Metadata);
         }
         stays
     });
@@ -246,10 +254,10 @@ mod tests {
         let mut removed = 0;
         for seed in 0..300 {
             let original = notebook(seed);
-            let copy = Copy::of(&original, Rules::default());
+            let copy = RedactedNotebook::from_notebook(&original, RedactionRules::default());
             let text = copy.notebook.to_string();
             assert!(!text.contains("secret"), "{seed}: {text}");
-            let again = Copy::of(&copy.notebook, Rules::default());
+            let again = RedactedNotebook::from_notebook(&copy.notebook, RedactionRules::default());
             assert_eq!(again.notebook, copy.notebook, "{seed}");
             assert!(!again.is_changed(), "{seed}");
             removed += copy.cells.len();
@@ -265,7 +273,7 @@ mod tests {
             { "cell_type": "code", "source": "f(&data)", "execution_count": null,
               "outputs": [output(2, 0, ""), stream, output(3, 4, "secret")] },
         ] });
-        let copy = Copy::of(&original, Rules::default());
+        let copy = RedactedNotebook::from_notebook(&original, RedactionRules::default());
         let outputs = &copy.notebook["cells"][1]["outputs"];
         let said = "[removed before publication: 1 figure or table in part, 2 lines of text]";
         assert_eq!(outputs[1]["data"]["text/plain"][0], said);
@@ -295,14 +303,17 @@ mod tests {
                 { "cell_type": "code", "source": "4", "outputs": null },
             ],
         });
-        let copy = Copy::of(&original, Rules::default());
+        let copy = RedactedNotebook::from_notebook(&original, RedactionRules::default());
         assert!(!copy.notebook.to_string().contains("secret"), "{}", copy.notebook);
         assert_eq!(copy.cells.len(), 5, "four cells and the metadata");
         assert_eq!(copy.notebook["cells"][0]["attachments"]["a.png"]["image/png"], "photo");
         let left = json!({ "tags": ["a"], "jupyter": { "source_hidden": true } });
         assert_eq!(copy.notebook["cells"][2]["metadata"], left);
         assert_eq!(copy.notebook["metadata"]["title"], "t");
-        assert!(!Copy::of(&copy.notebook, Rules::default()).is_changed());
+        assert!(
+            !RedactedNotebook::from_notebook(&copy.notebook, RedactionRules::default())
+                .is_changed()
+        );
     }
 
     #[test]
@@ -311,9 +322,12 @@ mod tests {
         let original = json!({ "cells": [{ "cell_type": "code", "source": "f",
             "outputs": [output(0, 0, ""), covered] }] });
         let mark = |notebook: &Value| notebook["metadata"]["epsilab"]["redacted"].clone();
-        let copy = Copy::of(&original, Rules { keep_test_part: true, ..Rules::default() });
+        let copy = RedactedNotebook::from_notebook(
+            &original,
+            RedactionRules { keep_test_part: true, ..RedactionRules::default() },
+        );
         assert_eq!(mark(&copy.notebook)["lines"], 1);
-        let again = Copy::of(&copy.notebook, Rules::default());
+        let again = RedactedNotebook::from_notebook(&copy.notebook, RedactionRules::default());
         assert_eq!(again.total().to_string(), "1 line of text");
         assert_eq!(mark(&again.notebook)["lines"], 2);
     }
@@ -323,7 +337,7 @@ mod tests {
         let cell = |source: &str| json!({ "cell_type": "code", "source": source });
         let seeded = |source: &str| {
             let notebook = json!({ "cells": [cell(source)] });
-            !Copy::of(&notebook, Rules::default()).seeds.is_empty()
+            !RedactedNotebook::from_notebook(&notebook, RedactionRules::default()).seeds.is_empty()
         };
         assert!(seeded("let run = dp_sgd()\n    .seed(7)\n    .train(&data)?;"));
         assert!(!seeded("// .seed(7) makes it reproducible\nlet seed = 3;"));
@@ -340,9 +354,18 @@ mod tests {
             json!({ "metadata": {}, "cells": [{ "cell_type": "code", "source": "1",
                 "outputs": outputs }] })
         };
-        assert!(Copy::of(&notebook(vec![bare.clone()]), Rules::default()).is_unmarked);
+        assert!(
+            RedactedNotebook::from_notebook(
+                &notebook(vec![bare.clone()]),
+                RedactionRules::default()
+            )
+            .is_unmarked
+        );
         let marked = notebook(vec![bare, output(2, 3, "")]);
-        assert!(!Copy::of(&marked, Rules::default()).is_unmarked);
-        assert!(!Copy::of(&notebook(vec![]), Rules::default()).is_unmarked);
+        assert!(!RedactedNotebook::from_notebook(&marked, RedactionRules::default()).is_unmarked);
+        assert!(
+            !RedactedNotebook::from_notebook(&notebook(vec![]), RedactionRules::default())
+                .is_unmarked
+        );
     }
 }

@@ -1,12 +1,12 @@
-//! What was removed, in numbers.
+//! Counts of removed outputs.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::rules::Removed;
+use super::rules::Removal;
 
-/// What is counted: the key in the mark of a copy, and the words for one and for several.
+/// Kinds that are counted: the key in the mark of a copy, and the words for one and for several.
 const KINDS: [(&str, &str, &str); 6] = [
     ("figures", "figure", "figures"),
     ("parts", "figure or table in part", "figures or tables in part"),
@@ -16,32 +16,32 @@ const KINDS: [(&str, &str, &str); 6] = [
     ("metadata", "entry of metadata", "entries of metadata"),
 ];
 
-/// What was removed from a cell or a notebook: a count for each of [`KINDS`].
+/// Counts of what was removed from a cell or a notebook, one for each of [`KINDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts([usize; KINDS.len()]);
+pub struct RedactionCounts([usize; KINDS.len()]);
 
-impl Counts {
-    /// Counts what was removed of one output.
-    pub fn add(&mut self, removed: Removed) {
+impl RedactionCounts {
+    /// Counts the removal from one output.
+    pub fn add(&mut self, removed: Removal) {
         // The place in the list of kinds.
         let (kind, count) = match removed {
-            Removed::Figure => (0, 1),
-            Removed::Part => (1, 1),
-            Removed::Table => (2, 1),
-            Removed::Text(lines) => (3, lines),
-            Removed::Error => (4, 1),
-            Removed::Metadata => (5, 1),
+            Removal::Figure => (0, 1),
+            Removal::Part => (1, 1),
+            Removal::Table => (2, 1),
+            Removal::Text(lines) => (3, lines),
+            Removal::Error => (4, 1),
+            Removal::Metadata => (5, 1),
         };
         self.0[kind] += count;
     }
 
-    /// The sums of both.
-    pub fn and(self, other: Self) -> Self {
+    /// Returns the sums of both counts.
+    pub fn merged_with(self, other: Self) -> Self {
         Self(std::array::from_fn(|kind| self.0[kind] + other.0[kind]))
     }
 
-    /// The mark of a redacted copy, in its metadata.
-    pub fn mark(self) -> Value {
+    /// Returns the mark of a redacted copy, for its metadata.
+    pub fn to_mark(self) -> Value {
         let mut mark = json!({ "version": env!("CARGO_PKG_VERSION") });
         for ((key, ..), count) in KINDS.iter().zip(self.0) {
             mark[*key] = count.into();
@@ -49,15 +49,15 @@ impl Counts {
         mark
     }
 
-    /// The counts in the mark of an earlier copy, zero without one.
-    pub fn of_mark(mark: &Value) -> Self {
+    /// Returns the counts in the mark of an earlier copy, zero without one.
+    pub fn from_mark(mark: &Value) -> Self {
         let count = |key: &str| mark[key].as_u64().and_then(|count| u32::try_from(count).ok());
         Self(KINDS.map(|(key, ..)| count(key).unwrap_or_default() as usize))
     }
 }
 
-/// `2 figures, 1 figure or table in part, 3 lines of text`.
-impl fmt::Display for Counts {
+/// Formats the counts: `2 figures, 1 figure or table in part, 3 lines of text`.
+impl fmt::Display for RedactionCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counted = KINDS.iter().zip(self.0).filter(|(_, count)| *count > 0);
         let all: Vec<String> = counted
@@ -75,13 +75,13 @@ mod tests {
 
     #[test]
     fn a_mark_gives_its_counts_back_and_a_damaged_one_counts_as_none() {
-        let mut counts = Counts::default();
-        for removed in [Removed::Figure, Removed::Text(3), Removed::Metadata] {
+        let mut counts = RedactionCounts::default();
+        for removed in [Removal::Figure, Removal::Text(3), Removal::Metadata] {
             counts.add(removed);
         }
-        assert_eq!(Counts::of_mark(&counts.mark()), counts);
+        assert_eq!(RedactionCounts::from_mark(&counts.to_mark()), counts);
         assert_eq!(counts.to_string(), "1 figure, 3 lines of text, 1 entry of metadata");
         let damaged = json!({ "figures": -1, "lines": "3", "parts": u64::MAX });
-        assert_eq!(Counts::of_mark(&damaged).to_string(), "nothing");
+        assert_eq!(RedactionCounts::from_mark(&damaged).to_string(), "nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! The command `redact`: copies of notebooks without what no epsilon covers.
+//! Command `redact`: copies of notebooks without outputs that no epsilon covers.
 
 mod copy;
 mod counts;
@@ -13,9 +13,9 @@ use epsilab::{Result, file};
 
 use crate::html;
 use crate::run::notebook::Notebook;
-use crate::run::targets::Targets;
-use copy::Copy;
-use rules::Rules;
+use crate::run::targets::ResultPaths;
+use copy::RedactedNotebook;
+use rules::RedactionRules;
 
 /// Copy notebooks without what no epsilon covers, or check that nothing of it is left.
 #[derive(clap::Args, Debug)]
@@ -27,7 +27,7 @@ pub struct RedactArgs {
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
-    rules: Rules,
+    rules: RedactionRules,
     /// Write DIR/NB.ipynb, or FILE, which ends in .ipynb [default: NB.redacted.ipynb beside NB].
     /// Only earlier redacted copies are overwritten.
     #[arg(long, value_name = "DIR|FILE", conflicts_with = "check")]
@@ -46,7 +46,7 @@ pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
     let mut is_fine = true;
     let mut written = HashSet::new();
     for path in &args.notebooks {
-        match one(path, args, &mut written) {
+        match redact_or_check(path, args, &mut written) {
             Ok(fine) => is_fine &= fine,
             Err(error) => {
                 eprintln!("error: {error}");
@@ -57,30 +57,30 @@ pub fn redact(args: &RedactArgs) -> Result<ExitCode> {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Redacts or checks a notebook; false if it does not pass the check.
-fn one(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result<bool> {
-    let notebook = Notebook::saved(path)?;
-    let copy = Copy::of(notebook.json(), args.rules);
+/// Redacts or checks a notebook, and returns whether it passes the check.
+fn redact_or_check(path: &Path, args: &RedactArgs, written: &mut HashSet<PathBuf>) -> Result<bool> {
+    let notebook = Notebook::open_with_outputs(path)?;
+    let copy = RedactedNotebook::from_notebook(notebook.as_json(), args.rules);
     if args.check {
         println!("{}", report(path, &copy, "must be removed"));
         return Ok(!copy.is_changed());
     }
-    let Targets { notebook: target, page } =
-        Targets::of_copy(path, args.out.as_deref(), args.html, written)?;
-    file::write(&target, Notebook::of(copy.notebook.clone()).to_text()?)?;
+    let ResultPaths { notebook: target, page } =
+        ResultPaths::of_copy(path, args.out.as_deref(), args.html, written)?;
+    file::write(&target, Notebook::from_json(copy.notebook.clone()).to_text()?)?;
     println!("{}", report(path, &copy, "removed"));
     eprintln!("wrote {}", target.display());
     if args.html {
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let folder = path.parent().unwrap_or(Path::new(""));
-        file::write(&page, html::page(&copy.notebook, &name, folder))?;
+        file::write(&page, html::render_page(&copy.notebook, &name, folder))?;
         eprintln!("wrote {}", page.display());
     }
     Ok(true)
 }
 
-/// What was removed from each cell and in total, and what the reader should know.
-fn report(path: &Path, copy: &Copy, verb: &str) -> String {
+/// Returns the report on a copy: the counts of each cell and in total, and remarks for the reader.
+fn report(path: &Path, copy: &RedactedNotebook, verb: &str) -> String {
     let total = if copy.is_changed() {
         format!("{}: {verb}: {}", path.display(), copy.total())
     } else {
@@ -125,14 +125,14 @@ mod tests {
         RedactArgs {
             notebooks: vec![path.to_owned()],
             check: false,
-            rules: Rules::default(),
+            rules: RedactionRules::default(),
             out: None,
             html: true,
         }
     }
 
     fn once(path: &Path, args: &RedactArgs) -> Result<bool> {
-        one(path, args, &mut HashSet::new())
+        redact_or_check(path, args, &mut HashSet::new())
     }
 
     fn written(folder: &Path) -> PathBuf {
@@ -166,7 +166,7 @@ mod tests {
                 &path,
                 &RedactArgs {
                     check: true,
-                    rules: Rules { keep_text: true, ..Rules::default() },
+                    rules: RedactionRules { keep_text: true, ..RedactionRules::default() },
                     ..args(&path)
                 }
             )

@@ -1,13 +1,13 @@
-//! What is left of one output of a notebook.
+//! Rules for the redaction of one output of a notebook.
 
 use epsilab::show::Coverage;
 use serde_json::{Map, Value, json};
 
-use crate::run::notebook::{lines_of, stored, text_of};
+use crate::run::notebook::{multiline_to_string, stored, string_to_multiline};
 
 /// What may stay beside outputs that are public or covered.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
-pub struct Rules {
+pub struct RedactionRules {
     /// Keep text that nobody has marked: what cells print, plain values and errors.
     #[arg(long)]
     pub keep_text: bool,
@@ -19,27 +19,27 @@ pub struct Rules {
 
 /// An output after redaction.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Redacted {
-    /// What is left, if anything.
+pub struct RedactedOutput {
+    /// Remaining output, if anything is left.
     pub left: Option<Value>,
-    /// What was removed, if anything.
-    pub removed: Option<Removed>,
-    /// What is left contains an evaluation on the test part.
+    /// Removed part, if any.
+    pub removed: Option<Removal>,
+    /// Whether the remaining output contains an evaluation on the test part.
     pub has_test_part: bool,
-    /// What is left is of a run in study mode.
+    /// Whether the remaining output is of a run in study mode.
     pub has_study_mode: bool,
 }
 
-/// What was removed of an output.
+/// Part removed from an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Removed {
+pub enum Removal {
     /// A figure.
     Figure,
     /// The panels of a figure, or the columns of a table, that are not covered.
     Part,
     /// A table, or other HTML.
     Table,
-    /// This number of lines of text.
+    /// Text, with its number of lines.
     Text(usize),
     /// An error message.
     Error,
@@ -47,62 +47,67 @@ pub enum Removed {
     Metadata,
 }
 
-impl Rules {
+impl RedactionRules {
     /// Applies the rules to an output in the form of nbformat 4.
-    pub fn apply(&self, output: &Value) -> Redacted {
+    pub fn apply(&self, output: &Value) -> RedactedOutput {
         match output["output_type"].as_str() {
             Some("stream") => {
-                let text = text_of(&output["text"]);
+                let text = multiline_to_string(&output["text"]);
                 let name = if output["name"] == "stderr" { "stderr" } else { "stdout" };
-                let left =
-                    json!({ "output_type": "stream", "name": name, "text": lines_of(&text) });
-                self.text(left, Removed::Text(text.lines().count().max(1)))
+                let left = json!({ "output_type": "stream", "name": name, "text": string_to_multiline(&text) });
+                self.redact_text(left, Removal::Text(text.lines().count().max(1)))
             }
             Some("error") => {
                 let lines = output["traceback"].as_array().into_iter().flatten();
-                let left = json!({ "output_type": "error", "ename": text_of(&output["ename"]),
-                    "evalue": text_of(&output["evalue"]),
+                let left = json!({ "output_type": "error", "ename": multiline_to_string(&output["ename"]),
+                    "evalue": multiline_to_string(&output["evalue"]),
                     "traceback": lines.filter(|line| line.is_string()).collect::<Vec<_>>() });
-                self.text(left, Removed::Error)
+                self.redact_text(left, Removal::Error)
             }
-            Some("display_data" | "execute_result") => self.bundle(output),
+            Some("display_data" | "execute_result") => self.redact_mime_bundle(output),
             // Of a later format, or damaged.
-            _ => Redacted::nothing(Removed::Text(1)),
+            _ => RedactedOutput::removed_entirely(Removal::Text(1)),
         }
     }
 
-    fn text(&self, left: Value, removed: Removed) -> Redacted {
+    fn redact_text(&self, left: Value, removed: Removal) -> RedactedOutput {
         if self.keep_text {
-            Redacted::whole(left, Coverage::Unmarked)
+            RedactedOutput::kept_entirely(left, Coverage::Unmarked)
         } else {
-            Redacted::nothing(removed)
+            RedactedOutput::removed_entirely(removed)
         }
     }
 
-    fn bundle(&self, output: &Value) -> Redacted {
-        let coverage = Coverage::of_metadata(&output["metadata"]);
-        let removed = kind(&output["data"]);
+    fn redact_mime_bundle(&self, output: &Value) -> RedactedOutput {
+        let coverage = Coverage::from_metadata(&output["metadata"]);
+        let removed = classify_output(&output["data"]);
         if self.allows(coverage) {
-            let metadata = metadata(&output["metadata"], coverage);
-            return Redacted::whole(with(output, &output["data"], metadata), coverage);
+            let metadata = allowed_metadata(&output["metadata"], coverage);
+            return RedactedOutput::kept_entirely(
+                rebuild_output(output, &output["data"], metadata),
+                coverage,
+            );
         }
         let part = &output["metadata"]["epsilab"]["covered_part"];
-        let of_part = Coverage::of_metadata(&part["metadata"]);
+        let of_part = Coverage::from_metadata(&part["metadata"]);
         if coverage == Coverage::NotCovered && part["data"].is_object() && self.allows(of_part) {
-            let metadata = metadata(&part["metadata"], of_part);
-            let left = with(output, &stored(&part["data"]), metadata);
-            return Redacted { removed: Some(Removed::Part), ..Redacted::whole(left, of_part) };
+            let metadata = allowed_metadata(&part["metadata"], of_part);
+            let left = rebuild_output(output, &stored(&part["data"]), metadata);
+            return RedactedOutput {
+                removed: Some(Removal::Part),
+                ..RedactedOutput::kept_entirely(left, of_part)
+            };
         }
         // An unmarked figure may show anything; its text can be read by whoever keeps it.
-        let plain = text_of(&output["data"]["text/plain"]);
+        let plain = multiline_to_string(&output["data"]["text/plain"]);
         if coverage == Coverage::Unmarked && self.keep_text && !plain.is_empty() {
-            let data = json!({ "text/plain": lines_of(&plain) });
+            let data = json!({ "text/plain": string_to_multiline(&plain) });
             let is_text = output["data"].as_object().is_some_and(|data| data.len() == 1);
-            let left = with(output, &data, metadata(&Value::Null, coverage));
+            let left = rebuild_output(output, &data, allowed_metadata(&Value::Null, coverage));
             let removed = (!is_text).then_some(removed);
-            return Redacted { removed, ..Redacted::whole(left, coverage) };
+            return RedactedOutput { removed, ..RedactedOutput::kept_entirely(left, coverage) };
         }
-        Redacted::nothing(removed)
+        RedactedOutput::removed_entirely(removed)
     }
 
     fn allows(&self, coverage: Coverage) -> bool {
@@ -114,14 +119,14 @@ impl Rules {
     }
 }
 
-impl Redacted {
-    fn nothing(removed: Removed) -> Self {
+impl RedactedOutput {
+    fn removed_entirely(removed: Removal) -> Self {
         let (left, removed) = (None, Some(removed));
         Self { left, removed, has_test_part: false, has_study_mode: false }
     }
 
-    fn whole(left: Value, coverage: Coverage) -> Self {
-        let text = text_of(&left["data"]["text/plain"]);
+    fn kept_entirely(left: Value, coverage: Coverage) -> Self {
+        let text = multiline_to_string(&left["data"]["text/plain"]);
         Self {
             has_test_part: coverage == Coverage::TestPart,
             has_study_mode: coverage != Coverage::Public && text.contains("study mode"),
@@ -131,8 +136,8 @@ impl Redacted {
     }
 }
 
-/// The output with these data and metadata and nothing else that it may have had.
-fn with(output: &Value, data: &Value, metadata: Value) -> Value {
+/// Returns the output with these data and metadata and without other keys.
+fn rebuild_output(output: &Value, data: &Value, metadata: Value) -> Value {
     let mut left = json!({ "output_type": output["output_type"], "data": data,
         "metadata": metadata });
     if output["output_type"] == "execute_result" {
@@ -141,9 +146,9 @@ fn with(output: &Value, data: &Value, metadata: Value) -> Value {
     left
 }
 
-/// The metadata that stay: the coverage and the sizes of pictures. Others could hold anything, such
-/// as the part of a figure that was removed.
-fn metadata(metadata: &Value, coverage: Coverage) -> Value {
+/// Returns the metadata that stay: the coverage and the sizes of pictures. Others could hold
+/// anything, such as the part of a figure that was removed.
+fn allowed_metadata(metadata: &Value, coverage: Coverage) -> Value {
     let mut left = Map::new();
     left.insert("epsilab".into(), json!({ "coverage": coverage.name() }));
     for (mime, about) in metadata.as_object().into_iter().flatten() {
@@ -158,17 +163,17 @@ fn metadata(metadata: &Value, coverage: Coverage) -> Value {
     left.into()
 }
 
-/// What an output is, for the summary.
-fn kind(data: &Value) -> Removed {
+/// Classifies an output for the summary.
+fn classify_output(data: &Value) -> Removal {
     let has = |part: &str| {
         data.as_object().is_some_and(|data| data.keys().any(|mime| mime.contains(part)))
     };
     if has("image/") || has("vega") {
-        Removed::Figure
+        Removal::Figure
     } else if has("html") {
-        Removed::Table
+        Removal::Table
     } else {
-        Removed::Text(text_of(&data["text/plain"]).lines().count().max(1))
+        Removal::Text(multiline_to_string(&data["text/plain"]).lines().count().max(1))
     }
 }
 
@@ -176,8 +181,8 @@ fn kind(data: &Value) -> Removed {
 mod tests {
     use super::*;
 
-    const STRICT: Rules = Rules { keep_text: false, keep_test_part: true };
-    const TEXT: Rules = Rules { keep_text: true, keep_test_part: true };
+    const STRICT: RedactionRules = RedactionRules { keep_text: false, keep_test_part: true };
+    const TEXT: RedactionRules = RedactionRules { keep_text: true, keep_test_part: true };
 
     fn shown(coverage: &Value) -> Value {
         json!({ "output_type": "display_data",
@@ -197,10 +202,10 @@ mod tests {
         ] {
             let redacted = STRICT.apply(&shown(&name.into()));
             assert_eq!(redacted.left.is_some(), stays, "{name}");
-            assert_eq!(redacted.removed, (!stays).then_some(Removed::Figure), "{name}");
+            assert_eq!(redacted.removed, (!stays).then_some(Removal::Figure), "{name}");
             assert_eq!(redacted.has_test_part, name == "test_part");
         }
-        let without = Rules { keep_test_part: false, ..STRICT };
+        let without = RedactionRules { keep_test_part: false, ..STRICT };
         assert!(without.apply(&shown(&"test_part".into())).left.is_none());
         assert!(without.apply(&shown(&"covered".into())).left.is_some());
     }
@@ -212,7 +217,7 @@ mod tests {
         }
         let bare = json!({ "output_type": "execute_result", "data": { "text/plain": "7" },
             "execution_count": 2 });
-        assert_eq!(STRICT.apply(&bare).removed, Some(Removed::Text(1)));
+        assert_eq!(STRICT.apply(&bare).removed, Some(Removal::Text(1)));
         assert_eq!(STRICT.apply(&json!({ "output_type": "new" })).left, None);
         assert_eq!(STRICT.apply(&json!(7)).left, None);
     }
@@ -220,19 +225,19 @@ mod tests {
     #[test]
     fn text_stays_if_asked_for_but_never_an_unmarked_figure() {
         let stream = json!({ "output_type": "stream", "name": "stdout", "text": ["a\n", "b\n"] });
-        assert_eq!(STRICT.apply(&stream).removed, Some(Removed::Text(2)));
+        assert_eq!(STRICT.apply(&stream).removed, Some(Removal::Text(2)));
         assert_eq!(TEXT.apply(&stream).left, Some(stream));
         let error = json!({ "output_type": "error", "ename": "E", "evalue": "7",
             "traceback": ["7"] });
-        assert_eq!(STRICT.apply(&error).removed, Some(Removed::Error));
+        assert_eq!(STRICT.apply(&error).removed, Some(Removal::Error));
         assert_eq!(TEXT.apply(&error).removed, None);
         // Nothing but text stays of a stream, and one without text is removed all the same.
         let odd = json!({ "output_type": "stream", "name": { "x": "secret" }, "text": { "x": 1 },
             "data": { "image/png": "secret" } });
-        assert_eq!(STRICT.apply(&odd).removed, Some(Removed::Text(1)));
+        assert_eq!(STRICT.apply(&odd).removed, Some(Removal::Text(1)));
         assert!(!TEXT.apply(&odd).left.unwrap().to_string().contains("secret"));
         let figure = TEXT.apply(&shown(&"unmarked".into()));
-        assert_eq!(figure.removed, Some(Removed::Figure));
+        assert_eq!(figure.removed, Some(Removal::Figure));
         let left = figure.left.unwrap();
         assert_eq!(left["data"], json!({ "text/plain": ["secret 1\n", "secret 2"] }));
         // What is known not to be covered goes, text or not.
@@ -252,7 +257,7 @@ mod tests {
                     "covered_part": { "data": { "text/plain": "secret" } } } } })
         };
         let redacted = STRICT.apply(&with_part(part("test_part")));
-        assert_eq!((redacted.removed, redacted.has_test_part), (Some(Removed::Part), true));
+        assert_eq!((redacted.removed, redacted.has_test_part), (Some(Removal::Part), true));
         let left = redacted.left.unwrap();
         assert_eq!(left["data"]["text/plain"], json!(["left\n", "over"]));
         assert!(!left.to_string().contains("secret"), "{left}");

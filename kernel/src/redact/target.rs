@@ -1,4 +1,4 @@
-//! Where a redacted copy is written: never over anything but an earlier copy.
+//! Paths of redacted copies, which replace nothing but an earlier copy.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use epsilab::{Error, ErrorKind, Result};
 use serde_json::Value;
 
 use crate::run::notebook::parent_of;
-use crate::run::targets::Targets;
+use crate::run::targets::ResultPaths;
 
-impl Targets {
-    /// Chooses those of a copy: `NB.redacted.ipynb` beside the notebook, the file `out` if it ends
-    /// in `.ipynb`, or a file in the folder `out`, which is made.
+impl ResultPaths {
+    /// Chooses the paths of a copy: `NB.redacted.ipynb` beside the notebook, the file `out` if it
+    /// ends in `.ipynb`, or a file in the folder `out`, which is created.
     ///
     /// # Errors
     /// The copy would replace the notebook, another copy of this call (`written`), or a file that
@@ -41,10 +41,10 @@ impl Targets {
         target.check(source)?;
         let is_copy = target.notebook.exists();
         if with_page && !is_copy && target.page.exists() {
-            return Err(in_the_way(&target.page, "it is not the page of a redacted copy"));
+            return Err(conflict_error(&target.page, "it is not the page of a redacted copy"));
         }
         if !written.insert(real) {
-            return Err(in_the_way(&target.notebook, "it is the copy of another notebook"));
+            return Err(conflict_error(&target.notebook, "it is the copy of another notebook"));
         }
         Ok(target)
     }
@@ -65,12 +65,12 @@ impl Targets {
         if json["metadata"]["epsilab"]["redacted"].is_object() {
             Ok(())
         } else {
-            Err(in_the_way(&self.notebook, "it is not a redacted copy"))
+            Err(conflict_error(&self.notebook, "it is not a redacted copy"))
         }
     }
 }
 
-fn in_the_way(path: &Path, why: &str) -> Error {
+fn conflict_error(path: &Path, why: &str) -> Error {
     Error::new(ErrorKind::Setting, format!("{} is in the way", path.display()), why)
         .fix("move that file, or name another folder or file with `--out`")
 }
@@ -85,7 +85,7 @@ mod tests {
         let source = folder.path().join("a.ipynb");
         std::fs::write(&source, "{}").unwrap();
         let choose = |out: Option<&Path>, page: bool| {
-            Targets::of_copy(&source, out, page, &mut HashSet::new())
+            ResultPaths::of_copy(&source, out, page, &mut HashSet::new())
         };
         let beside = folder.path().join("a.redacted.ipynb");
         assert_eq!(choose(None, true).unwrap().notebook, beside);
@@ -111,14 +111,15 @@ mod tests {
         std::fs::write(&source, "{}").unwrap();
         let mut written = HashSet::new();
         for same in [folder.path().to_owned(), source.clone(), folder.path().join("new/..")] {
-            let error = Targets::of_copy(&source, Some(&same), false, &mut written).unwrap_err();
+            let error =
+                ResultPaths::of_copy(&source, Some(&same), false, &mut written).unwrap_err();
             assert!(error.to_string().contains("notebook itself"), "{error}");
         }
         let file = folder.path().join("new/b.ipynb");
-        let target = Targets::of_copy(&source, Some(&file), false, &mut written).unwrap();
+        let target = ResultPaths::of_copy(&source, Some(&file), false, &mut written).unwrap();
         assert_eq!((&target.notebook, target.page), (&file, folder.path().join("new/b.html")));
         let again = folder.path().join("new/../new/b.ipynb");
-        let error = Targets::of_copy(&source, Some(&again), false, &mut written).unwrap_err();
+        let error = ResultPaths::of_copy(&source, Some(&again), false, &mut written).unwrap_err();
         assert!(error.to_string().contains("another notebook"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Compares the outputs of a run with those that are saved in the notebook.
+//! Comparison of the outputs of a run with those that are saved in the notebook.
 //!
 //! Pictures are not compared: each has a text with the same values. Tags of a cell say how its
 //! texts are compared:
@@ -15,11 +15,11 @@
 use epsilab::show::Coverage;
 use serde_json::Value;
 
-use super::notebook::{Notebook, text_of};
+use super::notebook::{Notebook, multiline_to_string};
 use crate::options::name_of;
 use crate::pattern::{Pattern, pattern};
 
-/// Maximum difference of two percentages of a noisy output, in points.
+/// Maximum difference in points of two percentages in a noisy output.
 const POINTS: f64 = 15.0;
 /// Units of durations.
 const DURATIONS: [&str; 8] = ["ns", "µs", "ms", "s", "min", "h", "seconds", "minutes"];
@@ -33,7 +33,7 @@ enum Tolerance {
 }
 
 impl Tolerance {
-    fn of(notebook: &Notebook, cell: usize) -> Self {
+    fn for_cell(notebook: &Notebook, cell: usize) -> Self {
         match () {
             () if notebook.has_tag(cell, "ignore-output") => Self::Ignored,
             () if notebook.has_tag(cell, "noisy-output") => Self::Noisy,
@@ -42,14 +42,14 @@ impl Tolerance {
     }
 }
 
-/// What differs, a text for each cell. `texts`: whether texts are compared, or only the kinds of
-/// outputs.
+/// Returns the differences, a text for each cell. `texts` is whether texts are compared, or only
+/// the kinds of outputs.
 pub fn differences(saved: &Notebook, fresh: &Notebook, texts: bool) -> Vec<String> {
     let mut found = Vec::new();
-    for (number, (cell, source)) in fresh.code().into_iter().enumerate() {
-        let (before, after) = (outputs(saved, cell), outputs(fresh, cell));
-        let tolerance = if texts { Tolerance::of(fresh, cell) } else { Tolerance::Ignored };
-        if let Some(what) = difference(&before, &after, tolerance) {
+    for (number, (cell, source)) in fresh.code_cells().into_iter().enumerate() {
+        let (before, after) = (comparable_outputs(saved, cell), comparable_outputs(fresh, cell));
+        let tolerance = if texts { Tolerance::for_cell(fresh, cell) } else { Tolerance::Ignored };
+        if let Some(what) = cell_difference(&before, &after, tolerance) {
             let line = source.lines().next().unwrap_or_default();
             found.push(format!("cell {} ({line}): {what}", number + 1));
         }
@@ -57,43 +57,49 @@ pub fn differences(saved: &Notebook, fresh: &Notebook, texts: bool) -> Vec<Strin
     found
 }
 
-/// An output as far as it is compared.
+/// Part of an output that is compared.
 #[derive(Debug)]
-struct Output {
-    /// `text`, `error`, or `display` with its coverage and whether it has a picture.
+struct ComparableOutput {
+    /// Kind: `text`, `error`, or `display` with its coverage and whether it has a picture.
     kind: String,
     text: String,
 }
 
-fn outputs(notebook: &Notebook, cell: usize) -> Vec<Output> {
-    let all = notebook.json()["cells"][cell]["outputs"].as_array();
-    all.into_iter().flatten().filter_map(Output::of).collect()
+fn comparable_outputs(notebook: &Notebook, cell: usize) -> Vec<ComparableOutput> {
+    let all = notebook.as_json()["cells"][cell]["outputs"].as_array();
+    all.into_iter().flatten().filter_map(ComparableOutput::from_json).collect()
 }
 
-impl Output {
-    /// `None` for standard error, which has warnings and progress.
-    fn of(output: &Value) -> Option<Self> {
+impl ComparableOutput {
+    /// Returns the comparable part of an output; `None` for standard error, which has warnings and
+    /// progress.
+    fn from_json(output: &Value) -> Option<Self> {
         let (kind, text) = match output["output_type"].as_str()? {
             "stream" if output["name"] == "stderr" => return None,
-            "stream" => ("text".to_owned(), text_of(&output["text"])),
+            "stream" => ("text".to_owned(), multiline_to_string(&output["text"])),
             "error" => {
-                let (name, value) = (text_of(&output["ename"]), text_of(&output["evalue"]));
+                let (name, value) =
+                    (multiline_to_string(&output["ename"]), multiline_to_string(&output["evalue"]));
                 ("error".to_owned(), format!("{name}: {value}"))
             }
             _ => {
                 let data = output["data"].as_object()?;
                 let has_picture = data.keys().any(|mime| mime.starts_with("image/"));
-                let coverage = Coverage::of_metadata(&output["metadata"]).name();
+                let coverage = Coverage::from_metadata(&output["metadata"]).name();
                 let kind = if has_picture { "picture" } else { "value" };
-                (format!("{kind} ({coverage})"), text_of(&data["text/plain"]))
+                (format!("{kind} ({coverage})"), multiline_to_string(&data["text/plain"]))
             }
         };
         Some(Self { kind, text })
     }
 }
 
-fn difference(before: &[Output], after: &[Output], tolerance: Tolerance) -> Option<String> {
-    let kinds = |outputs: &[Output]| {
+fn cell_difference(
+    before: &[ComparableOutput],
+    after: &[ComparableOutput],
+    tolerance: Tolerance,
+) -> Option<String> {
+    let kinds = |outputs: &[ComparableOutput]| {
         let kinds: Vec<&str> = outputs.iter().map(|output| output.kind.as_str()).collect();
         if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
     };
@@ -109,13 +115,13 @@ fn difference(before: &[Output], after: &[Output], tolerance: Tolerance) -> Opti
     })
 }
 
-/// The first words that differ by more than the tolerance, with the words around them.
+/// Returns the first words that differ by more than the tolerance, with the words around them.
 fn first_difference(before: &str, after: &str, tolerance: Tolerance) -> Option<(String, String)> {
-    let (old, new) = (words(before), words(after));
+    let (old, new) = (comparable_words(before), comparable_words(after));
     let differs = (0..old.len().max(new.len())).find(|&at| match (old.get(at), new.get(at)) {
         (Some(&a), Some(&b)) => {
             let next = old.get(at + 1).copied().unwrap_or_default();
-            !agree(a, b, next, tolerance)
+            !words_agree(a, b, next, tolerance)
         }
         _ => true,
     })?;
@@ -127,40 +133,41 @@ fn first_difference(before: &str, after: &str, tolerance: Tolerance) -> Option<(
     Some((around(&old), around(&new)))
 }
 
-/// The words without rules of tables and without curves of block characters.
-fn words(text: &str) -> Vec<&str> {
+/// Returns the words of a text without rules of tables and without curves of block characters.
+fn comparable_words(text: &str) -> Vec<&str> {
     let is_drawn = |word: &&str| word.chars().all(|c| c == '─' || ('▁'..='█').contains(&c));
     text.split_whitespace().filter(|word| !is_drawn(word)).collect()
 }
 
-/// Whether two words agree; `next` follows the saved one.
-fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
+/// Returns whether two words agree within the tolerance; `next` follows the saved one.
+fn words_agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
     if a == b {
         return true;
     }
-    if [a, b].iter().all(|word| DURATIONS.contains(&bare(word))) {
+    if [a, b].iter().all(|word| DURATIONS.contains(&trim_punctuation(word))) {
         return true;
     }
     if is_date(a) && is_date(b) {
         return true;
     }
-    if let (Some(a), Some(b)) = (before_path(a), before_path(b)) {
+    if let (Some(a), Some(b)) = (prefix_of_path(a), prefix_of_path(b)) {
         return a == b;
     }
-    let ((head_a, x, tail_a), (head_b, y, tail_b)) = match (number(a), number(b)) {
+    let ((head_a, x, tail_a), (head_b, y, tail_b)) = match (split_number(a), split_number(b)) {
         (Some(a), Some(b)) => (a, b),
         // A dash or infinity in the place of a number.
-        _ => return tolerance == Tolerance::Noisy && is_value(a) && is_value(b),
+        _ => return tolerance == Tolerance::Noisy && is_number_like(a) && is_number_like(b),
     };
-    let unit = |tail: &str| bare(tail).to_owned();
-    let unit_a = if unit(tail_a).is_empty() { bare(next).to_owned() } else { unit(tail_a) };
+    let unit = |tail: &str| trim_punctuation(tail).to_owned();
+    let unit_a =
+        if unit(tail_a).is_empty() { trim_punctuation(next).to_owned() } else { unit(tail_a) };
     if DURATIONS.contains(&unit_a.as_str()) || unit_a == "threads" {
         return head_a == head_b;
     }
     if (head_a, tail_a) != (head_b, tail_b) {
         return false;
     }
-    let (Some((x, step)), Some((y, _))) = (value(x), value(y)) else { return false };
+    let (Some((x, step)), Some((y, _))) = (parse_number(x), parse_number(y)) else { return false };
     match tolerance {
         Tolerance::Exact => (x - y).abs() <= 1.01 * step,
         Tolerance::Noisy if unit_a == "%" => (x - y).abs() <= POINTS,
@@ -168,39 +175,40 @@ fn agree(a: &str, b: &str, next: &str, tolerance: Tolerance) -> bool {
     }
 }
 
-/// Whether a word is a day, with or without a time: `2026-11-29`, `2026-11-29T03:40:39Z`.
+/// Returns whether a word is a day, with or without a time: `2026-11-29`, `2026-11-29T03:40:39Z`.
 fn is_date(word: &str) -> bool {
     static DATE: Pattern = Pattern::new(|| pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T|$)"));
-    DATE.is_match(bare(word))
+    DATE.is_match(trim_punctuation(word))
 }
 
-/// What stands before the path in a word such as `--output="/tmp/x"`; `None` without a path.
-fn before_path(word: &str) -> Option<&str> {
+/// Returns the part before the path in a word such as `--output="/tmp/x"`; `None` without a path.
+fn prefix_of_path(word: &str) -> Option<&str> {
     let name = word.rfind('=').map_or(0, |at| at + 1);
     let path = word[name..].trim_start_matches(['"', '\'', '(', '`']);
     path.starts_with('/').then(|| &word[..name])
 }
 
-/// A word without brackets and punctuation at its ends.
-fn bare(word: &str) -> &str {
+/// Returns a word without brackets and punctuation at its ends.
+fn trim_punctuation(word: &str) -> &str {
     word.trim_matches(|c: char| ",;:.()[]{}\"'`".contains(c))
 }
 
-/// Whether a word stands for a number.
-fn is_value(word: &str) -> bool {
-    number(word).is_some() || matches!(bare(word), "-" | "∞" | "inf" | "NaN" | "none")
+/// Returns whether a word stands for a number.
+fn is_number_like(word: &str) -> bool {
+    split_number(word).is_some()
+        || matches!(trim_punctuation(word), "-" | "∞" | "inf" | "NaN" | "none")
 }
 
-/// A word split into what stands before its number, the number, and what stands after it.
-fn number(word: &str) -> Option<(&str, &str, &str)> {
+/// Splits a word into the parts before its number, the number, and after it.
+fn split_number(word: &str) -> Option<(&str, &str, &str)> {
     static NUMBER: Pattern =
         Pattern::new(|| pattern("[-+]?[0-9]+(?:[.,][0-9]+)*(?:e[-+]?[0-9]+)?"));
     let found = NUMBER.find(word)?;
     Some((&word[..found.start()], found.as_str(), &word[found.end()..]))
 }
 
-/// The value of a number and that of a one in its last digit.
-fn value(number: &str) -> Option<(f64, f64)> {
+/// Returns the value of a number and that of one unit in its last digit.
+fn parse_number(number: &str) -> Option<(f64, f64)> {
     let plain = number.replace(',', "");
     let value = plain.parse().ok()?;
     let (digits, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));
@@ -268,7 +276,7 @@ mod tests {
     }
 
     fn notebook(tags: &[&str], outputs: Value) -> Notebook {
-        Notebook::of(json!({ "nbformat": 4, "metadata": {}, "cells": [
+        Notebook::from_json(json!({ "nbformat": 4, "metadata": {}, "cells": [
             { "cell_type": "markdown", "source": "prose" },
             { "cell_type": "code", "source": "f()\ng()", "metadata": { "tags": tags },
               "outputs": outputs },

@@ -1,4 +1,4 @@
-//! Executes the cells of one notebook.
+//! Execution of the cells of one notebook.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,15 +7,15 @@ use epsilab::{Error, ErrorKind, Result, program};
 use jupyter_zmq_client::{ErrorOutput, ExecuteReply, ReplyError, ReplyStatus};
 
 use super::notebook::Notebook;
-use super::outputs::Outputs;
-use super::report::{self, Halt};
-use super::session::{self, Ended, Session};
-use super::stop::Stop;
+use super::outputs::OutputCollector;
+use super::report::{self, HaltReason};
+use super::session::{self, ExecutionEnd, KernelClient};
+use super::stop::StopSignal;
 use crate::html;
 
 /// Runs the cells of the notebook in a kernel of its own and puts their outputs into the notebook.
-/// Returns why it stopped early, if it did, and whether at least one cell was started.
-/// `said`: environment variables of the kernel. `timeout`: seconds for one cell.
+/// Returns the reason why it stopped early, if it did, and whether at least one cell was started.
+/// `said` are environment variables of the kernel; `timeout` is in seconds for one cell.
 ///
 /// # Errors
 /// The kernel can't be started.
@@ -24,13 +24,13 @@ pub async fn execute(
     folder: &Path,
     said: &[(&str, &str)],
     timeout: Option<u64>,
-) -> Result<(Option<Halt>, bool)> {
-    let mut stop = Stop::listen();
-    let cells = notebook.code();
-    let mut outputs = Outputs::new(cells.len());
+) -> Result<(Option<HaltReason>, bool)> {
+    let mut stop = StopSignal::listen();
+    let cells = notebook.code_cells();
+    let mut outputs = OutputCollector::new(cells.len());
     let mut session = tokio::select! {
-        session = Session::start(folder, said) => session?,
-        () = stop.asked() => return Ok((Some(Halt::Interrupted), false)),
+        session = KernelClient::start(folder, said) => session?,
+        () = stop.received() => return Ok((Some(HaltReason::Interrupted), false)),
     };
     notebook.set_language(session.language.clone());
     let limit = timeout.map(Duration::from_secs);
@@ -42,20 +42,20 @@ pub async fn execute(
         }
         let may_fail = notebook.may_fail(*at);
         let began = report::begin(&report::of_cell(number + 1, cells.len(), source));
-        let request = session::request(source, may_fail);
+        let request = session::execute_request(source, may_fail);
         let ended = session.execute(number, request, limit, &mut outputs, &mut stop).await;
         halt = match ended {
-            Ok(Ended::Replied(reply)) => {
+            Ok(ExecutionEnd::Replied(reply)) => {
                 for page in &reply.payload {
-                    outputs.take_page(number, page);
+                    outputs.handle_page(number, page);
                 }
                 let failed = !matches!(reply.status, ReplyStatus::Ok);
-                if failed && outputs.failure(number).is_none() {
+                if failed && outputs.error(number).is_none() {
                     // An error that was not published must still appear in the notebook.
-                    outputs.take(number, &unpublished(&reply).into());
+                    outputs.handle_message(number, &error_from_reply(&reply).into());
                 }
-                match outputs.failure(number) {
-                    Some(failure) if !may_fail => Some(Halt::Failed {
+                match outputs.error(number) {
+                    Some(failure) if !may_fail => Some(HaltReason::Failed {
                         number: number + 1,
                         of: cells.len(),
                         source: source.clone(),
@@ -64,19 +64,19 @@ pub async fn execute(
                     _ => None,
                 }
             }
-            Ok(Ended::Interrupted) => Some(Halt::Interrupted),
-            Ok(Ended::TooLong) => Some(Halt::TooLong {
+            Ok(ExecutionEnd::Interrupted) => Some(HaltReason::Interrupted),
+            Ok(ExecutionEnd::TooLong) => Some(HaltReason::TooLong {
                 number: number + 1,
                 source: source.clone(),
                 seconds: timeout.unwrap_or_default(),
             }),
-            Err(error) => Some(Halt::Lost(error)),
+            Err(error) => Some(HaltReason::Lost(error)),
         };
-        report::finish(began, halt.is_some(), outputs.failure(number).is_some());
+        report::finish(began, halt.is_some(), outputs.error(number).is_some());
     }
     session.shut_down().await;
     for (number, (at, _)) in cells.iter().enumerate() {
-        let (count, shown) = outputs.of(number);
+        let (count, shown) = outputs.for_cell(number);
         notebook.set_outputs(*at, count, shown);
     }
     Ok((halt, started))
@@ -84,24 +84,31 @@ pub async fn execute(
 
 /// Waits until the kernel runs cells, so that the time of the first cell does not include the
 /// start.
-async fn warm_up(session: &mut Session, outputs: &mut Outputs, stop: &mut Stop) -> Option<Halt> {
+async fn warm_up(
+    session: &mut KernelClient,
+    outputs: &mut OutputCollector,
+    stop: &mut StopSignal,
+) -> Option<HaltReason> {
     let began = report::begin("starting the kernel ");
-    let halt = match session.execute(usize::MAX, session::silent("();"), None, outputs, stop).await
+    let halt = match session
+        .execute(usize::MAX, session::silent_request("();"), None, outputs, stop)
+        .await
     {
-        Ok(Ended::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
-        Ok(Ended::Replied(reply)) => {
-            let ErrorOutput { evalue, traceback, .. } = unpublished(&reply);
+        Ok(ExecutionEnd::Replied(reply)) if matches!(reply.status, ReplyStatus::Ok) => None,
+        Ok(ExecutionEnd::Replied(reply)) => {
+            let ErrorOutput { evalue, traceback, .. } = error_from_reply(&reply);
             let said = if traceback.is_empty() { evalue } else { traceback.join("\n") };
-            Some(Halt::Lost(no_kernel(&said)))
+            Some(HaltReason::Lost(no_kernel(&said)))
         }
-        Ok(_) => Some(Halt::Interrupted),
-        Err(error) => Some(Halt::Lost(error)),
+        Ok(_) => Some(HaltReason::Interrupted),
+        Err(error) => Some(HaltReason::Lost(error)),
     };
     report::finish(began, halt.is_some(), false);
     halt
 }
 
-/// The error of a kernel that can't evaluate anything, with its own advice if it gave some.
+/// Returns the error of a kernel that can't evaluate anything, with the kernel's own advice if it
+/// gave some.
 fn no_kernel(said: &str) -> Error {
     let said = html::without_colours(said);
     let said = said.strip_prefix("KernelError: ").unwrap_or(&said);
@@ -112,8 +119,8 @@ fn no_kernel(said: &str) -> Error {
     Error::new(ErrorKind::Notebook, "the kernel can't evaluate anything", why).fix(fix)
 }
 
-/// The error of a reply as an output.
-fn unpublished(reply: &ExecuteReply) -> ErrorOutput {
+/// Returns the error of a reply as an output.
+fn error_from_reply(reply: &ExecuteReply) -> ErrorOutput {
     let error = reply.error.as_deref().cloned();
     let ReplyError { ename, evalue, traceback } = error.unwrap_or_else(|| ReplyError {
         ename: "Aborted".into(),

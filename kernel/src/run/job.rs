@@ -1,4 +1,4 @@
-//! One notebook of the command `run`: from its file to its results.
+//! Job of the command `run`: one notebook, from its file to its results.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -8,43 +8,44 @@ use tokio::runtime::Runtime;
 
 use super::execute::execute;
 use super::notebook::{Notebook, parent_of};
-use super::report::Halt;
-use super::targets::Targets;
+use super::report::HaltReason;
+use super::targets::ResultPaths;
 use super::{Profile, RunArgs, compare, params, small};
 use crate::html;
 use crate::html::interactive::Libraries;
 use crate::options::name_of;
 
 /// A notebook to run.
-pub struct Job<'a> {
+pub struct NotebookJob<'a> {
     pub path: &'a PathBuf,
     notebook: Notebook,
-    /// The folder in which its kernel runs.
+    /// Folder in which the kernel of the notebook runs.
     folder: PathBuf,
     /// Files for the results, beside the notebook.
-    pub targets: Option<Targets>,
+    pub targets: Option<ResultPaths>,
     /// The notebook with the outputs to compare with.
     saved: Option<Notebook>,
 }
 
-impl<'a> Job<'a> {
-    /// Reads the notebook and chooses where its results go.
+impl<'a> NotebookJob<'a> {
+    /// Reads the notebook and chooses the paths of its results.
     ///
     /// # Errors
     /// As [`run`](super::run).
     pub fn prepare(path: &'a PathBuf, args: &RunArgs) -> Result<Self> {
-        let mut notebook = Notebook::read(path)?;
-        params::insert(&mut notebook, &args.params, path)?;
+        let mut notebook = Notebook::open_for_execution(path)?;
+        params::inject(&mut notebook, &args.params, path)?;
         let folder = parent_of(path)
             .canonicalize()
             .map_err(|e| Error::io(format!("reading {}", path.display()), &e))?;
         let has_files = !args.inplace && (!args.compare || args.out.is_some());
-        let targets = has_files.then(|| Targets::choose(path, args.out.as_deref())).transpose()?;
-        let saved = args.compare.then(|| saved(path)).transpose()?;
+        let targets =
+            has_files.then(|| ResultPaths::resolve(path, args.out.as_deref())).transpose()?;
+        let saved = args.compare.then(|| read_saved_outputs(path)).transpose()?;
         Ok(Self { path, notebook, folder, targets, saved })
     }
 
-    /// Runs the cells, writes the results and prints why it ended early.
+    /// Runs the cells, writes the results and prints the reason if the execution ended early.
     ///
     /// # Errors
     /// The kernel can't be started, or the results can't be written.
@@ -55,13 +56,13 @@ impl<'a> Job<'a> {
         args: &RunArgs,
         profile: Profile,
         libraries: Option<&Libraries>,
-    ) -> Result<Option<Halt>> {
+    ) -> Result<Option<HaltReason>> {
         let executing = execute(&mut self.notebook, &self.folder, said, args.timeout);
         let (mut halt, started) = runtime.block_on(executing)?;
         if let Some(saved) = self.saved.as_ref().filter(|_| halt.is_none()) {
             halt = self.compare(saved, profile);
         }
-        let report = |halt: &Option<Halt>| {
+        let report = |halt: &Option<HaltReason>| {
             let colours = std::io::stderr().is_terminal();
             halt.iter().for_each(|halt| eprintln!("{}", halt.report(colours)));
         };
@@ -74,7 +75,7 @@ impl<'a> Job<'a> {
         let written = match &self.targets {
             Some(targets) => self.write(targets, args, libraries)?,
             None if args.inplace && halt.is_none() => {
-                let small = small::notebook(&self.notebook, &name_of(&profile));
+                let small = small::compact_notebook(&self.notebook, &name_of(&profile));
                 file::write(self.path, small.to_text()?)?;
                 vec![self.path]
             }
@@ -91,7 +92,7 @@ impl<'a> Job<'a> {
     /// Writes the executed notebook and its page.
     fn write<'t>(
         &self,
-        targets: &'t Targets,
+        targets: &'t ResultPaths,
         args: &RunArgs,
         libraries: Option<&Libraries>,
     ) -> Result<Vec<&'t PathBuf>> {
@@ -99,39 +100,39 @@ impl<'a> Job<'a> {
         if args.no_html {
             return Ok(vec![&targets.notebook]);
         }
-        let page = html::page_with(libraries, self.notebook.json(), &self.name(), &self.folder);
+        let page = html::page_with(libraries, self.notebook.as_json(), &self.name(), &self.folder);
         file::write(&targets.page, page)?;
         Ok(vec![&targets.notebook, &targets.page])
     }
 
-    /// File name of the notebook.
+    /// Returns the file name of the notebook.
     fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Compares the outputs with the saved ones.
-    fn compare(&self, saved: &Notebook, profile: Profile) -> Option<Halt> {
-        let same = small::profile(saved) == Some(&name_of(&profile));
+    /// Compares the outputs with the saved ones, and returns the reason to halt if they differ.
+    fn compare(&self, saved: &Notebook, profile: Profile) -> Option<HaltReason> {
+        let same = small::saved_profile(saved) == Some(&name_of(&profile));
         let found = compare::differences(saved, &self.notebook, same);
         if !found.is_empty() {
-            return Some(Halt::Differs(found));
+            return Some(HaltReason::Differs(found));
         }
         if same {
             eprintln!("the outputs are the saved ones")
         } else {
             eprintln!(
                 "the outputs are of the same kinds as the saved ones, which are of the profile {}",
-                small::profile(saved).unwrap_or_default()
+                small::saved_profile(saved).unwrap_or_default()
             )
         }
         None
     }
 }
 
-/// The notebook with its saved outputs.
-fn saved(path: &Path) -> Result<Notebook> {
-    let saved = Notebook::saved(path)?;
-    if small::profile(&saved).is_none() {
+/// Reads the notebook with its saved outputs.
+fn read_saved_outputs(path: &Path) -> Result<Notebook> {
+    let saved = Notebook::open_with_outputs(path)?;
+    if small::saved_profile(&saved).is_none() {
         let why =
             "it has no outputs that were saved with --inplace, so there is nothing to compare";
         let save = program::command(&format!("run {} --inplace", path.display()));

@@ -21,11 +21,11 @@ use epsilab::{Error, Result};
 
 use crate::html::interactive::Libraries;
 use crate::{options, prebuilt};
-use job::Job;
+use job::NotebookJob;
 use params::Param;
-use report::Halt;
+use report::HaltReason;
 
-/// Environment variable that tells cells the profile.
+/// Environment variable that passes the profile to cells.
 const PROFILE: &str = "EPSILAB_PROFILE";
 
 /// Execute notebooks and write the executed notebooks and HTML pages.
@@ -80,7 +80,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The profile from the option, else from the environment.
+    /// Returns the profile from the option, else from the environment.
     fn choose(asked: Option<Self>) -> Result<Self> {
         if let Some(asked) = asked {
             return Ok(asked);
@@ -106,16 +106,16 @@ impl Profile {
 /// can't be built. Nothing was run then.
 pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let profile = Profile::choose(args.profile)?;
-    let jobs = args.notebooks.iter().map(|path| Job::prepare(path, args));
+    let jobs = args.notebooks.iter().map(|path| NotebookJob::prepare(path, args));
     let mut jobs = jobs.collect::<Result<Vec<_>>>()?;
     check_distinct(&jobs)?;
-    let libraries = args.interactive.then(Libraries::find).transpose()?;
+    let libraries = args.interactive.then(Libraries::locate_or_fetch).transpose()?;
     let place = match &args.device {
         Some(name) => name.parse::<DeviceSpec>()?.checked()?,
         None => DeviceSpec::auto()?,
     };
     eprintln!("profile: {}, device: {}", options::name_of(&profile), place.describe());
-    prebuilt::ensure(&mut prebuilt::to_terminal())?;
+    prebuilt::ensure_built(&mut prebuilt::terminal_progress())?;
     // The kernel ends with the thread that started it, so everything runs on this one.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -133,15 +133,15 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         let halt =
             job.run(&runtime, &said, args, profile, libraries.as_ref()).unwrap_or_else(|error| {
                 eprintln!("error: {error}");
-                Some(Halt::Lost(error))
+                Some(HaltReason::Lost(error))
             });
-        if let Some(Halt::Interrupted) = halt {
+        if let Some(HaltReason::Interrupted) = halt {
             if number + 1 < count {
                 eprintln!("not run: {} more", count - number - 1);
             }
-            return Ok(Halt::Interrupted.code());
+            return Ok(HaltReason::Interrupted.exit_code());
         }
-        failed.extend(halt.map(|halt| (job.path.display().to_string(), halt.place())));
+        failed.extend(halt.map(|halt| (job.path.display().to_string(), halt.summary())));
     }
     if count > 1 {
         eprintln!("\n{} of {count} notebooks succeeded", count - failed.len());
@@ -152,8 +152,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Refuses notebooks whose results would be written to the same file.
-fn check_distinct(jobs: &[Job<'_>]) -> Result<()> {
+/// Returns an error for notebooks whose results would be written to the same file.
+fn check_distinct(jobs: &[NotebookJob<'_>]) -> Result<()> {
     let mut seen: HashMap<&PathBuf, &PathBuf> = HashMap::new();
     for job in jobs {
         let target = job.targets.as_ref().map_or(job.path, |targets| &targets.notebook);

@@ -21,8 +21,8 @@ pub struct Notebook {
     json: Value,
 }
 
-/// The text of a field that may be a string or a list of lines.
-pub fn text_of(value: &Value) -> String {
+/// Returns the text of a field that may be a string or a list of lines.
+pub fn multiline_to_string(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Array(lines) => lines.iter().filter_map(Value::as_str).collect(),
@@ -30,12 +30,13 @@ pub fn text_of(value: &Value) -> String {
     }
 }
 
-/// Text as notebooks store it: a list of lines, each with its line break.
-pub fn lines_of(text: &str) -> Value {
+/// Converts text to the form that notebooks store: a list of lines, each with its line break.
+pub fn string_to_multiline(text: &str) -> Value {
     text.split_inclusive('\n').map(Value::from).collect()
 }
 
-/// A MIME bundle as notebooks store it: text as lines, binary data as one string.
+/// Converts a MIME bundle to the form that notebooks store: text as lines, binary data as one
+/// string.
 pub fn stored(bundle: &impl Serialize) -> Value {
     let is_text = |kind: &str| {
         kind.starts_with("text/") || matches!(kind, "application/javascript" | "image/svg+xml")
@@ -45,7 +46,7 @@ pub fn stored(bundle: &impl Serialize) -> Value {
         if let Value::String(text) = value
             && is_text(kind)
         {
-            *value = lines_of(text);
+            *value = string_to_multiline(text);
         }
     }
     data.into()
@@ -56,19 +57,18 @@ impl Notebook {
     ///
     /// # Errors
     /// No such file, not a notebook, a format other than 4, or a notebook for another kernel.
-    pub fn read(path: &Path) -> Result<Self> {
-        let mut notebook = Self::saved(path)?;
-        check_kernel(&notebook.json, path)?;
-        notebook.complete();
+    pub fn open_for_execution(path: &Path) -> Result<Self> {
+        let mut notebook = Self::open_with_outputs(path)?;
+        validate_kernel(&notebook.json, path)?;
+        notebook.normalise();
         Ok(notebook)
     }
 
-    /// Reads the notebook at `path` as it was saved, with its outputs, from whatever kernel they
-    /// are.
+    /// Reads the notebook at `path` as it was saved, with its outputs, from any kernel.
     ///
     /// # Errors
     /// No such file, not a notebook, or a format other than 4.
-    pub fn saved(path: &Path) -> Result<Self> {
+    pub fn open_with_outputs(path: &Path) -> Result<Self> {
         let shown = path.display();
         let wrong = |what: &str, why: String| {
             Error::new(ErrorKind::Notebook, format!("{shown} {what}"), why)
@@ -82,50 +82,50 @@ impl Notebook {
                 .fix("name a Jupyter notebook"));
         }
         let bytes = std::fs::read(path).map_err(|e| match e.kind() {
-            std::io::ErrorKind::NotFound => missing(path),
+            std::io::ErrorKind::NotFound => not_found_error(path),
             _ => Error::io(format!("reading {shown}"), &e),
         })?;
         let json: Value = serde_json::from_slice(&bytes).map_err(|e| {
             wrong("is not a notebook", format!("it is not JSON ({e})"))
                 .fix("if an editor or a merge damaged it, take an older version of the file")
         })?;
-        check_format(&json, &wrong)?;
+        validate_format(&json, &wrong)?;
         Ok(Self { json })
     }
 
-    /// A notebook of this JSON, which has the form of nbformat 4.
-    pub fn of(json: Value) -> Self {
+    /// Creates a notebook from JSON in the form of nbformat 4.
+    pub fn from_json(json: Value) -> Self {
         Self { json }
     }
 
-    /// The notebook as JSON of nbformat 4.
-    pub fn json(&self) -> &Value {
+    /// Returns the notebook as JSON of nbformat 4.
+    pub fn as_json(&self) -> &Value {
         &self.json
     }
 
-    /// Index and source of each code cell that is not empty, in order.
-    pub fn code(&self) -> Vec<(usize, String)> {
+    /// Returns index and source of each code cell that is not empty, in order.
+    pub fn code_cells(&self) -> Vec<(usize, String)> {
         let cells = self.json["cells"].as_array().into_iter().flatten();
         cells
             .enumerate()
             .filter(|(_, cell)| cell["cell_type"] == "code")
-            .map(|(index, cell)| (index, text_of(&cell["source"])))
+            .map(|(index, cell)| (index, multiline_to_string(&cell["source"])))
             .filter(|(_, source)| !source.trim().is_empty())
             .collect()
     }
 
-    /// True if the cell may fail (tag `raises-exception`).
+    /// Returns whether the cell may fail (tag `raises-exception`).
     pub fn may_fail(&self, cell: usize) -> bool {
         self.has_tag(cell, "raises-exception")
     }
 
-    /// True if the cell has this tag.
+    /// Returns whether the cell has this tag.
     pub fn has_tag(&self, cell: usize, tag: &str) -> bool {
         has_tag(&self.json["cells"][cell], tag)
     }
 
-    /// Removes the outputs of all cells, and what the metadata say of them.
-    pub fn clear(&mut self) {
+    /// Removes the outputs of all cells, and the metadata about them.
+    pub fn clear_outputs(&mut self) {
         for cell in self.json["cells"].as_array_mut().into_iter().flatten() {
             if cell["cell_type"] == "code" {
                 cell["execution_count"] = Value::Null;
@@ -140,25 +140,25 @@ impl Notebook {
         }
     }
 
-    /// Index and source of the first code cell with this tag.
-    pub fn tagged(&self, tag: &str) -> Option<(usize, String)> {
+    /// Returns index and source of the first code cell with this tag.
+    pub fn find_tagged_cell(&self, tag: &str) -> Option<(usize, String)> {
         let cells = self.json["cells"].as_array()?;
         let is_it = |cell: &Value| cell["cell_type"] == "code" && has_tag(cell, tag);
         let at = cells.iter().position(is_it)?;
-        Some((at, text_of(&cells[at]["source"])))
+        Some((at, multiline_to_string(&cells[at]["source"])))
     }
 
     /// Inserts a code cell with this tag before cell `at`.
-    pub fn insert_code(&mut self, at: usize, source: &str, tag: &str) {
+    pub fn insert_code_cell(&mut self, at: usize, source: &str, tag: &str) {
         if let Some(cells) = self.json["cells"].as_array_mut() {
             let cell = json!({"cell_type": "code", "source": source, "metadata": {"tags": [tag]}});
             cells.insert(at.min(cells.len()), cell);
         }
-        self.complete();
+        self.normalise();
     }
 
     /// Removes a cell.
-    pub fn remove(&mut self, cell: usize) {
+    pub fn remove_cell(&mut self, cell: usize) {
         if let Some(cells) = self.json["cells"].as_array_mut()
             && cell < cells.len()
         {
@@ -179,7 +179,7 @@ impl Notebook {
         self.json["metadata"]["language_info"] = language;
     }
 
-    /// The text of the file, as Jupyter writes it: sorted keys, one space of indent.
+    /// Returns the text of the file, as Jupyter writes it: sorted keys, one space of indent.
     pub fn to_text(&self) -> Result<String> {
         let failed = |why: String| Error::new(ErrorKind::Notebook, "writing the notebook", why);
         let mut bytes = Vec::new();
@@ -193,10 +193,10 @@ impl Notebook {
     }
 
     /// Clears old outputs and adds the fields that nbformat 4.5 requires.
-    fn complete(&mut self) {
+    fn normalise(&mut self) {
         self.json["nbformat_minor"] =
             json!(self.json["nbformat_minor"].as_u64().unwrap_or(0).max(5));
-        let metadata = object(&mut self.json["metadata"]);
+        let metadata = ensure_object(&mut self.json["metadata"]);
         metadata.insert(
             "kernelspec".into(),
             json!({"display_name": "Epsilab (Rust)", "language": "rust", "name": KERNEL}),
@@ -204,18 +204,18 @@ impl Notebook {
         let mut seen = HashSet::new();
         let cells = self.json["cells"].as_array_mut().map(Vec::as_mut_slice).unwrap_or_default();
         for (index, cell) in cells.iter_mut().enumerate() {
-            let source = text_of(&cell["source"]);
+            let source = multiline_to_string(&cell["source"]);
             let id = match cell["id"].as_str() {
                 Some(id) if is_cell_id(id) && !seen.contains(id) => id.to_owned(),
                 _ => new_cell_id(index, &source, &seen),
             };
-            cell["source"] = lines_of(&source);
-            object(&mut cell["metadata"]);
+            cell["source"] = string_to_multiline(&source);
+            ensure_object(&mut cell["metadata"]);
             cell["id"] = json!(id);
             seen.insert(id);
         }
         // A redacted copy that runs again has all outputs.
-        self.clear();
+        self.clear_outputs();
     }
 }
 
@@ -224,9 +224,9 @@ fn has_tag(cell: &Value, tag: &str) -> bool {
     tags.is_some_and(|tags| tags.iter().any(|known| known == tag))
 }
 
-fn missing(path: &Path) -> Error {
+fn not_found_error(path: &Path) -> Error {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let beside = notebooks_in(parent_of(path));
+    let beside = list_notebooks(parent_of(path));
     let beside = beside.iter().filter_map(|notebook| notebook.file_name()?.to_str()).take(8);
     let fix = match beside.collect::<Vec<_>>().as_slice() {
         [] => "check the path; notebooks of the lab are in `notebooks/`".to_owned(),
@@ -240,8 +240,8 @@ fn missing(path: &Path) -> Error {
     .fix(fix)
 }
 
-/// The notebooks in a folder by name, without those that `run` wrote.
-pub fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
+/// Returns the notebooks in a folder by name, without those that `run` wrote.
+pub fn list_notebooks(folder: &Path) -> Vec<PathBuf> {
     let is_source = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".ipynb") && !name.contains(".executed.")
@@ -251,12 +251,12 @@ pub fn notebooks_in(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The folder of a file. The parent of a bare file name is empty.
+/// Returns the folder of a file. The parent of a bare file name is empty.
 pub fn parent_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<()> {
+fn validate_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<()> {
     let none =
         |why: &str| Err(wrong("is not a notebook", why.to_owned()).fix("name a Jupyter notebook"));
     let Some(format) = json["nbformat"].as_u64() else {
@@ -289,7 +289,7 @@ fn check_format(json: &Value, wrong: &dyn Fn(&str, String) -> Error) -> Result<(
 }
 
 /// Accepts notebooks for this kernel, for any Rust kernel, or without a kernel.
-fn check_kernel(json: &Value, path: &Path) -> Result<()> {
+fn validate_kernel(json: &Value, path: &Path) -> Result<()> {
     let spec = &json["metadata"]["kernelspec"];
     let name = spec["name"].as_str();
     let language = spec["language"]
@@ -321,8 +321,8 @@ fn check_kernel(json: &Value, path: &Path) -> Result<()> {
     )))
 }
 
-/// The value as an object. Any other value is replaced by an empty object.
-pub fn object(value: &mut Value) -> &mut Map<String, Value> {
+/// Returns the value as an object. Any other value is replaced by an empty object.
+pub fn ensure_object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
     }
@@ -334,7 +334,7 @@ fn is_cell_id(id: &str) -> bool {
         && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// A cell id derived from position and content, so that equal notebooks give equal files.
+/// Returns a cell id derived from position and content, so that equal notebooks give equal files.
 fn new_cell_id(index: usize, source: &str, taken: &HashSet<String>) -> String {
     (0u32..)
         .map(|attempt| {
@@ -353,7 +353,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.ipynb");
         std::fs::write(&path, text).expect("written");
-        Notebook::read(&path)
+        Notebook::open_for_execution(&path)
     }
 
     #[track_caller]
@@ -376,9 +376,10 @@ mod tests {
         refused("{\"nbformat\":4}", "no list of cells");
         refused("{\"nbformat\":4,\"cells\":[{\"cell_type\":\"code\"}]}", "cell 1");
         refused("{\"nbformat\":4,\"cells\":[3]}", "cell 1");
-        let error = Notebook::read(Path::new("/nowhere/a.ipynb")).expect_err("missing");
+        let error =
+            Notebook::open_for_execution(Path::new("/nowhere/a.ipynb")).expect_err("missing");
         assert!(error.to_string().contains("no notebook /nowhere/a.ipynb"), "{error}");
-        assert!(Notebook::read(Path::new("Cargo.toml")).is_err());
+        assert!(Notebook::open_for_execution(Path::new("Cargo.toml")).is_err());
     }
 
     #[test]
@@ -408,12 +409,12 @@ mod tests {
         let (a, b) = (read(text).expect("valid"), read(text).expect("valid"));
         assert_eq!(a.to_text().expect("text"), b.to_text().expect("text"));
         let ids: Vec<_> =
-            (0..3).map(|i| a.json()["cells"][i]["id"].as_str().expect("an id")).collect();
+            (0..3).map(|i| a.as_json()["cells"][i]["id"].as_str().expect("an id")).collect();
         assert_eq!(ids[0], "keep");
         assert!(ids.iter().all(|id| is_cell_id(id)) && ids[1] != "keep" && ids[1] != ids[2]);
-        assert_eq!(a.json()["nbformat_minor"], 5);
-        assert_eq!(a.json()["cells"][0]["outputs"], json!([]));
-        assert_eq!(a.code(), [(0, "1".to_owned()), (1, "2\n3".to_owned())]);
+        assert_eq!(a.as_json()["nbformat_minor"], 5);
+        assert_eq!(a.as_json()["cells"][0]["outputs"], json!([]));
+        assert_eq!(a.code_cells(), [(0, "1".to_owned()), (1, "2\n3".to_owned())]);
         assert!(a.to_text().expect("text").starts_with("{\n \"cells\": [\n  {\n   \"cell_type\""));
     }
 
@@ -421,7 +422,7 @@ mod tests {
     fn a_redacted_copy_that_runs_again_is_no_longer_one() {
         let metadata = r#"{"epsilab":{"redacted":{"lines":1},"other":2}}"#;
         let notebook = read(&with_metadata(metadata)).expect("valid");
-        assert_eq!(notebook.json()["metadata"]["epsilab"], json!({ "other": 2 }));
+        assert_eq!(notebook.as_json()["metadata"]["epsilab"], json!({ "other": 2 }));
     }
 
     #[test]

@@ -1,65 +1,65 @@
-//! Collects the outputs of cells from the messages of the kernel, in the form of nbformat.
+//! Collection of the outputs of cells from the messages of the kernel, in the form of nbformat.
 
 use jupyter_zmq_client::{
     ClearOutput, DisplayData, ErrorOutput, JupyterMessageContent, Payload, Stdio,
 };
 use serde_json::{Map, Value, json};
 
-use super::notebook::{lines_of, stored};
+use super::notebook::{stored, string_to_multiline};
 use crate::pattern::{Pattern, pattern};
 
-/// The outputs of all cells. An update may change the output of an earlier cell.
+/// Outputs of all cells. An update may change the output of an earlier cell.
 #[derive(Default)]
-pub struct Outputs {
-    cells: Vec<Cell>,
+pub struct OutputCollector {
+    cells: Vec<CellOutputs>,
 }
 
 #[derive(Default)]
-struct Cell {
-    shown: Vec<Shown>,
-    /// `clear_output(wait)`: clear when the next output comes.
+struct CellOutputs {
+    shown: Vec<CellOutput>,
+    /// Whether to clear the outputs when the next one comes, after `clear_output(wait)`.
     clear_next: bool,
     count: Option<u64>,
     failed: Option<ErrorOutput>,
 }
 
-enum Shown {
+enum CellOutput {
     Stream { name: &'static str, text: String },
     Value { json: Value, display: Option<String> },
 }
 
-impl Outputs {
-    /// Empty outputs of `cells` cells.
+impl OutputCollector {
+    /// Creates empty outputs for `cells` cells.
     pub fn new(cells: usize) -> Self {
-        Self { cells: (0..cells).map(|_| Cell::default()).collect() }
+        Self { cells: (0..cells).map(|_| CellOutputs::default()).collect() }
     }
 
-    /// Takes a message that the kernel published for `cell`. Messages without output are ignored.
-    pub fn take(&mut self, cell: usize, message: &JupyterMessageContent) {
+    /// Adds a message that the kernel published for `cell`. Messages without output are ignored.
+    pub fn handle_message(&mut self, cell: usize, message: &JupyterMessageContent) {
         match message {
             JupyterMessageContent::StreamContent(stream) => {
                 let name = match stream.name {
                     Stdio::Stdout => "stdout",
                     Stdio::Stderr => "stderr",
                 };
-                self.stream(cell, name, &stream.text);
+                self.push_stream(cell, name, &stream.text);
             }
             JupyterMessageContent::DisplayData(display) => {
                 let id = display.transient.as_ref().and_then(|t| t.display_id.clone());
                 let json = json!({"output_type": "display_data", "data": stored(&display.data),
                     "metadata": display.metadata});
-                self.value(cell, json, id);
+                self.push_value(cell, json, id);
             }
             JupyterMessageContent::UpdateDisplayData(update) => {
                 if let Some(id) = &update.transient.display_id {
-                    self.update(id, &stored(&update.data), &update.metadata);
+                    self.update_display(id, &stored(&update.data), &update.metadata);
                 }
             }
             JupyterMessageContent::ExecuteResult(result) => {
                 let id = result.transient.as_ref().and_then(|t| t.display_id.clone());
                 let json = json!({"output_type": "execute_result", "data": stored(&result.data),
                     "metadata": result.metadata, "execution_count": result.execution_count.value()});
-                self.value(cell, json, id);
+                self.push_value(cell, json, id);
             }
             JupyterMessageContent::ErrorOutput(error) => {
                 // The first one is the failure of the cell.
@@ -68,7 +68,7 @@ impl Outputs {
                 }
                 let json = json!({"output_type": "error", "ename": error.ename,
                     "evalue": error.evalue, "traceback": error.traceback});
-                self.value(cell, json, None);
+                self.push_value(cell, json, None);
             }
             JupyterMessageContent::ClearOutput(ClearOutput { wait }) => {
                 if let Some(cell) = self.cells.get_mut(cell) {
@@ -82,10 +82,10 @@ impl Outputs {
         }
     }
 
-    /// Takes a text for a pager as an output, as JupyterLab shows it.
-    pub fn take_page(&mut self, cell: usize, payload: &Payload) {
+    /// Adds a text for a pager as an output, as JupyterLab shows it.
+    pub fn handle_page(&mut self, cell: usize, payload: &Payload) {
         if let Payload::Page { data, .. } = payload {
-            self.take(cell, &DisplayData::new(data.clone()).into());
+            self.handle_message(cell, &DisplayData::new(data.clone()).into());
         }
     }
 
@@ -96,39 +96,39 @@ impl Outputs {
         }
     }
 
-    /// The failure of a cell.
-    pub fn failure(&self, cell: usize) -> Option<&ErrorOutput> {
+    /// Returns the failure of a cell, if it failed.
+    pub fn error(&self, cell: usize) -> Option<&ErrorOutput> {
         self.cells.get(cell)?.failed.as_ref()
     }
 
-    /// Execution count and outputs of a cell in the form of nbformat.
-    pub fn of(&self, cell: usize) -> (Option<u64>, Vec<Value>) {
+    /// Returns execution count and outputs of a cell in the form of nbformat.
+    pub fn for_cell(&self, cell: usize) -> (Option<u64>, Vec<Value>) {
         let Some(cell) = self.cells.get(cell) else { return (None, Vec::new()) };
         let shown = cell.shown.iter().map(|shown| match shown {
-            Shown::Stream { name, text } => json!({"output_type": "stream", "name": name,
-                "text": lines_of(&without_overwritten(text))}),
-            Shown::Value { json, .. } => json.clone(),
+            CellOutput::Stream { name, text } => json!({"output_type": "stream", "name": name,
+                "text": string_to_multiline(&apply_carriage_returns(text))}),
+            CellOutput::Value { json, .. } => json.clone(),
         });
         (cell.count, shown.collect())
     }
 
-    fn stream(&mut self, cell: usize, name: &'static str, text: &str) {
-        let Some(cell) = self.ready(cell) else { return };
+    fn push_stream(&mut self, cell: usize, name: &'static str, text: &str) {
+        let Some(cell) = self.cell_for_output(cell) else { return };
         match cell.shown.last_mut() {
-            Some(Shown::Stream { name: last, text: shown }) if *last == name => {
+            Some(CellOutput::Stream { name: last, text: shown }) if *last == name => {
                 shown.push_str(text);
             }
-            _ => cell.shown.push(Shown::Stream { name, text: text.to_owned() }),
+            _ => cell.shown.push(CellOutput::Stream { name, text: text.to_owned() }),
         }
     }
 
-    fn value(&mut self, cell: usize, json: Value, display: Option<String>) {
-        if let Some(cell) = self.ready(cell) {
-            cell.shown.push(Shown::Value { json, display });
+    fn push_value(&mut self, cell: usize, json: Value, display: Option<String>) {
+        if let Some(cell) = self.cell_for_output(cell) {
+            cell.shown.push(CellOutput::Value { json, display });
         }
     }
 
-    fn ready(&mut self, cell: usize) -> Option<&mut Cell> {
+    fn cell_for_output(&mut self, cell: usize) -> Option<&mut CellOutputs> {
         let cell = self.cells.get_mut(cell)?;
         if std::mem::take(&mut cell.clear_next) {
             cell.shown.clear();
@@ -137,9 +137,9 @@ impl Outputs {
     }
 
     /// Replaces every output with this display id, in all cells.
-    fn update(&mut self, id: &str, data: &Value, metadata: &Map<String, Value>) {
+    fn update_display(&mut self, id: &str, data: &Value, metadata: &Map<String, Value>) {
         for shown in self.cells.iter_mut().flat_map(|cell| &mut cell.shown) {
-            if let Shown::Value { json, display: Some(display) } = shown
+            if let CellOutput::Value { json, display: Some(display) } = shown
                 && display == id
             {
                 json["data"] = data.clone();
@@ -150,7 +150,7 @@ impl Outputs {
 }
 
 /// Applies carriage returns as a terminal does: the text after one replaces its line.
-fn without_overwritten(text: &str) -> String {
+fn apply_carriage_returns(text: &str) -> String {
     static AT_THE_END: Pattern = Pattern::new(|| pattern(r"(?m)\r+$"));
     static OVERWRITTEN: Pattern = Pattern::new(|| pattern(r"(?m)^.*\r"));
     OVERWRITTEN.replace_all(&AT_THE_END.replace_all(text, ""), "").into_owned()
@@ -176,13 +176,13 @@ mod tests {
 
     #[test]
     fn neighbouring_streams_of_one_name_are_merged() {
-        let mut outputs = Outputs::new(1);
+        let mut outputs = OutputCollector::new(1);
         for (name, text) in [(true, "a\n"), (true, "b"), (false, "c\n"), (true, "d\n")] {
             let stream =
                 if name { StreamContent::stdout(text) } else { StreamContent::stderr(text) };
-            outputs.take(0, &stream.into());
+            outputs.handle_message(0, &stream.into());
         }
-        let (_, shown) = outputs.of(0);
+        let (_, shown) = outputs.for_cell(0);
         assert_eq!(shown.len(), 3);
         assert_eq!(shown[0]["text"], json!(["a\n", "b"]));
         assert_eq!(shown[1]["name"], "stderr");
@@ -190,15 +190,15 @@ mod tests {
 
     #[test]
     fn an_update_replaces_the_output_also_of_an_earlier_cell() {
-        let mut outputs = Outputs::new(2);
-        outputs.take(0, &display("old", "x"));
-        outputs.take(0, &display("other", "y"));
-        outputs.take(1, &UpdateDisplayData::new(plain("new"), "x").into());
-        let (_, shown) = outputs.of(0);
+        let mut outputs = OutputCollector::new(2);
+        outputs.handle_message(0, &display("old", "x"));
+        outputs.handle_message(0, &display("other", "y"));
+        outputs.handle_message(1, &UpdateDisplayData::new(plain("new"), "x").into());
+        let (_, shown) = outputs.for_cell(0);
         assert_eq!(shown[0]["data"]["text/plain"], json!(["new"]));
         assert_eq!(shown[0]["output_type"], "display_data");
         assert_eq!(shown[1]["data"]["text/plain"], json!(["other"]));
-        assert!(outputs.of(1).1.is_empty());
+        assert!(outputs.for_cell(1).1.is_empty());
         assert!(shown[0].get("transient").is_none());
     }
 
@@ -208,60 +208,60 @@ mod tests {
             let ours = json!({ "coverage": name, "covered_part": name });
             Map::from_iter([("epsilab".to_owned(), ours)])
         };
-        let mut outputs = Outputs::new(1);
+        let mut outputs = OutputCollector::new(1);
         let transient = Transient { display_id: Some("x".into()) };
         let (data, metadata) = (plain("old"), stated("covered"));
         let shown = DisplayData { data, metadata, transient: Some(transient.clone()) };
-        outputs.take(0, &shown.into());
+        outputs.handle_message(0, &shown.into());
         let (data, metadata) = (plain("new"), stated("not_covered"));
-        outputs.take(0, &UpdateDisplayData { data, metadata, transient }.into());
+        outputs.handle_message(0, &UpdateDisplayData { data, metadata, transient }.into());
         let ours = json!({ "coverage": "not_covered", "covered_part": "not_covered" });
-        assert_eq!(outputs.of(0).1[0]["metadata"], json!({ "epsilab": ours }));
+        assert_eq!(outputs.for_cell(0).1[0]["metadata"], json!({ "epsilab": ours }));
         // One that states nothing does not keep the statement about what it replaces.
-        outputs.take(0, &UpdateDisplayData::new(plain("newer"), "x").into());
-        assert_eq!(outputs.of(0).1[0]["metadata"], json!({}));
+        outputs.handle_message(0, &UpdateDisplayData::new(plain("newer"), "x").into());
+        assert_eq!(outputs.for_cell(0).1[0]["metadata"], json!({}));
     }
 
     #[test]
     fn clearing_happens_at_once_or_with_the_next_output() {
-        let mut outputs = Outputs::new(1);
-        outputs.take(0, &display("a", "x"));
-        outputs.take(0, &ClearOutput { wait: true }.into());
-        assert_eq!(outputs.of(0).1.len(), 1);
-        outputs.take(0, &StreamContent::stdout("b").into());
-        assert_eq!(outputs.of(0).1.len(), 1);
-        outputs.take(0, &ClearOutput { wait: false }.into());
-        assert!(outputs.of(0).1.is_empty());
+        let mut outputs = OutputCollector::new(1);
+        outputs.handle_message(0, &display("a", "x"));
+        outputs.handle_message(0, &ClearOutput { wait: true }.into());
+        assert_eq!(outputs.for_cell(0).1.len(), 1);
+        outputs.handle_message(0, &StreamContent::stdout("b").into());
+        assert_eq!(outputs.for_cell(0).1.len(), 1);
+        outputs.handle_message(0, &ClearOutput { wait: false }.into());
+        assert!(outputs.for_cell(0).1.is_empty());
     }
 
     #[test]
     fn results_and_errors_have_the_form_of_nbformat() {
-        let mut outputs = Outputs::new(1);
-        outputs.take(0, &ExecuteResult::new(ExecutionCount::new(3), plain("2")).into());
+        let mut outputs = OutputCollector::new(1);
+        outputs.handle_message(0, &ExecuteResult::new(ExecutionCount::new(3), plain("2")).into());
         let error = ErrorOutput {
             ename: "E0425".into(),
             evalue: "no x".into(),
             traceback: vec!["E0425: no x".into()],
         };
-        outputs.take(0, &error.into());
+        outputs.handle_message(0, &error.into());
         outputs.set_count(0, 3);
-        let (count, shown) = outputs.of(0);
+        let (count, shown) = outputs.for_cell(0);
         assert_eq!(count, Some(3));
         assert_eq!(shown[0]["execution_count"], 3);
         assert_eq!(shown[1]["ename"], "E0425");
-        assert_eq!(outputs.failure(0).map(|f| f.evalue.as_str()), Some("no x"));
+        assert_eq!(outputs.error(0).map(|f| f.evalue.as_str()), Some("no x"));
     }
 
     #[test]
     fn a_carriage_return_overwrites_its_line() {
-        assert_eq!(without_overwritten("1 %\r50 %\r100 %\ndone\r\n"), "100 %\ndone\n");
-        assert_eq!(without_overwritten("a\rb\r"), "b");
+        assert_eq!(apply_carriage_returns("1 %\r50 %\r100 %\ndone\r\n"), "100 %\ndone\n");
+        assert_eq!(apply_carriage_returns("a\rb\r"), "b");
     }
 
     #[test]
     fn messages_for_cells_that_do_not_exist_are_harmless() {
-        let mut outputs = Outputs::new(1);
-        outputs.take(5, &display("a", "x"));
-        assert!(outputs.of(5).1.is_empty() && outputs.of(0).1.is_empty());
+        let mut outputs = OutputCollector::new(1);
+        outputs.handle_message(5, &display("a", "x"));
+        assert!(outputs.for_cell(5).1.is_empty() && outputs.for_cell(0).1.is_empty());
     }
 }

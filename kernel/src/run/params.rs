@@ -1,5 +1,5 @@
-//! Values for the parameters of a notebook, as papermill has them: the cell with the tag
-//! `parameters` defines variables, and a cell that is inserted after it gives them new values.
+//! Values for the parameters of a notebook, as in papermill: the cell with the tag `parameters`
+//! defines variables, and a cell that is inserted after it gives them new values.
 
 use std::path::Path;
 
@@ -31,14 +31,14 @@ pub fn read(text: &str) -> Result<Param, String> {
 ///
 /// # Errors
 /// The notebook has no cell for parameters, or that cell has no such variable.
-pub fn insert(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<()> {
+pub fn inject(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<()> {
     if params.is_empty() {
         return Ok(());
     }
-    if let Some((at, _)) = notebook.tagged(INSERTED) {
-        notebook.remove(at);
+    if let Some((at, _)) = notebook.find_tagged_cell(INSERTED) {
+        notebook.remove_cell(at);
     }
-    let Some((at, source)) = notebook.tagged(DEFINED) else {
+    let Some((at, source)) = notebook.find_tagged_cell(DEFINED) else {
         return Err(Error::new(
             ErrorKind::Notebook,
             format!("{} has no parameters", path.display()),
@@ -49,7 +49,7 @@ pub fn insert(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
              property inspector, the gears at the top right)"
         )));
     };
-    let known = variables(&source);
+    let known = defined_variables(&source);
     if let Some((name, value)) = params.iter().find(|(name, _)| !known.contains(name)) {
         return Err(Error::new(
             ErrorKind::Notebook,
@@ -66,12 +66,12 @@ pub fn insert(notebook: &mut Notebook, params: &[Param], path: &Path) -> Result<
         cell +=
             &format!("let mut {name} = epsilab::lab::parameter(\"{name}\", {name}, {value:?})?;\n");
     }
-    notebook.insert_code(at + 1, cell.trim_end(), INSERTED);
+    notebook.insert_code_cell(at + 1, cell.trim_end(), INSERTED);
     Ok(())
 }
 
-/// The variables that the cell defines.
-fn variables(source: &str) -> Vec<String> {
+/// Returns the names of the variables that the cell defines.
+fn defined_variables(source: &str) -> Vec<String> {
     // Lines with commands of the kernel are no Rust.
     let rust = source.lines().filter(|line| !line.trim_start().starts_with(':'));
     let code = format!("fn cell() {{\n{}\n}}", rust.collect::<Vec<_>>().join("\n"));
@@ -94,7 +94,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.ipynb");
         std::fs::write(&path, format!("{{\"nbformat\":4,\"cells\":[{cells}]}}")).expect("written");
-        Notebook::read(&path).expect("valid")
+        Notebook::open_for_execution(&path).expect("valid")
     }
 
     fn params(texts: &[&str]) -> Vec<Param> {
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn values_come_in_a_cell_behind_the_parameters() {
         let mut notebook = notebook(CELLS);
-        insert(&mut notebook, &params(&["epochs=3", "data=a\"b"]), Path::new("a")).expect("known");
-        let (at, source) = notebook.tagged(INSERTED).expect("inserted");
+        inject(&mut notebook, &params(&["epochs=3", "data=a\"b"]), Path::new("a")).expect("known");
+        let (at, source) = notebook.find_tagged_cell(INSERTED).expect("inserted");
         assert_eq!(at, 2);
         assert_eq!(
             source,
@@ -119,25 +119,28 @@ mod tests {
              let mut epochs = epsilab::lab::parameter(\"epochs\", epochs, \"3\")?;\n\
              let mut data = epsilab::lab::parameter(\"data\", data, \"a\\\"b\")?;"
         );
-        assert_eq!(notebook.code().len(), 4);
-        insert(&mut notebook, &params(&["a=2"]), Path::new("a")).expect("known");
-        let (at, source) = notebook.tagged(INSERTED).expect("inserted");
-        assert!(at == 2 && notebook.code().len() == 4 && !source.contains("epochs"), "{source}");
-        let cell = &notebook.json()["cells"][2];
+        assert_eq!(notebook.code_cells().len(), 4);
+        inject(&mut notebook, &params(&["a=2"]), Path::new("a")).expect("known");
+        let (at, source) = notebook.find_tagged_cell(INSERTED).expect("inserted");
+        assert!(
+            at == 2 && notebook.code_cells().len() == 4 && !source.contains("epochs"),
+            "{source}"
+        );
+        let cell = &notebook.as_json()["cells"][2];
         assert!(cell["id"].is_string() && cell["outputs"].is_array(), "{cell}");
     }
 
     #[test]
     fn unknown_parameters_are_refused_with_those_that_exist() {
         let refused = |cells: &str, param: &str| {
-            let failed = insert(&mut notebook(cells), &params(&[param]), Path::new("a.ipynb"));
+            let failed = inject(&mut notebook(cells), &params(&[param]), Path::new("a.ipynb"));
             failed.expect_err("refused").to_string()
         };
         assert!(refused(CELLS, "epoch=3").contains("choose one of: epochs, a, data"));
         assert!(refused(CELLS, "other=3").contains("no parameter"));
         let none = r#"{"cell_type":"code","source":"let epochs = 1;"}"#;
         assert!(refused(none, "epochs=3").contains("tag `parameters`"));
-        assert!(insert(&mut notebook(none), &[], Path::new("a")).is_ok());
+        assert!(inject(&mut notebook(none), &[], Path::new("a")).is_ok());
     }
 
     #[test]

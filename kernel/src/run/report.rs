@@ -13,44 +13,44 @@ use crate::html::without_colours;
 /// Maximum width of the code shown for a cell.
 const WIDTH: usize = 60;
 
-/// Why the execution of a notebook stopped early.
-pub enum Halt {
+/// Reason why the execution of a notebook stopped early.
+pub enum HaltReason {
     /// A cell failed.
     Failed { number: usize, of: usize, source: String, failure: ErrorOutput },
-    /// The user stopped it.
+    /// The user stopped the execution.
     Interrupted,
-    /// A cell took longer than allowed.
+    /// A cell took longer than the timeout.
     TooLong { number: usize, source: String, seconds: u64 },
     /// The kernel ended.
     Lost(Error),
-    /// All cells ran, but their outputs are not those that are saved: what differs, by cell.
+    /// All cells ran, but their outputs differ from the saved ones: the differences by cell.
     Differs(Vec<String>),
 }
 
-impl Halt {
-    /// Exit code of the program.
-    pub fn code(&self) -> ExitCode {
+impl HaltReason {
+    /// Returns the exit code of the program.
+    pub fn exit_code(&self) -> ExitCode {
         match self {
-            Halt::Interrupted => ExitCode::from(interrupt::exit_code()),
+            HaltReason::Interrupted => ExitCode::from(interrupt::exit_code()),
             _ => ExitCode::FAILURE,
         }
     }
 
-    /// Where it stopped, in a few words.
-    pub fn place(&self) -> String {
+    /// Describes in a few words where the execution stopped.
+    pub fn summary(&self) -> String {
         match self {
-            Halt::Failed { number, .. } => format!("code cell {number}"),
-            Halt::TooLong { number, .. } => format!("code cell {number} took too long"),
-            Halt::Interrupted => "interrupted".into(),
-            Halt::Lost(error) => error.what().to_owned(),
-            Halt::Differs(_) => "other outputs than the saved ones".into(),
+            HaltReason::Failed { number, .. } => format!("code cell {number}"),
+            HaltReason::TooLong { number, .. } => format!("code cell {number} took too long"),
+            HaltReason::Interrupted => "interrupted".into(),
+            HaltReason::Lost(error) => error.what().to_owned(),
+            HaltReason::Differs(_) => "other outputs than the saved ones".into(),
         }
     }
 
-    /// The report for the user: cell, code and error.
+    /// Returns the report for the user: cell, code and error.
     pub fn report(&self, colours: bool) -> String {
         match self {
-            Halt::Failed { number, of, source, failure } => {
+            HaltReason::Failed { number, of, source, failure } => {
                 let traceback = failure.traceback.join("\n");
                 let text = if traceback.trim().is_empty() {
                     format!("{}: {}", failure.ename, failure.evalue)
@@ -62,17 +62,17 @@ impl Halt {
                     "error: code cell {number} of {of} failed: {}: {}\n\n{}\n\n{}\n",
                     failure.ename,
                     without_colours(failure.evalue.lines().next().unwrap_or_default()),
-                    indented(source),
+                    indent(source),
                     text.trim_end()
                 )
             }
-            Halt::Interrupted => "error: interrupted".to_owned(),
-            Halt::TooLong { number, source, seconds } => format!(
+            HaltReason::Interrupted => "error: interrupted".to_owned(),
+            HaltReason::TooLong { number, source, seconds } => format!(
                 "error: code cell {number} took longer than {seconds} s (--timeout)\n\n{}\n",
-                indented(source)
+                indent(source)
             ),
-            Halt::Lost(error) => format!("error: {error}"),
-            Halt::Differs(cells) => format!(
+            HaltReason::Lost(error) => format!("error: {error}"),
+            HaltReason::Differs(cells) => format!(
                 "error: the outputs differ from the saved ones\n  {}\n  what to do: if the new ones \
                  are right, save them with `{}`; a cell that trains without a \
                  seed has other numbers in every run: give it the tag `noisy-output`, or \
@@ -84,24 +84,24 @@ impl Halt {
     }
 }
 
-fn indented(source: &str) -> String {
+fn indent(source: &str) -> String {
     let lines: Vec<String> = source.trim_end().lines().map(|line| format!("    {line}")).collect();
     lines.join("\n")
 }
 
-/// The number and the first line of a cell, which its time follows.
+/// Formats the number and the first line of a cell; the time of the cell is printed behind them.
 pub fn of_cell(number: usize, of: usize, source: &str) -> String {
     let width = of.to_string().len();
     format!("[{number:>width$}/{of}] {:<WIDTH$} ", first_line(source))
 }
-/// Prints what begins now, and returns the time.
+/// Prints the description of a step that begins, and returns the time.
 pub fn begin(what: &str) -> Instant {
     eprint!("{what}");
     // The execution goes on if progress can't be printed.
     let _ = std::io::stderr().flush();
     Instant::now()
 }
-/// Prints the time that it took and whether it succeeded.
+/// Prints the duration of the step and whether it succeeded.
 pub fn finish(started: Instant, halted: bool, failed: bool) {
     let note = match (halted, failed) {
         (true, _) => "  stopped here",
@@ -130,7 +130,7 @@ mod tests {
             evalue: "cannot find value `y`".into(),
             traceback: vec!["\u{1b}[31merror\u{1b}[0m: cannot find".into()],
         };
-        let halt = Halt::Failed { number: 2, of: 3, source: "let x = y;\n".into(), failure };
+        let halt = HaltReason::Failed { number: 2, of: 3, source: "let x = y;\n".into(), failure };
         let text = halt.report(false);
         assert!(text.starts_with("error: code cell 2 of 3 failed: E0425: cannot find value `y`"));
         assert!(text.contains("\n    let x = y;\n") && text.contains("error: cannot find"));

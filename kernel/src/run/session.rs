@@ -23,9 +23,9 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::outputs::Outputs;
-use super::stop::Stop;
-use crate::prebuilt::tail;
+use super::outputs::OutputCollector;
+use super::stop::StopSignal;
+use crate::prebuilt::last_lines;
 use crate::temp::TempFolder;
 
 /// Time for the kernel to answer after its start.
@@ -37,27 +37,27 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Time for the kernel to shut down.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// How a cell ended.
-pub enum Ended {
+/// End of the execution of a cell.
+pub enum ExecutionEnd {
     /// The kernel replied (the cell may have failed).
     Replied(Box<ExecuteReply>),
-    /// The user stopped it.
+    /// The user stopped the cell.
     Interrupted,
-    /// It ran longer than allowed.
+    /// The cell ran longer than the timeout.
     TooLong,
 }
 
 /// A running kernel.
-pub struct Session {
+pub struct KernelClient {
     child: Child,
     shell: DealerSendConnection,
     control: ClientControlConnection,
-    heard: UnboundedReceiver<Heard>,
-    /// The cell of each request.
+    heard: UnboundedReceiver<KernelMessage>,
+    /// Index of the cell of each request, by message id.
     cells: HashMap<String, usize>,
     /// The language information of the kernel, for the metadata of the notebook.
     pub language: Value,
-    /// When the program was started.
+    /// Time at which the program was started.
     started: Instant,
     /// Time from the start of the program to its first answer.
     pub answered_after: Duration,
@@ -65,13 +65,13 @@ pub struct Session {
     folder: TempFolder,
 }
 
-enum Heard {
+enum KernelMessage {
     Published(JupyterMessage),
     Reply(JupyterMessage),
     Broken(String),
 }
 
-impl Session {
+impl KernelClient {
     /// Starts a kernel in `folder` with the environment variables `env`.
     ///
     /// # Errors
@@ -97,10 +97,10 @@ impl Session {
         let mut child = spawn(argv, private.path(), folder, env)?;
         let connected = tokio::select! {
             connected = timeout(START, connect(&info)) => match connected {
-                Ok(connected) => connected.map_err(protocol),
-                Err(_) => Err(trouble("the kernel does not answer", "it is running, but silent")),
+                Ok(connected) => connected.map_err(protocol_error),
+                Err(_) => Err(kernel_error("the kernel does not answer", "it is running, but silent")),
             },
-            status = child.wait() => Err(died(status, private.path(), "before it answered")),
+            status = child.wait() => Err(kernel_died_error(status, private.path(), "before it answered")),
         };
         let (shell, control, heard) = connected?;
         let mut session = Self {
@@ -114,17 +114,17 @@ impl Session {
             answered_after: Duration::ZERO,
             folder: private,
         };
-        session.shake_hands().await?;
+        session.handshake().await?;
         Ok(session)
     }
 
-    /// Time since the program was started.
-    pub fn age(&self) -> Duration {
+    /// Returns the time since the program was started.
+    pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// The process of the kernel, unless it has ended.
-    pub fn process(&self) -> Option<u32> {
+    /// Returns the id of the kernel's process, unless it has ended.
+    pub fn process_id(&self) -> Option<u32> {
         self.child.id()
     }
 
@@ -137,47 +137,47 @@ impl Session {
         cell: usize,
         request: ExecuteRequest,
         limit: Option<Duration>,
-        outputs: &mut Outputs,
-        stop: &mut Stop,
-    ) -> Result<Ended> {
+        outputs: &mut OutputCollector,
+        stop: &mut StopSignal,
+    ) -> Result<ExecutionEnd> {
         let request: JupyterMessage = request.into();
         let id = request.header.msg_id.clone();
         self.cells.insert(id.clone(), cell);
-        self.shell.send(request).await.map_err(protocol)?;
+        self.shell.send(request).await.map_err(protocol_error)?;
 
         let mut reply: Option<Box<ExecuteReply>> = None;
         let mut idle = false;
-        let mut stopped: Option<Ended> = None;
+        let mut stopped: Option<ExecutionEnd> = None;
         let mut deadline = limit.map(|limit| Instant::now() + limit);
         while !(reply.is_some() && idle) {
             let until = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             tokio::select! {
                 biased;
                 heard = self.heard.recv() => match heard {
-                    Some(Heard::Published(message)) => {
+                    Some(KernelMessage::Published(message)) => {
                         idle |= is_idle(&message, &id);
-                        self.publish(&message, outputs);
+                        self.handle_broadcast(&message, outputs);
                     }
-                    Some(Heard::Reply(message)) => {
-                        if parent(&message) == Some(id.as_str())
+                    Some(KernelMessage::Reply(message)) => {
+                        if parent_id(&message) == Some(id.as_str())
                             && let JupyterMessageContent::ExecuteReply(content) = message.content
                         {
                             reply = Some(Box::new(content));
                             deadline = Some(Instant::now() + LAST_WORDS);
                         }
                     }
-                    Some(Heard::Broken(why)) => return Err(trouble("the kernel is lost", &why)),
-                    None => return Err(trouble("the kernel is lost", "its connection closed")),
+                    Some(KernelMessage::Broken(why)) => return Err(kernel_error("the kernel is lost", &why)),
+                    None => return Err(kernel_error("the kernel is lost", "its connection closed")),
                 },
                 status = self.child.wait() => {
-                    self.drain(outputs);
-                    return Err(died(status, self.folder.path(), "while it ran the cell"));
+                    self.drain_messages(outputs);
+                    return Err(kernel_died_error(status, self.folder.path(), "while it ran the cell"));
                 }
-                () = stop.asked() => {
-                    if stopped.replace(Ended::Interrupted).is_some() {
+                () = stop.received() => {
+                    if stopped.replace(ExecutionEnd::Interrupted).is_some() {
                         // After the second interrupt, the kernel is killed at once.
                         self.kill();
-                        return Ok(Ended::Interrupted);
+                        return Ok(ExecutionEnd::Interrupted);
                     }
                     self.interrupt().await?;
                     deadline = Some(Instant::now() + GRACE);
@@ -190,7 +190,7 @@ impl Session {
                         self.kill();
                         return Ok(ended);
                     }
-                    stopped = Some(Ended::TooLong);
+                    stopped = Some(ExecutionEnd::TooLong);
                     self.interrupt().await?;
                     deadline = Some(Instant::now() + GRACE);
                 }
@@ -198,8 +198,8 @@ impl Session {
         }
         match (stopped, reply) {
             (Some(ended), _) => Ok(ended),
-            (None, Some(reply)) => Ok(Ended::Replied(reply)),
-            (None, None) => Err(trouble("the kernel is lost", "it never replied")),
+            (None, Some(reply)) => Ok(ExecutionEnd::Replied(reply)),
+            (None, None) => Err(kernel_error("the kernel is lost", "it never replied")),
         }
     }
 
@@ -223,7 +223,7 @@ impl Session {
 
     /// Asks for kernel_info until a reply and a broadcast have arrived. Then the subscription
     /// works, and no output can be missed.
-    async fn shake_hands(&mut self) -> Result<()> {
+    async fn handshake(&mut self) -> Result<()> {
         let (mut answered, mut published) = (false, false);
         let end = Instant::now() + START;
         let mut ask_again = Instant::now();
@@ -231,27 +231,27 @@ impl Session {
             tokio::select! {
                 biased;
                 heard = self.heard.recv() => match heard {
-                    Some(Heard::Published(_)) => published = true,
-                    Some(Heard::Reply(message)) => {
+                    Some(KernelMessage::Published(_)) => published = true,
+                    Some(KernelMessage::Reply(message)) => {
                         if let JupyterMessageContent::KernelInfoReply(info) = message.content {
                             if !std::mem::replace(&mut answered, true) {
-                                self.answered_after = self.age();
+                                self.answered_after = self.elapsed();
                             }
                             let language = serde_json::to_value(&info.language_info);
                             self.language = without_nulls(language.unwrap_or_default());
                         }
                     }
-                    Some(Heard::Broken(why)) => return Err(trouble("the kernel is lost", &why)),
-                    None => return Err(trouble("the kernel is lost", "its connection closed")),
+                    Some(KernelMessage::Broken(why)) => return Err(kernel_error("the kernel is lost", &why)),
+                    None => return Err(kernel_error("the kernel is lost", "its connection closed")),
                 },
                 status = self.child.wait() => {
-                    return Err(died(status, self.folder.path(), "before it answered"));
+                    return Err(kernel_died_error(status, self.folder.path(), "before it answered"));
                 }
                 () = sleep_until(ask_again) => {
                     if Instant::now() > end {
-                        return Err(trouble("the kernel does not answer", "it is running, but silent"));
+                        return Err(kernel_error("the kernel does not answer", "it is running, but silent"));
                     }
-                    self.shell.send(KernelInfoRequest {}.into()).await.map_err(protocol)?;
+                    self.shell.send(KernelInfoRequest {}.into()).await.map_err(protocol_error)?;
                     ask_again = Instant::now() + Duration::from_millis(300);
                 }
             }
@@ -259,25 +259,25 @@ impl Session {
         Ok(())
     }
 
-    fn publish(&mut self, message: &JupyterMessage, outputs: &mut Outputs) {
-        let Some(&cell) = parent(message).and_then(|id| self.cells.get(id)) else { return };
+    fn handle_broadcast(&mut self, message: &JupyterMessage, outputs: &mut OutputCollector) {
+        let Some(&cell) = parent_id(message).and_then(|id| self.cells.get(id)) else { return };
         if let JupyterMessageContent::ExecuteInput(input) = &message.content {
             outputs.set_count(cell, input.execution_count.value() as u64);
         }
-        outputs.take(cell, &message.content);
+        outputs.handle_message(cell, &message.content);
     }
 
-    /// Takes the messages that had arrived when the kernel ended.
-    fn drain(&mut self, outputs: &mut Outputs) {
+    /// Processes the messages that had arrived when the kernel ended.
+    fn drain_messages(&mut self, outputs: &mut OutputCollector) {
         while let Ok(heard) = self.heard.try_recv() {
-            if let Heard::Published(message) = heard {
-                self.publish(&message, outputs);
+            if let KernelMessage::Published(message) = heard {
+                self.handle_broadcast(&message, outputs);
             }
         }
     }
 
     async fn interrupt(&mut self) -> Result<()> {
-        self.control.send(InterruptRequest {}.into()).await.map_err(protocol)
+        self.control.send(InterruptRequest {}.into()).await.map_err(protocol_error)
     }
 
     /// Kills the kernel and everything it started.
@@ -290,35 +290,37 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for KernelClient {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-/// The request to run a cell. After the failure of one that may fail, later requests still run.
-pub fn request(code: &str, may_fail: bool) -> ExecuteRequest {
+/// Creates the request to run a cell. After the failure of one that may fail, later requests still
+/// run.
+pub fn execute_request(code: &str, may_fail: bool) -> ExecuteRequest {
     ExecuteRequest { stop_on_error: !may_fail, ..ExecuteRequest::new(code.to_owned()) }
 }
 
-/// The request to run code without output, history or count.
-pub fn silent(code: &str) -> ExecuteRequest {
-    ExecuteRequest { silent: true, store_history: false, ..request(code, false) }
+/// Creates the request to run code without output, history or count.
+pub fn silent_request(code: &str) -> ExecuteRequest {
+    ExecuteRequest { silent: true, store_history: false, ..execute_request(code, false) }
 }
 
 fn is_idle(message: &JupyterMessage, id: &str) -> bool {
     matches!(&message.content, JupyterMessageContent::Status(status)
         if matches!(status.execution_state, ExecutionState::Idle))
-        && parent(message) == Some(id)
+        && parent_id(message) == Some(id)
 }
 
-fn parent(message: &JupyterMessage) -> Option<&str> {
+fn parent_id(message: &JupyterMessage) -> Option<&str> {
     message.parent_header.as_ref().map(|header| header.msg_id.as_str())
 }
 
-type Connected = (DealerSendConnection, ClientControlConnection, UnboundedReceiver<Heard>);
+type Connections =
+    (DealerSendConnection, ClientControlConnection, UnboundedReceiver<KernelMessage>);
 
-async fn connect(info: &ConnectionInfo) -> Result<Connected, RuntimeError> {
+async fn connect(info: &ConnectionInfo) -> Result<Connections, RuntimeError> {
     let session = uuid::Uuid::new_v4().to_string();
     let mut published = create_client_iopub_connection(info, "", &session).await?;
     let identity = peer_identity_for_session(&session)?;
@@ -327,21 +329,25 @@ async fn connect(info: &ConnectionInfo) -> Result<Connected, RuntimeError> {
     let (send, mut replies) = shell.split();
     let (said, heard) = unbounded_channel();
     let also = said.clone();
-    tokio::spawn(async move { while pass_on(published.read().await, &said, Heard::Published) {} });
-    tokio::spawn(async move { while pass_on(replies.read().await, &also, Heard::Reply) {} });
+    tokio::spawn(async move {
+        while forward_message(published.read().await, &said, KernelMessage::Published) {}
+    });
+    tokio::spawn(async move {
+        while forward_message(replies.read().await, &also, KernelMessage::Reply) {}
+    });
     Ok((send, control, heard))
 }
 
-/// Forwards a message. False if reading should end.
-fn pass_on(
+/// Forwards a message, and returns whether reading should go on.
+fn forward_message(
     read: Result<JupyterMessage, RuntimeError>,
-    said: &UnboundedSender<Heard>,
-    wrap: fn(JupyterMessage) -> Heard,
+    said: &UnboundedSender<KernelMessage>,
+    wrap: fn(JupyterMessage) -> KernelMessage,
 ) -> bool {
     match read {
         Ok(message) => said.send(wrap(message)).is_ok(),
         Err(RuntimeError::ZmqError(e)) => {
-            let _ = said.send(Heard::Broken(e.to_string()));
+            let _ = said.send(KernelMessage::Broken(e.to_string()));
             false
         }
         // Messages of unknown form or with a wrong signature are skipped.
@@ -351,9 +357,9 @@ fn pass_on(
 
 async fn connection_info() -> Result<ConnectionInfo> {
     let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let ports = peek_ports(here, 5).await.map_err(protocol)?;
+    let ports = peek_ports(here, 5).await.map_err(protocol_error)?;
     let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports[..] else {
-        return Err(trouble("no free ports", "the operating system gave fewer than five"));
+        return Err(kernel_error("no free ports", "the operating system gave fewer than five"));
     };
     Ok(ConnectionInfo {
         ip: here.to_string(),
@@ -375,13 +381,13 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
         .map_err(|e| Error::io(format!("writing {}", path.display()), &e))
 }
 
-fn log_of(private: &Path) -> PathBuf {
+fn log_path(private: &Path) -> PathBuf {
     private.join("kernel.log")
 }
 
 /// Name of the connection file.
 const CONNECTION: &str = "connection.json";
-/// Stands for the path of the connection file in the command of a kernel.
+/// Placeholder for the path of the connection file in the command of a kernel.
 const CONNECTION_FILE: &str = "{connection_file}";
 
 fn spawn(argv: &[&str], private: &Path, folder: &Path, env: &[(&str, &str)]) -> Result<Child> {
@@ -389,7 +395,7 @@ fn spawn(argv: &[&str], private: &Path, folder: &Path, env: &[(&str, &str)]) -> 
     let connection = private.join(CONNECTION);
     let connection = connection.to_string_lossy();
     let mut words = argv.iter().map(|word| word.replace(CONNECTION_FILE, &connection));
-    let log = File::create(log_of(private)).map_err(starting)?;
+    let log = File::create(log_path(private)).map_err(starting)?;
     let log_too = log.try_clone().map_err(starting)?;
     let mut command = Command::new(words.next().unwrap_or_default());
     command
@@ -425,20 +431,20 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-fn protocol(error: RuntimeError) -> Error {
-    trouble("talking to the kernel failed", &error.to_string())
+fn protocol_error(error: RuntimeError) -> Error {
+    kernel_error("talking to the kernel failed", &error.to_string())
 }
 
-fn trouble(what: &str, why: &str) -> Error {
+fn kernel_error(what: &str, why: &str) -> Error {
     Error::new(ErrorKind::Notebook, what, why)
         .fix(format!("try again; `{}` looks for the cause", program::command("doctor")))
 }
 
-/// The error for a kernel that ended: exit status and the last lines of its log.
-fn died(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Error {
+/// Returns the error for a kernel that ended: exit status and the last lines of its log.
+fn kernel_died_error(status: std::io::Result<ExitStatus>, private: &Path, when: &str) -> Error {
     let how = status.map_or_else(|e| e.to_string(), |status| status.to_string());
-    let log = std::fs::read_to_string(log_of(private)).unwrap_or_default();
-    let said = match tail(&log, 8) {
+    let log = std::fs::read_to_string(log_path(private)).unwrap_or_default();
+    let said = match last_lines(&log, 8) {
         last if last.is_empty() => String::new(),
         last => format!("; the last lines of its log:\n    {}", last.replace('\n', "\n    ")),
     };

@@ -1,16 +1,16 @@
-//! Outputs as they are saved with a notebook: one picture instead of the same in four formats.
+//! Reduced outputs for saving with a notebook: one picture instead of the same in four formats.
 
 use serde_json::{Map, Value, json};
 
 use super::notebook::Notebook;
 
-/// The notebook with small outputs and the name of its profile, for the file that is kept under
-/// version control.
-pub fn notebook(executed: &Notebook, profile: &str) -> Notebook {
-    let mut json = executed.json().clone();
+/// Returns the notebook with small outputs and the name of its profile, for the file that is kept
+/// under version control.
+pub fn compact_notebook(executed: &Notebook, profile: &str) -> Notebook {
+    let mut json = executed.as_json().clone();
     for cell in json["cells"].as_array_mut().into_iter().flatten() {
         let outputs = cell.get_mut("outputs").and_then(Value::as_array_mut);
-        outputs.into_iter().flatten().for_each(|output| *output = small(output));
+        outputs.into_iter().flatten().for_each(|output| *output = compact_output(output));
     }
     // The compiler of the machine that ran it.
     if let Some(language) = json["metadata"].get_mut("language_info").and_then(Value::as_object_mut)
@@ -18,30 +18,31 @@ pub fn notebook(executed: &Notebook, profile: &str) -> Notebook {
         language.remove("version");
     }
     json["metadata"]["epsilab"]["saved"] = json!({ "profile": profile });
-    Notebook::of(json)
+    Notebook::from_json(json)
 }
 
-/// The profile with which the outputs of a notebook were saved; `None` if it has no saved outputs.
-pub fn profile(notebook: &Notebook) -> Option<&str> {
-    notebook.json()["metadata"]["epsilab"]["saved"]["profile"].as_str()
+/// Returns the profile with which the outputs of a notebook were saved; `None` if it has no saved
+/// outputs.
+pub fn saved_profile(notebook: &Notebook) -> Option<&str> {
+    notebook.as_json()["metadata"]["epsilab"]["saved"]["profile"].as_str()
 }
 
-/// The output with text and one picture. PNG is kept rather than SVG, because pages that show
-/// notebooks remove SVG from them or draw it without its fonts.
-fn small(output: &Value) -> Value {
+/// Returns the output with text and one picture. PNG is kept rather than SVG, because pages that
+/// show notebooks remove SVG from them or draw it without its fonts.
+fn compact_output(output: &Value) -> Value {
     let mut small = output.clone();
     if !output["data"].is_object() {
         return small;
     }
-    small["data"] = forms(&output["data"]);
+    small["data"] = compact_data(&output["data"]);
     let part = &output["metadata"]["epsilab"]["covered_part"];
     if part.is_object() {
-        small["metadata"]["epsilab"]["covered_part"]["data"] = forms(&part["data"]);
+        small["metadata"]["epsilab"]["covered_part"]["data"] = compact_data(&part["data"]);
     }
     small
 }
 
-fn forms(data: &Value) -> Value {
+fn compact_data(data: &Value) -> Value {
     let has_png = !data["image/png"].is_null();
     let kept = data.as_object().into_iter().flatten().filter(|(mime, _)| match mime.as_str() {
         "text/html" | "image/svg+xml" => !has_png,
@@ -72,15 +73,15 @@ mod tests {
             "metadata": {}, "execution_count": 1 });
         let text = json!({ "output_type": "stream", "name": "stdout", "text": ["a"] });
         let markdown = json!({ "cell_type": "markdown", "source": ["prose"], "metadata": {} });
-        let executed = Notebook::of(json!({ "nbformat": 4, "cells": [markdown,
+        let executed = Notebook::from_json(json!({ "nbformat": 4, "cells": [markdown,
             { "cell_type": "code", "source": ["f"], "outputs": [figure, table, text] }],
             "metadata": { "language_info": { "name": "rust", "version": "1.95" } } }));
-        let saved = notebook(&executed, "default");
-        assert_eq!(profile(&saved), Some("default"));
-        assert_eq!(profile(&executed), None);
-        assert_eq!(saved.json()["metadata"]["language_info"], json!({ "name": "rust" }));
-        assert_eq!(saved.json()["cells"][0], markdown);
-        let outputs = &saved.json()["cells"][1]["outputs"];
+        let saved = compact_notebook(&executed, "default");
+        assert_eq!(saved_profile(&saved), Some("default"));
+        assert_eq!(saved_profile(&executed), None);
+        assert_eq!(saved.as_json()["metadata"]["language_info"], json!({ "name": "rust" }));
+        assert_eq!(saved.as_json()["cells"][0], markdown);
+        let outputs = &saved.as_json()["cells"][1]["outputs"];
         let picture = json!({ "text/plain": ["t"], "image/png": "AQI=" });
         assert_eq!(outputs[0]["data"], picture);
         let part = &outputs[0]["metadata"]["epsilab"]["covered_part"];
@@ -94,9 +95,9 @@ mod tests {
         assert_eq!(outputs[2], text);
         // A fresh run starts without them.
         let mut cleared = saved.clone();
-        cleared.clear();
-        assert_eq!(profile(&cleared), None);
-        assert_eq!(cleared.json()["cells"][1]["outputs"], json!([]));
-        assert_eq!(cleared.json()["cells"][0], markdown);
+        cleared.clear_outputs();
+        assert_eq!(saved_profile(&cleared), None);
+        assert_eq!(cleared.as_json()["cells"][1]["outputs"], json!([]));
+        assert_eq!(cleared.as_json()["cells"][0], markdown);
     }
 }

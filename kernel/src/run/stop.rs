@@ -3,12 +3,12 @@
 use epsilab::train::interrupt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Receives requests to stop.
-pub struct Stop {
+/// Receiver of requests to stop.
+pub struct StopSignal {
     signals: [Option<Signal>; 3],
 }
 
-impl Stop {
+impl StopSignal {
     /// Starts listening. From now on these signals do not end the process. One that is ignored, as
     /// the end of the terminal is by `nohup`, is no request.
     pub fn listen() -> Self {
@@ -17,18 +17,18 @@ impl Stop {
         Self { signals: kinds.map(|kind| heard(&kind).then(|| signal(kind).ok()).flatten()) }
     }
 
-    /// Waits for a request. Cancel safe.
-    pub async fn asked(&mut self) {
+    /// Waits for a request to stop. Cancel safe.
+    pub async fn received(&mut self) {
         let [ctrl_c, terminate, hangup] = &mut self.signals;
         interrupt::received(tokio::select! {
-            () = next(ctrl_c) => libc::SIGINT,
-            () = next(terminate) => libc::SIGTERM,
-            () = next(hangup) => libc::SIGHUP,
+            () = next_signal(ctrl_c) => libc::SIGINT,
+            () = next_signal(terminate) => libc::SIGTERM,
+            () = next_signal(hangup) => libc::SIGHUP,
         });
     }
 }
 
-async fn next(signal: &mut Option<Signal>) {
+async fn next_signal(signal: &mut Option<Signal>) {
     if let Some(signal) = signal
         && signal.recv().await.is_some()
     {

@@ -1,4 +1,4 @@
-//! Where `run` and `redact` write their results.
+//! Paths of the results of `run` and `redact`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use crate::options;
 
 /// Paths of the results, which never overwrite the source.
 #[derive(Debug)]
-pub struct Targets {
+pub struct ResultPaths {
     pub notebook: PathBuf,
     pub page: PathBuf,
 }
 
-impl Targets {
-    /// Chooses them, and makes the folder `out`.
+impl ResultPaths {
+    /// Chooses the paths of the results, and creates the folder `out`.
     ///
     /// # Errors
     /// There is no notebook at `source`, the results can't be written, or they would replace it.
-    pub fn choose(source: &Path, out: Option<&Path>) -> Result<Self> {
+    pub fn resolve(source: &Path, out: Option<&Path>) -> Result<Self> {
         let real = source
             .canonicalize()
             .map_err(|e| Error::io(format!("reading {}", source.display()), &e))?;
@@ -53,15 +53,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let source = folder.path().join("a.ipynb");
         std::fs::write(&source, "{}").expect("written");
-        let beside = Targets::choose(&source, None).expect("beside");
+        let beside = ResultPaths::resolve(&source, None).expect("beside");
         assert_eq!(beside.notebook, folder.path().join("a.executed.ipynb"));
         assert_eq!(beside.page, folder.path().join("a.html"));
         let out = folder.path().join("new/out");
-        let elsewhere = Targets::choose(&source, Some(&out)).expect("elsewhere");
+        let elsewhere = ResultPaths::resolve(&source, Some(&out)).expect("elsewhere");
         assert_eq!(elsewhere.notebook, out.join("a.ipynb"));
         assert!(out.is_dir());
         for same in [folder.path().to_path_buf(), folder.path().join("new/..")] {
-            let refused = Targets::choose(&source, Some(&same)).expect_err("refused");
+            let refused = ResultPaths::resolve(&source, Some(&same)).expect_err("refused");
             assert!(refused.to_string().contains("over its source"), "{refused}");
         }
     }

@@ -6,9 +6,9 @@ use epsilab::data::{self, Dataset, ImageOptions};
 use epsilab::{Error, Result};
 
 use crate::folder::entries;
-use crate::options::{self, DATA, choose_from};
+use crate::options::{self, DATA, suggest_names};
 
-/// Parts of the data that do not depend on the run: a seed of the split that never changes.
+/// Seed of the split of the data, which never changes, so that the parts do not depend on the run.
 const SPLIT_SEED: u64 = 0;
 
 /// Options of the data.
@@ -49,7 +49,7 @@ impl DataArgs {
         let name = self.data.as_deref().unwrap_or("glyphs");
         let known = DATA.iter().find(|(known, _)| *known == name);
         let is_table = known.is_none() && [".csv", ".csv.gz"].iter().any(|end| name.ends_with(end));
-        let is_images = known.is_none() && !is_table && is_images(Path::new(name));
+        let is_images = known.is_none() && !is_table && is_image_source(Path::new(name));
         for (option, given, applies, of) in [
             ("--label", self.label.is_some(), is_table, "a table FILE.csv"),
             ("--image-size", self.image_size.is_some(), is_images, "images in files"),
@@ -63,7 +63,8 @@ impl DataArgs {
             Some((_, read)) => read()?,
             None if is_table => data::csv(name, self.label.as_deref().unwrap_or("label"))?,
             None if is_images => {
-                let side = options::count("--image-size", self.image_size)?.unwrap_or(32);
+                let side =
+                    options::non_negative_count("--image-size", self.image_size)?.unwrap_or(32);
                 let options = ImageOptions::size(side);
                 if has_shards(Path::new(name)) {
                     data::tar_shards(name, &options)?
@@ -76,7 +77,7 @@ impl DataArgs {
                 let why = "there is no data set and no folder of this name";
                 return Err(Error::setting("--data", name, why).fix(format!(
                     "{}, or name a folder of images, or a file that ends in .tar or .csv",
-                    choose_from(name, &names)
+                    suggest_names(name, &names)
                 )));
             }
         };
@@ -86,12 +87,12 @@ impl DataArgs {
             (train.unwrap_or(data.train().len()), test.unwrap_or(data.test().len()));
         Ok(data.limit(train, test))
     }
-    /// How many examples of both parts are asked for, if any number is.
+    /// Returns the requested numbers of examples of both parts, if any number is given.
     ///
     /// # Errors
     /// Kind `Setting` if a part would be empty.
     fn parts(&self) -> Result<(Option<usize>, Option<usize>)> {
-        let part = |name, examples| match options::count(name, examples)? {
+        let part = |name, examples| match options::non_negative_count(name, examples)? {
             Some(0) => Err(Error::setting(name, 0, "an accuracy needs examples of both parts")
                 .fix("use one or more")),
             count => Ok(count),
@@ -100,8 +101,8 @@ impl DataArgs {
     }
 }
 
-/// Whether this is a folder, or a shard.
-fn is_images(path: &Path) -> bool {
+/// Returns whether the path is a folder, or a shard.
+fn is_image_source(path: &Path) -> bool {
     path.is_dir() || (path.is_file() && is_shard(path))
 }
 
@@ -109,8 +110,8 @@ fn is_shard(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("tar"))
 }
 
-/// Whether this is a shard, or a folder whose training part consists of shards: files and no
-/// folders.
+/// Returns whether the path is a shard, or a folder whose training part consists of shards: files
+/// and no folders.
 fn has_shards(path: &Path) -> bool {
     let train = Some(path.join("train")).filter(|train| train.is_dir());
     let is_shown =

@@ -7,9 +7,9 @@ use epsilab::methods::{self, MethodDescriptor};
 use epsilab::nn::Model;
 use epsilab::{Error, Result};
 
-use crate::options::choose;
+use crate::options::lookup;
 
-/// Makes gradient dropping from its rate.
+/// Constructor of gradient dropping from its rate.
 type DroppingRule = fn(f64) -> Dropping;
 
 /// The dropping rules by name.
@@ -65,7 +65,7 @@ impl MaskArgs {
     /// As [`check`](Self::check).
     pub fn kind(&self) -> Result<Option<(MaskKind, f64)>> {
         let kind = self.mask.as_deref().unwrap_or("synflow").parse()?;
-        needs(("--mask", self.mask.is_some()), "--pre-prune", self.pre_prune)?;
+        check_requires(("--mask", self.mask.is_some()), "--pre-prune", self.pre_prune)?;
         Ok(self.pre_prune.filter(|&rate| rate != 0.0).map(|rate| (kind, rate)))
     }
 
@@ -74,7 +74,7 @@ impl MaskArgs {
     /// # Errors
     /// As [`check`](Self::check), and as making a mask by SNIP.
     pub fn mask(&self, model: &Model, data: &Dataset) -> Result<Option<PrePrune>> {
-        self.kind()?.map(|(kind, rate)| kind.recipe(rate, model, data)).transpose()
+        self.kind()?.map(|(kind, rate)| kind.pre_prune(rate, model, data)).transpose()
     }
 
     /// Returns the recipe of a mask that the run makes.
@@ -83,7 +83,7 @@ impl MaskArgs {
     /// As [`check`](Self::check); kind `Setting` for a mask that is made before the run.
     pub fn within_run(&self) -> Result<Option<PrePrune>> {
         let within_run = |(kind, rate): (MaskKind, f64)| {
-            kind.within_run(rate).ok_or_else(|| {
+            kind.pre_prune_within_run(rate).ok_or_else(|| {
                 let why = "it is made from model and data before the plan";
                 Error::setting("--mask", kind, why).fix("name the data, or choose another mask")
             })
@@ -97,12 +97,12 @@ impl MaskArgs {
     /// As [`check`](Self::check).
     pub fn dropping(&self) -> Result<Option<Dropping>> {
         let rule = self.drop_rule.as_deref().unwrap_or("random");
-        let rule = choose("--drop-rule", rule, &DROPPING_RULES)?;
-        needs(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
+        let rule = lookup("--drop-rule", rule, &DROPPING_RULES)?;
+        check_requires(("--drop-rule", self.drop_rule.is_some()), "--drop", self.drop)?;
         Ok(self.drop.filter(|&rate| rate != 0.0).map(rule))
     }
 
-    /// Returns options and what was typed.
+    /// Returns the options with the texts that were typed.
     fn values(&self) -> [(&'static str, Option<String>); 4] {
         let rate = |rate: Option<f64>| rate.map(|rate| rate.to_string());
         [
@@ -114,8 +114,8 @@ impl MaskArgs {
     }
 }
 
-/// Refuses an option without the one that it belongs to.
-fn needs((option, given): (&str, bool), with: &str, rate: Option<f64>) -> Result<()> {
+/// Returns an error for an option without the one that it belongs to.
+fn check_requires((option, given): (&str, bool), with: &str, rate: Option<f64>) -> Result<()> {
     if given && rate.is_none() {
         let why = format!("it has no effect without {with}");
         return Err(Error::setting(option, "given", why).fix(format!("add {with} 0.5")));

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use epsilab::data::{Dataset, Population};
 use epsilab::device::DeviceSpec;
 use epsilab::grid::Case;
-use epsilab::methods::{CheckpointEvery, Plan};
+use epsilab::methods::{CheckpointInterval, Plan};
 use epsilab::nn::{Model, Precision};
 use epsilab::train::{Run, interrupt};
 use epsilab::{Error, Result, lab};
@@ -28,9 +28,9 @@ use epsilab::{Error, Result, lab};
 use crate::{options, stdout};
 pub use data::DataArgs;
 use plan::PlanArgs;
-use progress::ToStderr;
+use progress::StderrRunObserver;
 pub use settings::specs;
-use start::StartArgs;
+use start::InitialModelArgs;
 
 /// Train one model, privately or not, and report its guarantee and accuracy.
 #[derive(clap::Args, Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub data: DataArgs,
     #[command(flatten)]
-    start: StartArgs,
+    start: InitialModelArgs,
     #[command(flatten)]
     plan: PlanArgs,
     /// Read the plan from a JSON file, as --save-plan and plan.save(path) write it
@@ -60,7 +60,7 @@ pub struct TrainArgs {
     /// Print one JSON object on one line of stdout and nothing else
     #[arg(long)]
     json: bool,
-    /// The run that the command must go on with.
+    /// Name of the run that the command must go on with.
     #[arg(skip)]
     resumed: Option<String>,
 }
@@ -76,24 +76,24 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     if let Some(out) = args.out.as_ref().filter(|_| !args.preview) {
         options::check_out(out)?;
     }
-    if let Some(examples) = options::count("--population", args.population)? {
-        let plan = args.plan_for(&Population::of(examples))?;
+    if let Some(examples) = options::non_negative_count("--population", args.population)? {
+        let plan = args.plan_for(&Population::with_size(examples))?;
         args.print_preset()?;
-        args.save(&plan)?;
-        stdout::print(&plan.to_string())?;
+        args.save_plan_if_asked(&plan)?;
+        stdout::print_line(&plan.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let data = args.data.read()?;
     if args.preview {
-        let model = args.start.untrained(&data, args.seed()?)?;
-        let plan = args.plan(&model, &data)?;
-        fits(&plan, &model)?;
+        let model = args.start.untrained_model(&data, args.seed()?)?;
+        let plan = args.build_plan(&model, &data)?;
+        check_freezing(&plan, &model)?;
         args.print_preset()?;
-        if let Some(first) = args.start.first_in_words() {
+        if let Some(first) = args.start.describe_pretraining() {
             eprintln!("{first}");
         }
-        say_if_untested(&data);
-        stdout::print(&plan.preview(&data)?.to_string())?;
+        note_missing_test_part(&data);
+        stdout::print_line(&plan.preview(&data)?.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     let run = args.run(&data, None)?;
@@ -101,12 +101,12 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
     if run.storing_error().is_some() {
         // The error was shown when it happened.
         match &args.out {
-            Some(out) => out::write(out, &run)?,
+            Some(out) => out::export_run(out, &run)?,
             None => eprintln!("the model is lost: --out DIR names another place for it"),
         }
         return Ok(ExitCode::FAILURE);
     }
-    if run.interrupted() {
+    if run.is_interrupted() {
         let again = match run.record().checkpoints {
             Some(_) => "goes on from its checkpoint",
             None => "trains the whole plan again",
@@ -115,14 +115,14 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(interrupt::exit_code()));
     }
     if let Some(out) = &args.out {
-        out::write(out, &run)?;
+        out::export_run(out, &run)?;
     }
-    stdout::print(&if args.json { report::json(&run)? } else { report::words(&run)? })?;
+    stdout::print_line(&if args.json { report::to_json(&run)? } else { report::to_text(&run)? })?;
     Ok(ExitCode::SUCCESS)
 }
 
 impl TrainArgs {
-    /// The same command, which goes on with the run of this name and trains no other one.
+    /// Returns the same command, which goes on with the run of this name and trains no other one.
     pub fn resuming(self, id: String) -> Self {
         Self { resumed: Some(id), ..self }
     }
@@ -136,11 +136,11 @@ impl TrainArgs {
             Some(file) => self.plan.load(file).map(drop)?,
             None => self.plan.check()?,
         }
-        self.checkpoints()?;
+        self.checkpoint_interval()?;
         self.start.check()
     }
 
-    /// Prints the commands' defaults that decide the plan.
+    /// Prints the commands' defaults that determine the plan.
     fn print_preset(&self) -> Result<()> {
         if let (None, Some(words)) = (&self.file, self.plan.preset_in_words()?) {
             eprintln!("{words}");
@@ -148,8 +148,8 @@ impl TrainArgs {
         Ok(())
     }
 
-    /// How often checkpoints are written.
-    pub fn checkpoints(&self) -> Result<Option<CheckpointEvery>> {
+    /// Returns the interval at which checkpoints are written, if it is given.
+    pub fn checkpoint_interval(&self) -> Result<Option<CheckpointInterval>> {
         self.plan.text("checkpoint_every").map(str::parse).transpose()
     }
 
@@ -173,97 +173,97 @@ impl TrainArgs {
 
     /// Returns whether there is a training on public data before that of the run.
     pub fn trains_first(&self) -> bool {
-        self.start.trains_first()
+        self.start.has_pretraining()
     }
 
-    /// Returns the model before any training, as [`StartArgs::untrained`].
+    /// Returns the model before any training, as [`InitialModelArgs::untrained_model`].
     pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
-        self.start.untrained(data, seed)
+        self.start.untrained_model(data, seed)
     }
 
-    /// Returns the model at the start of the run, as [`StartArgs::model`].
+    /// Returns the model at the start of the run, as [`InitialModelArgs::model`].
     pub fn model(&self, data: &Dataset, seed: Option<u64>) -> Result<ControlFlow<Run, Model>> {
         let device = self.plan.text("device");
         self.start.model(data, seed, device, self.precision()?)
     }
 
-    /// Returns the device that is asked for, if one is.
+    /// Returns the requested device, if one is given.
     pub fn device(&self) -> Result<Option<DeviceSpec>> {
         self.plan.text("device").map(str::parse).transpose()
     }
 
-    /// Trains; the heading of the progress is that of the model and the data by default. The run is
-    /// finished or interrupted; an interrupted one may be that on public data.
+    /// Trains the model; the heading of the progress is that of the model and the data by default.
+    /// The run is finished or interrupted; an interrupted one may be that on public data.
     ///
     /// # Errors
     /// As [`train`].
     pub fn run(&self, data: &Dataset, heading: Option<String>) -> Result<Run> {
-        if self.start.trains_first() {
-            let untrained = self.start.untrained(data, self.seed()?)?;
-            let plan = self.read_or_make(&untrained, data)?;
-            fits(&plan, &untrained)?;
-            plan.place()?;
+        if self.start.has_pretraining() {
+            let untrained = self.start.untrained_model(data, self.seed()?)?;
+            let plan = self.load_or_build_plan(&untrained, data)?;
+            check_freezing(&plan, &untrained)?;
+            plan.resolve_device()?;
         }
         let model = match self.model(data, self.seed()?)? {
             ControlFlow::Continue(model) => model,
             ControlFlow::Break(interrupted) => return Ok(interrupted),
         };
-        let plan = self.plan(&model, data)?;
+        let plan = self.build_plan(&model, data)?;
         if let Some(id) = &self.resumed {
             lab::check_goes_on(id, &plan, &model, data)?;
         }
-        say_if_untested(data);
+        note_missing_test_part(data);
         let usual = || format!("{}: {} on {}", plan.method(), model.name(), data.name());
         let heading = heading.unwrap_or_else(usual);
-        let run = plan.train_with(&model, data, &mut ToStderr::new(heading))?;
+        let run = plan.train_with(&model, data, &mut StderrRunObserver::new(heading))?;
         if run.storing_error().is_none() && !run.is_restored() {
             eprintln!("stored in runs/{}", run.record().id);
         }
         Ok(run)
     }
 
-    /// The seed of the run and its model.
+    /// Returns the seed of the run and its model.
     fn seed(&self) -> Result<Option<u64>> {
-        match self.loaded()? {
+        match self.load_plan_file()? {
             Some(plan) => Ok(plan.seed()),
-            None => Ok(self.plan.method()?.settings().seed),
+            None => Ok(self.plan.build_method()?.settings().seed),
         }
     }
 
-    /// The precision of the options, for training on public data before the run.
+    /// Returns the precision of the options, for training on public data before the run.
     fn precision(&self) -> Result<Precision> {
         match &self.file {
             Some(_) => Ok(Precision::default()),
-            None => Ok(self.plan.method()?.settings().precision),
+            None => Ok(self.plan.build_method()?.settings().precision),
         }
     }
 
-    /// The plan of the file, if there is one.
-    fn loaded(&self) -> Result<Option<Plan>> {
+    /// Returns the plan of the file, if there is one.
+    fn load_plan_file(&self) -> Result<Option<Plan>> {
         self.file.as_ref().map(|file| self.plan.load(file)).transpose()
     }
 
-    /// The plan, which is saved if it shall be.
-    fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
-        let plan = self.read_or_make(model, data)?;
-        self.save(&plan)?;
+    /// Returns the plan, and saves it if `--save-plan` is given.
+    fn build_plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
+        let plan = self.load_or_build_plan(model, data)?;
+        self.save_plan_if_asked(&plan)?;
         Ok(plan)
     }
 
     /// Writes the plan to the file of `--save-plan`, if one is named.
-    fn save(&self, plan: &Plan) -> Result<()> {
+    fn save_plan_if_asked(&self, plan: &Plan) -> Result<()> {
         let Some(path) = &self.save_plan else { return Ok(()) };
         plan.save(path)?;
         eprintln!("wrote the plan {}", path.display());
         Ok(())
     }
 
-    /// The plan for as many examples, without model and data.
+    /// Returns the plan for this number of examples, without model and data.
     ///
     /// # Errors
     /// As [`train`], before data are read; kind `Setting` for a file of a plan for another number.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
-        let Some(plan) = self.loaded()? else { return self.plan.plan_for(population) };
+        let Some(plan) = self.load_plan_file()? else { return self.plan.plan_for(population) };
         let examples = population.examples();
         if plan.examples() != examples {
             let why = format!("the plan of the file is for {}", plan.examples());
@@ -272,25 +272,26 @@ impl TrainArgs {
         Ok(plan)
     }
 
-    /// The plan of the file or of the options, for the device that is asked for.
-    fn read_or_make(&self, model: &Model, data: &Dataset) -> Result<Plan> {
-        let mut plan = self.loaded()?.map_or_else(|| self.plan.plan(model, data), Ok)?;
+    /// Returns the plan of the file or of the options, for the requested device.
+    fn load_or_build_plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
+        let mut plan =
+            self.load_plan_file()?.map_or_else(|| self.plan.plan_for_data(model, data), Ok)?;
         if let Some(device) = self.plan.text("device") {
             plan = plan.on_device(device);
         }
         if self.plan.text("fresh").is_some() {
             plan = plan.fresh();
         }
-        if let Some(every) = self.checkpoints()? {
-            plan = plan.checkpoint_every(every, command())?;
+        if let Some(every) = self.checkpoint_interval()? {
+            plan = plan.checkpoint_every(every, resume_arguments())?;
         }
         Ok(plan)
     }
 }
 
-/// The arguments of this process, without those that would begin the run anew. Empty if they are
-/// not those of `train`, or not text.
-fn command() -> Vec<String> {
+/// Returns the arguments of this process, without those that would begin the run anew. Empty if
+/// they are not those of `train`, or not text.
+fn resume_arguments() -> Vec<String> {
     let arguments: Option<Vec<String>> =
         std::env::args_os().skip(1).map(|argument| argument.into_string().ok()).collect();
     let mut arguments = arguments.unwrap_or_default();
@@ -301,20 +302,20 @@ fn command() -> Vec<String> {
     }
 }
 
-/// Says that there will be no accuracy, before the run is charged.
-fn say_if_untested(data: &Dataset) {
+/// Prints that there will be no accuracy, before the run is charged.
+fn note_missing_test_part(data: &Dataset) {
     if data.test().is_empty() {
         eprintln!("the data have no test part, so there is no accuracy: --split 0.8 makes one");
     }
 }
 
-/// Refuses a plan that freezes what the model does not have.
+/// Returns an error for a plan that freezes parts that the model does not have.
 ///
 /// # Errors
-/// As [`Freezing::of`](epsilab::mask::Freezing::of).
-pub fn fits(plan: &Plan, model: &Model) -> Result<()> {
+/// As [`FreezeConfig::frozen_flags`](epsilab::mask::Freezing::of).
+pub fn check_freezing(plan: &Plan, model: &Model) -> Result<()> {
     match plan.freezing() {
-        freezing if freezing.is_none() => Ok(()),
-        freezing => freezing.of(model.network()).map(drop),
+        freezing if freezing.is_empty() => Ok(()),
+        freezing => freezing.frozen_flags(model.network()).map(drop),
     }
 }

@@ -1,4 +1,4 @@
-//! Copies the files of a run.
+//! Copy of the files of a run.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use epsilab::{Error, Result, lab};
 ///
 /// # Errors
 /// Kind `Io` for the first file that can't be written.
-pub fn write(folder: &Path, run: &Run) -> Result<()> {
+pub fn export_run(folder: &Path, run: &Run) -> Result<()> {
     let stored = lab::home().join("runs").join(&run.record().id);
     let failed = |e: std::io::Error| {
         Error::io(format!("copying the run to {}", folder.display()), &e)

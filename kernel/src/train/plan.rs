@@ -11,7 +11,7 @@ use epsilab::privacy::Trials;
 use epsilab::{Error, Result, program};
 
 use super::mask::MaskArgs;
-use super::settings::{SettingArgs, exclusive};
+use super::settings::{SettingArgs, check_exclusive};
 
 /// The options that a plan file replaces.
 #[derive(clap::Args, Clone, Debug)]
@@ -57,11 +57,11 @@ impl PlanArgs {
         Plan::load(file)
     }
 
-    /// Returns the method with its settings, but mask and dropping.
+    /// Returns the method with its settings, except mask and dropping.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
-    pub fn method(&self) -> Result<Box<dyn Method>> {
+    /// As [`plan_for_data`](Self::plan_for_data).
+    pub fn build_method(&self) -> Result<Box<dyn Method>> {
         let is_sparse = self.mask.given().next().is_some();
         self.settings.method(if is_sparse { "dp-ssgd" } else { "dp-sgd" })
     }
@@ -74,17 +74,17 @@ impl PlanArgs {
     /// Returns the commands' defaults that decide the plan, in words.
     ///
     /// # Errors
-    /// As [`method`](Self::method).
+    /// As [`build_method`](Self::build_method).
     pub fn preset_in_words(&self) -> Result<Option<String>> {
-        Ok(self.settings.preset_in_words(self.method()?.descriptor()))
+        Ok(self.settings.preset_in_words(self.build_method()?.descriptor()))
     }
 
     /// Checks everything that needs no data.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// As [`plan_for_data`](Self::plan_for_data).
     pub fn check(&self) -> Result<()> {
-        let method = self.method()?;
+        let method = self.build_method()?;
         self.mask.check(method.descriptor())?;
         self.selection.trials(&self.settings).map(drop)
     }
@@ -94,15 +94,16 @@ impl PlanArgs {
     /// # Errors
     /// Kind `Setting` for values out of range and options that contradict each other or that the
     /// method does not have; kind `Accounting` if no noise multiplier reaches epsilon.
-    pub fn plan(&self, model: &Model, data: &Dataset) -> Result<Plan> {
+    pub fn plan_for_data(&self, model: &Model, data: &Dataset) -> Result<Plan> {
         self.check()?;
         self.plan_with(self.mask.mask(model, data)?, &data.into())
     }
 
-    /// Returns the plan for as many examples, without model and data.
+    /// Returns the plan for this number of examples, without model and data.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan); kind `Setting` for a mask that is made from the data.
+    /// As [`plan_for_data`](Self::plan_for_data); kind `Setting` for a mask that is made from the
+    /// data.
     pub fn plan_for(&self, population: &Population) -> Result<Plan> {
         self.check()?;
         self.plan_with(self.mask.within_run()?, population)
@@ -111,10 +112,10 @@ impl PlanArgs {
     /// Returns the case of an experiment with these options.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// As [`plan_for_data`](Self::plan_for_data).
     pub fn case(&self) -> Result<Case> {
         self.check()?;
-        let mut method = self.method()?;
+        let mut method = self.build_method()?;
         if let Some(dropping) = self.mask.dropping()? {
             method.settings_mut().sparsity.get_or_insert_default().dropping = Some(dropping);
         }
@@ -127,7 +128,7 @@ impl PlanArgs {
 
     /// Returns the plan of one run, or of a private selection.
     fn plan_with(&self, mask: Option<PrePrune>, population: &Population) -> Result<Plan> {
-        let method = self.method_with(mask)?;
+        let method = self.method_with_sparsity(mask)?;
         let plan = match self.selection.of(&*method, &self.settings)? {
             None => method.plan_for(population),
             Some(selection) => selection.plan_for(population),
@@ -136,12 +137,12 @@ impl PlanArgs {
     }
 
     /// Returns the method with all settings.
-    fn method_with(&self, mask: Option<PrePrune>) -> Result<Box<dyn Method>> {
-        let mut method = self.method()?;
+    fn method_with_sparsity(&self, mask: Option<PrePrune>) -> Result<Box<dyn Method>> {
+        let mut method = self.build_method()?;
         let dropping = self.mask.dropping()?;
         if mask.is_none() && dropping.is_none() {
             // As in an experiment: without rates, DP-SSGD is DP-SGD and shares its runs.
-            return Ok(method.dense());
+            return Ok(method.without_sparsity());
         }
         let sparsity = method.settings_mut().sparsity.get_or_insert_default();
         sparsity.pre_prune = mask;
@@ -163,7 +164,7 @@ impl SelectionArgs {
     /// Returns the private selection of a method, if there is one.
     fn of(&self, method: &dyn Method, settings: &SettingArgs) -> Result<Option<PrivateSelection>> {
         let of = |trials| {
-            PrivateSelection::of(method.boxed_clone(), trials)
+            PrivateSelection::from_boxed(method.clone_box(), trials)
                 .learning_rates(self.learning_rates.iter().copied())
                 .clips(self.clips.iter().copied())
         };
@@ -188,7 +189,7 @@ impl SelectionArgs {
                 )));
             }
             if given.iter().any(|given| given == one) {
-                exclusive(list, one)?;
+                check_exclusive(list, one)?;
             }
         }
         Ok(self.best_of.as_deref().map(str::parse).transpose()?)

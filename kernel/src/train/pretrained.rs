@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use epsilab::nn::{Layout, Model, models};
+use epsilab::nn::{Model, WeightLayout, models};
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::options;
@@ -25,14 +25,14 @@ pub struct PretrainedArgs {
     public: Option<String>,
 }
 
-/// Makes a layout.
-type Make = fn() -> Layout;
+/// Constructor of a layout.
+type LayoutConstructor = fn() -> WeightLayout;
 
 /// The layouts by name.
-const LAYOUTS: [(&str, Make); 3] = [
-    ("timm-resnetv2", Layout::timm_resnetv2),
-    ("de-wide-resnet", Layout::de_wide_resnet),
-    ("own", Layout::own),
+const LAYOUTS: [(&str, LayoutConstructor); 3] = [
+    ("timm-resnetv2", WeightLayout::timm_resnetv2),
+    ("de-wide-resnet", WeightLayout::de_wide_resnet),
+    ("own", WeightLayout::native),
 ];
 
 impl PretrainedArgs {
@@ -70,13 +70,13 @@ impl PretrainedArgs {
         Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
     }
 
-    /// Whether a file is given.
+    /// Returns whether a file is given.
     pub fn is_given(&self) -> bool {
         self.pretrained.is_some()
     }
 
-    /// The model of the file for the data, if one is given. `initial` makes the model of --model,
-    /// and `transferred` gives a model a new head.
+    /// Returns the model of the file for the data, if one is given. `initial` makes the model of
+    /// --model, and `transferred` gives a model a new head.
     ///
     /// # Errors
     /// As reading the file, and those of the functions.
@@ -97,9 +97,9 @@ impl PretrainedArgs {
         Ok(Some(self.public.iter().fold(model, |model, name| model.assumed_public(name))))
     }
 
-    fn layout(&self) -> Result<Option<Layout>> {
+    fn layout(&self) -> Result<Option<WeightLayout>> {
         let named = self.layout.as_deref();
-        let make = named.map(|name| options::choose("--layout", name, &LAYOUTS)).transpose()?;
+        let make = named.map(|name| options::lookup("--layout", name, &LAYOUTS)).transpose()?;
         Ok(make.map(|make| make()))
     }
 }

@@ -1,36 +1,36 @@
 //! The report of a run: a line of JSON, or words.
 
-use epsilab::privacy::{Badge, Neighbouring};
+use epsilab::privacy::{Badge, NeighbouringRelation};
 use epsilab::train::Run;
 use epsilab::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-/// The line of JSON, in the order of its keys.
+/// Report as one line of JSON, in the order of its keys.
 #[derive(Serialize)]
-struct Report<'a> {
+struct JsonReport<'a> {
     method: &'a str,
     badge: &'static str,
-    /// What a guarantee assumes, or why there is none.
+    /// Assumptions of the guarantee, or the reason why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     epsilon: Option<f64>,
     delta: Option<f64>,
-    /// Sentences on a guarantee that says less than it seems to.
+    /// Caveats: sentences on a guarantee that is weaker than it seems.
     caveats: Vec<String>,
-    /// The relation of epsilon, where it is not "add or remove one".
+    /// Neighbouring relation of epsilon, if it is not "add or remove one".
     #[serde(skip_serializing_if = "Option::is_none")]
-    neighbouring: Option<Neighbouring>,
+    neighbouring: Option<NeighbouringRelation>,
     noise_multiplier: Option<f64>,
     steps: u64,
     accuracy: Option<f64>,
     trained_parameters: usize,
     seconds: f64,
-    /// The fraction of the seconds in which training waited for files, where it reads any.
+    /// Fraction of the seconds in which training waited for files, if it reads any.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_share: Option<f64>,
-    /// Its random name: its id is a hash that private data enter.
+    /// Random name of the run; its id is a hash that depends on private data.
     run: &'a str,
-    /// The epsilon that the paper of the method claims without a valid proof.
+    /// Epsilon that the paper of the method claims without a valid proof.
     #[serde(skip_serializing_if = "Option::is_none")]
     claimed_epsilon: Option<f64>,
     /// Mean clip threshold of a method that adapts it.
@@ -38,18 +38,18 @@ struct Report<'a> {
     mean_threshold: Option<f64>,
 }
 
-/// The run as one line of JSON.
+/// Formats the run as one line of JSON.
 ///
 /// # Errors
 /// As [`trained_parameters`].
-pub fn json(run: &Run) -> Result<String> {
+pub fn to_json(run: &Run) -> Result<String> {
     let (record, plan) = (run.record(), run.plan());
     let (badge, why, epsilon) = match run.badge() {
         Badge::Proved => ("proved", None, record.epsilon),
         Badge::Assumption(what) => ("assumption", Some(what), record.epsilon),
         Badge::None(why) => ("none", Some(why), None),
     };
-    let report = Report {
+    let report = JsonReport {
         method: plan.descriptor()?.name,
         badge,
         why,
@@ -62,44 +62,44 @@ pub fn json(run: &Run) -> Result<String> {
         accuracy: record.test_accuracy,
         trained_parameters: trained_parameters(run)?,
         seconds: record.seconds,
-        wait_share: record.wait_share(),
+        wait_share: record.waiting_fraction(),
         run: record.label(),
-        claimed_epsilon: record.claim().map(|claim| claim.epsilon),
+        claimed_epsilon: record.published_claim().map(|claim| claim.epsilon),
         mean_threshold: record.mean_threshold,
     };
     serde_json::to_string(&report)
         .map_err(|e| Error::new(ErrorKind::Io, "the run as JSON", e.to_string()))
 }
 
-/// The run in words.
+/// Describes the run in words.
 ///
 /// # Errors
 /// As [`trained_parameters`].
-pub fn words(run: &Run) -> Result<String> {
+pub fn to_text(run: &Run) -> Result<String> {
     let again = if run.is_restored() { " (trained before and shown again)" } else { "" };
-    let (trained, all) = (trained_parameters(run)?, run.model().parameters());
+    let (trained, all) = (trained_parameters(run)?, run.model().num_parameters());
     let badge = run.badge();
     let caveats: String =
         run.caveats().iter().map(|caveat| format!("caveat: {caveat}\n")).collect();
     Ok(format!("{run}{again}\nguarantee: {badge}\n{caveats}trained parameters: {trained} of {all}"))
 }
 
-/// The number of coordinates that mask and freezing leave. Dropping leaves out others in every
-/// step, so it does not count.
+/// Returns the number of coordinates that mask and freezing leave. Dropping leaves out others in
+/// every step, so it does not count.
 ///
 /// # Errors
 /// Kind `Setting` if the frozen parameters are not those of the model.
 fn trained_parameters(run: &Run) -> Result<usize> {
     let (model, mask) = (run.model(), run.mask());
     let frozen = match run.plan().freezing() {
-        freezing if freezing.is_none() => vec![false; model.network().paths().len()],
-        freezing => freezing.of(model.network())?,
+        freezing if freezing.is_empty() => vec![false; model.network().paths().len()],
+        freezing => freezing.frozen_flags(model.network())?,
     };
     let parameters = model.network().parameters();
     let trained = parameters.iter().zip(frozen).filter(|(_, frozen)| !frozen);
     let count = trained.map(|(parameter, _)| {
         let kept = mask.as_ref().and_then(|mask| mask.get(&parameter.path));
-        kept.map_or(parameter.len(), |tensor| tensor.count())
+        kept.map_or(parameter.len(), |tensor| tensor.kept_count())
     });
     Ok(count.sum())
 }

@@ -18,7 +18,7 @@ const PRESET: [(&str, &str); 4] =
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SettingArgs {
     method: Option<String>,
-    /// The values by the name of the setting; several of one that may be repeated.
+    /// Typed values by the name of the setting; several for a setting that may be repeated.
     given: BTreeMap<&'static str, Vec<String>>,
 }
 
@@ -77,7 +77,7 @@ impl Args for SettingArgs {
     fn augment_args(command: Command) -> Command {
         let method = Arg::new("method").long("method").value_name("NAME").help(format!(
             "{} [default: dp-sgd; with a mask or dropping dp-ssgd]",
-            options::methods()
+            options::method_list()
         ));
         command.arg(method).args(specs().map(option))
     }
@@ -114,7 +114,7 @@ impl SettingArgs {
         self.given.get(id).and_then(|values| values.last()).map(String::as_str)
     }
 
-    /// Returns the options that are given and that a made plan says already.
+    /// Returns the names of the given options that an existing plan contains already.
     pub fn given(&self) -> Vec<String> {
         let settings = specs().filter(|spec| spec.scope != Scope::Execution);
         let settings = settings.filter(|spec| self.given.contains_key(spec.id));
@@ -134,13 +134,13 @@ impl SettingArgs {
         (!used.is_empty()).then(|| format!("not given, so as in all commands: {used}"))
     }
 
-    /// Returns the method with the settings of its plan; `usual` if none is named.
+    /// Returns the method with the settings of its plan; `usual` is the method if none is named.
     ///
     /// # Errors
     /// Kind `Setting` for an unknown method, values that can't be read, settings that the method
     /// does not have, and settings of which one decides the other.
     pub fn method(&self, usual: &str) -> Result<Box<dyn Method>> {
-        let mut method = options::method(self.method.as_deref().unwrap_or(usual))?;
+        let mut method = options::find_method(self.method.as_deref().unwrap_or(usual))?;
         let descriptor = method.descriptor();
         for spec in specs().filter(|spec| spec.scope != Scope::Execution) {
             // Methods may have settings of one name.
@@ -165,7 +165,7 @@ impl SettingArgs {
         Ok(method)
     }
 
-    /// Sets what says how the run of a method is executed.
+    /// Sets the settings that determine how the run of a method is executed.
     ///
     /// # Errors
     /// Kind `Setting` for values that can't be read.
@@ -203,7 +203,7 @@ impl SettingArgs {
     fn check_exclusive(&self, spec: &SettingSpec) -> Result<()> {
         match spec.excludes().and_then(|other| specs().find(|spec| spec.id == other)) {
             Some(other) if self.given.contains_key(other.id) => {
-                exclusive(&dashed(spec), &dashed(other))
+                check_exclusive(&dashed(spec), &dashed(other))
             }
             _ => Ok(()),
         }
@@ -223,8 +223,8 @@ fn typed_name(spec: &SettingSpec, error: Error) -> Error {
     }
 }
 
-/// The error of two options of which one decides the other.
-pub fn exclusive(one: &str, other: &str) -> Result<()> {
+/// Returns the error of two options of which one determines the other.
+pub fn check_exclusive(one: &str, other: &str) -> Result<()> {
     let what = format!("{one} and {other}");
     Err(Error::new(ErrorKind::Setting, what, "each of them decides the other")
         .fix("leave out one of the two"))
@@ -296,7 +296,7 @@ mod tests {
         assert!(preset(&["--method", "non-private"]).ends_with("batch-size 1024, epochs 8"));
         // They reach the method.
         let method = typed(&[]).method("dp-sgd").expect("a method");
-        let plan = method.plan_for(&Population::of(60_000)).expect("a plan");
+        let plan = method.plan_for(&Population::with_size(60_000)).expect("a plan");
         let target = plan.privacy().and_then(|privacy| privacy.target);
         assert_eq!((plan.expected_batch_size(), target), (1024, Some(Epsilon(3.0))));
         let both = typed(&["--epochs", "1", "--steps", "3"]).method("dp-sgd").unwrap_err();

@@ -10,12 +10,12 @@ use epsilab::train::Run;
 use epsilab::{Error, Result};
 
 use super::pretrained::PretrainedArgs;
-use super::progress::ToStderr;
-use crate::options::{self, Read};
+use super::progress::StderrRunObserver;
+use crate::options::{self, DatasetLoader};
 
 /// Options of the model.
 #[derive(clap::Args, Clone, Debug, PartialEq)]
-pub struct StartArgs {
+pub struct InitialModelArgs {
     /// papernot_cnn, stevens_mnist_cnn, stevens_cifar_cnn, simple_vgg, wide_resnet_16_4, resnet18,
     /// resnet50, bit_resnet50, de_wide_resnet_16_4, de_wide_resnet_28_10, de_wide_resnet_40_4,
     /// bilstm, mlp (one hidden layer of 64), linear [default: papernot_cnn, for texts bilstm, for
@@ -41,15 +41,15 @@ pub struct StartArgs {
     pretrain_epochs: Option<f64>,
 }
 
-/// The training on public data has its own seed: runs with several seeds share it.
+/// Seed of the training on public data, so that runs with several seeds share it.
 const PRETRAINING_SEED: u64 = 0;
 /// The seed of public data that are drawn by code; those of `--data` have seed 0.
 const DRAWING_SEED: u64 = 1;
-/// The most epochs of training on public data.
+/// Maximum number of epochs of training on public data.
 const MOST_EPOCHS: f64 = 10_000.0;
 
 /// The data sets of `--pretrain-on`.
-const PUBLIC: [(&str, Read); 8] = [
+const PUBLIC: [(&str, DatasetLoader); 8] = [
     ("glyphs", || data::glyphs_with(12_000, 2_000, DRAWING_SEED)),
     ("patterns", || data::patterns_with(12_000, 2_000, DRAWING_SEED)),
     ("sentences", || data::sentences_with(8_000, 2_000, DRAWING_SEED)),
@@ -60,16 +60,16 @@ const PUBLIC: [(&str, Read); 8] = [
     ("ag_news", || data::ag_news(&TextOptions::default())),
 ];
 
-impl StartArgs {
+impl InitialModelArgs {
     /// Checks everything that needs no data.
     ///
     /// # Errors
     /// Kind `Setting` for names that are unknown and options that contradict each other.
     pub fn check(&self) -> Result<()> {
-        options::activation(self.activation.as_deref())?;
-        self.model.as_deref().map(options::model_named).transpose()?;
+        options::parse_activation(self.activation.as_deref())?;
+        self.model.as_deref().map(options::find_model).transpose()?;
         let named = self.pretrain_on.as_deref();
-        named.map(|name| options::choose("--pretrain-on", name, &PUBLIC)).transpose()?;
+        named.map(|name| options::lookup("--pretrain-on", name, &PUBLIC)).transpose()?;
         self.file.check(&[
             ("--pretrain-on", self.pretrain_on.is_some()),
             ("--model", self.model.is_some()),
@@ -81,7 +81,7 @@ impl StartArgs {
                 .fix("choose drawn; for public data use --pretrain-on or --pretrained"));
         }
         let Some(epochs) = self.pretrain_epochs else { return Ok(()) };
-        if !self.trains_first() {
+        if !self.has_pretraining() {
             let why = "it has no effect without --pretrain-on or --prior";
             return Err(Error::setting("--pretrain-epochs", "given", why)
                 .fix("add --prior drawn, or leave it out"));
@@ -94,61 +94,61 @@ impl StartArgs {
         Ok(())
     }
 
-    /// Whether there is a training on public data before that of the run.
-    pub fn trains_first(&self) -> bool {
+    /// Returns whether there is a training on public data before that of the run.
+    pub fn has_pretraining(&self) -> bool {
         self.pretrain_on.is_some() || self.prior.is_some()
     }
 
-    /// Passes over the public data.
-    fn epochs(&self) -> f64 {
+    /// Returns the number of passes over the public data.
+    fn pretraining_epochs(&self) -> f64 {
         self.pretrain_epochs.unwrap_or_else(|| match self.prior {
             Some(_) => DrawnPrior::EPOCHS,
             None => recipes::pretraining().settings().epochs,
         })
     }
 
-    /// What is trained before the run, for previews.
-    pub fn first_in_words(&self) -> Option<String> {
+    /// Describes the training before the run, for previews.
+    pub fn describe_pretraining(&self) -> Option<String> {
         let name = match self.prior {
             Some(_) => "images drawn by code",
             None => self.pretrain_on.as_deref()?,
         };
-        let epochs = self.epochs();
+        let epochs = self.pretraining_epochs();
         Some(format!(
             "before this run, its model is trained on {name} without privacy ({epochs} epochs), which \
              is charged to the ledger of those data"
         ))
     }
 
-    /// The model before any training on public data: with initial parameters of this seed or those
-    /// of the file. It has the layers of the model that [`model`](Self::model) gives.
+    /// Returns the model before any training on public data: with initial parameters of this seed
+    /// or those of the file. It has the layers of the model that [`model`](Self::model) gives.
     ///
     /// # Errors
     /// As reading the file; kind `Model` if the model does not fit the data, `Setting` if data of
     /// `--pretrain-on` and of the run are the same or have different vocabularies.
-    pub fn untrained(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
-        let initial = || self.initial(data, data, seed);
-        let of_file = self.file.model(initial, |model| transferred(model, data, seed))?;
+    pub fn untrained_model(&self, data: &Dataset, seed: Option<u64>) -> Result<Model> {
+        let initial = || self.build_initial(data, data, seed);
+        let of_file = self.file.model(initial, |model| transfer_to(model, data, seed))?;
         if let Some(model) = of_file {
             return Ok(model);
         }
         if self.prior.is_some() {
             return self.drawn_prior(data, seed)?.untrained();
         }
-        match self.public()? {
-            None => self.initial(data, data, seed),
+        match self.load_public_data()? {
+            None => self.build_initial(data, data, seed),
             Some(public) => {
-                self.check_public(&public, data)?;
-                transferred(&self.initial(&public, data, seed)?, data, seed)
+                self.check_public_data(&public, data)?;
+                transfer_to(&self.build_initial(&public, data, seed)?, data, seed)
             }
         }
     }
 
-    /// The model, after training on public data if that is asked for. Breaks with the run on the
-    /// public data if that was interrupted.
+    /// Returns the model, after training on public data if that is requested. Breaks with the run
+    /// on the public data if that was interrupted.
     ///
     /// # Errors
-    /// As [`untrained`](Self::untrained), and as training.
+    /// As [`untrained_model`](Self::untrained_model), and as training.
     pub fn model(
         &self,
         data: &Dataset,
@@ -160,60 +160,70 @@ impl StartArgs {
             let prior = self.drawn_prior(data, seed)?;
             let prior = device.into_iter().fold(prior, DrawnPrior::device);
             let heading = format!("prior for {} from images drawn by code", data.name());
-            let run = prior.run(&mut ToStderr::new(heading))?;
+            let run = prior.run(&mut StderrRunObserver::new(heading))?;
             if !run.is_finished() {
-                return Ok(stopped(run, data));
+                return Ok(interrupted_pretraining(run, data));
             }
             return prior.start(&run).map(Continue);
         }
-        let Some(public) = self.public()? else {
-            return self.untrained(data, seed).map(Continue);
+        let Some(public) = self.load_public_data()? else {
+            return self.untrained_model(data, seed).map(Continue);
         };
-        self.check_public(&public, data)?;
-        let model = self.initial(&public, data, Some(PRETRAINING_SEED))?;
-        let epochs = self.epochs();
+        self.check_public_data(&public, data)?;
+        let model = self.build_initial(&public, data, Some(PRETRAINING_SEED))?;
+        let epochs = self.pretraining_epochs();
         let method = recipes::pretraining().seed(PRETRAINING_SEED).epochs(epochs);
         let method = method.precision(precision);
         let method = device.into_iter().fold(method, |method, device| method.device(device));
         let heading = format!("{} on public data, {}", model.name(), public.name());
-        let run = method.plan(&public)?.train_with(&model, &public, &mut ToStderr::new(heading))?;
+        let run = method.plan(&public)?.train_with(
+            &model,
+            &public,
+            &mut StderrRunObserver::new(heading),
+        )?;
         if run.is_finished() {
-            return transferred(&run.model(), data, seed).map(Continue);
+            return transfer_to(&run.model(), data, seed).map(Continue);
         }
-        Ok(stopped(run, data))
+        Ok(interrupted_pretraining(run, data))
     }
 
-    /// The named model for the shape of `data`, or the usual one for the data that it is meant for.
-    fn initial(&self, data: &Dataset, meant_for: &Dataset, seed: Option<u64>) -> Result<Model> {
-        let activation = options::activation(self.activation.as_deref())?;
-        let named = self.model.as_deref().map(options::model_named).transpose()?;
-        let named = named.map_or_else(|| options::usual_model(meant_for), Ok)?;
-        options::model(named, data, (activation, seed))
+    /// Returns the named model for the shape of `data`, or the usual one for the data that it is
+    /// meant for.
+    fn build_initial(
+        &self,
+        data: &Dataset,
+        meant_for: &Dataset,
+        seed: Option<u64>,
+    ) -> Result<Model> {
+        let activation = options::parse_activation(self.activation.as_deref())?;
+        let named = self.model.as_deref().map(options::find_model).transpose()?;
+        let named = named.map_or_else(|| options::default_model(meant_for), Ok)?;
+        options::build_model(named, data, (activation, seed))
     }
 
-    /// The prior of `--prior`.
+    /// Returns the prior of `--prior`.
     fn drawn_prior(&self, data: &Dataset, seed: Option<u64>) -> Result<DrawnPrior> {
-        let activation = options::activation(self.activation.as_deref())?;
-        let mut prior = recipes::drawn_prior(data).epochs(self.epochs());
+        let activation = options::parse_activation(self.activation.as_deref())?;
+        let mut prior = recipes::drawn_prior(data).epochs(self.pretraining_epochs());
         if self.model.is_some() || activation.is_some() {
-            let named = self.model.as_deref().map(options::model_named).transpose()?;
-            let named = named.map_or_else(|| options::usual_model(data), Ok)?;
+            let named = self.model.as_deref().map(options::find_model).transpose()?;
+            let named = named.map_or_else(|| options::default_model(data), Ok)?;
             prior = prior.model(move |drawn| {
-                options::model(named, drawn, (activation, Some(PRETRAINING_SEED)))
+                options::build_model(named, drawn, (activation, Some(PRETRAINING_SEED)))
             });
         }
         Ok(seed.into_iter().fold(prior, DrawnPrior::seed))
     }
 
-    /// The data of `--pretrain-on`.
-    fn public(&self) -> Result<Option<Dataset>> {
+    /// Reads the data of `--pretrain-on`.
+    fn load_public_data(&self) -> Result<Option<Dataset>> {
         let Some(name) = &self.pretrain_on else { return Ok(None) };
-        let read = options::choose("--pretrain-on", name, &PUBLIC)?;
+        let read = options::lookup("--pretrain-on", name, &PUBLIC)?;
         Ok(Some(read()?.assumed_public()))
     }
 
-    /// Refuses data of `--pretrain-on` that can't be the start for those of the run.
-    fn check_public(&self, public: &Dataset, data: &Dataset) -> Result<()> {
+    /// Returns an error for data of `--pretrain-on` that can't be the start for those of the run.
+    fn check_public_data(&self, public: &Dataset, data: &Dataset) -> Result<()> {
         let name = self.pretrain_on.as_deref().unwrap_or_default();
         let refused =
             |why: String, fix: &str| Err(Error::setting("--pretrain-on", name, why).fix(fix));
@@ -240,14 +250,14 @@ impl StartArgs {
     }
 }
 
-/// A run on public data that was interrupted.
-fn stopped(run: Run, data: &Dataset) -> ControlFlow<Run, Model> {
+/// Reports that a run on public data was interrupted, and breaks with it.
+fn interrupted_pretraining(run: Run, data: &Dataset) -> ControlFlow<Run, Model> {
     eprintln!("this was the training on public data: nothing was spent on {}", data.name());
     Break(run)
 }
 
-/// The model with a new head for the data.
-fn transferred(model: &Model, data: &Dataset, seed: Option<u64>) -> Result<Model> {
+/// Returns the model with a new head for the data.
+fn transfer_to(model: &Model, data: &Dataset, seed: Option<u64>) -> Result<Model> {
     let transfer = model.transfer(data);
     seed.into_iter().fold(transfer, |transfer, seed| transfer.seed(seed)).build()
 }

@@ -182,7 +182,7 @@ fn is_equal(found: &Value, saved: &Value) -> bool {
             (a - b).abs() <= 1e-9 * b.abs()
         }
         (Value::String(a), Value::String(b)) if a != b && id_in(b).is_some() => {
-            id_in(a).is_some() && !epsilab::program::software().ends_with(C_LIBRARY)
+            id_in(a).is_some() && !epsilab::program::software_versions().ends_with(C_LIBRARY)
         }
         _ => found == saved,
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use epsilab::privacy::{Accountant, Delta, Event, Headline, OrderList, Rdp};
+use epsilab::privacy::{Accountant, Delta, Event, OrderList, Rdp, TightestAccountant};
 use serde_json::Value;
 
 use crate::common::{folder, run, text};
@@ -178,7 +178,7 @@ fn a_preview_reads_no_data_and_spends_nothing() {
         let rdp = Rdp::default().with_orders(OrderList::tf_legacy());
         let of = |key: &str| row[key].as_f64().expect(key);
         let expected = rdp.epsilon(std::slice::from_ref(&event), delta).expect("RDP").epsilon;
-        let reported = Headline::new().epsilon(&[event], delta).expect("PLD").epsilon;
+        let reported = TightestAccountant::new().epsilon(&[event], delta).expect("PLD").epsilon;
         // JSON is read up to the last bit.
         let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
         assert!(same(of("epsilon_rdp"), expected) && same(of("epsilon"), reported), "{row}");

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::statistics::{CONFIDENCE, above, proportion_lower, proportion_upper, sorted};
+use super::statistics::{CONFIDENCE, above, clopper_pearson_lower, clopper_pearson_upper, sorted};
 use crate::data::Examples;
 use crate::nn::Model;
 use crate::train::Run;
@@ -14,19 +14,19 @@ use crate::{Error, ErrorKind, Result};
 const NORMAL_QUANTILE: f64 = 1.959_964;
 
 /// A model, or a run that ended with one.
-pub trait Finished {
-    /// The model to attack.
-    fn finished(&self) -> Model;
+pub trait TrainedModel {
+    /// Returns the model to attack.
+    fn trained_model(&self) -> Model;
 }
 
-impl Finished for Model {
-    fn finished(&self) -> Model {
+impl TrainedModel for Model {
+    fn trained_model(&self) -> Model {
         self.clone()
     }
 }
 
-impl Finished for Run {
-    fn finished(&self) -> Model {
+impl TrainedModel for Run {
+    fn trained_model(&self) -> Model {
         self.model()
     }
 }
@@ -37,7 +37,7 @@ impl Finished for Run {
 /// examples. A small advantage says nothing about the worst example or about stronger attacks, and
 /// it is no bound on epsilon.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Membership {
+pub struct MembershipReport {
     /// Name of the attack.
     pub attack: &'static str,
     /// Number of members.
@@ -57,50 +57,50 @@ pub struct Membership {
     pub curve: Vec<(f64, f64)>,
 }
 
-/// Loss-threshold attack (Yeom, Giacomelli, Fredrikson, Jha, 2018): examples with a smaller loss
-/// are guessed to be members.
+/// Runs the loss-threshold attack (Yeom, Giacomelli, Fredrikson, Jha, 2018): examples with a
+/// smaller loss are guessed to be members.
 ///
 /// # Errors
 /// As [`Model::losses`]; `MissingData` with fewer than four members or non-members.
-pub fn membership(
-    finished: &impl Finished,
+pub fn loss_threshold_attack(
+    finished: &impl TrainedModel,
     members: &Examples,
     non_members: &Examples,
-) -> Result<Membership> {
-    let model = finished.finished();
+) -> Result<MembershipReport> {
+    let model = finished.trained_model();
     let scores = |examples: &Examples| -> Result<Vec<f64>> {
         Ok(model.losses(examples)?.iter().map(|&loss| -f64::from(loss)).collect())
     };
-    Membership::new("loss threshold", &scores(members)?, &scores(non_members)?)
+    MembershipReport::new("loss threshold", &scores(members)?, &scores(non_members)?)
 }
 
 /// A shadow model: trained as the attacked model, on a part of the attacker's examples.
-pub struct Shadow {
+pub struct ShadowModel {
     /// The model.
     pub model: Model,
     /// Whether each example, members first and then non-members, was in its training part.
     pub is_in: Vec<bool>,
 }
 
-/// Likelihood-ratio attack (LiRA; Carlini et al., 2022, algorithm 1) with shadow models: for each
-/// example, the logit of its probability is compared with normal distributions fitted to the shadow
-/// models with and without it. Few shadow models share one variance over all examples.
+/// Runs the likelihood-ratio attack (LiRA; Carlini et al., 2022, algorithm 1) with shadow models:
+/// for each example, the logit of its probability is compared with normal distributions fitted to
+/// the shadow models with and without it. Few shadow models share one variance over all examples.
 ///
 /// # Errors
-/// As [`membership`]; `Setting` unless every example is in some shadow model and missing in
-/// another.
-pub fn lira(
-    finished: &impl Finished,
-    shadows: &[Shadow],
+/// As [`loss_threshold_attack`]; `Setting` unless every example is in some shadow model and
+/// missing in another.
+pub fn lira_attack(
+    finished: &impl TrainedModel,
+    shadows: &[ShadowModel],
     members: &Examples,
     non_members: &Examples,
-) -> Result<Membership> {
+) -> Result<MembershipReport> {
     let logits = |model: &Model| -> Result<Vec<f64>> {
         let mut losses = model.losses(members)?;
         losses.extend(model.losses(non_members)?);
         Ok(losses.iter().map(|&loss| logit(f64::from(loss))).collect())
     };
-    let target = logits(&finished.finished())?;
+    let target = logits(&finished.trained_model())?;
     let of_shadows: Vec<Vec<f64>> =
         shadows.iter().map(|shadow| logits(&shadow.model)).collect::<Result<_>>()?;
     if let Some(shadow) = shadows.iter().find(|shadow| shadow.is_in.len() != target.len()) {
@@ -140,17 +140,17 @@ pub fn lira(
         })
         .collect();
     let (members, non_members) = scores.split_at(members.len());
-    Membership::new("LiRA", members, non_members)
+    MembershipReport::new("LiRA", members, non_members)
 }
 
-/// ln(p / (1 - p)) of the probability p = e^-loss of the true class.
+/// Computes ln(p / (1 - p)) of the probability p = e^-loss of the true class.
 fn logit(loss: f64) -> f64 {
     let loss = loss.clamp(1e-7, 700.0);
     -loss - (-(-loss).exp_m1()).ln()
 }
 
-impl Membership {
-    /// The attack by scores that are larger for members.
+impl MembershipReport {
+    /// Creates the report of an attack by scores that are larger for members.
     fn new(attack: &'static str, members: &[f64], non_members: &[f64]) -> Result<Self> {
         if members.len().min(non_members.len()) < 4 {
             let what = format!("{} members and {} non-members", members.len(), non_members.len());
@@ -178,7 +178,7 @@ impl Membership {
     }
 }
 
-/// Area under the curve and its standard error.
+/// Computes the area under the curve and its standard error.
 fn auc(members: &[f64], non_members: &[f64]) -> (f64, f64) {
     // The fraction of the others below each value; ties count half.
     let below = |values: &[f64], others: &[f64]| -> Vec<f64> {
@@ -202,7 +202,7 @@ fn auc(members: &[f64], non_members: &[f64]) -> (f64, f64) {
     (mean(&of_members), error.sqrt())
 }
 
-/// TPR - FPR with its interval: the examples with even numbers choose the threshold.
+/// Computes TPR - FPR with its interval: the examples with even numbers choose the threshold.
 fn advantage(members: &[f64], non_members: &[f64]) -> (f64, (f64, f64)) {
     let part = |values: &[f64], odd: usize| -> Vec<f64> {
         values.iter().skip(odd).step_by(2).copied().collect()
@@ -219,7 +219,7 @@ fn advantage(members: &[f64], non_members: &[f64]) -> (f64, (f64, f64)) {
     let alpha = (1.0 - CONFIDENCE) / 4.0;
     let bounds = |values: &[f64]| {
         let (hits, n) = (above(values, best), values.len());
-        (proportion_lower(hits, n, alpha), proportion_upper(hits, n, alpha))
+        (clopper_pearson_lower(hits, n, alpha), clopper_pearson_upper(hits, n, alpha))
     };
     let ((low, high), (other_low, other_high)) = (bounds(members), bounds(others));
     (rate(members, best) - rate(others, best), (low - other_high, high - other_low))
@@ -238,7 +238,7 @@ fn curve(members: &[f64], non_members: &[f64]) -> Vec<(f64, f64)> {
     [(0.0, 0.0)].into_iter().chain(points).collect()
 }
 
-impl fmt::Display for Membership {
+impl fmt::Display for MembershipReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -35,7 +35,7 @@ impl Guesses {
             .fix("give counts with correct <= guesses <= canaries"))
     }
 
-    /// Upper bound on the probability of at least so many correct guesses under
+    /// Computes an upper bound on the probability of at least so many correct guesses under
     /// (epsilon, delta)-differential privacy (Steinke, Nasr, Jagielski, "Privacy Auditing with One
     /// (1) Training Run", 2023, theorem 5.2):
     ///
@@ -56,15 +56,15 @@ impl Guesses {
         let mut largest = 0.0_f64;
         if delta > 0.0 {
             for i in 1..=v {
-                below += probability(r, v - i, p);
+                below += binomial_pmf(r, v - i, p);
                 largest = largest.max(below / i as f64);
             }
         }
-        (at_least(r, v, p) + 2.0 * canaries as f64 * delta * largest).min(1.0)
+        (binomial_upper_tail(r, v, p) + 2.0 * canaries as f64 * delta * largest).min(1.0)
     }
 
-    /// The largest epsilon that these guesses reject at this confidence; 0 if there is none. At
-    /// most 50.
+    /// Computes the largest epsilon that these guesses reject at this confidence; 0 if there is
+    /// none. At most 50.
     ///
     /// # Errors
     /// As [`check`](Self::check); `Setting` for a delta or confidence that is no probability.
@@ -84,13 +84,13 @@ impl Guesses {
     }
 }
 
-/// P[Bin(n, p) >= k].
-fn at_least(n: usize, k: usize, p: f64) -> f64 {
+/// Computes P[Bin(n, p) >= k].
+fn binomial_upper_tail(n: usize, k: usize, p: f64) -> f64 {
     if k == 0 { 1.0 } else { beta_reg(k as f64, (n - k) as f64 + 1.0, p) }
 }
 
-/// P[Bin(n, p) = k] for p in (0, 1).
-fn probability(n: usize, k: usize, p: f64) -> f64 {
+/// Computes P[Bin(n, p) = k] for p in (0, 1).
+fn binomial_pmf(n: usize, k: usize, p: f64) -> f64 {
     let ln_factorial = |n: usize| ln_gamma(n as f64 + 1.0);
     let choose = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k);
     // 1 - p without cancellation is e^-epsilon p.

@@ -14,14 +14,14 @@ use crate::train::Seeds;
 const AMPLITUDE: f64 = 10.0;
 
 /// The canaries, and which of them are in the training part.
-pub(super) struct Crowd {
+pub(super) struct CanarySet {
     pub(super) canaries: Batch,
     pub(super) is_in: Vec<bool>,
     /// Number of the other examples, which come first.
     pub(super) others: u32,
 }
 
-impl Crowd {
+impl CanarySet {
     /// Draws the canaries; returns the data set with those that are in.
     pub(super) fn new(
         plan: &Plan,
@@ -53,7 +53,7 @@ impl Crowd {
     }
 }
 
-/// Scores the canaries of a step.
+/// Attacker that scores the canaries of a step.
 pub(super) struct Attacker<'a> {
     pub(super) executor: AutoExecutor,
     pub(super) canaries: &'a Batch,
@@ -78,7 +78,7 @@ impl Attacker<'_> {
                 let moved = values.iter().zip(&along.values);
                 Some(moved.map(|(&v, &a)| (f64::from(v) + by * f64::from(a)) as f32).collect())
             });
-            self.executor.plain_sum(&network, self.canaries, None)
+            self.executor.unclipped_sum(&network, self.canaries, None)
         };
         let norms = self.executor.clipped_sum(network, self.canaries, &ClipRule::flat(1.0))?.norms;
         let (ahead, behind) = (moved(step)?.losses, moved(-step)?.losses);

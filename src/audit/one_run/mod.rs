@@ -9,4 +9,4 @@ mod training;
 
 pub use bound::Guesses;
 pub use report::OneRunReport;
-pub use training::OneRun;
+pub use training::OneRunAudit;

@@ -5,9 +5,9 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::audit::Verdict;
-use crate::privacy::digits::{Rounded, RoundedDown, Short, count};
+use crate::privacy::digits::{RoundedDown, RoundedNearest, RoundedUp, format_count};
 
-/// The result of a [`OneRun`](super::OneRun).
+/// The result of a [`OneRunAudit`](super::OneRunAudit).
 ///
 /// # Guarantee
 /// `lower_bound` is at most the true epsilon at `delta` with probability `confidence`.
@@ -20,7 +20,7 @@ pub struct OneRunReport {
     pub verdict: Verdict,
     /// The epsilon of the ledger at `delta`; `None` if no accountant has one.
     pub claimed_epsilon: Option<f64>,
-    /// Why no accountant has an epsilon.
+    /// Reason why no accountant has an epsilon.
     pub why: Option<String>,
     /// The claimed epsilon, or that of clipped steps with the same noise and sampling.
     pub compared_epsilon: f64,
@@ -49,9 +49,15 @@ pub struct OneRunReport {
 
 impl fmt::Display for OneRunReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let delta = Short(self.delta);
-        writeln!(f, "{} in one run of {} steps: {}", self.method, count(self.steps), self.verdict)?;
-        let compared = Rounded(self.compared_epsilon);
+        let delta = RoundedNearest(self.delta);
+        writeln!(
+            f,
+            "{} in one run of {} steps: {}",
+            self.method,
+            format_count(self.steps),
+            self.verdict
+        )?;
+        let compared = RoundedUp(self.compared_epsilon);
         match &self.why {
             Some(why) => writeln!(
                 f,
@@ -64,9 +70,9 @@ impl fmt::Display for OneRunReport {
             f,
             "Of {} canaries, {} were guessed, {} of them correctly: epsilon is at least {} with \
              {:.0} % confidence. {}",
-            count(self.canaries),
-            count(self.guesses),
-            count(self.correct),
+            format_count(self.canaries),
+            format_count(self.guesses),
+            format_count(self.correct),
             RoundedDown(self.lower_bound),
             100.0 * self.confidence,
             match (self.verdict, &self.why) {

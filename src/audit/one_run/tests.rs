@@ -5,7 +5,7 @@ use crate::methods::{DpSgd, NonPrivate, Plan};
 use crate::nn::{Model, models};
 use crate::privacy::{Delta, Epsilon};
 
-/// 100 examples of 200 features in 4 classes.
+/// Creates 100 examples of 200 features in 4 classes.
 fn small() -> (Dataset, Model) {
     let x = (0..100 * 200).map(|i| ((i * 37 % 23) as f32 - 11.0) / 11.0).collect();
     let data = data::from_vecs(x, &[200], (0..100).map(|i| i % 4).collect(), 4).unwrap();
@@ -28,7 +28,7 @@ fn one_run_bounds_the_epsilon_of_a_right_run_from_below_and_refutes_a_wrong_one(
     assert_eq!(report.verdict, Verdict::Consistent, "{report}");
     assert!(report.lower_bound > 1.0 && report.lower_bound < 8.0, "{report}");
     // The noise of epsilon 8 under the claim of epsilon 1.
-    let claim = OneRun::of(&plan(&data, 1.0, 100));
+    let claim = OneRunAudit::for_plan(&plan(&data, 1.0, 100));
     let report = claim.with_mechanism(move |seed| right.mechanism(seed)).run(&model, &data);
     let report = report.unwrap();
     println!("{report}");
@@ -51,10 +51,13 @@ fn what_has_no_canaries_is_refused() {
     let (data, model) = small();
     let plan = plan(&data, 2.0, 50);
     for (audit, name) in [
-        (OneRun::of(&plan).canaries(1), "canaries"),
-        (OneRun::of(&plan).canaries(201), "canaries"),
-        (OneRun::of(&plan).guesses(201), "guesses"),
-        (OneRun::of(&NonPrivate::new().batch_size(10).plan(&data).unwrap()), "Non-private"),
+        (OneRunAudit::for_plan(&plan).canaries(1), "canaries"),
+        (OneRunAudit::for_plan(&plan).canaries(201), "canaries"),
+        (OneRunAudit::for_plan(&plan).guesses(201), "guesses"),
+        (
+            OneRunAudit::for_plan(&NonPrivate::new().batch_size(10).plan(&data).unwrap()),
+            "Non-private",
+        ),
     ] {
         let error = audit.run(&model, &data).unwrap_err().to_string();
         assert!(error.to_lowercase().contains(&name.to_lowercase()), "{name}: {error}");

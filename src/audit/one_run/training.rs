@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::bound::Guesses;
-use super::crowd::{Attacker, Crowd};
+use super::crowd::{Attacker, CanarySet};
 use super::report::OneRunReport;
-use crate::audit::claim::{Claim, poisson_only, stages_of};
-use crate::audit::game::MakeMechanism;
+use crate::audit::claim::{PrivacyClaim, require_poisson_sampling, stages_of};
+use crate::audit::game::MechanismFactory;
 use crate::audit::statistics::CONFIDENCE;
 use crate::data::{Dataset, PoissonSampler};
 use crate::engine::{AutoExecutor, Batch, Bound, ClipRule, Executor};
-use crate::mask::{Coordinates, CoordinatesOf};
+use crate::mask::{CoordinateConfig, TrainedCoordinates};
 use crate::methods::{Mechanism, Plan};
 use crate::nn::Model;
-use crate::optim::{OptimizerState, Step};
+use crate::optim::{OptimizerState, StepSettings};
 use crate::privacy::{Delta, SamplingRate};
 use crate::train::Seeds;
 use crate::{Error, ErrorKind, Result};
@@ -38,19 +38,19 @@ const MAX_CANARIES: usize = 1000;
 /// fixed before the run. The run is not kept, nothing is charged to the ledger of the data, and the
 /// seed is known: no epsilon covers a report on private data. Audit on public data.
 #[derive(Clone)]
-pub struct OneRun {
+pub struct OneRunAudit {
     plan: Plan,
-    mechanism: MakeMechanism,
+    mechanism: MechanismFactory,
     canaries: Option<usize>,
     guesses: Option<usize>,
     seed: u64,
 }
 
-impl OneRun {
-    /// The audit of a run of this plan.
-    pub fn of(plan: &Plan) -> Self {
+impl OneRunAudit {
+    /// Creates the audit of a run of this plan.
+    pub fn for_plan(plan: &Plan) -> Self {
         let own = plan.clone();
-        let mechanism: MakeMechanism = Arc::new(move |seed| own.mechanism(seed));
+        let mechanism: MechanismFactory = Arc::new(move |seed| own.mechanism(seed));
         Self { plan: plan.clone(), mechanism, canaries: None, guesses: None, seed: 0 }
     }
 
@@ -62,17 +62,18 @@ impl OneRun {
         Self { mechanism: Arc::new(make), ..self }
     }
 
-    /// Number of canaries: at most one per feature. By default one per feature, up to 1,000.
+    /// Sets the number of canaries: at most one per feature. By default one per feature, up to
+    /// 1,000.
     pub fn canaries(self, canaries: usize) -> Self {
         Self { canaries: Some(canaries), ..self }
     }
 
-    /// Number of guesses, of which half are "in". By default a quarter of the canaries.
+    /// Sets the number of guesses, half of them "in". By default a quarter of the canaries.
     pub fn guesses(self, guesses: usize) -> Self {
         Self { guesses: Some(guesses), ..self }
     }
 
-    /// Seed of canaries, batches and noise, 0 by default.
+    /// Sets the seed of canaries, batches and noise, 0 by default.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
@@ -88,7 +89,7 @@ impl OneRun {
         let claim = self.claim()?;
         let (canaries, guesses) = self.counts(data)?;
         let seeds = Seeds::new(Some(self.seed), "audit in one run")?;
-        let (crowd, all) = Crowd::new(plan, data, canaries, &seeds)?;
+        let (crowd, all) = CanarySet::new(plan, data, canaries, &seeds)?;
         let scores = self.scores(model, &crowd, &all, &seeds)?;
         let mut order: Vec<usize> = (0..canaries).collect();
         order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
@@ -116,9 +117,9 @@ impl OneRun {
         })
     }
 
-    fn claim(&self) -> Result<Claim> {
+    fn claim(&self) -> Result<PrivacyClaim> {
         let plan = &self.plan;
-        poisson_only(plan)?;
+        require_poisson_sampling(plan)?;
         if plan.settings().augment.is_some() {
             let why = "canaries are not images, so they have no flipped or cropped copies";
             return Err(Error::new(ErrorKind::Setting, "an audit with augmentation", why)
@@ -127,10 +128,10 @@ impl OneRun {
         let stages = stages_of(plan)?;
         let delta = plan.privacy().map_or(Delta(1e-5), |privacy| privacy.delta);
         let rate = SamplingRate(plan.sampling_rate());
-        Claim::new(&plan.event(), plan.not_covered(), &stages, rate, delta)
+        PrivacyClaim::new(&plan.event(), plan.not_covered_reason(), &stages, rate, delta)
     }
 
-    /// Numbers of canaries and guesses.
+    /// Returns the numbers of canaries and guesses.
     fn counts(&self, data: &Dataset) -> Result<(usize, usize)> {
         if data.vocabulary().is_some() {
             let why = "canaries are features, and token ids have no directions";
@@ -159,23 +160,24 @@ impl OneRun {
     fn scores(
         &self,
         model: &Model,
-        crowd: &Crowd,
+        crowd: &CanarySet,
         all: &Dataset,
         seeds: &Seeds,
     ) -> Result<Vec<f64>> {
         let plan = &self.plan;
-        let model = &plan.prepared(model)?;
-        let of_coordinates = seeds.of_coordinates();
-        let mask = Coordinates::before_release(plan.sparsity(), model, all, of_coordinates.mask)?;
-        let of = CoordinatesOf {
+        let model = &plan.prepare_model(model)?;
+        let of_coordinates = seeds.mask_seeds();
+        let mask =
+            TrainedCoordinates::prepare_mask(plan.sparsity(), model, all, of_coordinates.mask)?;
+        let of = CoordinateConfig {
             freezing: plan.freezing(),
             sparsity: plan.sparsity(),
             steps: plan.steps(),
             study_seed: Some(self.seed),
             run: "audit",
         };
-        let mut coordinates = Coordinates::begin(of, model, all, mask, &of_coordinates)?;
-        let mut network = coordinates.start(model)?;
+        let mut coordinates = TrainedCoordinates::new(of, model, all, mask, &of_coordinates)?;
+        let mut network = coordinates.initial_network(model)?;
         let mut mechanism = (self.mechanism)(seeds.noise)?;
         let mut optimizer =
             OptimizerState::new(plan.settings().optimizer).with_weight_decay(plan.weight_decay());
@@ -188,13 +190,13 @@ impl OneRun {
         let mut scores = vec![0.0; crowd.is_in.len()];
         for step in 0..plan.steps() {
             let ids = sampler.next_batch();
-            let selected = coordinates.next(&network)?;
+            let selected = coordinates.next_selection(&network)?;
             let selected = selected.as_deref();
-            let batch = Batch::of(examples, &ids)?;
+            let batch = Batch::from_examples(examples, &ids)?;
             let release = mechanism.release(&network, &batch, selected)?;
             // The attacker knows the other examples and subtracts what they contribute.
             let others: Vec<u32> = ids.into_iter().filter(|&id| id < crowd.others).collect();
-            let others = Batch::of(examples, &others)?;
+            let others = Batch::from_examples(examples, &others)?;
             let bound = plan.bound(step)?;
             let unclipped = ClipRule::unclipped();
             let bound: &dyn Bound = bound.as_deref().unwrap_or(&unclipped);
@@ -206,12 +208,12 @@ impl OneRun {
             }
             attacker.add_scores(&network, &rest, &mut scores)?;
             let rate = rates.at(step);
-            let settings = Step {
+            let settings = StepSettings {
                 momentum: rate.momentum,
                 noise_std: Some(&release.noise_std),
                 selected,
-                touched: state.touched(coordinates.trained(), selected),
-                ..Step::new(rate.learning_rate)
+                touched: state.update_mask(coordinates.trained(), selected),
+                ..StepSettings::new(rate.learning_rate)
             };
             network = optimizer.step(&network, &release.gradient, &settings)?;
         }
@@ -220,12 +222,12 @@ impl OneRun {
 }
 
 impl Plan {
-    /// Audits a whole run of this plan with many canaries: [`OneRun`] with its defaults. Trains
-    /// once; keeps no model and charges no ledger.
+    /// Audits a whole run of this plan with many canaries: [`OneRunAudit`] with its defaults.
+    /// Trains once; keeps no model and charges no ledger.
     ///
     /// # Errors
-    /// As [`OneRun::run`].
+    /// As [`OneRunAudit::run`].
     pub fn audit(&self, model: &Model, data: &Dataset) -> Result<OneRunReport> {
-        OneRun::of(self).run(model, data)
+        OneRunAudit::for_plan(self).run(model, data)
     }
 }

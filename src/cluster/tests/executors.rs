@@ -7,20 +7,26 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::cluster::processes::Processes;
-use crate::grid::Quiet;
+use crate::grid::NoopGridObserver;
 use crate::privacy::Badge;
 use crate::runs::load_or_train;
 
 /// The bytes of a run's model, its charged event, whether the charge is closed, and its badge.
 type Outcome = (Vec<u8>, Event, bool, Badge);
 
-/// Trains the grid of a lab into its store.
+/// Executor: trains the grid of a lab into its store.
 type Executor = fn(&Lab);
 
 fn here(lab: &Lab, jobs: usize) {
     let build = |seed| models::mlp(&lab.data, &[8]).seed(seed).build();
     let experiment = lab.experiment.clone().jobs(jobs);
-    let result = crate::grid::run::run(&experiment, &build, &lab.data, &lab.store(), &mut Quiet);
+    let result = crate::grid::run::run_grid(
+        &experiment,
+        &build,
+        &lab.data,
+        &lab.store(),
+        &mut NoopGridObserver,
+    );
     assert_eq!(result.unwrap().runs(), 15);
 }
 
@@ -44,11 +50,12 @@ const EXECUTORS: [(&str, Executor); 6] = [
         std::fs::write(&worker, script).unwrap();
         std::fs::set_permissions(&worker, PermissionsExt::from_mode(0o755)).unwrap();
         let slurm = Slurm::new().runs_per_task(1).program(&worker);
-        let on = |what: &dyn Fn(&Site<'_>) -> Result<bool>| {
+        let on = |what: &dyn Fn(&ClusterSession<'_>) -> Result<bool>| {
             let build = |seed| models::mlp(&lab.data, &[8]).seed(seed).build();
             let (experiment, data, store) = (&lab.experiment, &lab.data, &lab.store());
             let slurm = &slurm;
-            what(&Site { experiment, slurm, batch: &batch, build: &build, data, store }).unwrap()
+            what(&ClusterSession { experiment, slurm, batch: &batch, build: &build, data, store })
+                .unwrap()
         };
         on(&|site| site.submit(false).map(|submitted| submitted.runs == 12));
         while !on(&|site| site.status().map(|status| status.is_over())) {
@@ -60,32 +67,32 @@ const EXECUTORS: [(&str, Executor); 6] = [
         lab.submit().unwrap();
         for ticket in lab.tickets() {
             let model = models::mlp(&lab.data, &[8]).seed(ticket.seed).build().unwrap();
-            let store = Store::open(lab.folder.path().join("own")).unwrap();
-            load_or_train(&store, &ticket.plan, &model, &lab.data, &mut Silent).unwrap();
+            let store = RunStore::open(lab.folder.path().join("own")).unwrap();
+            load_or_train(&store, &ticket.plan, &model, &lab.data, &mut NoopObserver).unwrap();
         }
     }),
 ];
 
 /// Returns the outcome of each stored run by its id.
-fn outcomes(store: &Store, data: &Dataset) -> BTreeMap<String, Outcome> {
-    let account = store.ledger(data).unwrap().account().unwrap();
+fn outcomes(store: &RunStore, data: &Dataset) -> BTreeMap<String, Outcome> {
+    let account = store.ledger(data).unwrap().state().unwrap();
     let run = |id: String| {
-        let reported = store.reported(&id).unwrap();
-        let charge = account.charge(&reported.record.charged.run).expect("it is charged");
-        let model = std::fs::read(store.folder(&id).join("model.safetensors")).unwrap();
+        let reported = store.load_for_report(&id).unwrap();
+        let charge = account.charge_of(&reported.record.charged.run).expect("it is charged");
+        let model = std::fs::read(store.run_dir(&id).join("model.safetensors")).unwrap();
         let badge = reported.record.badge(reported.mask.as_ref());
         (id, (model, charge.event.clone(), charge.closed, badge))
     };
-    store.overview().unwrap().into_iter().map(|summary| run(summary.id)).collect()
+    store.list_runs().unwrap().into_iter().map(|summary| run(summary.id)).collect()
 }
 
-/// The worker of child processes, which is this test alone in a process.
+/// Worker of child processes: this test alone in a process.
 #[test]
 #[ignore = "a worker of the next test, which starts it"]
 fn a_worker_process() {
     let Some(tickets) = std::env::var_os("WORKER_TICKETS") else { return };
     let index = std::env::var("WORKER_INDEX").unwrap().parse().unwrap();
-    let worked = work(Path::new(&tickets), index).unwrap();
+    let worked = run_worker(Path::new(&tickets), index).unwrap();
     assert_eq!((worked.trained, worked.errors), (1, Vec::new()));
 }
 
@@ -97,7 +104,7 @@ fn processes_that_are_dropped_stop_and_begin_nothing_more() {
     let begun = |task: &str| folder.path().join(format!("begun-{task}"));
     let text = format!("touch {}\nexec sleep 600\n", begun("$SLURM_ARRAY_TASK_ID").display());
     std::fs::write(&script, text).unwrap();
-    let array = Array { name: "sleep".into(), first: 0, tasks: 3, job: None };
+    let array = JobArray { name: "sleep".into(), first: 0, tasks: 3, job: None };
     let batch = Processes::new(2);
     let job = batch.submit(&script, &array).unwrap();
     while !(begun("0").exists() && begun("1").exists()) {
@@ -118,7 +125,7 @@ fn every_executor_gives_the_same_runs() {
         let lab = Lab::new(114);
         execute(&lab);
         let own = lab.folder.path().join("own");
-        let store = if own.exists() { Store::open(own).unwrap() } else { lab.store() };
+        let store = if own.exists() { RunStore::open(own).unwrap() } else { lab.store() };
         let outcomes = outcomes(&store, &lab.data);
         assert!(outcomes.values().all(|(.., is_closed, _)| *is_closed), "{name}");
         let known = first.get_or_insert_with(|| outcomes.clone());

@@ -1,9 +1,9 @@
-//! The time of planning and collecting, by the number of runs.
+//! Time of planning and collecting, by the number of runs.
 
 use super::*;
 
-/// The seconds of planning and of collecting a grid of so many runs whose training is played, and
-/// the largest memory of the process so far, in MiB.
+/// Returns the seconds of planning and of collecting a grid of `runs` runs whose training is
+/// played, and the largest memory of the process so far, in MiB.
 fn played(runs: u64) -> (f64, f64, f64) {
     let data = data::glyphs_with(40, 10, 107).unwrap();
     let experiment = Grid::new(DpSsgd::new().clip(0.5).batch_size(20).steps(1))
@@ -21,7 +21,7 @@ fn played(runs: u64) -> (f64, f64, f64) {
     lab.batch.largest = 1000;
     let build = |seed| models::linear(&lab.data).seed(seed).build();
     let store = lab.store();
-    let site = Site {
+    let site = ClusterSession {
         experiment: &lab.experiment,
         slurm: &lab.slurm,
         batch: &lab.batch,
@@ -39,12 +39,12 @@ fn played(runs: u64) -> (f64, f64, f64) {
     let model = build(0).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
     let first = &tickets[0];
-    let grant = Grant { other_bits: false, aside: &aside };
+    let grant = PrechargedAttempt { other_bits: false, aside: &aside };
     let claim = Claim::Granted(&first.attempt);
     let fit = Fit { id: &first.id, plan: &first.plan, model: &model, data: &lab.data, claim };
-    let other = Store::open(elsewhere.path().to_owned()).unwrap();
-    train_granted(&other, &grant, fit, &mut Silent).unwrap();
-    let trained = other.finished(&first.id, &model, &lab.data).unwrap().unwrap();
+    let other = RunStore::open(elsewhere.path().to_owned()).unwrap();
+    train_precharged(&other, &grant, fit, &mut NoopObserver).unwrap();
+    let trained = other.load_finished(&first.id, &model, &lab.data).unwrap().unwrap();
     for ticket in &tickets {
         let mut record = trained.record().clone();
         record.id = ticket.id.clone();

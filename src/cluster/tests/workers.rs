@@ -1,4 +1,4 @@
-//! Workers: what they refuse, what they tell the submitter, and two of them at one ticket.
+//! Tests of workers: refusals, reports to the submitter, and two workers at one ticket.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&data, bytes).unwrap();
     let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
-    assert!(work(&tickets, 4711).unwrap_err().to_string().contains("--index = 4711"));
+    assert!(run_worker(&tickets, 4711).unwrap_err().to_string().contains("--index = 4711"));
     let errors = lab.run(99);
     assert!(errors.iter().all(|e| e.as_ref().unwrap_err().to_string().contains("SHA-256")));
     let status = lab.on(|site| site.status()).unwrap();
@@ -49,13 +49,13 @@ fn other_data_other_versions_and_unknown_tasks_train_nothing() {
     let text = std::fs::read_to_string(&tickets).unwrap();
     let this = format!("\"lab\":\"{}\"", program::numerics());
     std::fs::write(&tickets, text.replacen(&this, "\"lab\":\"0.0.1\"", 1)).unwrap();
-    let error = work(&tickets, 0).unwrap_err();
+    let error = run_worker(&tickets, 0).unwrap_err();
     assert!(error.to_string().contains("tickets of version 0.0.1"), "{error}");
     // A ticket whose plan was edited is not what was charged.
     let edited = text.replacen("\"steps\":3", "\"steps\":4", 1);
     assert_ne!(edited, text);
     std::fs::write(&tickets, edited).unwrap();
-    let worked = work(&tickets, 0).unwrap();
+    let worked = run_worker(&tickets, 0).unwrap();
     assert!(worked.errors[0].to_string().contains("not those of the run that was charged"));
     std::fs::write(&tickets, text).unwrap();
     lab.run(99);
@@ -71,7 +71,7 @@ fn claims_that_can_not_be_read_close_nothing_and_let_nobody_begin() {
     std::fs::remove_dir(&claims).unwrap();
     std::fs::write(&claims, "").unwrap();
     let (_, tickets, ..) = lab.batch.taken.borrow()[0].clone();
-    let worked = work(&tickets, 0).unwrap();
+    let worked = run_worker(&tickets, 0).unwrap();
     assert_eq!(worked.trained, 0, "the ticket may have been withdrawn");
     assert!(worked.errors.iter().all(|error| error.kind() == ErrorKind::Io), "{worked:?}");
     assert_eq!(lab.on(|site| site.cancel()).unwrap_err().kind(), ErrorKind::Io);
@@ -88,23 +88,23 @@ fn a_second_worker_replaces_nothing_and_other_bits_are_charged() {
     let second = || {
         let aside =
             lab.grid_folder().join("aside").join(format!("{}.1-h-0badcafe", ticket.attempt));
-        let grant = Grant { other_bits: false, aside: &aside };
+        let grant = PrechargedAttempt { other_bits: false, aside: &aside };
         let claim = Claim::Granted(&ticket.attempt);
         let (id, plan) = (&ticket.id, &ticket.plan);
         let fit = Fit { id, plan, model: &model, data: &lab.data, claim };
-        train_granted(&lab.store(), &grant, fit, &mut Silent)
+        train_precharged(&lab.store(), &grant, fit, &mut NoopObserver)
     };
-    assert_eq!(second().unwrap(), Granted::Known, "bit for bit the same");
+    assert_eq!(second().unwrap(), PrechargedOutcome::Known, "bit for bit the same");
     assert_eq!(lab.charges().len(), 12);
     // As if the first had been rounded differently.
-    let stored = lab.store().folder(&ticket.id);
+    let stored = lab.store().run_dir(&ticket.id);
     let result = stored.join("result.json");
     let before = std::fs::read_to_string(&result).unwrap();
     let model_file = std::fs::read(stored.join("model.safetensors")).unwrap();
     let mut other = model_file.clone();
     *other.last_mut().unwrap() ^= 1;
     std::fs::write(stored.join("model.safetensors"), &other).unwrap();
-    assert_eq!(second().unwrap(), Granted::Aside);
+    assert_eq!(second().unwrap(), PrechargedOutcome::Aside);
     assert_eq!(std::fs::read(stored.join("model.safetensors")).unwrap(), other, "not replaced");
     std::fs::write(stored.join("model.safetensors"), model_file).unwrap();
     assert_eq!(std::fs::read_to_string(result).unwrap(), before);

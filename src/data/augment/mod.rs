@@ -9,9 +9,9 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::drawn::{below, chance};
-use super::examples::{Examples, shape_text};
-use super::images::{self, Unread};
+use super::drawn::{bernoulli, uniform_below};
+use super::examples::{Examples, format_shape};
+use super::images::{self, ReadErrorHandler};
 use crate::device::kernels;
 use crate::{Error, ErrorKind, Result};
 
@@ -44,19 +44,20 @@ pub struct Augment {
 }
 
 impl Default for Augment {
-    /// The augmentation of De et al. 2022 for CIFAR-10: 16 copies, flips, crops of 4 pixels.
+    /// Returns the augmentation of De et al. 2022 for CIFAR-10: 16 copies, flips, crops of 4
+    /// pixels.
     fn default() -> Self {
         Self { copies: 16, flip: true, crop: 4 }
     }
 }
 
 impl Augment {
-    /// One unchanged copy: the starting point of a custom augmentation.
+    /// Creates one unchanged copy: the starting point of a custom augmentation.
     pub fn new() -> Self {
         Self { copies: 1, flip: false, crop: 0 }
     }
 
-    /// Sets the augmentation multiplicity: how many copies of each image a step uses.
+    /// Sets the augmentation multiplicity: the number of copies of each image that a step uses.
     pub fn copies(self, copies: usize) -> Self {
         Self { copies, ..self }
     }
@@ -72,7 +73,7 @@ impl Augment {
         Self { crop: padding, ..self }
     }
 
-    /// Augmentation multiplicity: how many copies of each image a step uses.
+    /// Returns the augmentation multiplicity: the number of copies of each image that a step uses.
     pub fn multiplicity(&self) -> usize {
         self.copies
     }
@@ -88,7 +89,7 @@ impl Augment {
             return Ok(());
         }
         let &[_, height, width] = shape else {
-            let what = format!("{self} of examples of shape {}", shape_text(shape));
+            let what = format!("{self} of examples of shape {}", format_shape(shape));
             let why = "only images (channels, height, width) can be flipped and cropped: words or \
                        columns in another order have another meaning";
             return Err(Error::new(ErrorKind::Setting, what, why)
@@ -109,7 +110,7 @@ impl Augment {
     /// # Errors
     /// `Setting` for a number of copies out of range.
     pub(crate) fn check_copies(&self) -> Result<()> {
-        /// With more copies, one example would cost more than a typical batch.
+        /// Largest number of copies: with more, one example would cost more than a typical batch.
         const MOST: usize = 1024;
         if (1..=MOST).contains(&self.copies) {
             return Ok(());
@@ -118,8 +119,8 @@ impl Augment {
         Err(Error::setting("copies", self.copies, why).fix("16 is usual"))
     }
 
-    /// The copies of these examples for one step, `[ids.len(), copies, shape…]` row-major, and one
-    /// label per example.
+    /// Returns the copies of these examples for one step, `[ids.len(), copies, shape…]` row-major,
+    /// and one label per example.
     ///
     /// The result is a function of the arguments. It does not depend on the number of threads, and
     /// the copies of an example do not depend on the other examples.
@@ -151,13 +152,13 @@ impl Augment {
         ids: &[u32],
         [seed, step]: [u64; 2],
         into: &mut Vec<f32>,
-        unread: Unread,
+        unread: ReadErrorHandler,
     ) -> Result<()> {
         examples.check(ids)?;
         let shape = examples.shape();
         let size: usize = shape.iter().product();
         images::gather(ids, size * self.copies, into, unread, |id, buffer, copies| {
-            let image = examples.one(id, buffer)?;
+            let image = examples.read_one(id, buffer)?;
             for (index, copy) in copies.chunks_exact_mut(size).enumerate() {
                 self.transform(seed, step, id, index as u32).apply(shape, image, copy);
             }
@@ -165,13 +166,13 @@ impl Augment {
         })
     }
 
-    /// The copies that [`batch`](Self::batch) makes, computed on the device of the images: from
+    /// Computes the copies that [`batch`](Self::batch) makes on the device of the images: from
     /// `[ids, features]` to `[ids x copies, features]`. The random transforms are drawn on the
     /// host, so that all devices make the same copies.
     ///
     /// # Errors
     /// As [`check`](Self::check).
-    pub(crate) fn copies_of(
+    pub(crate) fn augment_on_device(
         &self,
         images: Tensor<2>,
         shape: &[usize],
@@ -187,8 +188,8 @@ impl Augment {
         Ok(kernels::augment(images, shape, &self.transforms(ids, seed, step), self.copies))
     }
 
-    /// The transforms of all copies of these examples: row offset, column offset, and 1 if the copy
-    /// is flipped.
+    /// Returns the transforms of all copies of these examples: row offset, column offset, and 1 if
+    /// the copy is flipped.
     fn transforms(&self, ids: &[u32], seed: u64, step: u64) -> Vec<[i32; 3]> {
         let encoded = |id: u32, copy: u32| {
             let Transform { down, right, flip } = self.transform(seed, step, id, copy);
@@ -199,7 +200,7 @@ impl Augment {
         ids.par_iter().flat_map_iter(of).collect()
     }
 
-    /// The transform of one copy, from a random stream of its own.
+    /// Returns the transform of one copy, from a random stream of its own.
     fn transform(&self, seed: u64, step: u64, id: u32, copy: u32) -> Transform {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -207,9 +208,9 @@ impl Augment {
         key[16..].copy_from_slice(b"epsilab copies 1");
         let mut rng = ChaCha8Rng::from_seed(key);
         rng.set_stream(u64::from(id) << 32 | u64::from(copy));
-        let mut shift = || below(&mut rng, 2 * self.crop + 1) as isize - self.crop as isize;
+        let mut shift = || uniform_below(&mut rng, 2 * self.crop + 1) as isize - self.crop as isize;
         let (down, right) = (shift(), shift());
-        Transform { down, right, flip: self.flip && chance(&mut rng, 0.5) }
+        Transform { down, right, flip: self.flip && bernoulli(&mut rng, 0.5) }
     }
 }
 
@@ -250,7 +251,7 @@ fn mirrored(at: isize, length: usize) -> usize {
     (if at < 0 { -at } else { at.min(2 * last - at) }) as usize
 }
 
-/// `16 copies, flips, crops by 4 pixels`.
+/// Formats the augmentation as `16 copies, flips, crops by 4 pixels`.
 impl fmt::Display for Augment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.copies, if self.copies == 1 { "copy" } else { "copies" })?;

@@ -8,8 +8,8 @@ fn images(n: usize, channels: usize) -> Examples {
     from_vecs(x, &[channels, 5, 6], labels, 2).unwrap().train().clone()
 }
 
-/// The 5x6 window that begins at this row and column of a plane padded by reflection, made the
-/// long way round: pad first, then cut.
+/// Returns the 5x6 window that begins at this row and column of a plane padded by reflection, made
+/// the long way round: pad first, then cut.
 fn window(plane: &[f32], padding: usize, top: usize, left: usize, flip: bool) -> Vec<f32> {
     let reflected = |at: isize, last: isize| {
         let at = at.abs();
@@ -116,13 +116,13 @@ fn one_unchanged_copy_is_the_data_itself() {
     assert_eq!(Augment::default().batch(&data, &[], 3, 4).unwrap(), (vec![], vec![]));
 }
 
-/// Augmented copies made on the device and on the host.
+/// Returns augmented copies made on the device and on the host.
 fn both_ways(augment: Augment, data: &Examples, ids: &[u32]) -> [Vec<f32>; 2] {
     let mut plain = Vec::new();
     data.gather(ids, &mut plain).unwrap();
     let plain = TensorData::new(plain, [ids.len(), data.shape().iter().product()]);
     let plain = Tensor::from_data(plain, &Device::flex());
-    let made = augment.copies_of(plain, data.shape(), ids, [3, 4]).unwrap();
+    let made = augment.augment_on_device(plain, data.shape(), ids, [3, 4]).unwrap();
     [made.into_data().try_into_vec().unwrap(), augment.batch(data, ids, 3, 4).unwrap().0]
 }
 

@@ -1,7 +1,7 @@
 //! Data sets derived from another one, whose ledger they share.
 
 use super::{Dataset, parts};
-use crate::data::digest::count;
+use crate::data::digest::format_count;
 use crate::data::examples::{Examples, check_scale};
 use crate::{Error, ErrorKind, Result};
 
@@ -31,31 +31,31 @@ impl Dataset {
             let why = "a split needs one example for each of its two parts";
             return Err(Error::setting("training examples", len, why).fix("give more examples"));
         }
-        let key = parts::key(&self.inner.cuts, "split", seed);
-        let [train, test] = parts::chosen(self.train(), &key, share);
+        let key = parts::partition_key(&self.inner.cuts, "split", seed);
+        let [train, test] = parts::partition_examples(self.train(), &key, share);
         if train.is_empty() || test.is_empty() {
             let part = if train.is_empty() { "training" } else { "test" };
             let why = format!(
                 "each of {} examples is selected with that probability; the {part} part is empty",
-                count(len)
+                format_count(len)
             );
             return Err(Error::setting("share", share, why).fix("take another share or seed"));
         }
         let source = format!(
             "{} Its training part was split by seed {seed}: {} for training, {} for testing.",
             self.source(),
-            count(train.len()),
-            count(test.len())
+            format_count(train.len()),
+            format_count(test.len())
         );
         let parts = (self.train().select(&train), self.train().select(&test));
-        Ok(self.with_parts(source, parts.0, parts.1).changed(|inner| {
+        Ok(self.with_parts(source, parts.0, parts.1).map_inner(|inner| {
             inner.cuts = key;
             inner.about.test_split_off = true;
         }))
     }
 
-    /// About `train` of the training examples and the first `test` test examples, for quick trials;
-    /// all of them if there are fewer.
+    /// Limits the data set to about `train` of the training examples and the first `test` test
+    /// examples, for quick trials; all of them if there are fewer.
     ///
     /// Each of N training examples is kept with probability `train / N`, decided by a hash of its
     /// own content, so the selection is the same on every machine. The number of kept examples is
@@ -78,23 +78,23 @@ impl Dataset {
             let source = format!(
                 "{} Only the first {} test examples are used.",
                 self.source(),
-                count(test.len())
+                format_count(test.len())
             );
             return self.with_parts(source, self.train().clone(), test);
         }
-        let key = parts::key(&self.inner.cuts, "limit", 0);
+        let key = parts::partition_key(&self.inner.cuts, "limit", 0);
         let share = train.max(1) as f64 / all.0 as f64;
-        let [kept, _] = parts::chosen(self.train(), &key, share);
+        let [kept, _] = parts::partition_examples(self.train(), &key, share);
         let source = format!(
             "{} Only {} of {} training examples, chosen by their content with probability \
              {share:.4}, and the first {} test examples are used.",
             self.source(),
-            count(kept.len()),
-            count(all.0),
-            count(test.len())
+            format_count(kept.len()),
+            format_count(all.0),
+            format_count(test.len())
         );
         let kept = self.train().select(&kept);
-        self.with_parts(source, kept, test).changed(|inner| inner.cuts = key)
+        self.with_parts(source, kept, test).map_inner(|inner| inner.cuts = key)
     }
 
     /// Replaces every feature `x` by `(x - mean) / std`.

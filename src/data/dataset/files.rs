@@ -4,10 +4,11 @@ use super::Dataset;
 use crate::Result;
 
 impl Dataset {
-    /// The same data set with all features in memory. For images in files this makes training
-    /// faster: each is decoded once instead of once per use, and can't fail during training. Other
-    /// data sets are unchanged. [`hash`](Self::hash) and ledger stay the same, so stored runs are
-    /// found. Parts split off afterwards have other hashes than parts split off before.
+    /// Returns the same data set with all features in memory. For images in files this makes
+    /// training faster: each is decoded once instead of once per use, and can't fail during
+    /// training. Other data sets are unchanged. [`hash`](Self::hash) and ledger stay the same, so
+    /// stored runs are found. Parts split off afterwards have other hashes than parts split off
+    /// before.
     ///
     /// # Errors
     /// If a file can't be read or decoded, or has changed since it was opened.
@@ -17,7 +18,7 @@ impl Dataset {
         }
         let (train, test) = (self.train().in_memory()?, self.test().in_memory()?);
         let moved = self.with_parts(self.source().to_owned(), train, test);
-        Ok(moved.changed(|inner| {
+        Ok(moved.map_inner(|inner| {
             inner.hash = self.hash().to_owned().into();
             inner.test_hash = self.test_hash().to_owned().into();
         }))

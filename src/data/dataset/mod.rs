@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::count;
-use super::examples::{Examples, shape_text};
+use super::digest::format_count;
+use super::examples::{Examples, format_shape};
 use super::origin;
-use super::public::Public;
+use super::public::PublicReason;
 use super::text::Vocabulary;
 
 /// A labelled data set for classification, cheap to clone.
@@ -43,7 +43,7 @@ pub(super) struct Inner {
     origin: Origin,
 }
 
-/// What is known of a data set without looking at its examples.
+/// Properties of a data set that are known without looking at its examples.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub(super) struct About {
     name: String,
@@ -52,11 +52,11 @@ pub(super) struct About {
     /// The name of each feature, of a table with a header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     column_names: Option<Vec<String>>,
-    /// Why no epsilon covers the data, if its preparation used private examples.
+    /// Reason why no epsilon covers the data, if its preparation used private examples.
     prepared_from_private: Option<String>,
-    /// Why it is public; `None` if it is not.
-    pub(super) public: Option<Public>,
-    /// The test part was split off the training part.
+    /// Reason why the data set is public; `None` if it is not.
+    pub(super) public: Option<PublicReason>,
+    /// Whether the test part was split off the training part.
     test_split_off: bool,
 }
 
@@ -72,25 +72,25 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Number of classes.
+    /// Returns the number of classes.
     pub(super) fn classes(&self) -> usize {
         self.about.class_names.len()
     }
 }
 
-/// How the origin of a data set is computed.
+/// Method of computing the origin of a data set.
 #[derive(Clone)]
 enum Origin {
-    /// The data set's own hash.
+    /// Hash of the data set itself.
     OwnHash,
-    /// The hash of its features alone, computed on first use.
+    /// Hash of the features alone, computed on first use.
     Features(OnceLock<String>),
     /// The hash of the raw data, or the origin of the data set that it was derived from.
     Given(String),
 }
 
 impl Dataset {
-    /// A data set of checked parts, with one name per class.
+    /// Creates a data set of checked parts, with one name per class.
     pub(super) fn new(
         name: impl Into<String>,
         source: impl Into<String>,
@@ -119,7 +119,7 @@ impl Dataset {
         }
     }
 
-    /// Everything except the examples and the vocabulary.
+    /// Returns the attributes: everything except the examples and the vocabulary.
     pub(super) fn attributes(&self) -> Attributes {
         Attributes {
             about: self.inner.about.clone(),
@@ -130,14 +130,14 @@ impl Dataset {
         }
     }
 
-    /// The data set of these attributes and checked parts.
-    pub(super) fn restored(
+    /// Returns the data set of these attributes and checked parts.
+    pub(super) fn from_attributes(
         of: Attributes,
         train: Examples,
         test: Examples,
         vocabulary: Option<Vocabulary>,
     ) -> Self {
-        Self::of(of.about, train, test).changed(|inner| {
+        Self::of(of.about, train, test).map_inner(|inner| {
             inner.vocabulary = vocabulary;
             inner.hash = OnceLock::from(of.hash);
             inner.cuts = of.cuts;
@@ -146,80 +146,81 @@ impl Dataset {
         })
     }
 
-    /// The same data set with this origin.
+    /// Returns the same data set with this origin.
     pub(super) fn with_origin(self, origin: String) -> Self {
-        self.changed(|inner| inner.origin = Origin::Given(origin))
+        self.map_inner(|inner| inner.origin = Origin::Given(origin))
     }
 
-    /// The same data set whose origin is the hash of its features alone.
-    pub(super) fn named_by_features(self) -> Self {
-        self.changed(|inner| inner.origin = Origin::Features(OnceLock::new()))
+    /// Returns the same data set whose origin is the hash of its features alone.
+    pub(super) fn with_feature_origin(self) -> Self {
+        self.map_inner(|inner| inner.origin = Origin::Features(OnceLock::new()))
     }
 
-    /// The same data set, whose features are token ids of this vocabulary.
+    /// Returns the same data set, whose features are token ids of this vocabulary.
     pub(super) fn with_vocabulary(self, vocabulary: Vocabulary) -> Self {
-        self.changed(|inner| inner.vocabulary = Some(vocabulary))
+        self.map_inner(|inner| inner.vocabulary = Some(vocabulary))
     }
 
-    /// The same data set, whose features have these names.
+    /// Returns the same data set, whose features have these names.
     pub(super) fn with_columns(self, names: Vec<String>) -> Self {
-        self.changed(|inner| inner.about.column_names = Some(names))
+        self.map_inner(|inner| inner.about.column_names = Some(names))
     }
 
-    pub(super) fn changed(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    pub(super) fn map_inner(mut self, change: impl FnOnce(&mut Inner)) -> Self {
         change(Arc::make_mut(&mut self.inner));
         self
     }
 
-    /// Its name, for instance `MNIST`.
+    /// Returns the name, for instance `MNIST`.
     pub fn name(&self) -> &str {
         &self.inner.about.name
     }
 
-    /// One sentence on where the data came from.
+    /// Returns one sentence on where the data came from.
     pub fn source(&self) -> &str {
         &self.inner.about.source
     }
 
-    /// The shape of one example, for instance `[1, 28, 28]` (channels, height, width).
+    /// Returns the shape of one example, for instance `[1, 28, 28]` (channels, height, width).
     pub fn shape(&self) -> &[usize] {
         self.train().shape()
     }
 
-    /// Number of classes; labels are below it.
+    /// Returns the number of classes; labels are below it.
     pub fn classes(&self) -> usize {
         self.inner.about.class_names.len()
     }
 
-    /// A name for each class, in the order of the labels.
+    /// Returns a name for each class, in the order of the labels.
     pub fn class_names(&self) -> &[String] {
         &self.inner.about.class_names
     }
 
-    /// The name of each feature, of data read by [`csv`](super::csv); `None` for all others.
+    /// Returns the name of each feature, of data read by [`csv`](super::csv); `None` for all
+    /// others.
     pub fn column_names(&self) -> Option<&[String]> {
         self.inner.about.column_names.as_deref()
     }
 
-    /// The training part: what a private method protects. Its length is the public size of the
-    /// data set.
+    /// Returns the training part, which private methods protect. Its length is the public size of
+    /// the data set.
     pub fn train(&self) -> &Examples {
         &self.inner.train
     }
 
-    /// The test part; may be empty.
+    /// Returns the test part; may be empty.
     pub fn test(&self) -> &Examples {
         &self.inner.test
     }
 
-    /// The vocabulary of a text data set; `None` for all others. Its [`Vocabulary::len`] is the
-    /// number of entries that an embedding layer needs.
+    /// Returns the vocabulary of a text data set; `None` for all others. Its [`Vocabulary::len`]
+    /// is the number of entries that an embedding layer needs.
     pub fn vocabulary(&self) -> Option<&Vocabulary> {
         self.inner.vocabulary.as_ref()
     }
 
-    /// Whether the test part is disjoint from the data that training protects: it was read from
-    /// files of its own and not made by [`split`](Self::split).
+    /// Returns whether the test part is disjoint from the data that training protects: it was read
+    /// from files of its own and not made by [`split`](Self::split).
     pub fn has_public_test(&self) -> bool {
         !self.inner.about.test_split_off
     }
@@ -235,35 +236,36 @@ impl Dataset {
     #[must_use]
     pub fn prepared_from_private_examples(&self, what: impl Into<String>) -> Self {
         let why = format!("the data was prepared from private examples: {}", what.into());
-        self.clone().changed(|inner| inner.about.prepared_from_private = Some(why))
+        self.clone().map_inner(|inner| inner.about.prepared_from_private = Some(why))
     }
 
-    /// Why no epsilon covers anything that is computed from this data set, as a phrase: its private
-    /// examples were used to prepare it, without noise. `None` if an epsilon can cover it.
-    pub fn not_covered(&self) -> Option<&str> {
+    /// Returns the reason why no epsilon covers anything that is computed from this data set, as a
+    /// phrase: its private examples were used to prepare it, without noise. `None` if an epsilon
+    /// can cover it.
+    pub fn not_covered_reason(&self) -> Option<&str> {
         let declared = self.inner.about.prepared_from_private.as_deref();
-        declared.or_else(|| self.vocabulary().and_then(Vocabulary::not_covered))
+        declared.or_else(|| self.vocabulary().and_then(Vocabulary::not_covered_reason))
     }
 
-    /// SHA-256 (hexadecimal) of the training part: shape, classes, bits of the features, labels.
-    /// For images in files: shape, scaling, classes, SHA-256 of each file, labels;
-    /// [`in_memory`](Self::in_memory) keeps it.
+    /// Returns the SHA-256 (hexadecimal) of the training part: shape, classes, bits of the
+    /// features, labels. For images in files: shape, scaling, classes, SHA-256 of each file,
+    /// labels; [`in_memory`](Self::in_memory) keeps it.
     ///
     /// Stored runs are found by it, so its encoding must never change; it starts with a version.
     /// Computed once, on first use.
     pub fn hash(&self) -> &str {
-        self.inner.hash.get_or_init(|| hash::of(self.classes(), self.train()))
+        self.inner.hash.get_or_init(|| hash::hash_training_part(self.classes(), self.train()))
     }
 
-    /// The [`hash`](Self::hash) of the test part. An evaluation of a stored run is shown only for
-    /// the test part that it was made on.
+    /// Returns the [`hash`](Self::hash) of the test part. An evaluation of a stored run is shown
+    /// only for the test part that it was made on.
     pub(crate) fn test_hash(&self) -> &str {
-        self.inner.test_hash.get_or_init(|| hash::of(self.classes(), self.test()))
+        self.inner.test_hash.get_or_init(|| hash::hash_training_part(self.classes(), self.test()))
     }
 
-    /// A hash of the raw data, which names the privacy ledger of the people in it: of all cells
-    /// below the header (tables and texts), the images (IDX files), all training files (image
-    /// folders), the features (vectors). A data set made by [`split`](Self::split),
+    /// Returns a hash of the raw data, which names the privacy ledger of the people in it: of all
+    /// cells below the header (tables and texts), the images (IDX files), all training files
+    /// (image folders), the features (vectors). A data set made by [`split`](Self::split),
     /// [`limit`](Self::limit), [`normalized`](Self::normalized) or [`in_memory`](Self::in_memory)
     /// has the origin of the data set it was made from. Synthetic data and CIFAR use their own
     /// [`hash`](Self::hash).
@@ -275,13 +277,13 @@ impl Dataset {
         match &self.inner.origin {
             Origin::OwnHash => self.hash(),
             Origin::Features(name) => {
-                name.get_or_init(|| origin::of_features(self.train().features_flat()))
+                name.get_or_init(|| origin::feature_origin(self.train().features_flat()))
             }
             Origin::Given(name) => name,
         }
     }
 
-    /// The same data set with another test part.
+    /// Returns the same data set with another test part.
     #[cfg(test)]
     pub(crate) fn with_test(&self, test: Examples) -> Self {
         self.with_parts(self.source().to_owned(), self.train().clone(), test)
@@ -289,7 +291,7 @@ impl Dataset {
 
     fn with_parts(&self, source: String, train: Examples, test: Examples) -> Self {
         let origin = self.origin().to_owned();
-        self.clone().changed(|inner| {
+        self.clone().map_inner(|inner| {
             inner.about.source = source;
             inner.train = train;
             inner.test = test;
@@ -299,6 +301,7 @@ impl Dataset {
     }
 }
 
+/// Formats the data set as
 /// `MNIST: 60,000 training and 10,000 test examples of shape 1x28x28, 10 classes`; for texts with
 /// the vocabulary: `…, 8,192 token ids by hashing`.
 impl fmt::Display for Dataset {
@@ -307,9 +310,9 @@ impl fmt::Display for Dataset {
             f,
             "{}: {} training and {} test examples of shape {}, {} classes",
             self.name(),
-            count(self.train().len()),
-            if self.test().is_empty() { "no".into() } else { count(self.test().len()) },
-            shape_text(self.shape()),
+            format_count(self.train().len()),
+            if self.test().is_empty() { "no".into() } else { format_count(self.test().len()) },
+            format_shape(self.shape()),
             self.classes()
         )?;
         self.vocabulary().map_or(Ok(()), |vocabulary| write!(f, ", {vocabulary}"))

@@ -72,7 +72,7 @@ fn a_split_depends_on_its_seed_only_and_is_random() {
     }
 }
 
-/// All examples but the one at this position.
+/// Returns all examples but the one at this position.
 fn without(data: &Dataset, i: usize) -> Dataset {
     let ids: Vec<u32> = (0..data.train().len() as u32).filter(|&id| id != i as u32).collect();
     let (x, y) = (data.train().select(&ids), data.classes());
@@ -92,7 +92,11 @@ fn removing_an_example_moves_no_other() {
         assert_eq!(features(parts.train()), rest(split.train()));
         assert_eq!(features(parts.test()), rest(split.test()));
         // At one and the same probability: the size of the whole is public.
-        let [kept, _] = parts::chosen(less.train(), &parts::key(&[0; 32], "limit", 0), 0.5);
+        let [kept, _] = parts::partition_examples(
+            less.train(),
+            &parts::partition_key(&[0; 32], "limit", 0),
+            0.5,
+        );
         assert_eq!(features(&less.train().select(&kept)), rest(limited.train()));
     }
 }
@@ -125,7 +129,7 @@ fn a_part_is_not_cut_by_the_hashes_that_made_it() {
     assert!(few.train().len().abs_diff(100) < 50, "{}", few.train().len());
 }
 
-/// Computed by another program from the encodings that the code states.
+/// The expected parts were computed by another program from the encodings that the code states.
 #[test]
 fn the_parts_of_a_seed_are_fixed_for_ever() {
     let split = numbers(20).split(0.75, 7).unwrap();

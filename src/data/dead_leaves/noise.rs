@@ -4,15 +4,16 @@
 use rand::Rng;
 
 use crate::data::canvas::turn;
-use crate::data::drawn::{between, chance, normal};
+use crate::data::drawn::{approx_normal, bernoulli, uniform};
 use crate::data::forms::Point;
 
-/// Octaves: spacings of 1, 2, 4, 8 and 16 pixels.
+/// Number of octaves: spacings of 1, 2, 4, 8 and 16 pixels.
 const OCTAVES: usize = 5;
-/// Points along each side of the lattices, beyond which they are repeated.
+/// Number of points along each side of the lattices, beyond which they are repeated.
 const POINTS: usize = 32;
 
-/// The law of the noise: how strong each octave is, and along which direction it is stretched.
+/// Spectrum of the noise: the strength of each octave, and the direction along which the noise is
+/// stretched.
 pub(super) struct Spectrum {
     amplitudes: [f32; OCTAVES],
     direction: Point,
@@ -20,24 +21,25 @@ pub(super) struct Spectrum {
 }
 
 impl Spectrum {
-    /// A random spectrum, from one of fine grain to one of large clouds, of variance about 1.
+    /// Creates a random spectrum, from one of fine grain to one of large clouds, of variance about
+    /// 1.
     pub fn new(rng: &mut impl Rng) -> Self {
-        let tilt = between(rng, 0.5, 2.0);
+        let tilt = uniform(rng, 0.5, 2.0);
         let mut next = 1.0;
         let mut amplitudes = [0.0; OCTAVES];
         for amplitude in &mut amplitudes {
-            *amplitude = next * between(rng, 0.5, 1.5);
+            *amplitude = next * uniform(rng, 0.5, 1.5);
             next *= tilt;
         }
         let norm = amplitudes.iter().map(|a| a * a).sum::<f32>().sqrt();
-        let direction = turn(between(rng, -1.0, 1.0));
-        let stretch = if chance(rng, 0.5) { between(rng, 1.0, 3.0) } else { 1.0 };
+        let direction = turn(uniform(rng, -1.0, 1.0));
+        let stretch = if bernoulli(rng, 0.5) { uniform(rng, 1.0, 3.0) } else { 1.0 };
         Self { amplitudes: amplitudes.map(|a| a / norm), direction, stretch }
     }
 
-    /// A random image of this law.
+    /// Returns a random image with this spectrum.
     pub fn noise(&self, rng: &mut impl Rng) -> Noise<'_> {
-        let mut lattice = |_| (0..POINTS * POINTS).map(|_| normal(rng)).collect();
+        let mut lattice = |_| (0..POINTS * POINTS).map(|_| approx_normal(rng)).collect();
         Noise { law: self, lattices: std::array::from_fn(&mut lattice) }
     }
 }
@@ -49,7 +51,7 @@ pub(super) struct Noise<'a> {
 }
 
 impl Noise<'_> {
-    /// The value at a point of the image.
+    /// Returns the value at a point of the image.
     pub fn at(&self, (x, y): Point) -> f32 {
         let (cos, sin) = self.law.direction;
         let (along, across) = (cos * x + sin * y, self.law.stretch * (cos * y - sin * x));
@@ -74,7 +76,7 @@ fn interpolated(lattice: &[f32], u: f32, v: f32) -> f32 {
     mix(upper, lower, t)
 }
 
-/// From 0 to 1 with slope 0 at both ends.
+/// Returns a smooth step from 0 to 1 with slope 0 at both ends.
 fn smooth(t: f32) -> f32 {
     t * t * (3.0 - 2.0 * t)
 }

@@ -59,7 +59,7 @@ fn a_process_draws_images_of_its_own_kind() -> Result<()> {
     Ok(())
 }
 
-/// The hash names the ledger of a prior.
+/// The hash names the ledger of a prior, so it must not change.
 #[test]
 fn the_images_of_a_seed_never_change() -> Result<()> {
     assert_eq!(dead_leaves(50, 0, 0)?.hash(), FIXED);

@@ -13,7 +13,7 @@ use crate::data::drawn;
 use crate::data::forms::Point;
 
 /// The random parameters of one glyph.
-pub(super) struct Hand {
+pub(super) struct GlyphRenderer {
     rng: ChaCha8Rng,
 }
 
@@ -45,7 +45,7 @@ impl Pose {
     }
 }
 
-impl Hand {
+impl GlyphRenderer {
     pub(super) fn new(rng: ChaCha8Rng) -> Self {
         Self { rng }
     }
@@ -60,7 +60,7 @@ impl Hand {
             let points = self.jittered(stroke, 0.36);
             self.trace(&points, &pose, pen).iter().for_each(|&(from, to)| page.line(from, to, 1.0));
         }
-        page.press(self.between(0.62, 1.0));
+        page.scale_ink(self.between(0.62, 1.0));
         self.stray_marks(&mut page);
         page
     }
@@ -89,17 +89,18 @@ impl Hand {
             Dot { at, radius: dot.radius }
         };
         lines.iter().for_each(|(from, to)| page.line(moved(from), moved(to), 1.0));
-        page.press(self.between(0.9, 1.15));
+        page.scale_ink(self.between(0.9, 1.15));
         page
     }
 
-    /// Approximately normal: mean 0, standard deviation 1, absolute value at most 3.5.
+    /// Draws an approximately normal number: mean 0, standard deviation 1, absolute value at most
+    /// 3.5.
     pub(super) fn normal(&mut self) -> f32 {
-        drawn::normal(&mut self.rng)
+        drawn::approx_normal(&mut self.rng)
     }
 
     pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
-        drawn::between(&mut self.rng, low, high)
+        drawn::uniform(&mut self.rng, low, high)
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
@@ -121,7 +122,7 @@ impl Hand {
         }
     }
 
-    /// A pose of strong variation, of height 1 around the origin.
+    /// Returns a pose of strong variation, of height 1 around the origin.
     fn wild_pose(&mut self) -> Pose {
         let turn = turn((0.26 * self.normal()).clamp(-0.4, 0.4));
         Pose {
@@ -147,9 +148,9 @@ impl Hand {
         moved
     }
 
-    /// A smooth curve through the points, with varying pressure, as straight lines.
+    /// Returns a smooth curve through the points, with varying pressure, as straight lines.
     fn trace(&mut self, points: &[Point], pose: &Pose, pen: f32) -> Vec<(Dot, Dot)> {
-        /// Straight segments between two points of a stroke.
+        /// Number of straight segments between two points of a stroke.
         const PIECES: usize = 10;
         let mut lines = Vec::new();
         let mut pressure = pen * (1.0 + 0.12 * self.normal());
@@ -188,7 +189,7 @@ impl Hand {
     }
 }
 
-/// The Catmull-Rom curve from `b` to `c`, `t` from 0 to 1.
+/// Returns the Catmull-Rom curve from `b` to `c`, `t` from 0 to 1.
 fn curve(a: Point, b: Point, c: Point, d: Point, t: f32) -> Point {
     let axis = |a: f32, b: f32, c: f32, d: f32| {
         let cubic = 3.0 * (b - c) + d - a;

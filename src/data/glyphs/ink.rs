@@ -1,6 +1,6 @@
 //! The page of a glyph: ink is a function of the distance to a stroke, so edges are smooth.
 
-use super::hand::Hand;
+use super::hand::GlyphRenderer;
 
 /// Pixels along each side of a glyph.
 pub(super) const SIDE: usize = 28;
@@ -50,17 +50,17 @@ impl Page {
     }
 
     /// Scales all ink on the page.
-    pub(super) fn press(&mut self, contrast: f32) {
+    pub(super) fn scale_ink(&mut self, contrast: f32) {
         self.ink.iter_mut().for_each(|ink| *ink *= contrast);
     }
 
-    /// Grey values 0 to 255 without noise.
+    /// Returns the grey values, 0 to 255, without noise.
     pub(super) fn grey(&self) -> [u8; PIXELS] {
         self.ink.map(|ink| (255.0 * ink + 0.5) as u8)
     }
 
-    /// Grey values 0 to 255 with pixel noise.
-    pub(super) fn scan(&self, hand: &mut Hand) -> [u8; PIXELS] {
+    /// Returns the grey values, 0 to 255, with pixel noise.
+    pub(super) fn to_noisy_grey(&self, hand: &mut GlyphRenderer) -> [u8; PIXELS] {
         // One strength for the page, then a value per pixel.
         let noise = hand.between(0.0, 0.11);
         // `as` saturates: values beyond black become black.
@@ -94,7 +94,7 @@ pub(super) fn centred(pixels: &[u8; PIXELS]) -> [u8; PIXELS] {
     })
 }
 
-/// The rows or columns near a segment, clipped to the page.
+/// Returns the rows or columns near a segment, clipped to the page.
 fn span(a: f32, b: f32, reach: f32) -> std::ops::Range<usize> {
     let low = (a.min(b) - reach).max(0.0) as usize;
     let high = (a.max(b) + reach + 1.0).clamp(0.0, SIDE as f32) as usize;

@@ -7,9 +7,9 @@ mod shapes;
 use rand::Rng;
 
 use super::dataset::Dataset;
-use super::drawn::{Part, dataset, stream};
+use super::drawn::{DataSplit, dataset, example_rng};
 use crate::Result;
-use hand::Hand;
+use hand::GlyphRenderer;
 use ink::{PIXELS, SIDE};
 
 /// The names of the ten classes.
@@ -21,7 +21,7 @@ const STD: f32 = 0.23;
 /// Mean and standard deviation by which MNIST is scaled.
 const MNIST: (f32, f32) = (0.1307, 0.3081);
 
-/// Synthetic digits 0 to 9: 12,000 for training and 2,000 for testing, 28x28 grey.
+/// Returns synthetic digits 0 to 9: 12,000 for training and 2,000 for testing, 28x28 grey.
 ///
 /// Each glyph is one of several shapes of its digit, with random distortion, slant, rotation, size,
 /// position, thickness, pressure, contrast, stray marks and noise. A linear model stays below 92 %
@@ -34,7 +34,7 @@ pub fn glyphs() -> Result<Dataset> {
     glyphs_with(12_000, 2_000, 0)
 }
 
-/// [`glyphs`] with the given numbers of examples and seed.
+/// Same as [`glyphs`], with the given numbers of examples and seed.
 ///
 /// Equal seeds give equal bits on every machine and with any number of threads. A smaller data set
 /// is a prefix of a larger one.
@@ -47,8 +47,8 @@ pub fn glyphs_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     images(("glyphs", source), (train, test), (MEAN, STD), draw)
 }
 
-/// Synthetic digits 0 to 9 that are prepared as MNIST is: 28x28 grey, in a box of about 20x20, the
-/// centre of mass at the middle, scaled by `(x / 255 - 0.1307) / 0.3081`.
+/// Returns synthetic digits 0 to 9 that are prepared as MNIST is: 28x28 grey, in a box of about
+/// 20x20, the centre of mass at the middle, scaled by `(x / 255 - 0.1307) / 0.3081`.
 ///
 /// The shapes are those of [`glyphs`], with twice their variation, clean paper and no stray marks.
 /// A model that learns from them knows more about handwriting than one that learns from [`glyphs`]:
@@ -67,12 +67,12 @@ pub fn drawn_digits(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     images(("drawn digits", source), (train, test), MNIST, draw)
 }
 
-/// A data set of as many images, scaled by mean and standard deviation.
+/// Returns a data set of `counts` training and test images, scaled by mean and standard deviation.
 fn images(
     about: (&str, String),
     counts: (usize, usize),
     (mean, std): (f32, f32),
-    draw: impl Fn(Part, u64) -> (u32, [u8; PIXELS]) + Sync,
+    draw: impl Fn(DataSplit, u64) -> (u32, [u8; PIXELS]) + Sync,
 ) -> Result<Dataset> {
     let names = DIGIT_NAMES.map(String::from).to_vec();
     dataset(about, names, &[1, SIDE, SIDE], counts, |part, i, into| {
@@ -84,22 +84,22 @@ fn images(
     })
 }
 
-/// The drawn digit with this index.
-fn digit_in_box(seed: u64, part: Part, number: u64) -> (u32, [u8; PIXELS]) {
-    let mut rng = stream(b"epsilab digits 1", seed, part, number);
+/// Returns the drawn digit with this index.
+fn digit_in_box(seed: u64, part: DataSplit, number: u64) -> (u32, [u8; PIXELS]) {
+    let mut rng = example_rng(b"epsilab digits 1", seed, part, number);
     let label = rng.next_u32() % 10;
-    let page = Hand::new(rng).write_in_box(label as usize);
+    let page = GlyphRenderer::new(rng).write_in_box(label as usize);
     (label, ink::centred(&page.grey()))
 }
 
-/// The glyph with this index.
-fn glyph(seed: u64, part: Part, number: u64) -> (u32, [u8; PIXELS]) {
-    let mut rng = stream(b"epsilab glyphs 1", seed, part, number);
+/// Returns the glyph with this index.
+fn glyph(seed: u64, part: DataSplit, number: u64) -> (u32, [u8; PIXELS]) {
+    let mut rng = example_rng(b"epsilab glyphs 1", seed, part, number);
     // 2^32 is not a multiple of ten, so the digits are uniform up to 2^-32.
     let label = rng.next_u32() % 10;
-    let mut hand = Hand::new(rng);
+    let mut hand = GlyphRenderer::new(rng);
     let page = hand.write(label as usize);
-    (label, page.scan(&mut hand))
+    (label, page.to_noisy_grey(&mut hand))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How the digits are written: strokes as lists of points that a smooth curve passes through.
+//! Shapes of the digits: strokes as lists of points that a smooth curve passes through.
 //!
 //! Points lie on a sheet of 10 (right) by 14 (down). A point given twice is a sharp corner.
 

@@ -2,8 +2,8 @@ use super::*;
 use crate::ErrorKind;
 use crate::data::Examples;
 
-/// Softmax regression by mini-batch gradient descent with momentum and falling steps; gives its
-/// accuracy on training and test part.
+/// Trains softmax regression by mini-batch gradient descent with momentum and falling steps, and
+/// returns its accuracy on training and test part.
 fn linear_model(data: &Dataset, epochs: usize, rate: f32) -> (f64, f64) {
     const BATCH: usize = 60;
     let (train, classes, inputs) = (data.train(), data.classes(), PIXELS + 1);

@@ -7,7 +7,7 @@ use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Li
 
 use super::whole;
 
-/// Largest number of pixels along a side and in all. A small file can announce any size, so a
+/// Largest number of pixels along a side, and in all. A small file can announce any size, so a
 /// larger one counts as damaged.
 const LONGEST: u32 = 16_384;
 const MOST: u64 = 64 << 20;
@@ -24,11 +24,11 @@ const FORMATS: [(ImageFormat, &str); 3] =
 /// # Errors
 /// What is wrong with the file, as the end of a sentence. A panic of a decoder is an error too.
 pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, String> {
-    catch_unwind(AssertUnwindSafe(|| decoded(bytes)))
+    catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes)))
         .unwrap_or_else(|_| Err("the decoder gave up".into()))
 }
 
-fn decoded(bytes: &[u8]) -> Result<RgbImage, String> {
+fn decode_unguarded(bytes: &[u8]) -> Result<RgbImage, String> {
     let guessed = image::guess_format(bytes).ok();
     let (format, name) = (FORMATS.into_iter())
         .find(|(format, _)| Some(*format) == guessed)
@@ -41,7 +41,7 @@ fn decoded(bytes: &[u8]) -> Result<RgbImage, String> {
     let decoder = reader.into_decoder().map_err(damaged)?;
     check_size(decoder.dimensions())?;
     // The decoders fill missing pixels with grey, or stop reading after the last pixel.
-    if !whole::is_whole(format, bytes) {
+    if !whole::is_complete(format, bytes) {
         return Err(format!("a {name} image that is truncated"));
     }
     Ok(DynamicImage::from_decoder(decoder).map_err(damaged)?.into_rgb8())

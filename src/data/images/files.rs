@@ -9,42 +9,42 @@ use sha2::{Digest, Sha256};
 use super::damaged;
 use super::decode::decode;
 use super::options::ImageOptions;
-use super::place::Place;
+use super::place::ImageLocation;
 use crate::data::digest::hex;
-use crate::data::progress::Progress;
+use crate::data::progress::ProgressPrinter;
 use crate::{Error, Result};
 
-/// What to do about an example that can't be read, by its position: with `Ok`, its features are
-/// NaN and the others are read.
-pub(in crate::data) type Unread<'a> = &'a (dyn Fn(usize, Error) -> Result<()> + Sync);
+/// Handler of an example that can't be read, by its position: with `Ok`, its features are NaN and
+/// the others are read.
+pub(in crate::data) type ReadErrorHandler<'a> = &'a (dyn Fn(usize, Error) -> Result<()> + Sync);
 
 /// Image files and the shape and scaling of their features. Cheap to clone.
 #[derive(Clone)]
-pub(in crate::data) struct Files {
+pub(in crate::data) struct ImageFiles {
     files: Arc<Vec<Arc<ImageFile>>>,
     form: ImageOptions,
 }
 
 struct ImageFile {
-    place: Place,
-    /// SHA-256 of its content when it was opened.
+    place: ImageLocation,
+    /// SHA-256 of the file's content when it was opened.
     digest: [u8; 32],
 }
 
-impl Files {
+impl ImageFiles {
     /// Reads and decodes every image once, on all threads, and keeps its hash but no pixels.
     ///
     /// # Errors
     /// One error for all images that can't be used.
-    pub(super) fn open(places: Vec<Place>, form: ImageOptions) -> Result<Self> {
-        let (all, progress) = (places.len(), Progress::new("images checked", places.len()));
+    pub(super) fn open(places: Vec<ImageLocation>, form: ImageOptions) -> Result<Self> {
+        let (all, progress) = (places.len(), ProgressPrinter::new("images checked", places.len()));
         let open = |place| {
             let file = ImageFile::open(place);
-            progress.one_more();
+            progress.increment();
             file.map_or_else(Either::Right, |file| Either::Left(Arc::new(file)))
         };
         let (files, errors): (Vec<_>, Vec<_>) = places.into_par_iter().partition_map(open);
-        damaged::check(all, errors)?;
+        damaged::combine_errors(all, errors)?;
         Ok(Self { files: Arc::new(files), form })
     }
 
@@ -53,31 +53,31 @@ impl Files {
     /// # Errors
     /// One error for all images that can't be used any more.
     pub(in crate::data) fn check(&self) -> Result<()> {
-        let progress = Progress::new("images checked", self.files.len());
+        let progress = ProgressPrinter::new("images checked", self.files.len());
         let check = |file: &Arc<ImageFile>| {
-            let checked = file.pixels();
-            progress.one_more();
+            let checked = file.decode_verified();
+            progress.increment();
             checked.err()
         };
-        damaged::check(self.files.len(), self.files.par_iter().filter_map(check).collect())
+        damaged::combine_errors(self.files.len(), self.files.par_iter().filter_map(check).collect())
     }
 
-    /// The shape of one example.
+    /// Returns the shape of one example.
     pub(in crate::data) fn shape(&self) -> [usize; 3] {
         self.form.shape()
     }
 
-    /// Mean and standard deviation of the scaling.
+    /// Returns the mean and standard deviation of the scaling.
     pub(in crate::data) fn scaling(&self) -> [f32; 2] {
         [self.form.mean, self.form.std]
     }
 
-    /// The SHA-256 of each file, in order.
+    /// Returns the SHA-256 of each file, in order.
     pub(in crate::data) fn digests(&self) -> impl Iterator<Item = &[u8; 32]> {
         self.files.iter().map(|file| &file.digest)
     }
 
-    /// A hash of the contents, independent of names, order, size and scaling.
+    /// Returns a hash of the contents, independent of names, order, size and scaling.
     pub(super) fn origin(&self) -> String {
         let mut digests: Vec<_> = self.digests().collect();
         digests.sort_unstable();
@@ -86,19 +86,19 @@ impl Files {
         hex(&sha.finalize())
     }
 
-    /// The first `n` files, and the others.
+    /// Returns the first `n` files, and the others.
     pub(super) fn split_at(&self, n: usize) -> [Self; 2] {
         let (first, others) = self.files.split_at(n);
         [first, others].map(|files| Self { files: Arc::new(files.to_vec()), form: self.form })
     }
 
-    /// The files at these indices.
+    /// Returns the files at these indices.
     pub(in crate::data) fn select(&self, positions: &[u32]) -> Self {
         let files = positions.iter().map(|&i| self.files[i as usize].clone()).collect();
         Self { files: Arc::new(files), form: self.form }
     }
 
-    /// The same files with `(x - mean) / std` in place of every feature `x`.
+    /// Returns the same files with `(x - mean) / std` in place of every feature `x`.
     pub(in crate::data) fn scaled(&self, mean: f32, std: f32) -> Self {
         let ImageOptions { mean: inner, std: width, .. } = self.form;
         let form = self.form.scaled(inner + width * mean, width * std);
@@ -107,7 +107,7 @@ impl Files {
 
     /// Decodes one file: its features have the length of `into`.
     pub(in crate::data) fn read(&self, id: u32, into: &mut [f32]) -> Result<()> {
-        self.form.features(&self.files[id as usize].pixels()?, into);
+        self.form.features(&self.files[id as usize].decode_verified()?, into);
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl Files {
         &self,
         ids: &[u32],
         into: &mut Vec<f32>,
-        unread: Unread,
+        unread: ReadErrorHandler,
     ) -> Result<()> {
         let size = self.shape().iter().product();
         gather(ids, size, into, unread, |id, _, into| self.read(id, into))
@@ -136,7 +136,7 @@ pub(in crate::data) fn gather(
     ids: &[u32],
     size: usize,
     into: &mut Vec<f32>,
-    unread: Unread,
+    unread: ReadErrorHandler,
     make: impl Fn(u32, &mut Vec<f32>, &mut [f32]) -> Result<()> + Sync,
 ) -> Result<()> {
     let start = into.len();
@@ -154,14 +154,14 @@ pub(in crate::data) fn gather(
 
 impl ImageFile {
     /// Hashes and decodes an image once: only decoding shows whether it is complete.
-    fn open(place: Place) -> Result<Self> {
+    fn open(place: ImageLocation) -> Result<Self> {
         let bytes = place.read()?;
         decode(&bytes).map_err(|what| unusable(&place, what))?;
         Ok(Self { digest: Sha256::digest(&bytes).into(), place })
     }
 
-    /// The pixels, if the file is what it was when it was opened.
-    fn pixels(&self) -> Result<image::RgbImage> {
+    /// Decodes the pixels, if the file is what it was when it was opened.
+    fn decode_verified(&self) -> Result<image::RgbImage> {
         let bytes = self.place.read()?;
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         if digest != self.digest {
@@ -173,7 +173,7 @@ impl ImageFile {
     }
 }
 
-fn unusable(place: &Place, what: String) -> Error {
+fn unusable(place: &ImageLocation, what: String) -> Error {
     let fix = "replace or remove this file: it must be a sound JPEG, PNG or WebP image";
     place.corrupt(what).fix(fix)
 }

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use super::layout::{Kind, Layout};
+use super::layout::{Layout, LayoutKind};
 use super::options::ImageOptions;
 use super::scan;
-use super::set::Set;
+use super::set::ImageListing;
 use crate::Result;
 use crate::data::dataset::Dataset;
-use crate::data::digest::counted;
+use crate::data::digest::pluralise;
 use crate::data::table::{CLASSES, CLASSES_FIX};
 use crate::data::unpack::corrupt;
 
-/// A data set from a folder of JPEG, PNG and WebP images, for sets larger than memory. Two layouts
-/// are read, and [`Dataset::source`] says which one was found:
+/// Creates a data set from a folder of JPEG, PNG and WebP images, for sets larger than memory. Two
+/// layouts are read, and [`Dataset::source`] says which one was found:
 ///
 /// - `train/<class>/<file>` and, optionally, `test/<class>/<file>` (or `val/`; where both exist,
 ///   `val/` is not read);
@@ -59,32 +59,32 @@ use crate::data::unpack::corrupt;
 /// `Setting` for options out of range.
 pub fn image_folder(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
     let (path, form) = (path.as_ref(), options.checked()?);
-    let layout = Layout::of(path, &CLASS_FOLDERS)?;
-    let train = scan::part(&layout.train)?;
+    let layout = Layout::detect(path, &CLASS_FOLDERS)?;
+    let train = scan::scan_part(&layout.train)?;
     if !CLASSES.contains(&train.classes.len()) {
-        let what = counted(train.classes.len(), "class folder");
+        let what = pluralise(train.classes.len(), "class folder");
         return Err(corrupt(&layout.train, what).fix(CLASSES_FIX));
     }
     let mut skipped = train.skipped;
     let classes = train.classes.clone();
-    let train = train.labelled(&classes)?;
+    let train = train.into_labelled(&classes)?;
     let mut test = Vec::new();
     if let Some(folder) = &layout.test {
-        let part = scan::part(folder)?;
+        let part = scan::scan_part(folder)?;
         skipped += part.skipped;
-        test = part.labelled(&classes)?;
+        test = part.into_labelled(&classes)?;
     }
     let class_names = classes.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let mut remark = layout.remark.to_owned();
     if skipped > 0 {
-        let (entries, are) = (counted(skipped, "entry"), if skipped == 1 { "is" } else { "are" });
+        let (entries, are) = (pluralise(skipped, "entry"), if skipped == 1 { "is" } else { "are" });
         remark += &format!(" Skipped: {entries} that {are} no JPEG, PNG or WebP.");
     }
-    let set = Set { path, found: layout.found, remark, class_names, train, test };
-    set.open(form)
+    let set = ImageListing { path, found: layout.found, remark, class_names, train, test };
+    set.into_dataset(form)
 }
 
-const CLASS_FOLDERS: Kind = Kind {
+const CLASS_FOLDERS: LayoutKind = LayoutKind {
     is_in: scan::has_folders,
     name: "class folders",
     why: "the folder that an image is in says its class",

@@ -4,34 +4,34 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, ErrorKind, Result};
 
-/// What a part of a data set consists of.
-pub(super) struct Kind {
-    /// Whether a folder has any of it.
+/// Kind of content of the parts of a data set.
+pub(super) struct LayoutKind {
+    /// Function that returns whether a folder has any content of this kind.
     pub(super) is_in: fn(&Path) -> Result<bool>,
-    /// What it is, in the plural.
+    /// Name of the content, in the plural.
     pub(super) name: &'static str,
-    /// Why a folder without any can't be read.
+    /// Reason why a folder without such content can't be read.
     pub(super) why: &'static str,
-    /// What to give, to a user whose folder has no layout that is read.
+    /// Advice on what to give, for a user whose folder has no layout that is read.
     pub(super) fix: &'static str,
 }
 
-/// Where the parts of a data set are.
+/// Paths of the parts of a data set.
 pub(super) struct Layout {
     pub(super) train: PathBuf,
     pub(super) test: Option<PathBuf>,
     /// The layout in words.
     pub(super) found: String,
-    /// A sentence on what follows from it, with a space before it; may be empty.
+    /// Sentence on what follows from the layout, with a space before it; may be empty.
     pub(super) remark: &'static str,
 }
 
 impl Layout {
-    /// The layout of the folder at `path`.
+    /// Returns the layout of the folder at `path`.
     ///
     /// # Errors
     /// [`ErrorKind::MissingData`] if it has none that is read.
-    pub(super) fn of(path: &Path, kind: &Kind) -> Result<Self> {
+    pub(super) fn detect(path: &Path, kind: &LayoutKind) -> Result<Self> {
         let folder = |name: &str| Some(path.join(name)).filter(|folder| folder.is_dir());
         let (test, val) = (folder("test"), folder("val"));
         if let Some(train) = folder("train") {

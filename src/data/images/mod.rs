@@ -12,7 +12,7 @@ mod set;
 mod shards;
 mod whole;
 
-pub(super) use files::{Files, Unread, gather};
+pub(super) use files::{ImageFiles, ReadErrorHandler, gather};
 pub use folder::image_folder;
 pub use options::ImageOptions;
 pub use shards::tar_shards;

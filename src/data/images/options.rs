@@ -6,7 +6,7 @@ use image::imageops::{self, FilterType};
 use crate::data::examples::check_scale;
 use crate::{Error, Result};
 
-/// How images in files become features of one shape.
+/// Options for the conversion of images in files to features of one shape.
 ///
 /// ```
 /// use epsilab::data::ImageOptions;
@@ -23,27 +23,29 @@ pub struct ImageOptions {
 }
 
 impl ImageOptions {
-    /// Colour images of `side` by `side` pixels: the square at the centre of each image, resized
-    /// with a triangular filter (bilinear, with antialiasing where it is reduced). Features are
-    /// `(x / 255 - 0.5) / 0.5`.
+    /// Creates options for colour images of `side` by `side` pixels: the square at the centre of
+    /// each image, resized with a triangular filter (bilinear, with antialiasing where it is
+    /// reduced). Features are `(x / 255 - 0.5) / 0.5`.
     pub fn size(side: usize) -> Self {
         Self { side, grey: false, mean: 0.5, std: 0.5 }
     }
 
-    /// One channel of brightness (0.299 R + 0.587 G + 0.114 B, ITU-R BT.601) instead of three.
+    /// Uses one channel of brightness (0.299 R + 0.587 G + 0.114 B, ITU-R BT.601) instead of
+    /// three.
     pub fn grey(self) -> Self {
         Self { grey: true, ..self }
     }
 
-    /// Features are `(x / 255 - mean) / std`. Both values must be public: they must not be computed
-    /// from the private images.
+    /// Scales the features as `(x / 255 - mean) / std`. Both values must be public: they must not
+    /// be computed from the private images.
     pub fn scaled(self, mean: f32, std: f32) -> Self {
         Self { mean, std, ..self }
     }
 
-    /// The options, if they are in range.
+    /// Returns the options, if they are in range.
     pub(super) fn checked(self) -> Result<Self> {
-        /// A larger image has more features than a network of this library can use.
+        /// Largest side in pixels: a larger image has more features than a network of this library
+        /// can use.
         const LARGEST: usize = 2048;
         if !(1..=LARGEST).contains(&self.side) {
             let why = format!("images are resized to 1 to {LARGEST} pixels along each side");
@@ -52,7 +54,7 @@ impl ImageOptions {
         check_scale(self.mean, self.std).map(|()| self)
     }
 
-    /// Channels, height and width.
+    /// Returns channels, height and width.
     pub(super) fn shape(&self) -> [usize; 3] {
         [if self.grey { 1 } else { 3 }, self.side, self.side]
     }

@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::place::Place;
+use super::place::ImageLocation;
 use crate::Result;
 use crate::data::unpack::{cannot_open, cannot_read, corrupt};
 
 /// The class folders of the training or test part and their images, both sorted by name.
-pub(super) struct Part {
+pub(super) struct ScannedPart {
     folder: PathBuf,
     pub(super) classes: Vec<OsString>,
     /// Paths of the images of each class.
@@ -19,10 +19,10 @@ pub(super) struct Part {
     pub(super) skipped: usize,
 }
 
-/// The classes and images below this folder; each class has at least one image.
-pub(super) fn part(folder: &Path) -> Result<Part> {
+/// Returns the classes and images below this folder; each class has at least one image.
+pub(super) fn scan_part(folder: &Path) -> Result<ScannedPart> {
     let mut part =
-        Part { folder: folder.into(), classes: Vec::new(), images: Vec::new(), skipped: 0 };
+        ScannedPart { folder: folder.into(), classes: Vec::new(), images: Vec::new(), skipped: 0 };
     for (name, class) in entries(folder)? {
         if !is_folder(&class)? {
             part.skipped += 1;
@@ -46,9 +46,9 @@ pub(super) fn part(folder: &Path) -> Result<Part> {
     Ok(part)
 }
 
-impl Part {
-    /// All images in the order of the classes, and their labels in this list of classes.
-    pub(super) fn labelled(self, classes: &[OsString]) -> Result<Vec<(Place, u32)>> {
+impl ScannedPart {
+    /// Returns all images in the order of the classes, and their labels in this list of classes.
+    pub(super) fn into_labelled(self, classes: &[OsString]) -> Result<Vec<(ImageLocation, u32)>> {
         let mut files = Vec::new();
         for (class, images) in self.classes.iter().zip(self.images) {
             let Ok(label) = classes.binary_search(class) else {
@@ -56,13 +56,13 @@ impl Part {
                 return Err(corrupt(&self.folder, what)
                     .fix("name the class folders as in train/, or remove this one"));
             };
-            files.extend(images.into_iter().map(|path| (Place::File(path), label as u32)));
+            files.extend(images.into_iter().map(|path| (ImageLocation::File(path), label as u32)));
         }
         Ok(files)
     }
 }
 
-/// Whether a folder has subfolders that are not hidden.
+/// Returns whether a folder has subfolders that are not hidden.
 pub(super) fn has_folders(folder: &Path) -> Result<bool> {
     for (_, path) in entries(folder)? {
         if is_folder(&path)? {
@@ -72,13 +72,13 @@ pub(super) fn has_folders(folder: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// The files of a folder, sorted by name, without hidden ones.
+/// Returns the files of a folder, sorted by name, without hidden ones.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = entries(folder)?.into_iter().map(|(_, path)| path);
     files.filter_map(|path| is_folder(&path).map(|is| (!is).then_some(path)).transpose()).collect()
 }
 
-/// The entries of a folder, sorted by name, without hidden ones.
+/// Returns the entries of a folder, sorted by name, without hidden ones.
 fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(|e| cannot_open(folder, &e))? {
@@ -91,12 +91,13 @@ fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf)>> {
     Ok(found)
 }
 
-/// Whether the path is a folder. Links are followed; a broken or circular link is an error.
+/// Returns whether the path is a folder. Links are followed; a broken or circular link is an
+/// error.
 fn is_folder(path: &Path) -> Result<bool> {
     Ok(fs::metadata(path).map_err(|e| cannot_open(path, &e))?.is_dir())
 }
 
-/// Whether the name of a file has the ending of an image, in upper or lower case.
+/// Returns whether the name of a file has the ending of an image, in upper or lower case.
 fn is_image(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     ["jpg", "jpeg", "png", "webp"].iter().any(|known| ending.eq_ignore_ascii_case(known))

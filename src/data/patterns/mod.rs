@@ -4,12 +4,12 @@ use rand::Rng;
 
 use super::canvas::{Canvas, Colour, Pose, SIDE, colour, turn};
 use super::dataset::Dataset;
-use super::drawn::{below, between, dataset, stream};
+use super::drawn::{dataset, example_rng, uniform, uniform_below};
 use super::forms::FORMS;
 use crate::Result;
 
-/// Synthetic coloured shapes and textures in ten classes: 10,000 for training and 2,000 for
-/// testing, 3x32x32 as CIFAR-10.
+/// Returns synthetic coloured shapes and textures in ten classes: 10,000 for training and 2,000
+/// for testing, 3x32x32 as CIFAR-10.
 ///
 /// The class is the shape (disc, ring, square, triangle, cross, stripes, checks, dots, zigzag,
 /// crescent). Colours, position, size, rotation, shading, blobs and noise are random and
@@ -23,7 +23,7 @@ pub fn patterns() -> Result<Dataset> {
     patterns_with(10_000, 2_000, 0)
 }
 
-/// [`patterns`] with the given numbers of examples and seed.
+/// Same as [`patterns`], with the given numbers of examples and seed.
 ///
 /// Equal seeds give equal bits on every machine and with any number of threads. A smaller data set
 /// is a prefix of a larger one.
@@ -35,42 +35,42 @@ pub fn patterns_with(train: usize, test: usize, seed: u64) -> Result<Dataset> {
     let names = FORMS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let shape = [3, SIDE, SIDE];
     dataset(("patterns", source), names, &shape, (train, test), |part, i, into| {
-        let mut rng = stream(b"epsilab shapes 1", seed, part, i);
-        let class = below(&mut rng, FORMS.len());
+        let mut rng = example_rng(b"epsilab shapes 1", seed, part, i);
+        let class = uniform_below(&mut rng, FORMS.len());
         draw(&mut rng, class, into);
         class
     })
 }
 
 fn pose(rng: &mut impl Rng, smallest: f32, largest: f32, room: f32) -> Pose {
-    let turn = turn(between(rng, -0.6, 0.6));
+    let turn = turn(uniform(rng, -0.6, 0.6));
     let middle = SIDE as f32 / 2.0;
-    let centre = (middle + between(rng, -room, room), middle + between(rng, -room, room));
-    Pose { centre, turn, radius: between(rng, smallest, largest), aspect: 1.0 }
+    let centre = (middle + uniform(rng, -room, room), middle + uniform(rng, -room, room));
+    Pose { centre, turn, radius: uniform(rng, smallest, largest), aspect: 1.0 }
 }
 
 fn draw(rng: &mut impl Rng, class: usize, into: &mut [f32]) {
     let paper = colour(rng, 0.05, 0.95);
     let ink = contrast(rng, paper);
     // The brightness of the background changes along a random direction.
-    let slope = (between(rng, -0.012, 0.012), between(rng, -0.012, 0.012));
-    let noise = between(rng, 0.01, 0.07);
+    let slope = (uniform(rng, -0.012, 0.012), uniform(rng, -0.012, 0.012));
+    let noise = uniform(rng, 0.01, 0.07);
     let mut canvas = Canvas::new(paper);
-    for _ in 0..below(rng, 4) {
+    for _ in 0..uniform_below(rng, 4) {
         let blob = pose(rng, 1.5, 3.5, 15.0);
-        let (stain, strength) = (colour(rng, 0.05, 0.95), between(rng, 0.3, 0.7));
+        let (stain, strength) = (colour(rng, 0.05, 0.95), uniform(rng, 0.3, 0.7));
         canvas.paint(&blob, FORMS[0].1, |_| stain, strength);
     }
-    let strength = between(rng, 0.75, 1.0);
+    let strength = uniform(rng, 0.75, 1.0);
     canvas.paint(&pose(rng, 8.0, 13.0, 4.5), FORMS[class].1, |_| ink, strength);
     canvas.scan(rng, noise, slope, into);
 }
 
-/// A colour that differs from the given one by 0.3 to 0.6 in each channel.
+/// Draws a colour that differs from the given one by 0.3 to 0.6 in each channel.
 fn contrast(rng: &mut impl Rng, from: Colour) -> Colour {
     from.map(|value| {
-        let step = between(rng, 0.3, 0.6);
-        let up = between(rng, 0.0, 1.0) < 0.5;
+        let step = uniform(rng, 0.3, 0.6);
+        let up = uniform(rng, 0.0, 1.0) < 0.5;
         let moved = if up { value + step } else { value - step };
         // If one direction would leave the range, the other does not.
         let moved = if (0.0..=1.0).contains(&moved) { moved } else { 2.0 * value - moved };

@@ -6,7 +6,8 @@ use crate::data::forms::Point;
 /// Features of an image.
 const SIZE: usize = 3 * SIDE * SIDE;
 
-/// The nearest class mean: the accuracy on the test part of the simplest linear model.
+/// Returns the accuracy of the nearest class mean on the test part: that of the simplest linear
+/// model.
 fn nearest_mean(data: &Dataset) -> f64 {
     let mut means = vec![vec![0.0f64; SIZE]; FORMS.len()];
     let mut counts = [0.0f64; FORMS.len()];
@@ -38,7 +39,8 @@ fn colours_and_places_do_not_tell_the_class() {
     assert!(accuracy < 0.25, "{accuracy}");
 }
 
-/// What a picture of this class is without chance: drawn large, in the middle, unturned.
+/// Returns whether a point is inside the shape of a class without randomness: large, in the
+/// middle, unturned.
 fn inside(class: usize, at: Point) -> bool {
     FORMS[class].1(at) < 0.0
 }

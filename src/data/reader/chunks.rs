@@ -5,30 +5,34 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::{Gather, Reader, Request, Shared};
+use super::{ChunkRequest, Gather, Prefetcher, Shared};
 use crate::Result;
 
 /// The chunks of one request, in order. Dropping it cancels the others.
 pub(crate) struct Chunks<S: Gather> {
-    reader: Arc<Reader<S>>,
+    reader: Arc<Prefetcher<S>>,
     number: u64,
-    request: Arc<Request<S>>,
+    request: Arc<ChunkRequest<S>>,
     taken: usize,
 }
 
 impl<S: Gather> Chunks<S> {
-    pub(super) fn new(reader: Arc<Reader<S>>, number: u64, request: Arc<Request<S>>) -> Self {
+    pub(super) fn new(
+        reader: Arc<Prefetcher<S>>,
+        number: u64,
+        request: Arc<ChunkRequest<S>>,
+    ) -> Self {
         Self { reader, number, request, taken: 0 }
     }
 
-    /// The request of these chunks.
-    pub(crate) fn request(&self) -> Arc<Request<S>> {
+    /// Returns the request of these chunks.
+    pub(crate) fn request(&self) -> Arc<ChunkRequest<S>> {
         self.request.clone()
     }
 }
 
 impl<S: Gather> Iterator for Chunks<S> {
-    type Item = Result<Gathered<S>>;
+    type Item = Result<GatheredChunk<S>>;
 
     /// Waits for the next chunk. Release the chunk before it first: only then is there memory for
     /// a chunk ahead.
@@ -60,7 +64,7 @@ impl<S: Gather> Iterator for Chunks<S> {
         };
         drop(state);
         shared.waited.fetch_add(asked.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        Some(gathered.map(|features| Gathered { features, shared: shared.clone() }))
+        Some(gathered.map(|features| GatheredChunk { features, shared: shared.clone() }))
     }
 }
 
@@ -77,19 +81,19 @@ impl<S: Gather> Drop for Chunks<S> {
 }
 
 /// The features of one chunk. Dropping them makes room for the next but one.
-pub(crate) struct Gathered<S> {
+pub(crate) struct GatheredChunk<S> {
     features: Vec<f32>,
     shared: Arc<Shared<S>>,
 }
 
-impl<S> Gathered<S> {
-    /// The features. They count as a chunk until this is dropped.
+impl<S> GatheredChunk<S> {
+    /// Takes the features out of the chunk. They count as a chunk until this is dropped.
     pub(crate) fn take(&mut self) -> Vec<f32> {
         std::mem::take(&mut self.features)
     }
 }
 
-impl<S> Deref for Gathered<S> {
+impl<S> Deref for GatheredChunk<S> {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
@@ -97,7 +101,7 @@ impl<S> Deref for Gathered<S> {
     }
 }
 
-impl<S> Drop for Gathered<S> {
+impl<S> Drop for GatheredChunk<S> {
     fn drop(&mut self) {
         self.shared.lock().release(std::mem::take(&mut self.features));
         self.shared.changed.notify_all();

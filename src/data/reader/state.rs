@@ -1,17 +1,17 @@
-//! What a reader has to gather, and the memory of what it has gathered.
+//! State of a reader: the requests that it has to gather, and the memory of gathered chunks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Request;
+use super::ChunkRequest;
 use crate::Result;
 
 /// Number of gathered chunks that exist at the same time: one in use and one ahead of it.
 const ALIVE: usize = 2;
 
-pub(super) struct State<S> {
+pub(super) struct PrefetcherState<S> {
     /// The request in use, and the one that is expected next.
-    pub(super) queue: VecDeque<Queued<S>>,
+    pub(super) queue: VecDeque<QueuedRequest<S>>,
     /// Buffers of chunks that were released.
     pub(super) spare: Vec<Vec<f32>>,
     /// Number of chunks that are gathered, being gathered or in use.
@@ -25,7 +25,7 @@ pub(super) struct State<S> {
     pub(super) seen: Seen,
 }
 
-/// What a reader has gathered so far.
+/// Counts of the chunks and examples that a reader has gathered so far.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
@@ -38,21 +38,21 @@ pub(crate) struct Seen {
     pub(crate) alive: usize,
 }
 
-pub(super) struct Queued<S> {
+pub(super) struct QueuedRequest<S> {
     pub(super) number: u64,
-    pub(super) request: Arc<Request<S>>,
+    pub(super) request: Arc<ChunkRequest<S>>,
     /// Number of chunks whose gathering has begun.
     pub(super) begun: usize,
     pub(super) done: VecDeque<Result<Vec<f32>>>,
 }
 
-impl<S> Queued<S> {
-    fn is_begun(&self) -> bool {
+impl<S> QueuedRequest<S> {
+    fn is_fully_started(&self) -> bool {
         self.begun == self.request.chunks.len()
     }
 }
 
-impl<S> Default for State<S> {
+impl<S> Default for PrefetcherState<S> {
     fn default() -> Self {
         Self {
             queue: VecDeque::new(),
@@ -67,28 +67,30 @@ impl<S> Default for State<S> {
     }
 }
 
-impl<S> State<S> {
-    pub(super) fn number(&mut self, request: Request<S>) -> Queued<S> {
+impl<S> PrefetcherState<S> {
+    pub(super) fn enqueue(&mut self, request: ChunkRequest<S>) -> QueuedRequest<S> {
         self.number += 1;
         let (request, done) = (Arc::new(request), VecDeque::new());
-        Queued { number: self.number, request, begun: 0, done }
+        QueuedRequest { number: self.number, request, begun: 0, done }
     }
 
-    /// The next chunk to gather, if there is one and its memory is free.
-    pub(super) fn begin(&mut self) -> Option<(u64, Arc<Request<S>>, usize)> {
+    /// Begins the next chunk to gather, if there is one and its memory is free.
+    pub(super) fn start_next_chunk(&mut self) -> Option<(u64, Arc<ChunkRequest<S>>, usize)> {
         // A caller that keeps chunks of other requests while it waits must not block itself.
-        let starved =
-            self.queue.front().is_some_and(|first| first.done.is_empty() && !first.is_begun());
+        let starved = self
+            .queue
+            .front()
+            .is_some_and(|first| first.done.is_empty() && !first.is_fully_started());
         if self.alive >= ALIVE && !(self.waiting > 0 && starved) {
             return None;
         }
-        let queued = self.queue.iter_mut().find(|queued| !queued.is_begun())?;
+        let queued = self.queue.iter_mut().find(|queued| !queued.is_fully_started())?;
         queued.begun += 1;
         Some((queued.number, queued.request.clone(), queued.begun - 1))
     }
 
-    /// A buffer for one more chunk.
-    pub(super) fn buffer(&mut self) -> Vec<f32> {
+    /// Returns a buffer for one more chunk.
+    pub(super) fn acquire_buffer(&mut self) -> Vec<f32> {
         self.alive += 1;
         #[cfg(test)]
         {
@@ -105,7 +107,7 @@ impl<S> State<S> {
         }
     }
 
-    pub(super) fn discard(&mut self, queued: Queued<S>) {
+    pub(super) fn discard(&mut self, queued: QueuedRequest<S>) {
         queued.done.into_iter().flatten().for_each(|buffer| self.release(buffer));
     }
 }

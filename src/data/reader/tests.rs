@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Features are the positions. Position 13 can't be read, 99 panics, 77 waits until it may go on.
+/// Source whose features are the positions. Position 13 can't be read, 99 panics, 77 waits until
+/// it may go on.
 struct Counted {
     begun: AtomicUsize,
     go: Mutex<mpsc::Receiver<()>>,
@@ -31,11 +32,11 @@ impl Gather for Counted {
     }
 }
 
-fn reader() -> Arc<Reader<Counted>> {
-    Arc::new(Reader::start().unwrap())
+fn reader() -> Arc<Prefetcher<Counted>> {
+    Arc::new(Prefetcher::start().unwrap())
 }
 
-fn request(source: &Arc<Counted>, chunks: &[&[usize]]) -> Request<Counted> {
+fn request(source: &Arc<Counted>, chunks: &[&[usize]]) -> ChunkRequest<Counted> {
     let examples = Some(chunks.concat());
     let mut end = 0;
     let mut piece = |chunk: &&[usize]| {
@@ -44,7 +45,7 @@ fn request(source: &Arc<Counted>, chunks: &[&[usize]]) -> Request<Counted> {
         vec![piece]
     };
     let chunks = chunks.iter().map(&mut piece).collect();
-    Request { source: source.clone(), copies: Copies::Plain, examples, chunks }
+    ChunkRequest { source: source.clone(), copies: Copies::Plain, examples, chunks }
 }
 
 fn all(chunks: Chunks<Counted>) -> Vec<Result<Vec<f32>>> {
@@ -68,7 +69,7 @@ fn chunks_come_in_order_with_errors_and_panics_in_their_places() {
     let (reader, (source, _go)) = (reader(), counted());
     for _ in 0..2 {
         let chunks = [&[1, 2][..], &[3], &[4, 13], &[99], &[], &[5, 6]];
-        let got = all(reader.read(request(&source, &chunks), None));
+        let got = all(reader.request_chunks(request(&source, &chunks), None));
         assert_eq!((&got[0], &got[1]), (&Ok(vec![1.0, 2.0]), &Ok(vec![3.0])));
         assert!(got[2].as_ref().unwrap_err().to_string().starts_with("position = 13"));
         assert!(got[3].as_ref().unwrap_err().to_string().contains("panicked"));
@@ -79,9 +80,9 @@ fn chunks_come_in_order_with_errors_and_panics_in_their_places() {
 #[test]
 fn the_time_of_waiting_is_counted() {
     let (reader, (source, go)) = (reader(), counted());
-    let mut chunks = reader.read(request(&source, &[&[1], &[77]]), None);
+    let mut chunks = reader.request_chunks(request(&source, &[&[1], &[77]]), None);
     drop(chunks.next());
-    let before = reader.waited();
+    let before = reader.wait_time();
     let shared = reader.shared.clone();
     let late = std::thread::spawn(move || {
         while shared.lock().waiting == 0 {
@@ -94,11 +95,11 @@ fn the_time_of_waiting_is_counted() {
     drop(chunks.next());
     let longest = asked.elapsed();
     late.join().unwrap();
-    let waited = reader.waited() - before;
+    let waited = reader.wait_time() - before;
     assert!((Duration::from_millis(20)..=longest).contains(&waited), "{waited:?} of {longest:?}");
 }
 
-/// Gathers in the threads of the pool, and counts those that it sees.
+/// Source that gathers in the threads of the pool, and counts the threads.
 struct Parallel(Mutex<std::collections::BTreeSet<Option<usize>>>);
 
 impl Gather for Parallel {
@@ -117,13 +118,13 @@ impl Gather for Parallel {
 #[test]
 fn chunks_do_not_depend_on_the_number_of_threads() {
     let gathered = |threads| {
-        let reader = Arc::new(Reader::with_threads(threads).unwrap());
+        let reader = Arc::new(Prefetcher::with_threads(threads).unwrap());
         let source = Arc::new(Parallel(Mutex::default()));
         let chunks = vec![vec![0..40], vec![40..41], vec![41..90]];
         let (source_, copies, examples) = (source.clone(), Copies::Plain, None);
-        let request = Request { source: source_, copies, examples, chunks };
+        let request = ChunkRequest { source: source_, copies, examples, chunks };
         let all: Vec<Vec<f32>> =
-            reader.read(request, None).map(|chunk| chunk.unwrap().to_vec()).collect();
+            reader.request_chunks(request, None).map(|chunk| chunk.unwrap().to_vec()).collect();
         let seen = source.0.lock().unwrap().clone();
         (all, seen)
     };
@@ -138,7 +139,7 @@ fn chunks_do_not_depend_on_the_number_of_threads() {
 #[test]
 fn two_chunks_exist_at_a_time_and_the_second_is_made_before_it_is_asked_for() {
     let (reader, (source, _go)) = (reader(), counted());
-    let mut chunks = reader.read(request(&source, &[&[1], &[2], &[3], &[4], &[5]]), None);
+    let mut chunks = reader.request_chunks(request(&source, &[&[1], &[2], &[3], &[4], &[5]]), None);
     assert_eq!(settled(&source, 2), 2);
     let first = chunks.next().unwrap().unwrap();
     assert_eq!(settled(&source, 2), 2, "one in use, one ahead");
@@ -157,16 +158,16 @@ fn two_chunks_exist_at_a_time_and_the_second_is_made_before_it_is_asked_for() {
 fn the_next_request_is_begun_and_found_again() {
     let (reader, (source, _go), (later, _go_on)) = (reader(), counted(), counted());
     let next = || request(&later, &[&[4], &[5], &[6]]);
-    let chunks = reader.read(request(&source, &[&[1], &[2]]), Some(next()));
+    let chunks = reader.request_chunks(request(&source, &[&[1], &[2]]), Some(next()));
     assert_eq!(all(chunks), [Ok(vec![1.0]), Ok(vec![2.0])]);
     assert_eq!(settled(&later, 2), 2, "as far as there is memory");
-    assert_eq!(all(reader.read(next(), None)).len(), 3);
+    assert_eq!(all(reader.request_chunks(next(), None)).len(), 3);
     assert_eq!(settled(&later, 3), 3, "each chunk once");
 
     // A request that was not expected takes its place.
-    let _ = all(reader.read(request(&source, &[&[1]]), Some(next())));
+    let _ = all(reader.request_chunks(request(&source, &[&[1]]), Some(next())));
     assert_eq!(settled(&later, 5), 5);
-    let got = all(reader.read(request(&later, &[&[4, 5], &[6]]), None));
+    let got = all(reader.request_chunks(request(&later, &[&[4, 5], &[6]]), None));
     assert_eq!(got, [Ok(vec![4.0, 5.0]), Ok(vec![6.0])]);
     assert_eq!(reader.seen().alive, 2);
 }
@@ -177,7 +178,7 @@ fn requests_at_the_same_time_do_not_block_each_other() {
     let mut requests: Vec<Chunks<Counted>> = Vec::new();
     let mut kept = Vec::new();
     for i in 0..4 {
-        let mut chunks = reader.read(request(&source, &[&[i], &[i + 1], &[i + 2]]), None);
+        let mut chunks = reader.request_chunks(request(&source, &[&[i], &[i + 1], &[i + 2]]), None);
         kept.push(chunks.next().unwrap().unwrap());
         requests.push(chunks);
     }
@@ -192,7 +193,7 @@ fn requests_at_the_same_time_do_not_block_each_other() {
 #[test]
 fn dropping_chunks_cancels_them_and_dropping_the_reader_ends_the_thread() {
     let (reader, (source, go)) = (reader(), counted());
-    let mut chunks = reader.read(request(&source, &[&[1], &[77], &[3], &[4]]), None);
+    let mut chunks = reader.request_chunks(request(&source, &[&[1], &[77], &[3], &[4]]), None);
     let first = chunks.next().unwrap().unwrap();
     assert_eq!(settled(&source, 2), 2);
     drop(chunks);
@@ -211,7 +212,7 @@ fn dropping_chunks_cancels_them_and_dropping_the_reader_ends_the_thread() {
 #[test]
 fn a_chunk_may_outlive_the_reader() {
     let (reader, (source, _go)) = (reader(), counted());
-    let mut chunks = reader.read(request(&source, &[&[1], &[2], &[3]]), None);
+    let mut chunks = reader.request_chunks(request(&source, &[&[1], &[2], &[3]]), None);
     let first = chunks.next().unwrap().unwrap();
     drop((chunks, reader));
     assert_eq!(*first, [1.0]);

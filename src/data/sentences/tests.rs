@@ -2,7 +2,7 @@ use super::*;
 use crate::ErrorKind;
 use crate::data::Dataset;
 
-/// Naive Bayes on how often words occur, with Laplace's correction: the accuracy on the test part.
+/// Returns the accuracy on the test part of naive Bayes on word counts, with Laplace's correction.
 fn counting_words(data: &Dataset) -> f64 {
     let (classes, words) = (data.classes(), data.vocabulary().unwrap().len());
     let bag =
@@ -25,8 +25,8 @@ fn counting_words(data: &Dataset) -> f64 {
     right.count() as f64 / data.test().len() as f64
 }
 
-/// The topic of most words of the half that counts, by the marks of a contrast. Ties go to the
-/// first topic.
+/// Returns the topic of most words of the half that counts, by the marks of a contrast. Ties go to
+/// the first topic.
 fn reading_in_order(text: &str) -> usize {
     let counts_after = ["but", "it was about how", "was about how"];
     let counts_before = ["rather than", "never mind", "rather", "mind"];

@@ -2,14 +2,14 @@
 //! needs a new name for the data set.
 
 /// Words of one kind.
-pub(super) type Kind = &'static [&'static str];
+pub(super) type WordList = &'static [&'static str];
 
-/// What a topic speaks of.
+/// Words about a topic.
 pub(super) struct Topic {
     pub(super) name: &'static str,
-    pub(super) things: Kind,
-    pub(super) deeds: Kind,
-    pub(super) like: Kind,
+    pub(super) things: WordList,
+    pub(super) deeds: WordList,
+    pub(super) like: WordList,
 }
 
 #[rustfmt::skip]
@@ -41,25 +41,25 @@ pub(super) const TOPICS: [Topic; 4] = [
 ];
 
 #[rustfmt::skip]
-pub(super) const OPENINGS: Kind = &[
+pub(super) const OPENINGS: WordList = &[
     "yesterday", "people say that", "once again", "on monday", "we heard that", "in the evening",
     "to our surprise", "as always", "last year", "my friend wrote that", "for an hour", "at noon",
 ];
 
 #[rustfmt::skip]
-pub(super) const ENDS: Kind = &[
+pub(super) const ENDS: WordList = &[
     "as everyone expected", "without a word", "for the second time", "until late", "at last",
     "so they say", "more than ever", "all day long", "and nobody knew why", "in the end",
 ];
 
 /// Words of the templates that stand in none of the lists above.
-const GLUE: Kind = &[
+const GLUE: WordList = &[
     "the a that some their our and while because before",
     "not but it was never about how rather than mind",
 ];
 
-/// All words, to be numbered in this order.
-pub(super) fn all() -> impl Iterator<Item = &'static str> {
+/// Returns all words, to be numbered in this order.
+pub(super) fn all_words() -> impl Iterator<Item = &'static str> {
     let topical = TOPICS.iter().flat_map(|topic| [topic.things, topic.deeds, topic.like].concat());
     GLUE.iter().chain(OPENINGS).chain(ENDS).copied().chain(topical)
 }

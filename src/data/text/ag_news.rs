@@ -5,14 +5,14 @@ use std::path::Path;
 use super::TextOptions;
 use crate::Result;
 use crate::data::dataset::Dataset;
-use crate::data::digest::count;
+use crate::data::digest::format_count;
 use crate::data::examples::Examples;
 use crate::data::find::AG_NEWS;
-use crate::data::records::Records;
+use crate::data::records::CsvRecords;
 use crate::data::table::empty;
 use crate::data::unpack::corrupt;
 
-/// AG News: 120,000 + 7,600 short news articles (title and description) of 4 classes.
+/// Loads AG News: 120,000 + 7,600 short news articles (title and description) of 4 classes.
 ///
 /// Looks for `train.csv` and `test.csv` (with or without `.gz`) in the subfolder `ag_news_csv` of
 /// `$EPSILAB_DATA`, then of `datasets/` in the current folder and those above. Without
@@ -59,7 +59,7 @@ fn read_ag_news(folder: Option<&Path>, options: &TextOptions) -> Result<Dataset>
     found.rest.iter().for_each(|path| source += &format!(" and {}", path.display()));
     source += &format!("; {options}.");
     if (train.len(), test.len()) != AG_SIZES {
-        name += &format!(" ({} training rows)", count(train.len()));
+        name += &format!(" ({} training rows)", format_count(train.len()));
         source += " Only a part of AG News: results can't be compared with published ones";
         source += &found.remark(!test.is_empty());
     }
@@ -70,7 +70,7 @@ fn read_ag_news(folder: Option<&Path>, options: &TextOptions) -> Result<Dataset>
 
 fn ag_news_rows(path: &Path, options: &TextOptions) -> Result<(Examples, String)> {
     let mut format = ::csv::ReaderBuilder::new();
-    let mut records = Records::open(path, format.has_headers(false).flexible(true))?;
+    let mut records = CsvRecords::open(path, format.has_headers(false).flexible(true))?;
     let (mut features, mut labels) = (Vec::new(), Vec::new());
     while let Some((line, record)) = records.next(features.len())? {
         if record.len() != 3 {

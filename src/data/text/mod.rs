@@ -7,15 +7,16 @@ mod vocabulary;
 
 pub use ag_news::{ag_news, ag_news_in};
 pub use read::{from_texts, text_csv};
-pub use tokens::tokens;
+pub use tokens::tokenize;
 pub(super) use vocabulary::StoredVocabulary;
 pub use vocabulary::Vocabulary;
 
 use crate::{Error, Result};
 
-/// How texts become features: the vocabulary, and how many words of each text are used.
+/// Options for the conversion of texts to features: the vocabulary, and the number of words used
+/// of each text.
 ///
-/// A text is split into [`tokens()`], each becomes its id in the [`Vocabulary`], and the row is
+/// A text is split into [`tokenize`], each becomes its id in the [`Vocabulary`], and the row is
 /// truncated or padded with 0 at the end. Features are these ids as `f32` (exact: they are below
 /// 2^24), of shape `[length]`.
 ///
@@ -33,7 +34,7 @@ pub struct TextOptions {
 }
 
 impl Default for TextOptions {
-    /// 8,192 ids by hashing, 64 words per text.
+    /// Returns the defaults: 8,192 ids by hashing, 64 words per text.
     fn default() -> Self {
         Self { vocabulary: Vocabulary::default(), length: 64 }
     }
@@ -51,7 +52,8 @@ impl TextOptions {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        /// With more, a recurrent network would take minutes per example.
+        /// Largest number of words per text: with more, a recurrent network would take minutes per
+        /// example.
         const LONGEST: usize = 65_536;
         if (1..=LONGEST).contains(&self.length) {
             return Ok(());
@@ -63,13 +65,13 @@ impl TextOptions {
     /// Appends the row of one text, given in parts.
     pub(super) fn encode<'a>(&self, text: impl Iterator<Item = &'a str>, into: &mut Vec<f32>) {
         let end = into.len() + self.length;
-        let ids = text.flat_map(tokens).map(|token| self.vocabulary.id_of(&token) as f32);
+        let ids = text.flat_map(tokenize).map(|token| self.vocabulary.id_of(&token) as f32);
         into.extend(ids.take(self.length));
         into.resize(end, Vocabulary::PAD as f32);
     }
 }
 
-/// `64 words per text, 8,192 token ids by hashing`.
+/// Formats the options as `64 words per text, 8,192 token ids by hashing`.
 impl std::fmt::Display for TextOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} words per text, {}", self.length, self.vocabulary)

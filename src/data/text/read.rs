@@ -4,16 +4,16 @@ use std::path::Path;
 
 use super::TextOptions;
 use crate::data::dataset::Dataset;
-use crate::data::digest::count;
+use crate::data::digest::format_count;
 use crate::data::examples::Examples;
-use crate::data::origin::Cells;
-use crate::data::records::Records;
+use crate::data::origin::CellHasher;
+use crate::data::records::CsvRecords;
 use crate::data::table::{Labels, empty, from_vecs, label_column, stem};
 use crate::data::unpack::{MOST_NUMBERS, corrupt};
 use crate::{Error, Result};
 
-/// A text data set from a CSV file (plain or gzip) with a header: the column `label` names the
-/// class, and the columns `text` hold the text, concatenated in this order.
+/// Reads a text data set from a CSV file (plain or gzip) with a header: the column `label` names
+/// the class, and the columns `text` hold the text, concatenated in this order.
 ///
 /// Labels may be any text, numbered in sorted order as by [`csv`](crate::data::csv). A text may be
 /// empty. All rows are training examples; [`Dataset::split`] makes a test part.
@@ -37,7 +37,7 @@ pub fn text_csv(
 ) -> Result<Dataset> {
     options.check()?;
     let path = path.as_ref();
-    let mut records = Records::open(path, &::csv::ReaderBuilder::new())?;
+    let mut records = CsvRecords::open(path, &::csv::ReaderBuilder::new())?;
     let columns = records.columns()?;
     let label_column = label_column(path, &columns, label)?;
     if text.is_empty() {
@@ -75,7 +75,7 @@ pub fn text_csv(
     Ok(data.with_origin(records.origin()).with_vocabulary(options.vocabulary.clone()))
 }
 
-/// A text data set from texts in memory, with labels below `classes`.
+/// Creates a text data set from texts in memory, with labels below `classes`.
 ///
 /// ```
 /// use epsilab::data::{self, TextOptions};
@@ -99,18 +99,20 @@ pub fn from_texts(
 ) -> Result<Dataset> {
     options.check()?;
     if texts.len() != labels.len() {
-        let why = format!("there are {} labels", count(labels.len()));
-        return Err(Error::setting("texts", count(texts.len()), why).fix("give a label per text"));
+        let why = format!("there are {} labels", format_count(labels.len()));
+        return Err(
+            Error::setting("texts", format_count(texts.len()), why).fix("give a label per text")
+        );
     }
     if texts.len().saturating_mul(options.length) > MOST_NUMBERS {
-        let (texts, most) = (count(texts.len()), count(MOST_NUMBERS));
+        let (texts, most) = (format_count(texts.len()), format_count(MOST_NUMBERS));
         let why = format!("so many words of {texts} texts are more than the {most} kept in memory");
         return Err(Error::setting("length", options.length, why).fix("take fewer words per text"));
     }
-    let (mut features, mut cells) = (Vec::new(), Cells::new());
+    let (mut features, mut cells) = (Vec::new(), CellHasher::new());
     for text in texts {
         let text = text.as_ref();
-        cells.add(std::iter::once(text));
+        cells.add_row(std::iter::once(text));
         options.encode(std::iter::once(text), &mut features);
     }
     let shape = [options.length];
@@ -119,5 +121,5 @@ pub fn from_texts(
     let names = table.class_names().to_vec();
     let (train, test) = (table.train().clone(), table.test().clone());
     let data = Dataset::new("texts", source, names, train, test);
-    Ok(data.with_origin(cells.name()).with_vocabulary(options.vocabulary.clone()))
+    Ok(data.with_origin(cells.finish()).with_vocabulary(options.vocabulary.clone()))
 }

@@ -3,7 +3,7 @@ use crate::ErrorKind;
 
 #[test]
 fn words_are_runs_of_letters_and_digits_in_lower_case() {
-    let cut = |text: &str| tokens(text).collect::<Vec<_>>();
+    let cut = |text: &str| tokenize(text).collect::<Vec<_>>();
     assert_eq!(cut("  A-b, C3PO's  42! "), ["a", "b", "c3po", "s", "42"]);
     assert_eq!(cut("ÄRGER\tмир\u{2014}東京"), ["ärger", "мир", "東京"]);
     assert!(cut(" \n.,;").is_empty());
@@ -30,7 +30,7 @@ fn hashing_needs_no_data_and_never_gives_padding() {
 
 #[test]
 fn lists_are_numbered_in_order_after_padding_and_unknown() {
-    let list = Vocabulary::of_words(["Two words", "two", "more"]).unwrap();
+    let list = Vocabulary::from_words(["Two words", "two", "more"]).unwrap();
     assert_eq!(list.len(), 5);
     assert_eq!(list.ids("more, words: two three"), [4, 3, 2, Vocabulary::UNKNOWN]);
     assert_eq!((list.word(2), list.word(5)), (Some("two"), None));
@@ -54,14 +54,14 @@ fn impossible_vocabularies_are_refused() {
         assert_eq!(Vocabulary::hashed(size).unwrap_err().kind(), ErrorKind::Setting);
     }
     let none: [&str; 0] = [];
-    let error = Vocabulary::of_words(none).unwrap_err();
+    let error = Vocabulary::from_words(none).unwrap_err();
     assert!(error.to_string().contains("words = 0"), "{error}");
     assert!(Vocabulary::from_public_text(["a b"], 0).is_err());
 }
 
 #[test]
 fn rows_are_cut_and_filled_up() {
-    let list = Vocabulary::of_words(["a", "b", "c"]).unwrap();
+    let list = Vocabulary::from_words(["a", "b", "c"]).unwrap();
     let options = TextOptions::default().length(3).vocabulary(list);
     let mut rows = vec![9.0];
     options.encode(["a b", "c a"].into_iter(), &mut rows);

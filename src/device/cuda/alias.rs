@@ -27,7 +27,7 @@ pub(super) fn alias(name: &str, target: &Path) -> Option<Library> {
     Some(library)
 }
 
-/// A file in memory.
+/// Creates a file in memory.
 fn in_memory(name: &CStr) -> Option<File> {
     // SAFETY: the name is a C string; the new descriptor belongs to nothing else.
     unsafe {
@@ -36,14 +36,14 @@ fn in_memory(name: &CStr) -> Option<File> {
     }
 }
 
-/// Sizes of the parts of an ELF file with 64-bit addresses.
+/// Sizes of the structures of an ELF file with 64-bit addresses, in bytes.
 const HEADER: u64 = 64;
 const SEGMENT: u64 = 56;
 const DYNAMIC: u64 = 16;
 const SYMBOL: u64 = 24;
 
-/// The bytes of a dynamic library (ELF, 64 bits, little-endian) of this name that has no functions
-/// of its own and needs the library `needed`.
+/// Returns the bytes of a dynamic library (ELF, 64 bits, little-endian) of this name that has no
+/// functions of its own and needs the library `needed`.
 ///
 /// Layout: header, three segments, dynamic section, one null symbol, hash table, names. All of it
 /// is one segment at address 0, which is writable because the loader relocates the dynamic section.

@@ -5,11 +5,11 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use super::library::Library;
 use crate::device::installation::{Gpu, Version};
 
-/// The driver of this machine.
+/// CUDA driver of this machine.
 pub(super) struct Driver {
-    /// The newest CUDA version that it supports.
+    /// Newest CUDA version that the driver supports.
     pub(super) version: Version,
-    /// Its GPUs, in CUDA's order; none if it fails to initialise.
+    /// GPUs of the driver, in CUDA's order; none if the driver fails to initialise.
     pub(super) gpus: Vec<Gpu>,
     /// The compute capability of the first GPU, such as 90 for 9.0.
     pub(super) architecture: Option<u32>,
@@ -22,10 +22,11 @@ type GetName = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
 type GetMemory = unsafe extern "C" fn(*mut usize, c_int) -> c_int;
 type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
 
-/// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and `_MINOR`.
+/// Attributes of the compute capability: `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR` and
+/// `_MINOR`.
 const COMPUTE_CAPABILITY: [c_int; 2] = [75, 76];
 
-/// Asks the driver; `None` if there is none.
+/// Queries the driver; `None` if there is none.
 pub(super) fn query() -> Option<Driver> {
     let library = Library::open("libcuda.so.1").or_else(|| Library::open("libcuda.so"))?;
     // SAFETY: the types are those of the driver API, which has not changed since CUDA 4; every

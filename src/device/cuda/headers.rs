@@ -1,4 +1,4 @@
-//! The CUDA headers, which kernels include when they are compiled.
+//! Search for the CUDA headers, which kernels include when they are compiled.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use super::user_cache;
 
-/// One header of each component. The third is in `cccl` in newer versions.
+/// Required headers, one of each component. The third is in `cccl` in newer versions.
 const REQUIRED: [&str; 4] = ["cuda_fp16.h", "crt/mma.h", "cuda/barrier", "nv/target"];
 
-/// The folder with all headers for this NVRTC, if they were found.
+/// Returns the folder with all headers for this NVRTC, if they were found.
 ///
 /// Searched are `CUDA_PATH`, the installation that the library belongs to, `CUDA_HOME` and the
 /// usual folders of toolkits. The Python packages for CUDA 12 have their headers in several
@@ -44,7 +44,8 @@ fn search(
     })
 }
 
-/// Makes CubeCL take the headers of this folder: it looks in `include` of `CUDA_PATH`.
+/// Sets `CUDA_PATH` such that CubeCL, which looks in its `include`, uses the headers of this
+/// folder.
 pub(super) fn announce(headers: &Path) {
     let root = headers.parent().unwrap_or(headers);
     if std::env::var_os("CUDA_PATH").is_none_or(|path| Path::new(&path) != root) {
@@ -54,7 +55,7 @@ pub(super) fn announce(headers: &Path) {
     }
 }
 
-/// Whether these folders together have every required header.
+/// Returns whether these folders together have every required header.
 fn is_complete(folders: &[impl AsRef<Path>]) -> bool {
     let has = |header: &&str| {
         let places = folders.iter().map(AsRef::as_ref);
@@ -65,8 +66,9 @@ fn is_complete(folders: &[impl AsRef<Path>]) -> bool {
     REQUIRED.iter().all(|header| has(&header))
 }
 
-/// A folder with links to all files of these folders, in the user's cache. Its name depends on
-/// their names, so other versions of the packages in the same place have another folder.
+/// Creates a folder with links to all files of these folders, in the user's cache. Its name
+/// depends on their names, so other versions of the packages in the same place have another
+/// folder.
 fn join(parts: &[&Path]) -> io::Result<PathBuf> {
     let mut links = BTreeMap::new();
     for part in parts {
@@ -109,7 +111,8 @@ fn add_links(from: &Path, to: &Path, links: &mut BTreeMap<PathBuf, PathBuf>) -> 
     Ok(())
 }
 
-/// The folders `nvidia` among the Python packages of the active environment and of the user.
+/// Returns the folders `nvidia` among the Python packages of the active environment and of the
+/// user.
 pub(super) fn python_packages() -> Vec<PathBuf> {
     let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(std::env::var_os);
     let user = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local"));
@@ -120,7 +123,7 @@ pub(super) fn python_packages() -> Vec<PathBuf> {
     packages.filter(|packages| packages.is_dir()).collect()
 }
 
-/// The folders where toolkits usually are; those of the distribution last.
+/// Returns the folders where toolkits usually are; those of the distribution last.
 pub(super) fn toolkits() -> Vec<PathBuf> {
     let versioned = |name: &OsStr| name.to_string_lossy().starts_with("cuda-");
     let mut versions = folders(Path::new("/usr/local"), versioned);
@@ -131,7 +134,7 @@ pub(super) fn toolkits() -> Vec<PathBuf> {
     all.filter(|root| root.is_dir()).collect()
 }
 
-/// The folders in `parent` with such a name.
+/// Returns the folders in `parent` whose name `wanted` accepts.
 fn folders(parent: &Path, wanted: impl Fn(&OsStr) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(parent).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| wanted(&entry.file_name()));

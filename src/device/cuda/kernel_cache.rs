@@ -1,4 +1,4 @@
-//! Keeps compiled kernels and the choices among them from one process to the next.
+//! Cache of compiled kernels and the choices among them, shared by successive processes.
 //!
 //! A first step compiles hundreds of kernels, because every candidate for an operation is compiled
 //! and measured. CubeCL can keep the results in a database, but puts it into the `target` folder
@@ -31,8 +31,9 @@ fn folder() -> PathBuf {
     user_cache().join("kernels")
 }
 
-/// Names the database: what is fastest on one GPU need not be so on another, and home directories
-/// are shared between machines. The choices of a rehearsal, which measures nothing, stay apart.
+/// Returns the name of the database for these GPUs: what is fastest on one GPU need not be so on
+/// another, and home directories are shared between machines. The choices of a rehearsal, which
+/// measures nothing, stay apart.
 fn name(gpus: &[Gpu]) -> String {
     let mut names = gpus.iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>();
     names.dedup();

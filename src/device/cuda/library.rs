@@ -16,13 +16,13 @@ impl Library {
         (!handle.is_null()).then_some(Self(handle))
     }
 
-    /// Gives the library back, if nothing else uses it.
+    /// Closes the library, if nothing else uses it.
     pub(super) fn close(self) {
         // SAFETY: the handle is that of an open library, and no function of it is kept.
         unsafe { libc::dlclose(self.0) };
     }
 
-    /// The file of the library, by the address of one of its functions.
+    /// Returns the file of the library, by the address of one of its functions.
     pub(super) fn path(&self, function: &CStr) -> Option<PathBuf> {
         // SAFETY: the handle is that of an open library; `info` is written before it is read, and
         // its name lives as long as the library is open.
@@ -37,7 +37,7 @@ impl Library {
         }
     }
 
-    /// The function of this name, if the library has it.
+    /// Returns the function of this name, if the library has it.
     ///
     /// # Safety
     /// `F` must be the type of the function.

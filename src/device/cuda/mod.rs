@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::installation::CudaInstallation;
 
-/// Looks for the driver, GPUs, NVRTC and headers, and makes CubeCL use what was found.
+/// Looks for the driver, GPUs, NVRTC and headers, and configures CubeCL to use them.
 pub(super) fn detect() -> CudaInstallation {
     let mut found = CudaInstallation { compiled_in: true, ..CudaInstallation::default() };
     let Some(driver) = driver::query() else { return found };
@@ -31,7 +31,7 @@ pub(super) fn detect() -> CudaInstallation {
     found
 }
 
-/// The lab's folder in the user's cache.
+/// Returns the lab's folder in the user's cache.
 fn user_cache() -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));

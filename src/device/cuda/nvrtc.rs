@@ -8,9 +8,9 @@ use super::alias::alias;
 use super::library::Library;
 use crate::device::installation::Version;
 
-/// The name by which CubeCL opens the library.
+/// Name by which CubeCL opens the library.
 const NAME: &str = "libnvrtc.so";
-/// Names of files, the newest version first.
+/// File names of NVRTC, the newest version first.
 const FILES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", NAME];
 
 /// NVRTC, loaded so that CubeCL finds it as well.
@@ -67,7 +67,8 @@ fn open_builtins(nvrtc: &Path) {
     }
 }
 
-/// Names and paths to try, in this order. Names without a folder are looked for by the loader.
+/// Returns the names and paths to try, in this order. Names without a folder are looked for by the
+/// loader.
 fn candidates() -> Vec<PathBuf> {
     let named = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(std::env::var_os);
     let named = named.flat_map(|root| library_folders(Path::new(&root)));
@@ -84,7 +85,8 @@ fn candidates() -> Vec<PathBuf> {
     named.into_iter().chain(by_loader).chain(rest).collect()
 }
 
-/// Where a toolkit has its libraries. The packages for CUDA 12 have a folder for each component.
+/// Returns the folders in which a toolkit has its libraries. The packages for CUDA 12 have a
+/// folder for each component.
 fn library_folders(root: &Path) -> Vec<PathBuf> {
     let inside = ["lib64", "lib", "targets/x86_64-linux/lib", "lib/x86_64-linux-gnu"];
     let inside = inside.map(|folder| root.join(folder));
@@ -175,7 +177,7 @@ extern \"C\" __global__ void test(float *values) { values[threadIdx.x] *= 2; }
     }
 }
 
-/// The first lines of the compiler's log.
+/// Returns the first lines of the compiler's log.
 fn message(code: c_int, log: &[u8]) -> String {
     let log = String::from_utf8_lossy(log);
     let lines = log.trim_end_matches('\0').lines().map(str::trim).filter(|line| !line.is_empty());

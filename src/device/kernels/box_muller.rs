@@ -16,16 +16,16 @@ pub(crate) const BLOCK: usize = 2 * LANES;
 /// Random bytes per block: each pair uses 64 bits for its radius and 32 for its angle.
 pub(super) const BLOCK_BYTES: usize = 12 * LANES;
 
-/// A pair is in the tail if this many leading bits of its radius are zero, which is beyond 5.2
+/// Number of leading zero bits of a radius that put a pair in the tail, which is beyond 5.2
 /// standard deviations. All bits of its radius count then, and [`TAIL_WORDS`] more.
 pub(super) const TAIL_BITS: u32 = 20;
 
 /// Words of 64 bits that extend the radius of a pair in the tail: a ChaCha block.
 pub(super) const TAIL_WORDS: usize = 8;
 
-/// Box-Muller transform: pairs √(-2 ln u)·(sin v, cos v) of standard normal values, from uniform u
-/// and v. Every [`BLOCK_BYTES`] of `bytes` give [`BLOCK`] values of `out`, sines first. `extension`
-/// returns the words that extend the radius of a pair, by its index.
+/// Computes the Box-Muller transform: pairs √(-2 ln u)·(sin v, cos v) of standard normal values,
+/// from uniform u and v. Every [`BLOCK_BYTES`] of `bytes` give [`BLOCK`] values of `out`, sines
+/// first. `extension` returns the words that extend the radius of a pair, by its index.
 pub(super) fn normals(bytes: &[u8], out: &mut [f64], extension: impl Fn(u64) -> [u64; TAIL_WORDS]) {
     if !transform(bytes, out) {
         return;
@@ -45,14 +45,14 @@ pub(super) fn normals(bytes: &[u8], out: &mut [f64], extension: impl Fn(u64) -> 
     }
 }
 
-/// Whether a radius with these random bits is extended.
+/// Returns whether a radius with these random bits is extended.
 #[inline(always)]
 fn is_in_tail(bits: u64) -> bool {
     bits >> (64 - TAIL_BITS) == 0
 }
 
 vectorised! {
-/// [`normals`] without extension. Returns whether a pair is in the tail.
+/// Computes [`normals`] without extension. Returns whether a pair is in the tail.
 fn transform(bytes: &[u8], out: &mut [f64]) -> bool {
     let mut any_in_tail = false;
     for (bytes, out) in bytes.chunks_exact(BLOCK_BYTES).zip(out.chunks_exact_mut(BLOCK)) {
@@ -72,7 +72,7 @@ fn transform(bytes: &[u8], out: &mut [f64]) -> bool {
 }
 }
 
-/// √(-2 ln u) of a pair in the tail. The binary digits of u are `bits` and the words of
+/// Computes √(-2 ln u) of a pair in the tail. The binary digits of u are `bits` and the words of
 /// `extension`; 64 of them from the first 1 on are used.
 fn tail_radius(bits: u64, extension: &[u64; TAIL_WORDS]) -> f64 {
     let (mut first, mut words, mut zeros) = (bits, extension.iter().copied(), 0);
@@ -89,7 +89,8 @@ fn tail_radius(bits: u64, extension: &[u64; TAIL_WORDS]) -> f64 {
     (-2.0 * (ln(fraction) - f64::from(zeros + shift) * LN_2)).sqrt()
 }
 
-/// A uniform value among the 2^52 midpoints (k + 1/2)/2^52 of (0, 1), from the upper 52 bits.
+/// Returns a uniform value among the 2^52 midpoints (k + 1/2)/2^52 of (0, 1), from the upper 52
+/// bits.
 ///
 /// It is at least 2^-53, so the logarithm is finite. Outside the [tail](is_in_tail) its relative
 /// resolution is 2^-32 or better.
@@ -98,7 +99,7 @@ fn open_unit(bits: u64) -> f64 {
     f64::from_bits(bits >> 12 | 1f64.to_bits()) - (1.0 - f64::EPSILON / 2.0)
 }
 
-/// ln x for positive normal x, with an error of about 1e-16.
+/// Computes ln x for positive normal x, with an error of about 1e-16.
 ///
 /// Uses x = m 2^e with m in [√½, √2], and ln m = 2 artanh((m-1)/(m+1)) by its power series.
 #[inline(always)]
@@ -118,7 +119,7 @@ fn ln(x: f64) -> f64 {
     e * LN_2 + 2.0 * z * series
 }
 
-/// The series coefficients 1/21, 1/19, ..., 1/3, 1.
+/// Returns the series coefficients 1/21, 1/19, ..., 1/3, 1.
 const fn odd_reciprocals() -> [f64; 11] {
     let mut all = [0.0; 11];
     let mut i = 0;
@@ -129,7 +130,7 @@ const fn odd_reciprocals() -> [f64; 11] {
     all
 }
 
-/// Sine and cosine of a uniform angle from 32 random bits.
+/// Computes sine and cosine of a uniform angle from 32 random bits.
 ///
 /// The two leading bits select the quadrant; the others select the midpoint of one of 2^30
 /// intervals of [-π/4, π/4], where the Taylor series are accurate to f64.
@@ -146,7 +147,8 @@ fn sine_cosine(bits: u32) -> (f64, f64) {
     (sign * a, sign * b)
 }
 
-/// The Taylor coefficients ±1/k! for k = first + 18, ..., first + 2, first (highest power first).
+/// Returns the Taylor coefficients ±1/k! for k = first + 18, ..., first + 2, first (highest power
+/// first).
 const fn taylor(first: u32) -> [f64; 10] {
     let mut all = [0.0; 10];
     let (mut term, mut i) = (1.0, 10);
@@ -200,13 +202,13 @@ mod tests {
         }
     }
 
-    /// The random bytes of a block with these radii and angles.
+    /// Returns the random bytes of a block with these radii and angles.
     fn block_bytes(radii: [u64; LANES], angles: [u32; LANES]) -> Vec<u8> {
         let radii = radii.iter().flat_map(|bits| bits.to_le_bytes());
         radii.chain(angles.iter().flat_map(|bits| bits.to_le_bytes())).collect()
     }
 
-    /// The sines of a block whose radii have these first 128 bits, and zeros after them.
+    /// Returns the sines of a block whose radii have these first 128 bits, and zeros after them.
     fn sines(digits: [u128; LANES], angles: [u32; LANES]) -> [f64; LANES] {
         let mut out = [0.0; BLOCK];
         let bytes = block_bytes(digits.map(|digits| (digits >> 64) as u64), angles);
@@ -218,9 +220,9 @@ mod tests {
         std::array::from_fn(|lane| out[lane])
     }
 
-    /// P(|z| > t) by the transform itself: the share of all random bits whose value is larger, for
-    /// evenly spaced angles. The value falls as the bits of the radius grow, so bisection finds the
-    /// last that is larger.
+    /// Computes P(|z| > t) by the transform itself: the fraction of all random bits whose value is
+    /// larger, for evenly spaced angles. The value falls as the bits of the radius grow, so
+    /// bisection finds the last that is larger.
     fn probability_beyond(t: f64) -> f64 {
         const ANGLES: u32 = 1 << 12;
         let shares = (0..ANGLES / LANES as u32).map(|block| {

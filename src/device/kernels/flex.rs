@@ -7,7 +7,7 @@ use burn_flex::FlexTensor;
 
 use super::box_muller::{BLOCK, BLOCK_BYTES, normals};
 use super::stream::CHUNK;
-use super::{DeviceOps, DropoutMasks, Noise};
+use super::{DeviceOps, DropoutMasks, NoiseParams};
 
 fn floats(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
@@ -21,19 +21,23 @@ fn tensor<T: Element>(values: Vec<T>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape.into()))
 }
 
-/// The shape `[rows, columns]` of a matrix.
+/// Returns the shape `[rows, columns]` of a matrix.
 fn matrix_dims(x: &FlexTensor) -> [usize; 2] {
     let shape = x.layout().shape();
     [shape[0], shape[1]]
 }
 
-/// √Σ (x · root)² over pairs (x, root).
+/// Computes √Σ (x · root)² over pairs (x, root).
 fn norm<'a>(row: impl Iterator<Item = (f32, f32)> + 'a) -> f32 {
     row.map(|(x, root)| (f64::from(x) * f64::from(root)).powi(2)).sum::<f64>().sqrt() as f32
 }
 
-/// `values` plus noise where `selected`, and 0 elsewhere.
-fn add_noise(values: &FlexTensor, noise: Noise, selected: impl Fn(usize) -> bool) -> FlexTensor {
+/// Returns `values` plus noise where `selected`, and 0 elsewhere.
+fn add_noise(
+    values: &FlexTensor,
+    noise: NoiseParams,
+    selected: impl Fn(usize) -> bool,
+) -> FlexTensor {
     let values = values.to_contiguous();
     let mut out = floats(&values).to_vec();
     for (chunk, out) in out.chunks_mut(CHUNK).enumerate() {
@@ -132,24 +136,24 @@ impl DeviceOps for Flex {
         tensor(out.into_iter().map(|x| x as f32).collect(), [inputs * outputs])
     }
 
-    fn add_noise(values: FlexTensor, noise: Noise) -> FlexTensor {
+    fn add_noise(values: FlexTensor, noise: NoiseParams) -> FlexTensor {
         add_noise(&values, noise, |_| true)
     }
 
-    fn add_noise_where(values: FlexTensor, selected: FlexTensor, noise: Noise) -> FlexTensor {
+    fn add_noise_where(values: FlexTensor, selected: FlexTensor, noise: NoiseParams) -> FlexTensor {
         let selected = selected.to_contiguous();
         let selected = floats(&selected);
         add_noise(&values, noise, |i| selected[i] != 0.0)
     }
 
-    fn random_bits(_: FlexTensor, noise: Noise, blocks: usize) -> FlexTensor {
+    fn random_bits(_: FlexTensor, noise: NoiseParams, blocks: usize) -> FlexTensor {
         let mut bytes = vec![0; blocks * BLOCK_BYTES];
         noise.stream.random_bits(noise.first_chunk, &mut bytes);
         let bits = bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
         tensor(bits.collect(), [blocks * BLOCK_BYTES / 4])
     }
 
-    fn normals(bits: FlexTensor, noise: Noise) -> FlexTensor {
+    fn normals(bits: FlexTensor, noise: NoiseParams) -> FlexTensor {
         let bits = bits.to_contiguous();
         let bytes: Vec<u8> = integers(&bits).iter().flat_map(|bits| bits.to_le_bytes()).collect();
         let mut out = vec![0.0; bytes.len() / BLOCK_BYTES * BLOCK];
@@ -214,7 +218,7 @@ impl DeviceOps for Flex {
     }
 }
 
-/// The position `at + shift`, reflected at the edge pixels into `0..length`.
+/// Returns the position `at + shift`, reflected at the edge pixels into `0..length`.
 fn reflected(at: usize, shift: i32, length: usize) -> usize {
     let (at, last) = (at as i64 + i64::from(shift), length as i64 - 1);
     (last - (last - at.abs()).abs()) as usize

@@ -8,22 +8,23 @@ use rand_chacha::ChaCha8Rng;
 pub struct DropoutMasks {
     seed: u64,
     layer: u64,
-    /// A 32-bit random integer below this threshold drops its value.
+    /// Threshold of a 32-bit random integer, below which its value is dropped.
     pub(super) threshold: u32,
-    /// The factor 1/(1 - rate) of kept values, which preserves the mean.
+    /// Factor 1/(1 - rate) on values that are not dropped, which preserves the mean.
     pub(super) scale: f32,
 }
 
 impl DropoutMasks {
-    /// The masks of layer `layer` at this dropout rate, in [0, 1). `seed` is that of the step.
+    /// Creates the masks of layer `layer` at this dropout rate, in [0, 1). `seed` is that of the
+    /// step.
     pub(crate) fn new(seed: u64, layer: usize, rate: f64) -> Self {
         // With 32 bits, the dropout probability is exact to 2e-10.
         let threshold = (rate * (u64::from(u32::MAX) + 1) as f64) as u32;
         Self { seed, layer: layer as u64, threshold, scale: (1.0 / (1.0 - rate)) as f32 }
     }
 
-    /// The ChaCha8 key for one copy of one example, as little-endian integers. `example` is its
-    /// index in the data set.
+    /// Returns the ChaCha8 key for one copy of one example, as little-endian integers. `example`
+    /// is its index in the data set.
     pub(super) fn key(&self, example: u32, copy: u32) -> [u32; 8] {
         let mut key = *b"........ dropout ......... masks";
         key[..8].copy_from_slice(&self.seed.to_le_bytes());

@@ -15,31 +15,32 @@ pub(crate) mod stream;
 use burn::backend::Dispatch;
 use burn::prelude::*;
 use burn::tensor::DType;
-use stream::Stream;
+use stream::NoiseStream;
 
 pub use masks::DropoutMasks;
 pub use ops::DeviceOps;
 
-/// Gaussian noise: the values of a random stream from one of its chunks on, times `std`.
+/// Parameters of Gaussian noise: the values of a random stream from one of its chunks on, times
+/// `std`.
 ///
 /// A tensor uses one chunk for each 2048 of its values.
 #[derive(Clone, Copy)]
-pub struct Noise {
-    pub(crate) stream: Stream,
+pub struct NoiseParams {
+    pub(crate) stream: NoiseStream,
     pub(crate) first_chunk: u64,
     pub(crate) std: f64,
 }
 
-impl Noise {
-    /// Noise from the ChaCha20 stream number `step` with key `seed`, from chunk `first_chunk` on.
-    /// `std` is the standard deviation of each value.
+impl NoiseParams {
+    /// Creates noise of the ChaCha20 stream number `step` with key `seed`, from chunk
+    /// `first_chunk` on. `std` is the standard deviation of each value.
     pub fn new(seed: [u8; 32], step: u64, first_chunk: u64, std: f64) -> Self {
-        Self { stream: Stream { seed, step }, first_chunk, std }
+        Self { stream: NoiseStream { seed, step }, first_chunk, std }
     }
 }
 
-/// L2 norm of each row of `[rows, columns]`, `[rows]`. With `roots` `[columns]`, the square roots
-/// of weights, it is √Σ (rootⱼ xⱼ)².
+/// Computes the L2 norm of each row of `[rows, columns]`, `[rows]`. With `roots` `[columns]`, the
+/// square roots of weights, it is √Σ (rootⱼ xⱼ)².
 ///
 /// # Guarantee
 /// Accurate to f32 rounding for all finite values, also where their squares overflow or underflow,
@@ -56,8 +57,8 @@ pub fn row_norms(rows: Tensor<2>, roots: Option<&Tensor<1>>) -> Tensor<1> {
     })
 }
 
-/// 1 for each row of `[rows, columns]` whose values are all finite, else 0, `[rows]`. Tests the
-/// bits.
+/// Returns 1 for each row of `[rows, columns]` whose values are all finite, else 0, `[rows]`.
+/// Tests the bits.
 pub fn finite_rows(rows: Tensor<2>) -> Tensor<1> {
     if rows.shape().num_elements() == 0 {
         return Tensor::ones([rows.dims()[0]], &rows.device());
@@ -65,8 +66,8 @@ pub fn finite_rows(rows: Tensor<2>) -> Tensor<1> {
     Tensor::from_dispatch(Dispatch::finite_rows(rows.into_dispatch()))
 }
 
-/// Each row of `[rows, columns]` times its factor `[rows]`. A factor of 0 gives exactly 0, also for
-/// values that are not finite.
+/// Multiplies each row of `[rows, columns]` by its factor, `[rows]`. A factor of 0 gives exactly
+/// 0, also for values that are not finite.
 pub fn scale_rows(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
     if rows.shape().num_elements() == 0 {
         return rows;
@@ -75,7 +76,7 @@ pub fn scale_rows(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<2> {
     Tensor::from_dispatch(Dispatch::scale_rows(rows, factors))
 }
 
-/// Weighted sum Σ factor · row over the rows of `[rows, columns]`, `[columns]`.
+/// Computes the weighted sum Σ factor · row over the rows of `[rows, columns]`, `[columns]`.
 ///
 /// Rows of factor 0 contribute exactly 0, also if they are not finite. The order of summation
 /// depends on the number of rows only.
@@ -87,8 +88,8 @@ pub fn weighted_row_sum(rows: Tensor<2>, factors: &Tensor<1>) -> Tensor<1> {
     Tensor::from_dispatch(Dispatch::weighted_row_sum(rows, factors))
 }
 
-/// Matrix product of `[rows, terms]` and `[terms, columns]`, flat `[rows · columns]`, in f32. The
-/// product of a backend may round its inputs to fewer bits.
+/// Computes the matrix product of `[rows, terms]` and `[terms, columns]`, flat `[rows · columns]`,
+/// in f32. The product of a backend may round its inputs to fewer bits.
 pub fn matmul(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {
     let ([rows, terms], [_, columns]) = (a.dims(), b.dims());
     if rows * terms * columns == 0 {
@@ -97,8 +98,8 @@ pub fn matmul(a: Tensor<2>, b: Tensor<2>) -> Tensor<1> {
     Tensor::from_dispatch(Dispatch::matmul(a.into_dispatch(), b.into_dispatch()))
 }
 
-/// Weighted sum Σ factor · aᵀ b of outer products over the rows of `[rows, inputs]` and
-/// `[rows, outputs]`, flat `[inputs · outputs]`, in f32.
+/// Computes the weighted sum Σ factor · aᵀ b of outer products over the rows of `[rows, inputs]`
+/// and `[rows, outputs]`, flat `[inputs · outputs]`, in f32.
 ///
 /// Rows of factor 0 contribute exactly 0, also if they are not finite. The order of summation
 /// depends on the shapes only.
@@ -111,7 +112,7 @@ pub fn weighted_outer_sum(a: Tensor<2>, b: Tensor<2>, factors: &Tensor<1>) -> Te
     Tensor::from_dispatch(Dispatch::weighted_outer_sum(a, b, factors.clone().into_dispatch()))
 }
 
-/// The values of several arrays in one, in this order. There must be at least one array.
+/// Concatenates several arrays, in this order. There must be at least one array.
 ///
 /// In contrast to `Tensor::cat` this keeps failures: if any of the arrays could not be computed,
 /// reading the result reports it. Burn's kernel writes one array after the other into the result,
@@ -134,13 +135,13 @@ pub fn concat(arrays: Vec<Tensor<1>>) -> Tensor<1> {
     arrays.pop().unwrap_or_else(|| Tensor::zeros([0], &Device::flex()))
 }
 
-/// `values` plus Gaussian noise. With `selected`, coordinates of weight 0 become exactly 0 instead,
-/// whatever their values.
+/// Adds Gaussian noise to `values`. With `selected`, coordinates of weight 0 become exactly 0
+/// instead, whatever their values.
 ///
 /// # Guarantee
 /// All devices use the same random bits and the same formula. A GPU computes it in f32, within 1e-5
 /// standard deviations of the CPU.
-pub fn add_noise(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) -> Tensor<1> {
+pub fn add_noise(values: Tensor<1>, noise: NoiseParams, selected: Option<&Tensor<1>>) -> Tensor<1> {
     if values.shape().num_elements() == 0 {
         return values;
     }
@@ -153,11 +154,11 @@ pub fn add_noise(values: Tensor<1>, noise: Noise, selected: Option<&Tensor<1>>) 
     })
 }
 
-/// The random bits of the first `blocks` blocks of this noise, 48 integers per block of 32 values:
-/// 16 pairs (low half first) for the radii, then 16 for the angles.
+/// Draws the random bits of the first `blocks` blocks of this noise, 48 integers per block of 32
+/// values: 16 pairs (low half first) for the radii, then 16 for the angles.
 ///
 /// Tests use it to compare a GPU with the CPU.
-pub fn random_bits(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, Int> {
+pub fn random_bits(noise: NoiseParams, blocks: usize, device: &Device) -> Tensor<1, Int> {
     if blocks == 0 {
         return Tensor::empty([0], (device, DType::I32));
     }
@@ -165,19 +166,20 @@ pub fn random_bits(noise: Noise, blocks: usize, device: &Device) -> Tensor<1, In
     Tensor::from_dispatch(Dispatch::random_bits(on, noise, blocks))
 }
 
-/// Box-Muller transform of [`random_bits`]: 32 standard normal values for each block of 48
-/// integers. Radii in the tail are extended by `noise`, whose blocks these are.
+/// Computes the Box-Muller transform of [`random_bits`]: 32 standard normal values for each block
+/// of 48 integers. Radii in the tail are extended by `noise`, whose blocks these are.
 ///
 /// Tests use it to see what bits that are never drawn would give.
-pub fn normals(bits: Tensor<1, Int>, noise: Noise) -> Tensor<1> {
+pub fn normals(bits: Tensor<1, Int>, noise: NoiseParams) -> Tensor<1> {
     if bits.shape().num_elements() == 0 {
         return Tensor::zeros([0], &bits.device());
     }
     Tensor::from_dispatch(Dispatch::normals(bits.cast(DType::I32).into_dispatch(), noise))
 }
 
-/// A 0/1 tensor with ones at the candidates (nonzero in `candidates`) except for the `drop` of
-/// smallest absolute value. Ties are dropped in index order; NaN counts as the smallest value.
+/// Returns a 0/1 tensor with ones at the candidates (nonzero in `candidates`) except for the
+/// `drop` of smallest absolute value. Ties are dropped in index order; NaN counts as the smallest
+/// value.
 pub fn keep_largest(values: Tensor<1>, candidates: Tensor<1>, drop: usize) -> Tensor<1> {
     if values.shape().num_elements() == 0 {
         return values;
@@ -186,8 +188,8 @@ pub fn keep_largest(values: Tensor<1>, candidates: Tensor<1>, drop: usize) -> Te
     Tensor::from_dispatch(Dispatch::keep_largest(values, candidates, drop))
 }
 
-/// The number of nonzero values in each of `bins` consecutive bins of equal size, `[bins]`. Bin c
-/// of n values is ⌊c·n/bins⌋..⌊(c+1)·n/bins⌋.
+/// Returns the number of nonzero values in each of `bins` consecutive bins of equal size,
+/// `[bins]`. Bin c of n values is ⌊c·n/bins⌋..⌊(c+1)·n/bins⌋.
 pub fn count_nonzero_bins(values: Tensor<1>, bins: usize) -> Tensor<1> {
     if bins == 0 || values.shape().num_elements() == 0 {
         return Tensor::zeros([bins], &values.device());
@@ -195,7 +197,8 @@ pub fn count_nonzero_bins(values: Tensor<1>, bins: usize) -> Tensor<1> {
     Tensor::from_dispatch(Dispatch::count_nonzero_bins(values.into_dispatch(), bins))
 }
 
-/// Dropout masks `[rows, width]`: 0 with probability `rate` (in [0, 1)), else 1/(1 - `rate`).
+/// Draws dropout masks `[rows, width]`: 0 with probability `rate` (in [0, 1)), else 1/(1 -
+/// `rate`).
 ///
 /// `rows` holds the index in the data set and the copy of each example. Each row has a random
 /// stream of its own, so it does not depend on the rest of the batch.
@@ -216,7 +219,7 @@ pub fn dropout_masks(
     Tensor::from_dispatch(Dispatch::dropout_masks(rows, masks, width))
 }
 
-/// `copies` augmented copies of each image of `[n, channels · height · width]`,
+/// Makes `copies` augmented copies of each image of `[n, channels · height · width]`,
 /// `[n · copies, channels · height · width]`.
 ///
 /// Each copy has a choice `[down, right, flip]`: its origin is shifted by `down` rows and `right`
@@ -236,7 +239,7 @@ pub fn augment(
     Tensor::from_dispatch(Dispatch::augment(images.into_dispatch(), choices, shape, copies))
 }
 
-/// A tensor of 32-bit integers on a device.
+/// Creates a tensor of 32-bit integers on a device.
 fn integers(values: Vec<i32>, device: &Device) -> Tensor<1, Int> {
     let count = values.len();
     Tensor::from_data(TensorData::new(values, [count]), (device, DType::I32))

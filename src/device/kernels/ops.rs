@@ -1,11 +1,12 @@
-//! The operations as an extension of Burn's backends.
+//! Operations of [`kernelspecs_dir`](super) as an extension of Burn's backends.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 
-use super::{DropoutMasks, Noise};
+use super::{DropoutMasks, NoiseParams};
 
-/// The operations of [`kernels`](super), one method per function, where they are documented.
+/// The operations of [`kernelspecs_dir`](super), one method per function, where they are
+/// documented.
 ///
 /// Integers are 32 bits wide, and no tensor is empty.
 #[cfg_attr(feature = "gpu", backend_extension(Flex, Cube))]
@@ -32,17 +33,17 @@ pub trait DeviceOps: Backend {
     /// See [`concat`](super::concat).
     fn concat(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
     /// See [`add_noise`](super::add_noise).
-    fn add_noise(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self>;
+    fn add_noise(values: FloatTensor<Self>, noise: NoiseParams) -> FloatTensor<Self>;
     /// See [`add_noise`](super::add_noise).
     fn add_noise_where(
         values: FloatTensor<Self>,
         selected: FloatTensor<Self>,
-        noise: Noise,
+        noise: NoiseParams,
     ) -> FloatTensor<Self>;
     /// See [`random_bits`](super::random_bits). The tensor `on` only determines the device.
-    fn random_bits(on: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self>;
+    fn random_bits(on: FloatTensor<Self>, noise: NoiseParams, blocks: usize) -> IntTensor<Self>;
     /// See [`normals`](super::normals).
-    fn normals(bits: IntTensor<Self>, noise: Noise) -> FloatTensor<Self>;
+    fn normals(bits: IntTensor<Self>, noise: NoiseParams) -> FloatTensor<Self>;
     /// See [`keep_largest`](super::keep_largest).
     fn keep_largest(
         values: FloatTensor<Self>,

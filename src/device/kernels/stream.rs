@@ -7,7 +7,7 @@ use rand_chacha::ChaCha20Rng;
 pub(crate) use super::box_muller::BLOCK;
 use super::box_muller::{BLOCK_BYTES, TAIL_WORDS, normals};
 
-/// Normal values per chunk of the stream, a multiple of [`BLOCK`].
+/// Number of normal values per chunk of the stream, a multiple of [`BLOCK`].
 pub(crate) const CHUNK: usize = 2048;
 
 /// Random bytes per chunk.
@@ -16,18 +16,18 @@ const CHUNK_BYTES: usize = CHUNK / BLOCK * BLOCK_BYTES;
 /// Pairs of normal values per chunk.
 pub(super) const CHUNK_PAIRS: u64 = CHUNK as u64 / 2;
 
-/// Set in the stream number of the words that extend radii. Steps and the names of other streams
-/// don't have it.
+/// Bit that is set in the stream number of the words that extend radii. Steps and the names of
+/// other streams don't have it.
 pub(super) const TAIL_STREAM: u64 = 1 << 63;
 
 /// A ChaCha20 stream: the key and the stream number, which is the training step.
 #[derive(Clone, Copy)]
-pub(crate) struct Stream {
+pub(crate) struct NoiseStream {
     pub(crate) seed: [u8; 32],
     pub(crate) step: u64,
 }
 
-impl Stream {
+impl NoiseStream {
     /// Writes the first `len` standard normal values of a chunk, rounded up to whole blocks.
     pub(crate) fn draw(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
         let mut bytes = [0; CHUNK_BYTES];
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn radii_are_extended_by_words_of_their_own() {
-        let stream = Stream { seed: [3; 32], step: 7 };
+        let stream = NoiseStream { seed: [3; 32], step: 7 };
         // The position is that of the pair in the whole stream, however it is cut into chunks.
         assert_eq!(stream.extension(2, 5), stream.extension(0, 2 * CHUNK_PAIRS + 5));
         let mut seen = std::collections::HashSet::new();
@@ -71,11 +71,11 @@ mod tests {
         // Neither the noise of this step nor that of another has these words.
         for step in [0, 6, 7, 8] {
             let mut bytes = [0; 64 * CHUNK_BYTES];
-            Stream { step, ..stream }.random_bits(0, &mut bytes);
+            NoiseStream { step, ..stream }.random_bits(0, &mut bytes);
             let mut words = bytes.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
             assert!(words.all(|word| !seen.contains(&word)), "step {step}");
         }
-        assert_ne!(stream.extension(0, 1), Stream { step: 8, ..stream }.extension(0, 1));
-        assert_ne!(stream.extension(0, 1), Stream { seed: [4; 32], ..stream }.extension(0, 1));
+        assert_ne!(stream.extension(0, 1), NoiseStream { step: 8, ..stream }.extension(0, 1));
+        assert_ne!(stream.extension(0, 1), NoiseStream { seed: [4; 32], ..stream }.extension(0, 1));
     }
 }

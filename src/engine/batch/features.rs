@@ -1,4 +1,4 @@
-//! The features of a batch: held, or gathered in chunks ahead of their use.
+//! Features of a batch: in memory, or gathered in chunks ahead of their use.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,50 +8,50 @@ use std::sync::Arc;
 use burn::prelude::*;
 
 use super::Batch;
-use crate::data::reader::{Chunks, Copies, Gather, Pieces, Reader, Request};
-use crate::data::source::{Source, SourceReader, is_finite};
+use crate::data::reader::{ChunkRequest, Chunks, Copies, Gather, Pieces, Prefetcher};
+use crate::data::source::{BatchPrefetcher, BatchSource, is_finite};
 use crate::device::DeviceArray;
 use crate::{Error, Result};
 
-/// Bytes of features that are gathered at a time on the host. Two such chunks exist at most.
+/// Bytes of features gathered at a time on the host. Two such chunks exist at most.
 const CHUNK_BYTES: usize = 1 << 24;
 
-/// Where the features of a batch are.
+/// Storage of the features of a batch: in memory, or in a data set that is read lazily.
 #[derive(Clone)]
 pub(super) enum Features {
-    /// Those of all examples, `[examples, copies, shape…]`.
+    /// Features of all examples in memory, `[examples, copies, shape…]`.
     Held(Box<DeviceArray>),
-    /// In a data set, from which they are gathered.
-    Drawn(Drawn),
+    /// Features in a data set, gathered when they are needed.
+    Drawn(LazyFeatures),
 }
 
-/// Examples of a data set.
+/// Examples of a data set whose features are gathered when they are needed.
 #[derive(Clone)]
-pub(super) struct Drawn {
-    pub(super) source: Arc<Source>,
-    /// The thread that gathers the batches of a run; `None` for a thread of its own.
-    pub(super) reader: Option<SourceReader>,
-    /// The batch that comes next, which the reader begins with when it has finished this one.
-    pub(super) next: Option<Arc<Source>>,
+pub(super) struct LazyFeatures {
+    pub(super) source: Arc<BatchSource>,
+    /// Thread that gathers the batches of a run; `None` for a thread of the batch's own.
+    pub(super) reader: Option<BatchPrefetcher>,
+    /// Next batch of the run, which the reader begins to gather when it has finished this one.
+    pub(super) next: Option<Arc<BatchSource>>,
 }
 
 /// Some examples of a batch with their features on the host.
 #[derive(Clone, Copy)]
 pub(in crate::engine) struct Chunk<'a> {
     pub(in crate::engine) batch: &'a Batch,
-    /// Positions in the batch.
+    /// Positions of the examples in the batch.
     pub(in crate::engine) examples: &'a [usize],
-    /// Their features, unless the batch holds them.
+    /// Gathered features of the examples; `None` if they are read from the batch.
     gathered: Option<&'a [f32]>,
 }
 
 impl<'a> Chunk<'a> {
-    /// Number of examples.
+    /// Returns the number of examples.
     pub(in crate::engine) fn len(self) -> usize {
         self.examples.len()
     }
 
-    /// Features of the `i`-th example of the chunk: its copies, one after the other.
+    /// Returns the features of the `i`-th example of the chunk: its copies, one after the other.
     pub(in crate::engine) fn features(self, i: usize) -> &'a [f32] {
         match self.gathered {
             Some(gathered) => {
@@ -62,21 +62,21 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The examples of this range of the chunk.
-    pub(in crate::engine) fn part(self, range: Range<usize>) -> Self {
+    /// Returns the examples of this range of the chunk.
+    pub(in crate::engine) fn slice(self, range: Range<usize>) -> Self {
         let size = self.batch.example_len();
         let gathered = self.gathered.map(|all| &all[range.start * size..range.end * size]);
         Self { examples: &self.examples[range], gathered, ..self }
     }
 
-    /// Parts of at most `size` examples, in order.
-    pub(in crate::engine) fn parts(self, size: usize) -> impl Iterator<Item = Self> {
+    /// Returns parts of at most `size` examples, in order.
+    pub(in crate::engine) fn split_by(self, size: usize) -> impl Iterator<Item = Self> {
         let n = self.len();
-        (0..n).step_by(size).map(move |start| self.part(start..n.min(start + size)))
+        (0..n).step_by(size).map(move |start| self.slice(start..n.min(start + size)))
     }
 
-    /// A copy of all features, `[examples, copies, shape…]`, and one label per row.
-    pub(in crate::engine) fn rows(self) -> (Vec<f32>, Vec<u32>) {
+    /// Returns a copy of all features, `[examples, copies, shape…]`, and one label per row.
+    pub(in crate::engine) fn to_rows(self) -> (Vec<f32>, Vec<u32>) {
         let mut features = Vec::with_capacity(self.len() * self.batch.example_len());
         (0..self.len()).for_each(|i| features.extend_from_slice(self.features(i)));
         let copies = self.batch.copies();
@@ -85,37 +85,37 @@ impl<'a> Chunk<'a> {
     }
 }
 
-impl Drawn {
+impl LazyFeatures {
     /// Gathers chunks of these examples, which are in order, ahead on a thread.
-    fn chunks(
+    fn prefetch_chunks(
         &self,
         copies: Copies,
         examples: &[usize],
         split: &dyn Fn(usize) -> Vec<Pieces>,
-    ) -> Result<Chunks<Source>> {
+    ) -> Result<Chunks<BatchSource>> {
         let reader = match &self.reader {
-            None => Arc::new(Reader::start()?),
+            None => Arc::new(Prefetcher::start()?),
             Some(reader) => reader.clone(),
         };
-        let request = |source: &Arc<Source>, examples: Option<Vec<usize>>| {
+        let request = |source: &Arc<BatchSource>, examples: Option<Vec<usize>>| {
             let chunks = split(examples.as_ref().map_or(source.len(), Vec::len));
-            Request { source: source.clone(), copies, examples, chunks }
+            ChunkRequest { source: source.clone(), copies, examples, chunks }
         };
         // The next batch is expected to have no example that is left out.
         let next = self.next.as_ref().map(|next| request(next, None));
         let some = examples.len() < self.source.len();
         let request = request(&self.source, some.then(|| examples.to_vec()));
-        Ok(reader.read(request, next))
+        Ok(reader.request_chunks(request, next))
     }
 
-    /// Whether the features of example `i` are finite in all copies. Those in files are checked
-    /// when they are gathered.
+    /// Returns whether the features of example `i` are finite in all copies; features in files are
+    /// checked when they are gathered.
     fn is_finite(&self, i: usize) -> Result<bool> {
-        match self.source.plain(i) {
+        match self.source.raw_features(i) {
             None => Ok(true),
             // Copies have no other values than the example.
             Some(plain) if is_finite(plain) => Ok(true),
-            Some(_) if self.source.held(i).is_some() => Ok(false),
+            Some(_) if self.source.features_in_place(i).is_some() => Ok(false),
             Some(_) => {
                 let mut features = Vec::new();
                 self.source.gather(&[i], Copies::Augmented, &mut features)?;
@@ -125,14 +125,14 @@ impl Drawn {
     }
 }
 
-/// Chunks of at most `size` of `n` examples, in order.
-pub(in crate::engine) fn pieces(n: usize, size: usize) -> Vec<Pieces> {
+/// Returns chunks of at most `size` of `n` examples, in order.
+pub(in crate::engine) fn chunk_ranges(n: usize, size: usize) -> Vec<Pieces> {
     let piece = |start: usize| start..n.min(start.saturating_add(size));
     (0..n).step_by(size).map(|start| vec![piece(start)]).collect()
 }
 
-/// The examples of some pieces of a list; without a copy if these follow each other.
-fn list<'a>(examples: &'a [usize], pieces: &Pieces) -> Cow<'a, [usize]> {
+/// Returns the examples of some pieces of a list; without a copy if these follow each other.
+fn select_examples<'a>(examples: &'a [usize], pieces: &Pieces) -> Cow<'a, [usize]> {
     match (pieces.first(), pieces.last()) {
         (Some(first), Some(last)) if pieces.windows(2).all(|two| two[0].end == two[1].start) => {
             Cow::Borrowed(&examples[first.start..last.end])
@@ -142,12 +142,12 @@ fn list<'a>(examples: &'a [usize], pieces: &Pieces) -> Cow<'a, [usize]> {
 }
 
 impl Batch {
-    /// The examples whose features are finite in all copies, and those in files, which are checked
-    /// when they are gathered: [`left_out`](Self::left_out).
+    /// Returns the examples whose features are finite in all copies, and those in files, which are
+    /// checked when they are gathered: [`excluded_examples`](Self::excluded_examples).
     ///
     /// # Errors
     /// If the features of an example can't be made.
-    pub(in crate::engine) fn finite(&self) -> Result<Vec<usize>> {
+    pub(in crate::engine) fn finite_examples(&self) -> Result<Vec<usize>> {
         let mut finite = Vec::with_capacity(self.len());
         for i in 0..self.len() {
             let is_finite = match &self.features {
@@ -159,24 +159,27 @@ impl Batch {
         Ok(finite)
     }
 
-    /// The examples that could not be read, or were not finite, when they were gathered. An
-    /// executor must not use their features.
-    pub(in crate::engine) fn left_out(&self) -> BTreeSet<usize> {
+    /// Returns the examples that could not be read, or were not finite, when they were gathered.
+    /// An executor must not use their features.
+    pub(in crate::engine) fn excluded_examples(&self) -> BTreeSet<usize> {
         match &self.features {
             Features::Held(_) => BTreeSet::new(),
-            Features::Drawn(drawn) => drawn.source.left_out(),
+            Features::Drawn(drawn) => drawn.source.skipped_positions(),
         }
     }
 
-    /// Whether the features can be read in place on the host.
-    fn is_in_place(&self) -> bool {
+    /// Returns whether the features can be read in place on the host.
+    fn is_host_resident(&self) -> bool {
         match &self.features {
             Features::Held(_) => true,
-            Features::Drawn(drawn) => self.is_empty() || drawn.source.held(0).is_some(),
+            Features::Drawn(drawn) => {
+                self.is_empty() || drawn.source.features_in_place(0).is_some()
+            }
         }
     }
 
-    /// All features, `[examples, copies, shape…]`, on the device that makes them if there is one.
+    /// Returns all features, `[examples, copies, shape…]`, on the device that makes them if there
+    /// is one.
     pub(super) fn gather_all(&self) -> Result<DeviceArray> {
         let drawn = match &self.features {
             Features::Held(features) => return Ok(DeviceArray::clone(features)),
@@ -188,22 +191,23 @@ impl Batch {
             drawn.source.gather(&all, Copies::Augmented, &mut features)?;
             return Ok(features.into());
         };
-        let whole = drawn.source.is_whole_on(device);
+        let whole = drawn.source.is_uploaded_to(device);
         if !whole {
             drawn.source.gather(&all, Copies::Plain, &mut features)?;
         }
-        let features = drawn.source.features_on(device, &all, (!whole).then_some(features))?;
+        let features =
+            drawn.source.features_on_device(device, &all, (!whole).then_some(features))?;
         Ok(DeviceArray::from_tensor(features.flatten(0, 1)))
     }
 
-    /// How many examples to gather at a time on the host. Unlimited if the batch holds its
-    /// features, or can read them in place.
+    /// Returns the number of examples to gather at a time on the host. Unlimited if the batch
+    /// holds its features, or can read them in place.
     pub(in crate::engine) fn chunk_len(&self) -> usize {
         #[cfg(test)]
         if let Some(len) = self.chunk_len {
             return len;
         }
-        if self.is_in_place() {
+        if self.is_host_resident() {
             usize::MAX
         } else {
             (CHUNK_BYTES / (self.example_len() * size_of::<f32>()).max(1)).max(1)
@@ -223,16 +227,16 @@ impl Batch {
         mut each: impl FnMut(usize, Chunk<'_>) -> Result<()>,
     ) -> Result<()> {
         let drawn = match &self.features {
-            Features::Drawn(drawn) if !self.is_in_place() => drawn,
+            Features::Drawn(drawn) if !self.is_host_resident() => drawn,
             _ => {
                 for (number, pieces) in split(examples.len()).into_iter().enumerate() {
-                    let examples = list(examples, &pieces);
+                    let examples = select_examples(examples, &pieces);
                     each(number, Chunk { batch: self, examples: &examples, gathered: None })?;
                 }
                 return Ok(());
             }
         };
-        let chunks = drawn.chunks(Copies::Augmented, examples, split)?;
+        let chunks = drawn.prefetch_chunks(Copies::Augmented, examples, split)?;
         let request = chunks.request();
         for (number, gathered) in chunks.enumerate() {
             let gathered = gathered?;
@@ -259,38 +263,43 @@ impl Batch {
             Features::Drawn(drawn) => drawn,
             Features::Held(features) => {
                 for (number, piece) in split(self.len()).into_iter().flatten().enumerate() {
-                    each(number, self.held_on(features, device, piece))?;
+                    each(number, self.resident_rows_on(features, device, piece))?;
                 }
                 return Ok(());
             }
         };
         let source = &drawn.source;
-        if source.is_whole_on(device) {
+        if source.is_uploaded_to(device) {
             for (number, piece) in split(self.len()).into_iter().flatten().enumerate() {
-                each(number, source.features_on(device, &piece.collect::<Vec<_>>(), None)?)?;
+                each(number, source.features_on_device(device, &piece.collect::<Vec<_>>(), None)?)?;
             }
             return Ok(());
         }
         let all: Vec<usize> = (0..self.len()).collect();
-        let chunks = drawn.chunks(Copies::Plain, &all, split)?;
+        let chunks = drawn.prefetch_chunks(Copies::Plain, &all, split)?;
         let request = chunks.request();
         for (number, gathered) in chunks.enumerate() {
             let mut gathered = gathered?;
             let positions = request.positions(number);
-            let features = source.features_on(device, &positions, Some(gathered.take()))?;
+            let features = source.features_on_device(device, &positions, Some(gathered.take()))?;
             drop(gathered);
             each(number, features)?;
         }
         Ok(())
     }
 
-    /// Held features of some examples on a device; without a copy if they are there.
-    fn held_on(&self, features: &DeviceArray, device: &Device, range: Range<usize>) -> Tensor<2> {
+    /// Returns in-memory features of some examples on a device; without a copy if they are there.
+    fn resident_rows_on(
+        &self,
+        features: &DeviceArray,
+        device: &Device,
+        range: Range<usize>,
+    ) -> Tensor<2> {
         let (rows, size) = (range.len() * self.copies, self.example_len());
         let part = range.start * size..range.end * size;
         let part = match features.device() {
             Some(there) if there == *device => {
-                features.tensor(device).narrow(0, part.start, part.len())
+                features.to_tensor(device).narrow(0, part.start, part.len())
             }
             _ => Tensor::from_data(
                 TensorData::new(features[part.clone()].to_vec(), [part.len()]),

@@ -11,7 +11,7 @@ fn dropout_masks_depend_on_the_example_index_and_not_on_the_position() {
     let batch = |indices: &[u32]| {
         let n = indices.len();
         let batch = Batch::with_copies(vec![0.0; 2 * n], &[1], vec![0; n], 2).unwrap();
-        batch.numbered(indices).unwrap().seed(9)
+        batch.with_indices(indices).unwrap().seed(9)
     };
     let (without, with) = (batch(&[3, 8]), batch(&[3, 5, 8]));
     for (position, moved) in [(0, 0), (1, 2)] {
@@ -26,5 +26,5 @@ fn dropout_masks_depend_on_the_example_index_and_not_on_the_position() {
     for (i, row) in rows.iter().enumerate() {
         assert!(!rows[..i].contains(row), "each copy of each example has its own mask");
     }
-    assert!(unnumbered(2).numbered(&[1]).is_err());
+    assert!(unnumbered(2).with_indices(&[1]).is_err());
 }

@@ -61,14 +61,14 @@ fn by_hand(loss_scale: f64, clips_later: bool) -> [[f64; 2]; 2] {
     counts.map(|counts| counts.map(|count| count as f64 / 4.0))
 }
 
-fn fractions(shares: &ClipShares) -> Vec<[f64; 2]> {
+fn fractions(shares: &ClippedFractions) -> Vec<[f64; 2]> {
     shares.layers.iter().map(|layer| [layer.inputs.unwrap(), layer.upstream]).collect()
 }
 
 #[test]
 fn the_shares_are_those_by_hand_and_not_those_of_a_mean_loss() {
     let (network, batch) = by_hand_network();
-    let shares = ClipShares::measure(&network, &batch).unwrap();
+    let shares = ClippedFractions::measure(&network, &batch).unwrap();
     let expected = [[0.75, 0.25], [0.75, 0.5]];
     assert_eq!(fractions(&shares), expected);
     assert_eq!(by_hand(1.0, true), expected);
@@ -82,8 +82,8 @@ fn the_shares_are_those_by_hand_and_not_those_of_a_mean_loss() {
     // The mean loss of the published code scales every gradient down before it is clipped.
     let mut tape = ClipTape::new(DropoutTape::new(&batch, &[0, 1, 2, 3]));
     let features = EXAMPLES.concat().iter().map(|&x| x as f32).collect();
-    let logits = network.forward(Value::new(features, 4, &[2], &network.device()), &mut tape);
-    let averaged = tape.count(cross_entropy(logits, batch.labels()).mean());
+    let logits = network.forward(BatchTensor::new(features, 4, &[2], &network.device()), &mut tape);
+    let averaged = tape.into_counts(cross_entropy(logits, batch.labels()).mean());
     assert_eq!(averaged, [[3, 0], [3, 0]]);
     assert_eq!(by_hand(0.25, true), [[0.75, 0.0], [0.75, 0.0]]);
 }
@@ -105,10 +105,10 @@ fn without_upstream_clip(network: &Network, layer: usize) -> Network {
 
 /// An example is clipped by a layer if and only if the gradient of that layer is another one
 /// without the clip, as the reference executor computes it.
-fn check_each_example(network: &Network, batches: &[Batch]) -> Vec<LayerClipShares> {
+fn check_each_example(network: &Network, batches: &[Batch]) -> Vec<LayerClippedFractions> {
     let of_layers = network.layer_of_parameters();
     let gradient = |network: &Network, batch: &Batch, layer: usize| -> Vec<f32> {
-        let sum = ReferenceExecutor.plain_sum(network, batch, None).unwrap().sum;
+        let sum = ReferenceExecutor.unclipped_sum(network, batch, None).unwrap().sum;
         let own = sum.entries.iter().zip(&of_layers).filter(|(_, of)| **of == layer);
         own.flat_map(|(entry, _)| entry.values.to_vec()).collect()
     };
@@ -117,7 +117,7 @@ fn check_each_example(network: &Network, batches: &[Batch]) -> Vec<LayerClipShar
     for layer in 0..network.clipped_layers().len() {
         let without = without_upstream_clip(network, layer);
         for batch in batches {
-            let found = ClipShares::measure(network, batch).unwrap().layers.remove(layer);
+            let found = ClippedFractions::measure(network, batch).unwrap().layers.remove(layer);
             let (clipped, free) =
                 (gradient(network, batch, layer), gradient(&without, batch, layer));
             let apart = norm(&mut clipped.iter().zip(&free).map(|(a, b)| a - b));
@@ -133,7 +133,7 @@ fn check_each_example(network: &Network, batches: &[Batch]) -> Vec<LayerClipShar
 fn every_kind_of_layer_is_clipped_where_its_gradient_changes() {
     let images = glyphs_with(6, 0, 1).unwrap();
     let singles = |data: &crate::data::Dataset| -> Vec<Batch> {
-        (0..6).map(|i| Batch::of(data.train(), &[i]).unwrap()).collect()
+        (0..6).map(|i| Batch::from_examples(data.train(), &[i]).unwrap()).collect()
     };
     let fill = |_: &str, shape: &[usize], fan_in: usize| -> Vec<f32> {
         let scale = 1.0 / (fan_in as f32).sqrt();
@@ -144,7 +144,7 @@ fn every_kind_of_layer_is_clipped_where_its_gradient_changes() {
     let conv = Network::build(&[1, 28, 28], &conv, fill).unwrap();
     let conv = conv.with_backprop_clips(&LayerClips::new(2.0, 0.95), &[]).unwrap();
     let shares = check_each_example(&conv, &singles(&images));
-    let clipped = |kind: &str, shares: &[LayerClipShares]| {
+    let clipped = |kind: &str, shares: &[LayerClippedFractions]| {
         shares.iter().filter(|s| s.kind == kind).map(|s| s.upstream).sum::<f64>()
     };
     let counts = ["Conv2d", "Linear"].map(|kind| clipped(kind, &shares));
@@ -185,7 +185,8 @@ fn the_shares_do_not_depend_on_chunks_and_copies() {
     let measure = |ids: std::ops::Range<u32>| {
         let ids: Vec<u32> = ids.collect();
         let shares =
-            ClipShares::measure(&network, &Batch::of(data.train(), &ids).unwrap()).unwrap();
+            ClippedFractions::measure(&network, &Batch::from_examples(data.train(), &ids).unwrap())
+                .unwrap();
         (fractions(&shares)[0], ids.len() as f64)
     };
     let ([all, first, last], n) = ([measure(0..300), measure(0..70), measure(70..300)], 300.0);
@@ -199,7 +200,8 @@ fn the_shares_do_not_depend_on_chunks_and_copies() {
     let (network, batch) = by_hand_network();
     let twice = EXAMPLES.map(|x| [x, x].concat()).concat().iter().map(|&x| x as f32).collect();
     let twice = Batch::with_copies(twice, &[2], batch.labels().to_vec(), 2).unwrap();
-    let [once, twice] = [&batch, &twice].map(|batch| ClipShares::measure(&network, batch).unwrap());
+    let [once, twice] =
+        [&batch, &twice].map(|batch| ClippedFractions::measure(&network, batch).unwrap());
     assert_eq!(once, twice);
 }
 
@@ -208,21 +210,21 @@ fn networks_without_clips_and_empty_batches_are_refused() {
     let (network, batch) = by_hand_network();
     let layers = layers![LinearSpec::new(2, 2)];
     let plain = Network::build(&[2], &layers, |_, shape, _| vec![0.5; shape.iter().product()]);
-    let error = ClipShares::measure(&plain.unwrap(), &batch).unwrap_err();
+    let error = ClippedFractions::measure(&plain.unwrap(), &batch).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Model);
     assert!(error.advice().contains("BackpropClip"), "{error}");
     let empty = Batch::new(vec![], &[2], vec![]).unwrap();
     let unreadable = Batch::new(vec![f32::NAN, 1.0], &[2], vec![0]).unwrap();
     for batch in [empty, unreadable] {
-        let error = ClipShares::measure(&network, &batch).unwrap_err();
+        let error = ClippedFractions::measure(&network, &batch).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Setting, "{error}");
     }
     let wide = Batch::new(vec![0.0; 3], &[3], vec![0]).unwrap();
-    assert!(ClipShares::measure(&network, &wide).is_err());
+    assert!(ClippedFractions::measure(&network, &wide).is_err());
 
     // What is not finite is left out, and an overflowing input is zero behind its clip.
     let rows = vec![f32::INFINITY, 0.0, 3e38, 3e38, 0.1, 0.1, 0.1, 0.1];
     let batch = Batch::new(rows, &[2], vec![0; 4]).unwrap();
-    let shares = ClipShares::measure(&network, &batch).unwrap();
+    let shares = ClippedFractions::measure(&network, &batch).unwrap();
     assert_eq!((shares.examples, shares.layers[0].inputs), (3, Some(1.0 / 3.0)));
 }

@@ -4,7 +4,7 @@ use crate::nn::kernels::{SELU, tanh, vectorised};
 
 /// The activation that a layer applies to its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activation {
+pub(super) enum FusedActivation {
     None,
     Relu,
     Tanh,
@@ -14,8 +14,8 @@ pub(super) enum Activation {
 const SCALE: f32 = SELU[0] as f32;
 const ALPHA: f32 = SELU[1] as f32;
 
-impl Activation {
-    /// `y = act(y + bias)`, for rows of `y` as wide as the bias; an empty one is zero.
+impl FusedActivation {
+    /// Computes `y = act(y + bias)`, for rows of `y` as wide as the bias; an empty one is zero.
     pub(super) fn apply(self, y: &mut [f32], bias: &[f32]) {
         if !bias.is_empty() {
             match self {
@@ -31,7 +31,7 @@ impl Activation {
         }
     }
 
-    /// `g = g · act'(x)`, where `y = act(x)`.
+    /// Computes `g = g · act'(x)`, where `y = act(x)`.
     pub(super) fn backward(self, y: &[f32], g: &mut [f32]) {
         match self {
             Self::None => {}

@@ -1,12 +1,12 @@
-//! The clips of backpropagation clipping: of a layer's input, and of its output gradient.
+//! Clips of backpropagation clipping: of a layer's input, and of its output gradient.
 
 use super::op::{Backward, Forward, InputGradient, Op};
 use super::outer::squared_norm;
 use crate::nn::UpstreamClip;
 use crate::nn::kernels::product::dot;
 
-/// Scales the rows of its input down to an L2 norm. A row that is not finite becomes zero. The
-/// saved value of a row is its factor.
+/// Clip of a layer's input: scales its rows down to an L2 norm. A row that is not finite becomes
+/// zero. The saved value of a row is its factor.
 pub(super) struct ClipInput {
     pub(super) max_norm: f64,
     pub(super) len: usize,
@@ -28,7 +28,7 @@ impl Op for ClipInput {
     fn forward(&self, pass: Forward) {
         let rows = pass.x.chunks_exact(self.len).zip(pass.y.chunks_exact_mut(self.len));
         for ((x, y), saved) in rows.zip(pass.saved) {
-            *saved = factor(squared_norm(x).sqrt(), self.max_norm);
+            *saved = clip_factor(squared_norm(x).sqrt(), self.max_norm);
             match *saved {
                 1.0 => y.copy_from_slice(x),
                 0.0 => y.fill(0.0),
@@ -37,7 +37,7 @@ impl Op for ClipInput {
         }
     }
 
-    /// The gradient of x C / ‖x‖ is (g - ŷ ⟨ŷ, g⟩) C / ‖x‖ with the direction ŷ of x.
+    /// Computes the gradient of x C / ‖x‖: (g - ŷ ⟨ŷ, g⟩) C / ‖x‖ with the direction ŷ of x.
     fn backward(&self, pass: Backward) {
         let Some(InputGradient { values, store }) = pass.gx else { return };
         let inputs = pass.y.chunks_exact(self.len).zip(pass.saved.iter());
@@ -75,7 +75,7 @@ impl GradientClip {
     /// Clips the gradient of one row in parts, each with [`channels`](Self::channels) of its own.
     pub(super) fn apply_to_parts(&self, copies: usize, parts: &mut [&mut [f32]]) {
         let max_norm = self.clip.max_norm() / copies as f64;
-        match factor(self.norm(parts), max_norm) {
+        match clip_factor(self.norm(parts), max_norm) {
             1.0 => {}
             0.0 => parts.iter_mut().for_each(|g| g.fill(0.0)),
             factor => parts.iter_mut().for_each(|g| g.iter_mut().for_each(|g| *g *= factor)),
@@ -112,9 +112,9 @@ impl GradientClip {
     }
 }
 
-/// The factor that scales a norm down to `max`: 0 if the norm is not finite, and instead of a
-/// subnormal factor, which rounding could double.
-fn factor(norm: f64, max: f64) -> f32 {
+/// Returns the factor that scales a norm down to `max`: 0 if the norm is not finite, and instead
+/// of a subnormal factor, which rounding could double.
+fn clip_factor(norm: f64, max: f64) -> f32 {
     match (max / norm) as f32 {
         _ if norm <= max => 1.0,
         factor if norm.is_finite() && factor >= f32::MIN_POSITIVE => factor,
@@ -131,7 +131,7 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `g = factor (g - along y)`.
+    /// Computes `g = factor (g - along y)`.
     fn project(g: &mut [f32], factor: f32, along: f32, y: &[f32]) {
         for (g, y) in g.iter_mut().zip(y) {
             *g = factor * (*g - along * y);

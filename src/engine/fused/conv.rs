@@ -6,54 +6,62 @@ mod cost_tests;
 mod norms;
 mod patches;
 
-use self::algorithm::Algorithm;
-use self::patches::Patches;
-use super::activation::Activation;
-use super::direct::Direct;
-use super::layout::{Layout, ParameterSlot};
+use self::algorithm::ConvAlgorithm;
+use self::patches::PatchConv;
+use super::activation::FusedActivation;
+use super::direct::DirectConv;
+use super::layout::{PackedLayout, ParameterSlot};
 use super::op::{Backward, Forward, Large, Op};
 use super::outer;
 use super::pixel_gram::PixelGram;
-use super::standardise::Standardise;
+use super::standardise::ConvStandardisation;
 use super::winograd::Winograd;
 use crate::nn::Conv2dSpec;
 use crate::nn::kernels::Im2col;
 
 pub(super) struct Conv {
-    patches: Patches,
-    algorithm: Algorithm,
+    patches: PatchConv,
+    algorithm: ConvAlgorithm,
     slots: Vec<ParameterSlot>,
-    /// Empty without a bias.
+    /// Bias per output channel; empty without a bias.
     bias: Vec<f32>,
-    /// Whether the output is the product itself: no bias, no activation, one group.
+    /// Whether the output is the matrix product itself: no bias, no activation, one group.
     is_linear_output: bool,
     /// Number of weights of all groups.
     weight_len: usize,
-    standardise: Option<Standardise>,
+    standardise: Option<ConvStandardisation>,
     pixel_gram: Option<PixelGram>,
 }
 
 impl Conv {
-    /// The convolution of `spec` for images of height and width `size`, with this activation.
-    pub(super) fn new(spec: &Conv2dSpec, size: [usize; 2], activation: Activation) -> Self {
-        Self::choosing(spec, size, activation, Winograd::of, Direct::of)
+    /// Creates the convolution of `spec` for images of height and width `size`, with this
+    /// activation.
+    pub(super) fn new(spec: &Conv2dSpec, size: [usize; 2], activation: FusedActivation) -> Self {
+        Self::with_selectors(
+            spec,
+            size,
+            activation,
+            Winograd::new_if_faster,
+            DirectConv::new_if_faster,
+        )
     }
 
-    /// As [`new`](Self::new), with the algorithm of [`Algorithm::choosing`].
-    fn choosing(
+    /// Creates the convolution as [`new`](Self::new) does, with the algorithm of
+    /// [`ConvAlgorithm::select`].
+    fn with_selectors(
         spec: &Conv2dSpec,
         size: [usize; 2],
-        activation: Activation,
+        activation: FusedActivation,
         filtering: impl Fn(&Im2col, usize) -> Option<Winograd>,
-        direct: impl Fn(&Im2col, usize) -> Option<Direct>,
+        direct: impl Fn(&Im2col, usize) -> Option<DirectConv>,
     ) -> Self {
         let out = spec.channels_out;
-        let geometry = Im2col::channels_last(&spec.window(size));
-        let patches = Patches::new(geometry, spec.groups, out);
+        let geometry = Im2col::channels_last(&spec.geometry(size));
+        let patches = PatchConv::new(geometry, spec.groups, out);
         let weight_len = patches.weight_len();
-        let layout = Layout::Kernel {
+        let layout = PackedLayout::Kernel {
             groups: spec.groups,
-            out: patches.group_out(),
+            out: patches.group_out_channels(),
             input: patches.geometry().group_channels,
             area: spec.kernel[0] * spec.kernel[1],
         };
@@ -63,23 +71,24 @@ impl Conv {
         }
         let rule = spec.standardised.as_ref();
         if rule.is_some_and(|rule| rule.gain) {
-            slots.push(ParameterSlot::large(weight_len, Layout::Plain { len: out }));
+            slots.push(ParameterSlot::large(weight_len, PackedLayout::Plain { len: out }));
         }
         let patch = patches.patch_len();
         Self {
-            algorithm: Algorithm::choosing(&patches, filtering, direct),
-            pixel_gram: PixelGram::of(patches.geometry(), spec.groups),
+            algorithm: ConvAlgorithm::select(&patches, filtering, direct),
+            pixel_gram: PixelGram::new_if_cheaper(patches.geometry(), spec.groups),
             patches,
             slots,
             bias: vec![0.0; if spec.bias { out } else { 0 }],
-            is_linear_output: !spec.bias && activation == Activation::None && spec.groups == 1,
+            is_linear_output: !spec.bias && activation == FusedActivation::None && spec.groups == 1,
             weight_len,
-            standardise: rule
-                .map(|rule| Standardise::new(rule.guard, rule.gain, spec.groups, patch, out)),
+            standardise: rule.map(|rule| {
+                ConvStandardisation::new(rule.guard, rule.gain, spec.groups, patch, out)
+            }),
         }
     }
 
-    /// Number of weights of one group.
+    /// Returns the number of weights of one group.
     fn group_len(&self) -> usize {
         self.weight_len / self.patches.groups().len()
     }
@@ -90,7 +99,7 @@ impl Op for Conv {
         self.patches.output_len()
     }
 
-    fn layout(&self) -> &[ParameterSlot] {
+    fn parameter_slots(&self) -> &[ParameterSlot] {
         &self.slots
     }
 
@@ -99,7 +108,7 @@ impl Op for Conv {
             *self.patches.geometry();
         let stride = if stride == [1, 1] { String::new() } else { format!("/{}", stride[0]) };
         let [height, width] = output;
-        let size = format!("{channels} to {}, {height}x{width}", self.patches.out());
+        let size = format!("{channels} to {}, {height}x{width}", self.patches.out_channels());
         let algorithm = match self.algorithm.name() {
             "" => String::new(),
             name => format!(", {name}"),

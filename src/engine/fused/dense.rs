@@ -1,13 +1,13 @@
 //! Linear layers, on plain features or at every time step of a sequence.
 
-use super::layout::{Layout, ParameterSlot};
+use super::layout::{PackedLayout, ParameterSlot};
 use super::op::{
     Backward, Context, Forward, InputGradient, Large, LargeParameters, NormMethod, Op, Scratch,
     resize_buffer,
 };
 use super::outer;
-use super::packed::CoordinateWeights;
-use crate::nn::kernels::product::{Matrix, Store, product};
+use super::packed::PackedTensorWeights;
+use crate::nn::kernels::product::{MatrixView, WriteMode, matmul};
 
 pub(super) struct Dense {
     inputs: usize,
@@ -22,7 +22,8 @@ pub(super) struct Dense {
 
 impl Dense {
     pub(super) fn new([inputs, outputs]: [usize; 2], steps: usize, bias: bool) -> Self {
-        let mut slots = vec![ParameterSlot::large(0, Layout::Plain { len: inputs * outputs })];
+        let mut slots =
+            vec![ParameterSlot::large(0, PackedLayout::Plain { len: inputs * outputs })];
         if bias {
             slots.push(ParameterSlot::small(0, outputs));
         }
@@ -36,7 +37,7 @@ impl Op for Dense {
         self.steps * self.outputs
     }
 
-    fn layout(&self) -> &[ParameterSlot] {
+    fn parameter_slots(&self) -> &[ParameterSlot] {
         &self.slots
     }
 
@@ -52,18 +53,18 @@ impl Op for Dense {
     }
 
     fn forward(&self, pass: Forward) {
-        let x = Matrix::new(pass.x, pass.rows.total() * self.steps, self.inputs);
-        let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
-        product(pass.y, Store::Replace, x, weight);
+        let x = MatrixView::new(pass.x, pass.rows.total() * self.steps, self.inputs);
+        let weight = MatrixView::new(&self.weight, self.inputs, self.outputs);
+        matmul(pass.y, WriteMode::Replace, x, weight);
         pass.activation.apply(pass.y, &self.bias);
     }
 
     fn backward(&self, pass: Backward) {
         outer::add_bias_gradients(pass.g, pass.rows.examples, pass.small);
         if let Some(InputGradient { values, store }) = pass.gx {
-            let g = Matrix::new(pass.g, pass.rows.total() * self.steps, self.outputs);
-            let weight = Matrix::new(&self.weight, self.inputs, self.outputs);
-            product(values, store, g, weight.transposed());
+            let g = MatrixView::new(pass.g, pass.rows.total() * self.steps, self.outputs);
+            let weight = MatrixView::new(&self.weight, self.inputs, self.outputs);
+            matmul(values, store, g, weight.transposed());
         }
     }
 
@@ -82,7 +83,7 @@ impl LargeParameters for Dense {
         match (positions, weighted) {
             (1, _) => NormMethod::Ghost,
             (_, true) => NormMethod::Instance,
-            _ => outer::norm_method(positions, self.inputs, self.outputs),
+            _ => outer::choose_norm_method(positions, self.inputs, self.outputs),
         }
     }
 
@@ -98,7 +99,7 @@ impl LargeParameters for Dense {
         let (mut columns, mut aligned) = (vec![0.0; self.outputs], vec![0.0; self.outputs]);
         let square = |i: usize| {
             let Context { x, g, .. } = ctx.example(i);
-            let gram = (outer::gram(x, positions, &mut scratch.gram), self.inputs);
+            let gram = (outer::gram_matrix(x, positions, &mut scratch.gram), self.inputs);
             let product = &mut scratch.gram_product;
             outer::column_squared_norms(gram, g, &mut columns, &mut aligned, product);
             let square = columns.iter().sum::<f64>();
@@ -111,13 +112,18 @@ impl LargeParameters for Dense {
 
     fn instance_gradient(&self, ctx: Context, out: &mut [f32], _: &mut Scratch) -> f64 {
         let positions = ctx.rows.copies * self.steps;
-        let x = Matrix::new(ctx.x, positions, self.inputs);
-        product(out, Store::Replace, x.transposed(), Matrix::new(ctx.g, positions, self.outputs));
+        let x = MatrixView::new(ctx.x, positions, self.inputs);
+        matmul(
+            out,
+            WriteMode::Replace,
+            x.transposed(),
+            MatrixView::new(ctx.g, positions, self.outputs),
+        );
         ctx.squared_norm(out)
     }
 
     fn sums_more_rows(&self, rows: usize) -> bool {
-        outer::sums_more_positions(rows * self.steps, self.inputs * self.outputs)
+        outer::is_memory_bound_sum(rows * self.steps, self.inputs * self.outputs)
     }
 
     fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch) {
@@ -127,8 +133,9 @@ impl LargeParameters for Dense {
 }
 
 impl Dense {
-    /// `Σ w g² x²` of each example: sums over inputs first, which need additions only if the
-    /// weights are flags, and one matrix product of squares otherwise. Only for plain features.
+    /// Computes `Σ w g² x²` of each example: sums over inputs first, which need additions only if
+    /// the weights are flags, and one matrix product of squares otherwise. Only for plain
+    /// features.
     ///
     /// The smallest normal f32 is added to each square, because underflow may have lost that much
     /// and a large weight would amplify the loss. With weights above 1, a norm may therefore come
@@ -136,20 +143,20 @@ impl Dense {
     fn weighted_squared_norms(
         &self,
         ctx: Context,
-        weights: &CoordinateWeights,
+        weights: &PackedTensorWeights,
         scratch: &mut Scratch,
     ) -> Vec<Option<f64>> {
         let examples = ctx.rows.examples;
         let square = |x: f32| x * x + f32::MIN_POSITIVE;
         let sums = resize_buffer(&mut scratch.sums, examples * self.outputs);
-        if let Some(kept) = weights.kept(self.outputs) {
-            kept.sums(ctx.x, square, sums, &mut scratch.kept);
+        if let Some(kept) = weights.binary_mask(self.outputs) {
+            kept.masked_sums(ctx.x, square, sums, &mut scratch.kept);
         } else {
             let x = resize_buffer(&mut scratch.squares, examples * self.inputs);
             x.iter_mut().zip(ctx.x).for_each(|(to, &x)| *to = square(x));
-            let x = Matrix::new(x, examples, self.inputs);
-            let weights = Matrix::new(&weights.values, self.inputs, self.outputs);
-            product(sums, Store::Replace, x, weights);
+            let x = MatrixView::new(x, examples, self.inputs);
+            let weights = MatrixView::new(&weights.values, self.inputs, self.outputs);
+            matmul(sums, WriteMode::Replace, x, weights);
         }
         let rows = sums.chunks_exact(self.outputs).zip(ctx.g.chunks_exact(self.outputs));
         let square = |((sums, g), x): ((&[f32], &[f32]), &[f32])| {

@@ -11,55 +11,57 @@ mod tests;
 use pulp::{Simd, WithSimd};
 
 use super::op::{Convolution, resize_buffer};
-use super::small_product::{Left, Right, Size, product};
-use crate::device::simd::{dispatch, lanes};
+use super::small_product::{LhsView, ProductShape, RhsView, multiply};
+use crate::device::simd::{dispatch, f32_lanes};
 use crate::nn::kernels::Im2col;
-use crate::nn::kernels::product::Store;
+use crate::nn::kernels::product::WriteMode;
 
-/// Weights up to which the product is faster than one with patches (measured): it reads them once
-/// per output row.
+/// Largest number of weights for which the product is faster than one with patches (measured): it
+/// reads them once per output row.
 const MOST_WEIGHTS: usize = 1 << 17;
 
-/// Sums of at most so many terms, for at least so many channels, take less time than writing them.
-/// The product with patches, which writes memory in order, is then the faster one (measured).
+/// Largest number of terms of sums that, for at least [`MANY_OUTPUTS`] channels, take less time
+/// than writing them. The product with patches, which writes memory in order, is then the faster
+/// one (measured).
 const FEW_TERMS: usize = 16;
 const MANY_OUTPUTS: usize = 128;
 
-/// Columns of the output from which on their sums keep the vector units busy.
+/// Smallest number of output columns whose sums keep the vector units busy.
 const LEAST_COLUMNS: usize = 4;
 
-/// Weights whose gradients stay in the L1 cache, so that they are added to for a few output rows at
-/// a time, and values of the output gradient in these rows.
+/// Largest number of weights whose gradients stay in the L1 cache, so that they are added to for a
+/// few output rows at a time, and of values of the output gradient in these rows.
 const FEW_WEIGHTS: usize = 1 << 12;
 const BLOCK_VALUES: usize = 1 << 12;
 
 /// A convolution of channels-last images, `[positions, outputs]` from `[height, width, channels]`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Direct {
+pub(super) struct DirectConv {
     geometry: Im2col,
     out: usize,
 }
 
-impl Direct {
-    /// The convolution with `out` output channels, if it is expected to be faster so than with
-    /// patches.
-    pub(super) fn of(geometry: &Im2col, out: usize) -> Option<Self> {
+impl DirectConv {
+    /// Creates the convolution with `out` output channels, if it is expected to be faster without
+    /// patches than with them.
+    pub(super) fn new_if_faster(geometry: &Im2col, out: usize) -> Option<Self> {
         let [height, width] = geometry.kernel;
         let faster = height * width > 1
             && geometry.output[1] >= LEAST_COLUMNS
             && (geometry.patch_len() > FEW_TERMS || out < MANY_OUTPUTS)
             && geometry.patch_len() * out <= MOST_WEIGHTS;
-        Self::possible(geometry, out).filter(|_| faster)
+        Self::new_if_supported(geometry, out).filter(|_| faster)
     }
 
-    /// The convolution, whether faster or not.
-    pub(super) fn possible(geometry: &Im2col, out: usize) -> Option<Self> {
+    /// Creates the convolution if it is possible, whether faster or not.
+    pub(super) fn new_if_supported(geometry: &Im2col, out: usize) -> Option<Self> {
         let shape = geometry.group_channels == geometry.channels && geometry.dilation == [1, 1];
-        (shape && lanes() > 1 && out.is_multiple_of(lanes()))
+        (shape && f32_lanes() > 1 && out.is_multiple_of(f32_lanes()))
             .then_some(Self { geometry: *geometry, out })
     }
 
-    /// Values between the rows of an image with zeros around it.
+    /// Returns the number of values between the starts of neighbouring rows of an image with zeros
+    /// around it.
     fn padded_row(&self) -> usize {
         (self.geometry.size[1] + 2 * self.geometry.padding[1]) * self.geometry.channels
     }
@@ -72,14 +74,14 @@ impl Direct {
         self.geometry.size.iter().product::<usize>() * self.geometry.channels
     }
 
-    /// An image of zeros, into which [`pad`](Self::pad) writes.
+    /// Returns an image of zeros, into which [`pad`](Self::pad) writes.
     fn zeros<'a>(&self, scratch: &'a mut Vec<f32>) -> &'a mut [f32] {
         let padded = resize_buffer(scratch, self.padded_len());
         padded.fill(0.0);
         padded
     }
 
-    /// Writes an image into one with zeros around it, whose borders are zero already.
+    /// Writes an image into a padded one, whose zero borders are written already.
     fn pad(&self, image: &[f32], padded: &mut [f32]) {
         let Im2col { size, padding, channels, .. } = self.geometry;
         let row = self.padded_row();
@@ -90,22 +92,22 @@ impl Direct {
         }
     }
 
-    /// Convolution of images into `out`, `[images, positions, outputs]`, with a kernel `[kernel
-    /// height, kernel width, channels, outputs]`.
+    /// Convolves images into `out`, `[images, positions, outputs]`, with a kernel
+    /// `[kernel height, kernel width, channels, outputs]`.
     pub(super) fn convolve(&self, of: Convolution) {
-        dispatch(Convolve(self, of));
+        dispatch(DirectForward(self, of));
     }
 
-    /// Gradient of the kernel, `[kernel height, kernel width, channels, outputs]`, summed over
-    /// images.
+    /// Computes the gradient of the kernel, `[kernel height, kernel width, channels, outputs]`,
+    /// summed over images.
     pub(super) fn weight_gradient(&self, of: Convolution) {
-        dispatch(WeightGradient(self, of));
+        dispatch(DirectWeightGradient(self, of));
     }
 }
 
-struct Convolve<'a>(&'a Direct, Convolution<'a>);
+struct DirectForward<'a>(&'a DirectConv, Convolution<'a>);
 
-impl WithSimd for Convolve<'_> {
+impl WithSimd for DirectForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -122,22 +124,22 @@ impl WithSimd for Convolve<'_> {
             for (row, out) in out.chunks_exact_mut(row_len).enumerate() {
                 let values = &padded[row * stride[0] * plan.padded_row()..];
                 let (row, apart) = (stride[1] * channels, plan.padded_row());
-                let a = Left { values, row, apart, step: 1 };
+                let a = LhsView { values, row, apart, step: 1 };
                 for start in (0..outputs).step_by(panel) {
                     let width = panel.min(outputs - start);
                     let terms = kernel_width * channels;
-                    let size = Size { rows: output[1], runs, terms, width };
-                    let b = Right { values: &kernel[start..], step: outputs };
-                    product(simd, size, a, b, (&mut out[start..], outputs, store));
+                    let size = ProductShape { rows: output[1], runs, terms, width };
+                    let b = RhsView { values: &kernel[start..], step: outputs };
+                    multiply(simd, size, a, b, (&mut out[start..], outputs, store));
                 }
             }
         }
     }
 }
 
-struct WeightGradient<'a>(&'a Direct, Convolution<'a>);
+struct DirectWeightGradient<'a>(&'a DirectConv, Convolution<'a>);
 
-impl WithSimd for WeightGradient<'_> {
+impl WithSimd for DirectWeightGradient<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -158,15 +160,16 @@ impl WithSimd for WeightGradient<'_> {
                 // Each kernel row is a block of rows of the product.
                 for (row, out) in out.chunks_exact_mut(rows * outputs).enumerate() {
                     let values = &padded[at * block * apart + row * plan.padded_row()..];
-                    let a = Left { values, row: 1, apart, step: stride[1] * channels };
+                    let a = LhsView { values, row: 1, apart, step: stride[1] * channels };
                     for start in (0..outputs).step_by(panel) {
                         let width = panel.min(outputs - start);
-                        let size = Size { rows, runs: g.len() / row_len, terms: output[1], width };
-                        let b = Right { values: &g[start..], step: outputs };
-                        product(simd, size, a, b, (&mut out[start..], outputs, store));
+                        let size =
+                            ProductShape { rows, runs: g.len() / row_len, terms: output[1], width };
+                        let b = RhsView { values: &g[start..], step: outputs };
+                        multiply(simd, size, a, b, (&mut out[start..], outputs, store));
                     }
                 }
-                store = Store::Add;
+                store = WriteMode::Add;
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Embedding layers.
 
-use super::layout::{Layout, ParameterSlot};
-use super::op::{Backward, Context, Forward, Large, Op, Sparse};
+use super::layout::{PackedLayout, ParameterSlot};
+use super::op::{Backward, Context, Forward, Large, Op, SparseRows};
 use super::outer;
 
 pub(super) struct Embedding {
@@ -15,12 +15,12 @@ pub(super) struct Embedding {
 impl Embedding {
     pub(super) fn new(vocabulary: usize, features: usize, steps: usize) -> Self {
         let len = vocabulary * features;
-        let slots = [ParameterSlot::large(0, Layout::Plain { len })];
+        let slots = [ParameterSlot::large(0, PackedLayout::Plain { len })];
         Self { vocabulary, features, steps, slots, table: vec![0.0; len] }
     }
 
-    /// The table row of a token. Tokens of finite examples are checked beforehand; a token that is
-    /// not finite reads row 0, and its example is excluded.
+    /// Returns the table row of a token. Tokens of finite examples are checked beforehand; a token
+    /// that is not finite reads row 0, and its example is excluded.
     fn row(&self, token: f32) -> usize {
         (token as usize).min(self.vocabulary - 1)
     }
@@ -35,7 +35,7 @@ impl Op for Embedding {
         self.steps * self.features
     }
 
-    fn layout(&self) -> &[ParameterSlot] {
+    fn parameter_slots(&self) -> &[ParameterSlot] {
         &self.slots
     }
 
@@ -50,7 +50,7 @@ impl Op for Embedding {
         }
     }
 
-    /// Tokens have no gradient.
+    /// Computes an input gradient of zero: tokens have no gradient.
     fn backward(&self, pass: Backward) {
         if let Some(gx) = pass.gx {
             gx.zeroed();
@@ -74,7 +74,7 @@ impl Embedding {
     }
 
     /// Adds Σ factor · gradient of the table over the examples of the chunk.
-    pub(super) fn add_sum(&self, ctx: Context, sum: &mut Sparse) {
+    pub(super) fn add_sum(&self, ctx: Context, sum: &mut SparseRows) {
         for i in 0..ctx.rows.examples {
             let factor = ctx.factors.map_or(1.0, |f| f[i]);
             self.for_each_token_gradient(ctx.example(i), |row, gradient| {

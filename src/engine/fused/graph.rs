@@ -4,32 +4,32 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::activation::Activation;
+use super::activation::FusedActivation;
 use super::clip::{ClipInput, GradientClip};
 use super::conv::Conv;
 use super::dense::Dense;
 use super::embedding::Embedding;
 use super::layout::ParameterSlot;
 use super::lstm::Lstm;
-use super::norm::Norm;
+use super::norm::NormLayer;
 use super::op::{Large, LargeParameters, Op};
 use super::pool::Pool;
-use super::stateless::{Dropout, Flatten, Identity, Mean};
+use super::stateless::{Dropout, Flatten, Identity, PositionMean};
 use super::zero_pad::ZeroPad;
 use crate::nn::{BackpropClippedSpec, LayerSpec, Window};
 
-/// An operation and its inputs. Value 0 is the network's input, value `i + 1` the output of node
-/// `i`.
+/// Node of the graph: an operation and its inputs. Value 0 is the network's input, value `i + 1`
+/// the output of node `i`.
 pub(super) struct Node {
     pub(super) op: Box<dyn Op>,
     pub(super) input: usize,
-    /// The value that is added to the output: the shortcut of a residual block.
+    /// Index of the value that is added to the output: the shortcut of a residual block.
     pub(super) addend: Option<usize>,
     /// The activation after the operation.
-    pub(super) activation: Activation,
-    /// Clips the gradient before the activation.
+    pub(super) activation: FusedActivation,
+    /// Clip of the gradient before the activation.
     pub(super) clip: Option<GradientClip>,
-    /// The places of the node's small parameters among those of all nodes, and of its parameter
+    /// Ranges of the node's small parameters among those of all nodes, and of its parameter
     /// tensors in the network.
     pub(super) small: Range<usize>,
     pub(super) parameters: Range<usize>,
@@ -38,7 +38,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The matrices among its large parameters.
+    /// Returns the matrices among the node's large parameters.
     pub(super) fn matrices(&self) -> Option<&dyn LargeParameters> {
         match self.op.large() {
             Some(Large::Matrices(matrices)) => Some(matrices),
@@ -46,13 +46,13 @@ impl Node {
         }
     }
 
-    /// Whether its large parameters are a table, with sparse sums.
+    /// Returns whether the node's large parameters are a table, with sparse sums.
     pub(super) fn is_table(&self) -> bool {
         matches!(self.op.large(), Some(Large::Table(_)))
     }
 
-    /// Number of multiplications in the forward pass of one row, by the usual algorithm; 0 for
-    /// layers that do not multiply matrices.
+    /// Returns the number of multiplications in the forward pass of one row, by the usual
+    /// algorithm; 0 for layers that do not multiply matrices.
     pub(super) fn multiplications(&self) -> usize {
         self.matrices().map_or(0, LargeParameters::multiplications)
     }
@@ -73,7 +73,7 @@ type Shaped = (usize, Vec<usize>);
 
 impl Graph {
     /// Builds the graph. Shapes have been checked by `Network::build`.
-    pub(super) fn of(input_shape: &[usize], specs: &[LayerSpec]) -> Self {
+    pub(super) fn from_specs(input_shape: &[usize], specs: &[LayerSpec]) -> Self {
         let mut graph = Self {
             nodes: Vec::new(),
             small_len: 0,
@@ -81,11 +81,11 @@ impl Graph {
             input_len: input_shape.iter().product(),
             channels: if let [channels, _, _] = *input_shape { channels } else { 1 },
         };
-        graph.sequence(specs, (0, input_shape.to_vec()));
+        graph.push_sequence(specs, (0, input_shape.to_vec()));
         graph
     }
 
-    /// Number of elements in one row of a value.
+    /// Returns the number of elements in one row of a value.
     pub(super) fn width(&self, value: usize) -> usize {
         match value {
             0 => self.input_len,
@@ -96,7 +96,7 @@ impl Graph {
     /// Appends a node for an operation on `input`, and returns its value.
     fn push(&mut self, op: impl Op + 'static, input: usize) -> usize {
         let len = |small: bool| {
-            let slots = op.layout().iter().filter(|slot| slot.small == small);
+            let slots = op.parameter_slots().iter().filter(|slot| slot.small == small);
             slots.map(ParameterSlot::len).sum::<usize>()
         };
         let (small_len, large_len) = (len(true), len(false));
@@ -104,10 +104,10 @@ impl Graph {
         let node = Node {
             input,
             addend: None,
-            activation: Activation::None,
+            activation: FusedActivation::None,
             clip: None,
             small: self.small_len..self.small_len + small_len,
-            parameters: first..first + op.layout().len(),
+            parameters: first..first + op.parameter_slots().len(),
             large_len,
             op: Box::new(op),
         };
@@ -118,26 +118,26 @@ impl Graph {
     }
 
     /// Appends layers in sequence. Returns the index and the shape of the last value.
-    fn sequence(&mut self, specs: &[LayerSpec], (mut value, mut shape): Shaped) -> Shaped {
+    fn push_sequence(&mut self, specs: &[LayerSpec], (mut value, mut shape): Shaped) -> Shaped {
         let mut specs = specs.iter().peekable();
         while let Some(spec) = specs.next() {
             // An activation directly after a layer with weights is fused into it.
-            let mut activation = Activation::None;
-            if takes_activation(spec)
-                && let Some(next) = specs.peek().and_then(|next| activation_of(next))
+            let mut activation = FusedActivation::None;
+            if can_fuse_activation(spec)
+                && let Some(next) = specs.peek().and_then(|next| as_activation(next))
             {
                 activation = next;
                 specs.next();
             }
-            (value, shape) = self.layer(spec, activation, (value, shape));
+            (value, shape) = self.push_layer(spec, activation, (value, shape));
         }
         (value, shape)
     }
 
-    fn layer(
+    fn push_layer(
         &mut self,
         spec: &LayerSpec,
-        mut activation: Activation,
+        mut activation: FusedActivation,
         (value, shape): Shaped,
     ) -> Shaped {
         // Checked by `Network::build`.
@@ -166,10 +166,10 @@ impl Graph {
         let value = match spec {
             // A clipped layer is none of these; `Network::build` has checked it.
             LayerSpec::BackpropClipped(_) => return (value, out),
-            LayerSpec::Group(group) => return self.sequence(&group.layers, (value, shape)),
+            LayerSpec::Group(group) => return self.push_sequence(&group.layers, (value, shape)),
             LayerSpec::Residual(spec) => {
-                let (body, out) = self.sequence(&spec.body, (value, shape.clone()));
-                let (shortcut, _) = self.sequence(&spec.shortcut, (value, shape));
+                let (body, out) = self.push_sequence(&spec.body, (value, shape.clone()));
+                let (shortcut, _) = self.push_sequence(&spec.shortcut, (value, shape));
                 let end = Identity { name: "shortcut", len: out.iter().product() };
                 let value = self.push(end, body);
                 self.nodes[value - 1].addend = Some(shortcut);
@@ -191,16 +191,16 @@ impl Graph {
                 self.push(Pool::new(false, window), value)
             }
             LayerSpec::GlobalAvgPool | LayerSpec::MeanOverTime => {
-                self.push(Mean { positions, channels }, value)
+                self.push(PositionMean { positions, channels }, value)
             }
             LayerSpec::ZeroPad2d(spec) => self.push(ZeroPad::new(*spec, image(&shape)), value),
             LayerSpec::GroupNorm(spec) => {
                 let sizes = [1, positions, channels, spec.groups];
-                self.push(Norm::new(sizes, spec.epsilon), value)
+                self.push(NormLayer::new(sizes, spec.epsilon), value)
             }
             LayerSpec::LayerNorm(spec) => {
                 let sizes = [positions, 1, channels, 1];
-                self.push(Norm::new(sizes, spec.epsilon), value)
+                self.push(NormLayer::new(sizes, spec.epsilon), value)
             }
             LayerSpec::Embedding(spec) => {
                 self.push(Embedding::new(spec.vocabulary, spec.features, len), value)
@@ -221,7 +221,7 @@ impl Graph {
                 _ => return (value, out),
             },
             LayerSpec::Relu | LayerSpec::Tanh | LayerSpec::Selu => {
-                activation = activation_of(spec).unwrap_or(Activation::None);
+                activation = as_activation(spec).unwrap_or(FusedActivation::None);
                 self.push(Identity { name: "activation", len }, value)
             }
         };
@@ -231,36 +231,36 @@ impl Graph {
     }
 }
 
-/// The shape of an image, `[channels, height, width]`.
+/// Returns the shape of an image, `[channels, height, width]`.
 fn image(shape: &[usize]) -> [usize; 3] {
     [shape[0], shape[1], shape[2]]
 }
 
-/// Whether the operation of a layer applies the activation after it.
-fn takes_activation(spec: &LayerSpec) -> bool {
+/// Returns whether the operation of a layer applies the activation after it.
+fn can_fuse_activation(spec: &LayerSpec) -> bool {
     match spec {
-        LayerSpec::BackpropClipped(clipped) => takes_activation(&clipped.layer),
+        LayerSpec::BackpropClipped(clipped) => can_fuse_activation(&clipped.layer),
         LayerSpec::Conv2d(_) | LayerSpec::Linear(_) => true,
         LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => true,
         _ => false,
     }
 }
 
-/// The clip of the output gradient of a layer whose examples have outputs of shape `out`.
+/// Returns the clip of the output gradient of a layer whose examples have outputs of shape `out`.
 fn gradient_clip(spec: &BackpropClippedSpec, out: &[usize]) -> GradientClip {
     let of_batch: Vec<usize> = std::iter::once(1).chain(out.iter().copied()).collect();
     let channels = match *out {
         [channels, _, _] | [_, channels] => channels,
         _ => out.iter().product(),
     };
-    GradientClip { clip: spec.upstream(&of_batch), channels, len: out.iter().product() }
+    GradientClip { clip: spec.upstream_clip(&of_batch), channels, len: out.iter().product() }
 }
 
-fn activation_of(spec: &LayerSpec) -> Option<Activation> {
+fn as_activation(spec: &LayerSpec) -> Option<FusedActivation> {
     match spec {
-        LayerSpec::Relu => Some(Activation::Relu),
-        LayerSpec::Tanh => Some(Activation::Tanh),
-        LayerSpec::Selu => Some(Activation::Selu),
+        LayerSpec::Relu => Some(FusedActivation::Relu),
+        LayerSpec::Tanh => Some(FusedActivation::Tanh),
+        LayerSpec::Selu => Some(FusedActivation::Selu),
         _ => None,
     }
 }
@@ -279,7 +279,7 @@ pub(super) fn for_each_node<T: Send>(
     }
 }
 
-/// Consecutive parts of these lengths.
+/// Splits a slice into consecutive parts of these lengths.
 pub(super) fn split<T>(all: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
     let mut rest = all;
     let part = |len| {

@@ -1,4 +1,4 @@
-//! Sums over the kept inputs of each output, for weights that are all 0 or 1.
+//! Sums over the selected inputs of each output, for weights that are all 0 or 1.
 //!
 //! A product with such weights needs no multiplications. The inputs are taken four at a time: all
 //! 16 sums of a group's subsets are made once, and each output adds the one that it keeps. That is
@@ -21,17 +21,17 @@ const BLOCK: usize = GROUP * GROUPS;
 
 type Row = [f32; LANES];
 
-/// The kept inputs of each output.
-pub(super) struct Kept {
+/// Binary mask: the selected inputs of each output, for weights that are all 0 or 1.
+pub(super) struct BinaryMask {
     inputs: usize,
     outputs: usize,
-    /// For each block of inputs and each output, one bit for each input: `[blocks, outputs]`.
+    /// One bit per input, for each block of inputs and each output: `[blocks, outputs]`.
     subsets: Vec<u16>,
 }
 
-impl Kept {
-    /// From weights `[inputs, outputs]`; `None` unless they are all 0 or 1.
-    pub(super) fn of(weights: &[f32], outputs: usize) -> Option<Self> {
+impl BinaryMask {
+    /// Creates a mask from weights `[inputs, outputs]`; `None` unless they are all 0 or 1.
+    pub(super) fn from_weights(weights: &[f32], outputs: usize) -> Option<Self> {
         if !are_flags(weights) {
             return None;
         }
@@ -46,16 +46,16 @@ impl Kept {
         Some(Self { inputs, outputs, subsets })
     }
 
-    /// `squares(x) weights` for the rows of `x`, `[rows, inputs]`, where `square` is applied to
-    /// each value: `[rows, outputs]` into `sums`.
-    pub(super) fn sums(
+    /// Computes `squares(x) weights` for the rows of `x`, `[rows, inputs]`, where `square` is
+    /// applied to each value: `[rows, outputs]` into `sums`.
+    pub(super) fn masked_sums(
         &self,
         x: &[f32],
         square: impl Fn(f32) -> f32,
         sums: &mut [f32],
-        scratch: &mut KeptScratch,
+        scratch: &mut BinaryMaskScratch,
     ) {
-        let KeptScratch { lanes, totals } = scratch;
+        let BinaryMaskScratch { lanes, totals } = scratch;
         lanes.clear();
         lanes.resize(self.inputs.next_multiple_of(BLOCK), [0.0; LANES]);
         totals.resize(self.outputs, [0.0; LANES]);
@@ -83,9 +83,9 @@ impl Kept {
     }
 }
 
-/// Buffers of [`Kept::sums`].
+/// Buffers of [`BinaryMask::masked_sums`].
 #[derive(Default)]
-pub(super) struct KeptScratch {
+pub(super) struct BinaryMaskScratch {
     lanes: Vec<Row>,
     totals: Vec<Row>,
 }
@@ -105,7 +105,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// For each output, the sum of the rows that its subsets keep.
+    /// Computes for each output the sum of the rows that its subsets select.
     fn add_subsets(rows: &[Row], subsets: &[u16], totals: &mut [Row]) {
         totals.fill([0.0; LANES]);
         let mut tables = [[[0.0f32; LANES]; 1 << GROUP]; GROUPS];
@@ -149,11 +149,11 @@ mod tests {
                 let weights: Vec<f32> = (0..inputs * outputs).map(keep).collect();
                 let x: Vec<f32> = (0..rows * inputs).map(|_| rng.random()).collect();
                 let mut sums = vec![f32::NAN; rows * outputs];
-                let kept = Kept::of(&weights, outputs).unwrap();
+                let kept = BinaryMask::from_weights(&weights, outputs).unwrap();
                 // The buffers are those of another call.
-                let mut scratch = KeptScratch::default();
-                kept.sums(&x, |_| 9.0, &mut sums, &mut scratch);
-                kept.sums(&x, |x| x * x, &mut sums, &mut scratch);
+                let mut scratch = BinaryMaskScratch::default();
+                kept.masked_sums(&x, |_| 9.0, &mut sums, &mut scratch);
+                kept.masked_sums(&x, |x| x * x, &mut sums, &mut scratch);
                 for (r, sums) in sums.chunks_exact(outputs).enumerate() {
                     for (o, &sum) in sums.iter().enumerate() {
                         let term = |i: usize| {
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn other_weights_are_refused() {
-        assert!(Kept::of(&[0.0, 1.0, 0.5, 1.0], 2).is_none());
-        assert!(Kept::of(&[0.0, f32::NAN], 2).is_none());
-        assert!(Kept::of(&[-0.0, 1.0], 2).is_some());
+        assert!(BinaryMask::from_weights(&[0.0, 1.0, 0.5, 1.0], 2).is_none());
+        assert!(BinaryMask::from_weights(&[0.0, f32::NAN], 2).is_none());
+        assert!(BinaryMask::from_weights(&[-0.0, 1.0], 2).is_some());
     }
 }

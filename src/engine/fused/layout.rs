@@ -5,13 +5,13 @@
 pub(super) struct ParameterSlot {
     pub(super) small: bool,
     pub(super) offset: usize,
-    pub(super) layout: Layout,
+    pub(super) layout: PackedLayout,
 }
 
 /// Layout of a parameter tensor in a layer's buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Layout {
-    /// Unchanged.
+pub(super) enum PackedLayout {
+    /// Layout of the tensor itself, unchanged.
     Plain { len: usize },
     /// Convolution weights `[out, in, height, width]`, stored per group as a matrix
     /// `[height, width, in] x [out]` that multiplies channels-last patches.
@@ -22,25 +22,25 @@ pub(super) enum Layout {
 
 impl ParameterSlot {
     pub(super) fn small(offset: usize, len: usize) -> Self {
-        Self { small: true, offset, layout: Layout::Plain { len } }
+        Self { small: true, offset, layout: PackedLayout::Plain { len } }
     }
 
-    pub(super) fn large(offset: usize, layout: Layout) -> Self {
+    pub(super) fn large(offset: usize, layout: PackedLayout) -> Self {
         Self { small: false, offset, layout }
     }
 
-    /// Number of elements of the tensor.
+    /// Returns the number of elements of the tensor.
     pub(super) fn len(&self) -> usize {
         match self.layout {
-            Layout::Plain { len } => len,
-            Layout::Kernel { groups, out, input, area } => groups * out * input * area,
-            Layout::Columns { rows, columns, .. } => rows * columns,
+            PackedLayout::Plain { len } => len,
+            PackedLayout::Kernel { groups, out, input, area } => groups * out * input * area,
+            PackedLayout::Columns { rows, columns, .. } => rows * columns,
         }
     }
 
     /// Copies the tensor into the layer's buffer.
     pub(super) fn pack(&self, tensor: &[f32], packed: &mut [f32]) {
-        self.runs(|t, o, n| match n {
+        self.for_each_run(|t, o, n| match n {
             1 => packed[o] = tensor[t],
             _ => packed[o..o + n].copy_from_slice(&tensor[t..t + n]),
         });
@@ -48,7 +48,7 @@ impl ParameterSlot {
 
     /// Copies the layer's buffer back into the tensor.
     pub(super) fn unpack(&self, packed: &[f32], tensor: &mut [f32]) {
-        self.runs(|t, o, n| match n {
+        self.for_each_run(|t, o, n| match n {
             1 => tensor[t] = packed[o],
             _ => tensor[t..t + n].copy_from_slice(&packed[o..o + n]),
         });
@@ -57,13 +57,13 @@ impl ParameterSlot {
     /// Calls `run` with tensor offset, buffer offset and length of every run of elements that is
     /// contiguous in both.
     #[inline(always)]
-    fn runs(&self, mut run: impl FnMut(usize, usize, usize)) {
+    fn for_each_run(&self, mut run: impl FnMut(usize, usize, usize)) {
         match self.layout {
-            Layout::Plain { len } => run(0, self.offset, len),
-            Layout::Columns { rows, columns, width } => {
+            PackedLayout::Plain { len } => run(0, self.offset, len),
+            PackedLayout::Columns { rows, columns, width } => {
                 (0..rows).for_each(|r| run(r * columns, self.offset + r * width, columns));
             }
-            Layout::Kernel { groups, out, input, area } => {
+            PackedLayout::Kernel { groups, out, input, area } => {
                 for group in 0..groups {
                     let start = group * out * input * area;
                     // Sixteen outputs at a time use whole cache lines on both sides.

@@ -1,17 +1,17 @@
 //! LSTM layers, unidirectional or bidirectional.
 
 use super::clip::GradientClip;
-use super::layout::{Layout, ParameterSlot};
+use super::layout::{PackedLayout, ParameterSlot};
 use super::op::{
     Backward, Context, Forward, InputGradient, Large, LargeParameters, Op, Scratch, resize_buffer,
 };
 use super::outer;
-use crate::nn::kernels::product::{Matrix, Store, product, product_into};
+use crate::nn::kernels::product::{MatrixView, WriteMode, matmul, matmul_strided};
 use crate::nn::kernels::tanh::scalar as tanh;
 use crate::nn::kernels::vectorised;
 
-/// Gates are blocks of `hidden` columns in matrices of `4 x hidden` columns: input, forget, cell,
-/// output, as in Burn.
+/// LSTM layer whose gates are blocks of `hidden` columns in matrices of `4 x hidden` columns:
+/// input, forget, cell, output, as in Burn.
 pub(super) struct Lstm {
     inputs: usize,
     hidden: usize,
@@ -31,8 +31,8 @@ struct Direction {
 }
 
 impl Lstm {
-    /// A clip, if there is one, is that of the gradient of the pre-activations of all steps and
-    /// directions.
+    /// Creates the layer; a clip, if there is one, is that of the gradient of the pre-activations
+    /// of all steps and directions.
     pub(super) fn new(
         [inputs, hidden, steps]: [usize; 3],
         bidirectional: bool,
@@ -46,7 +46,7 @@ impl Lstm {
             let small = direction * 2 * width;
             for gate in 0..4 {
                 let offset = gate * hidden;
-                let columns = |rows| Layout::Columns { rows, columns: hidden, width };
+                let columns = |rows| PackedLayout::Columns { rows, columns: hidden, width };
                 slots.extend([
                     ParameterSlot::large(large + offset, columns(inputs)),
                     ParameterSlot::small(small + offset, hidden),
@@ -70,17 +70,17 @@ impl Lstm {
         4 * self.hidden
     }
 
-    /// Number of output features per time step.
+    /// Returns the number of output features per time step.
     fn outputs(&self) -> usize {
         self.directions.len() * self.hidden
     }
 
-    /// Number of large parameters per direction.
+    /// Returns the number of large parameters per direction.
     fn large_per_direction(&self) -> usize {
         (self.inputs + self.hidden) * self.width()
     }
 
-    /// Offsets of a direction's gates and cell states in a row of saved values.
+    /// Returns the offsets of a direction's gates and cell states in a row of saved values.
     fn offsets(&self, direction: usize) -> (usize, usize) {
         let gates = direction * self.steps * 5 * self.hidden;
         (gates, gates + self.steps * self.width())
@@ -110,17 +110,22 @@ impl Lstm {
                 g = to;
             }
             let (input, recurrent) = out.split_at_mut(self.inputs * width);
-            let x = Matrix::new(x, steps, self.inputs);
-            product(input, Store::Add, x.transposed(), Matrix::new(g, steps, width));
+            let x = MatrixView::new(x, steps, self.inputs);
+            matmul(input, WriteMode::Add, x.transposed(), MatrixView::new(g, steps, width));
             if steps == 1 {
                 continue;
             }
             // All steps but the first of this direction have a previous output.
             let (before, after) = if direction.reverse { (1, 0) } else { (0, 1) };
             let y = &y[before * self.outputs() + d * hidden..];
-            let before = Matrix::strided(y, steps - 1, hidden, self.outputs());
+            let before = MatrixView::strided(y, steps - 1, hidden, self.outputs());
             let g = &g[after * width..(after + steps - 1) * width];
-            product(recurrent, Store::Add, before.transposed(), Matrix::new(g, steps - 1, width));
+            matmul(
+                recurrent,
+                WriteMode::Add,
+                before.transposed(),
+                MatrixView::new(g, steps - 1, width),
+            );
         }
     }
 }
@@ -130,13 +135,14 @@ impl Op for Lstm {
         self.steps * self.outputs()
     }
 
-    /// Per direction and step: the four gates, which the backward pass overwrites with the
-    /// gradients before their non-linearities, and the cell state.
+    /// Returns the number of saved values, per direction and step: the four gates, which the
+    /// backward pass overwrites with the gradients before their non-linearities, and the cell
+    /// state.
     fn saved_len(&self) -> usize {
         self.directions.len() * self.steps * 5 * self.hidden
     }
 
-    fn layout(&self) -> &[ParameterSlot] {
+    fn parameter_slots(&self) -> &[ParameterSlot] {
         &self.slots
     }
 
@@ -165,15 +171,22 @@ impl Op for Lstm {
         let before = resize_buffer(&mut pass.scratch.state, n * hidden);
         for (d, direction) in self.directions.iter().enumerate() {
             let (gates, cells) = self.offsets(d);
-            let input = Matrix::new(&direction.input, self.inputs, width);
-            let recurrent = Matrix::new(&direction.recurrent, hidden, width);
+            let input = MatrixView::new(&direction.input, self.inputs, width);
+            let recurrent = MatrixView::new(&direction.recurrent, hidden, width);
             for k in 0..steps {
                 let t = if direction.reverse { steps - 1 - k } else { k };
-                let x = Matrix::strided(&x[t * self.inputs..], n, self.inputs, steps * self.inputs);
+                let x =
+                    MatrixView::strided(&x[t * self.inputs..], n, self.inputs, steps * self.inputs);
                 let z = &mut saved[gates + t * width..];
-                product_into(z, row, Store::Replace, x, input);
+                matmul_strided(z, row, WriteMode::Replace, x, input);
                 if k > 0 {
-                    product_into(z, row, Store::Add, Matrix::new(before, n, hidden), recurrent);
+                    matmul_strided(
+                        z,
+                        row,
+                        WriteMode::Add,
+                        MatrixView::new(before, n, hidden),
+                        recurrent,
+                    );
                 }
                 let previous = if direction.reverse { t + 1 } else { t.wrapping_sub(1) };
                 for i in 0..n {
@@ -224,9 +237,9 @@ impl Op for Lstm {
                     let g = &pass.g[offset..offset + hidden];
                     step_back(z, c, before, g, &dh[own.clone()], &mut dc[own]);
                 }
-                let z = Matrix::strided(&saved[gates + t * width..], n, width, row);
-                let recurrent = Matrix::new(&direction.recurrent, hidden, width);
-                product(dh, Store::Replace, z, recurrent.transposed());
+                let z = MatrixView::strided(&saved[gates + t * width..], n, width, row);
+                let recurrent = MatrixView::new(&direction.recurrent, hidden, width);
+                matmul(dh, WriteMode::Replace, z, recurrent.transposed());
             }
         }
         let (copies, each) = (rows.copies, self.directions.len() * 2 * width);
@@ -251,11 +264,11 @@ impl Op for Lstm {
         let Some(InputGradient { values, store }) = pass.gx else { return };
         for (d, direction) in self.directions.iter().enumerate() {
             let (gates, _) = self.offsets(d);
-            let input = Matrix::new(&direction.input, self.inputs, width);
-            let store = if d == 0 { store } else { Store::Add };
+            let input = MatrixView::new(&direction.input, self.inputs, width);
+            let store = if d == 0 { store } else { WriteMode::Add };
             for (i, gx) in values.chunks_exact_mut(steps * self.inputs).enumerate() {
                 let g = &saved[i * row + gates..i * row + gates + steps * width];
-                product(gx, store, Matrix::new(g, steps, width), input.transposed());
+                matmul(gx, store, MatrixView::new(g, steps, width), input.transposed());
             }
         }
     }
@@ -292,8 +305,8 @@ fn sigmoid(x: f32) -> f32 {
 }
 
 vectorised! {
-    /// One time step of one row. `z` holds the pre-activations and receives the gates, `h` holds
-    /// the previous cell state and receives the output, `c` receives the cell state.
+    /// Computes one time step of one row. `z` holds the pre-activations and receives the gates,
+    /// `h` holds the previous cell state and receives the output, `c` receives the cell state.
     fn step(z: &mut [f32], bias: &[f32], c: &mut [f32], h: &mut [f32]) {
         let n = c.len();
         let (z, bias) = (&mut z[..4 * n], &bias[..4 * n]);
@@ -314,7 +327,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Backward of [`step`]: `z` holds the gates and receives the gradients of the pre-activations.
+    /// Computes the backward pass of [`step`]: `z` holds the gates and receives the gradients of
+    /// the pre-activations.
     fn step_back(z: &mut [f32], c: &[f32], before: &[f32], g: &[f32], dh: &[f32], dc: &mut [f32]) {
         let n = c.len();
         let (z, before) = (&mut z[..4 * n], &before[..n]);

@@ -38,20 +38,21 @@ mod zero_pad;
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Weights};
+use super::{Batch, Bound, ClipRule, ClippedSum, CoordinateWeights, Executor};
 use crate::nn::Network;
 use crate::{Error, ErrorKind, Result};
 use burn::prelude::Device;
-use plan::Request;
+use plan::SumRequest;
 pub use profile::{LayerProfile, StepProfile};
-use state::State;
+use state::ExecutorState;
 
-/// Computes per-example gradients with fused CPU kernels, for networks of the lab's own layers.
-/// Buffers are reused between calls: use one executor for a whole training run.
+/// Executor that computes per-example gradients with fused CPU kernels, for networks of the lab's
+/// own layers. Buffers are reused between calls: use one executor for a whole training run.
 ///
 /// The result is bitwise equal for any number of threads: examples are split into segments that
 /// depend on the batch and the network only, and the sums of the segments are added in order.
-/// Another chunk size ([`with_chunk`](Self::with_chunk)) changes the result by f32 rounding only.
+/// Another chunk size ([`with_chunk_size`](Self::with_chunk_size)) changes the result by f32
+/// rounding only.
 ///
 /// # Guarantee
 /// As [`Executor`]. Ghost norms of layers on several positions come from Gram matrices, whose terms
@@ -60,23 +61,23 @@ use state::State;
 #[derive(Default)]
 pub struct FusedExecutor {
     chunk: Option<usize>,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<ExecutorState>>,
 }
 
 impl FusedExecutor {
     /// Sets the number of examples per chunk (at least one). The default depends on the sizes of
     /// the activations.
-    pub fn with_chunk(self, examples: usize) -> Self {
+    pub fn with_chunk_size(self, examples: usize) -> Self {
         Self { chunk: Some(examples.max(1)), ..self }
     }
 
-    /// Whether this executor can run the network: a list of the lab's layers, on the CPU.
-    pub(crate) fn takes(network: &Network) -> bool {
+    /// Returns whether this executor can run the network: a list of the lab's layers, on the CPU.
+    pub(crate) fn supports(network: &Network) -> bool {
         !network.specs().is_empty() && network.device() == Device::flex()
     }
 
-    /// Computes the clipped sum of a batch and measures it layer by layer. The first call of an
-    /// executor also makes its buffers.
+    /// Computes the clipped sum of a batch and measures its time layer by layer. The first call of
+    /// an executor also makes its buffers.
     ///
     /// # Errors
     /// As [`weighted_sum`](Executor::weighted_sum).
@@ -86,9 +87,9 @@ impl FusedExecutor {
         batch: &Batch,
         bound: &dyn Bound,
     ) -> Result<(ClippedSum, StepProfile)> {
-        let groups = super::check(network, batch, bound, None)?;
+        let groups = super::validated_groups(network, batch, bound, None)?;
         self.with_state(network, |state| {
-            let request = Request { groups: Some(&groups), weights: None };
+            let request = SumRequest { groups: Some(&groups), weights: None };
             state.profile(network, batch, &request, self.chunk)
         })
     }
@@ -98,19 +99,23 @@ impl FusedExecutor {
         network: &Network,
         batch: &Batch,
         bound: Option<&dyn Bound>,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
-        let groups =
-            super::check(network, batch, bound.unwrap_or(&ClipRule::unclipped()), weights)?;
+        let groups = super::validated_groups(
+            network,
+            batch,
+            bound.unwrap_or(&ClipRule::unclipped()),
+            weights,
+        )?;
         self.with_state(network, |state| {
             if let Some(weights) = weights {
                 state.load_weights(weights);
             }
             let packed = weights.and_then(|_| state.packed_weights());
-            let request = Request { groups: bound.map(|_| &groups), weights: packed };
-            let mut result = state.sum(network, batch, &request, self.chunk)?;
+            let request = SumRequest { groups: bound.map(|_| &groups), weights: packed };
+            let mut result = state.sum_batch(network, batch, &request, self.chunk)?;
             if let Some(weights) = weights {
-                weights.select(&mut result.sum);
+                weights.apply_mask(&mut result.sum);
             }
             Ok(result)
         })
@@ -120,9 +125,9 @@ impl FusedExecutor {
     fn with_state<T>(
         &self,
         network: &Network,
-        work: impl FnOnce(&mut State) -> Result<T>,
+        work: impl FnOnce(&mut ExecutorState) -> Result<T>,
     ) -> Result<T> {
-        if !Self::takes(network) {
+        if !Self::supports(network) {
             let why = "it runs on the CPU, for networks of the lab's own layers only";
             return Err(Error::new(
                 ErrorKind::Model,
@@ -136,9 +141,9 @@ impl FusedExecutor {
         let matches = state.as_ref().is_some_and(|state| state.matches(network));
         let state = match (&mut *state, matches) {
             (Some(state), true) => state,
-            (state, _) => state.insert(State::of(network)),
+            (state, _) => state.insert(ExecutorState::for_network(network)),
         };
-        state.load(network);
+        state.load_parameters(network);
         work(state)
     }
 }
@@ -149,16 +154,16 @@ impl Executor for FusedExecutor {
         network: &Network,
         batch: &Batch,
         bound: &dyn Bound,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
         self.run(network, batch, Some(bound), weights)
     }
 
-    fn plain_sum(
+    fn unclipped_sum(
         &self,
         network: &Network,
         batch: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
         let plain = self.run(network, batch, None, weights)?;
         let finite = plain.losses.iter().any(|loss| loss.is_finite())
@@ -172,7 +177,7 @@ impl Executor for FusedExecutor {
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
-        State::of(network).norm_methods()
+        ExecutorState::for_network(network).norm_methods()
     }
 }
 

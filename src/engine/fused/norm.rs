@@ -3,13 +3,13 @@
 use super::layout::ParameterSlot;
 use super::op::{Backward, Forward, InputGradient, Op, resize_buffer};
 use super::outer::add_rows;
-use crate::nn::kernels::product::Store;
+use crate::nn::kernels::product::WriteMode;
 use crate::nn::kernels::vectorised;
 
-/// Normalises each block of `positions x (channels / groups)` elements. In group normalisation, the
-/// positions are the pixels. In layer normalisation there is one group, and each time step is a
-/// block.
-pub(super) struct Norm {
+/// Normalisation of each block of `positions x (channels / groups)` elements. In group
+/// normalisation, the positions are the pixels. In layer normalisation there is one group, and
+/// each time step is a block.
+pub(super) struct NormLayer {
     /// Number of blocks per row: the time steps of a sequence, else 1.
     steps: usize,
     positions: usize,
@@ -21,7 +21,7 @@ pub(super) struct Norm {
     beta: Vec<f32>,
 }
 
-impl Norm {
+impl NormLayer {
     pub(super) fn new([steps, positions, channels, groups]: [usize; 4], epsilon: f64) -> Self {
         let slots = [ParameterSlot::small(0, channels), ParameterSlot::small(channels, channels)];
         let (gamma, beta) = (vec![1.0; channels], vec![0.0; channels]);
@@ -41,7 +41,7 @@ impl Norm {
     }
 }
 
-impl Op for Norm {
+impl Op for NormLayer {
     fn describe(&self) -> String {
         format!("norm, {} channels", self.channels)
     }
@@ -50,12 +50,13 @@ impl Op for Norm {
         self.steps * self.block_len()
     }
 
-    /// Mean and inverse standard deviation of each channel, per block.
+    /// Returns the number of saved values: mean and inverse standard deviation of each channel,
+    /// per block.
     fn saved_len(&self) -> usize {
         2 * self.steps * self.channels
     }
 
-    fn layout(&self) -> &[ParameterSlot] {
+    fn parameter_slots(&self) -> &[ParameterSlot] {
         &self.slots
     }
 
@@ -117,7 +118,7 @@ impl Op for Norm {
             self.sum_within_groups(gx_sum);
             g_sum.iter_mut().chain(gx_sum.iter_mut()).for_each(|v| *v /= n);
             let gx = &mut values[block * self.block_len()..(block + 1) * self.block_len()];
-            if *store == Store::Replace {
+            if *store == WriteMode::Replace {
                 gx.fill(0.0);
             }
             input_gradient(x, g, mean, inverse, &self.gamma, g_sum, gx_sum, gx);
@@ -147,7 +148,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Per channel: the sum of `g`, and the sum of `g` times the normalised `x`.
+    /// Computes, per channel, the sum of `g` and the sum of `g` times the normalised `x`.
     fn sums_and_products(
         x: &[f32],
         g: &[f32],
@@ -167,7 +168,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// `gx += inverse · (gamma · g - g_mean - x̂ · gx_mean)`
+    /// Computes `gx += inverse · (gamma · g - g_mean - x̂ · gx_mean)`
     #[allow(clippy::too_many_arguments)]
     fn input_gradient(
         x: &[f32],

@@ -2,15 +2,15 @@
 //! gradient `g`, `[positions, outputs]`, the gradient `aᵀ g`, its norm, and weighted sums of it.
 
 use super::op::{NormMethod, resize_buffer};
-use crate::nn::kernels::product::{LANES, Matrix, Store, dot, product, sum_lanes};
+use crate::nn::kernels::product::{LANES, MatrixView, WriteMode, dot, matmul, sum_lanes};
 
-/// The cheaper norm method of a linear layer, by the number of operations.
+/// Returns the cheaper norm method of a linear layer, by the number of operations.
 ///
 /// Forming the gradient costs little beyond the product that the sum needs anyway, except for two
 /// passes over its `inputs x outputs` elements. A ghost norm needs products of size `positions²`.
 /// One element of such a pass costs as much as a number of multiplications that depends on whether
 /// the gradient fits into the L1 cache, the L2 cache or neither (measured roughly).
-pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> NormMethod {
+pub(super) fn choose_norm_method(positions: usize, inputs: usize, outputs: usize) -> NormMethod {
     let elements = inputs * outputs;
     let multiplications_per_element = match 4 * elements {
         0..0x10000 => 8,
@@ -24,20 +24,21 @@ pub(super) fn norm_method(positions: usize, inputs: usize, outputs: usize) -> No
     }
 }
 
-/// Whether a weighted sum of this many elements, over this many positions, takes mostly the time of
-/// reading and writing the sum: it exceeds a worker's caches, and each element has few terms.
-pub(super) fn sums_more_positions(positions: usize, elements: usize) -> bool {
+/// Returns whether a weighted sum of this many elements, over this many positions, takes mostly
+/// the time of reading and writing the sum: it exceeds a worker's caches, and each element has few
+/// terms.
+pub(super) fn is_memory_bound_sum(positions: usize, elements: usize) -> bool {
     elements >= LARGE_SUM && positions < 512
 }
 
-/// Number of elements from which on a sum exceeds a worker's caches.
+/// Smallest number of elements of a sum that exceeds a worker's caches.
 pub(super) const LARGE_SUM: usize = 1 << 18;
 
-/// Gram matrix `a aᵀ`, `[positions, positions]`.
-pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'a [f32] {
+/// Computes the Gram matrix `a aᵀ`, `[positions, positions]`.
+pub(super) fn gram_matrix<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'a [f32] {
     let out = resize_buffer(out, positions * positions);
-    let a = Matrix::new(a, positions, a.len() / positions);
-    product(out, Store::Replace, a, a.transposed());
+    let a = MatrixView::new(a, positions, a.len() / positions);
+    matmul(out, WriteMode::Replace, a, a.transposed());
     out
 }
 
@@ -45,10 +46,10 @@ pub(super) fn gram<'a>(a: &[f32], positions: usize, out: &'a mut Vec<f32>) -> &'
 /// square that passes [`is_reliable`] has a relative error of at most 1e-4 from underflow.
 pub(super) const UNDERFLOW_ERROR: f64 = 256e4 * f32::MIN_POSITIVE as f64;
 
-/// `‖(aᵀ g)[:, o]‖²` for each output `o`, from the Gram matrix of `inputs` inputs:
+/// Computes `‖(aᵀ g)[:, o]‖²` for each output `o`, from the Gram matrix of `inputs` inputs:
 /// `Σₜ g[t,o] (gram g)[t,o]` (Li et al., 2022). `aligned` receives the value it would have if no
-/// terms cancelled, `(Σₜ |g[t,o]| ‖aₜ‖)²`, plus bounds on underflow; the rounding error is relative
-/// to it.
+/// terms cancelled, `(Σₜ |g[t,o]| ‖aₜ‖)²`, plus bounds on underflow; the rounding error is
+/// relative to it.
 pub(super) fn column_squared_norms(
     (gram, inputs): (&[f32], usize),
     g: &[f32],
@@ -61,8 +62,8 @@ pub(super) fn column_squared_norms(
     // Each element of the Gram matrix is a sum of `inputs` products.
     let underflow = inputs as f64 * UNDERFLOW_ERROR;
     let gram_g = resize_buffer(scratch, g.len());
-    let matrix = Matrix::new(gram, positions, positions);
-    product(gram_g, Store::Replace, matrix, Matrix::new(g, positions, outputs));
+    let matrix = MatrixView::new(gram, positions, positions);
+    matmul(gram_g, WriteMode::Replace, matrix, MatrixView::new(g, positions, outputs));
     columns.fill(0.0);
     aligned.fill(0.0);
     for (t, (g, gram_g)) in g.chunks_exact(outputs).zip(gram_g.chunks_exact(outputs)).enumerate() {
@@ -76,7 +77,7 @@ pub(super) fn column_squared_norms(
 }
 
 crate::nn::kernels::vectorised! {
-    /// The terms of one position; see [`column_squared_norms`].
+    /// Adds the terms of one position; see [`column_squared_norms`].
     fn add_terms(g: &[f32], gram_g: &[f32], length: f64, columns: &mut [f64], aligned: &mut [f64]) {
         let each = g.iter().zip(gram_g).zip(columns).zip(aligned);
         for (((&g, &gram_g), column), aligned) in each {
@@ -86,15 +87,15 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// Whether a squared norm from terms of both signs is accurate. If the terms cancel, the rest is
-/// rounding error, in which a large gradient could hide. If at least 1/256 of the sum without
-/// cancellation is left, the norm is accurate to about 1e-4.
+/// Returns whether a squared norm from terms of both signs is accurate. If the terms cancel, the
+/// rest is rounding error, in which a large gradient could hide. If at least 1/256 of the sum
+/// without cancellation is left, the norm is accurate to about 1e-4.
 pub(super) fn is_reliable(square: f64, aligned: f64) -> bool {
     square * 256.0 >= aligned
 }
 
-/// `‖aᵀ g‖²` for one position: ‖a‖² ‖g‖² (Goodfellow, 2015). In f64, because a large input times a
-/// small gradient must not underflow in the square of either.
+/// Computes `‖aᵀ g‖²` for one position: ‖a‖² ‖g‖² (Goodfellow, 2015). In f64, because a large
+/// input times a small gradient must not underflow in the square of either.
 pub(super) fn outer_product_squared_norm(a: &[f32], g: &[f32]) -> f64 {
     squared_norm_f64(a) * squared_norm_f64(g)
 }
@@ -113,10 +114,10 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// Whether the squares of the largest values are far from the limits of f32: all values are zero,
-/// or the largest is between 1e-12 and 1e12. Otherwise the product of a huge and a tiny value could
-/// be lost in a ghost norm, and the gradient must be formed. Values far below the largest may still
-/// be lost; callers account for these.
+/// Returns whether the squares of the largest values are far from the limits of f32: all values
+/// are zero, or the largest is between 1e-12 and 1e12. Otherwise the product of a huge and a tiny
+/// value could be lost in a ghost norm, and the gradient must be formed. Values far below the
+/// largest may still be lost; callers account for these.
 pub(super) fn is_mid_range(values: &[f32]) -> bool {
     let largest = largest(values);
     largest == 0.0 || (1e-12..1e12).contains(&largest)
@@ -141,13 +142,15 @@ crate::nn::kernels::vectorised! {
 /// Number of values whose squares are summed in f32.
 const F32_BLOCK: usize = 4096;
 
-/// Whether an f32 sum of squares over a block is accurate. Underflow loses less than two times the
-/// smallest normal f32 per term, in total up to 1e-34, and a gradient could hide in that.
+/// Returns whether an f32 sum of squares over a block is accurate. Underflow loses less than two
+/// times the smallest normal f32 per term, in total up to 1e-34, and a gradient could hide in
+/// that.
 fn is_accurate_in_f32(square: f32) -> bool {
     (1e-28..=f32::MAX).contains(&square)
 }
 
-/// `Σ v²`. In f32 within a block, or in f64 near the limits of f32; in f64 over the blocks.
+/// Computes `Σ v²`. In f32 within a block, or in f64 near the limits of f32; in f64 over the
+/// blocks.
 pub(super) fn squared_norm(values: &[f32]) -> f64 {
     let square = |block: &[f32]| match dot(block, block) {
         found if is_accurate_in_f32(found) => f64::from(found),
@@ -156,7 +159,7 @@ pub(super) fn squared_norm(values: &[f32]) -> f64 {
     values.chunks(F32_BLOCK).map(square).sum()
 }
 
-/// `Σ w v²`, computed like [`squared_norm`].
+/// Computes `Σ w v²` in the same way as [`squared_norm`].
 pub(super) fn weighted_squared_norm(values: &[f32], weights: Option<&[f32]>) -> f64 {
     let Some(weights) = weights else { return squared_norm(values) };
     let square = |(v, w): (&[f32], &[f32])| match weighted_squared_norm_f32(v, w) {
@@ -183,7 +186,7 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `Σ v w v`. In this order, because `v²` could underflow where the weight is large.
+    /// Computes `Σ v w v`. In this order, because `v²` could underflow where the weight is large.
     fn weighted_squared_norm_f32(v: &[f32], w: &[f32]) -> f32 {
         let mut lanes = [0.0f32; LANES];
         let (v_blocks, v_tail) = v.as_chunks::<LANES>();
@@ -199,8 +202,8 @@ crate::nn::kernels::vectorised! {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `to = factor · from`, with subnormal results set to zero: rounding could double them, and a
-    /// large input would amplify that.
+    /// Computes `to = factor · from`, with subnormal results set to zero: rounding could double
+    /// them, and a large input would amplify that.
     fn scale(to: &mut [f32], factor: f32, from: &[f32]) {
         for (to, from) in to.iter_mut().zip(from) {
             let scaled = factor * from;
@@ -209,7 +212,8 @@ crate::nn::kernels::vectorised! {
     }
 }
 
-/// `sum += Σ factor · aᵀ g` over rows; each factor belongs to the same number of consecutive rows.
+/// Computes `sum += Σ factor · aᵀ g` over rows; each factor belongs to the same number of
+/// consecutive rows.
 pub(super) fn add_weighted_product(
     a: &[f32],
     g: &[f32],
@@ -219,13 +223,13 @@ pub(super) fn add_weighted_product(
     scratch: &mut Vec<f32>,
 ) {
     let (inputs, outputs) = (a.len() / rows, g.len() / rows);
-    let g = weighted(g, factors, scratch);
-    let (a, g) = (Matrix::new(a, rows, inputs), Matrix::new(g, rows, outputs));
-    product(sum, Store::Add, a.transposed(), g);
+    let g = scale_by_factors(g, factors, scratch);
+    let (a, g) = (MatrixView::new(a, rows, inputs), MatrixView::new(g, rows, outputs));
+    matmul(sum, WriteMode::Add, a.transposed(), g);
 }
 
-/// `factor · g`; each factor belongs to the same number of consecutive rows.
-pub(super) fn weighted<'a>(
+/// Computes `factor · g`; each factor belongs to the same number of consecutive rows.
+pub(super) fn scale_by_factors<'a>(
     g: &'a [f32],
     factors: Option<&[f32]>,
     scratch: &'a mut Vec<f32>,
@@ -244,7 +248,7 @@ pub(super) fn weighted<'a>(
 }
 
 crate::nn::kernels::vectorised! {
-    /// `out[o] += Σₜ g[t,o]`.
+    /// Computes `out[o] += Σₜ g[t,o]`.
     pub(super) fn add_rows(g: &[f32], out: &mut [f32]) {
         for row in g.chunks_exact(out.len()) {
             for (o, g) in out.iter_mut().zip(row) {
@@ -264,7 +268,7 @@ pub(super) fn add_bias_gradients(g: &[f32], examples: usize, rows: &mut [f32]) {
 }
 
 crate::nn::kernels::vectorised! {
-    /// `out += x`
+    /// Computes `out += x`
     pub(super) fn add(out: &mut [f32], x: &[f32]) {
         for (o, x) in out.iter_mut().zip(x) {
             *o += x;

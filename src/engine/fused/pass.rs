@@ -2,29 +2,29 @@
 
 use super::graph::Graph;
 use super::op::{
-    Backward, Context, Deferred, Forward, InputGradient, Large, NormMethod, Op, Rows, Scratch,
-    Sparse, resize_buffer,
+    Backward, ChunkRows, Context, DeferredSum, Forward, InputGradient, Large, NormMethod, Op,
+    Scratch, SparseRows, resize_buffer,
 };
 use super::outer;
 use super::packed::PackedWeights;
-use super::plan::{Plan, Request};
-use super::profile::{Phase, Times};
-use crate::engine::Groups;
+use super::plan::{ExecutionPlan, SumRequest};
+use super::profile::{NodeTimes, Phase};
+use crate::engine::ClipGroups;
 use crate::engine::batch::Chunk;
 use crate::engine::per_example::PerExample;
-use crate::nn::kernels::product::{Store, add_scaled, transpose};
+use crate::nn::kernels::product::{WriteMode, add_scaled, transpose};
 
-/// A node and an example whose norm from ghosts or transformed parameters is unreliable, so that
-/// its gradient is formed.
+/// Node and example whose norm from ghosts or transformed parameters is unreliable, so that the
+/// gradient is formed.
 type Recomputed = (usize, usize);
 
-/// The network, the requested sum and its plan, and the number of rows of a chunk.
+/// Network, requested sum, its plan and the number of rows of a chunk.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) graph: &'a Graph,
-    pub(super) plan: &'a Plan,
-    pub(super) request: &'a Request<'a>,
-    pub(super) rows: Rows,
+    pub(super) plan: &'a ExecutionPlan,
+    pub(super) request: &'a SumRequest<'a>,
+    pub(super) rows: ChunkRows,
 }
 
 /// The values of a chunk, of all nodes.
@@ -32,13 +32,13 @@ pub(super) struct Job<'a> {
 struct Buffers {
     values: Vec<Vec<f32>>,
     gradients: Vec<Vec<f32>>,
-    /// Unused buffers for the gradients that nothing reads after the backward pass.
+    /// Unused buffers for gradients that nothing reads after the backward pass.
     shared: Vec<Vec<f32>>,
     saved: Vec<Vec<f32>>,
 }
 
 impl Buffers {
-    /// The values of node `i`.
+    /// Returns the values of node `i`.
     fn context<'a>(&'a self, job: &Job<'a>, i: usize) -> Context<'a> {
         let (node, n) = (&job.graph.nodes[i], job.rows.total());
         Context {
@@ -47,7 +47,7 @@ impl Buffers {
             y: &self.values[i + 1][..n * node.op.len()],
             saved: &self.saved[i][..n * node.op.saved_len()],
             g: &self.gradients[i + 1][..n * node.op.len()],
-            weights: PackedWeights::of(job.request.weights, i),
+            weights: PackedWeights::for_node(job.request.weights, i),
             factors: None,
         }
     }
@@ -60,57 +60,58 @@ pub(super) struct Workspace {
     /// The gradients of the small parameters, one row per example.
     small: Vec<f32>,
     instance: Vec<f32>,
-    /// The gradient of a pair that is recomputed.
+    /// Gradient of a node and example that is recomputed.
     recomputed: Vec<f32>,
     scratch: Scratch,
     /// Unused buffers for the deferred sums of a segment.
-    pub(super) deferred: Vec<Deferred>,
-    pub(super) times: Times,
+    pub(super) deferred: Vec<DeferredSum>,
+    pub(super) times: NodeTimes,
 }
 
 /// Sums, norms and losses of one or more chunks.
 #[derive(Default)]
-pub(super) struct Sums {
+pub(super) struct PartialSums {
     pub(super) dense: Vec<f32>,
-    /// One item per node; empty for nodes with dense sums.
-    pub(super) sparse: Vec<Sparse>,
-    /// One item per node, empty for nodes whose sums are not deferred; no items between segments.
-    pub(super) deferred: Vec<Deferred>,
+    /// Sparse sums, one item per node; empty for nodes with dense sums.
+    pub(super) sparse: Vec<SparseRows>,
+    /// Deferred sums, one item per node: empty for nodes whose sums are not deferred; no items
+    /// between segments.
+    pub(super) deferred: Vec<DeferredSum>,
     /// The sum of the gradients that were formed because their norm is unreliable otherwise, one
     /// item per node; empty for nodes without.
     pub(super) recomputed: Vec<Vec<f32>>,
-    /// Without norms of groups if there is only one.
+    /// Norms and losses of the examples, without norms of groups if there is only one.
     pub(super) each: PerExample<f32>,
 }
 
 impl Workspace {
-    /// Number of unused buffers for gradients.
+    /// Returns the number of unused buffers for gradients.
     #[cfg(test)]
     pub(super) fn spare_gradients(&self) -> usize {
         self.buffers.shared.len()
     }
 
     /// Adds the clipped gradients of the given examples to `sums`.
-    pub(super) fn run(&mut self, job: Job, chunk: Chunk, sums: &mut Sums) {
+    pub(super) fn accumulate_chunk(&mut self, job: Job, chunk: Chunk, sums: &mut PartialSums) {
         self.forward(job, chunk);
-        self.losses(job, chunk, &mut sums.each.losses);
+        self.compute_losses(job, chunk, &mut sums.each.losses);
         self.backward(job);
         match job.request.groups {
-            None => self.add_sums(job, None, sums),
+            None => self.accumulate_sums(job, None, sums),
             Some(groups) => self.add_clipped(job, groups, sums),
         }
     }
 
     /// Computes norms and factors, and adds the clipped gradients.
-    fn add_clipped(&mut self, job: Job, groups: &Groups, sums: &mut Sums) {
+    fn add_clipped(&mut self, job: Job, groups: &ClipGroups, sums: &mut PartialSums) {
         let Job { graph, plan, rows, .. } = job;
-        let (mut squares, mut recomputed) = self.squared_norms(job, groups.count());
+        let (mut squares, mut recomputed) = self.squared_norms(job, groups.group_count());
         for &(node, example) in &recomputed {
             squares[plan.group[node]][example] += self.recompute_instance(job, node, example);
         }
-        let mut factors = vec![vec![0.0; rows.examples]; groups.count()];
+        let mut factors = vec![vec![0.0; rows.examples]; groups.group_count()];
         for i in 0..rows.examples {
-            for node in self.form_instances(job, i, &mut squares) {
+            for node in self.instantiate_gradients(job, i, &mut squares) {
                 squares[plan.group[node]][i] += self.recompute_instance(job, node, i);
                 recomputed.push((node, i));
             }
@@ -119,7 +120,8 @@ impl Workspace {
             // If a norm is not finite, the caller excludes the example and starts again.
             if norm.is_finite() {
                 for (group, factors) in factors.iter_mut().enumerate() {
-                    factors[i] = groups.rule(group).factor(squares[group][i].sqrt() as f32);
+                    factors[i] =
+                        groups.clip_function(group).factor(squares[group][i].sqrt() as f32);
                 }
             }
             let sum = &mut sums.dense[graph.small_len..graph.small_len + plan.instance_len];
@@ -127,8 +129,8 @@ impl Workspace {
                 add_scaled(&mut sum[run.clone()], factors[*group][i], &self.instance[run.clone()]);
             }
         }
-        if groups.count() > 1 {
-            sums.each.group_norms.resize_with(groups.count(), Vec::new);
+        if groups.group_count() > 1 {
+            sums.each.group_norms.resize_with(groups.group_count(), Vec::new);
             for (norms, squares) in sums.each.group_norms.iter_mut().zip(&squares) {
                 norms.extend(squares.iter().map(|square| square.sqrt() as f32));
             }
@@ -140,7 +142,7 @@ impl Workspace {
             let gradient = &self.recomputed[..sum.len()];
             add_scaled(sum, factors[plan.group[node]][example], gradient);
         }
-        self.add_sums(job, Some((&factors, &recomputed)), sums);
+        self.accumulate_sums(job, Some((&factors, &recomputed)), sums);
     }
 
     fn forward(&mut self, Job { graph, rows, .. }: Job, chunk: Chunk) {
@@ -163,7 +165,7 @@ impl Workspace {
             let (before, after) = values.split_at_mut(i + 1);
             let y = resize_buffer(&mut after[0], rows.total() * node.op.len());
             let saved = resize_buffer(&mut saved[i], rows.total() * node.op.saved_len());
-            if let Some(dropout) = node.op.dropout() {
+            if let Some(dropout) = node.op.as_dropout() {
                 for (row, saved) in saved.chunks_exact_mut(dropout.len()).enumerate() {
                     let (example, copy) = (row / rows.copies, row % rows.copies);
                     let row = chunk.examples[example] * rows.copies + copy;
@@ -184,9 +186,14 @@ impl Workspace {
         }
     }
 
-    /// Cross-entropy of each example, and the gradient with respect to the logits of its sum over
-    /// examples and mean over copies.
-    fn losses(&mut self, Job { graph, rows, .. }: Job, chunk: Chunk, losses: &mut Vec<f32>) {
+    /// Computes the cross-entropy of each example, and the gradient with respect to the logits of
+    /// its sum over examples and mean over copies.
+    fn compute_losses(
+        &mut self,
+        Job { graph, rows, .. }: Job,
+        chunk: Chunk,
+        losses: &mut Vec<f32>,
+    ) {
         let Buffers { values, gradients, shared, .. } = &mut self.buffers;
         let last = graph.nodes.len();
         let classes = graph.width(last);
@@ -240,7 +247,8 @@ impl Workspace {
                     before[value] = shared.pop().unwrap_or_default();
                 }
             }
-            let store = |is_written: bool| if is_written { Store::Add } else { Store::Replace };
+            let store =
+                |is_written: bool| if is_written { WriteMode::Add } else { WriteMode::Replace };
             if let Some(addend) = node.addend.filter(|&addend| plan.needs_gradient[addend]) {
                 store(written[addend]).put(resize_buffer(&mut before[addend], len), g);
                 written[addend] = true;
@@ -279,13 +287,13 @@ impl Workspace {
         }
     }
 
-    /// The gradients of the small parameters, a row for each example.
+    /// Returns the gradients of the small parameters, a row for each example.
     fn small_rows(&self, Job { graph, rows, .. }: Job) -> impl Iterator<Item = &[f32]> {
         self.small[..rows.examples * graph.small_len].chunks_exact(graph.small_len.max(1))
     }
 
-    /// Squared norms of all gradients except instances, `[groups][examples]`, and the pairs of node
-    /// and example whose instance gradient has to be formed after all.
+    /// Computes the squared norms of all gradients except instances, `[groups][examples]`, and the
+    /// pairs of node and example whose instance gradient has to be formed after all.
     fn squared_norms(&mut self, job: Job, groups: usize) -> (Vec<Vec<f64>>, Vec<Recomputed>) {
         let plan = job.plan;
         let mut squares = vec![vec![0.0; job.rows.examples]; groups];
@@ -334,7 +342,12 @@ impl Workspace {
     /// Forms the instance gradients of example `i` and adds their squared norms to `squares`,
     /// `[groups][examples]`. Returns the nodes for which that is unreliable; their gradients are
     /// zero.
-    fn form_instances(&mut self, job: Job, i: usize, squares: &mut [Vec<f64>]) -> Vec<usize> {
+    fn instantiate_gradients(
+        &mut self,
+        job: Job,
+        i: usize,
+        squares: &mut [Vec<f64>],
+    ) -> Vec<usize> {
         let Job { graph, plan, .. } = job;
         let mut unreliable = Vec::new();
         // Added to the others at the end, in the order of the nodes.
@@ -368,11 +381,11 @@ impl Workspace {
 
     /// Adds the sums of all gradients except instances, without those of recomputed pairs. Without
     /// factors, adds everything.
-    fn add_sums(
+    fn accumulate_sums(
         &mut self,
         job: Job,
         factors: Option<(&[Vec<f32>], &[Recomputed])>,
-        sums: &mut Sums,
+        sums: &mut PartialSums,
     ) {
         let plan = job.plan;
         for (i, own) in self.small_rows(job).enumerate() {
@@ -402,9 +415,9 @@ impl Workspace {
             match node.op.large() {
                 Some(Large::Table(table)) => table.add_sum(ctx, &mut sums.sparse[i]),
                 Some(Large::Matrices(_)) if plan.deferred[i] => {
-                    let Deferred { x, g } = &mut sums.deferred[i];
+                    let DeferredSum { x, g } = &mut sums.deferred[i];
                     x.extend_from_slice(ctx.x);
-                    g.extend_from_slice(outer::weighted(
+                    g.extend_from_slice(outer::scale_by_factors(
                         ctx.g,
                         factors,
                         &mut self.scratch.weighted,
@@ -421,13 +434,13 @@ impl Workspace {
     }
 
     /// Adds the deferred sums of a segment.
-    pub(super) fn add_deferred(&mut self, job: Job, sums: &mut Sums) {
+    pub(super) fn add_deferred(&mut self, job: Job, sums: &mut PartialSums) {
         for (i, (node, deferred)) in job.graph.nodes.iter().zip(&mut sums.deferred).enumerate() {
-            let Deferred { x, g } = deferred;
+            let DeferredSum { x, g } = deferred;
             let Some(matrices) = node.matrices().filter(|_| !g.is_empty()) else { continue };
             let start = self.times.start();
             let copies = job.rows.copies;
-            let rows = Rows { examples: g.len() / node.op.len() / copies, copies };
+            let rows = ChunkRows { examples: g.len() / node.op.len() / copies, copies };
             let ctx = Context { rows, x, y: &[], saved: &[], g, weights: None, factors: None };
             let sum = &mut sums.dense[job.plan.sum_ranges[i].clone()];
             matrices.weighted_sum(ctx, sum, &mut self.scratch);

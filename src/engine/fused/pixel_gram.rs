@@ -4,10 +4,10 @@
 use super::op::resize_buffer;
 use crate::nn::Window;
 use crate::nn::kernels::Im2col;
-use crate::nn::kernels::product::{Matrix, Store, product};
+use crate::nn::kernels::product::{MatrixView, WriteMode, matmul};
 use crate::nn::kernels::vectorised;
 
-/// For convolutions with stride 1 and one group.
+/// Gram matrix of patches for convolutions with stride 1 and one group.
 pub(super) struct PixelGram {
     im2col: Im2col,
     /// Height and width with padding.
@@ -17,8 +17,8 @@ pub(super) struct PixelGram {
 }
 
 impl PixelGram {
-    /// `None` if the Gram matrix of patches is as cheap to compute directly.
-    pub(super) fn of(im2col: &Im2col, groups: usize) -> Option<Self> {
+    /// Creates the geometry; `None` if the Gram matrix of patches is as cheap to compute directly.
+    pub(super) fn new_if_cheaper(im2col: &Im2col, groups: usize) -> Option<Self> {
         let padded = [0, 1].map(|i| im2col.size[i] + 2 * im2col.padding[i]);
         let (inside, positions) = (im2col.size[0] * im2col.size[1], im2col.positions());
         let area = im2col.kernel[0] * im2col.kernel[1];
@@ -36,7 +36,7 @@ impl PixelGram {
         self.padded[0] * self.padded[1]
     }
 
-    /// Gram matrix of the patches of all copies.
+    /// Computes the Gram matrix of the patches of all copies.
     pub(super) fn gram<'a>(
         &self,
         images: &[f32],
@@ -48,8 +48,8 @@ impl PixelGram {
         let pixels = images.len() / im2col.channels;
         let copies = pixels / (height * width);
         let inside = resize_buffer(scratch.0, pixels * pixels);
-        let matrix = Matrix::new(images, pixels, im2col.channels);
-        product(inside, Store::Replace, matrix, matrix.transposed());
+        let matrix = MatrixView::new(images, pixels, im2col.channels);
+        matmul(inside, WriteMode::Replace, matrix, matrix.transposed());
         // Products with pixels of the padding are zero.
         let total = copies * self.pixels();
         let products = resize_buffer(scratch.1, total * total);
@@ -80,7 +80,8 @@ impl PixelGram {
 }
 
 vectorised! {
-    /// `gram[t, u] = Σ products[t + tap, u + tap]` over taps, for eight adjacent `u` at a time.
+    /// Computes `gram[t, u] = Σ products[t + tap, u + tap]` over taps, for eight adjacent `u` at a
+    /// time.
     fn sum_products(
         products: &[f32],
         total: usize,
@@ -136,8 +137,9 @@ mod tests {
                 dilation,
             });
             assert_eq!(im2col.output, output);
-            let pixels = PixelGram::of(&im2col, 1).expect("products of pixels are fewer");
-            assert!(PixelGram::of(&im2col, 2).is_none());
+            let pixels =
+                PixelGram::new_if_cheaper(&im2col, 1).expect("products of pixels are fewer");
+            assert!(PixelGram::new_if_cheaper(&im2col, 2).is_none());
             let image = 5 * 12 * 40;
             let images: Vec<f32> =
                 (0..2 * image).map(|i| ((i * 37) % 101) as f32 / 50.0 - 1.0).collect();
@@ -151,7 +153,7 @@ mod tests {
                 im2col.gather(image, patches);
             }
             let mut expected = Vec::new();
-            outer::gram(&patches, 2 * im2col.positions(), &mut expected);
+            outer::gram_matrix(&patches, 2 * im2col.positions(), &mut expected);
             for (a, b) in gram.iter().zip(&expected) {
                 assert!((a - b).abs() < 1e-3, "{a} {b}");
             }

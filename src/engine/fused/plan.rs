@@ -1,54 +1,53 @@
-//! What a call computes, and the resulting plan for each node.
+//! Request of a sum, and the execution plan that it gives for each node.
 
 use std::ops::Range;
 
 use super::graph::{Graph, Node};
 use super::op::{LargeParameters, NormMethod};
-use super::packed::{LayerWeights, PackedWeights};
-use crate::engine::Groups;
+use super::packed::{NodeWeights, PackedWeights};
+use crate::engine::ClipGroups;
 
-/// What a call computes.
+/// Request of a sum over a batch: clip groups and coordinate weights.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Request<'a> {
-    /// For Σ factor(norm) · gradient, per group of parameters; `None` for the sum of gradients
-    /// without norms, in which weights only say which tensors are left out.
-    pub(super) groups: Option<&'a Groups>,
+pub(super) struct SumRequest<'a> {
+    /// Clip groups of Σ factor(norm) · gradient; `None` for the sum of gradients without norms, in
+    /// which weights only say which tensors are left out.
+    pub(super) groups: Option<&'a ClipGroups>,
     /// The weights of the coordinates.
     pub(super) weights: Option<&'a PackedWeights>,
 }
 
 /// Norm methods, required gradients and buffer offsets of a call.
-pub(super) struct Plan {
-    /// Per node: `None` if it has no large parameters or they are masked out.
+pub(super) struct ExecutionPlan {
+    /// Norm method of each node: `None` if it has no large parameters or they are masked out.
     pub(super) norm_methods: Vec<Option<NormMethod>>,
-    /// Per value: whether its gradient is needed.
+    /// Whether the gradient of each value is needed.
     pub(super) needs_gradient: Vec<bool>,
-    /// Per node: the range of its large parameters in the dense sums; empty for sparse sums.
-    /// Instance gradients come first after the small parameters, in the order of an example's
-    /// instances.
+    /// Range of each node's large parameters in the dense sums; empty for sparse sums. Instance
+    /// gradients come first after the small parameters, in the order of an example's instances.
     pub(super) sum_ranges: Vec<Range<usize>>,
-    /// Per node: whether its sum is taken over transformed parameters.
+    /// Whether each node's sum is taken over transformed parameters.
     pub(super) transformed: Vec<bool>,
-    /// Per node: whether its weighted sums are taken once per segment, not once per chunk.
+    /// Whether each node's weighted sums are taken once per segment, not once per chunk.
     pub(super) deferred: Vec<bool>,
     /// Number of values in an example's instance gradients.
     pub(super) instance_len: usize,
-    /// Per node: the group of its parameters.
+    /// Group of each node's parameters.
     pub(super) group: Vec<usize>,
     /// Ranges of the small parameters that are in one group, with that group.
     pub(super) small_runs: Vec<(Range<usize>, usize)>,
-    /// The same for an example's instance gradients.
+    /// Ranges of an example's instance gradients that are in one group, with that group.
     pub(super) instance_runs: Vec<(Range<usize>, usize)>,
     pub(super) len: usize,
     /// Number of inputs, outputs and gradients of one row, also of gradients that share buffers.
     pub(super) row_len: usize,
 }
 
-impl Plan {
-    pub(super) fn of(graph: &Graph, copies: usize, request: &Request) -> Self {
+impl ExecutionPlan {
+    pub(super) fn for_request(graph: &Graph, copies: usize, request: &SumRequest) -> Self {
         let nodes = &graph.nodes;
-        let Request { groups, weights } = *request;
-        let group = groups_of_nodes(graph, groups);
+        let SumRequest { groups, weights } = *request;
+        let group = node_groups(graph, groups);
         let mut needs_gradient = vec![false];
         let norm_methods: Vec<Option<NormMethod>> = nodes
             .iter()
@@ -57,7 +56,7 @@ impl Plan {
                 let (large, small) = match weights {
                     None => (true, true),
                     Some(packed) => {
-                        let large = !matches!(packed.large[i], LayerWeights::Zeros);
+                        let large = !matches!(packed.large[i], NodeWeights::Zeros);
                         (large, packed.small[node.small.clone()].iter().any(|&w| w != 0.0))
                     }
                 };
@@ -65,14 +64,14 @@ impl Plan {
                 let trainable = large || small && !node.small.is_empty();
                 let addend = node.addend.is_some_and(|addend| needs_gradient[addend]);
                 needs_gradient.push(trainable || needs_gradient[node.input] || addend);
-                let weighted = PackedWeights::of(weights, i).is_some();
+                let weighted = PackedWeights::for_node(weights, i).is_some();
                 let method =
                     |matrices: &dyn LargeParameters| matrices.norm_method(copies, weighted);
                 large.then(|| node.matrices().map_or(NormMethod::Ghost, method))
             })
             .collect();
         let small = nodes.iter().zip(&group).map(|(node, &group)| (node.small.len(), group));
-        let small_runs = runs(small);
+        let small_runs = merge_group_ranges(small);
         let mut instances = Vec::new();
         let mut transformed = vec![false; nodes.len()];
         let mut sum_ranges = vec![0..0; nodes.len()];
@@ -82,7 +81,8 @@ impl Plan {
                 let matrices = node.matrices().filter(|_| norm_methods[i] == Some(round));
                 if let Some(matrices) = matrices {
                     // A weighted norm is that of the gradient itself, coordinate by coordinate.
-                    let weighted = groups.is_some() && PackedWeights::of(weights, i).is_some();
+                    let weighted =
+                        groups.is_some() && PackedWeights::for_node(weights, i).is_some();
                     let transformed_len = matrices.transformed_len().filter(|_| !weighted);
                     transformed[i] = transformed_len.is_some();
                     let len = transformed_len.unwrap_or(node.large_len);
@@ -108,14 +108,14 @@ impl Plan {
             instance_len,
             group,
             small_runs,
-            instance_runs: runs(instances.into_iter()),
+            instance_runs: merge_group_ranges(instances.into_iter()),
             len: offset,
             row_len,
         }
     }
 
-    /// Whether the gradient of a value is read after the backward pass: by norms and sums of the
-    /// parameters of its node. Others share buffers.
+    /// Returns whether the gradient of a value is read after the backward pass: by norms and sums
+    /// of the parameters of its node. Others share buffers.
     pub(super) fn keeps_gradient(&self, value: usize) -> bool {
         value > 0 && self.norm_methods[value - 1].is_some()
     }
@@ -134,18 +134,18 @@ impl Plan {
     }
 }
 
-/// The group of each node. The parameters of a node are one layer, so they are in one group; a node
-/// without parameters may be in any.
-fn groups_of_nodes(graph: &Graph, groups: Option<&Groups>) -> Vec<usize> {
-    let of_parameters = groups.map_or(&[][..], Groups::of_parameters);
+/// Returns the group of each node. The parameters of a node are one layer, so they are in one
+/// group; a node without parameters may be in any.
+fn node_groups(graph: &Graph, groups: Option<&ClipGroups>) -> Vec<usize> {
+    let of_parameters = groups.map_or(&[][..], ClipGroups::group_indices);
     let first = |node: &Node| {
         of_parameters.get(node.parameters.start).filter(|_| !node.parameters.is_empty())
     };
     graph.nodes.iter().map(|node| first(node).copied().unwrap_or(0)).collect()
 }
 
-/// Ranges of consecutive lengths, joined where the group is the same.
-fn runs(lengths: impl Iterator<Item = (usize, usize)>) -> Vec<(Range<usize>, usize)> {
+/// Returns ranges of consecutive lengths, joined where the group is the same.
+fn merge_group_ranges(lengths: impl Iterator<Item = (usize, usize)>) -> Vec<(Range<usize>, usize)> {
     let mut runs: Vec<(Range<usize>, usize)> = Vec::new();
     let mut end = 0;
     for (len, group) in lengths.filter(|&(len, _)| len > 0) {

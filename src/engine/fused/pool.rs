@@ -9,7 +9,8 @@ use crate::nn::kernels::vectorised;
 pub(super) struct Pool {
     is_max: bool,
     window: Window,
-    /// Where each window begins in an image, and the distances of its pixels from there.
+    /// Offset of each window's first pixel in an image, and the distances of its pixels from
+    /// there.
     corners: Vec<usize>,
     taps: Vec<usize>,
 }

@@ -1,16 +1,16 @@
-//! Where the time of a step goes, layer by layer.
+//! Profile of the time of a step, layer by layer.
 
 use std::time::{Duration, Instant};
 
 use super::graph::Graph;
-use super::plan::Plan;
-use crate::engine::{CpuLimits, LayerWork};
+use super::plan::ExecutionPlan;
+use crate::engine::{CpuRoofline, LayerWork};
 
-/// Where the time of one or more steps of a [`FusedExecutor`](super::FusedExecutor) goes.
+/// Profile of the time of one or more steps of a [`FusedExecutor`](super::FusedExecutor).
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepProfile {
-    /// The layers in the order of execution, activations directly after a layer with weights as
-    /// part of it.
+    /// Layers in the order of execution, activations directly after a layer with weights as part
+    /// of it.
     pub layers: Vec<LayerProfile>,
     /// Number of examples that a thread takes through all layers together.
     pub chunk: usize,
@@ -33,11 +33,12 @@ impl StepProfile {
         }
     }
 
-    /// The shortest time of one step with this many rows (examples times augmented copies) on a
-    /// machine with these limits: that of its layers, one after the other. It contains no norms,
-    /// noise or update, which a step without privacy does without or which take little time.
-    pub fn limit(&self, rows: usize, limits: &CpuLimits) -> Duration {
-        self.layers.iter().map(|layer| limits.shortest_time(&layer.work, rows)).sum()
+    /// Returns the shortest time of one step with this many rows (examples times augmented copies)
+    /// on a machine with these limits: that of its layers, one after the other. It contains no
+    /// norms, noise or update, which a step without privacy does without or which take little
+    /// time.
+    pub fn min_time(&self, rows: usize, limits: &CpuRoofline) -> Duration {
+        self.layers.iter().map(|layer| limits.min_time(&layer.work, rows)).sum()
     }
 }
 
@@ -45,15 +46,15 @@ impl StepProfile {
 /// steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerProfile {
-    /// The path of the layer's parameters, such as `"0"` or `"3.body.2"`; empty for layers without
+    /// Path of the layer's parameters, such as `"0"` or `"3.body.2"`; empty for layers without
     /// parameters.
     pub path: String,
-    /// What the layer computes, such as `"conv 3x3, 64 to 128, 16x16"`.
+    /// Description of the layer's computation, such as `"conv 3x3, 64 to 128, 16x16"`.
     pub description: String,
     /// Multiplications of the forward pass for one row, by the usual algorithm; 0 for layers that
     /// do not multiply matrices.
     pub multiplications: usize,
-    /// What a step without privacy has to compute and to move for one row.
+    /// Arithmetic and memory traffic of a step without privacy for one row.
     pub work: LayerWork,
     /// Time of the forward pass.
     pub forward: Duration,
@@ -67,14 +68,19 @@ pub struct LayerProfile {
 }
 
 impl LayerProfile {
-    /// The time of all four parts.
+    /// Returns the total time of all four phases.
     pub fn total(&self) -> Duration {
         self.forward + self.backward + self.norms + self.sums
     }
 }
 
-/// What node `i` has to do for one row, without norms.
-pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> LayerWork {
+/// Returns the arithmetic and memory traffic of node `i` for one row, without norms.
+pub(super) fn layer_work(
+    graph: &Graph,
+    plan: &ExecutionPlan,
+    i: usize,
+    copies: usize,
+) -> LayerWork {
     let node = &graph.nodes[i];
     let done = node.matrices().map(|matrices| matrices.multiplications_done(copies));
     let [forward, mut backward, weights] = done.unwrap_or_default();
@@ -92,7 +98,7 @@ pub(super) fn work(graph: &Graph, plan: &Plan, i: usize, copies: usize) -> Layer
     LayerWork { multiplications: forward + backward + weights, values, parameters }
 }
 
-/// A part of the work for one layer.
+/// Phase of the work for one layer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Phase {
     Forward,
@@ -104,10 +110,10 @@ pub(super) enum Phase {
 /// Times of each node, `[nodes][phases]`. Empty unless a profile is being made: clocks take long on
 /// some systems.
 #[derive(Default)]
-pub(super) struct Times(Vec<[Duration; 4]>);
+pub(super) struct NodeTimes(Vec<[Duration; 4]>);
 
-impl Times {
-    pub(super) fn of(nodes: usize) -> Self {
+impl NodeTimes {
+    pub(super) fn with_nodes(nodes: usize) -> Self {
         Self(vec![[Duration::ZERO; 4]; nodes])
     }
 
@@ -127,7 +133,7 @@ impl Times {
         pairs.for_each(|(time, other)| *time += *other);
     }
 
-    pub(super) fn of_node(&self, node: usize, phase: Phase) -> Duration {
+    pub(super) fn get(&self, node: usize, phase: Phase) -> Duration {
         self.0[node][phase as usize]
     }
 }

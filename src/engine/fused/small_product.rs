@@ -5,29 +5,30 @@ use std::hint::black_box;
 
 use pulp::Simd;
 
-use crate::nn::kernels::product::Store;
+use crate::nn::kernels::product::WriteMode;
 
-/// The left matrix. Its terms come in runs: row `r`, term `k` of run `q` is at `r * row + q * apart
-/// + k * step`.
+/// Left matrix of a product. Its terms come in runs: row `r`, term `k` of run `q` is at
+/// `r * row + q * apart + k * step`.
 #[derive(Clone, Copy)]
-pub(super) struct Left<'a> {
+pub(super) struct LhsView<'a> {
     pub(super) values: &'a [f32],
     pub(super) row: usize,
     pub(super) apart: usize,
     pub(super) step: usize,
 }
 
-/// The right matrix: the columns of a term, counted over all runs, begin `step` after those of the
-/// one before.
+/// Right matrix of a product: the columns of a term, counted over all runs, begin `step` after
+/// those of the one before.
 #[derive(Clone, Copy)]
-pub(super) struct Right<'a> {
+pub(super) struct RhsView<'a> {
     pub(super) values: &'a [f32],
     pub(super) step: usize,
 }
 
-/// Numbers of rows, of runs, of terms of a run, and of columns, which are one or two vectors.
+/// Shape of a product: numbers of rows, of runs, of terms of a run, and of columns, which are one
+/// or two vectors.
 #[derive(Clone, Copy)]
-pub(super) struct Size {
+pub(super) struct ProductShape {
     pub(super) rows: usize,
     pub(super) runs: usize,
     pub(super) terms: usize,
@@ -38,16 +39,16 @@ pub(super) struct Size {
 const MOST_ROWS: usize = 14;
 const MOST_ROWS_OF_FEW_REGISTERS: usize = 6;
 
-/// Product into rows of `out` that begin every `step` values.
+/// Computes the product into rows of `out` that begin every `step` values.
 ///
 /// Each sum is taken over the terms in order, so a row does not depend on the others.
 #[inline(always)]
-pub(super) fn product<S: Simd>(
+pub(super) fn multiply<S: Simd>(
     simd: S,
-    size: Size,
-    a: Left<'_>,
-    b: Right<'_>,
-    (out, step, store): (&mut [f32], usize, Store),
+    size: ProductShape,
+    a: LhsView<'_>,
+    b: RhsView<'_>,
+    (out, step, store): (&mut [f32], usize, WriteMode),
 ) {
     if size.width == S::F32_LANES {
         all_rows::<S, 1>(simd, size, a, b, (out, step, store))
@@ -59,10 +60,10 @@ pub(super) fn product<S: Simd>(
 #[inline(always)]
 fn all_rows<S: Simd, const VECTORS: usize>(
     simd: S,
-    Size { rows, runs, terms, .. }: Size,
-    a: Left<'_>,
-    b: Right<'_>,
-    (out, step, store): (&mut [f32], usize, Store),
+    ProductShape { rows, runs, terms, .. }: ProductShape,
+    a: LhsView<'_>,
+    b: RhsView<'_>,
+    (out, step, store): (&mut [f32], usize, WriteMode),
 ) {
     let many_registers = S::REGISTER_COUNT >= 32;
     let most = if many_registers { MOST_ROWS } else { MOST_ROWS_OF_FEW_REGISTERS };
@@ -73,7 +74,7 @@ fn all_rows<S: Simd, const VECTORS: usize>(
         // A number of values that the compiler does not know to be the same for all blocks.
         // Otherwise it computes the addresses of the rows of every kind of block ahead of this
         // loop, and most products have only a few blocks of one kind.
-        let a = Left { values: &a.values[row * a.row..], row: black_box(a.row), ..a };
+        let a = LhsView { values: &a.values[row * a.row..], row: black_box(a.row), ..a };
         let out = (&mut out[row * step..], step, store);
         macro_rules! block {
             ($($count:literal $block:ident)*) => {
@@ -101,9 +102,9 @@ macro_rules! rows {
         fn $name<S: Simd, const VECTORS: usize>(
             simd: S,
             [runs, terms]: [usize; 2],
-            a: Left<'_>,
-            b: Right<'_>,
-            (out, step, store): (&mut [f32], usize, Store),
+            a: LhsView<'_>,
+            b: RhsView<'_>,
+            (out, step, store): (&mut [f32], usize, WriteMode),
         ) {
             let width = VECTORS * S::F32_LANES;
             let mut sums = [[simd.splat_f32s(0.0); VECTORS]; $count];
@@ -135,8 +136,8 @@ macro_rules! rows {
                 let out = S::as_mut_simd_f32s(&mut out[row * step..][..width]).0;
                 for (out, sum) in out.iter_mut().zip(sums) {
                     *out = match store {
-                        Store::Replace => sum,
-                        Store::Add => simd.add_f32s(*out, sum),
+                        WriteMode::Replace => sum,
+                        WriteMode::Add => simd.add_f32s(*out, sum),
                     };
                 }
             }

@@ -5,33 +5,34 @@
 //! `gain · ŵ`. The gradient with respect to `w` is `gain r (γ - mean(γ) - ŵ (γ·ŵ))`, which is
 //! linear in `γ`; the last term is absent where the variance is clamped to a floor. The gradient
 //! with respect to the gain is `γ·ŵ`. A standardisation without the fan-in is one with a constant
-//! factor in the gain (`Guard::scaled`).
+//! factor in the gain (`VarianceGuard::scaled`).
 
 #[cfg(test)]
 mod tests;
 
 use super::outer;
-use crate::nn::Guard;
+use crate::nn::VarianceGuard;
 use crate::nn::kernels::vectorised;
 
-/// Of each column of one `γ`: the sum, the product with that of `ŵ`, and the squared norm. In f64,
-/// because the projected part can be far larger than the rest.
-pub(super) struct Columns {
+/// Statistics of each column of one `γ`: the sum, the product with that of `ŵ`, and the squared
+/// norm. In f64, because the projected part can be far larger than the rest.
+pub(super) struct ColumnStats {
     sums: Vec<f64>,
     dots: Vec<f64>,
     squares: Vec<f64>,
 }
 
-impl Columns {
+impl ColumnStats {
     pub(super) fn new(outputs: usize) -> Self {
         let [sums, dots, squares] = [(); 3].map(|()| vec![0.0; outputs]);
         Self { sums, dots, squares }
     }
 }
 
-/// Columns are output channels; matrices are `[patch] x [outputs of the group]`, one per group.
-pub(super) struct Standardise {
-    guard: Guard,
+/// Weight standardisation of a convolution: columns are output channels; matrices are
+/// `[patch] x [outputs of the group]`, one per group.
+pub(super) struct ConvStandardisation {
+    guard: VarianceGuard,
     groups: usize,
     patch: usize,
     /// Whether the gain is a trainable parameter.
@@ -46,8 +47,14 @@ pub(super) struct Standardise {
     unit: Vec<f32>,
 }
 
-impl Standardise {
-    pub(super) fn new(guard: Guard, gain: bool, groups: usize, patch: usize, out: usize) -> Self {
+impl ConvStandardisation {
+    pub(super) fn new(
+        guard: VarianceGuard,
+        gain: bool,
+        groups: usize,
+        patch: usize,
+        out: usize,
+    ) -> Self {
         let (guard, factor) = guard.scaled(patch);
         Self {
             guard,
@@ -62,7 +69,7 @@ impl Standardise {
         }
     }
 
-    /// Number of parameters of the gain.
+    /// Returns the number of parameters of the gain.
     pub(super) fn gain_len(&self) -> usize {
         if self.trainable_gain { self.gain.len() } else { 0 }
     }
@@ -93,8 +100,8 @@ impl Standardise {
             }
             for (o, &s) in sum_of_squares.iter().enumerate() {
                 let (guarded_variance, floor) = match self.guard {
-                    Guard::Add(e) | Guard::Unscaled(e) => (s + e, false),
-                    Guard::AtLeast(e) => (s.max(e), s < e),
+                    VarianceGuard::Add(e) | VarianceGuard::Unscaled(e) => (s + e, false),
+                    VarianceGuard::AtLeast(e) => (s.max(e), s < e),
                 };
                 self.inverse[first + o] = (1.0 / guarded_variance.sqrt()) as f32;
                 self.unit_squared_norm[first + o] =
@@ -111,10 +118,10 @@ impl Standardise {
         }
     }
 
-    /// Squared norm of one example's gradient from the squared norms of the columns of `γ`, without
-    /// forming `γ`, for a convolution of one group. The column sums of `γ` follow from
-    /// `patch_sums`, and its products with `ŵ` from the convolution's output `y`, which must have
-    /// no bias and no activation. `bounds` are the squared norms of the columns if no terms
+    /// Computes the squared norm of one example's gradient from the squared norms of the columns
+    /// of `γ`, without forming `γ`, for a convolution of one group. The column sums of `γ` follow
+    /// from `patch_sums`, and its products with `ŵ` from the convolution's output `y`, which must
+    /// have no bias and no activation. `bounds` are the squared norms of the columns if no terms
     /// cancelled. `None` if the result could be mostly rounding error, and if a gain is nearly
     /// zero: the products follow from the output divided by the gain.
     pub(super) fn ghost_squared_norm(
@@ -138,9 +145,9 @@ impl Standardise {
         self.squared_norm(0, [&sums, &dots, squares], bounds)
     }
 
-    /// Squared norm of the gradient of one group from its columns of `γ`, of which the first is
-    /// channel `first`: their sums, products with `ŵ` and squared norms. `None` if it could be
-    /// mostly rounding error, where `bounds` are the squared norms without cancellation.
+    /// Computes the squared norm of the gradient of one group from its columns of `γ`, of which
+    /// the first is channel `first`: their sums, products with `ŵ` and squared norms. `None` if it
+    /// could be mostly rounding error, where `bounds` are the squared norms without cancellation.
     fn squared_norm(
         &self,
         first: usize,
@@ -165,16 +172,20 @@ impl Standardise {
 
     /// Adds whole rows of `γ` to the columns of their group. `offset` is the position of the first
     /// element among the weights of all groups.
-    pub(super) fn measure(&self, columns: &mut Columns, offset: usize, rows: &[f32]) {
+    pub(super) fn accumulate_stats(&self, columns: &mut ColumnStats, offset: usize, rows: &[f32]) {
         let unit = &self.unit[offset..offset + rows.len()];
-        let Columns { sums, dots, squares } = columns;
+        let ColumnStats { sums, dots, squares } = columns;
         add_columns(rows, unit, sums, dots, squares);
     }
 
-    /// Squared norm of the gradient of one group from all rows of its `γ`; `None` if it could be
-    /// mostly rounding error.
-    pub(super) fn measured(&self, group: usize, columns: &Columns) -> Option<f64> {
-        let Columns { sums, dots, squares } = columns;
+    /// Computes the squared norm of the gradient of one group from all rows of its `γ`; `None` if
+    /// it could be mostly rounding error.
+    pub(super) fn squared_norm_from_stats(
+        &self,
+        group: usize,
+        columns: &ColumnStats,
+    ) -> Option<f64> {
+        let ColumnStats { sums, dots, squares } = columns;
         let underflow = self.patch as f64 * outer::UNDERFLOW_ERROR;
         let bounds: Vec<f64> = squares.iter().map(|square| square + underflow).collect();
         let square = self.squared_norm(group * self.outputs(), [sums, dots, squares], &bounds)?;
@@ -188,8 +199,8 @@ impl Standardise {
         let len = self.patch * outputs;
         for (group, weight) in weight.chunks_exact_mut(len).enumerate() {
             let unit = &self.unit[group * len..(group + 1) * len];
-            let mut columns = Columns::new(outputs);
-            self.measure(&mut columns, group * len, weight);
+            let mut columns = ColumnStats::new(outputs);
+            self.accumulate_stats(&mut columns, group * len, weight);
             let first = group * outputs;
             // What is subtracted from the columns, and the scales that they are multiplied with.
             let means = columns.sums.iter().map(|sum| (sum / self.patch as f64) as f32);
@@ -218,7 +229,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// See [`Columns`]. In f32 for 64 rows at a time.
+    /// Adds rows to the statistics of the columns; see [`ColumnStats`]. In f32 for 64 rows at a
+    /// time.
     fn add_columns(
         matrix: &[f32],
         unit: &[f32],

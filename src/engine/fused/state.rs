@@ -1,19 +1,19 @@
-//! State kept between calls: the graph with its weights, and the buffers of the workers.
+//! State between calls: the graph with its weights, and the buffers of the workers.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use super::graph::{Graph, Node, for_each_node, split};
-use super::op::{Deferred, NormMethod, Rows, Sparse};
+use super::op::{ChunkRows, DeferredSum, NormMethod, SparseRows};
 use super::packed::PackedWeights;
-use super::pass::{Job, Sums, Workspace};
-use super::plan::{Plan, Request};
-use super::profile::{self, LayerProfile, Phase, StepProfile, Times};
-use super::windows::windows;
+use super::pass::{Job, PartialSums, Workspace};
+use super::plan::{ExecutionPlan, SumRequest};
+use super::profile::{self, LayerProfile, NodeTimes, Phase, StepProfile};
+use super::windows::plan_windows;
 use crate::Result;
 use crate::engine::per_example::{PerExample, of_finite};
-use crate::engine::{Batch, ClippedSum, Gradients, Weights};
+use crate::engine::{Batch, ClippedSum, CoordinateWeights, Gradients};
 use crate::nn::kernels::product::add_scaled;
 use crate::nn::{LayerSpec, Network, workers};
 
@@ -21,34 +21,34 @@ use crate::nn::{LayerSpec, Network, workers};
 /// caches.
 const CHUNK_ELEMENTS: usize = 1 << 21;
 
-/// Number of examples that make good use of each pass over the parameters and their sums.
+/// Smallest number of examples that make good use of each pass over the parameters and their sums.
 const EXAMPLES_PER_PASS: usize = 8;
 
 /// Maximum number of parts of a batch that are summed separately and then added in order.
 const MAX_SEGMENTS: usize = 16;
 
-/// Cost of a sum's share of a segment, which is cleared and added, in multiplications (measured
+/// Cost of clearing and adding one value of a segment's sum, in multiplications (measured
 /// roughly).
 const SEGMENT_COST: usize = 32;
 
-pub(super) struct State {
+pub(super) struct ExecutorState {
     specs: Vec<LayerSpec>,
     input_shape: Vec<usize>,
     pub(super) graph: Graph,
-    /// The weights of the last call that had any: training with a mask uses the same ones in every
+    /// Weights of the last call that had any: training with a mask uses the same ones in every
     /// step.
     packed: Option<(Weak<Gradients>, PackedWeights)>,
     /// Multiplications of the forward pass for one row.
     multiplications_per_row: usize,
     workspaces: Mutex<Vec<Workspace>>,
-    sums: Mutex<Vec<Sums>>,
-    /// Times of the nodes, while a profile is made.
-    times: Option<Mutex<Times>>,
+    sums: Mutex<Vec<PartialSums>>,
+    /// Times of the nodes, while a profile is measured.
+    times: Option<Mutex<NodeTimes>>,
 }
 
-impl State {
-    pub(super) fn of(network: &Network) -> Self {
-        let graph = Graph::of(network.input_shape(), network.specs());
+impl ExecutorState {
+    pub(super) fn for_network(network: &Network) -> Self {
+        let graph = Graph::from_specs(network.input_shape(), network.specs());
         let multiplications_per_row = graph.nodes.iter().map(Node::multiplications).sum();
         Self {
             specs: network.specs().to_vec(),
@@ -62,23 +62,23 @@ impl State {
         }
     }
 
-    /// The sum over the batch, measured layer by layer.
+    /// Computes the sum over the batch, measured layer by layer.
     pub(super) fn profile(
         &mut self,
         network: &Network,
         batch: &Batch,
-        request: &Request,
+        request: &SumRequest,
         chunk: Option<usize>,
     ) -> Result<(ClippedSum, StepProfile)> {
-        self.times = Some(Mutex::new(Times::of(self.graph.nodes.len())));
+        self.times = Some(Mutex::new(NodeTimes::with_nodes(self.graph.nodes.len())));
         let start = Instant::now();
-        let sum = self.sum(network, batch, request, chunk);
+        let sum = self.sum_batch(network, batch, request, chunk);
         let elapsed = start.elapsed();
         let times = self.times.take().unwrap_or_default();
         let sum = sum?;
         let times = times.into_inner().unwrap_or_else(PoisonError::into_inner);
         let copies = batch.copies();
-        let plan = Plan::of(&self.graph, copies, request);
+        let plan = ExecutionPlan::for_request(&self.graph, copies, request);
         let paths = network.paths();
         let layers = self.graph.nodes.iter().enumerate().map(|(i, node)| {
             let layer = paths[node.parameters.clone()].first().and_then(|p| p.rsplit_once('.'));
@@ -86,15 +86,15 @@ impl State {
                 path: layer.map_or_else(String::new, |(layer, _)| layer.to_owned()),
                 description: node.op.describe(),
                 multiplications: node.multiplications(),
-                work: profile::work(&self.graph, &plan, i, copies),
-                forward: times.of_node(i, Phase::Forward),
-                backward: times.of_node(i, Phase::Backward),
-                norms: times.of_node(i, Phase::Norms),
-                sums: times.of_node(i, Phase::Sums),
+                work: profile::layer_work(&self.graph, &plan, i, copies),
+                forward: times.get(i, Phase::Forward),
+                backward: times.get(i, Phase::Backward),
+                norms: times.get(i, Phase::Norms),
+                sums: times.get(i, Phase::Sums),
             }
         });
         let chunk = chunk.unwrap_or_else(|| chunk_len(&plan, copies));
-        let [_, chunk] = self.lengths(&plan, batch, batch.len(), chunk);
+        let [_, chunk] = self.segment_and_chunk_len(&plan, batch, batch.len(), chunk);
         let shares = |(i, node): (usize, &Node)| {
             if plan.keeps_gradient(i + 1) { 0 } else { node.op.len() }
         };
@@ -103,33 +103,33 @@ impl State {
         Ok((sum, StepProfile { layers: layers.collect(), chunk, buffer_bytes, elapsed }))
     }
 
-    /// The largest number of unused gradient buffers of a worker.
+    /// Returns the largest number of unused gradient buffers of a worker.
     #[cfg(test)]
     pub(super) fn spare_gradients(&self) -> usize {
         lock(&self.workspaces).iter().map(Workspace::spare_gradients).max().unwrap_or(0)
     }
 
-    /// Whether the network has the architecture this was built for.
+    /// Returns whether the network has the architecture that this state was built for.
     pub(super) fn matches(&self, network: &Network) -> bool {
         self.input_shape == network.input_shape() && self.specs == network.specs()
     }
 
     /// Copies the network's parameters.
-    pub(super) fn load(&mut self, network: &Network) {
+    pub(super) fn load_parameters(&mut self, network: &Network) {
         let parameter_count = self.graph.parameter_count;
         let hosts = network.host_values();
         for_each_node(self.graph.nodes.iter_mut().collect(), parameter_count, |node| {
             let (mut small, mut large) = (vec![0.0; node.small.len()], vec![0.0; node.large_len]);
             let hosts = &hosts[node.parameters.clone()];
-            for (slot, host) in node.op.layout().iter().zip(hosts) {
+            for (slot, host) in node.op.parameter_slots().iter().zip(hosts) {
                 slot.pack(host.slice(), if slot.small { &mut small } else { &mut large });
             }
             node.op.load(&small, &large);
         });
     }
 
-    /// Packs these weights, unless they are those of the last call.
-    pub(super) fn load_weights(&mut self, weights: &Weights) {
+    /// Packs these weights, unless the last call packed them already.
+    pub(super) fn load_weights(&mut self, weights: &CoordinateWeights) {
         let values = weights.shared_values();
         if self.packed.as_ref().is_some_and(|(known, _)| known.ptr_eq(&values)) {
             return;
@@ -139,17 +139,17 @@ impl State {
         self.packed = Some((values, PackedWeights::new(weights, &self.graph)));
     }
 
-    /// The weights of [`load_weights`](Self::load_weights).
+    /// Returns the weights of [`load_weights`](Self::load_weights).
     pub(super) fn packed_weights(&self) -> Option<&PackedWeights> {
         self.packed.as_ref().map(|(_, packed)| packed)
     }
 
-    /// Norm method of each parameter, in the network's order.
+    /// Returns the norm method of each parameter, in the network's order.
     pub(super) fn norm_methods(&self) -> Vec<&'static str> {
-        let plan = Plan::of(&self.graph, 1, &Request::default());
+        let plan = ExecutionPlan::for_request(&self.graph, 1, &SumRequest::default());
         let each =
             self.graph.nodes.iter().zip(plan.norm_methods).flat_map(|(node, norm_method)| {
-                node.op.layout().iter().map(move |slot| match norm_method {
+                node.op.parameter_slots().iter().map(move |slot| match norm_method {
                     Some(NormMethod::Ghost) if !slot.small => "ghost",
                     _ => "instantiated",
                 })
@@ -157,25 +157,25 @@ impl State {
         each.collect()
     }
 
-    /// The sum over the batch, excluding examples that are not finite.
-    pub(super) fn sum(
+    /// Computes the sum over the batch, excluding examples that are not finite.
+    pub(super) fn sum_batch(
         &self,
         network: &Network,
         batch: &Batch,
-        request: &Request,
+        request: &SumRequest,
         chunk: Option<usize>,
     ) -> Result<ClippedSum> {
-        let mut plan = Plan::of(&self.graph, batch.copies(), request);
+        let mut plan = ExecutionPlan::for_request(&self.graph, batch.copies(), request);
         let chunk = chunk.unwrap_or_else(|| chunk_len(&plan, batch.copies()));
         let compute = |examples: &[usize]| {
-            let lengths = self.lengths(&plan, batch, examples.len(), chunk);
+            let lengths = self.segment_and_chunk_len(&plan, batch, examples.len(), chunk);
             plan.defer_sums(&self.graph, batch.copies(), lengths);
             self.sum_segments(&plan, batch, examples, request, chunk)
         };
         let ((sums, sparse), examples) = of_finite(batch, compute, |(sums, _)| &sums.each)?;
         let sum = self.to_gradients(&plan, network, &sums, sparse);
         let sum = sums.each.of_batch(sum, batch, &examples);
-        return_spare(&self.sums, sums);
+        recycle(&self.sums, sums);
         Ok(sum)
     }
 
@@ -183,22 +183,23 @@ impl State {
     /// chunks depend on batch and network only, not on what is gathered together.
     fn sum_segments(
         &self,
-        plan: &Plan,
+        plan: &ExecutionPlan,
         batch: &Batch,
         examples: &[usize],
-        request: &Request,
+        request: &SumRequest,
         chunk: usize,
-    ) -> Result<(Sums, Vec<Vec<f32>>)> {
-        let lengths_of = |n: usize| self.lengths(plan, batch, n, chunk);
-        let windows_of = |n: usize| windows(n, lengths_of(n), batch.chunk_len(), workers::count());
+    ) -> Result<(PartialSums, Vec<Vec<f32>>)> {
+        let lengths_of = |n: usize| self.segment_and_chunk_len(plan, batch, n, chunk);
+        let windows_of =
+            |n: usize| plan_windows(n, lengths_of(n), batch.chunk_len(), workers::worker_count());
         let nodes = &self.graph.nodes;
         // The sums of the segments so far, in the buffers of the first.
-        let mut total: Option<Sums> = None;
+        let mut total: Option<PartialSums> = None;
         let mut tables: Vec<Vec<f32>> = nodes
             .iter()
             .map(|node| vec![0.0; if node.is_table() { node.large_len } else { 0 }])
             .collect();
-        let mut add = |mut sums: Sums| {
+        let mut add = |mut sums: PartialSums| {
             for (table, sparse) in tables.iter_mut().zip(&sums.sparse) {
                 sparse.add_to(table);
             }
@@ -210,35 +211,35 @@ impl State {
                 add_scaled(total, 1.0, own);
             }
             total.each.append(&mut sums.each);
-            return_spare(&self.sums, sums);
+            recycle(&self.sums, sums);
         };
         let windows = windows_of(examples.len());
         let [_, chunk] = lengths_of(examples.len());
         let split = |n: usize| windows_of(n).into_iter().map(|window| window.pieces).collect();
         // The sums of segments of which some windows are still to come.
-        let mut unfinished: Vec<Mutex<Option<Sums>>> = Vec::new();
+        let mut unfinished: Vec<Mutex<Option<PartialSums>>> = Vec::new();
         batch.for_each_chunk(examples, &split, |number, gathered| {
-            let (window, places) = (&windows[number], windows[number].places());
+            let (window, places) = (&windows[number], windows[number].range_offsets());
             unfinished.resize_with(places.len(), Mutex::default);
             let sums_of = |i: usize| lock(&unfinished[i]).take();
-            workers::in_order(
+            workers::run_in_order(
                 places.len(),
                 |i| {
                     let mut workspace: Workspace = take_spare(&self.workspaces);
                     if self.times.is_some() {
-                        workspace.times = Times::of(nodes.len());
+                        workspace.times = NodeTimes::with_nodes(nodes.len());
                     }
                     let mut sums = sums_of(i).unwrap_or_else(|| self.cleared_sums(plan));
                     if sums.deferred.is_empty() {
                         std::mem::swap(&mut workspace.deferred, &mut sums.deferred);
-                        sums.deferred.resize_with(nodes.len(), Deferred::default);
+                        sums.deferred.resize_with(nodes.len(), DeferredSum::default);
                     }
                     let job = |examples: usize| {
-                        let rows = Rows { examples, copies: batch.copies() };
+                        let rows = ChunkRows { examples, copies: batch.copies() };
                         Job { graph: &self.graph, plan, request, rows }
                     };
-                    for chunk in gathered.part(places[i].clone()).parts(chunk) {
-                        workspace.run(job(chunk.len()), chunk, &mut sums);
+                    for chunk in gathered.slice(places[i].clone()).split_by(chunk) {
+                        workspace.accumulate_chunk(job(chunk.len()), chunk, &mut sums);
                     }
                     if window.is_last {
                         workspace.add_deferred(job(0), &mut sums);
@@ -248,7 +249,7 @@ impl State {
                     if let Some(times) = &self.times {
                         lock(times).add(&std::mem::take(&mut workspace.times));
                     }
-                    return_spare(&self.workspaces, workspace);
+                    recycle(&self.workspaces, workspace);
                     sums
                 },
                 |i, sums| {
@@ -259,16 +260,22 @@ impl State {
         Ok((total.unwrap_or_else(|| self.cleared_sums(plan)), tables))
     }
 
-    /// Number of examples in each segment of `n` examples and in each of its chunks, which have at
-    /// most `chunk`.
-    fn lengths(&self, plan: &Plan, batch: &Batch, n: usize, chunk: usize) -> [usize; 2] {
+    /// Returns the number of examples in each segment of `n` examples and in each of its chunks,
+    /// which have at most `chunk`.
+    fn segment_and_chunk_len(
+        &self,
+        plan: &ExecutionPlan,
+        batch: &Batch,
+        n: usize,
+        chunk: usize,
+    ) -> [usize; 2] {
         let multiplications = self.multiplications_per_row * batch.copies();
         let segment = segment_len(n, multiplications, plan.len);
         [segment, segment.div_ceil(segment.div_ceil(chunk))]
     }
 
-    fn cleared_sums(&self, plan: &Plan) -> Sums {
-        let mut sums: Sums = take_spare(&self.sums);
+    fn cleared_sums(&self, plan: &ExecutionPlan) -> PartialSums {
+        let mut sums: PartialSums = take_spare(&self.sums);
         sums.clear(plan.len, self.graph.nodes.len());
         sums
     }
@@ -276,9 +283,9 @@ impl State {
     /// Converts sums in the layers' own layouts to gradients in the network's layout.
     fn to_gradients(
         &self,
-        plan: &Plan,
+        plan: &ExecutionPlan,
         network: &Network,
-        sums: &Sums,
+        sums: &PartialSums,
         tables: Vec<Vec<f32>>,
     ) -> Gradients {
         let mut gradients = Gradients::zeros_like(network);
@@ -299,7 +306,7 @@ impl State {
                 }
             }
             let small = &sums.dense[node.small.clone()];
-            for (slot, entry) in node.op.layout().iter().zip(entries) {
+            for (slot, entry) in node.op.parameter_slots().iter().zip(entries) {
                 let packed = if slot.small { small } else { &large[..] };
                 // Not computed if all its weights are zero.
                 if !packed.is_empty() {
@@ -311,23 +318,23 @@ impl State {
     }
 }
 
-impl Sums {
+impl PartialSums {
     fn clear(&mut self, len: usize, nodes: usize) {
         self.dense.clear();
         self.dense.resize(len, 0.0);
         self.each = PerExample::default();
         self.recomputed.resize_with(nodes, Vec::new);
         self.recomputed.iter_mut().for_each(Vec::clear);
-        self.sparse.resize_with(nodes, Sparse::default);
-        self.sparse.iter_mut().for_each(Sparse::clear);
-        self.deferred.iter_mut().for_each(|Deferred { x, g }| {
+        self.sparse.resize_with(nodes, SparseRows::default);
+        self.sparse.iter_mut().for_each(SparseRows::clear);
+        self.deferred.iter_mut().for_each(|DeferredSum { x, g }| {
             x.clear();
             g.clear();
         });
     }
 }
 
-impl Sparse {
+impl SparseRows {
     fn clear(&mut self) {
         self.offsets.clear();
         self.values.clear();
@@ -341,17 +348,17 @@ impl Sparse {
     }
 }
 
-/// Number of examples that a worker processes at a time. Each chunk reads all parameters and adds
-/// to all their sums, so where these take more memory than the values of a few examples, the chunk
-/// is larger than a worker's part of the caches.
-fn chunk_len(plan: &Plan, copies: usize) -> usize {
+/// Returns the number of examples that a worker processes at a time. Each chunk reads all
+/// parameters and adds to all their sums, so where these take more memory than the values of a few
+/// examples, the chunk is larger than a worker's part of the caches.
+fn chunk_len(plan: &ExecutionPlan, copies: usize) -> usize {
     let row = plan.row_len * copies;
     (CHUNK_ELEMENTS / row).clamp(2, 64).max((plan.len / row).min(EXAMPLES_PER_PASS))
 }
 
-/// Number of examples in each segment of `n` examples with this many multiplications each, for
-/// `sums` values: 16 segments, or fewer if clearing and adding them took a considerable part of the
-/// time. It must not depend on the number of threads, or results would.
+/// Returns the number of examples in each segment of `n` examples with this many multiplications
+/// each, for `sums` values: 16 segments, or fewer if clearing and adding them took a considerable
+/// part of the time. It must not depend on the number of threads, or results would.
 fn segment_len(n: usize, multiplications: usize, sums: usize) -> usize {
     let worthwhile = n * multiplications / (SEGMENT_COST * sums).max(1);
     let segments = worthwhile.clamp(1, MAX_SEGMENTS);
@@ -360,7 +367,7 @@ fn segment_len(n: usize, multiplications: usize, sums: usize) -> usize {
     n.div_ceil(segments).max(EXAMPLES_PER_PASS)
 }
 
-/// A job that panicked leaves nothing behind, so a poisoned lock is harmless.
+/// Locks a mutex, poisoned or not: a job that panicked leaves nothing behind.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -370,6 +377,6 @@ fn take_spare<T: Default>(spare: &Mutex<Vec<T>>) -> T {
     lock(spare).pop().unwrap_or_default()
 }
 
-fn return_spare<T>(spare: &Mutex<Vec<T>>, used: T) {
+fn recycle<T>(spare: &Mutex<Vec<T>>, used: T) {
     lock(spare).push(used);
 }

@@ -2,10 +2,10 @@
 
 use super::op::{Backward, Forward, InputGradient, Op};
 use super::outer::add;
-use crate::nn::kernels::product::{Store, transpose};
+use crate::nn::kernels::product::{WriteMode, transpose};
 
-/// The input itself: an activation that could not be fused into the previous layer, and the end of
-/// a residual block, whose second value the caller adds.
+/// Identity: an activation that could not be fused into the previous layer, and the end of a
+/// residual block, whose second value the caller adds.
 pub(super) struct Identity {
     pub(super) name: &'static str,
     pub(super) len: usize,
@@ -57,20 +57,20 @@ impl Op for Flatten {
         let Some(InputGradient { values, store }) = pass.gx else { return };
         for (g, gx) in pass.g.chunks_exact(self.len()).zip(values.chunks_exact_mut(self.len())) {
             match store {
-                Store::Replace => transpose(g, self.channels, gx, |to, from| *to = from),
-                Store::Add => transpose(g, self.channels, gx, |to, from| *to += from),
+                WriteMode::Replace => transpose(g, self.channels, gx, |to, from| *to = from),
+                WriteMode::Add => transpose(g, self.channels, gx, |to, from| *to += from),
             }
         }
     }
 }
 
 /// Mean over positions: global average pooling of images, mean over time of sequences.
-pub(super) struct Mean {
+pub(super) struct PositionMean {
     pub(super) positions: usize,
     pub(super) channels: usize,
 }
 
-impl Op for Mean {
+impl Op for PositionMean {
     fn describe(&self) -> String {
         "mean".into()
     }
@@ -98,8 +98,8 @@ impl Op for Mean {
     }
 }
 
-/// Dropout. The saved values are the mask with its scale, which the caller fills in before the
-/// forward pass.
+/// Dropout layer. The saved values are the mask with its scale, which the caller fills in before
+/// the forward pass.
 pub(super) struct Dropout {
     pub(super) rate: f64,
     pub(super) positions: usize,
@@ -119,7 +119,7 @@ impl Op for Dropout {
         self.len()
     }
 
-    fn dropout(&self) -> Option<&Dropout> {
+    fn as_dropout(&self) -> Option<&Dropout> {
         Some(self)
     }
 
@@ -135,7 +135,7 @@ impl Op for Dropout {
     }
 }
 
-/// The value times the scale. By selection, so that a dropped NaN becomes zero.
+/// Returns the value times the scale. By selection, so that a dropped NaN becomes zero.
 fn scaled(value: f32, scale: f32) -> f32 {
     if scale == 0.0 { 0.0 } else { value * scale }
 }

@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 
 use super::FusedExecutor;
 use super::op::Convolution;
-use crate::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, Weights};
-use crate::nn::kernels::product::Store;
+use crate::engine::{Batch, ClipRule, CoordinateWeights, Executor, Gradients, ReferenceExecutor};
+use crate::nn::kernels::product::WriteMode;
 use crate::nn::*;
 
 /// Uniform in ±1/2.
@@ -50,13 +50,13 @@ fn distance(a: &[f32], b: &[f32]) -> (f64, f64) {
 fn max_relative_error(
     network: &Network,
     batch: &Batch,
-    weights: Option<&Weights>,
+    weights: Option<&CoordinateWeights>,
     clip: f64,
 ) -> f64 {
     let rule = ClipRule::flat(clip);
     let expected = ReferenceExecutor.weighted_sum(network, batch, &rule, weights).unwrap();
     let fast = FusedExecutor::default()
-        .with_chunk(3)
+        .with_chunk_size(3)
         .weighted_sum(network, batch, &rule, weights)
         .unwrap();
     let (off, all) = distance(&fast.norms, &expected.norms);
@@ -90,7 +90,7 @@ fn assert_agrees(name: &str, shape: &[usize], layers: &[LayerSpec]) {
         }
     }
     squares.entries[0].values.fill(0.0);
-    let weights = [masks, squares].map(|values| Weights::new(&network, values).unwrap());
+    let weights = [masks, squares].map(|values| CoordinateWeights::new(&network, values).unwrap());
     for copies in [1, 2] {
         let batch = batch(&network, 5, copies, tokens);
         let median = {
@@ -134,8 +134,12 @@ fn convolutions_agree_with_the_reference() {
     with("dilated", Conv2dSpec { dilation: [2, 1], padding: [1, 1], ..conv(4, 5, 3) });
     with("dilated both ways", Conv2dSpec { dilation: [2, 2], stride: [1, 2], ..conv(4, 5, 2) });
     with("wide", conv(4, 40, 3));
-    let guards =
-        [Guard::Add(1e-4), Guard::AtLeast(1e-4), Guard::AtLeast(1e3), Guard::Unscaled(1e-2)];
+    let guards = [
+        VarianceGuard::Add(1e-4),
+        VarianceGuard::AtLeast(1e-4),
+        VarianceGuard::AtLeast(1e3),
+        VarianceGuard::Unscaled(1e-2),
+    ];
     for guard in guards {
         for gain in [false, true] {
             let standardised = Some(Standardisation { gain, guard });
@@ -152,9 +156,9 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
     let with = |gain, guard| Some(Standardisation { gain, guard });
     for standardised in [
         None,
-        with(false, Guard::Add(1e-4)),
-        with(false, Guard::Unscaled(1e-4)),
-        with(true, Guard::Unscaled(1e-4)),
+        with(false, VarianceGuard::Add(1e-4)),
+        with(false, VarianceGuard::Unscaled(1e-4)),
+        with(true, VarianceGuard::Unscaled(1e-4)),
     ] {
         let wide = |input, out, stride| {
             let padding = [1, 1];
@@ -170,7 +174,7 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
         };
         // Weights of variance 1 are used with normalisation.
         let norm = |channels| match standardised {
-            Some(Standardisation { guard: Guard::Unscaled(_), .. }) => {
+            Some(Standardisation { guard: VarianceGuard::Unscaled(_), .. }) => {
                 vec![LayerSpec::from(GroupNormSpec::new(4, channels))]
             }
             _ => Vec::new(),
@@ -195,8 +199,8 @@ fn ghost_norms_of_wide_convolutions_agree_with_the_reference() {
 /// Gradients of more values than one tile.
 #[test]
 fn tiled_instance_gradients_agree_with_the_reference() {
-    let gained = |gain| Some(Standardisation { gain, guard: Guard::Add(1e-4) });
-    let unscaled = Some(Standardisation { gain: true, guard: Guard::Unscaled(1e-4) });
+    let gained = |gain| Some(Standardisation { gain, guard: VarianceGuard::Add(1e-4) });
+    let unscaled = Some(Standardisation { gain: true, guard: VarianceGuard::Unscaled(1e-4) });
     let all = [(None, 1), (None, 2), (gained(false), 1), (gained(true), 1), (unscaled, 1)];
     for (standardised, groups) in all {
         let bias = standardised.is_none();
@@ -220,7 +224,7 @@ fn other_weights_than_in_the_last_call_are_used() {
     let network = network(&[6], &[linear(6, 5), LayerSpec::Tanh, linear(5, 3)], 3);
     let batch = batch(&network, 9, 1, false);
     let executor = FusedExecutor::default();
-    let sum = |executor: &FusedExecutor, weights: Option<&Weights>| {
+    let sum = |executor: &FusedExecutor, weights: Option<&CoordinateWeights>| {
         executor.weighted_sum(&network, &batch, &ClipRule::flat(0.1), weights).unwrap()
     };
     let every = |n: usize| {
@@ -228,9 +232,10 @@ fn other_weights_than_in_the_last_call_are_used() {
         for entry in &mut flags.entries {
             entry.values.iter_mut().step_by(n).for_each(|flag| *flag = 1.0);
         }
-        Weights::new(&network, flags).unwrap()
+        CoordinateWeights::new(&network, flags).unwrap()
     };
-    let (halves, without_first) = (every(2), every(2).without(&[true, false, false, false]));
+    let (halves, without_first) =
+        (every(2), every(2).with_zeroed_tensors(&[true, false, false, false]));
     let mut seen = Vec::new();
     for n in [2, 2, 3] {
         // The allocator may give new weights the place of those that were dropped.
@@ -333,7 +338,7 @@ fn selu_at_zero_has_the_derivative_of_the_oracle() {
     let batch = Batch::new(vec![0.0; 8], &[4], vec![0, 0]).unwrap();
     let off = max_relative_error(&network, &batch, None, 0.1);
     assert!(off < 1e-6, "{off:e}");
-    let sum = FusedExecutor::default().plain_sum(&network, &batch, None).unwrap().sum;
+    let sum = FusedExecutor::default().unclipped_sum(&network, &batch, None).unwrap().sum;
     assert!(sum.get("0.bias").unwrap().values.iter().any(|&v| v != 0.0));
 }
 
@@ -341,7 +346,7 @@ pub(super) fn convolution<'a>(
     images: &'a [f32],
     with: &'a [f32],
     out: &'a mut [f32],
-    store: Store,
+    store: WriteMode,
     scratch: &'a mut Vec<f32>,
 ) -> Convolution<'a> {
     Convolution { images, with, out, store, scratch }

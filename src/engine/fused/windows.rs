@@ -1,20 +1,20 @@
-//! Which examples of a batch are gathered together.
+//! Windows of examples of a batch that are gathered together.
 
 use std::ops::Range;
 
 use crate::data::reader::Pieces;
 
-/// A piece of each of several segments, which are gathered together and summed in parallel.
-pub(super) struct Window {
+/// Window: a piece of each of several segments, gathered together and summed in parallel.
+pub(super) struct GatherWindow {
     /// The examples of each segment, in the order of the segments.
     pub(super) pieces: Pieces,
     /// Whether these are the last pieces of their segments.
     pub(super) is_last: bool,
 }
 
-impl Window {
-    /// Where each piece is in the chunk that holds all of them, one after the other.
-    pub(super) fn places(&self) -> Vec<Range<usize>> {
+impl GatherWindow {
+    /// Returns the range of each piece in the chunk that contains all pieces, one after the other.
+    pub(super) fn range_offsets(&self) -> Vec<Range<usize>> {
         let mut end = 0;
         let place = |piece: &Range<usize>| {
             end += piece.len();
@@ -24,16 +24,17 @@ impl Window {
     }
 }
 
-/// Windows over `n` examples in segments of `segment` examples, each summed in chunks of `chunk`.
+/// Returns windows over `n` examples in segments of `segment` examples, each summed in chunks of
+/// `chunk`.
 ///
 /// A window holds about `capacity` examples, but at least one chunk for each of `workers`. Each
 /// segment is divided at multiples of `chunk`, so its chunks are the same for all windows.
-pub(super) fn windows(
+pub(super) fn plan_windows(
     n: usize,
     [segment, chunk]: [usize; 2],
     capacity: usize,
     workers: usize,
-) -> Vec<Window> {
+) -> Vec<GatherWindow> {
     let count = n.div_ceil(segment);
     let (together, piece) = if n <= capacity {
         (count.max(1), segment)
@@ -50,7 +51,7 @@ pub(super) fn windows(
                 (index * segment + start).min(end)..end
             };
             let pieces = segments.clone().map(part).collect();
-            windows.push(Window { pieces, is_last: start + piece >= segment });
+            windows.push(GatherWindow { pieces, is_last: start + piece >= segment });
         }
     }
     windows
@@ -72,12 +73,12 @@ mod tests {
     }
 
     fn check(n: usize, [segment, chunk]: [usize; 2], capacity: usize, workers: usize) {
-        let windows = windows(n, [segment, chunk], capacity, workers);
+        let windows = plan_windows(n, [segment, chunk], capacity, workers);
         let mut segments = vec![Vec::new(); n.div_ceil(segment)];
         for window in &windows {
             let examples: Vec<usize> = window.pieces.iter().cloned().flatten().collect();
             assert!(examples.len() <= capacity.max(workers * chunk), "{}", examples.len());
-            let pieces = window.pieces.iter().zip(window.places());
+            let pieces = window.pieces.iter().zip(window.range_offsets());
             for (piece, place) in pieces.filter(|(piece, _)| !piece.is_empty()) {
                 assert!((piece.start % segment).is_multiple_of(chunk));
                 assert_eq!(examples[place], piece.clone().collect::<Vec<_>>());

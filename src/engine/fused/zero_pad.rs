@@ -29,7 +29,7 @@ impl ZeroPad {
         }
     }
 
-    /// Where each row of the image begins in the padded image.
+    /// Returns the offset of each row of the image in the padded image.
     fn starts(&self) -> impl Iterator<Item = usize> {
         (0..self.rows).map(|row| self.first + row * self.padded_row)
     }

@@ -3,8 +3,8 @@
 use burn::prelude::*;
 use rayon::prelude::*;
 
-use super::{CHUNK, GaussianNoise, Stream, Weights};
-use crate::device::kernels::{self, Noise};
+use super::{CHUNK, CoordinateWeights, GaussianNoise, NoiseStream};
+use crate::device::kernels::{self, NoiseParams};
 
 impl GaussianNoise {
     /// Adds the noise of the chunks from `first` on to `values`, on their device. With `selected`,
@@ -12,23 +12,23 @@ impl GaussianNoise {
     ///
     /// # Guarantee
     /// Coordinates of weight zero are exactly zero, whatever they were.
-    pub(super) fn noised(
+    pub(super) fn add_on_device(
         &self,
         values: Tensor<1>,
         first: u64,
         std: f64,
-        selected: Option<(&Weights, usize)>,
+        selected: Option<(&CoordinateWeights, usize)>,
     ) -> Tensor<1> {
-        if selected.is_some_and(|(weights, entry)| weights.is_zero(entry)) {
+        if selected.is_some_and(|(weights, entry)| weights.is_zero_tensor(entry)) {
             return values.zeros_like();
         }
         let device = values.device();
-        let selected = selected.map(|(all, entry)| all.entries()[entry].values.tensor(&device));
+        let selected = selected.map(|(all, entry)| all.entries()[entry].values.to_tensor(&device));
         if !self.secure {
-            let stream = Stream { seed: self.seed, step: self.step };
+            let stream = NoiseStream { seed: self.seed, step: self.step };
             return kernels::add_noise(
                 values,
-                Noise { stream, first_chunk: first, std },
+                NoiseParams { stream, first_chunk: first, std },
                 selected.as_ref(),
             );
         }

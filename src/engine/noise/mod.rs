@@ -3,15 +3,16 @@
 use rayon::prelude::*;
 use std::fmt;
 
-use super::{Gradient, Gradients, Weights};
+use super::{CoordinateWeights, Gradient, Gradients};
 use crate::device::DeviceArray;
-use crate::device::kernels::stream::{BLOCK, CHUNK, Stream};
-use crate::device::on_a_stand_in;
+use crate::device::is_stub_device;
+use crate::device::kernels::stream::{BLOCK, CHUNK, NoiseStream};
 use crate::{Error, ErrorKind, Result};
 
 mod device;
 
-/// With fewer chunks than this, the calling thread draws all of them: waking others takes longer.
+/// Smallest number of chunks that are drawn in parallel; with fewer, the calling thread draws all
+/// of them: waking others takes longer.
 const MIN_PARALLEL_CHUNKS: usize = 24;
 
 /// Draws that are summed for one value in secure mode: 2n with n = 2.
@@ -49,13 +50,13 @@ pub struct GaussianNoise {
 }
 
 impl GaussianNoise {
-    /// Noise from this seed, starting at step 0. Whoever knows the seed can subtract the noise:
-    /// except in seeded runs, the seed must be secret, random and used for a single run.
+    /// Creates noise from this seed, starting at step 0. Whoever knows the seed can subtract the
+    /// noise: except in seeded runs, the seed must be secret, random and used for a single run.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, step: 0, secure: false }
     }
 
-    /// Secure mode: each value is half the sum of four draws (Holohan and Braghin,
+    /// Enables secure mode: each value is half the sum of four draws (Holohan and Braghin,
     /// arXiv:2107.10138, section 5.1, with n = 2; Opacus' secure mode). Costs four times as much.
     ///
     /// # Guarantee
@@ -78,12 +79,12 @@ impl GaussianNoise {
         Self { secure: true, ..self }
     }
 
-    /// Continues at this step.
+    /// Sets the step of the next call, to resume a run.
     pub fn at_step(self, step: u64) -> Self {
         Self { step, ..self }
     }
 
-    /// The step of the next call.
+    /// Returns the step of the next call.
     pub fn step(&self) -> u64 {
         self.step
     }
@@ -122,7 +123,7 @@ impl GaussianNoise {
         &mut self,
         gradients: &mut Gradients,
         std: f64,
-        weights: &Weights,
+        weights: &CoordinateWeights,
     ) -> Result<()> {
         let stds = vec![std; gradients.entries.len()];
         self.add_to_each(gradients, &stds, Some(weights))
@@ -134,7 +135,7 @@ impl GaussianNoise {
     /// # Guarantee
     /// On a sum with a bound of several groups, made with these weights, this is the Gaussian
     /// mechanism with the noise multiplier
-    /// [`joint_noise_multiplier(stds)`](super::Groups::joint_noise_multiplier). As
+    /// [`joint_noise_multiplier(stds)`](super::ClipGroups::joint_noise_multiplier). As
     /// [`add_to_selected`](Self::add_to_selected) otherwise.
     ///
     /// # Errors
@@ -144,7 +145,7 @@ impl GaussianNoise {
         &mut self,
         gradients: &mut Gradients,
         stds: &[f64],
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<()> {
         weights.map_or(Ok(()), |weights| check_selection(weights, gradients))?;
         if let Some(std) = stds.iter().find(|std| !std.is_finite() || **std < 0.0) {
@@ -165,13 +166,13 @@ impl GaussianNoise {
             let first = next;
             next += entry.values.len().div_ceil(CHUNK) as u64;
             if let Some(device) = entry.values.device() {
-                let values = entry.values.tensor(&device);
+                let values = entry.values.to_tensor(&device);
                 let selected = weights.map(|weights| (weights, index));
-                let noised = self.noised(values, first, stds[index], selected);
+                let noised = self.add_on_device(values, first, stds[index], selected);
                 entry.values = DeviceArray::from_tensor(noised);
                 continue;
             }
-            if weights.is_some_and(|weights| weights.is_zero(index)) {
+            if weights.is_some_and(|weights| weights.is_zero_tensor(index)) {
                 continue;
             }
             let weights = weights.map(|weights| &weights.entries()[index].values[..]);
@@ -220,14 +221,14 @@ impl GaussianNoise {
         }
     }
 
-    /// Standard normal values from one chunk of this step's stream.
+    /// Draws standard normal values from one chunk of this step's stream.
     fn draw(&self, chunk: u64, len: usize, out: &mut [f64; CHUNK]) {
-        Stream { seed: self.seed, step: self.step }.draw(chunk, len, out);
+        NoiseStream { seed: self.seed, step: self.step }.draw(chunk, len, out);
     }
 }
 
 /// Checks that noise on the selected coordinates alone protects this sum.
-fn check_selection(weights: &Weights, sum: &Gradients) -> Result<()> {
+fn check_selection(weights: &CoordinateWeights, sum: &Gradients) -> Result<()> {
     let matching = weights.entries().len() == sum.entries.len()
         && weights
             .entries()
@@ -241,14 +242,18 @@ fn check_selection(weights: &Weights, sum: &Gradients) -> Result<()> {
     }
     // Values on a GPU are not read; the weights have recorded whether one is fractional.
     let on_device = |entry: &Gradient| entry.values.device().is_some();
-    if let Some(weight) = weights.fractional().filter(|_| sum.entries.iter().any(on_device)) {
+    if let Some(weight) =
+        weights.first_fractional_weight().filter(|_| sum.entries.iter().any(on_device))
+    {
         return Err(fractional_weight(weight));
     }
     let pairs = weights.entries().iter().zip(&sum.entries);
     for (weights, sum) in pairs.filter(|(_, sum)| !on_device(sum)) {
-        let Some((weight, value)) = unprotected(&weights.values, &sum.values) else { continue };
+        let Some((weight, value)) = find_unprotected(&weights.values, &sum.values) else {
+            continue;
+        };
         // Nothing was computed there, and nothing is released.
-        if on_a_stand_in() {
+        if is_stub_device() {
             continue;
         }
         if weight > 0.0 {
@@ -262,14 +267,15 @@ fn check_selection(weights: &Weights, sum: &Gradients) -> Result<()> {
     Ok(())
 }
 
-/// The error for a weight strictly between 0 and 1.
+/// Returns the error for a weight strictly between 0 and 1.
 fn fractional_weight(weight: f32) -> Error {
     let why = "with such a weight the sum can change by more than the bound on the weighted norm";
     Error::setting("weight", weight, why).fix("use zeros and ones to select coordinates")
 }
 
-/// The first weight strictly between 0 and 1, or weight 0 of a non-zero value, with that value.
-fn unprotected(weights: &[f32], values: &[f32]) -> Option<(f32, f32)> {
+/// Returns the first weight strictly between 0 and 1, or weight 0 of a non-zero value, with that
+/// value.
+fn find_unprotected(weights: &[f32], values: &[f32]) -> Option<(f32, f32)> {
     let wrong = |w: f32, v: f32| (w > 0.0) & (w < 1.0) | (w == 0.0) & (v != 0.0);
     // No early exit within a block: the compiler vectorises the count.
     let clean = |(weights, values): &(&[f32], &[f32])| {

@@ -64,13 +64,13 @@ fn the_noise_of_replicas_is_that_of_one_draw() {
         sum.entries[0].values.to_vec()
     };
     let replicas = sum(|replica| [replica; 32]);
-    let std = sigma.of_replicas(8).0 * clip;
+    let std = sigma.for_replicas(8).0 * clip;
     assert!((std - 8f64.sqrt() * 0.2 * 0.7).abs() < 1e-15);
     assert!(looks_normal(&replicas, std));
     assert!(looks_normal(&sample(n, std), std), "as one draw");
     assert!(!looks_normal(&replicas, sigma.0 * clip), "more than the noise of one replica");
     assert!(!looks_normal(&replicas, 8.0 * sigma.0 * clip), "less than eight times as much");
-    assert!(!looks_normal(&replicas, sigma.of_replicas(7).0 * clip), "one replica without noise");
+    assert!(!looks_normal(&replicas, sigma.for_replicas(7).0 * clip), "one replica without noise");
     assert!(!looks_normal(&sum(|_| [0; 32]), std), "equal noise in all replicas");
 }
 
@@ -252,7 +252,7 @@ fn tail_probabilities_are_gaussian() {
 
 /// A network of 4,100 and 10 parameters, and a mask that selects the even positions of the first
 /// tensor.
-fn half_selected() -> (Network, Weights) {
+fn half_selected() -> (Network, CoordinateWeights) {
     let spec = LinearSpec { inputs: 410, outputs: 10, bias: true };
     let network = Network::build(&[410], &[LayerSpec::Linear(spec)], |_, shape, _| {
         vec![0.0; shape.iter().product()]
@@ -260,7 +260,7 @@ fn half_selected() -> (Network, Weights) {
     let network = network.unwrap();
     let mut mask = Gradients::zeros_like(&network);
     mask.entries[0].values.iter_mut().step_by(2).for_each(|w| *w = 1.0);
-    let weights = Weights::new(&network, mask).unwrap();
+    let weights = CoordinateWeights::new(&network, mask).unwrap();
     (network, weights)
 }
 
@@ -283,7 +283,7 @@ fn selected_coordinates_get_unchanged_noise_and_others_get_none() {
     // A skipped tensor does not shift the noise of later ones.
     let mut mask = Gradients::zeros_like(&network);
     mask.entries[1].values.fill(1.0);
-    let weights = Weights::new(&network, mask).unwrap();
+    let weights = CoordinateWeights::new(&network, mask).unwrap();
     let mut last = Gradients::zeros_like(&network);
     GaussianNoise::new(SEED).add_to_selected(&mut last, 1.0, &weights).unwrap();
     assert_eq!(last.entries[1], all.entries[1]);
@@ -293,7 +293,7 @@ fn selected_coordinates_get_unchanged_noise_and_others_get_none() {
 fn unprotected_sums_are_refused_and_left_unchanged() {
     let (network, weights) = half_selected();
     let mut noise = GaussianNoise::new(SEED);
-    let mut assert_refused = |sum: &Gradients, weights: &Weights, message: &str| {
+    let mut assert_refused = |sum: &Gradients, weights: &CoordinateWeights, message: &str| {
         let mut tried = sum.clone();
         let error = noise.add_to_selected(&mut tried, 1.0, weights).unwrap_err();
         assert!(error.to_string().contains(message), "{error}");
@@ -314,7 +314,11 @@ fn unprotected_sums_are_refused_and_left_unchanged() {
     assert_refused(&not_a_number, &weights, "without noise");
     let mut shrinking = zeros_of.clone();
     shrinking.entries[0].values.fill(0.25);
-    assert_refused(&zeros_of, &Weights::new(&network, shrinking).unwrap(), "weight = 0.25");
+    assert_refused(
+        &zeros_of,
+        &CoordinateWeights::new(&network, shrinking).unwrap(),
+        "weight = 0.25",
+    );
     assert_refused(&zeros(&[3]), &weights, "different parameters");
 }
 

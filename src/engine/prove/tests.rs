@@ -1,10 +1,10 @@
 use super::*;
 use crate::data;
-use crate::engine::{Bound, ClippedSum, Groups, TapExecutor, Weights};
+use crate::engine::{Bound, ClipGroups, ClippedSum, CoordinateWeights, TapExecutor};
 use crate::nn::models;
 
 /// Computes the right sum and then applies the given error to it.
-struct Wrong(fn(&mut ClippedSum, &Groups, &Batch));
+struct Wrong(fn(&mut ClippedSum, &ClipGroups, &Batch));
 
 impl Executor for Wrong {
     fn weighted_sum(
@@ -12,7 +12,7 @@ impl Executor for Wrong {
         network: &Network,
         batch: &Batch,
         bound: &dyn Bound,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
         let mut right = TapExecutor::default().weighted_sum(network, batch, bound, weights)?;
         (self.0)(&mut right, &bound.groups(network)?, batch);
@@ -29,8 +29,8 @@ fn digits() -> Dataset {
 fn the_training_executor_agrees() {
     let data = digits();
     let model = models::mlp(&data, &[5]).seed(1).build().unwrap();
-    let proof = model.prove(&data).unwrap();
-    assert!(proof.holds(), "{proof}");
+    let proof = model.check_gradients(&data).unwrap();
+    assert!(proof.passed(), "{proof}");
     assert_eq!((proof.examples, proof.parameters.len()), (8, 4));
     assert_eq!(proof.parameters[0].norm_method, "ghost");
     let text = proof.to_string();
@@ -41,7 +41,7 @@ fn the_training_executor_agrees() {
 fn wrong_executors_are_detected() {
     let data = digits();
     let model = models::mlp(&data, &[5]).seed(1).build().unwrap();
-    let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
+    let batch = Batch::from_examples(data.train(), &[0, 1, 2, 3, 4, 5, 6, 7]).unwrap();
     let wrong: [(&str, Wrong); 5] = [
         (
             "a bias off by a thousandth",
@@ -58,7 +58,7 @@ fn wrong_executors_are_detected() {
         (
             "clipped twice",
             Wrong(|sum, groups, _| {
-                let factor = groups.rule(0).factor(sum.sum.l2_norm() as f32);
+                let factor = groups.clip_function(0).factor(sum.sum.l2_norm() as f32);
                 sum.sum.scale(f64::from(factor));
             }),
         ),
@@ -71,11 +71,11 @@ fn wrong_executors_are_detected() {
         ("an example excluded", Wrong(|sum, _, _| sum.norms[0] = f32::NAN)),
     ];
     for (name, executor) in wrong {
-        let proof = prove(&executor, model.network(), &batch).unwrap();
-        assert!(!proof.holds(), "{name}: {proof}");
+        let proof = check_gradients(&executor, model.network(), &batch).unwrap();
+        assert!(!proof.passed(), "{name}: {proof}");
         assert!(proof.to_string().contains("DIFFERS"), "{name}");
     }
-    assert!(prove(&TapExecutor::default(), model.network(), &batch).unwrap().holds());
+    assert!(check_gradients(&TapExecutor::default(), model.network(), &batch).unwrap().passed());
 }
 
 #[test]
@@ -83,7 +83,10 @@ fn an_empty_or_non_finite_batch_is_an_error() {
     let model = models::linear(&digits()).seed(1).build().unwrap();
     let batch =
         |features: Vec<f32>, n: usize| Batch::new(features, &[1, 12, 12], vec![0; n]).unwrap();
-    assert!(prove(&TapExecutor::default(), model.network(), &batch(Vec::new(), 0)).is_err());
-    let error = prove(&TapExecutor::default(), model.network(), &batch(vec![f32::NAN; 144], 1));
+    assert!(
+        check_gradients(&TapExecutor::default(), model.network(), &batch(Vec::new(), 0)).is_err()
+    );
+    let error =
+        check_gradients(&TapExecutor::default(), model.network(), &batch(vec![f32::NAN; 144], 1));
     assert!(error.unwrap_err().to_string().contains("finite"));
 }

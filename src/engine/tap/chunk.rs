@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 use burn::prelude::*;
 
 use super::norm_weights::NormWeights;
-use super::recorder::Recorder;
+use super::recorder::RecordingTape;
 use super::site::{RequestedGrads, site_gradients};
 use super::site_gradient::SiteGradient;
 use crate::Result;
-use crate::device::host::values;
+use crate::device::host::tensor_to_vec;
 use crate::engine::batch::Chunk;
 use crate::engine::per_example::PerExample;
-use crate::engine::{Batch, Groups, joint_norm};
+use crate::engine::{Batch, ClipGroups, joint_norm};
 use crate::nn::loss::cross_entropy;
-use crate::nn::{Network, Value};
+use crate::nn::{BatchTensor, Network};
 
 /// Arguments that all chunks of a batch have in common.
-pub(super) struct Job<'a> {
+pub(super) struct BatchJob<'a> {
     pub(super) network: &'a Network,
     pub(super) device: Device,
     pub(super) batch: &'a Batch,
-    pub(super) groups: Groups,
+    pub(super) groups: ClipGroups,
     pub(super) norm_weights: Vec<NormWeights>,
     pub(super) requested: RequestedGrads,
 }
@@ -35,7 +35,7 @@ pub(super) struct ChunkSum<T = f32> {
 }
 
 impl<T: Clone> ChunkSum<T> {
-    /// The sum of no examples.
+    /// Returns the sum of no examples.
     pub(super) fn empty(groups: usize) -> Self {
         Self { sum: BTreeMap::new(), each: PerExample::none(groups) }
     }
@@ -53,25 +53,25 @@ impl<T: Clone> ChunkSum<T> {
     }
 }
 
-impl Job<'_> {
-    /// Clipped sum of the given examples.
+impl BatchJob<'_> {
+    /// Computes the clipped sum of the given examples.
     ///
     /// # Errors
     /// If a layer's input or output does not have one row per copy of an example.
-    pub(super) fn run(&self, chunk: Chunk) -> Result<ChunkSum> {
+    pub(super) fn sum_chunk(&self, chunk: Chunk) -> Result<ChunkSum> {
         let (n, copies, device) = (chunk.len(), self.batch.copies(), &self.device);
-        let (features, labels) = chunk.rows();
-        let x = Value::new(features, n * copies, self.batch.shape(), device);
+        let (features, labels) = chunk.to_rows();
+        let x = BatchTensor::new(features, n * copies, self.batch.shape(), device);
         let (site_gradients, losses) =
-            self.forward_backward(x, &labels, Recorder::new(self.batch, chunk.examples))?;
+            self.forward_backward(x, &labels, RecordingTape::new(self.batch, chunk.examples))?;
         let (group_norms, losses) = self.norms(&site_gradients, losses);
         let factors = group_norms.iter().enumerate().map(|(group, norms)| {
-            let rule = self.groups.rule(group);
+            let rule = self.groups.clip_function(group);
             let factors: Vec<f32> = norms.iter().map(|&norm| rule.factor(norm)).collect();
             Tensor::<1>::from_data(factors.as_slice(), device)
         });
         let factors: Vec<_> = factors.collect();
-        let of = self.groups.of_parameters();
+        let of = self.groups.group_indices();
         let sum = site_gradients
             .into_iter()
             .map(|(entry, site_gradient)| (entry, site_gradient.sum(&factors[of[entry]])))
@@ -80,16 +80,16 @@ impl Job<'_> {
         Ok(ChunkSum { sum, each: PerExample { norms, group_norms, losses } })
     }
 
-    /// Forward and backward pass: per-example gradients of each parameter that the loss depends on,
-    /// and the losses, `[examples]`. `labels` has one label per row of `x`.
+    /// Runs the forward and backward pass: per-example gradients of each parameter that the loss
+    /// depends on, and the losses, `[examples]`. `labels` has one label per row of `x`.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// As [`sum_chunk`](Self::sum_chunk).
     pub(super) fn forward_backward(
         &self,
-        x: Value,
+        x: BatchTensor,
         labels: &[u32],
-        mut tape: Recorder,
+        mut tape: RecordingTape,
     ) -> Result<(BTreeMap<usize, SiteGradient>, Tensor<1>)> {
         let copies = self.batch.copies();
         let n = labels.len() / copies;
@@ -101,24 +101,27 @@ impl Job<'_> {
         Ok((site_gradients(tape.into_records(grads), copies, &self.requested), losses.inner()))
     }
 
-    /// Norms of each group, `[groups][examples]`, and losses, `[examples]`. Takes one transfer to
-    /// the host, and a second one if squares of a gradient may leave the f32 range.
+    /// Computes the norms of each group, `[groups][examples]`, and the losses, `[examples]`. Takes
+    /// one transfer to the host, and a second one if squares of a gradient may leave the f32
+    /// range.
     fn norms(
         &self,
         site_gradients: &BTreeMap<usize, SiteGradient>,
         losses: Tensor<1>,
     ) -> (Vec<Vec<f32>>, Vec<f32>) {
-        let (n, of) = (losses.dims()[0], self.groups.of_parameters());
+        let (n, of) = (losses.dims()[0], self.groups.group_indices());
         let largest_scale =
             site_gradients.keys().map(|&entry| self.norm_weights[entry].scale).fold(0.0, f64::max);
         let compute = |rescale: bool| {
             let each = site_gradients.iter().map(|(&entry, site_gradient)| {
                 site_gradient.norms(&self.norm_weights[entry], rescale)
             });
-            let joined =
-                values(Tensor::cat(std::iter::once(losses.clone()).chain(each).collect(), 0));
+            let joined = tensor_to_vec(Tensor::cat(
+                std::iter::once(losses.clone()).chain(each).collect(),
+                0,
+            ));
             let (losses, norms) = joined.split_at(n);
-            let mut squares = vec![vec![0.0; n]; self.groups.count()];
+            let mut squares = vec![vec![0.0; n]; self.groups.group_count()];
             for (&entry, row) in site_gradients.keys().zip(norms.chunks(n)) {
                 let scale = self.norm_weights[entry].scale;
                 let squares = squares[of[entry]].iter_mut().zip(row);

@@ -5,14 +5,14 @@ use burn::tensor::module::unfold4d;
 use burn::tensor::ops::{PadMode, UnfoldOptions};
 
 use super::site::ComputePath;
-use crate::device::host::Host;
+use crate::device::host::HostValues;
 use crate::nn::Window;
 use crate::nn::kernels::Im2col;
-use crate::nn::kernels::product::{Matrix, Store, product};
+use crate::nn::kernels::product::{MatrixView, WriteMode, matmul};
 
-/// Gradients with respect to the weight that the convolution multiplies with,
+/// Computes the gradients with respect to the weight that the convolution multiplies with,
 /// `[examples, channels out, patch]`. `input` and `gradient` have `copies` rows per example.
-pub(super) fn instance_gradients(
+pub(super) fn instantiate_gradients(
     window: Window,
     groups: usize,
     input: Tensor<4>,
@@ -24,8 +24,8 @@ pub(super) fn instance_gradients(
     // Burn's CPU backend unfolds element by element, often by way of a convolution; the lab's
     // kernels are several times as fast. Only this function distinguishes host tensors.
     if path == ComputePath::Host
-        && let Some(images) = Host::shared(input.clone())
-        && let Some(gradients) = Host::shared(gradient.clone())
+        && let Some(images) = HostValues::try_shared(input.clone())
+        && let Some(gradients) = HostValues::try_shared(gradient.clone())
     {
         let (images, gradients) = (images.slice(), gradients.slice());
         let sizes = [rows / copies, copies, channels, groups];
@@ -42,7 +42,7 @@ pub(super) fn instance_gradients(
         _ => input.pad([(vertical, vertical), (horizontal, horizontal)], PadMode::Constant(0.0)),
     };
     let patches = unfold4d(padded, kernel, UnfoldOptions::new(stride, [0, 0], dilation));
-    let (patch, positions) = (window.patch() / groups, window.positions());
+    let (patch, positions) = (window.patch_len() / groups, window.positions());
     let patches = patches.reshape([rows * groups, patch, positions]);
     let gradient = gradient.reshape([rows * groups, channels / groups, positions]);
     let each = precision.cast_result(gradient.matmul(patches.swap_dims(1, 2)));
@@ -53,7 +53,8 @@ pub(super) fn instance_gradients(
     ])
 }
 
-/// One product per row and group. Copies of an example accumulate in place.
+/// Computes the gradients by the lab's CPU kernels, one product per row and group. Copies of an
+/// example accumulate in place.
 fn with_host_kernels(
     window: Window,
     [n, copies, channels, groups]: [usize; 4],
@@ -62,7 +63,7 @@ fn with_host_kernels(
     device: &Device,
 ) -> Tensor<3> {
     let one = Window { channels: window.channels / groups, ..window };
-    let (patch, positions) = (one.patch(), one.positions());
+    let (patch, positions) = (one.patch_len(), one.positions());
     let im2col = Im2col::channels_first(&one);
     let mut out = vec![0.0; n * channels * patch];
     let mut patches = vec![0.0; patch * positions];
@@ -71,14 +72,14 @@ fn with_host_kernels(
     for (row, (image, gradient)) in rows {
         let example = row / copies * channels * patch;
         let instance = &mut out[example..example + channels * patch];
-        let store = if row % copies == 0 { Store::Replace } else { Store::Add };
+        let store = if row % copies == 0 { WriteMode::Replace } else { WriteMode::Add };
         let parts = image
             .chunks_exact(one.image())
             .zip(instance.chunks_exact_mut(channels / groups * patch));
         for ((image, instance), gradient) in parts.zip(gradient.chunks_exact(output / groups)) {
             im2col.gather(image, &mut patches);
-            let gradient = Matrix::new(gradient, channels / groups, positions);
-            product(instance, store, gradient, Matrix::new(&patches, positions, patch));
+            let gradient = MatrixView::new(gradient, channels / groups, positions);
+            matmul(instance, store, gradient, MatrixView::new(&patches, positions, patch));
         }
     }
     Tensor::from_data(TensorData::new(out, [n, channels, patch]), device)
@@ -87,7 +88,7 @@ fn with_host_kernels(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::host::values;
+    use crate::device::host::tensor_to_vec;
     use crate::nn::Precision;
 
     fn test_tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
@@ -108,7 +109,7 @@ mod tests {
             let window = Window { channels: 4, size: [6, 7], kernel, stride, padding, dilation };
             let [rows, columns] = window.output().unwrap();
             let (input, gradient) = (test_tensor([6, 4, 6, 7]), test_tensor([6, 8, rows, columns]));
-            let host = instance_gradients(
+            let host = instantiate_gradients(
                 window,
                 groups,
                 input.clone(),
@@ -116,7 +117,7 @@ mod tests {
                 copies,
                 ComputePath::Host,
             );
-            let device = instance_gradients(
+            let device = instantiate_gradients(
                 window,
                 groups,
                 input,
@@ -125,7 +126,7 @@ mod tests {
                 ComputePath::Device(Precision::F32),
             );
             assert_eq!(host.dims(), device.dims());
-            for (a, b) in values(host).iter().zip(values(device)) {
+            for (a, b) in tensor_to_vec(host).iter().zip(tensor_to_vec(device)) {
                 assert!((a - b).abs() < 1e-4 * (1.0 + b.abs()), "{a} {b}");
             }
         }

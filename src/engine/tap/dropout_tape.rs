@@ -1,13 +1,14 @@
-//! A tape that supplies dropout masks, clips of upstream gradients and the precision of products.
+//! Tape that supplies dropout masks, clips of upstream gradients and the precision of products.
 
 use burn::prelude::*;
 
 use crate::device::DeviceArray;
 use crate::engine::Batch;
 use crate::engine::gradient_hook::clip_gradient;
-use crate::nn::{Precision, Tape, UpstreamClip, Value};
+use crate::nn::{BatchTensor, Precision, Tape, UpstreamClip};
 
-/// Draws the batch's dropout masks for some examples, layer by layer, and ignores the sites.
+/// Tape that draws the batch's dropout masks for some examples, layer by layer, and ignores the
+/// sites.
 pub(in crate::engine) struct DropoutTape<'a> {
     batch: &'a Batch,
     rows: Vec<usize>,
@@ -17,11 +18,11 @@ pub(in crate::engine) struct DropoutTape<'a> {
 }
 
 impl<'a> DropoutTape<'a> {
-    /// A tape for these examples of the batch.
+    /// Creates a tape for these examples of the batch.
     pub(in crate::engine) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
         Self {
             batch,
-            rows: batch.rows(examples),
+            rows: batch.row_indices(examples),
             layer: 0,
             device: None,
             precision: Precision::F32,
@@ -48,11 +49,11 @@ impl Tape for DropoutTape<'_> {
         false
     }
 
-    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
+    fn clip_upstream(&mut self, y: BatchTensor, clip: &UpstreamClip) -> BatchTensor {
         clip_gradient(y, *clip, self.batch.copies())
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
+    fn dropout_mask(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
         let layer = self.layer;
         self.layer += 1;
         let each = (shape.iter().product::<usize>() / self.rows.len().max(1)).max(1);

@@ -13,23 +13,23 @@ mod site_gradient;
 use burn::prelude::*;
 use burn::tensor::FloatDType;
 
-use super::batch::{Chunk, pieces};
+use super::batch::{Chunk, chunk_ranges};
 use super::per_example::of_finite;
-use super::{Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, Weights};
-use crate::device::host::values;
+use super::{Batch, Bound, ClipRule, ClippedSum, CoordinateWeights, Executor, Gradients};
+use crate::device::host::tensor_to_vec;
 use crate::nn::{Network, Precision, workers};
 use crate::{Error, ErrorKind, Result};
-use chunk::{ChunkSum, Job};
-use device::{ChunkKey, ChunkSizer, Chunking, PlainSum};
+use chunk::{BatchJob, ChunkSum};
+use device::{ChunkKey, ChunkSizer, Chunking, UnclippedPass};
 pub(super) use dropout_tape::DropoutTape;
 use norm_weights::NormWeights;
-use probe::Probe;
+use probe::NetworkProbe;
 use site::{ComputePath, RequestedGrads};
 
-/// Computes per-example gradients with backward hooks: one forward and one backward pass per chunk
-/// of examples, in which Burn differentiates with respect to activations only. The inputs and
-/// output gradients of each parameterised layer then give the norms and the clipped sum by tensor
-/// operations on the network's device.
+/// Executor that computes per-example gradients with backward hooks: one forward and one backward
+/// pass per chunk of examples, in which Burn differentiates with respect to activations only. The
+/// inputs and output gradients of each parameterised layer then give the norms and the clipped sum
+/// by tensor operations on the network's device.
 ///
 /// Linear layers on plain features and embeddings use ghost norms (Goodfellow, 2015; Li et al.,
 /// 2022): norms follow from inputs and output gradients. All other layers form the instance
@@ -65,7 +65,7 @@ use site::{ComputePath, RequestedGrads};
 #[derive(Debug, Default)]
 pub struct TapExecutor {
     chunk: Option<usize>,
-    /// Uses the device path on the CPU too: for tests, and for comparisons with GPU sums.
+    /// Whether the CPU uses the device path too: for tests, and for comparisons with GPU sums.
     device_path: bool,
     precision: Precision,
     chunking: Chunking,
@@ -77,7 +77,7 @@ impl TapExecutor {
     /// Sets the number of examples per chunk (at least one). The default depends on the sizes of
     /// parameters and activations. The chunk size changes speed and memory, and sums by f32
     /// rounding only.
-    pub fn with_chunk(self, examples: usize) -> Self {
+    pub fn with_chunk_size(self, examples: usize) -> Self {
         Self { chunk: Some(examples.max(1)), ..self }
     }
 
@@ -87,10 +87,10 @@ impl TapExecutor {
         Self { device_path: true, ..self }
     }
 
-    /// On a GPU, uses chunks of one size, chosen for batches of this many examples; smaller chunks
-    /// are padded with rows that are masked out. The contribution of an example then does not
-    /// depend on the number of other examples: a GPU selects algorithms, and with them the
-    /// rounding, by the shapes.
+    /// Sets one chunk size on a GPU, chosen for batches of this many examples; smaller chunks are
+    /// padded with rows that are masked out. The contribution of an example then does not depend
+    /// on the number of other examples: a GPU selects algorithms, and with them the rounding, by
+    /// the shapes.
     pub fn fixed_chunks(self, examples: usize) -> Self {
         Self { chunking: Chunking::Fixed(examples), ..self }
     }
@@ -115,7 +115,7 @@ impl TapExecutor {
     }
 }
 
-/// The key of the chunk sizer, and the device of the network.
+/// Returns the key of the chunk sizer, and the device of the network.
 fn chunk_key(network: &Network, batch: &Batch) -> (ChunkKey, Device) {
     let device = network.device();
     let (parameters, copies) = (network.parameters(), batch.copies());
@@ -123,23 +123,28 @@ fn chunk_key(network: &Network, batch: &Batch) -> (ChunkKey, Device) {
 }
 
 /// Sums the given examples in chunks; norms and losses are in the order of the examples.
-fn sum_chunks(job: &Job, examples: &[usize], chunk: usize) -> Result<ChunkSum> {
-    let mut total = ChunkSum::empty(job.groups.count());
+fn sum_chunks(job: &BatchJob, examples: &[usize], chunk: usize) -> Result<ChunkSum> {
+    let mut total = ChunkSum::empty(job.groups.group_count());
     // One chunk for each worker, or more.
-    let together = (job.batch.chunk_len() / chunk).max(workers::count()).saturating_mul(chunk);
-    let split = |n: usize| pieces(n, together);
+    let together =
+        (job.batch.chunk_len() / chunk).max(workers::worker_count()).saturating_mul(chunk);
+    let split = |n: usize| chunk_ranges(n, together);
     job.batch.for_each_chunk(examples, &split, |_, gathered| {
-        let chunks: Vec<Chunk> = gathered.parts(chunk).collect();
+        let chunks: Vec<Chunk> = gathered.split_by(chunk).collect();
         let mut first_error = None;
         let mut collect = |chunk: Result<ChunkSum>| match chunk {
             Ok(chunk) => total.add(chunk),
             Err(error) => first_error = first_error.take().or(Some(error)),
         };
         if job.device == Device::flex() {
-            workers::in_order(chunks.len(), |i| job.run(chunks[i]), |_, chunk| collect(chunk))?;
+            workers::run_in_order(
+                chunks.len(),
+                |i| job.sum_chunk(chunks[i]),
+                |_, chunk| collect(chunk),
+            )?;
         } else {
             // Other devices parallelise within a chunk.
-            chunks.into_iter().for_each(|chunk| collect(job.run(chunk)));
+            chunks.into_iter().for_each(|chunk| collect(job.sum_chunk(chunk)));
         }
         first_error.map_or(Ok(()), Err)
     })?;
@@ -152,9 +157,9 @@ impl Executor for TapExecutor {
         network: &Network,
         batch: &Batch,
         bound: &dyn Bound,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
-        let groups = super::check(network, batch, bound, weights)?;
+        let groups = super::validated_groups(network, batch, bound, weights)?;
         let on_device = self.uses_device_path(network);
         let (key, device) = chunk_key(network, batch);
         let path = if on_device {
@@ -166,8 +171,9 @@ impl Executor for TapExecutor {
             NormWeights::per_parameter(weights, key.parameters.len(), &device, !on_device);
         let requested =
             RequestedGrads::new(&key.parameters, path, |entry| norm_weights[entry].is_zero());
-        let job = Job { network, device, batch, groups, norm_weights, requested };
-        let probe = || Probe::of(network).chunk(batch.copies(), &job.device);
+        let job = BatchJob { network, device, batch, groups, norm_weights, requested };
+        let probe =
+            || NetworkProbe::measure(network).clipped_chunk_size(batch.copies(), &job.device);
         let estimate = || self.chunk.map_or_else(probe, Ok);
         if on_device {
             let chunking = self.chunking;
@@ -177,7 +183,14 @@ impl Executor for TapExecutor {
                 estimate,
                 |size, verify| {
                     let chunking = (chunking, size);
-                    device::sum(&job, network.parameters(), batch, &job.device, chunking, verify)
+                    device::sum_batch(
+                        &job,
+                        network.parameters(),
+                        batch,
+                        &job.device,
+                        chunking,
+                        verify,
+                    )
                 },
             );
         }
@@ -186,46 +199,46 @@ impl Executor for TapExecutor {
         let (sums, examples) = of_finite(batch, compute, |sums| &sums.each)?;
         let mut sum = Gradients::zeros_like(network);
         for (entry, tensor) in sums.sum {
-            sum.entries[entry].values = values(tensor).into();
+            sum.entries[entry].values = tensor_to_vec(tensor).into();
         }
         if let Some(weights) = weights {
-            weights.select(&mut sum);
+            weights.apply_mask(&mut sum);
         }
         Ok(sums.each.of_batch(sum, batch, &examples))
     }
 
-    fn plain_sum(
+    fn unclipped_sum(
         &self,
         network: &Network,
         batch: &Batch,
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
     ) -> Result<ClippedSum> {
         // Autodiff needs a tracked parameter.
-        let nothing = weights.is_some_and(|weights| !weights.is_nonzero().contains(&true));
+        let nothing = weights.is_some_and(|weights| !weights.nonzero_tensors().contains(&true));
         if nothing || !self.uses_device_path(network) {
             return self.weighted_sum(network, batch, &ClipRule::unclipped(), weights);
         }
-        super::check(network, batch, &ClipRule::unclipped(), weights)?;
+        super::validated_groups(network, batch, &ClipRule::unclipped(), weights)?;
         let (key, device) = chunk_key(network, batch);
-        let probe = || Probe::of(network).plain_chunk(batch.copies(), &device);
+        let probe = || NetworkProbe::measure(network).unclipped_chunk_size(batch.copies(), &device);
         let estimate = || self.chunk.map_or_else(probe, Ok);
         let precision = self.checked_precision(&device)?;
-        let left_out = |entry| weights.is_some_and(|weights| weights.is_zero(entry));
+        let left_out = |entry| weights.is_some_and(|weights| weights.is_zero_tensor(entry));
         let tracked = network.tracked_where(|entry| !left_out(entry));
-        let pass = PlainSum { network: tracked, batch, precision };
+        let pass = UnclippedPass { network: tracked, batch, precision };
         let chunking = self.chunking;
         let sizes = (chunking, batch.len());
         let mut plain = self.plain_sizer.run(key, sizes, estimate, |size, verify| {
-            device::sum(&pass, network.parameters(), batch, &device, (chunking, size), verify)
+            device::sum_batch(&pass, network.parameters(), batch, &device, (chunking, size), verify)
         })?;
         if let Some(weights) = weights {
-            weights.select(&mut plain.sum);
+            weights.apply_mask(&mut plain.sum);
         }
         Ok(plain)
     }
 
     fn norm_methods(&self, network: &Network) -> Vec<&'static str> {
-        Probe::of(network).norm_methods
+        NetworkProbe::measure(network).norm_methods
     }
 }
 

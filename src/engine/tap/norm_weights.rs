@@ -2,9 +2,9 @@
 
 use burn::prelude::*;
 
-use crate::engine::{Gradient, Weights};
+use crate::engine::{CoordinateWeights, Gradient};
 
-/// How the coordinates of one parameter enter the norm.
+/// Weights of the coordinates of one parameter in the gradient norm.
 pub(super) struct NormWeights {
     /// √ of the largest weight. Norms computed with [`relative`](Self::relative) are multiplied by
     /// it.
@@ -15,12 +15,12 @@ pub(super) struct NormWeights {
 }
 
 impl NormWeights {
-    /// One item per parameter; every weight is 1 if there are none.
+    /// Creates the norm weights, one item per parameter; every weight is 1 if there are none.
     ///
-    /// Unless `reads`, weights that live on a device are not read: they are used as they are, on the
-    /// assumption that the largest is about 1.
+    /// Unless `reads`, weights that live on a device are not read: they are used as they are, on
+    /// the assumption that the largest is about 1.
     pub(super) fn per_parameter(
-        weights: Option<&Weights>,
+        weights: Option<&CoordinateWeights>,
         entries: usize,
         device: &Device,
         reads: bool,
@@ -29,18 +29,18 @@ impl NormWeights {
             return (0..entries).map(|_| Self { scale: 1.0, relative: None }).collect();
         };
         let of = |(entry, weight): (usize, &Gradient)| match weight.values.device() {
-            _ if weights.is_zero(entry) => Self { scale: 0.0, relative: None },
+            _ if weights.is_zero_tensor(entry) => Self { scale: 0.0, relative: None },
             Some(_) if !reads => {
-                let weights = weight.values.tensor(device);
+                let weights = weight.values.to_tensor(device);
                 let root = weights.clone().sqrt();
                 Self { scale: 1.0, relative: Some((weights, root)) }
             }
-            _ => Self::of(&weight.values, device),
+            _ => Self::from_values(&weight.values, device),
         };
         weights.entries().iter().enumerate().map(of).collect()
     }
 
-    fn of(values: &[f32], device: &Device) -> Self {
+    fn from_values(values: &[f32], device: &Device) -> Self {
         let largest = values.iter().copied().fold(0.0, f32::max);
         let scale = f64::from(largest).sqrt();
         if values.iter().all(|&w| w == largest) {
@@ -56,17 +56,17 @@ impl NormWeights {
         Self { scale, relative: Some((tensor(relative), tensor(roots))) }
     }
 
-    /// Whether all weights are zero, so that the parameter is skipped.
+    /// Returns whether all weights are zero, so that the parameter is skipped.
     pub(super) fn is_zero(&self) -> bool {
         self.scale == 0.0
     }
 
-    /// Weights divided by the largest.
+    /// Returns the weights divided by the largest.
     pub(super) fn relative(&self) -> Option<&Tensor<1>> {
         self.relative.as_ref().map(|(relative, _)| relative)
     }
 
-    /// Square roots of [`relative`](Self::relative).
+    /// Returns the square roots of [`relative`](Self::relative).
     pub(super) fn relative_sqrt(&self) -> Option<&Tensor<1>> {
         self.relative.as_ref().map(|(_, root)| root)
     }

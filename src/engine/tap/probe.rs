@@ -1,18 +1,19 @@
-//! Norm method of each parameter, and memory per example, from one example of zeros.
+//! Probe of a network with one example of zeros: norm method of each parameter, and memory per
+//! example.
 
 use burn::prelude::*;
 
-use super::recorder::Recorder;
+use super::recorder::RecordingTape;
 use crate::Result;
 use crate::device::memory_budget;
 use crate::engine::Batch;
-use crate::nn::{Network, Site, Value};
+use crate::nn::{BatchTensor, Network, ParameterSite};
 
 /// Norm methods and memory estimates of a network.
-pub(super) struct Probe {
+pub(super) struct NetworkProbe {
     /// Norm method of each parameter, in the network's order.
     pub(super) norm_methods: Vec<&'static str>,
-    /// Estimated number of values kept for the backward pass, per row.
+    /// Estimated number of values saved for the backward pass, per row.
     activations: usize,
     /// Estimated number of instance gradient values, per example.
     instances: usize,
@@ -24,25 +25,25 @@ pub(super) struct Probe {
     token_pairs: usize,
 }
 
-impl Probe {
+impl NetworkProbe {
     /// Runs one example of zeros through the network, on the CPU: only shapes are of interest, and
     /// nothing would read a result that shows that a kernel of a GPU failed.
-    pub(super) fn of(network: &Network) -> Self {
-        let network = &network.on(&Device::flex());
+    pub(super) fn measure(network: &Network) -> Self {
+        let network = &network.on_device(&Device::flex());
         let shape = network.input_shape();
         let size = shape.iter().product();
         let batch = Batch::new(vec![0.0; size], shape, vec![0]);
         let batch = batch.expect("one example of this shape");
-        let mut tape = Recorder::new(&batch, &[0]);
-        let x = Value::new(vec![0.0; size], 1, shape, &network.device());
+        let mut tape = RecordingTape::new(&batch, &[0]);
+        let x = BatchTensor::new(vec![0.0; size], 1, shape, &network.device());
         network.forward(x, &mut tape);
         let parameters = network.parameters();
         let shapes = tape.shapes();
         let norm_methods = parameters.iter().map(|parameter| {
             let mut sites =
-                shapes.iter().filter(|(site, ..)| site.parameters().contains(&parameter.id));
+                shapes.iter().filter(|(site, ..)| site.parameter_ids().contains(&parameter.id));
             match (sites.next(), sites.next()) {
-                (Some((site, input, _)), None) if is_ghost(site, input) => "ghost",
+                (Some((site, input, _)), None) if has_ghost_norm(site, input) => "ghost",
                 _ => "instantiated",
             }
         });
@@ -63,11 +64,11 @@ impl Probe {
         Self { norm_methods, activations, instances, patches, token_pairs }
     }
 
-    /// Number of examples per chunk, for clipped sums.
+    /// Returns the number of examples per chunk, for clipped sums.
     ///
     /// # Errors
     /// If the memory of the device can't be queried.
-    pub(super) fn chunk(&self, copies: usize, device: &Device) -> Result<usize> {
+    pub(super) fn clipped_chunk_size(&self, copies: usize, device: &Device) -> Result<usize> {
         // Not counted on the CPU: patches exist for one row at a time, and chunks are small.
         let temporary = if *device == Device::flex() {
             0
@@ -77,11 +78,11 @@ impl Probe {
         chunk_size((self.activations + self.instances).saturating_add(temporary), copies, device)
     }
 
-    /// Number of examples per chunk for plain sums, which form no instance gradients.
+    /// Returns the number of examples per chunk for plain sums, which form no instance gradients.
     ///
     /// # Errors
-    /// As [`chunk`](Self::chunk).
-    pub(super) fn plain_chunk(&self, copies: usize, device: &Device) -> Result<usize> {
+    /// As [`clipped_chunk_size`](Self::clipped_chunk_size).
+    pub(super) fn unclipped_chunk_size(&self, copies: usize, device: &Device) -> Result<usize> {
         chunk_size(self.activations + self.patches, copies, device)
     }
 }
@@ -92,26 +93,26 @@ fn chunk_size(elements: usize, copies: usize, device: &Device) -> Result<usize> 
     Ok((memory_budget(device)? / bytes_per_example.max(1)).clamp(1, max_chunk))
 }
 
-/// Number of values of all patches of an image, and of the padded image.
-fn patches(site: &Site) -> usize {
-    let Site::Conv2d { window, .. } = site else { return 0 };
+/// Returns the number of values of all patches of an image, and of the padded image.
+fn patches(site: &ParameterSite) -> usize {
+    let ParameterSite::Conv2d { window, .. } = site else { return 0 };
     let [height, width] = window.size;
     let [vertical, horizontal] = window.padding;
     let padded = window.channels * (height + 2 * vertical) * (width + 2 * horizontal);
-    window.patch() * window.positions() + padded
+    window.patch_len() * window.positions() + padded
 }
 
-/// Number of values in the tables of equal tokens of one sequence.
-fn token_pairs(site: &Site, input: &[usize]) -> usize {
-    let Site::Embedding { .. } = site else { return 0 };
+/// Returns the number of values in the tables of equal tokens of one sequence.
+fn token_pairs(site: &ParameterSite, input: &[usize]) -> usize {
+    let ParameterSite::Embedding { .. } = site else { return 0 };
     3 * input.iter().product::<usize>().pow(2)
 }
 
-/// Whether a parameter that is used once, at this site, has ghost norms.
-fn is_ghost(site: &Site, input: &[usize]) -> bool {
+/// Returns whether a parameter that is used once, at this site, has ghost norms.
+fn has_ghost_norm(site: &ParameterSite, input: &[usize]) -> bool {
     match site {
-        Site::Linear { .. } => input.len() == 2,
-        Site::Embedding { .. } => true,
+        ParameterSite::Linear { .. } => input.len() == 2,
+        ParameterSite::Embedding { .. } => true,
         _ => false,
     }
 }
@@ -126,7 +127,7 @@ mod tests {
         let zeros = |_: &str, shape: &[usize], _| vec![0.0; shape.iter().product()];
         let wide = Conv2dSpec { padding: [1, 1], ..Conv2dSpec::new(4, 2, 3) };
         let specs = [LayerSpec::Conv2d(wide), LayerSpec::GlobalAvgPool];
-        let probe = Probe::of(&Network::build(&[4, 6, 5], &specs, zeros).unwrap());
+        let probe = NetworkProbe::measure(&Network::build(&[4, 6, 5], &specs, zeros).unwrap());
         // 36 values for each of 30 positions, and the padded image.
         assert_eq!((probe.patches, probe.token_pairs), (36 * 30 + 4 * 8 * 7, 0));
         assert_eq!(probe.instances, 2 * (2 * 36 + 2));
@@ -134,7 +135,7 @@ mod tests {
 
         let table = LayerSpec::Embedding(EmbeddingSpec { vocabulary: 9, features: 3 });
         let specs = [table, LayerSpec::MeanOverTime];
-        let probe = Probe::of(&Network::build(&[7], &specs, zeros).unwrap());
+        let probe = NetworkProbe::measure(&Network::build(&[7], &specs, zeros).unwrap());
         assert_eq!((probe.patches, probe.token_pairs, probe.instances), (0, 3 * 49, 0));
         assert!(
             chunk_size(1 << 20, 1, &Device::flex()).unwrap()

@@ -6,49 +6,49 @@ use burn::tensor::Gradients;
 use super::dropout_tape::DropoutTape;
 use crate::device::DeviceArray;
 use crate::engine::Batch;
-use crate::engine::gradient_hook::{tapped, tapped_gradient};
-use crate::nn::{Precision, Site, Tape, UpstreamClip, Value};
+use crate::engine::gradient_hook::{attach_tap, take_tapped_gradient};
+use crate::nn::{BatchTensor, ParameterSite, Precision, Tape, UpstreamClip};
 use crate::{Error, ErrorKind, Result};
 
-/// Attaches a backward hook to the output of every layer with parameters, keeps its input, and
-/// supplies dropout masks.
-pub(super) struct Recorder<'a> {
+/// Tape that attaches a backward hook to the output of every layer with parameters, keeps its
+/// input, and supplies dropout masks.
+pub(super) struct RecordingTape<'a> {
     dropouts: DropoutTape<'a>,
     use_cpu_kernels: bool,
-    calls: Vec<Call>,
-    shared: Vec<(usize, Site, Value)>,
+    calls: Vec<RecordedCall>,
+    shared: Vec<(usize, ParameterSite, BatchTensor)>,
 }
 
-/// One call of [`Tape::layer`].
-struct Call {
-    site: Site,
-    input: Value,
+/// Record of one call of [`Tape::record_layer`].
+struct RecordedCall {
+    site: ParameterSite,
+    input: BatchTensor,
     anchor: Tensor<1>,
     output_shape: Vec<usize>,
 }
 
 /// Input and output gradient of a layer with parameters, for the rows of one chunk.
 pub(super) struct TapeRecord {
-    pub(super) site: Site,
-    pub(super) input: Value,
-    pub(super) gradient: Value,
+    pub(super) site: ParameterSite,
+    pub(super) input: BatchTensor,
+    pub(super) gradient: BatchTensor,
 }
 
-impl<'a> Recorder<'a> {
-    /// A tape for these examples of the batch.
+impl<'a> RecordingTape<'a> {
+    /// Creates a tape for these examples of the batch.
     pub(super) fn new(batch: &'a Batch, examples: &[usize]) -> Self {
         let (calls, shared) = (Vec::new(), Vec::new());
         Self { dropouts: DropoutTape::new(batch, examples), use_cpu_kernels: true, calls, shared }
     }
 
-    /// For the device path: disables the lab's CPU kernels and draws masks on the device.
+    /// Disables the lab's CPU kernels and draws masks on the device, for the device path.
     pub(super) fn on_device(self, device: &Device, precision: Precision) -> Self {
         let dropouts = self.dropouts.on_device(device).with_precision(precision);
         Self { use_cpu_kernels: false, dropouts, ..self }
     }
 
-    /// The sites with the shapes of their inputs and outputs.
-    pub(super) fn shapes(&self) -> Vec<(&Site, Vec<usize>, &[usize])> {
+    /// Returns the sites with the shapes of their inputs and outputs.
+    pub(super) fn shapes(&self) -> Vec<(&ParameterSite, Vec<usize>, &[usize])> {
         let calls = self.calls.iter().map(|c| (&c.site, c.input.dims(), c.output_shape.as_slice()));
         let shared = self.shared.iter().map(|(call, site, input)| {
             (site, input.dims(), self.calls[*call].output_shape.as_slice())
@@ -73,13 +73,13 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// The records, in the order of the calls. Sites that the loss does not depend on are omitted:
-    /// their gradient is zero.
+    /// Returns the records, in the order of the calls. Sites that the loss does not depend on are
+    /// omitted: their gradient is zero.
     pub(super) fn into_records(self, mut grads: Gradients) -> Vec<TapeRecord> {
         let mut gradients = Vec::with_capacity(self.calls.len());
         let mut records = Vec::with_capacity(self.calls.len() + self.shared.len());
-        for Call { site, input, anchor, output_shape } in self.calls {
-            let gradient = tapped_gradient(&anchor, &mut grads, output_shape.len());
+        for RecordedCall { site, input, anchor, output_shape } in self.calls {
+            let gradient = take_tapped_gradient(&anchor, &mut grads, output_shape.len());
             if let Some(gradient) = gradient.clone() {
                 records.push(TapeRecord { site, input, gradient });
             }
@@ -94,33 +94,38 @@ impl<'a> Recorder<'a> {
     }
 }
 
-fn layer_kind(site: &Site) -> &'static str {
+fn layer_kind(site: &ParameterSite) -> &'static str {
     match site {
-        Site::Linear { .. } => "Linear",
-        Site::Conv2d { .. } => "Conv2d",
-        Site::Affine { .. } => "normalisation",
-        Site::Embedding { .. } => "Embedding",
+        ParameterSite::Linear { .. } => "Linear",
+        ParameterSite::Conv2d { .. } => "Conv2d",
+        ParameterSite::Affine { .. } => "normalisation",
+        ParameterSite::Embedding { .. } => "Embedding",
     }
 }
 
-impl Tape for Recorder<'_> {
-    fn layer(&mut self, site: Site, input: &Value, output: Value) -> Value {
+impl Tape for RecordingTape<'_> {
+    fn record_layer(
+        &mut self,
+        site: ParameterSite,
+        input: &BatchTensor,
+        output: BatchTensor,
+    ) -> BatchTensor {
         let output_shape = output.dims();
-        let (output, anchor) = tapped(output);
-        self.calls.push(Call { site, input: input.detached(), anchor, output_shape });
+        let (output, anchor) = attach_tap(output);
+        self.calls.push(RecordedCall { site, input: input.detach(), anchor, output_shape });
         output
     }
 
-    fn clip_upstream(&mut self, y: Value, clip: &UpstreamClip) -> Value {
+    fn clip_upstream(&mut self, y: BatchTensor, clip: &UpstreamClip) -> BatchTensor {
         self.dropouts.clip_upstream(y, clip)
     }
 
-    fn layer_calls(&self) -> usize {
+    fn layer_call_count(&self) -> usize {
         self.calls.len()
     }
 
-    fn summed_layer(&mut self, call: usize, site: Site, input: Value) {
-        self.shared.push((call, site, input.detached()));
+    fn record_summed_layer(&mut self, call: usize, site: ParameterSite, input: BatchTensor) {
+        self.shared.push((call, site, input.detach()));
     }
 
     fn use_cpu_kernels(&self) -> bool {
@@ -131,7 +136,7 @@ impl Tape for Recorder<'_> {
         self.dropouts.precision()
     }
 
-    fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
-        self.dropouts.dropout(rate, shape)
+    fn dropout_mask(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
+        self.dropouts.dropout_mask(rate, shape)
     }
 }

@@ -1,4 +1,4 @@
-//! From the input and output gradient of a layer to the per-example gradients of its parameters.
+//! Per-example gradients of a layer's parameters, from its input and output gradient.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use burn::prelude::*;
 use super::convolution;
 use super::recorder::TapeRecord;
 use super::site_gradient::SiteGradient;
-use crate::nn::{Parameter, Precision, Site, Value};
+use crate::nn::{BatchTensor, Parameter, ParameterSite, Precision};
 
-/// The parameters whose gradients are requested, and how to compute them.
+/// Parameters whose gradients are requested, and the path that computes them.
 pub(super) struct RequestedGrads {
     /// Entry and shape of each parameter, by Burn's id.
     parameters: BTreeMap<ParamId, (usize, Vec<usize>)>,
     pub(super) path: ComputePath,
 }
 
-/// How instance gradients are formed.
+/// Path that forms instance gradients: CPU kernels or tensor operations.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ComputePath {
-    /// By the lab's CPU kernels where they exist.
+    /// The lab's CPU kernels where they exist.
     Host,
-    /// By tensor operations, with products of this precision.
+    /// Tensor operations, with products of this precision.
     Device(Precision),
 }
 
 impl ComputePath {
-    /// Precision of products.
+    /// Returns the precision of products.
     pub(super) fn precision(self) -> Precision {
         match self {
             Self::Host => Precision::F32,
@@ -37,7 +37,7 @@ impl ComputePath {
 }
 
 impl RequestedGrads {
-    /// All parameters except those that are masked out.
+    /// Creates a request for all parameters except those that are masked out.
     pub(super) fn new(
         parameters: &[Parameter],
         path: ComputePath,
@@ -48,14 +48,14 @@ impl RequestedGrads {
         Self { parameters, path }
     }
 
-    /// Index of a parameter's entry; `None` if it is not requested.
+    /// Returns the index of a parameter's entry; `None` if it is not requested.
     pub(super) fn entry(&self, id: ParamId) -> Option<usize> {
         self.parameters.get(&id).map(|(entry, _)| *entry)
     }
 }
 
-/// Per-example gradients of each parameter that the loss depends on, by entry. Records have
-/// `copies` rows per example.
+/// Computes the per-example gradients of each parameter that the loss depends on, by entry.
+/// Records have `copies` rows per example.
 pub(super) fn site_gradients(
     records: Vec<TapeRecord>,
     copies: usize,
@@ -67,9 +67,9 @@ pub(super) fn site_gradients(
             let site_gradient = match all.remove(&entry) {
                 None => site_gradient,
                 // The gradient of a tied parameter is the sum over its sites.
-                Some(before) => {
-                    SiteGradient::Instance(before.instance() + site_gradient.instance())
-                }
+                Some(before) => SiteGradient::Instance(
+                    before.into_instantiated() + site_gradient.into_instantiated(),
+                ),
             };
             all.insert(entry, site_gradient);
         }
@@ -90,19 +90,19 @@ fn gradients_of_site(
         }
     };
     match site {
-        Site::Linear { weight, bias } => {
+        ParameterSite::Linear { weight, bias } => {
             let (input, gradient) = (merge_copies(input, copies), merge_copies(gradient, copies));
             let precision = requested.path.precision();
             add(Some(weight), &|| linear_weight_gradient(&input, &gradient, precision));
             add(bias, &|| sum_over_positions(gradient.clone()));
         }
-        Site::Conv2d { window, groups, weight, bias, standardised } => {
-            let (input, gradient) = (input.image(), gradient.image());
+        ParameterSite::Conv2d { window, groups, weight, bias, standardised } => {
+            let (input, gradient) = (input.into_image(), gradient.into_image());
             add(bias, &|| sum_over_positions(channels_last(gradient.clone(), copies)));
             let gain = standardised.as_ref().and_then(|(_, _, gain)| gain.as_ref());
             let gain = gain.map(|(id, _)| *id);
             if [Some(weight), gain].iter().flatten().any(|id| requested.entry(*id).is_some()) {
-                let g = convolution::instance_gradients(
+                let g = convolution::instantiate_gradients(
                     window,
                     groups,
                     input,
@@ -113,7 +113,7 @@ fn gradients_of_site(
                 let (g, by_gain) = match standardised {
                     Some((rule, raw, gain)) => {
                         let gain = gain.map(|(_, values)| values);
-                        let (by_raw, by_gain) = rule.pull_back(raw, gain, g);
+                        let (by_raw, by_gain) = rule.vjp(raw, gain, g);
                         (by_raw, Some(by_gain))
                     }
                     None => (g, None),
@@ -124,15 +124,15 @@ fn gradients_of_site(
                 }
             }
         }
-        Site::Affine { gamma, beta } => {
+        ParameterSite::Affine { gamma, beta } => {
             let (input, gradient) =
                 (channels_last_or_merged(input, copies), channels_last_or_merged(gradient, copies));
             add(Some(gamma), &|| sum_over_positions(input.clone() * gradient.clone()));
             add(beta, &|| sum_over_positions(gradient.clone()));
         }
-        Site::Embedding { weight } => {
-            let [rows, steps] = input.clone().flat().dims();
-            let tokens = input.flat().reshape([rows / copies, copies * steps]);
+        ParameterSite::Embedding { weight } => {
+            let [rows, steps] = input.clone().into_flat().dims();
+            let tokens = input.into_flat().reshape([rows / copies, copies * steps]);
             let gradient = merge_copies(gradient, copies);
             let vocabulary = requested.parameters.get(&weight).map_or(0, |(_, shape)| shape[0]);
             add(Some(weight), &|| {
@@ -144,8 +144,8 @@ fn gradients_of_site(
 }
 
 /// Joins the copies and time steps of each example: `[examples, positions, features]`.
-fn merge_copies(value: Value, copies: usize) -> Tensor<3> {
-    let x = value.sequence();
+fn merge_copies(value: BatchTensor, copies: usize) -> Tensor<3> {
+    let x = value.into_sequence();
     let [rows, steps, features] = x.dims();
     x.reshape([rows / copies, copies * steps, features])
 }
@@ -161,20 +161,20 @@ fn channels_last(x: Tensor<4>, copies: usize) -> Tensor<3> {
     }
 }
 
-fn channels_last_or_merged(value: Value, copies: usize) -> Tensor<3> {
+fn channels_last_or_merged(value: BatchTensor, copies: usize) -> Tensor<3> {
     match value {
-        Value::Image(x) => channels_last(x, copies),
+        BatchTensor::Image(x) => channels_last(x, copies),
         other => merge_copies(other, copies),
     }
 }
 
-/// Bias gradient: the sum over positions.
+/// Computes the bias gradient: the sum over positions.
 fn sum_over_positions(x: Tensor<3>) -> SiteGradient {
     let [n, _, features] = x.dims();
     SiteGradient::Instance(x.sum_dim(1).reshape([n, features]))
 }
 
-/// Weight gradient of a linear layer: Σ over positions of inputᵀ · gradient.
+/// Computes the weight gradient of a linear layer: Σ over positions of inputᵀ · gradient.
 fn linear_weight_gradient(
     input: &Tensor<3>,
     gradient: &Tensor<3>,

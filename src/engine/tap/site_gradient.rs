@@ -17,13 +17,13 @@ const MAX_SCALE: f32 = 1e37;
 pub(super) enum SiteGradient {
     /// Instance gradients, `[examples, values]`.
     Instance(Tensor<2>),
-    /// Example i's gradient is the outer product of row i of `input`, `[examples, inputs]`, and row
-    /// i of `gradient`, `[examples, outputs]`: a linear layer that is used once.
+    /// Outer products of row i of `input`, `[examples, inputs]`, and row i of `gradient`,
+    /// `[examples, outputs]`, for each example i: a linear layer that is used once.
     Outer { input: Tensor<2>, gradient: Tensor<2> },
-    /// Example i's gradient is an embedding table, `[vocabulary, features]`. The row of a token is
-    /// the sum of `rows`, `[examples, positions, features]`, over the positions with that token in
-    /// `tokens`, `[examples, positions]`. Equal tokens of an example have equal rows; `count`,
-    /// `[examples, positions, 1]`, is the number of positions with the same token.
+    /// Gradients of an embedding table, `[vocabulary, features]` for each example. The row of a
+    /// token is the sum of `rows`, `[examples, positions, features]`, over the positions with that
+    /// token in `tokens`, `[examples, positions]`. Equal tokens of an example have equal rows;
+    /// `count`, `[examples, positions, 1]`, is the number of positions with the same token.
     Table { tokens: Tensor<2>, rows: Tensor<3>, count: Tensor<3>, vocabulary: usize },
 }
 
@@ -44,7 +44,7 @@ impl SiteGradient {
         Self::Table { tokens, rows, count, vocabulary }
     }
 
-    /// Norm of each example's gradient, `[examples]`.
+    /// Computes the norm of each example's gradient, `[examples]`.
     ///
     /// # Guarantee
     /// No norm is too small beyond f32 rounding, with one exception: without `rescale`, the norm of
@@ -77,7 +77,7 @@ impl SiteGradient {
         }
     }
 
-    /// Σ factor · gradient, flattened.
+    /// Computes Σ factor · gradient, flattened.
     pub(super) fn sum(self, factors: &Tensor<1>) -> Tensor<1> {
         match self {
             Self::Instance(instance) => {
@@ -104,9 +104,9 @@ impl SiteGradient {
         }
     }
 
-    /// Instance gradients, `[examples, values]`: the gradients of a tied parameter are added over
-    /// its sites before the norm.
-    pub(super) fn instance(self) -> Tensor<2> {
+    /// Returns the instance gradients, `[examples, values]`: the gradients of a tied parameter are
+    /// added over its sites before the norm.
+    pub(super) fn into_instantiated(self) -> Tensor<2> {
         match self {
             Self::Instance(instance) => instance,
             Self::Outer { input, gradient } => {
@@ -123,7 +123,7 @@ impl SiteGradient {
     }
 }
 
-/// Rows with the norms of the tables, `[examples, positions x features]`.
+/// Returns rows with the norms of the tables, `[examples, positions x features]`.
 pub(super) fn table_as_rows(
     tokens: &Tensor<2>,
     rows: &Tensor<3>,
@@ -146,7 +146,8 @@ fn flat(x: Tensor<2>) -> Tensor<1> {
     x.flatten(0, 1)
 }
 
-/// Largest absolute value of each row, clamped to [`MIN_NORMAL`]..[`MAX_SCALE`], `[rows, 1]`.
+/// Returns the largest absolute value of each row, clamped to [`MIN_NORMAL`]..[`MAX_SCALE`],
+/// `[rows, 1]`.
 fn scale_of_rows(x: &Tensor<2>) -> Tensor<2> {
     x.clone().abs().max_dim(1).clamp(MIN_NORMAL, MAX_SCALE)
 }
@@ -165,9 +166,9 @@ fn norm_of_rows(x: Tensor<2>, rescale: bool) -> Tensor<1> {
     (squares_of_rows(x / scale.clone()).sqrt() * scale).reshape([n])
 }
 
-/// Norms of outer products: ‖a gᵀ‖ = ‖a‖ ‖g‖ (Goodfellow, 2015, arXiv:1510.01799); with weights,
-/// √(Σⱼ gⱼ² Σᵢ wᵢⱼ aᵢ²). `a` and `g` are rescaled separately: a large input times a small gradient
-/// must not underflow in the square of either.
+/// Computes the norms of outer products: ‖a gᵀ‖ = ‖a‖ ‖g‖ (Goodfellow, 2015, arXiv:1510.01799);
+/// with weights, √(Σⱼ gⱼ² Σᵢ wᵢⱼ aᵢ²). `a` and `g` are rescaled separately: a large input times a
+/// small gradient must not underflow in the square of either.
 pub(super) fn outer_norms(
     input: &Tensor<2>,
     gradient: &Tensor<2>,

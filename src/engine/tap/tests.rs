@@ -16,13 +16,13 @@ fn a_huge_input_with_a_tiny_gradient_is_clipped() {
     })
     .unwrap();
     let batch = Batch::new(vec![1e19], &[1], vec![0]).unwrap();
-    let clipped_norm = |clip, weights: Option<&Weights>| {
+    let clipped_norm = |clip, weights: Option<&CoordinateWeights>| {
         let rule = ClipRule::flat(clip);
         TapExecutor::default().weighted_sum(&network, &batch, &rule, weights).unwrap().sum.l2_norm()
     };
     let mut mask = Gradients::zeros_like(&network);
     mask.entries[0].values = vec![0.0, 1.0].into();
-    let mask = Weights::new(&network, mask).unwrap();
+    let mask = CoordinateWeights::new(&network, mask).unwrap();
     for weights in [None, Some(&mask)] {
         assert!(clipped_norm(1.0, weights) > 1e-5, "the example has something to clip");
         assert!(
@@ -46,7 +46,7 @@ fn instances_whose_squares_leave_f32_have_accurate_norms() {
         let batch = Batch::with_copies(vec![scale, 0.5 * scale], &[1], vec![0], 2).unwrap();
         let mut mask = Gradients::zeros_like(&network);
         mask.entries[0].values = vec![1.0, 1.0].into();
-        let mask = Weights::new(&network, mask).unwrap();
+        let mask = CoordinateWeights::new(&network, mask).unwrap();
         let rule = ClipRule::flat(f64::from(scale) / 100.0);
         let tapped =
             TapExecutor::default().weighted_sum(&network, &batch, &rule, Some(&mask)).unwrap();

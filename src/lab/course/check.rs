@@ -21,7 +21,7 @@ pub fn check(answer: f64, right: f64, hint: &str) -> Checked {
 }
 
 impl Checked {
-    /// Whether the answer was right.
+    /// Returns whether the answer was right.
     pub fn is_right(&self) -> bool {
         self.right
     }

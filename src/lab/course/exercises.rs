@@ -1,12 +1,14 @@
-//! The exercises of the notebooks: what is right, and a hint. They live here so that a cell does
-//! not show the answer that its reader is looking for.
+//! Exercises of the notebooks, with the right answers and hints. They live here so that a cell
+//! does not show the answer that its reader is looking for.
 
 use super::{Checked, check};
-use crate::privacy::{self, Delta, Epsilon, Event, Headline, NoiseMultiplier, Rdp, SamplingRate};
+use crate::privacy::{
+    self, Delta, Epsilon, Event, NoiseMultiplier, Rdp, SamplingRate, TightestAccountant,
+};
 use crate::{Error, ErrorKind, Result};
 
-/// An exercise: notebook and number (`"02.1"`), the right answer, which is computed when it is
-/// asked for, and the hint for others.
+/// Exercise: notebook and number (`"02.1"`), the right answer, which is computed on demand, and
+/// the hint for wrong answers.
 type Exercise = (&'static str, fn() -> Result<f64>, &'static str);
 
 const EXERCISES: [Exercise; 21] = [
@@ -39,7 +41,7 @@ const EXERCISES: [Exercise; 21] = [
         "02.4",
         || {
             let (epsilon, noise) = (Epsilon(2.382), NoiseMultiplier(2.2));
-            let by = Headline::default();
+            let by = TightestAccountant::default();
             Ok(privacy::steps_for(epsilon, DELTA, SamplingRate(RATE), noise, &by)?.epochs)
         },
         "noise counts at least squared, so begin above 4 * 60 epochs. Ask \
@@ -48,7 +50,7 @@ const EXERCISES: [Exercise; 21] = [
     ),
     (
         "02.5",
-        || Ok(100.0 * privacy::meaning(&[training()], DELTA)?.max_attack_accuracy()),
+        || Ok(100.0 * privacy::attack_bounds(&[training()], DELTA)?.max_attack_accuracy()),
         "the sentences under \"A whole training run\" have it",
     ),
     ("03.1", || Ok(1.0 / 3.0), "both keep 0.25 of all weights; how many does at least one keep?"),
@@ -107,20 +109,20 @@ const EXERCISES: [Exercise; 21] = [
 const DELTA: Delta = Delta(1e-5);
 const RATE: f64 = 256.0 / 60_000.0;
 
-/// The training run of notebook 02: 60 epochs over 60,000 examples.
+/// Returns the training run of notebook 02: 60 epochs over 60,000 examples.
 fn training() -> Event {
     Event::poisson(RATE, 1.1, 14_062)
 }
 
-/// The noise multiplier of exercise 01.2: epsilon 3 and 8 epochs over 60,000 examples.
+/// Returns the noise multiplier of exercise 01.2: epsilon 3 and 8 epochs over 60,000 examples.
 fn noise_multiplier(batch_size: u64) -> Result<f64> {
     let (rate, steps) = (batch_size as f64 / 60_000.0, 8 * 60_000 / batch_size);
-    let by = Headline::default();
+    let by = TightestAccountant::default();
     let found = privacy::noise_multiplier_for(Epsilon(3.0), DELTA, SamplingRate(rate), steps, &by)?;
     Ok(found.noise_multiplier.0)
 }
 
-/// The names that [`exercise`] takes.
+/// Returns the names that [`exercise`] takes.
 #[doc(hidden)]
 pub fn exercise_names() -> impl Iterator<Item = &'static str> {
     EXERCISES.iter().map(|(name, ..)| *name)

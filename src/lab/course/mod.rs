@@ -1,4 +1,4 @@
-//! The course: what there is, cells to start from, exercises and their checks.
+//! Course: overview of the library, cells to start from, exercises and their checks.
 
 mod check;
 mod exercises;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::methods::DpSgd;
 use crate::privacy::{Badge, Ledger};
-use crate::train::{Silent, fit};
+use crate::train::{NoopObserver, fit};
 
 fn head(model: &Model) -> Vec<f32> {
     model.network().values().pop().unwrap().1
@@ -24,12 +24,13 @@ fn the_start_depends_on_nobody_and_the_head_fits_the_classes() -> Result<()> {
     assert_eq!(prior(&other).untrained()?.classes(), 3);
 
     let plan = recipes::pretraining().seed(SEED).epochs(0.5).plan(&drawn)?;
-    let trained = fit("p", &plan, &untrained, &drawn, &Ledger::in_memory(), &mut Silent)?.model();
+    let trained =
+        fit("p", &plan, &untrained, &drawn, &Ledger::in_memory(), &mut NoopObserver)?.model();
     let start = prior(&digits).with_head(&trained, &drawn)?;
     assert_eq!(head(&start), head(&trained));
     assert!(start.provenance().is_data_free());
     let plan = DpSgd::new().noise_multiplier(1.0).batch_size(50).steps(2).plan(&digits)?;
-    let run = fit("r", &plan, &start, &digits, &Ledger::in_memory(), &mut Silent)?;
+    let run = fit("r", &plan, &start, &digits, &Ledger::in_memory(), &mut NoopObserver)?;
     assert_eq!(run.badge(), Badge::Proved);
     let said = run.statement().to_string();
     assert!(

@@ -1,4 +1,4 @@
-//! Export of a ledger: what was released, without identifying the data.
+//! Export of a ledger: the releases, without identifying the data.
 //!
 //! The content hash is not exported, nor anything derived from it: someone who knows all other
 //! examples could use it to test a guess of the remaining one. The links of the chain and the ids
@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::clock::utc_now;
-use crate::privacy::ledger::Account;
-use crate::privacy::{Budget, Delta, Event, Neighbouring};
+use crate::privacy::ledger::LedgerState;
+use crate::privacy::{Budget, Delta, Event, NeighbouringRelation};
 /// Version of the exported format.
 const FORMAT: u32 = 1;
 
 /// One data set of the export.
 #[derive(Clone, Debug, Serialize)]
-pub(in crate::lab) struct DataSet {
+pub(in crate::lab) struct ExportedDataSet {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     runs: Vec<Run>,
@@ -29,8 +29,8 @@ pub(in crate::lab) struct DataSet {
     #[serde(skip_serializing_if = "Option::is_none")]
     accountant: Option<String>,
     /// The neighbouring relation of the epsilons.
-    pub(in crate::lab) neighbouring: Neighbouring,
-    /// The reason why there is no epsilon.
+    pub(in crate::lab) neighbouring: NeighbouringRelation,
+    /// Reason for a missing epsilon.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     runs_without_privacy: usize,
@@ -48,7 +48,8 @@ struct Run {
     event: Event,
     /// Whether the run was closed. Otherwise its whole plan is charged.
     closed: bool,
-    /// The run took fewer steps than planned: its event holds under the condition in its note.
+    /// Whether the run took fewer steps than planned: its event holds under the condition in its
+    /// note.
     stopped_early: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     closing_note: String,
@@ -56,13 +57,13 @@ struct Run {
     epsilon_claimed: Option<f64>,
 }
 
-impl DataSet {
-    /// The account of one data set, for export.
-    pub(in crate::lab) fn from_account(account: &Account) -> Self {
+impl ExportedDataSet {
+    /// Returns the account of one data set, for export.
+    pub(in crate::lab) fn from_account(account: &LedgerState) -> Self {
         let delta = account.budget().map_or(Delta::DEFAULT, |budget| budget.delta);
         let total = account.total(delta);
         let private = account.private_total(delta);
-        let runs = account.runs().iter().enumerate().map(|(i, charge)| Run {
+        let runs = account.charges().iter().enumerate().map(|(i, charge)| Run {
             run: i + 1,
             note: charge.note.clone(),
             event: charge.event.clone(),
@@ -72,7 +73,7 @@ impl DataSet {
             epsilon_claimed: charge.epsilon_claimed,
         });
         Self {
-            name: data_set_names(account.runs().iter().map(|charge| charge.note.as_str())),
+            name: data_set_names(account.charges().iter().map(|charge| charge.note.as_str())),
             runs: runs.collect(),
             events: account.events(),
             epsilon: total.as_ref().ok().map(|spent| spent.epsilon),
@@ -87,13 +88,13 @@ impl DataSet {
     }
 }
 
-/// The JSON document of these data sets.
-pub(in crate::lab) fn to_json(data_sets: &[&DataSet]) -> String {
+/// Returns the JSON document of these data sets.
+pub(in crate::lab) fn to_json(data_sets: &[&ExportedDataSet]) -> String {
     let at = utc_now();
     format!("{:#}", json!({ "format": FORMAT, "exported_at": at, "data_sets": data_sets }))
 }
 
-/// The data set names in notes such as `DP-SGD on MNIST, study mode`.
+/// Returns the data set names in notes such as `DP-SGD on MNIST, study mode`.
 fn data_set_names<'a>(notes: impl Iterator<Item = &'a str>) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
     for note in notes {
@@ -109,7 +110,7 @@ fn data_set_names<'a>(notes: impl Iterator<Item = &'a str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::privacy::{Accountant, Entry, Epsilon, Headline, Ledger};
+    use crate::privacy::{Accountant, Entry, Epsilon, Ledger, TightestAccountant};
     use crate::store::open_ledger;
 
     fn training(steps: u64) -> Event {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     fn to_text(ledger: &Ledger) -> String {
-        to_json(&[&DataSet::from_account(&ledger.account().unwrap())])
+        to_json(&[&ExportedDataSet::from_account(&ledger.state().unwrap())])
     }
 
     #[test]
@@ -125,10 +126,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ledger = open_ledger(&folder.path().join("abc123.jsonl")).unwrap();
         let entry = Entry::planned("abc123-run", "abc123", &training(100));
-        ledger.record(&entry.note("DP-SGD on MNIST, study mode")).unwrap();
-        ledger.close("abc123-run", &training(90)).unwrap();
+        ledger.record(&entry.with_note("DP-SGD on MNIST, study mode")).unwrap();
+        ledger.close_run("abc123-run", &training(90)).unwrap();
         ledger.set_budget(Epsilon(8.0), Delta(1e-6)).unwrap();
-        ledger.begin("2", &training(5)).unwrap();
+        ledger.begin_run("2", &training(5)).unwrap();
         let text = to_text(&ledger);
         assert!(!text.contains("abc123") && !text.contains("chain"), "{text}");
         // The time of a private selection tells how many trials it had.
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(data["name"], "MNIST");
         let events: Vec<Event> = serde_json::from_value(data["events"].clone()).unwrap();
         assert_eq!(events, ledger.events().unwrap());
-        let again = Headline::new().epsilon(&events, Delta(1e-6)).unwrap();
+        let again = TightestAccountant::new().epsilon(&events, Delta(1e-6)).unwrap();
         assert!((data["epsilon"].as_f64().unwrap() - again.epsilon).abs() < 1e-12);
         assert_eq!(data["accountant"], again.accountant);
         assert_eq!((&data["delta"], &data["budget"]["epsilon"]), (&1e-6.into(), &8.0.into()));
@@ -153,7 +154,7 @@ mod tests {
 
         let open_run = Ledger::in_memory();
         let open = Event::Unaccountable { why: "raw gradients".into() };
-        open_run.begin("run", &open).unwrap();
+        open_run.begin_run("run", &open).unwrap();
         let text = to_text(&open_run);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         let data = &json["data_sets"][0];

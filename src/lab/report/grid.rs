@@ -5,10 +5,10 @@ use crate::Result;
 use crate::grid::{CellResult, GridResult};
 use crate::lab::Preview;
 use crate::show::{Coverage, format};
-use crate::store::Store;
+use crate::store::RunStore;
 
-pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
-    let reveals = result.reveals();
+pub(super) fn report(result: &GridResult, store: &RunStore) -> Result<Report> {
+    let reveals = result.coverage();
     let lead = Block::prose(finding(result), reveals);
     let results = Block::Table(result.table().coverage(reveals));
     let figures = result.figures().into_iter().map(|(_, figure)| Block::figure(figure));
@@ -17,9 +17,9 @@ pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
     let (mut settings, mut trained_with) = (Vec::new(), Vec::new());
     for cell in last_of_each(result.cells()) {
         let Some(run) = cell.runs.first() else { continue };
-        let record = store.record_named(&run.id)?;
+        let record = store.find_record(&run.id)?;
         let preview = Preview::settings(&record.plan)?;
-        settings.push(Block::Table(preview.table().caption(cell.in_words())));
+        settings.push(Block::Table(preview.table().caption(cell.describe())));
         trained_with.push(record.software);
     }
     trained_with.sort();
@@ -32,14 +32,14 @@ pub(super) fn report(result: &GridResult, store: &Store) -> Result<Report> {
         .section(SOFTWARE, [software(&trained_with)]))
 }
 
-/// How many runs are finished, and which cell is best.
+/// Describes the result: the number of finished runs, and the best cell.
 fn finding(result: &GridResult) -> String {
     let runs = format!(
         "{} of {} are finished, {} for each of {}.",
         result.runs(),
-        format::counted(result.planned_runs(), "run"),
-        format::counted(result.seeds(), "seed"),
-        format::counted(result.cells().len(), "cell"),
+        format::pluralise(result.planned_runs(), "run"),
+        format::pluralise(result.seeds(), "seed"),
+        format::pluralise(result.cells().len(), "cell"),
     );
     let measured = result.cells().iter().filter_map(|cell| Some((cell, cell.mean()?)));
     let Some((best, mean)) = measured.max_by(|a, b| a.1.total_cmp(&b.1)) else { return runs };
@@ -56,11 +56,12 @@ fn finding(result: &GridResult) -> String {
         "{runs}\nHighest mean accuracy: {:.2} %, {}.{within} The choice of a cell by its accuracy is \
          not covered by its epsilon.",
         100.0 * mean,
-        best.in_words()
+        best.describe()
     )
 }
 
-/// The last cell with a finished run for each method and epsilon: the one with the highest rates.
+/// Returns the last cell with a finished run for each method and epsilon: the one with the highest
+/// rates.
 fn last_of_each(cells: &[CellResult]) -> Vec<&CellResult> {
     let mut found: Vec<&CellResult> = Vec::new();
     for cell in cells.iter().filter(|cell| !cell.runs.is_empty()) {

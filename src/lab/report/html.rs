@@ -5,11 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::{Block, Report};
 use crate::show::format::html_escape;
-use crate::show::{Bundle, Coverage, NOT_COVERED};
+use crate::show::{Coverage, MimeBundle, NOT_COVERED};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page, which loads nothing: figures are embedded as pictures.
+/// Returns the page, which loads nothing: figures are embedded as pictures.
 pub(super) fn page(report: &Report) -> String {
     let title = html_escape(&report.title);
     let mut body = format!("<h1>{title}</h1>\n");
@@ -39,7 +39,7 @@ fn block(block: &Block) -> String {
         _ => String::new(),
     };
     let content = match block {
-        Block::Prose(text, _) => Bundle::prose(text).html.unwrap_or_default(),
+        Block::Prose(text, _) => MimeBundle::prose(text).html.unwrap_or_default(),
         Block::Table(table) => format!("<div class=\"wide\">{}</div>\n", table.html()),
         Block::Figure(bundle) => figure(bundle),
         Block::Code(text, _) => format!("<pre>{}</pre>\n", html_escape(text)),
@@ -47,8 +47,8 @@ fn block(block: &Block) -> String {
     badge + &content
 }
 
-/// A figure with its values as text, for readers who can't see it.
-fn figure(bundle: &Bundle) -> String {
+/// Returns a figure with its values as text, for readers who can't see it.
+fn figure(bundle: &MimeBundle) -> String {
     let values = format!(
         "<details><summary>the figure as text</summary><pre>{}</pre></details>",
         html_escape(&bundle.text)
@@ -56,7 +56,7 @@ fn figure(bundle: &Bundle) -> String {
     let picture = bundle.svg.as_ref().map(|svg| {
         format!(
             "<img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\">",
-            html_escape(bundle.headline()),
+            html_escape(bundle.first_line()),
             STANDARD.encode(svg)
         )
     });

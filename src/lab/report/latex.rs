@@ -16,7 +16,7 @@ const PREAMBLE: &str = "\
 \\raggedbottom
 ";
 
-/// The document, for pdfLaTeX, LuaLaTeX or XeLaTeX. Figures are the files of `folder`.
+/// Returns the document, for pdfLaTeX, LuaLaTeX or XeLaTeX. Figures are the files of `folder`.
 pub(super) fn document(report: &Report, folder: &str) -> String {
     let title = latex(&report.title);
     let mut text = format!("{PREAMBLE}\\begin{{document}}\n{{\\Large\\bfseries {title}\\par}}\n");
@@ -32,7 +32,8 @@ pub(super) fn document(report: &Report, folder: &str) -> String {
                     text += &Block::paragraphs(prose, *coverage, latex);
                 }
                 Block::Table(table) => {
-                    text += &format!("{{\\small\n{}}}\n", table.latex_in("longtable"));
+                    text +=
+                        &format!("{{\\small\n{}}}\n", table.latex_with_environment("longtable"));
                 }
                 Block::Figure(_) => {
                     let file = figure_name(figures, "png");

@@ -3,7 +3,7 @@
 use super::{Block, Report, figure_name};
 use crate::show::markup::markdown;
 
-/// The document. Figures are the files of `folder`, or text without one.
+/// Returns the document. Figures are the files of `folder`, or text without one.
 pub(super) fn document(report: &Report, folder: Option<&str>) -> String {
     let mut text = format!("# {}\n", markdown(&report.title));
     let mut figures = 0;
@@ -22,7 +22,7 @@ pub(super) fn document(report: &Report, folder: Option<&str>) -> String {
                     text += &match folder {
                         Some(folder) => format!(
                             "![{}](<{folder}/{}>)\n",
-                            markdown(bundle.headline()),
+                            markdown(bundle.first_line()),
                             figure_name(figures, "svg")
                         ),
                         None => fenced(&bundle.text),
@@ -36,7 +36,7 @@ pub(super) fn document(report: &Report, folder: Option<&str>) -> String {
     text
 }
 
-/// Text as it is. The fence is longer than any in the text.
+/// Formats text as a fenced block, without changes. The fence is longer than any in the text.
 fn fenced(text: &str) -> String {
     let fence = if text.contains("```") { "~~~~" } else { "```" };
     format!("{fence}\n{}\n{fence}\n", text.trim_end())

@@ -11,11 +11,11 @@ mod tests;
 
 use std::path::Path;
 
-use super::{RunName, Runs};
+use super::{RunList, RunSelector};
 use crate::grid::GridResult;
 use crate::program;
-use crate::show::{Bundle, Coverage, NOT_COVERED, Table, format};
-use crate::store::{Reported, Store, home};
+use crate::show::{Coverage, MimeBundle, NOT_COVERED, Table, format};
+use crate::store::{RunStore, StoredReportData, home};
 use crate::train::Run;
 use crate::{Error, Result};
 
@@ -51,10 +51,10 @@ struct Section {
 
 #[derive(Clone, Debug)]
 enum Block {
-    /// Each line is a paragraph.
+    /// Prose, in which each line is a paragraph.
     Prose(String, Coverage),
     Table(Table),
-    Figure(Box<Bundle>),
+    Figure(Box<MimeBundle>),
     /// A file, such as a plan.
     Code(String, Coverage),
 }
@@ -64,11 +64,11 @@ impl Block {
         Self::Prose(text.into(), coverage)
     }
 
-    fn figure(bundle: Bundle) -> Self {
+    fn figure(bundle: MimeBundle) -> Self {
         Self::Figure(Box::new(bundle))
     }
 
-    /// The paragraphs of prose, after its badge, with a blank line between them.
+    /// Returns the paragraphs of prose, after its badge, with a blank line between them.
     fn paragraphs(text: &str, coverage: Coverage, escaped: fn(&str) -> String) -> String {
         let badge = (coverage == Coverage::NotCovered).then_some(NOT_COVERED);
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -78,12 +78,12 @@ impl Block {
     fn coverage(&self) -> Coverage {
         match self {
             Self::Prose(_, coverage) | Self::Code(_, coverage) => *coverage,
-            Self::Table(table) => table.states(),
+            Self::Table(table) => table.stated_coverage(),
             Self::Figure(bundle) => bundle.coverage,
         }
     }
 
-    /// What is left of the block without what no epsilon covers.
+    /// Returns the block without the parts that no epsilon covers, if anything is left.
     fn covered(self) -> Option<Self> {
         match self {
             block if block.coverage() < Coverage::Unmarked => Some(block),
@@ -94,41 +94,41 @@ impl Block {
 }
 
 impl Run {
-    /// A report of this run.
+    /// Returns a report of this run.
     ///
     /// # Errors
     /// `Ledger` if the ledger of its data is damaged; `Io` if it can't be read.
     pub fn report(&self) -> Result<Report> {
-        let of = Reported {
+        let of = StoredReportData {
             record: self.record().clone(),
             mask: self.mask(),
             model: Some(self.model()),
             warnings: self.warnings().to_vec(),
         };
-        run::report(&of, &Store::open(home())?)
+        run::report(&of, &RunStore::open(home())?)
     }
 }
 
-impl Runs {
-    /// A report of a stored run of this list, finished or not. It needs neither model nor data, so
-    /// it does not take for public what the present call could declare to be: start and data count
-    /// as private. [`Run::report`] knows more.
+impl RunList {
+    /// Returns a report of a stored run of this list, finished or not. It needs neither model nor
+    /// data, so it does not take for public what the present call could declare to be: start and
+    /// data count as private. [`Run::report`] knows more.
     ///
     /// # Errors
     /// As [`record`](Self::record); `Ledger` if the ledger of its data is damaged or does not
     /// charge it.
-    pub fn report(&self, run: impl Into<RunName>) -> Result<Report> {
-        run::stored(&Store::open(home())?, &self.get(run)?.id)
+    pub fn report(&self, run: impl Into<RunSelector>) -> Result<Report> {
+        run::stored(&RunStore::open(home())?, &self.get(run)?.id)
     }
 }
 
 impl GridResult {
-    /// A report of this grid.
+    /// Returns a report of this grid.
     ///
     /// # Errors
     /// `CorruptData` if a stored run of the grid can't be read, `MissingData` if it was removed.
     pub fn report(&self) -> Result<Report> {
-        grid::report(self, &Store::open(home())?)
+        grid::report(self, &RunStore::open(home())?)
     }
 }
 
@@ -146,7 +146,7 @@ impl Report {
         self
     }
 
-    /// The same report with the command that repeats it, and the file that the command reads.
+    /// Returns the report with the command that repeats it, and the file that the command reads.
     #[must_use]
     #[doc(hidden)]
     pub fn repeated_by(
@@ -166,8 +166,8 @@ impl Report {
         self
     }
 
-    /// The report without what no epsilon covers: the parts of a figure, or whole blocks. A line at
-    /// the end of the first section says how many were left out.
+    /// Returns the report without the parts that no epsilon covers: the parts of a figure, or
+    /// whole blocks. A line at the end of the first section says how many were left out.
     #[must_use]
     pub fn covered(self) -> Self {
         let is_removed = |block: &&Block| block.coverage() >= Coverage::Unmarked;
@@ -177,7 +177,7 @@ impl Report {
             report = report.section(heading, blocks.into_iter().filter_map(Block::covered));
         }
         if removed > 0 {
-            let parts = format::counted(removed, "part");
+            let parts = format::pluralise(removed, "part");
             let words = format!("Left out: {parts} of this report that no epsilon covers.");
             let note = Block::prose(words, Coverage::Public);
             match report.sections.first_mut().filter(|first| first.heading.is_empty()) {
@@ -188,7 +188,7 @@ impl Report {
         report
     }
 
-    /// What the whole report reveals of private data.
+    /// Returns the coverage of the whole report: what it reveals of private data.
     pub fn coverage(&self) -> Coverage {
         self.blocks().map(Block::coverage).max().unwrap_or(Coverage::Public)
     }
@@ -197,12 +197,12 @@ impl Report {
         self.sections.iter().flat_map(|section| &section.blocks)
     }
 
-    /// The report as an HTML page that loads nothing and has no scripts.
+    /// Returns the report as an HTML page that loads nothing and has no scripts.
     pub fn html(&self) -> String {
         html::page(self)
     }
 
-    /// The report as Markdown, with figures as text.
+    /// Returns the report as Markdown, with figures as text.
     pub fn markdown(&self) -> String {
         markdown::document(self, None)
     }
@@ -235,20 +235,20 @@ impl Report {
                 bundle.save(parent.join(&folder).join(figure_name(number, format)))?;
             }
         }
-        Bundle::text(text.trim_end()).save_text(path)
+        MimeBundle::text(text.trim_end()).save_text(path)
     }
 
-    fn figures(&self) -> impl Iterator<Item = &Bundle> {
+    fn figures(&self) -> impl Iterator<Item = &MimeBundle> {
         self.blocks().filter_map(|block| match block {
             Block::Figure(bundle) => Some(&**bundle),
             _ => None,
         })
     }
 
-    pub(crate) fn bundle(&self) -> Bundle {
+    pub(crate) fn bundle(&self) -> MimeBundle {
         let headings = self.sections.iter().map(|section| section.heading);
         let headings: Vec<&str> = headings.filter(|heading| !heading.is_empty()).collect();
-        Bundle::prose(format!(
+        MimeBundle::prose(format!(
             "A report: {}\nSections: {}\nWrite it by .save(\"report.html\"), or .md, .tex; \
              .covered() first leaves out what no epsilon covers.",
             self.title,
@@ -261,17 +261,17 @@ impl Report {
 const REPEAT: &str = "How to repeat it";
 const SOFTWARE: &str = "Software";
 
-/// The file of a figure, counted from 0.
+/// Returns the name of the file of a figure, counted from 0.
 fn figure_name(number: usize, format: &str) -> String {
     format!("figure_{}.{format}", number + 1)
 }
 
-/// The section on what wrote the report, and what the runs were trained with.
+/// Returns the block on the software that wrote the report, and that the runs were trained with.
 fn software(trained_with: &[String]) -> Block {
     let mut words = match trained_with {
         [] => "What it was trained with was not recorded.".to_owned(),
         all => format!("Trained with: {}.", all.join("; ")),
     };
-    words += &format!("\nThis report was written by {}.", program::software());
+    words += &format!("\nThis report was written by {}.", program::software_versions());
     Block::prose(words, Coverage::Public)
 }

@@ -8,23 +8,23 @@ use crate::lab::{Preview, Statement};
 use crate::mask::Mask;
 use crate::methods::Plan;
 use crate::privacy::Delta;
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 use crate::program;
-use crate::show::{Coverage, Table, figures, format, record_figure, run_coverage};
-use crate::store::{Reported, Store};
-use crate::train::{InWords, RunRecord};
+use crate::show::{Coverage, Table, figure_from_record, figures, format, run_coverage};
+use crate::store::{RunStore, StoredReportData};
+use crate::train::{RunRecord, RunSummaryLine};
 
-/// The report of a stored run.
-pub(super) fn stored(store: &Store, id: &str) -> Result<Report> {
-    report(&store.reported(id)?, store)
+/// Returns the report of a stored run.
+pub(super) fn stored(store: &RunStore, id: &str) -> Result<Report> {
+    report(&store.load_for_report(id)?, store)
 }
 
-pub(super) fn report(of: &Reported, store: &Store) -> Result<Report> {
+pub(super) fn report(of: &StoredReportData, store: &RunStore) -> Result<Report> {
     let (record, plan) = (&of.record, &of.record.plan);
     let reveals = run_coverage(record);
-    let mut lead = vec![Block::prose(InWords(record).to_string(), reveals)];
+    let mut lead = vec![Block::prose(RunSummaryLine(record).to_string(), reveals)];
     lead.extend(of.warnings.iter().map(|warning| Block::prose(warning, Coverage::Public)));
-    let guarantee = Statement::of(record, of.mask.as_ref()).to_string();
+    let guarantee = Statement::for_run(record, of.mask.as_ref()).to_string();
     // A statement of no guarantee reveals nothing either.
     let guarantee = Block::prose(guarantee, Coverage::Covered);
     let settings = Preview::settings(plan)?.table();
@@ -33,7 +33,7 @@ pub(super) fn report(of: &Reported, store: &Store) -> Result<Report> {
         .section("Guarantee", [guarantee])
         .section(
             "Result",
-            [Block::figure(record_figure(record)), Block::Table(record_table(record))],
+            [Block::figure(figure_from_record(record)), Block::Table(record_table(record))],
         )
         .section("Settings", [Block::Table(settings)])
         .section("Model", of.model.as_ref().map(|model| Block::Table(model_table(model))))
@@ -48,12 +48,12 @@ fn mask(mask: &Mask) -> [Block; 2] {
     [Block::prose(format!("{mask}."), kept.coverage), Block::figure(kept)]
 }
 
-/// The entry of the run, and what all runs on its data cost.
-fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
-    let account = store.account_of(record)?;
+/// Returns the block on the entry of the run, and on the cost of all runs on its data.
+fn ledger(record: &RunRecord, store: &RunStore) -> Result<Block> {
+    let account = store.find_account(record)?;
     let found = account.as_ref().and_then(|account| {
-        let at = account.runs().iter().position(|charge| charge.run == record.charged.run)?;
-        Some((account, at, &account.runs()[at]))
+        let at = account.charges().iter().position(|charge| charge.run == record.charged.run)?;
+        Some((account, at, &account.charges()[at]))
     });
     let Some((account, at, charge)) = found else {
         let words = "This project has no ledger entry of the run.";
@@ -61,7 +61,7 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
     };
     let note = Some(&charge.closing_note).filter(|note| !note.is_empty());
     let table = Table::new(["entry", ""])
-        .row(["number".to_owned(), format!("{} of {}", at + 1, account.runs().len())])
+        .row(["number".to_owned(), format!("{} of {}", at + 1, account.charges().len())])
         .row(["charged at", &charge.at])
         .row(["run", &charge.note])
         .row(["event", &charge.event.to_string()])
@@ -74,10 +74,10 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
         Ok(spent) => format!("epsilon {} at delta {delta}", format::eps(spent.epsilon)),
         Err(error) => format!("unknown: {error}"),
     };
-    let private = account.runs().len() - account.non_private_runs();
+    let private = account.charges().len() - account.non_private_runs();
     let what = match private {
         1 => "the only private run on these data".to_owned(),
-        n => format!("all {} on these data together", counted(n, "private run")),
+        n => format!("all {} on these data together", pluralise(n, "private run")),
     };
     let published = match account.non_private_runs() {
         0 => None,
@@ -90,9 +90,9 @@ fn ledger(record: &RunRecord, store: &Store) -> Result<Block> {
     Ok(Block::Table(table.coverage(Coverage::Public)))
 }
 
-/// The plan as a file, if one can hold it.
+/// Returns the blocks on how to repeat the run: the plan as a file, if a file can represent it.
 fn repeat(plan: &Plan) -> Vec<Block> {
-    let Ok(file) = plan.file_text() else {
+    let Ok(file) = plan.to_json() else {
         let words = "The plan has a given mask, whose coordinates no file of a plan holds: repeat \
                      the run from the code that made the mask.";
         return vec![Block::prose(words, Coverage::Public)];

@@ -10,7 +10,7 @@ use crate::nn::{Model, models};
 use crate::privacy::{Delta, Epsilon};
 use crate::runs::train_as;
 use crate::show::NOT_COVERED;
-use crate::train::Silent;
+use crate::train::NoopObserver;
 
 fn start() -> (Dataset, Model) {
     let data = data::glyphs_with(60, 20, 87).unwrap();
@@ -18,10 +18,10 @@ fn start() -> (Dataset, Model) {
     (data, model)
 }
 
-/// A report of a stored run and its record.
-fn stored(plan: &Plan, store: &Store) -> Report {
+/// Returns a report of a stored run and its record.
+fn stored(plan: &Plan, store: &RunStore) -> Report {
     let (data, model) = start();
-    train_as(store, "a-hash-of-a-run", plan, &model, &data, &mut Silent).unwrap();
+    train_as(store, "a-hash-of-a-run", plan, &model, &data, &mut NoopObserver).unwrap();
     run::stored(store, "a-hash").unwrap()
 }
 
@@ -36,7 +36,7 @@ fn is_balanced(html: &str, tag: &str) -> bool {
 #[test]
 fn a_report_has_every_section_and_no_hash() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().to_path_buf()).unwrap();
+    let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     let report = stored(&private().plan(&start().0)?, &store);
     let headings: Vec<&str> = report.sections.iter().map(|section| section.heading).collect();
     let expected = ["", "Guarantee", "Result", "Settings", "Model", "Ledger", REPEAT, SOFTWARE];
@@ -73,7 +73,7 @@ fn a_report_has_every_section_and_no_hash() -> Result<()> {
 fn without_what_no_epsilon_covers_the_loss_is_gone_and_the_epsilon_stays() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let report =
-        stored(&private().plan(&start().0)?, &Store::open(folder.path().to_path_buf()).unwrap());
+        stored(&private().plan(&start().0)?, &RunStore::open(folder.path().to_path_buf()).unwrap());
     // A stored run does not know that its data are drawn by code.
     assert_eq!(report.coverage(), Coverage::NotCovered);
     assert!(report.markdown().contains(NOT_COVERED));
@@ -94,7 +94,7 @@ fn without_what_no_epsilon_covers_the_loss_is_gone_and_the_epsilon_stays() -> Re
 fn in_study_mode_no_result_and_no_seed_is_left() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let plan = private().seed(70_707).plan(&start().0)?;
-    let report = stored(&plan, &Store::open(folder.path().to_path_buf()).unwrap());
+    let report = stored(&plan, &RunStore::open(folder.path().to_path_buf()).unwrap());
     let whole = report.markdown();
     assert!(whole.contains("70707") && whole.contains(NOT_COVERED), "{whole}");
     let left = report.covered().markdown();
@@ -105,7 +105,7 @@ fn in_study_mode_no_result_and_no_seed_is_left() -> Result<()> {
 #[test]
 fn a_run_without_privacy_says_that_nothing_is_guaranteed() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().to_path_buf()).unwrap();
+    let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     let plan = NonPrivate::new().batch_size(10).steps(2).plan(&start().0)?;
     let report = stored(&plan, &store);
     assert!(report.markdown().contains("Nothing is guaranteed"));
@@ -117,7 +117,7 @@ fn a_run_without_privacy_says_that_nothing_is_guaranteed() -> Result<()> {
 #[test]
 fn a_report_of_a_masked_run_draws_its_mask() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().to_path_buf()).unwrap();
+    let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     let (data, model) = start();
     let plan = DpSsgd::new()
         .target(Epsilon(3.0), Delta(1e-4))
@@ -125,7 +125,7 @@ fn a_report_of_a_masked_run_draws_its_mask() -> Result<()> {
         .steps(3)
         .pre_prune(mask::RandomMask::prune(0.5))
         .plan(&data)?;
-    train_as(&store, "masked", &plan, &model, &data, &mut Silent)?;
+    train_as(&store, "masked", &plan, &model, &data, &mut NoopObserver)?;
     let report = run::stored(&store, "masked")?;
     assert!(report.sections.iter().any(|section| section.heading == "Mask"));
     assert_eq!(report.figures().count(), 2);
@@ -135,7 +135,7 @@ fn a_report_of_a_masked_run_draws_its_mask() -> Result<()> {
 #[test]
 fn a_record_that_is_not_what_was_charged_is_refused() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().to_path_buf()).unwrap();
+    let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     stored(&private().plan(&start().0)?, &store);
     let path = folder.path().join("runs/a-hash-of-a-run/result.json");
     let text = fs::read_to_string(&path).unwrap();
@@ -151,7 +151,7 @@ fn a_record_that_is_not_what_was_charged_is_refused() -> Result<()> {
 fn files_are_written_with_their_figures() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let report =
-        stored(&private().plan(&start().0)?, &Store::open(folder.path().join("home")).unwrap());
+        stored(&private().plan(&start().0)?, &RunStore::open(folder.path().join("home")).unwrap());
     let at = |name: &str| folder.path().join(name);
     for (name, begins) in [("r.html", "<!doctype"), ("r.md", "# DP-SGD"), ("r.tex", "\\document")] {
         report.save(at(name))?;
@@ -173,12 +173,12 @@ fn files_are_written_with_their_figures() -> Result<()> {
 #[test]
 fn a_report_of_a_grid_names_the_best_cell_and_the_noise() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path().to_path_buf()).unwrap();
+    let store = RunStore::open(folder.path().to_path_buf()).unwrap();
     let (data, _) = start();
     let grid = Grid::new(private()).seeds(2).experiment()?;
     let build = |seed| models::linear(&data).seed(seed).build();
-    let mut quiet = crate::grid::Quiet;
-    let result = crate::grid::run::run(&grid, &build, &data, &store, &mut quiet)?;
+    let mut quiet = crate::grid::NoopGridObserver;
+    let result = crate::grid::run::run_grid(&grid, &build, &data, &store, &mut quiet)?;
     let report = grid::report(&result, &store)?.repeated_by("words", "the command", "{}");
     let headings: Vec<&str> = report.sections.iter().map(|section| section.heading).collect();
     let expected = ["", "Results", "What it cost, and what is noise", "Settings", REPEAT, SOFTWARE];

@@ -21,7 +21,7 @@ fn at_step(network: &Network, step: usize) -> Network {
 }
 
 /// Whether no entry has been copied to the host.
-fn is_only_on_device(weights: &Weights) -> bool {
+fn is_only_on_device(weights: &CoordinateWeights) -> bool {
     weights.entries().iter().all(|e| format!("{:?}", e.values).ends_with("on a device"))
 }
 
@@ -32,25 +32,28 @@ fn device_and_host_select_the_same_coordinates() {
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
     let rules = [
         Dropping::random(0.5),
-        Dropping::magnitude(Rate::linear(0.2, 0.8)),
+        Dropping::magnitude(DropRate::linear(0.2, 0.8)),
         Dropping::magnitude(0.9).include_1d(),
         Dropping::magnitude(0.0),
     ];
     for (mask, rule) in [None, Some(&mask)].into_iter().flat_map(|m| rules.map(|r| (m, r))) {
-        let selector = || Selector::new(mask, Some(rule), 8, [3; 32]);
+        let selector = || CoordinateSelector::new(mask, Some(rule), 8, [3; 32]);
         let (mut host, mut device) = (selector(), selector());
-        let mut last: Option<Arc<Weights>> = None;
+        let mut last: Option<Arc<CoordinateWeights>> = None;
         for step in 0..8 {
             let network = at_step(model.network(), step);
-            let a = host.next_on(None, &network).unwrap().unwrap();
-            let b = device.next_on(Some(&gpu), &network).unwrap().unwrap();
+            let a = host.next_selection_on(None, &network).unwrap().unwrap();
+            let b = device.next_selection_on(Some(&gpu), &network).unwrap().unwrap();
             let on_device = rule.rule == DroppingRule::Magnitude;
             assert!(!on_device || is_only_on_device(&b), "the selection was copied to the host");
             let has_device = |e: &Gradient| e.values.device().is_some();
             assert!(b.entries().iter().all(has_device), "{rule} was left on the host");
             assert_eq!(a.entries(), b.entries(), "{rule} in step {step}");
-            assert!((0..a.entries().len()).all(|entry| a.is_zero(entry) == b.is_zero(entry)));
-            let changes = rule.rate != Rate::from(0.0);
+            assert!(
+                (0..a.entries().len())
+                    .all(|entry| a.is_zero_tensor(entry) == b.is_zero_tensor(entry))
+            );
+            let changes = rule.rate != DropRate::from(0.0);
             assert!(!changes || last.is_none_or(|last| last.entries() != b.entries()));
             last = Some(b);
         }
@@ -61,12 +64,13 @@ fn device_and_host_select_the_same_coordinates() {
 fn a_mask_without_dropping_is_copied_to_the_device_once() {
     let (model, gpu) = (model(), Device::flex());
     let mask = RandomMask::keep(0.6).seed(1).mask(&model).unwrap();
-    let mut selector = Selector::new(Some(&mask), None, 2, [3; 32]);
-    let first = selector.next_on(Some(&gpu), model.network()).unwrap().unwrap();
-    let second = selector.next_on(Some(&gpu), model.network()).unwrap().unwrap();
+    let mut selector = CoordinateSelector::new(Some(&mask), None, 2, [3; 32]);
+    let first = selector.next_selection_on(Some(&gpu), model.network()).unwrap().unwrap();
+    let second = selector.next_selection_on(Some(&gpu), model.network()).unwrap().unwrap();
     assert!(Arc::ptr_eq(&first, &second));
     assert!(first.entries().iter().all(|entry| entry.values.device() == Some(gpu.clone())));
-    assert_eq!(first.entries(), mask.weights(model.network()).unwrap().entries());
-    let nothing = Selector::new(None, None, 2, [3; 32]).next_on(Some(&gpu), model.network());
+    assert_eq!(first.entries(), mask.to_weights(model.network()).unwrap().entries());
+    let nothing = CoordinateSelector::new(None, None, 2, [3; 32])
+        .next_selection_on(Some(&gpu), model.network());
     assert!(nothing.unwrap().is_none());
 }

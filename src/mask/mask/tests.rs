@@ -35,7 +35,7 @@ fn the_fingerprint_depends_on_paths_shapes_flags_and_zeroing() {
         ("flags", mask("0.weight", [2, 2], [false, false, true, true])),
         ("path", mask("2.weight", [2, 2], flags)),
         ("shape", mask("0.weight", [4, 1], flags)),
-        ("zeroing", base.zeroing()),
+        ("zeroing", base.with_zeroing()),
     ] {
         assert_ne!(base.fingerprint(), other.fingerprint(), "another {what}");
     }

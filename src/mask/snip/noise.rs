@@ -1,29 +1,30 @@
-//! The noise multiplier of DP-SNIP: how it is specified and calibrated.
+//! Noise multiplier of DP-SNIP: specification and calibration.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use crate::privacy::digits::Short;
+use crate::privacy::digits::RoundedNearest;
 use crate::privacy::{
     Accountant, Delta, Epsilon, Event, Gdp, NoiseMultiplier, SamplingRate, noise_multiplier_for,
 };
 use crate::{Error, ErrorKind, Result};
 
-/// How the user specifies the noise.
+/// Specification of the noise by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Noise {
-    /// A fraction of the run's privacy budget, measured in μ².
+pub(super) enum NoiseSpec {
+    /// Fraction of the run's privacy budget, measured in μ².
     #[serde(rename = "share")]
     BudgetFraction(f64),
-    /// An epsilon for the release alone, at this delta or else at the delta of the run.
+    /// Epsilon for the release alone, at this delta or else at the delta of the run.
     Target(Epsilon, Option<Delta>),
-    /// A noise multiplier.
+    /// Noise multiplier.
     Multiplier(f64),
 }
 
-impl Noise {
-    /// The noise multiplier. `total` is the privacy budget of the run that makes the mask, if any.
+impl NoiseSpec {
+    /// Returns the noise multiplier. `total` is the privacy budget of the run that makes the mask,
+    /// if any.
     ///
     /// A budget fraction s is measured in μ² (Gaussian DP): a Gaussian release of the full batch
     /// with noise multiplier σ has μ = 1/σ, and composition adds μ². If σ* spends the whole budget,
@@ -32,7 +33,7 @@ impl Noise {
     /// # Errors
     /// `Setting` if a value is out of range, a budget fraction has no total, an epsilon has no
     /// delta, or the release alone costs at least the total.
-    pub(super) fn multiplier(self, total: Option<(Epsilon, Delta)>) -> Result<f64> {
+    pub(super) fn resolve(self, total: Option<(Epsilon, Delta)>) -> Result<f64> {
         if let Some((epsilon, delta)) = total {
             epsilon.check()?;
             delta.check()?;
@@ -72,7 +73,8 @@ impl Noise {
     }
 }
 
-/// The noise multiplier of one Gaussian release, without subsampling, that costs (epsilon, delta).
+/// Returns the noise multiplier of one Gaussian release, without subsampling, that costs (epsilon,
+/// delta).
 fn single_release(epsilon: Epsilon, delta: Delta) -> Result<f64> {
     let full_batch = SamplingRate(1.0);
     let calibrated = noise_multiplier_for(epsilon, delta, full_batch, 1, &Gdp::default())?;
@@ -107,11 +109,11 @@ fn above_total(epsilon: f64, limit: Epsilon, delta: Delta) -> Error {
         "the SNIP budget is above the total: mask and training together may cost epsilon {limit} \
          at delta {delta}"
     );
-    Error::setting("DP-SNIP epsilon", Short(epsilon), why)
+    Error::setting("DP-SNIP epsilon", RoundedNearest(epsilon), why)
         .fix("leave most of the budget to training: .budget_fraction(0.05)")
 }
 
-impl fmt::Display for Noise {
+impl fmt::Display for NoiseSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BudgetFraction(fraction) => write!(f, "{fraction} of the budget"),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-use super::sensitivities::{CHUNK, Sensitivities};
+use super::sensitivities::{CHUNK, ConnectionSensitivities};
 use crate::Result;
 use crate::data::{Dataset, Examples};
 use crate::engine::ClipRule;
@@ -35,7 +35,7 @@ impl Snip {
         Self { rate }
     }
 
-    /// The scores |Σᵢ θ ⊙ ∂Lᵢ/∂θ| / N of all weights, where N is the number of examples.
+    /// Computes the scores |Σᵢ θ ⊙ ∂Lᵢ/∂θ| / N of all weights, where N is the number of examples.
     ///
     /// Examples with a gradient that is not finite contribute zero. The paper also divides by the
     /// sum of all scores, which does not change their order. Dropout uses the same masks in every
@@ -45,14 +45,15 @@ impl Snip {
     /// `Model` or `Setting` if model and examples do not fit, or if there are no examples.
     pub fn saliency(&self, model: &Model, examples: &Examples) -> Result<Saliency> {
         let rule = ClipRule::unclipped();
-        let Sensitivities { sum, prunable } = Sensitivities::of(model, examples, &rule, 0, CHUNK)?;
-        let scores = Sensitivities::scores(&sum, &prunable, examples.len());
+        let ConnectionSensitivities { sum, prunable } =
+            ConnectionSensitivities::compute(model, examples, &rule, 0, CHUNK)?;
+        let scores = ConnectionSensitivities::scores(&sum, &prunable, examples.len());
         let why = "SNIP looked at the training examples without noise";
         let privacy = PrivacyStatus::NotPrivate(why.to_owned());
         Ok(Saliency::new("SNIP", privacy, scores))
     }
 
-    /// The mask for a model on the training part of `data`.
+    /// Makes the mask for a model on the training part of `data`.
     ///
     /// # Errors
     /// As [`saliency`](Self::saliency); also `Setting` if the rate is not in [0, 1).

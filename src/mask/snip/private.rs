@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-use super::noise::Noise;
-use super::sensitivities::{CHUNK, Sensitivities};
+use super::noise::NoiseSpec;
+use super::sensitivities::{CHUNK, ConnectionSensitivities};
 use crate::data::{Dataset, Examples};
-use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
+use crate::engine::{ClipRule, CoordinateWeights, GaussianNoise, Gradients};
 use crate::mask::magnitude::privacy_of_parameters;
 use crate::mask::rate::{check_pruning, in_percent};
 use crate::mask::{Mask, PrivacyStatus, Saliency};
@@ -15,14 +15,14 @@ use crate::nn::Model;
 use crate::privacy::{Delta, Epsilon, Event, NoiseMultiplier};
 use crate::{Error, ErrorKind, Result};
 
-/// The default clipping norm, just above the typical norm of one example's sensitivities.
+/// Default clipping norm, just above the typical norm of one example's sensitivities.
 ///
 /// Measured with initial parameters: 0.14 to 0.26 (median 0.18) for `papernot_cnn`, both on the
 /// drawn glyphs and on MNIST; 0.26 to 0.6 (median 0.36) for an `mlp` with 64 hidden units.
 const DEFAULT_CLIP: f64 = 0.2;
 
-/// The default fraction of a run's budget that the mask costs. The pre-pruning paper says only that
-/// it is small (appendix D).
+/// Default fraction of a run's budget that the mask costs. The pre-pruning paper says only that it
+/// is small (appendix D).
 const DEFAULT_BUDGET_FRACTION: f64 = 0.05;
 
 /// DP-SNIP (Algorithm 2 of the pre-pruning paper): keeps the weights with the largest
@@ -51,8 +51,8 @@ pub struct DpSnip {
     pub(in crate::mask) rate: f64,
     clip: f64,
     #[serde(rename = "asked")]
-    requested: Noise,
-    /// The noise multiplier, once it is calibrated.
+    requested: NoiseSpec,
+    /// Calibrated noise multiplier; `None` before the calibration.
     #[serde(default, rename = "settled", skip_serializing_if = "Option::is_none")]
     calibrated: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,12 +67,12 @@ impl DpSnip {
 
     /// Drops this fraction of all weights.
     pub fn prune(rate: f64) -> Self {
-        let requested = Noise::BudgetFraction(DEFAULT_BUDGET_FRACTION);
+        let requested = NoiseSpec::BudgetFraction(DEFAULT_BUDGET_FRACTION);
         Self { rate, clip: DEFAULT_CLIP, requested, calibrated: None, seed: None }
     }
 
-    /// The clipping norm of one example's sensitivities, all layers jointly. Default 0.2, which
-    /// suits small networks with initial parameters.
+    /// Sets the clipping norm of one example's sensitivities, all layers jointly. Default 0.2,
+    /// which suits small networks with initial parameters.
     ///
     /// A smaller norm biases the scores; a larger one only adds noise. A norm five times too large
     /// costs as much as an epsilon five times smaller.
@@ -80,34 +80,35 @@ impl DpSnip {
         Self { clip: max_norm, ..self }
     }
 
-    /// The fraction of the run's budget that the mask costs, above 0 and below 1. Default 0.05.
+    /// Sets the fraction of the run's budget that the mask costs, above 0 and below 1. Default
+    /// 0.05.
     ///
     /// It is measured in μ², which composition adds; see [`Gdp`](crate::privacy::Gdp).
     pub fn budget_fraction(self, fraction: f64) -> Self {
-        self.requesting(Noise::BudgetFraction(fraction))
+        self.requesting(NoiseSpec::BudgetFraction(fraction))
     }
 
-    /// The epsilon of the mask alone, at the delta of its run.
+    /// Sets the epsilon of the mask alone, at the delta of its run.
     pub fn epsilon(self, epsilon: Epsilon) -> Self {
-        self.requesting(Noise::Target(epsilon, None))
+        self.requesting(NoiseSpec::Target(epsilon, None))
     }
 
-    /// The epsilon and delta of the mask alone, for a mask outside a run.
+    /// Sets the epsilon and delta of the mask alone, for a mask outside a run.
     pub fn epsilon_delta(self, epsilon: Epsilon, delta: Delta) -> Self {
-        self.requesting(Noise::Target(epsilon, Some(delta)))
+        self.requesting(NoiseSpec::Target(epsilon, Some(delta)))
     }
 
-    /// The noise multiplier σ: the noise has standard deviation σ C.
+    /// Sets the noise multiplier σ: the noise has standard deviation σ C.
     pub fn noise_multiplier(self, noise_multiplier: f64) -> Self {
-        self.requesting(Noise::Multiplier(noise_multiplier))
+        self.requesting(NoiseSpec::Multiplier(noise_multiplier))
     }
 
-    fn requesting(self, requested: Noise) -> Self {
+    fn requesting(self, requested: NoiseSpec) -> Self {
         Self { requested, calibrated: None, ..self }
     }
 
-    /// A seeded release (study mode) for a mask outside a run: the same noise every time. Within a
-    /// run, the seed of the run replaces this one.
+    /// Sets the seed of a release (study mode) for a mask outside a run: the same noise every
+    /// time. Within a run, the seed of the run replaces this one.
     ///
     /// # Guarantee
     /// Holds only against someone who does not know the seed.
@@ -115,20 +116,20 @@ impl DpSnip {
         Self { seed: Some(seed), ..self }
     }
 
-    /// The seed of study mode, if set.
+    /// Returns the seed of study mode, if set.
     pub(crate) fn study_seed(&self) -> Option<u64> {
         self.seed
     }
 
-    /// The same settings, checked, with the noise multiplier calibrated for a run that stays within
-    /// `total`, or for a mask outside a run.
+    /// Returns the same settings, checked, with the noise multiplier calibrated for a run that
+    /// stays within `total`, or for a mask outside a run.
     ///
     /// # Errors
     /// `Setting` if a value is out of range, a budget fraction has no total, an epsilon has no
     /// delta, or the release alone costs at least the total.
     pub(crate) fn calibrated(self, total: Option<(Epsilon, Delta)>) -> Result<Self> {
         self.check_clip()?;
-        let sigma = self.requested.multiplier(total)?;
+        let sigma = self.requested.resolve(total)?;
         let calibrated = Self { calibrated: Some(sigma), ..self };
         calibrated.check()?;
         Ok(calibrated)
@@ -159,7 +160,7 @@ impl DpSnip {
         ClipRule::flat(self.clip).check()
     }
 
-    /// The privacy event of the release.
+    /// Returns the privacy event of the release.
     ///
     /// # Errors
     /// `Setting` if the noise is not calibrated: a budget fraction or an epsilon without a planned
@@ -170,7 +171,7 @@ impl DpSnip {
 
     fn sigma(&self) -> Result<f64> {
         match (self.calibrated, self.requested) {
-            (Some(sigma), _) | (None, Noise::Multiplier(sigma)) => {
+            (Some(sigma), _) | (None, NoiseSpec::Multiplier(sigma)) => {
                 Ok(NoiseMultiplier(sigma).check()?.0)
             }
             (None, requested) => {
@@ -200,26 +201,26 @@ impl DpSnip {
         run: &str,
     ) -> Result<Mask> {
         let (sum, prunable) = self.noisy_sum(model, data.train(), seeds)?;
-        self.mask_of(&sum, &prunable, model, data, run)
+        self.mask_from_sum(&sum, &prunable, model, data, run)
     }
 
-    /// The mask that follows from [`noisy_sum`](Self::noisy_sum): post-processing.
+    /// Makes the mask that follows from [`noisy_sum`](Self::noisy_sum): post-processing.
     ///
     /// # Errors
     /// If the noise is not calibrated, or the rate is out of range.
-    pub(crate) fn mask_of(
+    pub(crate) fn mask_from_sum(
         &self,
         sum: &Gradients,
-        prunable: &Weights,
+        prunable: &CoordinateWeights,
         model: &Model,
         data: &Dataset,
         run: &str,
     ) -> Result<Mask> {
         let rate = check_pruning(self.rate)?;
         let event = self.event()?;
-        let scores = Sensitivities::scores(sum, prunable, data.train().len());
+        let scores = ConnectionSensitivities::scores(sum, prunable, data.train().len());
         let method = format!("DP-SNIP, noise multiplier {}, clip {}", self.sigma()?, self.clip);
-        let covered = match data.not_covered() {
+        let covered = match data.not_covered_reason() {
             Some(why) => PrivacyStatus::NotPrivate(why.to_owned()),
             None => {
                 let (data, run) = (data.origin().to_owned(), run.to_owned());
@@ -229,7 +230,7 @@ impl DpSnip {
         Saliency::new(&method, covered, scores).prune(rate)
     }
 
-    /// The assumptions of the release, if any.
+    /// Returns the assumptions of the release, if any.
     fn assumed(&self, model: &Model) -> Option<String> {
         let secret_seed = "nobody who sees the mask knows the seed of its noise (study mode)";
         let mut all: Vec<String> = self.seed.iter().map(|_| secret_seed.to_owned()).collect();
@@ -240,13 +241,14 @@ impl DpSnip {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// The same settings with the seed of the run that makes the mask: a mask of a seeded run keeps
-    /// the assumption of a secret seed wherever it is used later.
+    /// Returns the same settings with the seed of the run that makes the mask: a mask of a seeded
+    /// run keeps the assumption of a secret seed wherever it is used later.
     pub(crate) fn with_run_seed(self, seed: Option<u64>) -> Self {
         Self { seed, ..self }
     }
 
-    /// Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) plus noise, and the prunable weights as 0/1 [`Weights`].
+    /// Computes Σᵢ clip(θ ⊙ ∂Lᵢ/∂θ) plus noise, and the prunable weights as 0/1
+    /// [`CoordinateWeights`].
     ///
     /// Every prunable weight gets noise, also one that is zero and so has a score of zero.
     pub(crate) fn noisy_sum(
@@ -254,17 +256,17 @@ impl DpSnip {
         model: &Model,
         examples: &Examples,
         (noise, dropout): ([u8; 32], u64),
-    ) -> Result<(Gradients, Weights)> {
+    ) -> Result<(Gradients, CoordinateWeights)> {
         let rule = ClipRule::flat(self.clip);
-        let Sensitivities { mut sum, prunable } =
-            Sensitivities::of(model, examples, &rule, dropout, CHUNK)?;
+        let ConnectionSensitivities { mut sum, prunable } =
+            ConnectionSensitivities::compute(model, examples, &rule, dropout, CHUNK)?;
         let std = rule.noise_std(self.sigma()?);
         GaussianNoise::new(noise_seed(noise)).add_to_selected(&mut sum, std, &prunable)?;
         Ok((sum, prunable))
     }
 }
 
-/// The noise seed of this release, derived from the run's seed.
+/// Derives the noise seed of this release from the run's seed.
 ///
 /// If a training step with the same seed shared the noise, comparing the two would remove it.
 pub(super) fn noise_seed(seed: [u8; 32]) -> [u8; 32] {
@@ -288,7 +290,7 @@ impl fmt::Display for DpSnip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DP-SNIP, {} dropped, {}", in_percent(self.rate), self.requested)?;
         match (self.calibrated, self.requested) {
-            (Some(_), Noise::Multiplier(_)) | (None, _) => {}
+            (Some(_), NoiseSpec::Multiplier(_)) | (None, _) => {}
             (Some(sigma), _) => write!(f, " (noise multiplier {sigma})")?,
         }
         write!(f, ", clip {}", self.clip)

@@ -1,8 +1,8 @@
 //! The sum of per-example connection sensitivities, each clipped.
 
 use crate::data::Examples;
-use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
-use crate::mask::Scores;
+use crate::engine::{AutoExecutor, Batch, ClipRule, CoordinateWeights, Executor, Gradients};
+use crate::mask::SaliencyTensor;
 use crate::mask::saliency::prunable;
 use crate::nn::{Model, Network};
 use crate::{Error, ErrorKind, Result};
@@ -16,15 +16,16 @@ const MAX_PARAMETER: f32 = 1e6;
 
 /// Clipped sum of connection sensitivities: Σᵢ cᵢ · min(1, C/‖cᵢ‖) with cᵢ = θ ⊙ ∂Lᵢ/∂θ over the
 /// prunable weights.
-pub(super) struct Sensitivities {
+pub(super) struct ConnectionSensitivities {
     /// The sum, in the shapes of the parameters; zero for parameters that can't be pruned.
     pub(super) sum: Gradients,
-    /// 1 for prunable weights, 0 for all other parameters.
-    pub(super) prunable: Weights,
+    /// Prunable coordinates: 1 for prunable weights, 0 for all other parameters.
+    pub(super) prunable: CoordinateWeights,
 }
 
-impl Sensitivities {
-    /// Sums over all examples, `chunk` at a time. `dropout` is the seed of dropout masks.
+impl ConnectionSensitivities {
+    /// Computes the sum over all examples, `chunk` at a time. `dropout` is the seed of dropout
+    /// masks.
     ///
     /// # Guarantee
     /// Adding or removing one example moves the sum by at most C in L2 norm, up to f32 rounding;
@@ -33,15 +34,15 @@ impl Sensitivities {
     /// sum, for one release, and depends on the chunk size only by f32 rounding.
     ///
     /// # Errors
-    /// As [`check`]; errors of reading the examples.
-    pub(super) fn of(
+    /// As [`check_inputs`]; errors of reading the examples.
+    pub(super) fn compute(
         model: &Model,
         examples: &Examples,
         rule: &ClipRule,
         dropout: u64,
         chunk: usize,
     ) -> Result<Self> {
-        check(model, examples)?;
+        check_inputs(model, examples)?;
         let network = model.network();
         // The norm of θ ⊙ g is the norm of g with weights θ². Squares that underflow become weight
         // 0, which excludes the coordinate from norm and sum alike.
@@ -56,7 +57,7 @@ impl Sensitivities {
         let executor = AutoExecutor::default().fixed_chunks(chunk);
         let indices: Vec<u32> = (0..examples.len() as u32).collect();
         for indices in indices.chunks(chunk) {
-            let batch = Batch::of(examples, indices)?.seed(dropout);
+            let batch = Batch::from_examples(examples, indices)?.seed(dropout);
             let part = executor.weighted_sum(network, &batch, rule, Some(&squares))?.sum;
             for (total, part) in total.iter_mut().zip(&part.entries) {
                 total.iter_mut().zip(&part.values).for_each(|(t, &v)| *t += f64::from(v));
@@ -70,10 +71,14 @@ impl Sensitivities {
         Ok(Self { sum, prunable })
     }
 
-    /// The scores |sum| / N of the prunable weights, where N is the number of examples.
-    pub(super) fn scores(sum: &Gradients, prunable: &Weights, examples: usize) -> Vec<Scores> {
-        let entries = sum.entries.iter().enumerate().filter(|(i, _)| !prunable.is_zero(*i));
-        let scores = entries.map(|(_, entry)| Scores {
+    /// Computes the scores |sum| / N of the prunable weights, where N is the number of examples.
+    pub(super) fn scores(
+        sum: &Gradients,
+        prunable: &CoordinateWeights,
+        examples: usize,
+    ) -> Vec<SaliencyTensor> {
+        let entries = sum.entries.iter().enumerate().filter(|(i, _)| !prunable.is_zero_tensor(*i));
+        let scores = entries.map(|(_, entry)| SaliencyTensor {
             path: entry.path.clone(),
             shape: entry.shape.clone(),
             values: entry.values.iter().map(|&v| f64::from(v).abs() / examples as f64).collect(),
@@ -82,8 +87,8 @@ impl Sensitivities {
     }
 }
 
-/// `weight` of the value of each prunable parameter, and 0 for the others.
-fn prunable_weights(network: &Network, weight: impl Fn(f32) -> f32) -> Result<Weights> {
+/// Returns `weight` of the value of each prunable parameter, and 0 for the others.
+fn prunable_weights(network: &Network, weight: impl Fn(f32) -> f32) -> Result<CoordinateWeights> {
     let parameters = prunable(network, false);
     let mut weights = Gradients::zeros_like(network);
     for (entry, (parameter, values)) in weights.entries.iter_mut().zip(network.values()) {
@@ -91,7 +96,7 @@ fn prunable_weights(network: &Network, weight: impl Fn(f32) -> f32) -> Result<We
             entry.values = values.into_iter().map(&weight).collect();
         }
     }
-    Weights::new(network, weights)
+    CoordinateWeights::new(network, weights)
 }
 
 /// Checks that the sensitivities of model and examples can be summed, before anything is charged.
@@ -99,7 +104,7 @@ fn prunable_weights(network: &Network, weight: impl Fn(f32) -> f32) -> Result<We
 /// # Errors
 /// `Model` if the model can't be trained privately, has no prunable weight, or has parameters
 /// beyond 1e6; `Setting` if there is no example, or if model and examples do not fit.
-pub(crate) fn check(model: &Model, examples: &Examples) -> Result<()> {
+pub(crate) fn check_inputs(model: &Model, examples: &Examples) -> Result<()> {
     model.validate()?;
     let network = model.network();
     if prunable(network, false).is_empty() {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::noise::Noise;
+use super::noise::NoiseSpec;
 use super::private::noise_seed;
-use super::sensitivities::{CHUNK, Sensitivities, check};
+use super::sensitivities::{CHUNK, ConnectionSensitivities, check_inputs};
 use super::*;
 use crate::data::{self, Dataset, Examples};
-use crate::engine::{ClipRule, GaussianNoise, Gradients, Weights};
+use crate::engine::{ClipRule, CoordinateWeights, GaussianNoise, Gradients};
 use crate::mask::{PrivacyStatus, RandomMask, Saliency};
 use crate::nn::{DropoutSpec, LinearSpec, Model, Network, Tanh, models};
 use crate::privacy::{Accountant, Delta, Epsilon, Event, Gdp};
@@ -16,7 +16,7 @@ use crate::{ErrorKind, Result, layers};
 const SEEDS: ([u8; 32], u64) = ([7; 32], 9);
 
 fn summed(model: &Model, examples: &Examples, rule: &ClipRule, chunk: usize) -> Vec<f64> {
-    flat(&Sensitivities::of(model, examples, rule, SEEDS.1, chunk).unwrap().sum)
+    flat(&ConnectionSensitivities::compute(model, examples, rule, SEEDS.1, chunk).unwrap().sum)
 }
 
 fn flat(gradients: &Gradients) -> Vec<f64> {
@@ -75,7 +75,8 @@ fn sum_scores_and_mask_agree_with_the_reference_values() -> Result<()> {
     let model = models::mlp(&data, &[6]).seed(1).build()?.with_network(network);
 
     let clip = case["C"].as_f64().unwrap();
-    let sums = Sensitivities::of(&model, data.train(), &ClipRule::flat(clip), 0, CHUNK)?;
+    let sums =
+        ConnectionSensitivities::compute(&model, data.train(), &ClipRule::flat(clip), 0, CHUNK)?;
     let weights = |sum: &Gradients| -> Vec<f64> {
         let entries = sum.entries.iter().filter(|e| e.shape.len() == 2);
         entries.flat_map(|e| e.values.iter().map(|&v| f64::from(v))).collect()
@@ -94,7 +95,7 @@ fn sum_scores_and_mask_agree_with_the_reference_values() -> Result<()> {
         let noised = entry.values.iter().zip(draws.by_ref());
         entry.values = noised.map(|(&v, z)| (f64::from(v) + std * z) as f32).collect();
     }
-    let scores = Sensitivities::scores(&noisy, &sums.prunable, 6);
+    let scores = ConnectionSensitivities::scores(&noisy, &sums.prunable, 6);
     let got: Vec<f64> = scores.iter().flat_map(|s| s.values.clone()).collect();
     let want: Vec<f64> = ours(&floats(&case["noisy"])).iter().map(|v| v.abs()).collect();
     assert!(distance(&got, &want) < 1e-5 * norm(&want));
@@ -139,7 +140,9 @@ fn the_sum_does_not_depend_on_the_chunk_size() -> Result<()> {
         }
     }
     // Dropout is active: another seed gives another sum.
-    let sum = |seed| Sensitivities::of(&dropout, data.train(), &rule, seed, CHUNK).unwrap().sum;
+    let sum = |seed| {
+        ConnectionSensitivities::compute(&dropout, data.train(), &rule, seed, CHUNK).unwrap().sum
+    };
     assert!(distance(&flat(&sum(1)), &flat(&sum(2))) > 0.1 * norm(&flat(&sum(1))));
     Ok(())
 }
@@ -185,7 +188,7 @@ fn clipping_the_aggregate_has_twice_the_sensitivity() -> Result<()> {
 }
 
 /// Standard deviation of the noise on the sum, from the scores of coordinates whose weight is zero.
-fn noise_std_of(scores: &Saliency, nonzero: &Weights, examples: usize) -> f64 {
+fn noise_std_of(scores: &Saliency, nonzero: &CoordinateWeights, examples: usize) -> f64 {
     let mut squares = Vec::new();
     for tensor in scores.tensors() {
         let weights = nonzero.entries().iter().find(|entry| entry.path == tensor.path).unwrap();
@@ -204,7 +207,7 @@ fn the_noise_on_the_sum_is_sigma_times_the_clipping_norm() -> Result<()> {
     // Half of the weights are zero, so their sensitivities are zero, but they get noise.
     let half = RandomMask::keep(0.5).seed(1).mask(&model)?;
     let model = half.apply(&model)?;
-    let nonzero = half.weights(model.network())?;
+    let nonzero = half.to_weights(model.network())?;
     let method = DpSnip::prune(0.7).clip(clip).noise_multiplier(sigma);
     let mask = method.release(&model, &data, SEEDS, "run")?;
     let scores = mask.saliency().unwrap().clone();
@@ -216,11 +219,17 @@ fn the_noise_on_the_sum_is_sigma_times_the_clipping_norm() -> Result<()> {
     assert!(is_right(&scores), "{}", noise_std_of(&scores, &nonzero, n));
 
     // The same check detects the usual mistakes.
-    let clean = Sensitivities::of(&model, data.train(), &ClipRule::flat(clip), SEEDS.1, CHUNK)?;
+    let clean = ConnectionSensitivities::compute(
+        &model,
+        data.train(),
+        &ClipRule::flat(clip),
+        SEEDS.1,
+        CHUNK,
+    )?;
     let with = |std: f64| -> Result<Saliency> {
         let mut sum = clean.sum.clone();
         GaussianNoise::new([1; 32]).add_to_selected(&mut sum, std, &clean.prunable)?;
-        let scores = Sensitivities::scores(&sum, &clean.prunable, n);
+        let scores = ConnectionSensitivities::scores(&sum, &clean.prunable, n);
         Ok(Saliency::new("wrong", PrivacyStatus::DataFree, scores))
     };
     assert!(is_right(&with(sigma * clip)?));
@@ -236,7 +245,7 @@ fn the_noise_on_the_sum_is_sigma_times_the_clipping_norm() -> Result<()> {
 
     // Biases are not released.
     assert!(scores.tensors().iter().all(|tensor| tensor.shape.len() >= 2));
-    assert_eq!(mask.kept(), mask.len() - crate::mask::dropped_of(0.7, mask.len()));
+    assert_eq!(mask.kept_count(), mask.len() - crate::mask::dropped_count(0.7, mask.len()));
     let [PrivacyStatus::Released { event, data: origin, run, .. }] = &mask.origin().privacy[..]
     else {
         panic!("{mask}")
@@ -251,7 +260,14 @@ fn training_with_the_same_seed_has_independent_noise() -> Result<()> {
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let method = DpSnip::prune(0.5).noise_multiplier(2.0).clip(1.0);
     let (noisy, prunable) = method.noisy_sum(&model, data.train(), SEEDS)?;
-    let clean = Sensitivities::of(&model, data.train(), &ClipRule::flat(1.0), SEEDS.1, CHUNK)?.sum;
+    let clean = ConnectionSensitivities::compute(
+        &model,
+        data.train(),
+        &ClipRule::flat(1.0),
+        SEEDS.1,
+        CHUNK,
+    )?
+    .sum;
     let ours: Vec<f64> = flat(&noisy).iter().zip(flat(&clean)).map(|(a, b)| a - b).collect();
     let noise = |seed| -> Vec<f64> {
         let mut zeros = Gradients::zeros_like(model.network());
@@ -291,19 +307,19 @@ fn examples_that_are_not_finite_contribute_zero() -> Result<()> {
 #[test]
 fn a_budget_fraction_determines_the_noise_multiplier() -> Result<()> {
     let total = (Epsilon(1.0), Delta(1e-5));
-    let sigma = |noise: Noise| noise.multiplier(Some(total)).unwrap();
+    let sigma = |noise: NoiseSpec| noise.resolve(Some(total)).unwrap();
     let cost = |sigma: f64, count| {
         let event = Event::Gaussian { noise_multiplier: sigma, count };
         Gdp::default().epsilon(&[event], total.1).unwrap().epsilon
     };
-    let twentieth = sigma(Noise::BudgetFraction(0.05));
+    let twentieth = sigma(NoiseSpec::BudgetFraction(0.05));
     assert!((twentieth - 16.7).abs() < 0.05, "{twentieth}");
     // Twenty such releases spend the whole budget and no more.
     let total_cost = cost(twentieth, 20);
     assert!(total_cost <= 1.0 && total_cost > 0.9999, "{total_cost}");
-    let own = sigma(Noise::Target(Epsilon(0.3), None));
+    let own = sigma(NoiseSpec::Target(Epsilon(0.3), None));
     assert!(cost(own, 1) <= 0.3 && cost(own, 1) > 0.29999);
-    assert_eq!(sigma(Noise::Multiplier(7.5)), 7.5);
+    assert_eq!(sigma(NoiseSpec::Multiplier(7.5)), 7.5);
     // The noise multiplier survives a JSON round trip.
     let text = serde_json::to_string(&twentieth).unwrap();
     assert_eq!(serde_json::from_str::<f64>(&text).unwrap(), twentieth);
@@ -393,7 +409,7 @@ fn too_large_parameters_are_refused() -> Result<()> {
         let network = Network::build(&[2], &specs, |_, shape, _| {
             (0..shape.iter().product()).map(|i| if i == 1 { largest } else { 0.1 }).collect()
         })?;
-        let checked = check(&model.with_network(network), data.train());
+        let checked = check_inputs(&model.with_network(network), data.train());
         assert_eq!(checked.is_ok(), fine, "{largest}: {checked:?}");
         if let Err(error) = checked {
             assert_eq!(error.kind(), ErrorKind::Model);

@@ -1,13 +1,13 @@
 //! 2D convolution of one image in f64, forward and backward, by im2col.
 
-use super::linearised::Tensor;
+use super::linearised::ScoredTensor;
 use crate::nn::kernels::Im2col;
-use crate::nn::kernels::product::{Matrix, parallel_product};
+use crate::nn::kernels::product::{MatrixView, parallel_product};
 use crate::nn::{Conv2dSpec, Window};
 
 /// A 2D convolution of images `[channels, height, width]`.
 pub(super) struct Convolution {
-    /// Number of values of the part of an image that one group of channels is.
+    /// Number of values of an image in the channels of one group.
     image: usize,
     /// The im2col matrix `[channels · kernel_height · kernel_width, positions]` of one group.
     im2col: Im2col,
@@ -17,23 +17,23 @@ pub(super) struct Convolution {
 }
 
 impl Convolution {
-    /// The convolution of `spec` for images of height and width `size`.
+    /// Creates the convolution of `spec` for images of height and width `size`.
     pub(super) fn new(spec: &Conv2dSpec, size: [usize; 2]) -> Self {
-        let all = spec.window(size);
+        let all = spec.geometry(size);
         let window = Window { channels: all.channels / spec.groups, ..all };
         let im2col = Im2col::channels_first_transposed(&window);
         let channels_out = spec.channels_out / spec.groups;
         Self { image: window.image(), im2col, groups: spec.groups, channels_out }
     }
 
-    /// The output `[channels_out, rows, columns]`. `scratch` is a reusable buffer.
+    /// Computes the output `[channels_out, rows, columns]`. `scratch` is a reusable buffer.
     pub(super) fn forward(&self, weights: &[f64], x: &[f64], scratch: &mut Vec<f64>) -> Vec<f64> {
         let (patch, positions) = (self.im2col.patch_len(), self.im2col.positions());
         let mut y = vec![0.0; self.groups * self.channels_out * positions];
         let groups =
             x.chunks_exact(self.image).zip(weights.chunks_exact(self.channels_out * patch));
         for (y, (x, weights)) in y.chunks_exact_mut(self.channels_out * positions).zip(groups) {
-            let weights = Matrix::new(weights, self.channels_out, patch);
+            let weights = MatrixView::new(weights, self.channels_out, patch);
             parallel_product(y, weights, self.patches(x, scratch));
         }
         y
@@ -43,7 +43,7 @@ impl Convolution {
     /// gradient with respect to the input.
     pub(super) fn backward(
         &self,
-        tensor: &mut Tensor,
+        tensor: &mut ScoredTensor,
         x: &[f64],
         gradient: &[f64],
         scratch: &mut Vec<f64>,
@@ -55,9 +55,9 @@ impl Convolution {
         let gradients = gradient.chunks_exact(self.channels_out * positions);
         let weights = tensor.weights.chunks_exact(part).zip(tensor.scores.chunks_exact_mut(part));
         for (((x, back), gradient), (weights, scores)) in images.zip(gradients).zip(weights) {
-            let gradient = Matrix::new(gradient, self.channels_out, positions);
+            let gradient = MatrixView::new(gradient, self.channels_out, positions);
             parallel_product(scores, gradient, self.patches(x, scratch).transposed());
-            let weights = Matrix::new(weights, self.channels_out, patch).transposed();
+            let weights = MatrixView::new(weights, self.channels_out, patch).transposed();
             if self.im2col.are_pixels() {
                 parallel_product(back, weights, gradient);
             } else {
@@ -68,14 +68,14 @@ impl Convolution {
         back
     }
 
-    /// The im2col matrix of one group.
-    fn patches<'a>(&self, x: &'a [f64], scratch: &'a mut Vec<f64>) -> Matrix<'a, f64> {
+    /// Returns the im2col matrix of one group.
+    fn patches<'a>(&self, x: &'a [f64], scratch: &'a mut Vec<f64>) -> MatrixView<'a, f64> {
         let (patch, positions) = (self.im2col.patch_len(), self.im2col.positions());
         if self.im2col.are_pixels() {
-            return Matrix::new(x, patch, positions);
+            return MatrixView::new(x, patch, positions);
         }
         scratch.resize(patch * positions, 0.0);
         self.im2col.gather(x, scratch);
-        Matrix::new(scratch, patch, positions)
+        MatrixView::new(scratch, patch, positions)
     }
 }

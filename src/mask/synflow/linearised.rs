@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::conv::Convolution;
 use super::sums::Sums;
 use crate::Result;
-use crate::mask::saliency::Scores;
+use crate::mask::saliency::SaliencyTensor;
 use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window};
 
 /// The network with |w| for every weight and without biases, where each nonlinear layer is replaced
@@ -22,18 +22,18 @@ use crate::nn::{LayerSpec, Model, Parameter, ResidualSpec, Window};
 pub(super) struct LinearisedNetwork {
     pub(super) ops: Vec<Op>,
     /// The scored weights, in the order of the model's parameters.
-    pub(super) tensors: Vec<Tensor>,
+    pub(super) tensors: Vec<ScoredTensor>,
     /// The number of features of an example.
     pub(super) inputs: usize,
     /// The kinds of layers whose weights are not scored.
     pub(super) unscored: Vec<&'static str>,
 }
 
-/// One weight tensor.
-pub(super) struct Tensor {
+/// Weight tensor with a score for each weight.
+pub(super) struct ScoredTensor {
     pub(super) path: String,
     pub(super) shape: Vec<usize>,
-    /// |w|, or 0 for dropped weights; row-major.
+    /// Absolute weights |w|, or 0 for dropped weights; row-major.
     pub(super) weights: Vec<f64>,
     /// The scores of the last backward pass.
     pub(super) scores: Vec<f64>,
@@ -41,13 +41,13 @@ pub(super) struct Tensor {
 
 /// A linear operation. `weight` is an index into [`LinearisedNetwork::tensors`].
 pub(super) enum Op {
-    /// `[_, inputs]` times a weight `[inputs, outputs]`.
+    /// Product of `[_, inputs]` and a weight `[inputs, outputs]`.
     Linear { weight: usize, inputs: usize, outputs: usize },
     /// A 2D convolution.
     Conv { weight: usize, conv: Convolution },
     /// Sums of inputs.
     Sums(Sums),
-    /// Multiplies each run of `run` values by one factor, cycling through the factors.
+    /// Product of each run of `run` values and one factor, cycling through the factors.
     Scale { factors: Vec<f64>, run: usize },
     /// The constant 1 for every output.
     Ones { inputs: usize, outputs: usize },
@@ -56,13 +56,13 @@ pub(super) enum Op {
 }
 
 impl LinearisedNetwork {
-    /// The linearised network of a model that is a list of layers.
+    /// Creates the linearised network of a model that is a list of layers.
     ///
     /// # Errors
     /// If two layers do not fit together, which can't happen for a model that has been built.
     pub(super) fn new(model: &Model) -> Result<Self> {
         let network = model.network();
-        let mut reader = Reader {
+        let mut reader = OpBuilder {
             values: network.values().into_iter(),
             tensors: Vec::new(),
             unscored: Vec::new(),
@@ -73,7 +73,7 @@ impl LinearisedNetwork {
         Ok(Self { ops, tensors: reader.tensors, inputs, unscored: reader.unscored })
     }
 
-    /// The number of scored weights.
+    /// Returns the number of scored weights.
     pub(super) fn len(&self) -> usize {
         self.tensors.iter().map(|tensor| tensor.weights.len()).sum()
     }
@@ -86,29 +86,33 @@ impl LinearisedNetwork {
         });
     }
 
-    /// The scores of the last backward pass, one slice per tensor.
+    /// Returns the scores of the last backward pass, one slice per tensor.
     pub(super) fn scores(&self) -> Vec<&[f64]> {
         self.tensors.iter().map(|tensor| tensor.scores.as_slice()).collect()
     }
 
-    /// The scores of the last backward pass, with paths and shapes.
-    pub(super) fn into_scores(self) -> Vec<Scores> {
+    /// Returns the scores of the last backward pass, with paths and shapes.
+    pub(super) fn into_scores(self) -> Vec<SaliencyTensor> {
         let scores = self.tensors.into_iter();
         scores
-            .map(|Tensor { path, shape, scores, .. }| Scores { path, shape, values: scores })
+            .map(|ScoredTensor { path, shape, scores, .. }| SaliencyTensor {
+                path,
+                shape,
+                values: scores,
+            })
             .collect()
     }
 }
 
 /// Converts layer specifications to operations, consuming the parameters in order.
-struct Reader {
+struct OpBuilder {
     values: std::vec::IntoIter<(Parameter, Vec<f32>)>,
-    tensors: Vec<Tensor>,
+    tensors: Vec<ScoredTensor>,
     unscored: Vec<&'static str>,
 }
 
-impl Reader {
-    /// The operations of some layers for inputs of `shape`, which becomes the output shape.
+impl OpBuilder {
+    /// Reads the operations of some layers for inputs of `shape`, which becomes the output shape.
     fn read_all(&mut self, specs: &[LayerSpec], shape: &mut Vec<usize>) -> Result<Vec<Op>> {
         let mut ops = Vec::new();
         for spec in specs {
@@ -202,11 +206,11 @@ impl Reader {
         let (Parameter { path, shape, .. }, values) = self.next();
         let weights: Vec<f64> = values.into_iter().map(|w| f64::from(w).abs()).collect();
         let scores = vec![0.0; weights.len()];
-        self.tensors.push(Tensor { path, shape, weights, scores });
+        self.tensors.push(ScoredTensor { path, shape, weights, scores });
         self.tensors.len() - 1
     }
 
-    /// Consumes the next parameter as the factors of a [`Op::Scale`].
+    /// Consumes the next parameter as the factors of an [`Op::Scale`].
     fn factors(&mut self) -> Vec<f64> {
         self.next().1.into_iter().map(|factor| f64::from(factor).abs()).collect()
     }
@@ -224,7 +228,7 @@ impl Reader {
     }
 }
 
-/// Average pooling, for images of shape `input`.
+/// Creates average pooling, for images of shape `input`.
 fn pooling(kernel: [usize; 2], stride: [usize; 2], input: &[usize]) -> Op {
     let window = Window::pooling([input[0], input[1], input[2]], kernel, stride);
     Op::Sums(Sums::pooling(&window))

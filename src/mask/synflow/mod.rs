@@ -8,7 +8,7 @@ mod sums;
 use serde::{Deserialize, Serialize};
 
 use super::magnitude::privacy_of_parameters;
-use super::rate::{check_pruning, dropped_of, in_percent};
+use super::rate::{check_pruning, dropped_count, in_percent};
 use super::{Mask, Saliency, top_k};
 use crate::nn::Model;
 use crate::{Error, ErrorKind, Result};
@@ -56,12 +56,12 @@ impl Synflow {
         Self { rate, rounds: DEFAULT_ROUNDS }
     }
 
-    /// The number of rounds. Default 100; 1 is one-shot pruning.
+    /// Sets the number of rounds. Default 100; 1 is one-shot pruning.
     pub fn rounds(self, rounds: usize) -> Self {
         Self { rounds, ..self }
     }
 
-    /// The scores |w| ∂R/∂|w| of all weights before any round.
+    /// Computes the scores |w| ∂R/∂|w| of all weights before any round.
     ///
     /// # Errors
     /// `Model`, as [`mask`](Self::mask).
@@ -73,7 +73,7 @@ impl Synflow {
         }
     }
 
-    /// The mask for a model, from its parameters and the shape of its examples. It drops
+    /// Makes the mask for a model, from its parameters and the shape of its examples. It drops
     /// ⌊rate · weights⌋ weights, but never the last one of a tensor.
     ///
     /// If a round leaves no path from the inputs to the outputs, all further scores would be 0 and
@@ -97,7 +97,7 @@ impl Synflow {
             return Err(Error::setting("rounds", self.rounds, why)
                 .fix("leave it out for 100 rounds, or use 1 to score once"));
         }
-        let Pruned { network, kept, note } = self.prune_iteratively(model, rate)?;
+        let PruningResult { network, kept, note } = self.prune_iteratively(model, rate)?;
         let mut method = "Synflow".to_owned();
         if self.rounds != DEFAULT_ROUNDS {
             method +=
@@ -112,7 +112,7 @@ impl Synflow {
     }
 
     /// Runs the rounds.
-    fn prune_iteratively(&self, model: &Model, rate: f64) -> Result<Pruned> {
+    fn prune_iteratively(&self, model: &Model, rate: f64) -> Result<PruningResult> {
         let mut network = linearise(model)?;
         let schedule = drop_schedule(rate, self.rounds, network.len());
         let all = network.scores().into_iter().map(|scores| vec![true; scores.len()]);
@@ -132,22 +132,22 @@ impl Synflow {
         }
         // The last mask needs no scores; the objective tells whether anything flows through it.
         if has_flow(network.objective()) {
-            return Ok(Pruned { network, kept, note: String::new() });
+            return Ok(PruningResult { network, kept, note: String::new() });
         }
         if schedule.len() == 1 {
             let note = "; nothing flows through the kept weights alone".to_owned();
-            return Ok(Pruned { network, kept, note });
+            return Ok(PruningResult { network, kept, note });
         }
         self.undo_last_round(model, &schedule, previous)
     }
 
-    /// The mask `kept` from before the last round of `schedule`, with its own scores.
+    /// Returns the mask `kept` from before the last round of `schedule`, with its own scores.
     fn undo_last_round(
         &self,
         model: &Model,
         schedule: &[usize],
         kept: Vec<Vec<bool>>,
-    ) -> Result<Pruned> {
+    ) -> Result<PruningResult> {
         let &[.., dropped, last] = schedule else { return Err(collapsed(self, schedule[0])) };
         if dropped == 0 {
             return Err(collapsed(self, last));
@@ -158,31 +158,31 @@ impl Synflow {
         let rate = dropped as f64 / network.len() as f64;
         // Part of the origin of a mask, whose texts must not change.
         let note = format!("; stopped at {rate:.4}, for the next cut let nothing flow");
-        Ok(Pruned { network, kept, note })
+        Ok(PruningResult { network, kept, note })
     }
 }
 
-/// The result of the rounds: the pruned network with its scores, the flags of the mask, and a note
-/// for its origin if flow was lost.
-struct Pruned {
+/// Result of the rounds: the pruned network with its scores, the flags of the mask, and a note for
+/// its origin if flow was lost.
+struct PruningResult {
     network: LinearisedNetwork,
     kept: Vec<Vec<bool>>,
     note: String,
 }
 
-/// The total number of dropped weights after each round, from the exponential schedule. Rounds that
-/// drop no further weight are omitted.
+/// Returns the total number of dropped weights after each round, from the exponential schedule.
+/// Rounds that drop no further weight are omitted.
 fn drop_schedule(rate: f64, rounds: usize, count: usize) -> Vec<usize> {
     let dropped = |round: usize| {
         let kept = (1.0 - rate).powf(round as f64 / rounds as f64);
-        dropped_of(1.0 - kept, count)
+        dropped_count(1.0 - kept, count)
     };
     let mut schedule: Vec<usize> = (1..=rounds).map(dropped).collect();
     schedule.dedup();
     schedule
 }
 
-/// Whether the objective allows scores: positive and finite.
+/// Returns whether the objective allows scores: positive and finite.
 fn has_flow(objective: f64) -> bool {
     objective > 0.0 && objective.is_finite()
 }
@@ -191,7 +191,7 @@ fn saliency(model: &Model, network: LinearisedNetwork) -> Saliency {
     Saliency::new("Synflow", privacy_of_parameters(model), network.into_scores())
 }
 
-/// The linearised network of a model, checked to have something to prune.
+/// Returns the linearised network of a model, checked to have something to prune.
 fn linearise(model: &Model) -> Result<LinearisedNetwork> {
     let refused = |what: String, why: &str| {
         Err(Error::new(ErrorKind::Model, what, why)

@@ -2,11 +2,11 @@
 
 use rayon::prelude::*;
 
-use super::linearised::{LinearisedNetwork, Op, Tensor};
-use crate::nn::kernels::product::{Matrix, parallel_product};
+use super::linearised::{LinearisedNetwork, Op, ScoredTensor};
+use crate::nn::kernels::product::{MatrixView, parallel_product};
 
 impl LinearisedNetwork {
-    /// The Synflow objective R: the sum of all outputs for an input of ones.
+    /// Computes the Synflow objective R: the sum of all outputs for an input of ones.
     pub(super) fn objective(&mut self) -> f64 {
         let mut pass = Pass { tensors: &mut self.tensors, inputs: Vec::new(), scratch: Vec::new() };
         pass.forward(&self.ops, vec![1.0; self.inputs]).iter().sum()
@@ -19,7 +19,7 @@ impl LinearisedNetwork {
         let outputs = pass.forward(&self.ops, vec![1.0; self.inputs]);
         pass.backward(&self.ops, vec![1.0; outputs.len()]);
         let tensors = self.tensors.par_iter_mut().with_max_len(1);
-        let finite = tensors.map(|Tensor { scores, weights, .. }| {
+        let finite = tensors.map(|ScoredTensor { scores, weights, .. }| {
             scores.iter_mut().zip(weights).fold(true, |finite, (score, weight)| {
                 *score *= *weight;
                 finite & score.is_finite()
@@ -30,8 +30,8 @@ impl LinearisedNetwork {
 }
 
 struct Pass<'a> {
-    tensors: &'a mut [Tensor],
-    /// The inputs of the operations with weights, in the order of the forward pass.
+    tensors: &'a mut [ScoredTensor],
+    /// Inputs of the operations with weights, in the order of the forward pass.
     inputs: Vec<Vec<f64>>,
     /// The scratch buffer of the convolutions.
     scratch: Vec<f64>,
@@ -43,8 +43,8 @@ impl Pass<'_> {
             Op::Linear { weight, inputs, outputs } => {
                 let rows = x.len() / inputs;
                 let mut y = vec![0.0; rows * outputs];
-                let weights = Matrix::new(&self.tensors[*weight].weights, *inputs, *outputs);
-                parallel_product(&mut y, Matrix::new(&x, rows, *inputs), weights);
+                let weights = MatrixView::new(&self.tensors[*weight].weights, *inputs, *outputs);
+                parallel_product(&mut y, MatrixView::new(&x, rows, *inputs), weights);
                 self.inputs.push(x);
                 y
             }
@@ -74,11 +74,11 @@ impl Pass<'_> {
         ops.iter().rev().fold(gradient, |mut gradient, op| match op {
             Op::Linear { weight, inputs, outputs } => {
                 let x = self.inputs.pop().expect("one input per operation with weights");
-                let Tensor { weights, scores, .. } = &mut self.tensors[*weight];
+                let ScoredTensor { weights, scores, .. } = &mut self.tensors[*weight];
                 let (mut back, rows) = (vec![0.0; x.len()], x.len() / inputs);
-                let gradient = Matrix::new(&gradient, rows, *outputs);
-                let weights = Matrix::new(weights, *inputs, *outputs);
-                parallel_product(scores, Matrix::new(&x, rows, *inputs).transposed(), gradient);
+                let gradient = MatrixView::new(&gradient, rows, *outputs);
+                let weights = MatrixView::new(weights, *inputs, *outputs);
+                parallel_product(scores, MatrixView::new(&x, rows, *inputs).transposed(), gradient);
                 parallel_product(&mut back, gradient, weights.transposed());
                 back
             }

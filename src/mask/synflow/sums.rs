@@ -2,20 +2,20 @@
 
 use crate::nn::{Window, ZeroPad2dSpec};
 
-/// A map whose outputs are sums of some inputs, times one constant.
+/// Map whose outputs are sums of some inputs, times one constant.
 pub(super) struct Sums {
     inputs: usize,
     outputs: usize,
-    /// The constant: a factor of each term, and a divisor of the sum. Which of both decides about
-    /// rounding.
+    /// Constant of the map, as a factor of each term and a divisor of the sum: the choice between
+    /// them decides the rounding.
     factor: f64,
     divisor: f64,
-    /// Every term: the input and the output.
+    /// Terms of all sums: input and output of each.
     terms: Vec<(u32, u32)>,
 }
 
 impl Sums {
-    /// Average pooling per channel.
+    /// Creates average pooling per channel.
     pub(super) fn pooling(window: &Window) -> Self {
         let (corners, taps) = (window.corners(), window.taps());
         let mut sums = Self::new(window.image(), window.channels * corners.len());
@@ -28,7 +28,7 @@ impl Sums {
         sums
     }
 
-    /// `[_, count, inner]` to `[_, inner]`: the mean over `count`.
+    /// Creates the map from `[_, count, inner]` to `[_, inner]`: the mean over `count`.
     pub(super) fn means(inputs: usize, count: usize, inner: usize) -> Self {
         let mut sums = Self::new(inputs, inputs / count);
         sums.divisor = count as f64;
@@ -38,14 +38,14 @@ impl Sums {
         sums
     }
 
-    /// Every value, repeated `times` times.
+    /// Creates the map that repeats every value `times` times.
     pub(super) fn repeated(inputs: usize, times: usize) -> Self {
         let mut sums = Self::new(inputs, inputs * times);
         (0..sums.outputs).for_each(|to| sums.add(to / times, to));
         sums
     }
 
-    /// Zero padding of images of shape `[channels, height, width]` to `outputs` values.
+    /// Creates zero padding of images of shape `[channels, height, width]` to `outputs` values.
     pub(super) fn padding(image: [usize; 3], sides: ZeroPad2dSpec, outputs: usize) -> Self {
         let ([channels, height, width], ZeroPad2dSpec { before, after }) = (image, sides);
         let (rows, columns) = (before[0] + height + after[0], before[1] + width + after[1]);
@@ -66,7 +66,7 @@ impl Sums {
         self.terms.push((from as u32, to as u32));
     }
 
-    /// The outputs for the inputs `x`.
+    /// Computes the outputs for the inputs `x`.
     pub(super) fn forward(&self, x: &[f64]) -> Vec<f64> {
         let mut y = vec![0.0; self.outputs];
         for &(from, to) in &self.terms {
@@ -76,7 +76,7 @@ impl Sums {
         y
     }
 
-    /// The gradient with respect to the inputs, given that with respect to the outputs.
+    /// Computes the gradient with respect to the inputs, given that with respect to the outputs.
     pub(super) fn backward(&self, gradient: &[f64]) -> Vec<f64> {
         let mut back = vec![0.0; self.inputs];
         for &(from, to) in &self.terms {

@@ -20,10 +20,10 @@ pub type AdaptiveDpSgd = Builder<AdaptiveDpSgdSettings>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AdaptiveDpSgdSettings;
 
-/// R in the experiments of Auto DP-SGD.
+/// Factor R in the experiments of Auto DP-SGD.
 const DECAY: f64 = 0.99;
 
-/// Adaptive DP-SGD in the registry: the steps of DP-SGD.
+/// Descriptor of adaptive DP-SGD in the registry: the steps of DP-SGD.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "adaptive-dp-sgd",
     title: "adaptive DP-SGD",
@@ -47,7 +47,7 @@ impl Noise for AdaptiveDpSgdSettings {}
 impl Clip for AdaptiveDpSgdSettings {}
 
 settings! {
-    static OWN in Scope::Own, on |method| method.private_mut();
+    static OWN in Scope::Own, on |method| method.privacy_settings_mut();
     impl [] AdaptiveDpSgd, on |builder| &mut builder.private;
 
     /// Sets the factor on the noise variance per epoch.

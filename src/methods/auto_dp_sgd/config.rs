@@ -55,26 +55,26 @@ impl Default for AutoDpSgdSettings {
     }
 }
 
-/// Why the method has no guarantee.
+/// Reason why the method has no guarantee.
 pub(super) const NOT_COVERED: &str = "Auto DP-SGD bounds no example's contribution, because each \
     clip threshold follows the example's own gradient, and its noise is scaled by the private batch";
 
-/// Used when no learning rate is given; the paper's rate is not in its text.
+/// Learning rate when none is given; the paper's rate is not in its text.
 const DEFAULT_LEARNING_RATE: f64 = 1e-3;
 
-/// Auto DP-SGD in the registry.
+/// Descriptor of Auto DP-SGD in the registry.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "auto-dp-sgd",
     title: "Auto DP-SGD",
     summary: "gradients scaled by their own norm, noise by the batch's mean norm: no guarantee",
     method: || Box::new(AutoDpSgd::new()),
-    mechanism: mechanism::of,
+    mechanism: mechanism::build_mechanism,
     bound: |_, _| Ok(None),
     event,
     not_covered: |_| Some(NOT_COVERED.to_owned()),
     takes_clip: false,
     own: OWN,
-    claim: claim::of,
+    claim: claim::claimed_epsilon,
     style: FigureStyle::new(1, 4).dashed(),
     ..MethodDescriptor::DP_SGD
 };
@@ -140,7 +140,7 @@ impl AutoDpSgd {
     }
 }
 
-/// The event of the first steps, which no accountant accepts.
+/// Returns the event of the first steps, which no accountant accepts.
 fn event(_: &Plan, steps: u64) -> Event {
     match steps {
         0 => Event::Composed { events: Vec::new() },

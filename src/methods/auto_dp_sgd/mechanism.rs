@@ -1,7 +1,7 @@
 //! The release of an Auto DP-SGD step, as published.
 
 use crate::Result;
-use crate::engine::{Batch, ClipRule, Executor, Weights, mean};
+use crate::engine::{Batch, ClipRule, CoordinateWeights, Executor, finite_mean};
 use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
@@ -23,11 +23,11 @@ impl Mechanism for ScaledSum {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let rule = ClipRule::Unbounded { scale: self.scale };
         let scaled = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
-        let threshold = mean(&scaled.norms).map(|norm| self.scale * norm);
+        let threshold = finite_mean(&scaled.norms).map(|norm| self.scale * norm);
         let std = self.sum.stage().noise_multiplier * threshold.unwrap_or(0.0);
         let threshold = threshold.map(|value| Threshold { value, noise_multiplier: None });
         Ok(Release { threshold, ..self.sum.release(scaled, std, selected)? })
@@ -38,8 +38,8 @@ impl Mechanism for ScaledSum {
     }
 }
 
-/// The mechanism of a plan.
-pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+/// Creates the mechanism of a plan.
+pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let clip = plan.privacy().map(|privacy| &privacy.clip);
     let (Some(&ClipRule::Unbounded { scale }), Some(stages)) = (clip, plan.stages()?) else {
         return Err(plan

@@ -1,12 +1,13 @@
 use super::*;
 use crate::data::{self, Dataset};
-use crate::engine::{Batch, ClipRule, Executor, ReferenceExecutor, mean};
+use crate::engine::{Batch, ClipRule, Executor, ReferenceExecutor, finite_mean};
 use crate::methods::{DpSgd, Method, Plan, Release};
 use crate::nn::{Model, models};
 use crate::privacy::{
-    Accountant, ClipSchedule, Delta, Epsilon, Gdp, Headline, Ledger, NoiseSchedule, Pld, Rdp,
+    Accountant, ClipSchedule, Delta, Epsilon, Gdp, Ledger, NoiseSchedule, Pld, Rdp,
+    TightestAccountant,
 };
-use crate::train::{Silent, fit};
+use crate::train::{NoopObserver, fit};
 use crate::{ErrorKind, Result, privacy};
 
 const SEED: [u8; 32] = [3; 32];
@@ -38,7 +39,7 @@ fn method() -> AutoDpSgd {
 }
 
 fn batch(data: &Dataset, ids: impl IntoIterator<Item = u32>) -> Batch {
-    Batch::of(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
+    Batch::from_examples(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
 }
 
 fn released(plan: &Plan, model: &Model, batch: &Batch) -> Release {
@@ -56,7 +57,7 @@ fn a_step_is_that_of_the_published_algorithm() -> Result<()> {
     let (model, everybody) = (model(&data), batch(&data, 0..40));
     let plain =
         ReferenceExecutor.clipped_sum(model.network(), &everybody, &ClipRule::unclipped())?;
-    let mean_norm = mean(&plain.norms).unwrap();
+    let mean_norm = finite_mean(&plain.norms).unwrap();
     for scale in [1.0, 0.5] {
         let plan = method().scale(scale).plan(&data)?;
         let release = released(&plan, &model, &everybody);
@@ -116,10 +117,10 @@ fn every_accountant_refuses_it_and_the_sound_variant_has_a_finite_epsilon() -> R
     let data = small();
     let plan = method().plan(&data)?;
     assert!(plan.epsilon_after(1)?.is_none() && !plan.is_private());
-    assert!(plan.not_covered().unwrap().contains("bounds no example"));
+    assert!(plan.not_covered_reason().unwrap().contains("bounds no example"));
     let delta = Delta(1e-5);
     for accountant in [
-        Box::new(Headline::new()) as Box<dyn Accountant>,
+        Box::new(TightestAccountant::new()) as Box<dyn Accountant>,
         Box::new(Pld::new()),
         Box::new(Rdp::default()),
         Box::new(Gdp::default()),
@@ -145,11 +146,11 @@ fn the_claim_is_that_of_the_paper_at_the_mean_threshold_of_the_run() -> Result<(
         (NoiseSchedule::exponential(0.1), 9.99),
     ] {
         let plan = AutoDpSgd::new().noise_multiplier(1.0).noise_schedule(schedule).plan(&data)?;
-        let claim = |threshold| claim::of(&plan, plan.steps(), threshold);
+        let claim = |threshold| claim::claimed_epsilon(&plan, plan.steps(), threshold);
         let found = claim(Some(1.0)).unwrap().epsilon;
         assert!((found - claimed).abs() < 0.005, "{found} {claimed}");
         assert!(claim(Some(2.0)).unwrap().epsilon > 1.9 * found);
-        assert!(claim(None).is_none() && claim::of(&plan, 0, Some(1.0)).is_none());
+        assert!(claim(None).is_none() && claim::claimed_epsilon(&plan, 0, Some(1.0)).is_none());
     }
     Ok(())
 }
@@ -164,12 +165,15 @@ fn targets_clip_bounds_and_impossible_scales_are_refused() -> Result<()> {
         assert_eq!(error.kind(), ErrorKind::Setting, "{error}");
         assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
     };
-    refused(&|method| method.private_mut().unwrap().target(Epsilon(1.0), Delta(1e-5)), "target");
-    refused(&|method| method.private_mut().unwrap().set_clip(1.0), "clip bound");
+    refused(
+        &|method| method.privacy_settings_mut().unwrap().target(Epsilon(1.0), Delta(1e-5)),
+        "target",
+    );
+    refused(&|method| method.privacy_settings_mut().unwrap().set_clip(1.0), "clip bound");
     let rule = || Some(ClipRule::auto_s(1.0));
-    refused(&|method| method.private_mut().unwrap().clip_rule = rule(), "clip");
+    refused(&|method| method.privacy_settings_mut().unwrap().clip_rule = rule(), "clip");
     let decay = || ClipSchedule::decay(0.5);
-    refused(&|method| method.private_mut().unwrap().clip_schedule = decay(), "clip bound");
+    refused(&|method| method.privacy_settings_mut().unwrap().clip_schedule = decay(), "clip bound");
     for scale in ["0", "-1", "nan", "inf"] {
         refused(&|method| method.set("scale", scale).unwrap(), "scale");
     }
@@ -196,7 +200,7 @@ fn a_budget_refuses_it_whatever_it_claims_and_takes_the_sound_variant() -> Resul
     let model = model(&data);
     let ledger = Ledger::in_memory();
     ledger.set_budget(Epsilon(1e6), Delta(1e-5))?;
-    let train = |plan: &Plan| fit("budget", plan, &model, &data, &ledger, &mut Silent);
+    let train = |plan: &Plan| fit("budget", plan, &model, &data, &ledger, &mut NoopObserver);
     // A huge noise multiplier makes the claim tiny.
     let method = method().noise_multiplier(1e3);
     let error = train(&method.plan(&data)?).unwrap_err();

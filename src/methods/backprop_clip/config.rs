@@ -5,7 +5,7 @@ use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::builder::{self, Builder, MethodSettings, Noise};
 use crate::methods::settings::table::{SettingValue, choose, settings};
-use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, PrivateSettings, Scope};
+use crate::methods::{FigureStyle, MethodDescriptor, Plan, Privacy, PrivacySettings, Scope};
 use crate::nn::{LayerClips, UpstreamNorm};
 use crate::optim::Optimizer;
 use crate::privacy::{Event, NoiseMultiplier};
@@ -65,13 +65,13 @@ impl Default for BackpropClipSettings {
 /// Default of the learning rate of SGD times a layer's sensitivity.
 const LEARNING_RATE_TIMES_SENSITIVITY: f64 = 0.4;
 
-/// Backpropagation clipping in the registry.
+/// Descriptor of backpropagation clipping in the registry.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "backprop-clipping",
     title: "backpropagation clipping",
     summary: "clips the layers' inputs and upstream gradients (Stevens et al., 2022)",
     method: || Box::new(BackpropClip::new()),
-    mechanism: mechanism::of,
+    mechanism: mechanism::build_mechanism,
     bound: mechanism::bound,
     event,
     network: mechanism::network,
@@ -90,7 +90,8 @@ impl MethodSettings for BackpropClipSettings {
         builder.optimizer(Optimizer::adam())
     }
 
-    /// The layers' clips replace clip norm, clip rule and clip schedule, which are refused.
+    /// Creates the plan; clip norm, clip rule and clip schedule are refused, because the layers'
+    /// clips replace them.
     fn plan(builder: &BackpropClip, population: &Population) -> Result<Plan> {
         if builder.private.has_clip() {
             let why = "it clips inputs and upstream gradients instead of the gradient";
@@ -154,7 +155,7 @@ impl BackpropClip {
     }
 
     /// Returns the clips and the noise of the method on the summed loss.
-    fn effective(&self) -> Result<(LayerClips, PrivateSettings)> {
+    fn effective(&self) -> Result<(LayerClips, PrivacySettings)> {
         let (mut clips, mut private) = (self.own.clips, self.private.clone());
         if !self.own.as_published {
             return Ok((clips, private));
@@ -172,10 +173,10 @@ impl BackpropClip {
     }
 }
 
-/// The event of the first steps.
+/// Returns the event of the first steps.
 ///
 /// # Guarantee
 /// As [`mechanism::BackpropClippedSum`], on the plan's batches.
 fn event(plan: &Plan, steps: u64) -> Event {
-    plan.event_of(mechanism::parts(plan).map(|(_, stages)| stages), steps)
+    plan.event_of(mechanism::clips_and_stages(plan).map(|(_, stages)| stages), steps)
 }

@@ -6,7 +6,7 @@ use burn::prelude::Device;
 use super::standardised::PlainConvolutions;
 use crate::Result;
 use crate::device::DeviceArray;
-use crate::engine::{Batch, Bound, ClipRule, Executor, Gradients, Weights};
+use crate::engine::{Batch, Bound, ClipRule, CoordinateWeights, Executor, Gradients};
 use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Release};
 use crate::nn::{LayerClips, Network};
@@ -29,12 +29,12 @@ use crate::privacy::Stages;
 pub struct BackpropClippedSum {
     clips: LayerClips,
     sum: NoisySum,
-    /// Of the network of the step before, if it standardises weights.
+    /// Plain convolutions of the network of the step before, if it standardises weights.
     plain: Option<PlainConvolutions>,
 }
 
 impl BackpropClippedSum {
-    /// The mechanism of these stages, with a noise stream of its own.
+    /// Creates the mechanism of these stages, with a noise stream of its own.
     pub fn new(
         clips: LayerClips,
         stages: Stages,
@@ -45,26 +45,26 @@ impl BackpropClippedSum {
         Self { clips, sum, plain: None }
     }
 
-    /// The noisy sum, the losses, and the standard deviation of the noise in each tensor.
+    /// Computes the noisy sum, the losses, and the standard deviation of the noise in each tensor.
     fn noisy_sum(
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<(Gradients, DeviceArray, Vec<f64>)> {
         let rule = ClipRule::Backprop(self.clips);
         let groups = rule.groups(network)?;
         // Elsewhere, Burn's products may round their factors or the sum itself, and a plain sum is
         // made of them. Weighted sums add f32 products of the clipped inputs and gradients.
         let all = if network.device() == Device::flex() {
-            self.sum.executor.plain_sum(network, batch, selected)?
+            self.sum.executor.unclipped_sum(network, batch, selected)?
         } else {
             self.sum.executor.weighted_sum(network, batch, &rule, selected)?
         };
         let mut sum = all.sum;
         let trained: Vec<bool> = match selected {
             None => vec![true; sum.entries.len()],
-            Some(selected) => selected.is_nonzero(),
+            Some(selected) => selected.nonzero_tensors(),
         };
         let stds = groups.equal_split_noise_stds(self.sum.stage().noise_multiplier, &trained);
         self.sum.add_noise(&mut sum, &stds, selected)?;
@@ -77,20 +77,21 @@ impl Mechanism for BackpropClippedSum {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
-        let (gradient, losses, stds) = match PlainConvolutions::of(network, self.plain.take())? {
-            None => self.noisy_sum(network, batch, selected)?,
-            Some(mut plain) => {
-                let of_plain = plain.network(network);
-                let own = selected.map(|selected| plain.selection(selected)).transpose()?;
-                let (sum, losses, stds) = self.noisy_sum(&of_plain, batch, own)?;
-                let gradient = plain.pull_back(network, sum, selected);
-                let stds = plain.noise_stds(network, &stds);
-                self.plain = Some(plain);
-                (gradient, losses, stds)
-            }
-        };
+        let (gradient, losses, stds) =
+            match PlainConvolutions::for_network(network, self.plain.take())? {
+                None => self.noisy_sum(network, batch, selected)?,
+                Some(mut plain) => {
+                    let of_plain = plain.network(network);
+                    let own = selected.map(|selected| plain.selection(selected)).transpose()?;
+                    let (sum, losses, stds) = self.noisy_sum(&of_plain, batch, own)?;
+                    let gradient = plain.pull_back(network, sum, selected);
+                    let stds = plain.noise_stds(network, &stds);
+                    self.plain = Some(plain);
+                    (gradient, losses, stds)
+                }
+            };
         let (gradient, noise_std) = self.sum.divided(gradient, &stds);
         Ok(Release::new(gradient, losses, noise_std))
     }
@@ -100,26 +101,26 @@ impl Mechanism for BackpropClippedSum {
     }
 }
 
-/// The mechanism of a plan.
-pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-    let (clips, stages) = parts(plan)?;
+/// Creates the mechanism of a plan.
+pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+    let (clips, stages) = clips_and_stages(plan)?;
     let sum = NoisySum::of(plan, stages, noise_seed);
     Ok(Box::new(BackpropClippedSum { clips, sum, plain: None }))
 }
 
-/// The bound of every step.
+/// Returns the bound of every step.
 pub(super) fn bound(plan: &Plan, _: u64) -> Result<Option<Box<dyn Bound>>> {
-    Ok(Some(Box::new(ClipRule::Backprop(parts(plan)?.0))))
+    Ok(Some(Box::new(ClipRule::Backprop(clips_and_stages(plan)?.0))))
 }
 
-/// The network with clips around every layer that the plan trains.
+/// Returns the network with clips around every layer that the plan trains.
 pub(super) fn network(plan: &Plan, network: &Network) -> Result<Option<Network>> {
-    let frozen = plan.freezing().of(network)?;
-    network.with_backprop_clips(&parts(plan)?.0, &frozen).map(Some)
+    let frozen = plan.freezing().frozen_flags(network)?;
+    network.with_backprop_clips(&clips_and_stages(plan)?.0, &frozen).map(Some)
 }
 
-/// Clips and stages, which a plan lacks only if its file was edited.
-pub(super) fn parts(plan: &Plan) -> Result<(LayerClips, Stages)> {
+/// Returns clips and stages, which a plan lacks only if its file was edited.
+pub(super) fn clips_and_stages(plan: &Plan) -> Result<(LayerClips, Stages)> {
     let clip = plan.privacy().map(|privacy| (&privacy.clip, privacy.clip_schedule.is_constant()));
     let clip = clip.filter(|_| plan.privacy().is_some_and(|privacy| privacy.quantile.is_none()));
     match (clip, plan.stages()?) {

@@ -4,9 +4,9 @@
 use burn::prelude::*;
 
 use crate::Result;
-use crate::device::host::values_of;
-use crate::device::{DeviceArray, on_a_stand_in};
-use crate::engine::{Gradients, Weights};
+use crate::device::host::tensors_to_vecs;
+use crate::device::{DeviceArray, is_stub_device};
+use crate::engine::{CoordinateWeights, Gradients};
 use crate::nn::{BackpropClippedSpec, Conv2dSpec, LayerSpec, Network, Standardisation, map_layers};
 
 /// A network with clips in which plain convolutions stand for those that standardise their weight.
@@ -22,45 +22,50 @@ pub(super) struct PlainConvolutions {
     /// The network with plain convolutions. The values of its parameters are not used.
     plain: Network,
     /// The parameters that each parameter of the plain network is made of.
-    sources: Vec<Source>,
-    /// Which tensors of the plain network are trained, and the selection of their coordinates.
-    selection: Option<(Vec<bool>, Weights)>,
+    sources: Vec<ParameterOrigin>,
+    /// Trained tensors of the plain network, and the selection of their coordinates.
+    selection: Option<(Vec<bool>, CoordinateWeights)>,
 }
 
-/// The entry of a parameter that is the same in both networks, or of a raw weight.
-struct Source {
+/// Origin of a parameter of the plain network: the entry of a parameter that is the same in both
+/// networks, or of a raw weight.
+struct ParameterOrigin {
     entry: usize,
-    standardised: Option<Standardised>,
+    standardised: Option<WeightStandardisation>,
 }
 
-/// How the weight of a plain convolution follows from the raw weight.
+/// Rule by which the weight of a plain convolution follows from the raw weight.
 #[derive(Clone, Copy)]
-struct Standardised {
+struct WeightStandardisation {
     rule: Standardisation,
     shape: [usize; 4],
     /// The entry of the gain.
     gain: Option<usize>,
 }
 
-impl Source {
-    /// The raw weight and the gain among the parameters of the network.
-    fn of(&self, rule: Standardised, tensors: &[Tensor<1>]) -> (Tensor<4>, Option<Tensor<1>>) {
+impl ParameterOrigin {
+    /// Returns the raw weight and the gain among the parameters of the network.
+    fn raw_weight_and_gain(
+        &self,
+        rule: WeightStandardisation,
+        tensors: &[Tensor<1>],
+    ) -> (Tensor<4>, Option<Tensor<1>>) {
         let raw = tensors[self.entry].clone().reshape(rule.shape);
         (raw, rule.gain.map(|gain| tensors[gain].clone()))
     }
 }
 
 impl PlainConvolutions {
-    /// `None` if no convolution between clips has a standardised weight. `known` is returned if it
-    /// is that of a network with the same layers.
+    /// Returns the network with plain convolutions; `None` if no convolution between clips has a
+    /// standardised weight. `known` is returned if it is that of a network with the same layers.
     ///
     /// # Errors
     /// Never for a network that could be built.
-    pub(super) fn of(network: &Network, known: Option<Self>) -> Result<Option<Self>> {
+    pub(super) fn for_network(network: &Network, known: Option<Self>) -> Result<Option<Self>> {
         if known.as_ref().is_some_and(|known| known.specs == network.specs()) {
             return Ok(known);
         }
-        let mut sources: Vec<Source> = Vec::new();
+        let mut sources: Vec<ParameterOrigin> = Vec::new();
         let mut first = 0;
         for spec in network.leaf_specs() {
             let count = spec.parameters().len();
@@ -69,12 +74,12 @@ impl PlainConvolutions {
                 let shape = [conv.channels_out, conv.channels_in / conv.groups, height, width];
                 // The order of the parameters: weight, bias, gain.
                 let gain = rule.gain.then_some(first + count - 1);
-                Standardised { rule, shape, gain }
+                WeightStandardisation { rule, shape, gain }
             });
             let end = standardised.and_then(|of| of.gain).unwrap_or(first + count);
             sources.extend((first..end).map(|entry| {
                 let standardised = standardised.filter(|_| entry == first);
-                Source { entry, standardised }
+                ParameterOrigin { entry, standardised }
             }));
             first += count;
         }
@@ -95,26 +100,27 @@ impl PlainConvolutions {
         Ok(Some(Self { specs, plain, sources, selection: None }))
     }
 
-    /// The network with the standardised weights of `network`, on its device.
+    /// Returns the network with the standardised weights of `network`, on its device.
     pub(super) fn network(&self, network: &Network) -> Network {
         let tensors = network.tensors();
         let each = self.sources.iter().map(|source| match source.standardised {
             None => tensors[source.entry].clone(),
             Some(of) => {
-                let (raw, gain) = source.of(of, &tensors);
+                let (raw, gain) = source.raw_weight_and_gain(of, &tensors);
                 of.rule.apply(raw, gain).flatten(0, 3)
             }
         });
         self.plain.with_tensors(each.collect())
     }
 
-    /// The tensors of the plain network that a selected coordinate of `network` depends on, whole.
+    /// Returns the tensors of the plain network that a selected coordinate of `network` depends
+    /// on, whole.
     ///
     /// # Errors
     /// Never for weights of `network`.
-    pub(super) fn selection(&mut self, selected: &Weights) -> Result<&Weights> {
-        let nonzero = selected.is_nonzero();
-        let trained = |source: &Source| {
+    pub(super) fn selection(&mut self, selected: &CoordinateWeights) -> Result<&CoordinateWeights> {
+        let nonzero = selected.nonzero_tensors();
+        let trained = |source: &ParameterOrigin| {
             let gain = source.standardised.and_then(|of| of.gain);
             nonzero[source.entry] || gain.is_some_and(|gain| nonzero[gain])
         };
@@ -126,20 +132,20 @@ impl PlainConvolutions {
                 let entries = all.entries.iter_mut().zip(&trained).filter(|(_, trained)| **trained);
                 entries.for_each(|(entry, _)| entry.values.fill(1.0));
                 let on_device = selected.entries().iter().find_map(|entry| entry.values.device());
-                let selection = Weights::new(&self.plain, all)?;
-                on_device.map_or(selection.clone(), |device| selection.on(&device))
+                let selection = CoordinateWeights::new(&self.plain, all)?;
+                on_device.map_or(selection.clone(), |device| selection.with_copy_on(&device))
             }
         };
         Ok(&self.selection.insert((trained, selection)).1)
     }
 
-    /// The gradient with respect to the parameters of `network`, zero where `selected` is, from
-    /// that with respect to the parameters of the plain network.
+    /// Computes the gradient with respect to the parameters of `network`, zero where `selected`
+    /// is, from that with respect to the parameters of the plain network.
     pub(super) fn pull_back(
         &self,
         network: &Network,
         gradient: Gradients,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Gradients {
         let tensors = network.tensors();
         let mut all = Gradients::zeros_like(network);
@@ -148,10 +154,10 @@ impl PlainConvolutions {
                 all.entries[source.entry].values = own.values;
                 continue;
             };
-            let (raw, gain) = source.of(of, &tensors);
+            let (raw, gain) = source.raw_weight_and_gain(of, &tensors);
             let [out, inputs, height, width] = of.shape;
-            let g = own.values.tensor(&raw.device()).reshape([1, out, inputs * height * width]);
-            let (by_raw, by_gain) = of.rule.pull_back(raw, gain, g);
+            let g = own.values.to_tensor(&raw.device()).reshape([1, out, inputs * height * width]);
+            let (by_raw, by_gain) = of.rule.vjp(raw, gain, g);
             let by_gain = of.gain.map(|gain| (gain, by_gain.flatten(0, 1)));
             let by_raw = (source.entry, by_raw.flatten(0, 2));
             for (entry, values) in std::iter::once(by_raw).chain(by_gain) {
@@ -164,14 +170,14 @@ impl PlainConvolutions {
             }
         }
         if let Some(selected) = selected {
-            selected.select(&mut all);
+            selected.apply_mask(&mut all);
         }
         all
     }
 
-    /// Standard deviations of the noise in the parameters of `network`, from those in the
-    /// parameters of the plain network; for raw weights and gains, the root mean square over the
-    /// tensor. Reads a few values from the device of the network.
+    /// Returns the standard deviations of the noise in the parameters of `network`, from those in
+    /// the parameters of the plain network; for raw weights and gains, the root mean square over
+    /// the tensor. Reads a few values from the device of the network.
     pub(super) fn noise_stds(&self, network: &Network, stds: &[f64]) -> Vec<f64> {
         let tensors = network.tensors();
         let standardised = || {
@@ -179,15 +185,15 @@ impl PlainConvolutions {
             each.filter_map(|(source, std)| source.standardised.map(|of| (source, of, std)))
         };
         let squares = standardised().flat_map(|(source, of, _)| {
-            let (raw, gain) = source.of(of, &tensors);
+            let (raw, gain) = source.raw_weight_and_gain(of, &tensors);
             of.rule.mean_squares(raw, gain)
         });
-        let squares = values_of(squares.collect());
+        let squares = tensors_to_vecs(squares.collect());
         let mut all = vec![0.0; tensors.len()];
         self.sources.iter().zip(stds).for_each(|(source, std)| all[source.entry] = *std);
         for ((source, of, std), squares) in standardised().zip(squares.chunks(2)) {
             // What a device that computes nothing returns is any number.
-            let computed = !on_a_stand_in();
+            let computed = !is_stub_device();
             let root =
                 |square: &[f32]| if computed { std * f64::from(square[0]).sqrt() } else { 0.0 };
             all[source.entry] = root(&squares[0]);
@@ -197,7 +203,7 @@ impl PlainConvolutions {
     }
 }
 
-/// A convolution with a standardised weight between clips.
+/// Returns a convolution with a standardised weight between clips.
 fn standardised(spec: &LayerSpec) -> Option<(&BackpropClippedSpec, Standardisation, &Conv2dSpec)> {
     let LayerSpec::BackpropClipped(clipped) = spec else { return None };
     let LayerSpec::Conv2d(conv) = &*clipped.layer else { return None };

@@ -5,8 +5,10 @@ use crate::methods::{DpSgd, Method, Plan, Release};
 use crate::nn::{
     Conv2dSpec, GroupNormSpec, LayerClips, LayerSpec, Model, Network, UpstreamNorm, models,
 };
-use crate::privacy::{ClipSchedule, Delta, Epsilon, Event, Ledger, Neighbouring, NoiseSchedule};
-use crate::train::{Silent, fit};
+use crate::privacy::{
+    ClipSchedule, Delta, Epsilon, Event, Ledger, NeighbouringRelation, NoiseSchedule,
+};
+use crate::train::{NoopObserver, fit};
 use crate::{ErrorKind, Result};
 
 fn small() -> Dataset {
@@ -23,7 +25,7 @@ fn method() -> BackpropClip {
 }
 
 fn batch(data: &Dataset, ids: impl IntoIterator<Item = u32>) -> Batch {
-    Batch::of(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
+    Batch::from_examples(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
 }
 
 fn released(plan: &Plan, network: &Network, batch: &Batch) -> Release {
@@ -39,7 +41,7 @@ fn every_layer_has_an_equal_part_of_the_noise() -> Result<()> {
     let specs = [linear(6, 8, false), LayerSpec::Tanh, linear(8, 3, true)];
     let network = Network::build(&[6], &specs, |_, shape, _| vec![0.1; shape.iter().product()])?;
     let plan = method().steps(3).plan(&data)?;
-    let network = plan.prepared_network(&network)?;
+    let network = plan.prepare_network(&network)?;
     let release = released(&plan, &network, &batch(&data, 0..40));
     let (first, second) = (2.0 * 0.1, 5f64.sqrt() * 0.1);
     let wanted = [first, second, second].map(|bound| 1.5 * 2f64.sqrt() * bound / 10.0);
@@ -60,12 +62,12 @@ fn the_release_is_the_clipped_sum_and_no_example_depends_on_the_size_of_the_batc
     let data = small();
     // So little noise that the sum can be read.
     let plan = method().noise_multiplier(1e-6).plan(&data)?;
-    let prepared = plan.prepared(&model(&data))?;
+    let prepared = plan.prepare_model(&model(&data))?;
     let network = prepared.network();
     let sum = |ids: &[u32]| -> Result<Vec<f64>> {
         let batch = batch(&data, ids.iter().copied());
         let release = released(&plan, network, &batch);
-        let expected = ReferenceExecutor.plain_sum(network, &batch, None)?.sum;
+        let expected = ReferenceExecutor.unclipped_sum(network, &batch, None)?.sum;
         let all = release.gradient.entries.iter().zip(&expected.entries);
         let pairs = all.flat_map(|(a, b)| a.values.iter().copied().zip(b.values.iter().copied()));
         pairs
@@ -90,7 +92,7 @@ fn a_trained_model_keeps_its_clips_and_charges_one_event() -> Result<()> {
     let data = small();
     let plan = method().steps(4).seed(1).noise_schedule(NoiseSchedule::linear(0.5)).plan(&data)?;
     let ledger = Ledger::in_memory();
-    let run = fit("a run", &plan, &model(&data), &data, &ledger, &mut Silent)?;
+    let run = fit("a run", &plan, &model(&data), &data, &ledger, &mut NoopObserver)?;
     let trained = run.model();
     let network = trained.network();
     assert!(network.specs().iter().any(|spec| matches!(spec, LayerSpec::BackpropClipped(_))));
@@ -98,7 +100,7 @@ fn a_trained_model_keeps_its_clips_and_charges_one_event() -> Result<()> {
     let logits = |scale: f32| network.logits((1..7).map(|i| i as f32 * scale).collect(), 1);
     let (one, huge) = (logits(10.0), logits(1e6));
     assert!((one - huge).abs().max().into_scalar::<f32>() < 1e-4);
-    assert_eq!(plan.event().releases(), 4);
+    assert_eq!(plan.event().release_count(), 4);
     let event = plan.event();
     let same = DpSgd::new().noise_multiplier(1.5).batch_size(10).steps(4);
     assert_eq!(event, same.noise_schedule(NoiseSchedule::linear(0.5)).plan(&data)?.event());
@@ -121,14 +123,14 @@ fn frozen_layers_have_no_clips_no_noise_and_no_part_in_the_budget() -> Result<()
     let specs = [conv(3, 4), norm, LayerSpec::Relu, LayerSpec::GlobalAvgPool, head];
     let shape = data.shape().to_vec();
     let network = Network::build(&shape, &specs, |_, shape, _| vec![0.1; shape.iter().product()])?;
-    let error = method().plan(&data)?.prepared_network(&network).unwrap_err();
+    let error = method().plan(&data)?.prepare_network(&network).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Model);
     assert!(error.to_string().contains("1 (GroupNorm)"), "{error}");
     assert!(error.advice().contains(".freeze(\"1\")"), "{error}");
 
     let texts = data::sentences_with(40, 10, 1)?;
     let model = models::bilstm(&texts, 60, 4, 4).seed(1).build()?;
-    let prepared = method().plan(&texts)?.prepared(&model)?;
+    let prepared = method().plan(&texts)?.prepare_model(&model)?;
     let release = released(&method().plan(&texts)?, prepared.network(), &batch(&texts, []));
     // Inputs of norm 2, 4 hidden features and 2 biases.
     let wanted = 1.5 * 3f64.sqrt() * 0.1 * (4.0 + 4.0 + 2.0f64).sqrt() / 10.0;
@@ -136,8 +138,8 @@ fn frozen_layers_have_no_clips_no_noise_and_no_part_in_the_budget() -> Result<()
     assert!(release.noise_std[1..33].iter().all(|std| (std / wanted - 1.0).abs() < 1e-12));
 
     let plan = method().freeze("1").plan(&data)?;
-    let network = plan.prepared_network(&network)?;
-    let selected = plan.freezing().selection(&network)?;
+    let network = plan.prepare_network(&network)?;
+    let selected = plan.freezing().trainable_weights(&network)?;
     let mut mechanism = plan.mechanism([3; 32])?;
     let release = mechanism.release(&network, &batch(&data, 0..20), Some(&selected))?;
     let frozen = |path: &str| path.starts_with("1.");
@@ -158,8 +160,8 @@ fn a_layer_of_which_one_tensor_is_frozen_has_the_noise_of_its_clips() -> Result<
     let data = small();
     for frozen in ["0.weight", "0.bias"] {
         let plan = method().freeze(frozen).plan(&data)?;
-        let prepared = plan.prepared(&model(&data))?;
-        let selected = plan.freezing().selection(prepared.network())?;
+        let prepared = plan.prepare_model(&model(&data))?;
+        let selected = plan.freezing().trainable_weights(prepared.network())?;
         let empty = batch(&data, []);
         let mut mechanism = plan.mechanism([3; 32])?;
         let release = mechanism.release(prepared.network(), &empty, Some(&selected))?;
@@ -171,9 +173,9 @@ fn a_layer_of_which_one_tensor_is_frozen_has_the_noise_of_its_clips() -> Result<
         }
     }
     // A frozen layer keeps the clips that it was trained with.
-    let first = method().plan(&data)?.prepared(&model(&data))?;
+    let first = method().plan(&data)?.prepare_model(&model(&data))?;
     let plan = method().gradient_clip(0.5).freeze("0").plan(&data)?;
-    let second = plan.prepared(&first)?;
+    let second = plan.prepare_model(&first)?;
     assert_eq!(second.network().specs()[0], first.network().specs()[0]);
     assert_ne!(second.network().specs()[2], first.network().specs()[2]);
     assert!(plan.bound(0)?.unwrap().groups(second.network()).is_ok());
@@ -189,16 +191,16 @@ fn the_published_code_has_the_noise_of_a_far_smaller_multiplier() -> Result<()> 
     assert!(epsilon(&published)? > 10.0 * epsilon(&sound)?);
     // The same noise on a sum whose sensitivity is larger by the batch size.
     let stds = |plan: &Plan| -> Result<Vec<f64>> {
-        let network = plan.prepared(&model(&data))?.network().clone();
+        let network = plan.prepare_model(&model(&data))?.network().clone();
         Ok(released(plan, &network, &batch(&data, [])).noise_std)
     };
     for (a, b) in stds(&sound)?.into_iter().zip(stds(&published)?) {
         assert!((a / b - 1.0).abs() < 1e-12);
     }
     let sensitivity = |plan: &Plan| -> Result<f64> {
-        let network = plan.prepared(&model(&data))?.network().clone();
+        let network = plan.prepare_model(&model(&data))?.network().clone();
         let groups = plan.bound(0)?.unwrap().groups(&network)?;
-        Ok(groups.joint_sensitivity(Neighbouring::AddOrRemoveOne))
+        Ok(groups.joint_sensitivity(NeighbouringRelation::AddOrRemoveOne))
     };
     assert!((sensitivity(&published)? / sensitivity(&sound)? - 10.0).abs() < 1e-9);
     let target = BackpropClip::new().as_published().target(Epsilon(1.0), Delta(1e-5));
@@ -216,9 +218,12 @@ fn settings_that_do_not_apply_are_refused() -> Result<()> {
         assert_eq!(error.kind(), ErrorKind::Setting, "{error}");
         assert!(error.to_string().contains(words) && !error.advice().is_empty(), "{error}");
     };
-    refused(&|method| method.private_mut().unwrap().set_clip(1.0), "bound on the clipped");
+    refused(&|method| method.privacy_settings_mut().unwrap().set_clip(1.0), "bound on the clipped");
     let decay = || ClipSchedule::decay(0.5);
-    refused(&|method| method.private_mut().unwrap().clip_schedule = decay(), "bound on the");
+    refused(
+        &|method| method.privacy_settings_mut().unwrap().clip_schedule = decay(),
+        "bound on the",
+    );
     for value in ["0", "-1", "nan", "1e13"] {
         refused(&|method| method.set("input-clip", value).unwrap(), "max_input_norm");
         refused(&|method| method.set("gradient-clip", value).unwrap(), "max_upstream_norm");

@@ -28,7 +28,7 @@ pub type DpSgd = Builder<DpSgdSettings>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DpSgdSettings;
 
-/// DP-SGD in the registry.
+/// Descriptor of DP-SGD in the registry.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor::DP_SGD;
 
 impl MethodSettings for DpSgdSettings {

@@ -1,6 +1,6 @@
 //! The release of a DP-SGD step: clipped sum plus noise, divided by the expected batch size.
 
-use crate::engine::{Batch, Bound, ClipRule, Executor, Gradients, Weights};
+use crate::engine::{Batch, Bound, ClipRule, CoordinateWeights, Executor, Gradients};
 use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Privacy, Release};
 use crate::nn::Network;
@@ -23,7 +23,7 @@ pub struct GaussianSum {
 }
 
 impl GaussianSum {
-    /// The mechanism of these stages, with a noise stream of its own.
+    /// Creates the mechanism of these stages, with a noise stream of its own.
     pub fn new(
         clip: ClipRule,
         stages: Stages,
@@ -33,12 +33,12 @@ impl GaussianSum {
         Self { clip, sum: NoisySum::new(stages, expected_batch_size, noise_seed) }
     }
 
-    /// The clip rule of the next step.
+    /// Returns the clip rule of the next step.
     pub fn clip_rule(&self) -> ClipRule {
         self.clip.clone().scaled(self.sum.stage().clip_scale)
     }
 
-    /// Standard deviation of the noise that the next step adds to the sum.
+    /// Returns the standard deviation of the noise that the next step adds to the sum.
     fn noise_std(&self) -> f64 {
         self.clip_rule().noise_std(self.sum.stage().noise_multiplier)
     }
@@ -50,7 +50,11 @@ impl GaussianSum {
     /// `Setting` if the noise is not a finite number; as
     /// [`GaussianNoise::add_to_each`](crate::engine::GaussianNoise::add_to_each) if the sum was not
     /// made with the same selection.
-    pub fn privatise(&mut self, sum: Gradients, selected: Option<&Weights>) -> Result<Gradients> {
+    pub fn privatise(
+        &mut self,
+        sum: Gradients,
+        selected: Option<&CoordinateWeights>,
+    ) -> Result<Gradients> {
         let std = self.noise_std();
         self.sum.noisy_mean(sum, std, selected).map(|(mean, _)| mean)
     }
@@ -61,7 +65,7 @@ impl Mechanism for GaussianSum {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let rule = self.clip_rule();
         let clipped = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
@@ -74,29 +78,29 @@ impl Mechanism for GaussianSum {
     }
 }
 
-/// The mechanism of a private plan.
-pub(crate) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-    let (clip, stages) = private_part(plan)?;
+/// Creates the mechanism of a private plan.
+pub(crate) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+    let (clip, stages) = clip_and_stages(plan)?;
     let (clip, sum) = (clip.clone(), NoisySum::of(plan, stages, noise_seed));
     Ok(Box::new(GaussianSum { clip, sum }))
 }
 
-/// The clip rule of a step of a private plan.
+/// Returns the clip rule of a step of a private plan.
 pub(crate) fn bound(plan: &Plan, step: u64) -> Result<Option<Box<dyn Bound>>> {
-    let (clip, stages) = private_part(plan)?;
+    let (clip, stages) = clip_and_stages(plan)?;
     Ok(Some(Box::new(clip.clone().scaled(stages.at(step).clip_scale))))
 }
 
-/// The event of the first steps of a private plan.
+/// Returns the event of the first steps of a private plan.
 ///
 /// # Guarantee
 /// As [`GaussianSum`], on the plan's batches.
 pub(crate) fn event(plan: &Plan, steps: u64) -> Event {
-    plan.event_of(private_part(plan).map(|(_, stages)| stages), steps)
+    plan.event_of(clip_and_stages(plan).map(|(_, stages)| stages), steps)
 }
 
-/// Clip rule and stages, which a plan lacks only if its file was edited.
-fn private_part(plan: &Plan) -> Result<(&ClipRule, Stages)> {
+/// Returns clip rule and stages, which a plan lacks only if its file was edited.
+fn clip_and_stages(plan: &Plan) -> Result<(&ClipRule, Stages)> {
     let is_own = |privacy: &&Privacy| {
         privacy.quantile.is_none() && !matches!(privacy.clip, ClipRule::Backprop(_))
     };

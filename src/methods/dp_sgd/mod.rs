@@ -7,4 +7,4 @@ mod tests;
 
 pub use config::{DpSgd, DpSgdSettings};
 pub use mechanism::GaussianSum;
-pub(crate) use mechanism::{bound, event, of};
+pub(crate) use mechanism::{bound, build_mechanism, event};

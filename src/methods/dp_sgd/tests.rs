@@ -1,14 +1,16 @@
 use super::*;
 use crate::data::{self, Dataset};
 use crate::engine::{Batch, ClipRule, Executor, Gradients, TapExecutor};
-use crate::methods::{Batches, Mechanism, Optimizer};
+use crate::methods::{DataLoader, Mechanism, Optimizer};
 use crate::nn::{Model, models};
-use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, NoiseMultiplier, Stages};
+use crate::privacy::{
+    Accountant, Delta, Epsilon, Event, NoiseMultiplier, Stages, TightestAccountant,
+};
 use crate::{ErrorKind, Result};
 
 const SEED: [u8; 32] = [7; 32];
 
-/// 40 examples of 6 numbers in 3 classes, of very different sizes.
+/// Creates 40 examples of 6 numbers in 3 classes, of very different sizes.
 fn small() -> Dataset {
     let x = (0..240).map(|i| ((i * 37 % 23) as f32 - 11.0) * (1.0 + (i / 60) as f32)).collect();
     let y = (0..40).map(|i| i % 3).collect();
@@ -19,21 +21,21 @@ fn network(data: &Dataset) -> Model {
     models::mlp(data, &[64, 64]).seed(1).build().unwrap()
 }
 
-/// The mechanism of 100 steps with an expected batch size.
+/// Creates the mechanism of 100 steps with an expected batch size.
 fn mechanism(clip: f64, noise_multiplier: f64, batch: usize) -> GaussianSum {
     let stages = Stages::constant(NoiseMultiplier(noise_multiplier), 100).unwrap();
     GaussianSum::new(ClipRule::flat(clip), stages, batch, SEED)
 }
 
 fn all(data: &Dataset) -> Batch {
-    Batch::of(data.train(), &(0..data.train().len() as u32).collect::<Vec<_>>()).unwrap()
+    Batch::from_examples(data.train(), &(0..data.train().len() as u32).collect::<Vec<_>>()).unwrap()
 }
 
 fn flat(gradients: &Gradients) -> Vec<f64> {
     gradients.entries.iter().flat_map(|e| e.values.iter().map(|&v| f64::from(v))).collect()
 }
 
-/// Distance, in standard errors, of the sample's variance from `std` squared.
+/// Computes the distance, in standard errors, of the sample's variance from `std` squared.
 fn score(values: &[f64], std: f64) -> f64 {
     let n = values.len() as f64;
     let ratio = values.iter().map(|v| v * v).sum::<f64>() / (n * std * std);
@@ -95,7 +97,7 @@ fn an_empty_batch_releases_noise_alone() {
     let data = small();
     let model = network(&data);
     let mut mechanism = mechanism(1.0, 1.0, 8);
-    let empty = Batch::of(data.train(), &[]).unwrap();
+    let empty = Batch::from_examples(data.train(), &[]).unwrap();
     let release = mechanism.release(model.network(), &empty, None).unwrap();
     assert!(release.losses.is_empty());
     assert!(score(&flat(&release.gradient), 1.0 / 8.0) < 4.0);
@@ -113,7 +115,7 @@ fn one_example_moves_the_sum_by_at_most_the_sensitivity() {
         (0..40)
             .map(|left_out| {
                 let rest: Vec<u32> = (0..40).filter(|&i| i != left_out).collect();
-                let without = sum(&Batch::of(data.train(), &rest).unwrap());
+                let without = sum(&Batch::from_examples(data.train(), &rest).unwrap());
                 let all = sum(&with);
                 all.iter().zip(without).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
             })
@@ -139,11 +141,11 @@ fn sampler_noise_and_ledger_read_one_plan() -> Result<()> {
     let model = network(&data);
     let noisy = DpSgd::new().noise_multiplier(3.0).clip(clip).batch_size(10).plan(&data)?;
     let Event::PoissonGaussian { noise_multiplier, .. } = noisy.event() else { panic!() };
-    let empty = Batch::of(data.train(), &[])?;
+    let empty = Batch::from_examples(data.train(), &[])?;
     let release = noisy.mechanism(SEED)?.release(model.network(), &empty, None)?;
     assert!(score(&flat(&release.gradient), noise_multiplier * clip / 10.0) < 4.0);
     assert!(score(&flat(&release.gradient), 0.9 * noise_multiplier * clip / 10.0) > 4.0);
-    let mut batches = Batches::new(&plan, data.train(), SEED, SEED)?;
+    let mut batches = DataLoader::new(&plan, data.train(), SEED, SEED)?;
     let drawn: usize = (0..2000).map(|_| batches.draw().unwrap().len()).sum();
     let (expected, spread) = (10.0 * 2000.0, (2000.0f64 * 40.0 * 0.25 * 0.75).sqrt());
     assert!((drawn as f64 - expected).abs() < 4.0 * spread);
@@ -153,7 +155,7 @@ fn sampler_noise_and_ledger_read_one_plan() -> Result<()> {
 #[test]
 fn the_target_is_met_and_hardly_undercut() -> Result<()> {
     let plan = DpSgd::new().target(Epsilon(2.0), Delta(1e-3)).batch_size(10).plan(&small())?;
-    let spent = Headline::default().epsilon(&[plan.event()], Delta(1e-3))?.epsilon;
+    let spent = TightestAccountant::default().epsilon(&[plan.event()], Delta(1e-3))?.epsilon;
     assert!(spent <= 2.0 && spent > 1.98, "{spent}");
     Ok(())
 }

@@ -36,7 +36,7 @@ pub type DpSsgd = Builder<DpSsgdSettings>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DpSsgdSettings;
 
-/// DP-SSGD in the registry: the steps of DP-SGD, on selected coordinates.
+/// Descriptor of DP-SSGD in the registry: the steps of DP-SGD, on selected coordinates.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "dp-ssgd",
     title: "DP-SSGD",
@@ -52,17 +52,17 @@ impl MethodSettings for DpSsgdSettings {
         &DESCRIPTOR
     }
 
-    /// A mask that costs as much as the target is an error of kind `Accounting`.
+    /// Creates the plan; a mask that costs as much as the target is an error of kind `Accounting`.
     fn plan(builder: &DpSsgd, population: &Population) -> Result<Plan> {
         let mut builder = builder.clone();
         let mut beside = Vec::new();
         if let Some(sparsity) = builder.settings.sparsity.take() {
             let sparsity = sparsity.calibrated(builder.private.total()?)?;
             // No noise helps where a mask was made without any: only training is calibrated.
-            if sparsity.not_private().is_none() {
-                let released = sparsity.released_before(population)?;
+            if sparsity.non_private_reason().is_none() {
+                let released = sparsity.prior_releases(population)?;
                 beside = released.into_iter().map(|(_, event)| event).collect();
-                beside.extend(sparsity.released_within()?);
+                beside.extend(sparsity.mask_release()?);
             }
             builder.settings.sparsity = Some(sparsity);
         }

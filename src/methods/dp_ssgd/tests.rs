@@ -1,11 +1,11 @@
 use super::*;
 use crate::data::{self, Dataset};
 use crate::engine::{
-    Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+    Batch, ClipRule, CoordinateWeights, Executor, Gradients, ReferenceExecutor, TapExecutor,
 };
 use crate::mask::{
-    DpSnip, Dropping, MagnitudeMask, Mask, MaskTensor, Origin, PrivacyStatus, RandomMask, Selector,
-    Synflow, assumptions,
+    CoordinateSelector, DpSnip, Dropping, MagnitudeMask, Mask, MaskOrigin, MaskTensor,
+    PrivacyStatus, RandomMask, Synflow, mask_assumptions,
 };
 use crate::methods::dp_sgd::GaussianSum;
 use crate::methods::{DpSgd, Mechanism};
@@ -15,7 +15,7 @@ use crate::{ErrorKind, Result};
 
 const SEED: [u8; 32] = [7; 32];
 
-/// 40 examples of 6 numbers in 3 classes, of very different sizes.
+/// Creates 40 examples of 6 numbers in 3 classes, of very different sizes.
 fn small() -> Dataset {
     let x = (0..240).map(|i| ((i * 37 % 23) as f32 - 11.0) * (1.0 + (i / 60) as f32)).collect();
     data::from_vecs(x, &[6], (0..40).map(|i| i % 3).collect(), 3).unwrap()
@@ -26,14 +26,14 @@ fn model(data: &Dataset) -> Model {
 }
 
 fn batch(data: &Dataset, ids: &[u32]) -> Batch {
-    Batch::of(data.train(), ids).unwrap()
+    Batch::from_examples(data.train(), ids).unwrap()
 }
 
 fn flat(gradients: &Gradients) -> Vec<f64> {
     gradients.entries.iter().flat_map(|e| e.values.iter().map(|&v| f64::from(v))).collect()
 }
 
-fn flags(selected: &Weights) -> Vec<bool> {
+fn flags(selected: &CoordinateWeights) -> Vec<bool> {
     selected.entries().iter().flat_map(|e| e.values.iter().map(|&w| w != 0.0)).collect()
 }
 
@@ -41,12 +41,12 @@ fn sum_of_squares(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().map(|v| v * v).sum()
 }
 
-fn select(model: &Model, mask: Option<&Mask>, dropping: Dropping) -> Weights {
-    let mut selector = Selector::new(mask, Some(dropping), 10, SEED);
-    (*selector.next(model.network()).unwrap().unwrap()).clone()
+fn select(model: &Model, mask: Option<&Mask>, dropping: Dropping) -> CoordinateWeights {
+    let mut selector = CoordinateSelector::new(mask, Some(dropping), 10, SEED);
+    (*selector.next_selection(model.network()).unwrap().unwrap()).clone()
 }
 
-/// The mechanism of steps with an expected batch size of 16.
+/// Creates the mechanism of steps with an expected batch size of 16.
 fn mechanism(clip: f64, noise_multiplier: f64) -> GaussianSum {
     let stages = Stages::constant(NoiseMultiplier(noise_multiplier), 100).unwrap();
     GaussianSum::new(ClipRule::flat(clip), stages, 16, SEED)
@@ -101,7 +101,7 @@ fn one_example_moves_the_selected_sum_by_at_most_the_clip_norm() {
         let batch = batch(&data, ids);
         let mut sum =
             TapExecutor::default().clipped_sum(model.network(), &batch, &rule).unwrap().sum;
-        selected.select(&mut sum);
+        selected.apply_mask(&mut sum);
         flat(&sum)
     };
     let moved = |sum: &dyn Fn(&[u32]) -> Vec<f64>| -> Vec<f64> {
@@ -131,7 +131,7 @@ fn a_step_releases_the_sum_that_is_clipped_by_the_selected_norm() {
     let right = ReferenceExecutor.weighted_sum(network, &all, &rule, Some(&selected)).unwrap().sum;
     // Norm and clip over all coordinates, the selection taken afterwards.
     let mut late = ReferenceExecutor.clipped_sum(network, &all, &rule).unwrap().sum;
-    selected.select(&mut late);
+    selected.apply_mask(&mut late);
     let off = |sum: &Gradients| {
         let apart = flat(sum).into_iter().zip(flat(&released)).map(|(sum, r)| sum - 16.0 * r);
         (sum_of_squares(apart) / sum_of_squares(flat(sum))).sqrt()
@@ -189,7 +189,7 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
         kept: (0..384).map(|i| i % 2 == 0).collect(),
     }])?;
     assert!(settings().pre_prune(&mine).plan(&data)?.is_private());
-    let assumed = |mask: &Mask| assumptions(&mask.origin().privacy, data.origin());
+    let assumed = |mask: &Mask| mask_assumptions(&mask.origin().privacy, data.origin());
     assert!(assumed(&mine)[0].contains("without looking at private data"), "{:?}", assumed(&mine));
     // Magnitudes of parameters that training has moved are no longer data-free.
     let trained = model.with_network(model.network().clone());
@@ -204,9 +204,9 @@ fn a_mask_of_unknown_or_private_origin_shows_in_the_plan() -> Result<()> {
         run: "r".into(),
         assumed: Some("nobody knows the seed".into()),
     };
-    let both = assumptions(std::slice::from_ref(&released), data.origin());
+    let both = mask_assumptions(std::slice::from_ref(&released), data.origin());
     assert!(both.len() == 2 && both[1].contains("in both"), "{both:?}");
-    assert_eq!(assumptions(&[released], "elsewhere").len(), 1);
+    assert_eq!(mask_assumptions(&[released], "elsewhere").len(), 1);
     Ok(())
 }
 
@@ -223,7 +223,7 @@ fn a_mask_released_on_the_data_counts_there() -> Result<()> {
         assumed: None,
     };
     for (name, releases) in [(data.origin(), 2), (data.hash(), 1), ("elsewhere", 1)] {
-        mask = Mask::with_origin(mask.tensors().to_vec(), Origin::new("then", released(name)))?;
+        mask = Mask::with_origin(mask.tensors().to_vec(), MaskOrigin::new("then", released(name)))?;
         let plan = settings().batch_size(20).pre_prune(&mask).plan(&data)?;
         assert_eq!(plan.releases_after(1).len(), releases, "{name}");
     }

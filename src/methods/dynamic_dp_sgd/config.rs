@@ -23,12 +23,12 @@ pub type DynamicDpSgd = Builder<DynamicDpSgdSettings>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DynamicDpSgdSettings;
 
-/// Last noise multiplier over the first one, our choice.
+/// Ratio of the last noise multiplier to the first one, our choice.
 const NOISE_RATIO: f64 = 0.7;
-/// Last clip norm over the first one, our choice.
+/// Ratio of the last clip norm to the first one, our choice.
 const CLIP_RATIO: f64 = 0.5;
 
-/// Dynamic DP-SGD in the registry: the steps of DP-SGD.
+/// Descriptor of dynamic DP-SGD in the registry: the steps of DP-SGD.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "dynamic-dp-sgd",
     title: "dynamic DP-SGD",
@@ -52,7 +52,7 @@ impl Noise for DynamicDpSgdSettings {}
 impl Clip for DynamicDpSgdSettings {}
 
 settings! {
-    static OWN in Scope::Own, on |method| method.private_mut();
+    static OWN in Scope::Own, on |method| method.privacy_settings_mut();
     impl [] DynamicDpSgd, on |builder| &mut builder.private;
 
     /// Sets the last noise multiplier over the first one.

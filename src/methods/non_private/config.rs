@@ -19,10 +19,10 @@ pub type NonPrivate = Builder<NonPrivateSettings>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NonPrivateSettings;
 
-/// Used when no learning rate is given.
+/// Learning rate when none is given.
 const DEFAULT_LEARNING_RATE: f64 = 0.1;
 
-/// Training without privacy in the registry.
+/// Descriptor of training without privacy in the registry.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "non-private",
     title: "non-private SGD",
@@ -30,7 +30,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     method: || Box::new(NonPrivate::new()),
     is_private: false,
     is_sparse: true,
-    mechanism: super::mechanism::of,
+    mechanism: super::mechanism::build_mechanism,
     bound: |_, _| Ok(None),
     event: super::mechanism::event,
     takes_clip: false,

@@ -1,7 +1,9 @@
 //! The step without privacy: the gradient, clipped if asked for, without noise.
 
 use crate::Result;
-use crate::engine::{AutoExecutor, Batch, ClipRule, Executor, Weights, typical_max_batch_size};
+use crate::engine::{
+    AutoExecutor, Batch, ClipRule, CoordinateWeights, Executor, typical_max_batch_size,
+};
 use crate::methods::{Mechanism, Plan, Release, check_state};
 use crate::nn::Network;
 use crate::privacy::Event;
@@ -17,7 +19,7 @@ pub struct MeanGradient {
 }
 
 impl MeanGradient {
-    /// The mechanism for this expected batch size.
+    /// Creates the mechanism for this expected batch size.
     pub fn new(expected_batch_size: usize) -> Self {
         let executor =
             AutoExecutor::default().fixed_chunks(typical_max_batch_size(expected_batch_size));
@@ -30,7 +32,7 @@ impl Mechanism for MeanGradient {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let (mut gradient, losses, norms) = match &self.clip {
             Some(clip) => {
@@ -38,7 +40,7 @@ impl Mechanism for MeanGradient {
                 (clipped.sum, clipped.losses, Some(clipped.norms))
             }
             None => {
-                let all = self.executor.plain_sum(network, batch, selected)?;
+                let all = self.executor.unclipped_sum(network, batch, selected)?;
                 (all.sum, all.losses, None)
             }
         };
@@ -52,15 +54,15 @@ impl Mechanism for MeanGradient {
     }
 }
 
-/// The mechanism of a plan; there is no noise.
-pub(super) fn of(plan: &Plan, _noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+/// Creates the mechanism of a plan; there is no noise.
+pub(super) fn build_mechanism(plan: &Plan, _noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (settings, mean) = (plan.settings(), MeanGradient::new(plan.expected_batch_size()));
     let executor = mean.executor.precision(settings.precision);
     let clip = settings.clip_without_noise.map(ClipRule::flat);
     Ok(Box::new(MeanGradient { clip, executor, ..mean }))
 }
 
-/// The event of the first steps, which no accountant accepts.
+/// Returns the event of the first steps, which no accountant accepts.
 pub(super) fn event(plan: &Plan, steps: u64) -> Event {
     match steps {
         0 => Event::Composed { events: Vec::new() },

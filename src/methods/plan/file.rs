@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::Plan;
 use crate::mask::PrePrune;
-use crate::methods::settings::steps_of;
-use crate::methods::{CheckpointEvery, Checkpoints};
+use crate::methods::settings::step_count;
+use crate::methods::{CheckpointInterval, CheckpointSettings};
 use crate::{Error, ErrorKind, Result, file, program};
 
-/// What to do about a file that does not hold a plan.
+/// Returns advice about a file that is not a plan.
 fn anew() -> String {
     let command = program::command("train --save-plan FILE");
     format!("make the file by plan.save(path) or `{command}`")
@@ -24,15 +24,15 @@ impl Plan {
     /// `Io` if the file can't be written; `Setting` for a plan with a given mask, whose coordinates
     /// no plan holds.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        file::write(path, self.file_text()?)
+        file::write(path, self.to_json()?)
     }
 
-    /// What [`save`](Self::save) writes.
+    /// Returns the text that [`save`](Self::save) writes.
     ///
     /// # Errors
     /// `Setting` for a plan with a given mask.
-    pub(crate) fn file_text(&self) -> Result<String> {
-        self.mask_is_a_recipe()?;
+    pub(crate) fn to_json(&self) -> Result<String> {
+        self.check_no_fixed_mask()?;
         let text = serde_json::to_string_pretty(self)
             .map_err(|e| Error::new(ErrorKind::Io, "a plan as JSON", e.to_string()))?;
         Ok(text + "\n")
@@ -60,23 +60,23 @@ impl Plan {
         };
         let given = serde_json::from_str(&text).map_err(|e| no_plan(e.to_string()))?;
         let plan = Self::deserialize_strictly(given).map_err(no_plan)?;
-        plan.check_file()?;
+        plan.check_loaded()?;
         Ok(plan)
     }
 
-    /// The plan of a value, or why there is none. Unknown keys are refused: a mistyped key would
-    /// leave its setting out.
+    /// Returns the plan of a value, or the reason why there is none. Unknown keys are refused: a
+    /// mistyped key would leave its setting out.
     fn deserialize_strictly(given: Value) -> std::result::Result<Self, String> {
         let plan: Self = serde_json::from_value(given.clone()).map_err(|e| e.to_string())?;
         let read = serde_json::to_value(&plan).map_err(|e| e.to_string())?;
-        match unread(&given, &read) {
+        match first_unknown_key(&given, &read) {
             Some(key) => Err(format!("`{key}` is no key, or has its default and is left out")),
             None => Ok(plan),
         }
     }
 
-    /// The checks of a new plan, and those of parts that a method would have made of each other.
-    pub(super) fn check_file(&self) -> Result<()> {
+    /// Checks the plan as a new one, and the parts that a method would have made of each other.
+    pub(super) fn check_loaded(&self) -> Result<()> {
         let descriptor = self.descriptor()?;
         if descriptor.is_private != self.privacy.is_some() {
             let value = if descriptor.is_private { "null" } else { "given" };
@@ -84,7 +84,7 @@ impl Plan {
             return Err(Error::setting("privacy", value, why).fix(anew()));
         }
         if let Some(selection) = &self.selection {
-            selection.agrees_with(self)?;
+            selection.check_consistent_with(self)?;
         }
         if !descriptor.is_sparse && self.settings.sparsity.is_some() {
             let why = format!("{} takes no mask and no gradient dropping", descriptor.title);
@@ -95,8 +95,8 @@ impl Plan {
             let why = format!("{} has a clip rule with noise", descriptor.title);
             return Err(Error::setting("clip_without_noise", "given", why).fix("leave it out"));
         }
-        self.mask_is_a_recipe()?;
-        let steps = steps_of(&self.settings, self.examples)?;
+        self.check_no_fixed_mask()?;
+        let steps = step_count(&self.settings, self.examples)?;
         if steps != self.steps {
             let why = format!("the settings give {steps}");
             return Err(Error::setting("steps", self.steps, why)
@@ -117,7 +117,7 @@ impl Plan {
     }
 
     /// Refuses a given mask: a plan holds its name only.
-    fn mask_is_a_recipe(&self) -> Result<()> {
+    fn check_no_fixed_mask(&self) -> Result<()> {
         let mask = self.sparsity().and_then(|sparsity| sparsity.pre_prune.as_ref());
         match mask {
             Some(PrePrune::Fixed(_)) => Err(Error::new(
@@ -130,27 +130,27 @@ impl Plan {
         }
     }
 
-    /// The same plan on another device, `"cpu"` or `"cuda:1"`.
+    /// Returns the same plan on another device, `"cpu"` or `"cuda:1"`.
     pub fn on_device(mut self, name: impl ToString) -> Self {
         self.settings.device = Some(name.to_string());
         self
     }
 
-    /// The same plan on the device of `other`.
-    pub(crate) fn placed_as(&self, other: &Plan) -> Self {
+    /// Returns the same plan on the device of `other`.
+    pub(crate) fn with_device_of(&self, other: &Plan) -> Self {
         let mut plan = self.clone();
         plan.settings.device.clone_from(&other.settings.device);
         plan
     }
 
-    /// The same plan with checkpoints. `command` is that of
-    /// [`Checkpoints`](crate::methods::Checkpoints).
+    /// Returns the same plan with checkpoints. `command` is that of
+    /// [`CheckpointSettings`](crate::methods::CheckpointSettings).
     ///
     /// # Errors
     /// `Setting` for zero steps, and for minutes that are not positive or more than a year.
     pub fn checkpoint_every(
         mut self,
-        every: CheckpointEvery,
+        every: CheckpointInterval,
         command: Vec<String>,
     ) -> Result<Self> {
         every.check()?;
@@ -159,28 +159,30 @@ impl Plan {
             let why = "they would show how far its trials are, and their number is secret";
             return Err(Error::new(ErrorKind::Setting, what, why).fix("leave them out"));
         }
-        self.settings.checkpoints = Some(Checkpoints { every, command });
+        self.settings.checkpoints = Some(CheckpointSettings { every, command });
         Ok(self)
     }
 
-    /// The same plan, trained and charged again even if a finished run of it is stored.
+    /// Returns the same plan, trained and charged again even if a finished run of it is stored.
     pub fn fresh(mut self) -> Self {
         self.settings.fresh = true;
         self
     }
 }
 
-/// The first key of `given` that `read` lacks, as a path.
-fn unread(given: &Value, read: &Value) -> Option<String> {
+/// Returns the first key of `given` that `read` lacks, as a path.
+fn first_unknown_key(given: &Value, read: &Value) -> Option<String> {
     match (given, read) {
         (Value::Object(given), Value::Object(read)) => {
             given.iter().find_map(|(key, value)| match read.get(key) {
-                Some(known) => unread(value, known).map(|below| format!("{key}.{below}")),
+                Some(known) => {
+                    first_unknown_key(value, known).map(|below| format!("{key}.{below}"))
+                }
                 None => (!value.is_null()).then(|| key.clone()),
             })
         }
         (Value::Array(given), Value::Array(read)) => {
-            given.iter().zip(read).find_map(|(given, read)| unread(given, read))
+            given.iter().zip(read).find_map(|(given, read)| first_unknown_key(given, read))
         }
         _ => None,
     }
@@ -205,7 +207,7 @@ mod tests {
         method.noise_schedule(NoiseSchedule::linear(0.9)).plan(&glyphs()).unwrap()
     }
 
-    /// The error of loading the file of `plan` with `old` replaced by `new`.
+    /// Returns the error of loading the file of `plan` with `old` replaced by `new`.
     fn refused(plan: &Plan, old: &str, new: &str) -> String {
         let text = serde_json::to_string(plan).unwrap();
         assert!(text.contains(old), "{old}: {text}");

@@ -2,13 +2,13 @@
 
 use super::Plan;
 use crate::methods::Scaled;
-use crate::methods::settings::steps_of;
-use crate::privacy::digits::{Rounded, Short, count, counted};
+use crate::methods::settings::step_count;
+use crate::privacy::digits::{RoundedNearest, RoundedUp, format_count, pluralise};
 use crate::{Error, ErrorKind, Result};
 
 impl Plan {
-    /// The plan with `k` times the batch size, the noise multiplier and the epochs (Kurakin et al.,
-    /// 2022, section 3.4, Table 5 and Figure 2).
+    /// Returns the plan with `k` times the batch size, the noise multiplier and the epochs
+    /// (Kurakin et al., 2022, section 3.4, Table 5 and Figure 2).
     ///
     /// Number of steps, learning rate, schedules and clip norm stay as they are, and so does the
     /// signal-to-noise ratio of a step: k times as many examples have k times the noise, and their
@@ -46,12 +46,12 @@ impl Plan {
         Ok(Scaled { scaled, changes })
     }
 
-    /// The scaled plan alone.
+    /// Returns the scaled plan alone.
     ///
     /// # Errors
     /// As [`scale`](Self::scale).
     pub(crate) fn scaled_by(&self, k: f64) -> Result<Self> {
-        self.refuse_schedules_of_epochs()?;
+        self.check_no_epoch_schedules()?;
         let before = self.expected_batch_size() as f64;
         let batch = (k * before).round();
         if !(k.is_finite() && batch >= 1.0) {
@@ -71,7 +71,7 @@ impl Plan {
         let settings = &mut plan.settings;
         settings.expected_batch_size = batch as usize;
         settings.epochs *= k;
-        if steps_of(settings, self.examples)? != self.steps {
+        if step_count(settings, self.examples)? != self.steps {
             settings.steps = Some(self.steps);
         }
         if let Some(privacy) = &mut plan.privacy {
@@ -86,7 +86,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn refuse_schedules_of_epochs(&self) -> Result<()> {
+    fn check_no_epoch_schedules(&self) -> Result<()> {
         let rate = &self.settings.learning_rate_schedule;
         let of_privacy = self.privacy.iter().flat_map(|privacy| {
             let (noise, clip) = (&privacy.noise_schedule, &privacy.clip_schedule);
@@ -95,7 +95,7 @@ impl Plan {
                 (clip.counts_epochs(), "clip_schedule", clip.to_string()),
             ]
         });
-        let of_rate = (rate.counts_epochs(), "learning_rate_schedule", rate.to_string());
+        let of_rate = (rate.is_epoch_based(), "learning_rate_schedule", rate.to_string());
         let mut schedules = of_privacy.chain([of_rate]);
         let Some((_, name, schedule)) = schedules.find(|(counts_epochs, ..)| *counts_epochs) else {
             return Ok(());
@@ -106,33 +106,35 @@ impl Plan {
             .fix("use a schedule over the run, such as cosine or decay:0.5, or make the plan anew"))
     }
 
-    /// What another plan changes, in words.
+    /// Describes the changes that another plan makes, in words.
     fn changes_to(&self, scaled: &Self) -> Vec<String> {
-        let batches = [scaled, self].map(|plan| count(plan.expected_batch_size()));
-        let k = Short(scaled.expected_batch_size() as f64 / self.expected_batch_size() as f64);
+        let batches = [scaled, self].map(|plan| format_count(plan.expected_batch_size()));
+        let k =
+            RoundedNearest(scaled.expected_batch_size() as f64 / self.expected_batch_size() as f64);
         let mut changes = vec![format!("batch size {} instead of {}", batches[0], batches[1])];
         if let (Some(now), Some(before)) = (&scaled.privacy, &self.privacy) {
-            let [now, before] = [now, before].map(|privacy| Short(privacy.noise_multiplier));
+            let [now, before] =
+                [now, before].map(|privacy| RoundedNearest(privacy.noise_multiplier));
             changes.push(format!(
                 "noise multiplier {now} instead of {before}: the same noise in the mean gradient"
             ));
         }
         let epochs = [scaled, self].map(|plan| match plan.settings.steps {
-            None => Short(plan.settings.epochs),
-            Some(_) => Short(plan.epochs()),
+            None => RoundedNearest(plan.settings.epochs),
+            Some(_) => RoundedNearest(plan.epochs()),
         });
         changes.push(format!(
             "{} epochs instead of {} in the same {}: {k} times as many per-example gradients",
             epochs[0],
             epochs[1],
-            counted(self.steps, "step"),
+            pluralise(self.steps, "step"),
         ));
         // A plan without a finite epsilon can be scaled as well.
         let epsilon = |plan: &Self| plan.epsilon_after(plan.steps).ok().flatten();
         if let (Some(now), Some(before), Some(privacy)) =
             (epsilon(scaled), epsilon(self), &self.privacy)
         {
-            let (now, before, delta) = (Rounded(now), Rounded(before), privacy.delta);
+            let (now, before, delta) = (RoundedUp(now), RoundedUp(before), privacy.delta);
             changes.push(format!("epsilon {now} instead of {before} at delta {delta}"));
         }
         changes.push(format!("learning rate {} as before", self.learning_rate));
@@ -147,10 +149,12 @@ mod tests {
     use crate::mask::DpSnip;
     use crate::methods::{AdaptiveDpSgd, DpSgd, DpSsgd, NonPrivate, QuantileDpSgd, methods};
     use crate::optim::LearningRate;
-    use crate::privacy::{ClipSchedule, Delta, Epsilon, Event, Neighbouring, NoiseSchedule, Rdp};
+    use crate::privacy::{
+        ClipSchedule, Delta, Epsilon, Event, NeighbouringRelation, NoiseSchedule, Rdp,
+    };
 
     fn population() -> Population {
-        Population::of(60_000)
+        Population::with_size(60_000)
     }
 
     fn private() -> DpSgd {
@@ -214,7 +218,7 @@ mod tests {
             settings.expected_batch_size = 600;
             settings.epochs = 2.0;
             settings.learning_rate_schedule = LearningRate::Constant;
-            if let Some(private) = method.private_mut() {
+            if let Some(private) = method.privacy_settings_mut() {
                 private.set_noise_multiplier(1.5);
                 private.noise_schedule = NoiseSchedule::constant();
                 private.clip_schedule = ClipSchedule::constant();
@@ -231,7 +235,7 @@ mod tests {
         let plan = plan.plan_for(&population())?;
         let of_sum = |plan: &Plan| {
             let privacy = plan.privacy().unwrap();
-            privacy.quantile.unwrap().noise_multiplier_of_sum(privacy.noise_multiplier).unwrap()
+            privacy.quantile.unwrap().sum_noise_multiplier(privacy.noise_multiplier).unwrap()
         };
         let scaled = plan.scale(8)?.plan();
         assert!((of_sum(&scaled) / of_sum(&plan) - 8.0).abs() < 1e-12);
@@ -239,10 +243,11 @@ mod tests {
         // A mask is a release of its own, about all examples.
         let plan = DpSsgd::new().target(Epsilon(3.0), Delta(1e-5)).pre_prune(DpSnip::prune(0.5));
         let plan = plan.plan_for(&population())?;
-        let mask = |plan: &Plan| plan.released_after(plan.steps()).mask;
+        let mask = |plan: &Plan| plan.releases_by_role_after(plan.steps()).mask;
         assert_eq!(mask(&plan.scale(4)?.plan()), mask(&plan));
         // Without sampling, an epoch is a release and there are k times as many.
-        let plan = private().disjoint_batches(Neighbouring::ZeroOutOne).plan_for(&population())?;
+        let plan =
+            private().disjoint_batches(NeighbouringRelation::ZeroOutOne).plan_for(&population())?;
         // 705 steps in epochs of 59.
         assert!(plan.scale(4)?.to_string().contains("11.95 epochs instead of 3"));
         Ok(())
@@ -281,7 +286,7 @@ mod tests {
     }
 
     impl DpSgd {
-        /// The same with a target of epsilon 3 in place of the noise multiplier.
+        /// Returns the same with a target of epsilon 3 in place of the noise multiplier.
         fn target_of_three(mut self) -> Self {
             self.private.noise_multiplier = None;
             self.target(Epsilon(3.0), Delta(1e-5))

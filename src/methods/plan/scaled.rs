@@ -1,4 +1,4 @@
-//! Settings that were scaled, with what was changed.
+//! Scaled settings, with a description of the changes.
 
 use std::fmt;
 
@@ -13,21 +13,21 @@ pub struct Scaled<T> {
 }
 
 impl<M: Method + Clone> Scaled<M> {
-    /// The method with the scaled settings.
+    /// Returns the method with the scaled settings.
     pub fn method(&self) -> M {
         self.scaled.clone()
     }
 }
 
 impl Scaled<Plan> {
-    /// The scaled plan.
+    /// Returns the scaled plan.
     pub fn plan(&self) -> Plan {
         self.scaled.clone()
     }
 }
 
 impl<T> Scaled<T> {
-    /// What was changed, one sentence each; empty if nothing was.
+    /// Returns the changes, one sentence each; empty if nothing was changed.
     pub fn changes(&self) -> &[String] {
         &self.changes
     }

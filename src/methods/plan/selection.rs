@@ -3,25 +3,25 @@
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 use crate::privacy::{Event, Trials};
 use crate::{Error, ErrorKind, Result};
 
 /// The trials of a private selection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Selection {
+pub struct TrialSelection {
     trials: Trials,
     candidates: Vec<Plan>,
 }
 
-impl Selection {
-    /// The law of the number of trials.
+impl TrialSelection {
+    /// Returns the law of the number of trials.
     pub fn trials(&self) -> Trials {
         self.trials
     }
 
-    /// The plans of which each trial takes one at random.
+    /// Returns the plans of which each trial takes one at random.
     pub fn candidates(&self) -> &[Plan] {
         &self.candidates
     }
@@ -32,7 +32,7 @@ impl Selection {
         Self { trials: self.trials, candidates: candidates.collect() }
     }
 
-    /// What the selection has released after `steps` steps of its released trial: nothing or
+    /// Returns the releases of the selection after `steps` steps of its released trial: nothing or
     /// everything, because trials are only charged together.
     pub(super) fn event(&self, steps: u64, trial: &Event) -> Event {
         match steps {
@@ -42,17 +42,17 @@ impl Selection {
     }
 
     /// Refuses a plan whose charge is not that of its trials, such as an edited one.
-    pub(crate) fn agrees_in_cost_with(&self, plan: &Plan) -> Result<()> {
-        Plan::best_of(self.trials, self.candidates.clone())?.costs_as(plan)
+    pub(crate) fn check_same_cost(&self, plan: &Plan) -> Result<()> {
+        Plan::best_of(self.trials, self.candidates.clone())?.check_equal_cost(plan)
     }
 
     /// Refuses the selection of an edited file.
-    pub(super) fn agrees_with(&self, plan: &Plan) -> Result<()> {
+    pub(super) fn check_consistent_with(&self, plan: &Plan) -> Result<()> {
         for candidate in &self.candidates {
-            candidate.check_file()?;
+            candidate.check_loaded()?;
         }
         let whole = Plan::best_of(self.trials, self.candidates.clone())?;
-        if (0..self.candidates.len()).any(|candidate| whole.chosen(candidate) == *plan) {
+        if (0..self.candidates.len()).any(|candidate| whole.with_candidate(candidate) == *plan) {
             return Ok(());
         }
         let why = "the settings of the plan are those of no candidate";
@@ -62,8 +62,9 @@ impl Selection {
 }
 
 impl Plan {
-    /// The plan of a private selection: a random number of trials, each of which trains one of
-    /// these plans, drawn uniformly. Only the trial of the highest test accuracy is released.
+    /// Creates the plan of a private selection: a random number of trials, each of which trains
+    /// one of these plans, drawn uniformly. Only the trial of the highest test accuracy is
+    /// released.
     ///
     /// # Guarantee
     /// That of the event [`Event::best_of`] (Papernot and Steinke, 2022, "Hyperparameter tuning
@@ -81,41 +82,41 @@ impl Plan {
             let why = "there is nothing to select from";
             return Err(Error::setting("candidates", "[]", why).fix("give at least one plan"));
         };
-        candidates.iter().try_for_each(Plan::may_be_a_trial)?;
+        candidates.iter().try_for_each(Plan::check_trial)?;
         for other in &candidates {
-            first.costs_as(other)?;
+            first.check_equal_cost(other)?;
         }
         let plan = first.clone();
-        Ok(Self { selection: Some(Selection { trials, candidates }), ..plan })
+        Ok(Self { selection: Some(TrialSelection { trials, candidates }), ..plan })
     }
 
-    /// The trials of which only the best is released; `None` for a single run.
-    pub fn selection(&self) -> Option<&Selection> {
+    /// Returns the trials of which only the best is released; `None` for a single run.
+    pub fn selection(&self) -> Option<&TrialSelection> {
         self.selection.as_ref()
     }
 
-    /// This plan of a selection with the settings of one of its candidates.
-    pub(crate) fn chosen(&self, candidate: usize) -> Self {
+    /// Returns this plan of a selection with the settings of one of its candidates.
+    pub(crate) fn with_candidate(&self, candidate: usize) -> Self {
         let trained = self.selection.as_ref().and_then(|s| s.candidates.get(candidate));
-        let mut plan = trained.unwrap_or(self).placed_as(self);
+        let mut plan = trained.unwrap_or(self).with_device_of(self);
         plan.selection.clone_from(&self.selection);
         plan
     }
 
-    fn may_be_a_trial(&self) -> Result<()> {
+    fn check_trial(&self) -> Result<()> {
         let refused = |why: &str, fix: &str| {
             let what = format!("private selection among trials of {}", self.method);
             Err(Error::new(ErrorKind::Setting, what, why).fix(fix))
         };
         if !self.is_private() {
-            let why = self.not_covered();
+            let why = self.not_covered_reason();
             let why = why.as_deref().unwrap_or("a trial has no guarantee");
             return refused(why, "select among plans of a private method");
         }
         if self.selection.is_some() {
             return refused("a trial is itself a selection", "select among the candidates of both");
         }
-        if self.released_after(self.steps).mask.is_some() {
+        if self.releases_by_role_after(self.steps).mask.is_some() {
             let why = "each trial would release a mask of its own, at a cost of its own";
             return refused(why, "make the mask before, or take one that looks at no data");
         }
@@ -127,7 +128,7 @@ impl Plan {
     }
 
     /// Checks that two trials have the same cost on the same data.
-    fn costs_as(&self, other: &Plan) -> Result<()> {
+    fn check_equal_cost(&self, other: &Plan) -> Result<()> {
         let delta = |plan: &Plan| plan.privacy.as_ref().map(|privacy| privacy.delta);
         let differ = |what: &str, a: String, b: String| {
             let what = format!("private selection among trials of different {what}: {a} and {b}");
@@ -139,7 +140,7 @@ impl Plan {
             ))
         };
         if self.examples != other.examples {
-            let size = |plan: &Plan| counted(plan.examples, "training example");
+            let size = |plan: &Plan| pluralise(plan.examples, "training example");
             return differ("data", size(self), size(other));
         }
         if self.releases_after(self.steps) != other.releases_after(other.steps) {

@@ -47,9 +47,9 @@ impl Default for QuantileDpSgdSettings {
     }
 }
 
-/// How the clip norm is adapted, in a plan.
+/// Settings in a plan for the adaptation of the clip norm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Quantile {
+pub struct QuantileClipping {
     /// The fraction of gradients that shall not be clipped, in (0, 1).
     pub quantile: f64,
     /// The rate of the adaptation, above 0.
@@ -58,13 +58,13 @@ pub struct Quantile {
     pub count_noise: f64,
 }
 
-impl Quantile {
-    /// The noise multiplier of the sum, such that sum and count together have this one
+impl QuantileClipping {
+    /// Computes the noise multiplier of the sum, such that sum and count together have this one
     /// ([`NoiseMultiplier::beside_count`]).
     ///
     /// # Errors
     /// `Setting` if the count alone costs as much.
-    pub(crate) fn noise_multiplier_of_sum(&self, noise_multiplier: f64) -> Result<f64> {
+    pub(crate) fn sum_noise_multiplier(&self, noise_multiplier: f64) -> Result<f64> {
         let of_sum = NoiseMultiplier(noise_multiplier).beside_count(self.count_noise);
         of_sum.map(|of_sum| of_sum.0).ok_or_else(|| {
             let why = format!(
@@ -75,6 +75,8 @@ impl Quantile {
         })
     }
 
+    /// Checks the range of the values.
+    ///
     /// # Errors
     /// `Setting` for values out of range.
     pub(super) fn check(&self) -> Result<()> {
@@ -93,7 +95,7 @@ impl Quantile {
 
 /// One line: `adapted so that 50 % of the gradients are not clipped (rate 0.2, noise 51 on
 /// counts)`.
-impl fmt::Display for Quantile {
+impl fmt::Display for QuantileClipping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { quantile, rate, count_noise } = *self;
         let percent = Readable(100.0 * quantile);
@@ -102,13 +104,13 @@ impl fmt::Display for Quantile {
     }
 }
 
-/// Quantile clipping in the registry.
+/// Descriptor of quantile clipping in the registry.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "quantile",
     title: "quantile DP-SGD",
     summary: "DP-SGD whose clip norm follows a private quantile (Andrew et al., 2021)",
     method: || Box::new(QuantileDpSgd::new()),
-    mechanism: mechanism::of,
+    mechanism: mechanism::build_mechanism,
     bound: mechanism::bound,
     event: mechanism::event,
     own: OWN,
@@ -121,8 +123,8 @@ impl MethodSettings for QuantileDpSgdSettings {
         &DESCRIPTOR
     }
 
-    /// A clip rule that is not flat and a clip schedule are refused, because the clip norm is
-    /// adapted.
+    /// Creates the plan; a clip rule that is not flat and a clip schedule are refused, because the
+    /// clip norm is adapted.
     fn plan(builder: &QuantileDpSgd, population: &Population) -> Result<Plan> {
         let privacy = builder::privacy(builder, population, &[])?;
         let flat = matches!(privacy.clip, ClipRule::Flat { .. });
@@ -139,9 +141,10 @@ impl MethodSettings for QuantileDpSgdSettings {
         });
         let usual = (builder.settings.expected_batch_size as f64 / 20.0).max(2.0 * largest);
         let QuantileDpSgdSettings { quantile, rate, count_noise } = builder.own;
-        let quantile = Quantile { quantile, rate, count_noise: count_noise.unwrap_or(usual) };
+        let quantile =
+            QuantileClipping { quantile, rate, count_noise: count_noise.unwrap_or(usual) };
         quantile.check()?;
-        quantile.noise_multiplier_of_sum(largest)?;
+        quantile.sum_noise_multiplier(largest)?;
         let privacy = Privacy { quantile: Some(quantile), ..privacy };
         builder::plan(builder, population, learning_rate, Some(privacy))
     }

@@ -4,17 +4,17 @@ use burn::module::ParamId;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use super::Quantile;
+use super::QuantileClipping;
 use crate::Result;
 use crate::engine::{
-    Batch, Bound, ClipRule, Executor, GaussianNoise, Gradient, Gradients, Weights,
+    Batch, Bound, ClipRule, CoordinateWeights, Executor, GaussianNoise, Gradient, Gradients,
 };
 use crate::methods::noisy_sum::NoisySum;
 use crate::methods::{Mechanism, Plan, Release, Threshold};
 use crate::nn::Network;
-use crate::privacy::{Event, Neighbouring, Stages};
+use crate::privacy::{Event, NeighbouringRelation, Stages};
 
-/// The clip norm stays within this factor of its first value.
+/// Factor around its first value within which the clip norm stays.
 const RANGE: f64 = 1e3;
 
 /// ChaCha stream of the seed of the counts' noise. The sum's noise uses the seed itself.
@@ -32,7 +32,7 @@ const STREAM: u64 = u64::from_le_bytes(*b"counts\0\0");
 /// and count move by twice as much, as the accountants assume for sigma. C is a function of the
 /// counts released before.
 pub struct QuantileSum {
-    quantile: Quantile,
+    quantile: QuantileClipping,
     first: f64,
     clip: f64,
     sum: NoisySum,
@@ -45,16 +45,16 @@ impl Mechanism for QuantileSum {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let (clip, rule) = (self.clip, ClipRule::flat(self.clip));
         let clipped = self.sum.executor.weighted_sum(network, batch, &rule, selected)?;
         let count = clipped.norms.iter().map(|&norm| contribution_to_count(norm, clip)).sum();
         let sigma = self.sum.stage().noise_multiplier;
-        let std = rule.noise_std(self.quantile.noise_multiplier_of_sum(sigma)?);
+        let std = rule.noise_std(self.quantile.sum_noise_multiplier(sigma)?);
         let release = self.sum.release(clipped, std, selected)?;
 
-        let fraction = 0.5 + self.noisy(count)? / self.sum.expected_batch_size;
+        let fraction = 0.5 + self.add_count_noise(count)? / self.sum.expected_batch_size;
         let moved = clip * (-self.quantile.rate * (fraction - self.quantile.quantile)).exp();
         self.clip = moved.clamp(self.first / RANGE, self.first * RANGE);
 
@@ -76,8 +76,8 @@ impl Mechanism for QuantileSum {
 }
 
 impl QuantileSum {
-    /// A centred count with its noise.
-    fn noisy(&mut self, count: f64) -> Result<f64> {
+    /// Returns a centred count with its noise.
+    fn add_count_noise(&mut self, count: f64) -> Result<f64> {
         let values = vec![count as f32].into();
         let entry = Gradient { path: "count".into(), id: ParamId::from(0), shape: vec![1], values };
         let mut one = Gradients { entries: vec![entry] };
@@ -99,9 +99,9 @@ fn contribution_to_count(norm: f32, clip: f64) -> f64 {
     }
 }
 
-/// The mechanism of a plan.
-pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
-    let (clip, quantile, stages) = parts(plan)?;
+/// Creates the mechanism of a plan.
+pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
+    let (clip, quantile, stages) = clip_quantile_and_stages(plan)?;
     quantile.check()?;
     let mut seeds = ChaCha20Rng::from_seed(noise_seed);
     seeds.set_stream(STREAM);
@@ -116,28 +116,29 @@ pub(super) fn of(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>
     }))
 }
 
-/// The bound of the first step; those of later steps depend on what was released.
+/// Returns the bound of the first step; those of later steps depend on what was released.
 pub(super) fn bound(plan: &Plan, _: u64) -> Result<Option<Box<dyn Bound>>> {
-    Ok(Some(Box::new(ClipRule::flat(parts(plan)?.0))))
+    Ok(Some(Box::new(ClipRule::flat(clip_quantile_and_stages(plan)?.0))))
 }
 
-/// The event of the first steps: sum and count together have the noise multiplier of the plan.
+/// Returns the event of the first steps: sum and count together have the noise multiplier of the
+/// plan.
 ///
 /// # Guarantee
 /// As [`QuantileSum`], on the plan's batches.
 pub(super) fn event(plan: &Plan, steps: u64) -> Event {
-    plan.event_of(parts(plan).map(|(_, _, stages)| stages), steps)
+    plan.event_of(clip_quantile_and_stages(plan).map(|(_, _, stages)| stages), steps)
 }
 
-/// First clip norm, adaptation and stages, which a plan lacks only if its file was edited.
-fn parts(plan: &Plan) -> Result<(f64, Quantile, Stages)> {
+/// Returns first clip norm, adaptation and stages, which a plan lacks only if its file was edited.
+fn clip_quantile_and_stages(plan: &Plan) -> Result<(f64, QuantileClipping, Stages)> {
     let privacy = plan.privacy().and_then(|privacy| Some((privacy, privacy.quantile?)));
     match (privacy, plan.stages()?) {
         (Some((privacy, quantile)), Some(stages))
             if matches!(privacy.clip, ClipRule::Flat { .. })
                 && privacy.clip_schedule.is_constant() =>
         {
-            Ok((privacy.clip.sensitivity(Neighbouring::AddOrRemoveOne), quantile, stages))
+            Ok((privacy.clip.sensitivity(NeighbouringRelation::AddOrRemoveOne), quantile, stages))
         }
         _ => Err(plan.edited("without its settings")),
     }
@@ -151,8 +152,8 @@ mod tests {
     #[test]
     fn no_example_moves_sum_and_count_by_more_than_the_noise_assumes() -> Result<()> {
         let (clip, sigma) = (0.7, 4.0);
-        let quantile = Quantile { quantile: 0.5, rate: 0.2, count_noise: 2.2 };
-        let sigma_of_sum = quantile.noise_multiplier_of_sum(sigma)?;
+        let quantile = QuantileClipping { quantile: 0.5, rate: 0.2, count_noise: 2.2 };
+        let sigma_of_sum = quantile.sum_noise_multiplier(sigma)?;
         // What an example adds: the length of its clipped gradient, and its part of the count.
         let added = |norm: f64| (norm.min(clip), contribution_to_count(norm as f32, clip));
         let not_finite = (0.0, contribution_to_count(f32::NAN, clip));

@@ -5,5 +5,5 @@ mod mechanism;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Quantile, QuantileDpSgd, QuantileDpSgdSettings};
+pub use config::{QuantileClipping, QuantileDpSgd, QuantileDpSgdSettings};
 pub use mechanism::QuantileSum;

@@ -3,7 +3,7 @@ use crate::data::{self, Dataset};
 use crate::engine::{Batch, ClipRule, Executor, FusedExecutor};
 use crate::methods::{DpSgd, Method, Plan, Release};
 use crate::nn::{LayerSpec, LinearSpec, Model, Network, models};
-use crate::privacy::{ClipSchedule, Delta, Epsilon, Neighbouring, NoiseSchedule};
+use crate::privacy::{ClipSchedule, Delta, Epsilon, NeighbouringRelation, NoiseSchedule};
 use crate::{ErrorKind, Result};
 
 fn small() -> Dataset {
@@ -20,10 +20,10 @@ fn method() -> QuantileDpSgd {
 }
 
 fn batch(data: &Dataset, ids: impl IntoIterator<Item = u32>) -> Batch {
-    Batch::of(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
+    Batch::from_examples(data.train(), &ids.into_iter().collect::<Vec<_>>()).unwrap()
 }
 
-/// The releases of several steps on the same batch, with frozen parameters.
+/// Returns the releases of several steps on the same batch, with frozen parameters.
 fn releases(plan: &Plan, model: &Model, batch: &Batch, steps: usize, seed: u8) -> Vec<Release> {
     let mut mechanism = plan.mechanism([seed; 32]).unwrap();
     let release = |_| mechanism.release(model.network(), batch, None).unwrap();
@@ -34,7 +34,7 @@ fn thresholds(releases: &[Release]) -> Vec<f64> {
     releases.iter().map(|release| release.threshold.unwrap().value).collect()
 }
 
-/// Distance, in standard errors, of the sample's variance from `std` squared.
+/// Computes the distance, in standard errors, of the sample's variance from `std` squared.
 fn score(values: &[f64], std: f64) -> f64 {
     let n = values.len() as f64;
     let ratio = values.iter().map(|v| v * v).sum::<f64>() / (n * std * std);
@@ -106,7 +106,7 @@ fn a_step_costs_what_dp_sgd_costs_and_follows_schedules_of_noise() -> Result<()>
     // By default the count takes little from the sum.
     let quantile = target.privacy().unwrap().quantile.unwrap();
     let sigma = target.privacy().unwrap().noise_multiplier;
-    assert!(quantile.noise_multiplier_of_sum(sigma)? < 1.04 * sigma);
+    assert!(quantile.sum_noise_multiplier(sigma)? < 1.04 * sigma);
     Ok(())
 }
 
@@ -126,7 +126,7 @@ fn an_example_that_is_zeroed_out_moves_the_count_as_one_that_is_removed() -> Res
     features[3 * 6..4 * 6].fill(0.0);
     let zeroed = Batch::new(features, &[6], (0..8).map(|i| i % 3).collect())?;
     let removed = batch(&data, (0..8).filter(|&i| i != 3));
-    for relation in [Neighbouring::ZeroOutOne, Neighbouring::ReplaceOne] {
+    for relation in [NeighbouringRelation::ZeroOutOne, NeighbouringRelation::ReplaceOne] {
         // A first clip norm far below and far above all norms.
         for clip in [1e-3, 1e3] {
             let plan = method().clip(clip).disjoint_batches(relation).plan(&data)?;

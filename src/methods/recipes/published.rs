@@ -4,37 +4,37 @@ use crate::Result;
 use crate::data::{Dataset, Population};
 use crate::methods::{Method, Plan, Scaled};
 use crate::privacy::Delta;
-use crate::privacy::digits::{Short, count};
+use crate::privacy::digits::{RoundedNearest, format_count};
 
 /// The settings of a paper for one data set.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Published<M> {
+pub struct PublishedRecipe<M> {
     method: M,
     data: &'static str,
     examples: usize,
 }
 
-impl<M: Method + Clone> Published<M> {
+impl<M: Method + Clone> PublishedRecipe<M> {
     pub(super) fn new(method: M, data: &'static str, examples: usize) -> Self {
         Self { method, data, examples }
     }
 
-    /// The method with the settings of the paper.
+    /// Returns the method with the settings of the paper.
     pub fn method(&self) -> M {
         self.method.clone()
     }
 
-    /// Number of training examples of the paper's data set.
+    /// Returns the number of training examples of the paper's data set.
     pub fn examples(&self) -> usize {
         self.examples
     }
 
-    /// The training examples of the paper's data set, without the data.
+    /// Returns the training examples of the paper's data set, without the data.
     pub fn population(&self) -> Population {
-        Population::of(self.examples)
+        Population::with_size(self.examples)
     }
 
-    /// The plan of the paper, for as many examples as it had.
+    /// Returns the plan of the paper, for as many examples as it had.
     ///
     /// # Errors
     /// As [`Method::plan_for`].
@@ -42,7 +42,7 @@ impl<M: Method + Clone> Published<M> {
         self.method.plan_for(&self.population())
     }
 
-    /// The recipe for these data, which are usually smaller.
+    /// Returns the recipe for these data, which are usually smaller.
     ///
     /// The batch size becomes the same fraction of the examples, so that sampling rate, number of
     /// steps and schedules stay as they are, and epsilon is the same at the same noise multiplier
@@ -63,14 +63,14 @@ impl<M: Method + Clone> Published<M> {
             changes.push(format!(
                 "batch size {} instead of {}: the same fraction of the examples, {}, in the same \
                  number of steps",
-                count(smaller),
-                count(*batch),
-                Short(*batch as f64 / from as f64)
+                format_count(smaller),
+                format_count(*batch),
+                RoundedNearest(*batch as f64 / from as f64)
             ));
         }
         *batch = smaller;
         let noise = 1.0 / ratio;
-        if let Some(private) = method.private_mut() {
+        if let Some(private) = method.privacy_settings_mut() {
             if let Some(delta) = private.delta.filter(|_| ratio < 1.0) {
                 // Powers of ten, so that the result is the number that one would write.
                 let larger = 10f64.powf((delta.0 / ratio).log10().floor());
@@ -80,8 +80,8 @@ impl<M: Method + Clone> Published<M> {
                         "delta {} instead of {}: there are {} examples instead of {}",
                         Delta(larger),
                         delta,
-                        count(to),
-                        count(from)
+                        format_count(to),
+                        format_count(from)
                     ));
                 }
             }

@@ -4,7 +4,7 @@ use crate::data::{self, Dataset, Population};
 use crate::methods::{Method, Plan};
 use crate::privacy::{OrderList, Rdp};
 
-/// Data with this number of training examples.
+/// Creates data with this number of training examples.
 fn examples(n: usize) -> Dataset {
     data::from_vecs(vec![0.5; n], &[1, 1, 1], vec![0; n], 2).unwrap()
 }
@@ -25,13 +25,13 @@ fn published_settings_are_those_of_the_papers() -> Result<()> {
     Ok(())
 }
 
-/// The epsilon of a plan as Kurakin et al. compute it.
+/// Computes the epsilon of a plan as Kurakin et al. do.
 fn as_published(plan: &Plan, orders: OrderList) -> f64 {
     let delta = plan.privacy().unwrap().delta;
     Rdp::default().with_orders(orders).epsilon(&[plan.event()], delta).unwrap().epsilon
 }
 
-/// Whether a number has the printed digits, after rounding it to as many.
+/// Returns whether a number has the printed digits, after rounding it to as many.
 fn prints(number: f64, printed: &str, round: fn(f64) -> f64) -> bool {
     let (digits, power) = printed.split_once('e').unwrap_or((printed, "0"));
     let decimals = digits.split_once('.').map_or(0, |(_, after)| after.len()) as i32;
@@ -46,7 +46,7 @@ type Wrong = fn(DpSgd) -> DpSgd;
 /// Wrong accountings that change an epsilon by little.
 const WRONG: [(&str, Wrong); 2] = [
     ("noise 1 % smaller", |mut method| {
-        let sigma = method.private_mut().unwrap().noise_multiplier.unwrap().0;
+        let sigma = method.privacy_settings_mut().unwrap().noise_multiplier.unwrap().0;
         method.noise_multiplier(0.99 * sigma)
     }),
     ("sampling rate 3 % larger, same steps", |mut method| {
@@ -85,7 +85,7 @@ const TABLE_9: [(usize, f64, &str); 23] = [
     (1024, 640.0, "72.3"),
 ];
 
-/// How many of the published epsilons come out of the plans of `change`d recipes, by table.
+/// Counts the published epsilons that the plans of `change`d recipes reproduce, by table.
 fn reproduced(change: impl Fn(DpSgd) -> DpSgd) -> Result<[usize; 4]> {
     let imagenet = imagenet_from_scratch();
     let (method, population) = (imagenet.method(), imagenet.population());
@@ -95,7 +95,7 @@ fn reproduced(change: impl Fn(DpSgd) -> DpSgd) -> Result<[usize; 4]> {
     for (sigma, table_4, figure_1) in
         [(0.2, "4.6", "4.57"), (0.15, "13.2", "13.2"), (0.1, "71", "71.5")]
     {
-        let sigma = NoiseMultiplier(sigma).of_replicas(8).0;
+        let sigma = NoiseMultiplier(sigma).for_replicas(8).0;
         let plan = change(method.clone().noise_multiplier(sigma)).steps(13_000);
         let epsilon = as_published(&plan.plan_for(&population)?, tf());
         let of_table =
@@ -108,7 +108,7 @@ fn reproduced(change: impl Fn(DpSgd) -> DpSgd) -> Result<[usize; 4]> {
         found[1] += usize::from(prints(epsilon, printed, f64::round));
     }
     for (k, epochs, printed) in TABLE_9 {
-        let sigma = NoiseMultiplier(0.001 * k as f64).of_replicas(8).0;
+        let sigma = NoiseMultiplier(0.001 * k as f64).for_replicas(8).0;
         let method = method.clone().batch_size(1024 * k).noise_multiplier(sigma).epochs(epochs);
         let epsilon = as_published(&change(method).plan_for(&population)?, tf());
         found[2] += usize::from(prints(epsilon, printed, f64::round));
@@ -134,7 +134,7 @@ fn the_epsilons_of_the_imagenet_paper_come_out_of_the_recipes_own_plans() -> Res
     }
     // Table 4 as printed: 10 epochs.
     let recipe = imagenet_from_scratch();
-    let ten_epochs = recipe.method().noise_multiplier(NoiseMultiplier(0.2).of_replicas(8).0);
+    let ten_epochs = recipe.method().noise_multiplier(NoiseMultiplier(0.2).for_replicas(8).0);
     let plan = ten_epochs.plan_for(&recipe.population())?;
     let epsilon = as_published(&plan, OrderList::tf_legacy());
     assert!(plan.steps() == 12_512 && prints(epsilon, "4.54", f64::round), "{epsilon}");
@@ -171,9 +171,9 @@ fn a_scaled_recipe_keeps_steps_sampling_rate_and_epsilon_and_says_what_it_change
 fn a_plan_for_a_population_is_that_for_data_of_its_size() -> Result<()> {
     let data = examples(6_000);
     let method = imagenet_dp().scaled_to(&data).method();
-    let plan = method.plan_for(&Population::of(6_000))?;
+    let plan = method.plan_for(&Population::with_size(6_000))?;
     assert_eq!(plan, method.plan(&data)?);
-    assert_ne!(plan, method.plan_for(&Population::of(6_001))?);
+    assert_ne!(plan, method.plan_for(&Population::with_size(6_001))?);
     assert_eq!(imagenet_dp().population().examples(), imagenet_dp().examples());
     Ok(())
 }

@@ -8,35 +8,36 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 use crate::Result;
-use crate::data::reader::Reader;
-use crate::data::source::{Augmented, Source, SourceReader};
-use crate::data::{Augment, Examples, OnDevice};
+use crate::data::reader::Prefetcher;
+use crate::data::source::{BatchPrefetcher, BatchSource, StepAugmentation};
+use crate::data::{Augment, DeviceExamples, Examples};
 use crate::engine::Batch;
 use crate::methods::Plan;
 use crate::nn::Network;
 
-/// Draws the batches of a plan with the sampler that its accountant assumes.
-pub struct Batches {
+/// Loader of the batches of a plan, drawn with the sampler that its accountant assumes.
+pub struct DataLoader {
     examples: Examples,
     augment: Option<Augment>,
-    draws: Draws,
+    draws: BatchDraws,
     /// The device that makes the features, if it is not the host.
-    placed: Option<OnDevice>,
-    /// Gathers features ahead; `None` where they need not be gathered.
-    reader: Option<SourceReader>,
+    placed: Option<DeviceExamples>,
+    /// Reader that gathers features ahead; `None` where they need not be gathered.
+    reader: Option<BatchPrefetcher>,
     /// The batch after the one that was drawn last, if it is drawn already.
     ahead: Option<Drawn>,
 }
 
 /// The examples of a batch, and the seed of its dropout masks.
 struct Drawn {
-    source: Arc<Source>,
+    source: Arc<BatchSource>,
     seed: u64,
 }
 
-impl Batches {
-    /// Batches of `plan` over `examples`, whose features are made on the host. `sampling` seeds the
-    /// sampler, `masks` the dropout masks and the augmentation; both must be secret.
+impl DataLoader {
+    /// Creates the batches of `plan` over `examples`, whose features are made on the host.
+    /// `sampling` seeds the sampler, `masks` the dropout masks and the augmentation; both must be
+    /// secret.
     ///
     /// Features in memory are read in place. Image files and augmented copies are made in chunks by
     /// several threads, which are at most one chunk ahead, within a batch and from one batch to the
@@ -63,15 +64,15 @@ impl Batches {
         let mut masks = ChaCha20Rng::from_seed(masks);
         masks.set_stream(STREAM);
         let augment_seed = masks.next_u64();
-        let draws = Draws { next_ids, masks, augment_seed, drawn: 0, steps: plan.steps() };
+        let draws = BatchDraws { next_ids, masks, augment_seed, drawn: 0, steps: plan.steps() };
         let (examples, augment) = (examples.clone(), plan.settings().augment);
         let in_place = examples.is_in_memory() && augment.is_none();
-        let reader = if in_place { None } else { Some(Arc::new(Reader::start()?)) };
+        let reader = if in_place { None } else { Some(Arc::new(Prefetcher::start()?)) };
         Ok(Self { examples, augment, draws, placed: None, reader, ahead: None })
     }
 
-    /// The same batches, with features that are made on the network's device; on the CPU, nothing
-    /// changes.
+    /// Returns the same batches, with features that are made on the network's device; on the CPU,
+    /// nothing changes.
     ///
     /// Features in memory are uploaded once if they fit, and selected and augmented on the device,
     /// chunk by chunk. All others (image files, or data that exceeds the memory budget) are
@@ -84,13 +85,14 @@ impl Batches {
     ///
     /// # Errors
     /// If the examples hold token ids outside the network's vocabulary (the device does not check
-    /// them), or if the plan's augmentation does not apply to them; as [`OnDevice::new`] and
+    /// them), or if the plan's augmentation does not apply to them; as [`DeviceExamples::new`] and
     /// [`new`](Self::new).
     pub fn on(self, network: &Network) -> Result<Self> {
         if network.device() == Device::flex() { Ok(self) } else { self.on_device_path(network) }
     }
 
-    /// As [`on`](Self::on), but uses the code path of a GPU on the CPU too, for tests.
+    /// Returns the same as [`on`](Self::on), but uses the code path of a GPU on the CPU too, for
+    /// tests.
     ///
     /// # Errors
     /// As [`on`](Self::on).
@@ -101,24 +103,24 @@ impl Batches {
             network.check_tokens(examples.features_flat())?;
         }
         self.augment.map_or(Ok(()), |augment| augment.check(examples.shape()))?;
-        let placed = OnDevice::new(&examples, &network.device())?;
-        let reader = match (placed.is_whole(), self.reader) {
+        let placed = DeviceExamples::new(&examples, &network.device())?;
+        let reader = match (placed.is_uploaded(), self.reader) {
             (true, _) => None,
             (false, Some(reader)) => Some(reader),
-            (false, None) => Some(Arc::new(Reader::start()?)),
+            (false, None) => Some(Arc::new(Prefetcher::start()?)),
         };
         Ok(Self { placed: Some(placed), reader, ..self })
     }
 
-    /// Leaves out the batches of the first `steps` steps, for a run that goes on after them.
-    /// Called before the first [`draw`](Self::draw).
+    /// Skips the batches of the first `steps` steps, for a run that resumes after them. Called
+    /// before the first [`draw`](Self::draw).
     pub(crate) fn skip(&mut self, steps: u64) {
         // Drawing examples again costs a small part of the steps, and works for every sampler.
         (0..steps).for_each(|_| drop(self.draws.next()));
     }
 
-    /// The next batch; it may be empty. Only its examples are drawn here: their features are
-    /// gathered when an executor needs them.
+    /// Draws the next batch, which may be empty. Only its examples are drawn here: their features
+    /// are gathered when an executor needs them.
     ///
     /// # Errors
     /// If the plan's augmentation does not apply to the examples.
@@ -128,27 +130,28 @@ impl Batches {
             None => self.source()?,
         };
         // None is read beyond the last step.
-        if self.reader.is_some() && self.draws.are_left() {
+        if self.reader.is_some() && self.draws.has_more() {
             self.ahead = Some(self.source()?);
         }
         let next = self.ahead.as_ref().map(|next| next.source.clone());
-        Ok(Batch::drawn(source, self.reader.clone(), next).seed(seed))
+        Ok(Batch::from_source(source, self.reader.clone(), next).seed(seed))
     }
 
-    /// How long those who summed over the batches waited for features that are read from files;
-    /// `None` if the features are in memory.
+    /// Returns the time that the sums over the batches waited for features that are read from
+    /// files; `None` if the features are in memory.
     pub(crate) fn waited(&self) -> Option<Duration> {
         let reader = self.reader.as_ref().filter(|_| !self.examples.is_in_memory());
-        reader.map(|reader| reader.waited())
+        reader.map(|reader| reader.wait_time())
     }
 
     /// Draws the examples of one more batch.
     fn source(&mut self) -> Result<Drawn> {
         let Draw { ids, seed, augmentation } = self.draws.next();
-        let augmented = self.augment.map(|augment| Augmented { augment, seed: augmentation });
-        let source = Source::new(&self.examples, ids, augmented)?;
+        let augmented =
+            self.augment.map(|augment| StepAugmentation { augment, seed: augmentation });
+        let source = BatchSource::new(&self.examples, ids, augmented)?;
         let source = match &self.placed {
-            Some(placed) => source.on(placed.clone()),
+            Some(placed) => source.with_device(placed.clone()),
             None => source,
         };
         Ok(Drawn { source: Arc::new(source), seed })
@@ -158,9 +161,9 @@ impl Batches {
 /// The random draws of a plan's batches. They are made on the host: the number of examples decides
 /// the tensor shapes of a step, so drawing on the device would need a synchronization per step. It
 /// also makes a seed draw the same batches on every device.
-struct Draws {
+struct BatchDraws {
     next_ids: Box<dyn FnMut() -> Vec<u32> + Send>,
-    /// Generates the dropout seed of each step.
+    /// Generator of the dropout seed of each step.
     masks: ChaCha20Rng,
     /// Seed of the augmentation; the step number is its second argument.
     augment_seed: u64,
@@ -178,15 +181,15 @@ struct Draw {
     augmentation: [u64; 2],
 }
 
-impl Draws {
+impl BatchDraws {
     fn next(&mut self) -> Draw {
         let (ids, seed) = ((self.next_ids)(), self.masks.next_u64());
         self.drawn += 1;
         Draw { ids, seed, augmentation: [self.augment_seed, self.drawn - 1] }
     }
 
-    /// Whether the plan has further batches: none is read beyond its last step.
-    fn are_left(&self) -> bool {
+    /// Returns whether the plan has further batches: none is read beyond its last step.
+    fn has_more(&self) -> bool {
         self.drawn < self.steps
     }
 }

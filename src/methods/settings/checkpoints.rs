@@ -1,15 +1,16 @@
-//! How often a run writes a checkpoint.
+//! Interval at which a run writes checkpoints.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// How often a run writes a checkpoint, from which it goes on after it was killed or stopped.
+/// Interval at which a run writes a checkpoint, from which it resumes after it was killed or
+/// stopped.
 ///
 /// From text: `500` (steps), `10min`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CheckpointEvery {
+pub enum CheckpointInterval {
     /// After this many steps.
     Steps(u64),
     /// After the first step that ends this many minutes of wall-clock time after the last
@@ -20,7 +21,7 @@ pub enum CheckpointEvery {
 /// The longest time between two checkpoints, in minutes: a year.
 const LONGEST: f64 = 365.0 * 24.0 * 60.0;
 
-impl CheckpointEvery {
+impl CheckpointInterval {
     /// Checks the setting.
     ///
     /// # Errors
@@ -40,13 +41,13 @@ impl CheckpointEvery {
     }
 }
 
-impl From<u64> for CheckpointEvery {
+impl From<u64> for CheckpointInterval {
     fn from(steps: u64) -> Self {
         Self::Steps(steps)
     }
 }
 
-impl fmt::Display for CheckpointEvery {
+impl fmt::Display for CheckpointInterval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Steps(steps) => write!(f, "{steps}"),
@@ -55,7 +56,7 @@ impl fmt::Display for CheckpointEvery {
     }
 }
 
-impl FromStr for CheckpointEvery {
+impl FromStr for CheckpointInterval {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -74,9 +75,9 @@ impl FromStr for CheckpointEvery {
 
 /// The checkpoints of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoints {
-    /// How often they are written.
-    pub every: CheckpointEvery,
+pub struct CheckpointSettings {
+    /// Interval at which checkpoints are written.
+    pub every: CheckpointInterval,
     /// The arguments of the command that trains the run, with which it can be started again; empty
     /// for a run that is trained otherwise.
     pub command: Vec<String>,
@@ -88,12 +89,15 @@ mod tests {
 
     #[test]
     fn text_is_read_as_it_is_written() {
-        for every in [CheckpointEvery::Steps(500), CheckpointEvery::Minutes(0.5)] {
-            assert_eq!(every.to_string().parse::<CheckpointEvery>().unwrap(), every);
+        for every in [CheckpointInterval::Steps(500), CheckpointInterval::Minutes(0.5)] {
+            assert_eq!(every.to_string().parse::<CheckpointInterval>().unwrap(), every);
         }
-        assert_eq!(" 10 min ".parse::<CheckpointEvery>().unwrap(), CheckpointEvery::Minutes(10.0));
+        assert_eq!(
+            " 10 min ".parse::<CheckpointInterval>().unwrap(),
+            CheckpointInterval::Minutes(10.0)
+        );
         for wrong in ["", "0", "-1", "min", "0min", "-2min", "NaNmin", "infmin", "1e9min", "5h"] {
-            let error = wrong.parse::<CheckpointEvery>().unwrap_err();
+            let error = wrong.parse::<CheckpointInterval>().unwrap_err();
             assert!(error.advice().contains("10min"), "{wrong}: {error}");
         }
     }

@@ -7,19 +7,19 @@ pub(super) mod sampling;
 mod shared;
 pub(super) mod table;
 
-pub use batches::Batches;
-pub use checkpoints::{CheckpointEvery, Checkpoints};
-pub use private::PrivateSettings;
+pub use batches::DataLoader;
+pub use checkpoints::{CheckpointInterval, CheckpointSettings};
+pub use private::PrivacySettings;
 pub use sampling::Sampling;
 pub use table::{Affects, Scope, SettingSpec};
 
 use crate::data::Augment;
-use crate::mask::{Freezing, Sparsity};
+use crate::mask::{FreezeConfig, Sparsity};
 use crate::methods::Optimizer;
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
-use crate::privacy::Length;
-use crate::privacy::digits::{count, counted};
+use crate::privacy::TrainingLength;
+use crate::privacy::digits::{format_count, pluralise};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub struct Settings {
     pub epochs: f64,
     /// Number of steps, if it is given instead of epochs.
     pub steps: Option<u64>,
-    /// How batches are drawn.
+    /// Sampling scheme of the batches.
     #[serde(default, skip_serializing_if = "Sampling::is_poisson")]
     pub sampling: Sampling,
     /// Learning rate; `None` for the method's default.
@@ -73,8 +73,8 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sparsity: Option<Sparsity>,
     /// Parameter tensors that are not trained.
-    #[serde(default, skip_serializing_if = "Freezing::is_none")]
-    pub freezing: Freezing,
+    #[serde(default, skip_serializing_if = "FreezeConfig::is_empty")]
+    pub freezing: FreezeConfig,
     /// Precision of the products that a GPU computes.
     #[serde(default, skip_serializing_if = "Precision::is_default")]
     pub precision: Precision,
@@ -86,12 +86,12 @@ pub struct Settings {
     /// part of the identity of a run: it changes its speed and rounding only.
     #[serde(skip)]
     pub device: Option<String>,
-    /// Train even if a finished run with these settings is stored.
+    /// Whether to train even if a finished run with these settings is stored.
     #[serde(skip)]
     pub fresh: bool,
     /// The checkpoints of the run, if it writes some. They do not change its results.
     #[serde(skip)]
-    pub checkpoints: Option<Checkpoints>,
+    pub checkpoints: Option<CheckpointSettings>,
 }
 
 /// Default learning rate of the Adam family.
@@ -122,16 +122,17 @@ impl Settings {
         }
     }
 
-    /// The given learning rate, or the default: `sgd` for SGD, otherwise that of the Adam family,
-    /// whose steps do not depend on the length of the gradient.
+    /// Returns the given learning rate, or the default: `sgd` for SGD, otherwise that of the Adam
+    /// family, whose steps do not depend on the length of the gradient.
     pub(crate) fn learning_rate_or(&self, sgd: f64) -> f64 {
         let default = if self.optimizer.is_adaptive() { ADAPTIVE_LEARNING_RATE } else { sgd };
         self.learning_rate.unwrap_or(default)
     }
 
-    /// What the learning rate depends on that is not released, as a phrase.
-    pub(crate) fn looks_at_loss(&self) -> Option<String> {
-        let looks_at = self.learning_rate_schedule.looks_at()?;
+    /// Returns a phrase on the quantity that the learning rate depends on and that is not
+    /// released.
+    pub(crate) fn loss_dependence_reason(&self) -> Option<String> {
+        let looks_at = self.learning_rate_schedule.private_input()?;
         Some(format!("the learning rate follows {looks_at}"))
     }
 }
@@ -161,7 +162,7 @@ impl Default for Settings {
             accept_no_guarantee: false,
             augment: None,
             sparsity: None,
-            freezing: Freezing::default(),
+            freezing: FreezeConfig::default(),
             precision: Precision::F32,
             seed: None,
             device: None,
@@ -171,8 +172,8 @@ impl Default for Settings {
     }
 }
 
-/// Number of steps of these settings on `examples` training examples.
-pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
+/// Computes the number of steps of these settings on `examples` training examples.
+pub(crate) fn step_count(settings: &Settings, examples: usize) -> Result<u64> {
     let batch = settings.expected_batch_size;
     if batch == 0 {
         return Err(Error::setting("batch_size", batch, "an empty batch has no gradient")
@@ -184,12 +185,13 @@ pub(crate) fn steps_of(settings: &Settings, examples: usize) -> Result<u64> {
             batch,
             format!(
                 "larger than the training part ({}), so the sampling rate would be above 1",
-                counted(examples, "example")
+                pluralise(examples, "example")
             ),
         )
-        .fix(format!("choose a batch size of at most {}", count(examples))));
+        .fix(format!("choose a batch size of at most {}", format_count(examples))));
     }
-    let length = settings.steps.map_or(Length::Epochs(settings.epochs), Length::Steps);
+    let length =
+        settings.steps.map_or(TrainingLength::Epochs(settings.epochs), TrainingLength::Steps);
     let steps = length.steps(settings.sampling.rate(examples, batch))?;
     if steps > 1_000_000_000 {
         return Err(Error::setting("steps", steps, "a run has between 1 and 1e9 steps")

@@ -1,14 +1,14 @@
 //! The settings that private methods share: clip norm, noise multiplier or target, delta.
 
 use super::table::settings;
-use super::{Scope, steps_of};
+use super::{Scope, step_count};
 use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::builder::{Clip, Noise};
 use crate::methods::{Builder, Privacy, Settings};
 use crate::privacy::{
-    ClipSchedule, Delta, Epsilon, Event, Headline, Neighbouring, NoiseMultiplier, NoiseSchedule,
-    Stages, Trials, noise_multiplier_for_events,
+    ClipSchedule, Delta, Epsilon, Event, NeighbouringRelation, NoiseMultiplier, NoiseSchedule,
+    Stages, TightestAccountant, Trials, noise_multiplier_for_events,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -22,7 +22,7 @@ const LEARNING_RATE_TIMES_CLIP: f64 = 0.4;
 ///
 /// The defaults are flat clipping at norm 1, without noise multiplier and target.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PrivateSettings {
+pub struct PrivacySettings {
     pub(crate) clip: Option<f64>,
     pub(crate) clip_rule: Option<ClipRule>,
     pub(crate) noise_schedule: NoiseSchedule,
@@ -30,11 +30,12 @@ pub struct PrivateSettings {
     pub(crate) target: Option<Epsilon>,
     pub(crate) noise_multiplier: Option<NoiseMultiplier>,
     pub(crate) delta: Option<Delta>,
-    /// A target is for the best of so many trials together, not for one run.
+    /// Law of the number of trials, if a target is for the best of all trials together, not for
+    /// one run.
     pub(crate) best_of: Option<Trials>,
 }
 
-impl PrivateSettings {
+impl PrivacySettings {
     /// Sets the clip norm.
     pub(crate) fn set_clip(&mut self, max_grad_norm: f64) {
         self.clip = Some(max_grad_norm);
@@ -52,18 +53,18 @@ impl PrivateSettings {
         self.delta = Some(delta);
     }
 
-    /// The delta that epsilon is reported at.
+    /// Returns the delta that epsilon is reported at.
     pub(in crate::methods) fn delta(&self) -> Result<Delta> {
         Ok(self.delta.unwrap_or(Delta::DEFAULT).check()?)
     }
 
-    /// The total that the run may spend, if a target was given.
+    /// Returns the total that the run may spend, if a target was given.
     pub(in crate::methods) fn total(&self) -> Result<Option<(Epsilon, Delta)>> {
         self.target.map(|epsilon| Ok((epsilon.check()?, self.delta()?))).transpose()
     }
 
-    /// Clip rule, noise and delta of training. `beside` are the other releases that the run's
-    /// result depends on; a target is for all of them together.
+    /// Determines clip rule, noise and delta of training. `beside` are the other releases that the
+    /// run's result depends on; a target is for all of them together.
     ///
     /// # Errors
     /// Kind `Setting` for values out of range, and unless exactly one of target and noise
@@ -78,11 +79,11 @@ impl PrivateSettings {
         let examples = population.examples();
         let clip = self.clip_rule();
         check_clip(&clip)?;
-        let steps = steps_of(settings, examples)?;
+        let steps = step_count(settings, examples)?;
         let rate = settings.sampling.rate(examples, settings.expected_batch_size);
         let delta = self.delta()?;
         let stages = |initial| {
-            Stages::scheduled(&self.noise_schedule, &self.clip_schedule, initial, rate, steps)
+            Stages::from_schedules(&self.noise_schedule, &self.clip_schedule, initial, rate, steps)
         };
         let noise_multiplier = match (self.target, self.noise_multiplier) {
             (None, None) => {
@@ -111,7 +112,7 @@ impl PrivateSettings {
                 let relative = stages(NoiseMultiplier(1.0))?;
                 let sampling = settings.sampling;
                 sampling.check()?;
-                let accountant = Headline::with_neighbouring(sampling.neighbouring());
+                let accountant = TightestAccountant::with_neighbouring(sampling.neighbouring());
                 let batch_size = settings.expected_batch_size;
                 let trials = self.best_of.map(|trials| trials.check().copied()).transpose()?;
                 let event = |stages: &Stages| {
@@ -142,7 +143,8 @@ impl PrivateSettings {
     /// Returns the default learning rate of SGD: where most examples are clipped, a step is as long
     /// as the clip norm times the rate.
     pub(in crate::methods) fn learning_rate(&self) -> f64 {
-        LEARNING_RATE_TIMES_CLIP / self.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne)
+        LEARNING_RATE_TIMES_CLIP
+            / self.clip_rule().sensitivity(NeighbouringRelation::AddOrRemoveOne)
     }
 
     /// Returns whether a clip norm, a clip rule or a schedule of either was given.
@@ -150,7 +152,7 @@ impl PrivateSettings {
         self.clip.is_some() || self.clip_rule.is_some() || !self.clip_schedule.is_constant()
     }
 
-    /// The given rule, or flat clipping at the given norm.
+    /// Returns the given rule, or flat clipping at the given norm.
     pub(in crate::methods) fn clip_rule(&self) -> ClipRule {
         self.clip_rule.clone().unwrap_or(ClipRule::flat(self.clip.unwrap_or(DEFAULT_CLIP)))
     }
@@ -170,7 +172,7 @@ pub(in crate::methods) fn check_clip(clip: &ClipRule) -> Result<()> {
         )
         .fix("use the method BackpropClip"));
     }
-    let sensitivity = clip.sensitivity(Neighbouring::AddOrRemoveOne);
+    let sensitivity = clip.sensitivity(NeighbouringRelation::AddOrRemoveOne);
     if sensitivity.is_finite() && sensitivity > 0.0 {
         return clip.check();
     }
@@ -180,7 +182,7 @@ pub(in crate::methods) fn check_clip(clip: &ClipRule) -> Result<()> {
 }
 
 settings! {
-    pub(super) static NOISE in Scope::Private, on |method| method.private_mut();
+    pub(super) static NOISE in Scope::Private, on |method| method.privacy_settings_mut();
     impl [S: Noise] Builder<S>, on |builder| &mut builder.private;
 
     /// Sets the epsilon to reach: the noise multiplier is the smallest that the accountant proves.
@@ -226,7 +228,7 @@ impl<S: Noise> Builder<S> {
 }
 
 settings! {
-    pub(super) static CLIP in Scope::Clip, on |method| method.private_mut();
+    pub(super) static CLIP in Scope::Clip, on |method| method.privacy_settings_mut();
     impl [S: Clip] Builder<S>, on |builder| &mut builder.private;
 
     /// Sets the clip norm: the largest L2 norm of one example's gradient (`max_grad_norm`), by flat

@@ -1,14 +1,15 @@
-//! How a run draws its batches.
+//! Sampling schemes, by which a run draws its batches.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::data::{PoissonSampler, ShuffledSampler};
-use crate::privacy::{Event, Neighbouring, SamplingRate, Stages};
+use crate::privacy::{Event, NeighbouringRelation, SamplingRate, Stages};
 use crate::{Error, Result};
 
-/// How a run draws its batches, and with it the neighbouring relation of its guarantee.
+/// Sampling scheme by which a run draws its batches, and with it the neighbouring relation of its
+/// guarantee.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -22,29 +23,31 @@ pub enum Sampling {
     /// examples.
     DisjointBatches {
         /// The relation: one example zeroed out, or one replaced.
-        neighbouring: Neighbouring,
+        neighbouring: NeighbouringRelation,
     },
 }
 
 impl Sampling {
-    /// The neighbouring relation under which the guarantee is stated.
-    pub(crate) fn neighbouring(self) -> Neighbouring {
+    /// Returns the neighbouring relation under which the guarantee is stated.
+    pub(crate) fn neighbouring(self) -> NeighbouringRelation {
         match self {
-            Self::Poisson => Neighbouring::AddOrRemoveOne,
+            Self::Poisson => NeighbouringRelation::AddOrRemoveOne,
             Self::DisjointBatches { neighbouring } => neighbouring,
         }
     }
 
-    /// Whether batches are Poisson samples.
+    /// Returns whether batches are Poisson samples.
     pub fn is_poisson(&self) -> bool {
         *self == Self::Poisson
     }
 
+    /// Checks that the neighbouring relation suits the sampling.
+    ///
     /// # Errors
     /// `Setting` for disjoint batches under "add or remove one".
     pub(in crate::methods) fn check(self) -> Result<()> {
         match self {
-            Self::DisjointBatches { neighbouring: Neighbouring::AddOrRemoveOne } => {
+            Self::DisjointBatches { neighbouring: NeighbouringRelation::AddOrRemoveOne } => {
                 let why = "without one example, all others that follow it are in other batches, so \
                            an epoch is not one release";
                 Err(Error::setting("sampling", self, why)
@@ -64,7 +67,7 @@ impl Sampling {
         })
     }
 
-    /// The event of the first steps of a training with these stages.
+    /// Returns the event of the first steps of a training with these stages.
     ///
     /// # Guarantee
     /// It describes the batches of [`sampler`](Self::sampler) for the same numbers.
@@ -83,7 +86,7 @@ impl Sampling {
         }
     }
 
-    /// The sampler of a run.
+    /// Returns the sampler of a run.
     ///
     /// # Errors
     /// As [`PoissonSampler::new`] and [`ShuffledSampler::new`].

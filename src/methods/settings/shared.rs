@@ -1,14 +1,14 @@
 //! The settings that all methods share, and those of masks, with their builder methods.
 
 use super::table::settings;
-use super::{CheckpointEvery, Checkpoints, Sampling, Scope};
+use super::{CheckpointInterval, CheckpointSettings, Sampling, Scope};
 use crate::data::Augment;
-use crate::mask::{Dropping, PrePrune, StateOfDropped};
+use crate::mask::{DroppedStatePolicy, Dropping, PrePrune};
 use crate::methods::builder::{MethodSettings, Sparse};
 use crate::methods::{Builder, Optimizer};
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
-use crate::privacy::Neighbouring;
+use crate::privacy::NeighbouringRelation;
 
 settings! {
     pub(super) static RUN in Scope::Shared, on |method| Some(method.settings_mut());
@@ -33,14 +33,14 @@ settings! {
 
     /// Shuffles the data in every epoch and cuts them into disjoint batches, instead of Poisson
     /// sampling. An epoch is then one release, without amplification by sampling, and the guarantee
-    /// is for neighbours with the same number of examples: `Neighbouring::ZeroOutOne` or
-    /// `Neighbouring::ReplaceOne`.
+    /// is for neighbours with the same number of examples: `NeighbouringRelation::ZeroOutOne` or
+    /// `NeighbouringRelation::ReplaceOne`.
     #[setting(
         "NEIGHBOURS", "Poisson sampling", Cost, [],
         "Shuffle every epoch and cut it into disjoint batches, instead of Poisson sampling; the \
          guarantee is then for one example zeroed out (zero-out) or replaced (replace-one)"
     )]
-    fn disjoint_batches(neighbouring: Neighbouring) |settings| {
+    fn disjoint_batches(neighbouring: NeighbouringRelation) |settings| {
         settings.sampling = Sampling::DisjointBatches { neighbouring }
     };
 
@@ -73,7 +73,7 @@ settings! {
     };
 
     /// Sets a linear warm-up of the learning rate, before its schedule begins:
-    /// `WarmUp::Steps(500)`, `WarmUp::Fraction(0.1)`.
+    /// `WarmUp::TrainingGame(500)`, `WarmUp::Fraction(0.1)`.
     #[setting(
         "WARM-UP", "", Outcome, [],
         "Linear warm-up of the learning rate: a fraction of the run (0.1) or steps (500)"
@@ -95,9 +95,9 @@ settings! {
     fn average(average: Average as Option<Average>) |settings| settings.average = average;
 
     /// Freezes the parameters whose path matches, such as `"stem"`, `"group1.*"` or `"*.bias"`
-    /// ([`Freezing`](crate::mask::Freezing) says how paths are matched). Frozen parameters keep
-    /// their values and leave norm, noise and backward pass, so a step is cheaper, and epsilon is
-    /// the same. May be given several times.
+    /// ([`FreezeConfig`](crate::mask::FreezeConfig) says how paths are matched). Frozen parameters
+    /// keep their values and leave norm, noise and backward pass, so a step is cheaper, and
+    /// epsilon is the same. May be given several times.
     #[setting(
         "PATTERN", "", Outcome, [] repeats,
         "Freeze the parameters of this path, layer or group, such as \"stem\", \"group1.*\", \
@@ -181,8 +181,8 @@ settings! {
     )]
     fn fresh() |settings| settings.fresh = true;
 
-    /// Writes a checkpoint every so many steps, or minutes (`CheckpointEvery::Minutes(10.0)`). If
-    /// the run is killed or stopped, the same call goes on from the last one: it spends nothing
+    /// Writes a checkpoint every so many steps, or minutes (`CheckpointInterval::Minutes(10.0)`).
+    /// If the run is killed or stopped, the same call goes on from the last one: it spends nothing
     /// twice, and on the CPU the result is the same, bit for bit.
     ///
     /// # Guarantee
@@ -194,8 +194,8 @@ settings! {
         "Write a checkpoint every so many steps (500) or minutes (10min), from which the same \
          command goes on"
     )]
-    fn checkpoint_every(every: impl Into<CheckpointEvery> as CheckpointEvery) |settings| {
-        settings.checkpoints = Some(Checkpoints { every, command: Vec::new() })
+    fn checkpoint_every(every: impl Into<CheckpointInterval> as CheckpointInterval) |settings| {
+        settings.checkpoints = Some(CheckpointSettings { every, command: Vec::new() })
     };
 }
 
@@ -210,7 +210,7 @@ settings! {
         "What the optimizer does with dropped coordinates: keep value and momentum (lazy), or \
          apply a gradient of zero (zeros)"
     )]
-    fn state_of_dropped(state: StateOfDropped) |settings| {
+    fn state_of_dropped(state: DroppedStatePolicy) |settings| {
         settings.sparsity.get_or_insert_default().state = state
     };
 }

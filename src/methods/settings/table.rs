@@ -2,11 +2,11 @@
 //! a key of files.
 
 use crate::data::Augment;
-use crate::mask::StateOfDropped;
-use crate::methods::{CheckpointEvery, Method, MethodDescriptor, Optimizer};
+use crate::mask::DroppedStatePolicy;
+use crate::methods::{CheckpointInterval, Method, MethodDescriptor, Optimizer};
 use crate::nn::Precision;
 use crate::optim::{Average, LearningRate, WarmUp};
-use crate::privacy::{ClipSchedule, Delta, Epsilon, Neighbouring, NoiseSchedule};
+use crate::privacy::{ClipSchedule, Delta, Epsilon, NeighbouringRelation, NoiseSchedule};
 use crate::{Error, ErrorKind, Result};
 
 /// A setting of training methods.
@@ -18,21 +18,21 @@ pub struct SettingSpec {
     pub aliases: &'static [&'static str],
     /// Placeholder of its value in help texts; empty for a switch.
     pub value: &'static str,
-    /// One sentence on it, with the unit of its value.
+    /// One sentence on the setting, with the unit of its value.
     pub help: &'static str,
     /// The library's default, in words; empty if there is none.
     pub default: &'static str,
-    /// The methods that have it.
+    /// Methods that have the setting.
     pub scope: Scope,
-    /// What depends on it.
+    /// Effect of the setting: on privacy cost, result or speed.
     pub affects: Affects,
-    /// Whether it may be given several times.
+    /// Whether the setting may be given several times.
     pub repeats: bool,
-    /// Sets it from text.
+    /// Function that sets the setting from text.
     set: SetFromText,
 }
 
-/// Sets a setting of a method from text.
+/// Function that sets a setting of a method from text.
 pub type SetFromText = fn(&mut dyn Method, &str) -> Result<()>;
 
 /// The methods that have a setting.
@@ -53,19 +53,19 @@ pub enum Scope {
     Execution,
 }
 
-/// What depends on a setting.
+/// Effect of a setting: on privacy cost, result or speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Affects {
     /// The privacy cost of the run, and its result.
     Cost,
-    /// Its result.
+    /// The result of the run.
     Outcome,
-    /// Its speed and rounding.
+    /// The speed of the run and its rounding.
     Speed,
 }
 
-/// Settings of which one decides the other.
+/// Pairs of settings that exclude each other, because one decides the other.
 const EXCLUSIVE: [(&str, &str); 2] = [("epochs", "steps"), ("epsilon", "noise_multiplier")];
 
 impl SettingSpec {
@@ -223,15 +223,15 @@ read!(
         usize: "a whole number, 0 or more", "256",
         u64: "a whole number, 0 or more", "256"
     ];
-    Optimizer, LearningRate, WarmUp, Average, CheckpointEvery, NoiseSchedule, ClipSchedule;
+    Optimizer, LearningRate, WarmUp, Average, CheckpointInterval, NoiseSchedule, ClipSchedule;
     Epsilon, Delta;
     bool: ["true" => true, "false" => false],
     Augment: ["true" => Augment::default()],
-    Neighbouring: [
-        "zero-out" => Neighbouring::ZeroOutOne, "replace-one" => Neighbouring::ReplaceOne
+    NeighbouringRelation: [
+        "zero-out" => NeighbouringRelation::ZeroOutOne, "replace-one" => NeighbouringRelation::ReplaceOne
     ],
     Precision: ["f32" => Precision::F32, "bf16" => Precision::Bf16],
-    StateOfDropped: ["lazy" => StateOfDropped::Lazy, "zeros" => StateOfDropped::Zeros]
+    DroppedStatePolicy: ["lazy" => DroppedStatePolicy::Lazy, "zeros" => DroppedStatePolicy::Zeros]
 );
 
 impl SettingValue for String {
@@ -246,7 +246,7 @@ impl<T: SettingValue> SettingValue for Option<T> {
     }
 }
 
-/// The value of this name.
+/// Returns the value of this name.
 ///
 /// # Errors
 /// `Setting` for an unknown name, with those there are.
@@ -263,7 +263,7 @@ pub(in crate::methods) fn choose<T: Clone>(
     })
 }
 
-/// The error of a setting that a method does not have.
+/// Returns the error of a setting that a method does not have.
 pub(in crate::methods) fn absent(setting: &str, method: &MethodDescriptor) -> Error {
     let what = format!("the setting {setting} of {}", method.title);
     Error::new(ErrorKind::Setting, what, "the method does not have it").fix("leave it out")

@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::product::{Matrix, Store, product, transpose};
+use super::product::{MatrixView, WriteMode, matmul, transpose};
 use super::{Im2col, Window};
 
-/// Convolution of `images`, `[batch, channels in, height, width]`, into `out`,
+/// Convolves `images`, `[batch, channels in, height, width]`, into `out`,
 /// `[batch, channels out, positions]`: the transpose of patches · weightᵀ, plus the bias.
 ///
 /// The weight is `[channels out, patch]` and the bias `[channels out]`. Examples are computed in
@@ -17,21 +17,21 @@ pub(super) fn forward(
     bias: &[f32],
     out: &mut [f32],
 ) {
-    let (channels, patch, positions) = (bias.len(), window.patch(), window.positions());
+    let (channels, patch, positions) = (bias.len(), window.patch_len(), window.positions());
     let im2col = Im2col::channels_first(window);
     // `gemm` is fastest in this layout: transposing the weight once and the small output of each
     // example costs less than letting `gemm` repack every patch matrix.
     let mut weight_t = vec![0.0; weight.len()];
     transpose(weight, channels, &mut weight_t, |to, from| *to = from);
-    let weight_t = Matrix::new(&weight_t, patch, channels);
+    let weight_t = MatrixView::new(&weight_t, patch, channels);
     out.par_chunks_exact_mut(channels * positions)
         .zip(images.par_chunks_exact(window.image()))
         .for_each_init(
             || (vec![0.0; positions * patch], vec![0.0; positions * channels]),
             |(patches, channels_last), (out, image)| {
                 im2col.gather(image, patches);
-                let patches = Matrix::new(patches, positions, patch);
-                product(channels_last, Store::Replace, patches, weight_t);
+                let patches = MatrixView::new(patches, positions, patch);
+                matmul(channels_last, WriteMode::Replace, patches, weight_t);
                 transpose(channels_last, positions, out, |to, from| *to = from);
                 for (channel, b) in out.chunks_exact_mut(positions).zip(bias) {
                     channel.iter_mut().for_each(|value| *value += b);
@@ -40,19 +40,20 @@ pub(super) fn forward(
         );
 }
 
-/// Gradient of the convolution with respect to its input, `[batch, channels in, height, width]`,
-/// given the output gradient `[batch, channels out, positions]`: col2im of gradientᵀ · weight.
+/// Computes the gradient of the convolution with respect to its input,
+/// `[batch, channels in, height, width]`, given the output gradient
+/// `[batch, channels out, positions]`: col2im of gradientᵀ · weight.
 pub(super) fn backward(window: &Window, gradient: &[f32], weight: &[f32], out: &mut [f32]) {
-    let (channels, positions) = (weight.len() / window.patch(), window.positions());
-    let weight = Matrix::new(weight, channels, window.patch());
+    let (channels, positions) = (weight.len() / window.patch_len(), window.positions());
+    let weight = MatrixView::new(weight, channels, window.patch_len());
     let im2col = Im2col::channels_first(window);
     out.par_chunks_exact_mut(window.image())
         .zip(gradient.par_chunks_exact(channels * positions))
         .for_each_init(
-            || vec![0.0; positions * window.patch()],
+            || vec![0.0; positions * window.patch_len()],
             |patches, (out, gradient)| {
-                let gradient = Matrix::new(gradient, channels, positions);
-                product(patches, Store::Replace, gradient.transposed(), weight);
+                let gradient = MatrixView::new(gradient, channels, positions);
+                matmul(patches, WriteMode::Replace, gradient.transposed(), weight);
                 im2col.scatter(patches, out);
             },
         );

@@ -30,7 +30,7 @@ pub(crate) struct Im2col {
 }
 
 impl Im2col {
-    /// Windows over images `[height, width, channels]`, with patches
+    /// Creates windows over images `[height, width, channels]`, with patches
     /// `[kernel height, kernel width, channels]`.
     pub(crate) fn channels_last(window: &Window) -> Self {
         let Window { channels, size, kernel, stride, padding, dilation } = *window;
@@ -50,35 +50,36 @@ impl Im2col {
         }
     }
 
-    /// Windows over images `[channels, height, width]`, with patches
+    /// Creates windows over images `[channels, height, width]`, with patches
     /// `[channels, kernel height, kernel width]`.
     pub(crate) fn channels_first(window: &Window) -> Self {
         let one = Window { channels: 1, ..*window };
         Self { planes: window.channels, in_order: true, ..Self::channels_last(&one) }
     }
 
-    /// Windows over images `[channels, height, width]`, with a matrix `[patch, positions]` that is
-    /// written row by row.
+    /// Creates windows over images `[channels, height, width]`, with a matrix `[patch, positions]`
+    /// that is written row by row.
     pub(crate) fn channels_first_transposed(window: &Window) -> Self {
         Self { is_transposed: true, in_order: false, ..Self::channels_first(window) }
     }
 
-    /// Whether the patches are the pixels: a 1 x 1 kernel with stride 1 and no padding.
+    /// Returns whether the patches are the pixels: a 1 x 1 kernel with stride 1 and no padding.
     pub(crate) fn are_pixels(&self) -> bool {
         self.kernel == [1, 1] && self.stride == [1, 1] && self.padding == [0, 0]
     }
 
-    /// Number of elements of one patch.
+    /// Returns the number of elements of one patch.
     pub(crate) fn patch_len(&self) -> usize {
         self.planes * self.kernel[0] * self.kernel[1] * self.group_channels
     }
 
-    /// Number of kernel positions.
+    /// Returns the number of kernel positions.
     pub(crate) fn positions(&self) -> usize {
         self.output[0] * self.output[1]
     }
 
-    /// The sum of each patch of each image, without forming patches, for channels-last images.
+    /// Computes the sum of each patch of each image, without forming patches, for channels-last
+    /// images.
     pub(crate) fn patch_sums(&self, images: &[f32], sums: &mut [f32]) {
         let [height, width] = self.size;
         let each = images.chunks_exact(height * width * self.channels);
@@ -104,7 +105,7 @@ impl Im2col {
         }
     }
 
-    /// im2col: writes the patches of one image into the matrix.
+    /// Writes the patches of one image into the matrix (im2col).
     pub(crate) fn gather<T: Real>(&self, image: &[T], matrix: &mut [T]) {
         if self.padding != [0, 0] {
             matrix.fill(T::ZERO);
@@ -114,8 +115,8 @@ impl Im2col {
         });
     }
 
-    /// col2im, the transpose of [`gather`](Self::gather): adds the elements of the matrix to the
-    /// pixels that they came from.
+    /// Adds the elements of the matrix to the pixels that they were read from (col2im, the
+    /// transpose of [`gather`](Self::gather)).
     pub(crate) fn scatter<T: Real>(&self, matrix: &[T], image: &mut [T]) {
         self.for_each_run(|run| {
             run.for_each(|pixels, values| {
@@ -155,13 +156,13 @@ impl Im2col {
         }
     }
 
-    /// The rows of the kernel: plane, and row within the plane.
+    /// Returns the rows of the kernel: plane, and row within the plane.
     fn kernel_lines(&self) -> impl Iterator<Item = [usize; 2]> {
         let rows = self.kernel[0];
         (0..self.planes).flat_map(move |plane| (0..rows).map(move |y| [plane, y]))
     }
 
-    /// `count` elements of a kernel row from the element `first` on.
+    /// Returns `count` elements of a kernel row from the element `first` on.
     fn taps(&self, first: usize, count: usize) -> Taps {
         let (offset, columns) = (first * self.dilation[1], self.output[1]);
         let before = self.padding[1].saturating_sub(offset).div_ceil(self.stride[1]);
@@ -239,7 +240,8 @@ struct Taps {
     whole: Range<usize>,
 }
 
-/// `count` runs of `len` values that are contiguous both in the image and in the matrix.
+/// Runs of `len` values, `count` in number, that are contiguous both in the image and in the
+/// matrix.
 #[derive(Clone, Copy)]
 struct Run {
     /// The first value in the image, and in the matrix.
@@ -253,7 +255,7 @@ struct Run {
 }
 
 impl Run {
-    /// Calls `each` with the place of every run in the image and in the matrix.
+    /// Calls `each` with the location of every run in the image and in the matrix.
     #[inline(always)]
     fn for_each(self, each: impl FnMut(Range<usize>, Range<usize>)) {
         if self.pixel_step == self.len && self.value_step == self.len {
@@ -386,7 +388,7 @@ mod tests {
             let (size, padding) = ([4, 7], [1, 2]);
             let window = Window { channels: 2, size, kernel, stride, padding, dilation };
             let [rows, columns] = window.output().unwrap();
-            let patch = window.patch();
+            let patch = window.patch_len();
             let wild = |i: usize| (i as f32 * 0.7).sin() * 10f32.powi(i as i32 % 7 - 3);
             let values: Vec<f32> = (0..rows * columns * patch).map(wild).collect();
             let mut expected = vec![0f32; window.image()];

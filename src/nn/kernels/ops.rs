@@ -14,26 +14,27 @@ use super::{Window, conv, pool, tanh as hyperbolic};
 
 /// Forward passes of the kernels, as an extension of Burn's backends.
 #[backend_extension(Flex, Autodiff)]
-pub trait KernelOps: Backend {
-    /// Hyperbolic tangent.
+pub trait CpuKernelOps: Backend {
+    /// Computes the hyperbolic tangent.
     fn cpu_tanh(x: FloatTensor<Self>) -> FloatTensor<Self>;
-    /// Convolution, differentiable with respect to `x` only: `weight` and `bias` are constants.
+    /// Computes a convolution, differentiable with respect to `x` only: `weight` and `bias` are
+    /// constants.
     fn cpu_conv2d(
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         window: Window,
     ) -> FloatTensor<Self>;
-    /// Max pooling.
+    /// Computes max pooling.
     fn cpu_max_pool(x: FloatTensor<Self>, window: Window) -> FloatTensor<Self>;
 }
 
-/// Element-wise tanh of a CPU tensor.
+/// Computes the element-wise tanh of a CPU tensor.
 pub(crate) fn tanh<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Tensor::from_dispatch(Dispatch::cpu_tanh(x.into_dispatch()))
 }
 
-/// Convolution of a CPU tensor `[batch, channels, height, width]` with a weight
+/// Computes the convolution of a CPU tensor `[batch, channels, height, width]` with a weight
 /// `[channels out, channels in, height, width]`. Gradients reach `x` only: weight and bias must
 /// not be tracked by autodiff.
 pub(crate) fn conv2d(
@@ -46,30 +47,30 @@ pub(crate) fn conv2d(
     Tensor::from_dispatch(Dispatch::cpu_conv2d(x, weight, bias, window))
 }
 
-/// Max pooling of a CPU tensor `[batch, channels, height, width]`, without padding.
+/// Computes max pooling of a CPU tensor `[batch, channels, height, width]`, without padding.
 pub(crate) fn max_pool(x: Tensor<4>, window: Window) -> Tensor<4> {
     Tensor::from_dispatch(Dispatch::cpu_max_pool(x.into_dispatch(), window))
 }
 
-/// The values of a contiguous f32 tensor, row-major.
+/// Returns the values of a contiguous f32 tensor, row-major.
 fn slice(tensor: &FlexTensor) -> &[f32] {
     tensor.as_slice().expect("a contiguous f32 tensor")
 }
 
-/// Shape of the output of a window that slides over the images of `x`.
+/// Returns the shape of the output of a window that slides over the images of `x`.
 fn output_shape(x: &FlexTensor, channels: usize, window: &Window) -> Shape {
     let [rows, columns] = window.output().expect("checked when the network was built");
     Shape::from([x.layout().shape()[0], channels, rows, columns])
 }
 
-/// A new tensor of the given shape that `kernel` writes.
+/// Creates a tensor of the given shape whose values `kernel` writes.
 fn compute(shape: Shape, kernel: impl FnOnce(&mut [f32])) -> FlexTensor {
     let mut out = vec![0.0; shape.num_elements()];
     kernel(&mut out);
     FlexTensor::from_data(TensorData::new(out, shape))
 }
 
-impl KernelOps for Flex {
+impl CpuKernelOps for Flex {
     fn cpu_tanh(x: FlexTensor) -> FlexTensor {
         let x = x.to_contiguous();
         compute(x.layout().shape().clone(), |out| {
@@ -98,7 +99,7 @@ impl KernelOps for Flex {
     }
 }
 
-/// Input gradient of tanh at its output `y`.
+/// Computes the input gradient of tanh at its output `y`.
 fn tanh_backward(y: &FlexTensor, gradient: FlexTensor) -> FlexTensor {
     let (y, gradient) = (y.to_contiguous(), gradient.to_contiguous());
     let shape = y.layout().shape().clone();
@@ -108,7 +109,7 @@ fn tanh_backward(y: &FlexTensor, gradient: FlexTensor) -> FlexTensor {
     })
 }
 
-/// Input gradient of the convolution.
+/// Computes the input gradient of the convolution.
 fn conv2d_backward(weight: &FlexTensor, gradient: FlexTensor, window: &Window) -> FlexTensor {
     let (weight, gradient) = (weight.to_contiguous(), gradient.to_contiguous());
     let [height, width] = window.size;
@@ -118,7 +119,7 @@ fn conv2d_backward(weight: &FlexTensor, gradient: FlexTensor, window: &Window) -
     })
 }
 
-/// Input gradient of max pooling at its input `x` and output `y`.
+/// Computes the input gradient of max pooling at its input `x` and output `y`.
 fn max_pool_backward(
     [x, y]: &[FlexTensor; 2],
     gradient: FlexTensor,
@@ -130,8 +131,8 @@ fn max_pool_backward(
     })
 }
 
-/// The step of a backward pass through one kernel: a function from the gradient of the output to
-/// that of the input.
+/// Backward step through one kernel: a function from the gradient of the output to that of the
+/// input.
 struct Step<F>(F);
 
 impl<F> Debug for Step<F> {
@@ -152,7 +153,7 @@ where
     }
 }
 
-/// The output `y` of a kernel at an input, with its step in the backward pass.
+/// Records the output `y` of a kernel at an input, with its step in the backward pass.
 pub(crate) fn record<B: Backend, C: CheckpointStrategy>(
     input: NodeGuard,
     y: FloatTensor<B>,
@@ -165,7 +166,7 @@ pub(crate) fn record<B: Backend, C: CheckpointStrategy>(
     }
 }
 
-impl<C: CheckpointStrategy> KernelOps for Autodiff<Flex, C> {
+impl<C: CheckpointStrategy> CpuKernelOps for Autodiff<Flex, C> {
     fn cpu_tanh(x: FloatTensor<Self>) -> FloatTensor<Self> {
         let (x, input) = x.into_parts();
         let y = Flex::cpu_tanh(x);
@@ -197,10 +198,10 @@ mod tests {
     use burn::tensor::activation;
 
     use super::*;
-    use crate::device::host::values;
+    use crate::device::host::tensor_to_vec;
 
-    /// Output of `f` for distinct input values, and the input gradient of the sum of the output's
-    /// cubes.
+    /// Returns the output of `f` for distinct input values, and the input gradient of the sum of
+    /// the output's cubes.
     fn gradient(shape: [usize; 4], f: impl Fn(Tensor<4>) -> Tensor<4>) -> (Vec<f32>, Vec<f32>) {
         let n: usize = shape.iter().product();
         let input: Vec<f32> =
@@ -209,7 +210,7 @@ mod tests {
         let x = x.autodiff().require_grad();
         let y = f(x.clone());
         let grads = (y.clone() * y.clone() * y.clone()).sum().backward();
-        (values(y), values(x.grad(&grads).unwrap()))
+        (tensor_to_vec(y), tensor_to_vec(x.grad(&grads).unwrap()))
     }
 
     #[track_caller]

@@ -2,8 +2,8 @@
 
 use super::{Window, vectorised};
 
-/// Max pooling of `maps`, any number of feature maps of `window.size`, into as many maps of the
-/// output's size. NaN propagates, as in Burn.
+/// Computes max pooling of `maps`, any number of feature maps of `window.size`, into as many maps
+/// of the output's size. NaN propagates, as in Burn.
 pub(super) fn forward(window: &Window, maps: &[f32], out: &mut [f32]) {
     let taps = window.taps();
     for_each_output_row(window, maps.len(), |input, output, stride, columns| {
@@ -20,8 +20,8 @@ pub(super) fn forward(window: &Window, maps: &[f32], out: &mut [f32]) {
     });
 }
 
-/// Input gradient of max pooling: each output gradient goes to the first position in its window
-/// that holds the maximum. `maxima` is the output of [`forward`].
+/// Computes the input gradient of max pooling: each output gradient goes to the first position in
+/// its window with the maximum. `maxima` is the output of [`forward`].
 pub(super) fn backward(
     window: &Window,
     maps: &[f32],
@@ -70,7 +70,7 @@ fn for_each_output_row(
     }
 }
 
-/// The larger of two values. NaN propagates, as in Burn.
+/// Returns the larger of two values. NaN propagates, as in Burn.
 #[inline(always)]
 pub(crate) fn max(a: f32, b: f32) -> f32 {
     if b <= a || a.is_nan() { a } else { b }

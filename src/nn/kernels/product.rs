@@ -25,7 +25,7 @@ impl Real for f64 {
 
 /// A strided view of a slice as a matrix.
 #[derive(Clone, Copy)]
-pub(crate) struct Matrix<'a, T = f32> {
+pub(crate) struct MatrixView<'a, T = f32> {
     data: &'a [T],
     rows: usize,
     columns: usize,
@@ -33,20 +33,20 @@ pub(crate) struct Matrix<'a, T = f32> {
     column_stride: usize,
 }
 
-impl<'a, T> Matrix<'a, T> {
-    /// A row-major `[rows, columns]` matrix that covers the whole slice.
+impl<'a, T> MatrixView<'a, T> {
+    /// Creates a view of the whole slice as a row-major `[rows, columns]` matrix.
     pub(crate) fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         assert_eq!(data.len(), rows * columns, "a matrix covers its slice exactly");
         Self { data, rows, columns, row_stride: columns, column_stride: 1 }
     }
 
-    /// A `[rows, columns]` matrix whose rows begin every `stride` values.
+    /// Creates a view as a `[rows, columns]` matrix whose rows begin every `stride` values.
     pub(crate) fn strided(data: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + columns <= data.len(), "a matrix in its slice");
         Self { data, rows, columns, row_stride: stride, column_stride: 1 }
     }
 
-    /// The transpose as a view of the same slice.
+    /// Returns the transpose as a view of the same slice.
     pub(crate) fn transposed(self) -> Self {
         Self {
             rows: self.columns,
@@ -57,36 +57,36 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    /// `rows` rows from row `start` on.
+    /// Returns a view of `rows` rows from row `start` on.
     fn rows_from(self, start: usize, rows: usize) -> Self {
         assert!(start + rows <= self.rows, "a part has no further rows");
         Self { data: &self.data[start * self.row_stride..], rows, ..self }
     }
 }
 
-/// Whether a result overwrites the output or is added to it.
+/// Mode of writing a result: overwrite the output, or add to it.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Store {
-    /// `out = a b`
+pub(crate) enum WriteMode {
+    /// Overwrite: `out = a b`
     Replace,
-    /// `out = out + a b`
+    /// Accumulate: `out = out + a b`
     Add,
 }
 
-/// Matrix product of `a` and `b` into the row-major `out`, on the calling thread.
-pub(crate) fn product<T: Real>(out: &mut [T], store: Store, a: Matrix<T>, b: Matrix<T>) {
+/// Computes the matrix product of `a` and `b` into the row-major `out`, on the calling thread.
+pub(crate) fn matmul<T: Real>(out: &mut [T], store: WriteMode, a: MatrixView<T>, b: MatrixView<T>) {
     assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
-    product_into(out, b.columns, store, a, b);
+    matmul_strided(out, b.columns, store, a, b);
 }
 
-/// Matrix product of `a` and `b` into rows of `out` that begin every `stride` values, on the
-/// calling thread.
-pub(crate) fn product_into<T: Real>(
+/// Computes the matrix product of `a` and `b` into rows of `out` that begin every `stride` values,
+/// on the calling thread.
+pub(crate) fn matmul_strided<T: Real>(
     out: &mut [T],
     stride: usize,
-    store: Store,
-    a: Matrix<T>,
-    b: Matrix<T>,
+    store: WriteMode,
+    a: MatrixView<T>,
+    b: MatrixView<T>,
 ) {
     product_with(Parallelism::None, out, stride, store, a, b);
 }
@@ -94,20 +94,20 @@ pub(crate) fn product_into<T: Real>(
 /// Multiplications that one thread does at once where `gemm` uses a single thread.
 const BLOCK: usize = 1 << 16;
 
-/// Matrix product of `a` and `b` into the row-major `out`, on all cores.
+/// Computes the matrix product of `a` and `b` into the row-major `out`, on all cores.
 ///
 /// Threads split `out`, never a sum, so the result is the same for any number of threads.
-pub(crate) fn parallel_product<T: Real>(out: &mut [T], a: Matrix<T>, b: Matrix<T>) {
+pub(crate) fn parallel_product<T: Real>(out: &mut [T], a: MatrixView<T>, b: MatrixView<T>) {
     assert_eq!(out.len(), a.rows * b.columns, "a product covers its slice exactly");
     // `gemm` computes products with vectors and of few terms on one thread. In a network these are
     // the deepest layers, where an image has few pixels and the weights are largest.
     let few_terms = a.columns <= 2;
     if out.is_empty() || !(few_terms || b.columns == 1) {
-        return product_with(Parallelism::Rayon(0), out, b.columns, Store::Replace, a, b);
+        return product_with(Parallelism::Rayon(0), out, b.columns, WriteMode::Replace, a, b);
     }
     let rows = (BLOCK / if few_terms { b.columns } else { a.columns }).max(1);
     out.par_chunks_mut(rows * b.columns).enumerate().for_each(|(block, out)| {
-        product(out, Store::Replace, a.rows_from(block * rows, out.len() / b.columns), b);
+        matmul(out, WriteMode::Replace, a.rows_from(block * rows, out.len() / b.columns), b);
     });
 }
 
@@ -115,9 +115,9 @@ fn product_with<T: Real>(
     parallelism: Parallelism,
     out: &mut [T],
     stride: usize,
-    store: Store,
-    a: Matrix<T>,
-    b: Matrix<T>,
+    store: WriteMode,
+    a: MatrixView<T>,
+    b: MatrixView<T>,
 ) {
     assert_eq!(a.columns, b.rows, "inner dimensions of a product");
     if a.rows == 0 || b.columns == 0 {
@@ -126,12 +126,12 @@ fn product_with<T: Real>(
     assert!(b.columns <= stride, "rows that do not overlap");
     assert!((a.rows - 1) * stride + b.columns <= out.len(), "a product in its slice");
     if a.columns == 0 {
-        if store == Store::Replace {
+        if store == WriteMode::Replace {
             out.chunks_mut(stride).take(a.rows).for_each(|row| row[..b.columns].fill(T::ZERO));
         }
         return;
     }
-    // SAFETY: the assertions of `Matrix`'s constructors and those above keep every index of the
+    // SAFETY: the assertions of `MatrixView`'s constructors and those above keep every index of the
     // three strided matrices within its slice. `out` is borrowed mutably, so it overlaps neither
     // `a` nor `b`.
     unsafe {
@@ -142,7 +142,7 @@ fn product_with<T: Real>(
             out.as_mut_ptr(),
             1,
             stride as isize,
-            store == Store::Add,
+            store == WriteMode::Add,
             a.data.as_ptr(),
             a.column_stride as isize,
             a.row_stride as isize,
@@ -180,7 +180,7 @@ pub(crate) fn transpose(from: &[f32], rows: usize, to: &mut [f32], store: impl F
 /// addition waits for the previous one.
 pub(crate) const LANES: usize = 64;
 
-/// Sum of all lanes, whole registers first.
+/// Computes the sum of all lanes, whole registers first.
 #[inline(always)]
 pub(crate) fn sum_lanes(mut lanes: [f32; LANES]) -> f32 {
     for half in [LANES / 2, LANES / 4] {
@@ -191,7 +191,8 @@ pub(crate) fn sum_lanes(mut lanes: [f32; LANES]) -> f32 {
 }
 
 vectorised! {
-    /// Dot product, summed in [`LANES`] lanes so that the compiler can use vector registers.
+    /// Computes the dot product, summed in [`LANES`] lanes so that the compiler can use vector
+    /// registers.
     pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
         let mut lanes = [0.0f32; LANES];
         let (a_blocks, a_tail) = a.as_chunks::<LANES>();
@@ -207,7 +208,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// `out = out + factor x`
+    /// Computes `out = out + factor x`
     pub(crate) fn add_scaled(out: &mut [f32], factor: f32, x: &[f32]) {
         for (o, v) in out.iter_mut().zip(x) {
             *o += factor * v;
@@ -216,7 +217,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// The sum of the values.
+    /// Computes the sum of the values.
     pub(crate) fn sum(values: &[f32]) -> f32 {
         let mut lanes = [0.0f32; 16];
         let blocks = values.chunks_exact(16);
@@ -239,21 +240,31 @@ mod tests {
         let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]; // 2 x 3
         let b = [1.0, 0.0, 2.0, 1.0, 3.0, 1.0]; // 2 x 3
         let mut out = [10.0; 4];
-        product(
+        matmul(
             &mut out,
-            Store::Replace,
-            Matrix::new(&a, 2, 3),
-            Matrix::new(&b, 2, 3).transposed(),
+            WriteMode::Replace,
+            MatrixView::new(&a, 2, 3),
+            MatrixView::new(&b, 2, 3).transposed(),
         );
         assert_eq!(out, [7.0, 10.0, 16.0, 25.0]);
-        product(&mut out, Store::Add, Matrix::new(&a, 2, 3), Matrix::new(&b, 2, 3).transposed());
+        matmul(
+            &mut out,
+            WriteMode::Add,
+            MatrixView::new(&a, 2, 3),
+            MatrixView::new(&b, 2, 3).transposed(),
+        );
         assert_eq!(out, [14.0, 20.0, 32.0, 50.0]);
     }
 
     #[test]
     fn an_empty_inner_dimension_gives_zeros() {
         let mut out = [3.0; 4];
-        product(&mut out, Store::Replace, Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2));
+        matmul(
+            &mut out,
+            WriteMode::Replace,
+            MatrixView::new(&[], 2, 0),
+            MatrixView::new(&[], 0, 2),
+        );
         assert_eq!(out, [0.0; 4]);
     }
 

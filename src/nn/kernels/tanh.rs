@@ -3,7 +3,7 @@
 use super::vectorised;
 
 vectorised! {
-    /// `x = tanh x`, with a relative error of at most 2⁻²².
+    /// Computes `x = tanh x`, with a relative error of at most 2⁻²².
     pub(crate) fn in_place(x: &mut [f32]) {
         for x in x {
             *x = scalar(*x);
@@ -12,7 +12,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// `gradient = gradient (1 - y²)`, the chain rule at `y = tanh x`.
+    /// Computes `gradient = gradient (1 - y²)`, the chain rule at `y = tanh x`.
     pub(crate) fn backward(y: &[f32], gradient: &mut [f32]) {
         for (g, &y) in gradient.iter_mut().zip(y) {
             *g *= 1.0 - y * y;
@@ -20,7 +20,7 @@ vectorised! {
     }
 }
 
-/// tanh of one value.
+/// Computes tanh of one value.
 ///
 /// Computes tanh |x| = t / (t + 2) with t = e^{2|x|} - 1, which does not cancel near 0. With
 /// 2|x| = n ln 2 + r and |r| <= ln 2 / 2, t = 2^n p(r) + (2^n - 1), where p is the Taylor

@@ -21,13 +21,13 @@ pub struct Window {
     pub dilation: [usize; 2],
 }
 
-/// The dilation of an undilated kernel, and the value of files that do not state one.
+/// Returns the dilation of an undilated kernel, the value for files that do not state one.
 pub(crate) fn no_dilation() -> [usize; 2] {
     [1, 1]
 }
 
 impl Window {
-    /// The windows of a pooling layer over an image `[channels, height, width]`.
+    /// Creates the windows of a pooling layer over an image `[channels, height, width]`.
     pub(crate) fn pooling(
         [channels, height, width]: [usize; 3],
         kernel: [usize; 2],
@@ -37,8 +37,8 @@ impl Window {
         Self { channels, size, kernel, stride, padding, dilation }
     }
 
-    /// Height and width of the output. `None` if the kernel does not fit into the padded image, if
-    /// a kernel side or stride is 0, or if the arithmetic overflows.
+    /// Returns the height and width of the output. `None` if the kernel does not fit into the
+    /// padded image, if a kernel side or stride is 0, or if the arithmetic overflows.
     pub fn output(&self) -> Option<[usize; 2]> {
         let side = |i: usize| {
             let padded = self.padding[i].checked_mul(2)?.checked_add(self.size[i])?;
@@ -50,17 +50,17 @@ impl Window {
         Some([side(0)?, side(1)?])
     }
 
-    /// Number of values in one patch: channels x kernel height x kernel width.
-    pub(crate) fn patch(&self) -> usize {
+    /// Returns the number of values in one patch: channels x kernel height x kernel width.
+    pub(crate) fn patch_len(&self) -> usize {
         self.channels * self.kernel[0] * self.kernel[1]
     }
 
-    /// Number of values in one image: channels x height x width.
+    /// Returns the number of values in one image: channels x height x width.
     pub(crate) fn image(&self) -> usize {
         self.channels * self.size[0] * self.size[1]
     }
 
-    /// The index of each window's first pixel, for windows without padding.
+    /// Returns the index of each window's first pixel, for windows without padding.
     pub(crate) fn corners(&self) -> Vec<usize> {
         let [rows, columns] = self.output().unwrap_or_default();
         let all = (0..rows).flat_map(|row| (0..columns).map(move |column| [row, column]));
@@ -70,7 +70,7 @@ impl Window {
         all.map(pixel).collect()
     }
 
-    /// The distance of each pixel of a window from the first.
+    /// Returns the distance of each pixel of a window from the first.
     pub(crate) fn taps(&self) -> Vec<usize> {
         let all = (0..self.kernel[0]).flat_map(|y| (0..self.kernel[1]).map(move |x| [y, x]));
         let offset =
@@ -78,7 +78,7 @@ impl Window {
         all.map(offset).collect()
     }
 
-    /// Number of output positions; 0 if there is no output.
+    /// Returns the number of output positions; 0 if there is no output.
     pub(crate) fn positions(&self) -> usize {
         self.output().map_or(0, |[rows, columns]| rows * columns)
     }

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::prelude::*;
 use burn::tensor::activation::{relu, tanh};
 
-use crate::nn::{Tape, Value, kernels};
+use crate::nn::{BatchTensor, Tape, kernels};
 
 /// Element-wise hyperbolic tangent.
 ///
@@ -14,9 +14,9 @@ use crate::nn::{Tape, Value, kernels};
 pub struct Tanh;
 
 impl Tanh {
-    /// tanh x, element-wise.
-    pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
-        if tape.use_cpu_kernels() && x.on_cpu() {
+    /// Computes tanh x, element-wise.
+    pub fn forward(&self, x: BatchTensor, tape: &dyn Tape) -> BatchTensor {
+        if tape.use_cpu_kernels() && x.is_on_cpu() {
             return x.map(kernels::tanh, kernels::tanh, kernels::tanh);
         }
         x.map(tanh, tanh, tanh)
@@ -28,8 +28,8 @@ impl Tanh {
 pub struct Relu;
 
 impl Relu {
-    /// max(0, x), element-wise.
-    pub fn forward(&self, x: Value) -> Value {
+    /// Computes max(0, x), element-wise.
+    pub fn forward(&self, x: BatchTensor) -> BatchTensor {
         x.map(relu, relu, relu)
     }
 }
@@ -43,8 +43,8 @@ impl Relu {
 pub struct Selu;
 
 impl Selu {
-    /// λ max(0, x) + λ α min(0, eˣ - 1), element-wise.
-    pub fn forward(&self, x: Value) -> Value {
+    /// Computes λ max(0, x) + λ α min(0, eˣ - 1), element-wise.
+    pub fn forward(&self, x: BatchTensor) -> BatchTensor {
         x.map(selu, selu, selu)
     }
 }

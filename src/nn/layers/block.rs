@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::source::{ParameterSource, ParameterSpec, parameter_specs};
 use super::{Layer, LayerSpec};
 use crate::nn::network::output_shapes;
-use crate::nn::{Tape, Value};
+use crate::nn::{BatchTensor, Tape};
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of a [`Residual`] block.
@@ -87,8 +87,8 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// body(x) + shortcut(x).
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+    /// Computes body(x) + shortcut(x).
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let body = forward_all(&self.body, x.clone(), tape);
         body.plus(forward_all(&self.shortcut, x, tape))
     }
@@ -102,13 +102,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// The output of the last layer.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+    /// Computes the output of the last layer.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         forward_all(&self.layers, x, tape)
     }
 }
 
 /// Applies the layers in order.
-pub(crate) fn forward_all(layers: &[Layer], x: Value, tape: &mut dyn Tape) -> Value {
+pub(crate) fn forward_all(layers: &[Layer], x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
     layers.iter().fold(x, |x, layer| layer.forward(x, tape))
 }

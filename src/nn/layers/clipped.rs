@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::source::ParameterSource;
 use super::{Conv2dSpec, Layer, LayerSpec};
 use crate::device::kernels;
-use crate::nn::{Tape, UpstreamClip, Value};
+use crate::nn::{BatchTensor, Tape, UpstreamClip};
 use crate::{Error, ErrorKind, Result};
 
 /// The clips of backpropagation clipping around a layer with parameters (Stevens et al., 2022,
@@ -20,7 +20,7 @@ pub struct LayerClips {
     pub max_input_norm: f64,
     /// Largest norm of the gradient of an example's loss with respect to the layer's output.
     pub max_upstream_norm: f64,
-    /// The norm of that gradient.
+    /// Norm of the upstream gradient that is bounded.
     #[serde(default)]
     pub norm: UpstreamNorm,
 }
@@ -40,11 +40,11 @@ pub enum UpstreamNorm {
     Either,
 }
 
-/// Accepted bounds. Their squares are far from the limits of f32.
+/// Accepted bounds of the clip norms. Their squares are far from the limits of f32.
 const BOUNDS: std::ops::RangeInclusive<f64> = 1e-12..=1e12;
 
 impl LayerClips {
-    /// Clips at these norms, by the smaller of the two norms of [`UpstreamNorm`].
+    /// Creates clips at these norms, by the smaller of the two norms of [`UpstreamNorm`].
     pub fn new(max_input_norm: f64, max_upstream_norm: f64) -> Self {
         Self { max_input_norm, max_upstream_norm, norm: UpstreamNorm::default() }
     }
@@ -83,14 +83,15 @@ impl fmt::Display for LayerClips {
 pub struct BackpropClippedSpec {
     /// The layer between the clips.
     pub layer: Box<LayerSpec>,
-    /// The clips.
+    /// Clips around the layer.
     pub clip: LayerClips,
 }
 
 impl BackpropClippedSpec {
-    /// L2 sensitivity of the sum of the layer's gradients; infinite for a convolution with a
-    /// standardised weight, whose gradient the clips bound with respect to the standardised weight
-    /// only. The mechanism of the method releases that one and computes the parameters' from it.
+    /// Returns the L2 sensitivity of the sum of the layer's gradients; infinite for a convolution
+    /// with a standardised weight, whose gradient the clips bound with respect to the standardised
+    /// weight only. The mechanism of the method releases that one and computes the parameters'
+    /// from it.
     ///
     /// # Guarantee
     /// Neighbours: one example added, removed or zeroed out. Let C and D be the bounds on the input
@@ -117,14 +118,14 @@ impl BackpropClippedSpec {
         }
     }
 
-    /// Largest norm of an input with the constant inputs.
+    /// Returns the largest norm of an input with the constant inputs.
     fn input_bound(&self, layer: &LayerSpec) -> f64 {
-        self.clip.max_input_norm.hypot(constants(layer).sqrt())
+        self.clip.max_input_norm.hypot(constant_input_count(layer).sqrt())
     }
 
-    /// The clip of the gradient with respect to an output of shape `output` (batch first); for an
-    /// LSTM, with respect to the pre-activations of its gates.
-    pub(crate) fn upstream(&self, output: &[usize]) -> UpstreamClip {
+    /// Returns the clip of the gradient with respect to an output of shape `output` (batch first);
+    /// for an LSTM, with respect to the pre-activations of its gates.
+    pub(crate) fn upstream_clip(&self, output: &[usize]) -> UpstreamClip {
         let max_norm = self.clip.max_upstream_norm;
         let (positions, patches) = match self.layer.as_ref() {
             LayerSpec::Embedding(_) => return UpstreamClip::Lookup { max_norm },
@@ -133,7 +134,7 @@ impl BackpropClippedSpec {
             _ => (1, 1),
         };
         let input = self.clip.max_input_norm;
-        let constant = constants(&self.layer) * positions as f64;
+        let constant = constant_input_count(&self.layer) * positions as f64;
         let sqrt_m = (patches as f64 * input * input + constant).sqrt();
         let sqrt_m = Some(sqrt_m / self.input_bound(&self.layer));
         let (l15, sqrt_m) = match self.clip.norm {
@@ -150,7 +151,7 @@ impl BackpropClippedSpec {
         self.clip.check()?;
         let nested = matches!(*self.layer, LayerSpec::BackpropClipped(_));
         let nested = nested.then_some("it has clips already");
-        if let Some(why) = nested.or_else(|| unsupported(&self.layer)) {
+        if let Some(why) = nested.or_else(|| unsupported_reason(&self.layer)) {
             let what = format!("backpropagation clipping around a {} layer", self.layer.kind());
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix("clip Linear, Conv2d, Embedding and LSTM layers"));
@@ -164,7 +165,7 @@ impl BackpropClippedSpec {
 }
 
 impl LayerSpec {
-    /// The layer with its clips, if it has some.
+    /// Returns the layer with its clips, if it has some.
     pub(crate) fn clipped(&self) -> Option<&BackpropClippedSpec> {
         match self {
             Self::BackpropClipped(clipped) => Some(clipped),
@@ -173,10 +174,10 @@ impl LayerSpec {
     }
 }
 
-/// Why backpropagation clipping has no bound for a layer, if it has none.
-pub(super) fn unsupported(layer: &LayerSpec) -> Option<&'static str> {
+/// Returns the reason why backpropagation clipping has no bound for a layer; `None` if it has one.
+pub(super) fn unsupported_reason(layer: &LayerSpec) -> Option<&'static str> {
     match layer {
-        LayerSpec::BackpropClipped(clipped) => unsupported(&clipped.layer),
+        LayerSpec::BackpropClipped(clipped) => unsupported_reason(&clipped.layer),
         LayerSpec::Linear(_) | LayerSpec::Embedding(_) => None,
         LayerSpec::Conv2d(_) | LayerSpec::Lstm(_) => None,
         LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => {
@@ -186,9 +187,9 @@ pub(super) fn unsupported(layer: &LayerSpec) -> Option<&'static str> {
     }
 }
 
-/// The number k of inputs of the layer's linear map besides its patch: constants of 1 for biases,
-/// and the previous hidden state of an LSTM, each value of which is at most 1.
-fn constants(layer: &LayerSpec) -> f64 {
+/// Returns the number k of inputs of the layer's linear map besides its patch: constants of 1 for
+/// biases, and the previous hidden state of an LSTM, each value of which is at most 1.
+fn constant_input_count(layer: &LayerSpec) -> f64 {
     let count = match layer {
         LayerSpec::Linear(spec) => usize::from(spec.bias),
         LayerSpec::Conv2d(spec) => usize::from(spec.bias),
@@ -198,10 +199,10 @@ fn constants(layer: &LayerSpec) -> f64 {
     count as f64
 }
 
-/// The largest number of patches that contain one value of the input. Along an axis, the pixel i is
-/// in the patch that begins at i - j · dilation for some j below the kernel size, and patches begin
-/// at multiples of the stride. That leaves one j in stride / gcd(stride, dilation), so at most
-/// ⌈kernel · gcd / stride⌉ patches.
+/// Returns the largest number of patches that contain one value of the input. Along an axis, the
+/// pixel i is in the patch that begins at i - j · dilation for some j below the kernel size, and
+/// patches begin at multiples of the stride. That leaves one j in stride / gcd(stride, dilation),
+/// so at most ⌈kernel · gcd / stride⌉ patches.
 fn patches_per_value(spec: &Conv2dSpec) -> usize {
     let axis = |i: usize| {
         let common = gcd(spec.stride[i], spec.dilation[i]);
@@ -214,9 +215,9 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A layer whose input is clipped in the forward pass, and the gradient of whose output is clipped
-/// in the backward pass. Both clips are per example. Prediction clips the input too. The layer's
-/// parameters keep their paths.
+/// Layer with clips: its input is clipped in the forward pass, and the gradient with respect to
+/// its output in the backward pass. Both clips are per example. Prediction clips the input too.
+/// The layer's parameters keep their paths.
 #[derive(Module, Debug)]
 pub struct BackpropClipped {
     /// The layer: one element.
@@ -226,34 +227,34 @@ pub struct BackpropClipped {
 }
 
 impl BackpropClipped {
-    /// The output of the layer for the clipped input.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+    /// Computes the output of the layer for the clipped input.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let x = match self.spec.layer.as_ref() {
             // Token ids.
             LayerSpec::Embedding(_) => x,
             _ => {
                 let max = self.spec.clip.max_input_norm;
-                tape.unclipped_input(&x, max);
+                tape.record_unclipped_input(&x, max);
                 x.map(|x| clip_rows(x, max), |x| clip_rows(x, max), |x| clip_rows(x, max))
             }
         };
         self.layer.iter().fold(x, |x, layer| match layer {
             Layer::Lstm(lstm) => {
-                let clip = self.spec.upstream(&x.dims());
+                let clip = self.spec.upstream_clip(&x.dims());
                 lstm.forward_clipped(x, &clip, tape)
             }
             layer => {
                 let y = layer.forward(x, tape);
                 // After the layer has reported its output, so that the gradient that it records,
                 // and that flows on to earlier layers, is the clipped one.
-                let clip = self.spec.upstream(&y.dims());
+                let clip = self.spec.upstream_clip(&y.dims());
                 tape.clip_upstream(y, &clip)
             }
         })
     }
 }
 
-/// `x` with the rows of L2 norm above `max` scaled down to it. A row that is not finite becomes
+/// Scales the rows of `x` with an L2 norm above `max` down to it. A row that is not finite becomes
 /// zero.
 fn clip_rows<const D: usize>(x: Tensor<D>, max: f64) -> Tensor<D> {
     let shape = x.shape();

@@ -50,7 +50,7 @@ from!(
 );
 
 impl LinearSpec {
-    /// A linear layer with a bias.
+    /// Creates a linear layer with a bias.
     pub fn new(inputs: usize, outputs: usize) -> Self {
         Self { inputs, outputs, bias: true }
     }
@@ -96,20 +96,7 @@ impl Conv2dSpec {
 }
 
 impl MaxPool2dSpec {
-    /// Max pooling over square windows of `kernel` pixels a side that do not overlap: the stride is
-    /// `kernel` too.
-    pub fn new(kernel: usize) -> Self {
-        Self { kernel: [kernel; 2], stride: [kernel; 2] }
-    }
-
-    /// Sets the stride in both directions, in pixels.
-    pub fn stride(self, stride: usize) -> Self {
-        Self { stride: [stride; 2], ..self }
-    }
-}
-
-impl AvgPool2dSpec {
-    /// Average pooling over square windows of `kernel` pixels a side that do not overlap: the
+    /// Creates max pooling over square windows of `kernel` pixels a side that do not overlap: the
     /// stride is `kernel` too.
     pub fn new(kernel: usize) -> Self {
         Self { kernel: [kernel; 2], stride: [kernel; 2] }
@@ -121,43 +108,56 @@ impl AvgPool2dSpec {
     }
 }
 
+impl AvgPool2dSpec {
+    /// Creates average pooling over square windows of `kernel` pixels a side that do not overlap:
+    /// the stride is `kernel` too.
+    pub fn new(kernel: usize) -> Self {
+        Self { kernel: [kernel; 2], stride: [kernel; 2] }
+    }
+
+    /// Sets the stride in both directions, in pixels.
+    pub fn stride(self, stride: usize) -> Self {
+        Self { stride: [stride; 2], ..self }
+    }
+}
+
 impl ZeroPad2dSpec {
-    /// Zero padding by `pixels` on all four sides.
+    /// Creates zero padding by `pixels` on all four sides.
     pub fn new(pixels: usize) -> Self {
         Self { before: [pixels; 2], after: [pixels; 2] }
     }
 }
 
 impl DropoutSpec {
-    /// Dropout with probability `rate`.
+    /// Creates dropout with probability `rate`.
     pub fn new(rate: f64) -> Self {
         Self { rate }
     }
 }
 
 impl GroupNormSpec {
-    /// Normalises `channels` channels in `groups` groups, with epsilon 1e-5.
+    /// Creates the normalisation of `channels` channels in `groups` groups, with epsilon 1e-5.
     pub fn new(groups: usize, channels: usize) -> Self {
         Self { groups, channels, epsilon: 1e-5 }
     }
 }
 
 impl LayerNormSpec {
-    /// Normalises `features` features, with epsilon 1e-5.
+    /// Creates the normalisation of `features` features, with epsilon 1e-5.
     pub fn new(features: usize) -> Self {
         Self { features, epsilon: 1e-5 }
     }
 }
 
 impl EmbeddingSpec {
-    /// An embedding of `vocabulary` tokens with `features` features each.
+    /// Creates an embedding of `vocabulary` tokens with `features` features each.
     pub fn new(vocabulary: usize, features: usize) -> Self {
         Self { vocabulary, features }
     }
 }
 
 impl LstmSpec {
-    /// A forward LSTM with `inputs` input features and `hidden` hidden features.
+    /// Creates a forward LSTM with `inputs` input features and `hidden` hidden features.
     pub fn new(inputs: usize, hidden: usize) -> Self {
         Self { inputs, hidden, bidirectional: false }
     }
@@ -169,7 +169,7 @@ impl LstmSpec {
 }
 
 impl ResidualSpec {
-    /// A residual block with an identity shortcut: body(x) + x.
+    /// Creates a residual block with an identity shortcut: body(x) + x.
     pub fn new(body: Vec<LayerSpec>) -> Self {
         Self { body, shortcut: Vec::new() }
     }
@@ -181,7 +181,7 @@ impl ResidualSpec {
 }
 
 impl GroupSpec {
-    /// A group of layers with this name.
+    /// Creates a group of layers with this name.
     pub fn new(name: &str, layers: Vec<LayerSpec>) -> Self {
         Self { name: name.to_owned(), layers }
     }
@@ -190,9 +190,9 @@ impl GroupSpec {
 macro_rules! seeded {
     ($($layer:ident, $spec:ident);*) => {
         $(impl $layer {
-            /// A layer on the CPU with initial parameters drawn by [`Initialisation::Uniform`], for
-            /// a user-defined module. Equal seeds give equal parameters, so each layer of a module
-            /// needs a seed of its own.
+            /// Creates a layer on the CPU with initial parameters drawn by
+            /// [`Initialisation::Uniform`], for a user-defined module. Equal seeds give equal
+            /// parameters, so each layer of a module needs a seed of its own.
             ///
             /// # Errors
             /// If a size or setting is out of range.
@@ -212,7 +212,7 @@ seeded!(
 );
 
 impl MaxPool2d {
-    /// The layer of this specification.
+    /// Creates the layer of this specification.
     ///
     /// # Errors
     /// If a size is out of range.
@@ -223,7 +223,7 @@ impl MaxPool2d {
 }
 
 impl AvgPool2d {
-    /// The layer of this specification.
+    /// Creates the layer of this specification.
     ///
     /// # Errors
     /// If a size is out of range.
@@ -234,7 +234,7 @@ impl AvgPool2d {
 }
 
 impl ZeroPad2d {
-    /// The layer of this specification.
+    /// Creates the layer of this specification.
     ///
     /// # Errors
     /// If a size is out of range.

@@ -8,10 +8,10 @@ use burn::tensor::ops::ConvOptions;
 use serde::{Deserialize, Serialize};
 
 use super::source::{
-    Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, image_shape,
+    ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, image_shape,
 };
-use super::{Standardisation, does_not_fit};
-use crate::nn::{Site, Tape, Value, Window, kernels};
+use super::{Standardisation, kernel_too_large_error};
+use crate::nn::{BatchTensor, ParameterSite, Tape, Window, kernels};
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of a [`Conv2d`] layer. All pairs are (vertical, horizontal).
@@ -40,13 +40,13 @@ pub struct Conv2dSpec {
     pub standardised: Option<Standardisation>,
 }
 
-/// The number of groups of files that do not state one.
+/// Returns the number of groups for files that do not state one: 1.
 fn one_group() -> usize {
     1
 }
 
 impl Conv2dSpec {
-    /// A convolution with a square kernel, stride 1, no padding and a bias.
+    /// Creates a convolution with a square kernel, stride 1, no padding and a bias.
     pub fn new(channels_in: usize, channels_out: usize, kernel: usize) -> Self {
         Self {
             channels_in,
@@ -61,8 +61,8 @@ impl Conv2dSpec {
         }
     }
 
-    /// The geometry of this convolution on images of this height and width.
-    pub fn window(&self, size: [usize; 2]) -> Window {
+    /// Returns the geometry of this convolution on images of this height and width.
+    pub fn geometry(&self, size: [usize; 2]) -> Window {
         Window {
             channels: self.channels_in,
             size,
@@ -113,9 +113,9 @@ impl Conv2dSpec {
             return Err(Error::new(ErrorKind::Model, what, why)
                 .fix(format!("use Conv2dSpec::new({channels}, ..)")));
         }
-        let window = self.window([height, width]);
+        let window = self.geometry([height, width]);
         let Some([rows, columns]) = window.output() else {
-            return Err(does_not_fit("Conv2d", window));
+            return Err(kernel_too_large_error("Conv2d", window));
         };
         Ok(vec![self.channels_out, rows, columns])
     }
@@ -123,17 +123,18 @@ impl Conv2dSpec {
     pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
         let shape = self.weight_shape();
         let fan_in = shape[1..].iter().product();
-        let weight = ParameterSpec::new("weight", &shape, Init::Weight { fan_in });
-        let bias = || ParameterSpec::new("bias", &[self.channels_out], Init::Bias { fan_in });
-        let gain = || ParameterSpec::new("gain", &[self.channels_out], Init::Ones);
+        let weight = ParameterSpec::new("weight", &shape, ParameterInit::Weight { fan_in });
+        let bias =
+            || ParameterSpec::new("bias", &[self.channels_out], ParameterInit::Bias { fan_in });
+        let gain = || ParameterSpec::new("gain", &[self.channels_out], ParameterInit::Ones);
         let has_gain = self.standardised.is_some_and(|rule| rule.gain);
         [Some(weight), self.bias.then(bias), has_gain.then(gain)].into_iter().flatten().collect()
     }
 
     pub(super) fn build(&self, source: &mut ParameterSource) -> Conv2d {
-        let weight = source.next();
-        let bias = self.bias.then(|| source.next());
-        let gain = self.standardised.is_some_and(|rule| rule.gain).then(|| source.next());
+        let weight = source.take_next();
+        let bias = self.bias.then(|| source.take_next());
+        let gain = self.standardised.is_some_and(|rule| rule.gain).then(|| source.take_next());
         let [vertical, horizontal] = self.padding;
         Conv2d {
             inner: nn::conv::Conv2d {
@@ -163,13 +164,13 @@ pub struct Conv2d {
 }
 
 impl Conv2d {
-    /// The specification of the layer.
+    /// Returns the specification of the layer.
     pub fn spec(&self) -> &Conv2dSpec {
         &self.spec
     }
 
-    /// The weight of the convolution: the parameter, standardised if the layer has a
-    /// [`Standardisation`].
+    /// Returns the weight that the convolution multiplies with: the parameter, standardised if the
+    /// layer has a [`Standardisation`].
     pub(crate) fn effective_weight(&self) -> Tensor<4> {
         let raw = self.inner.weight.val();
         match self.spec.standardised {
@@ -178,30 +179,30 @@ impl Conv2d {
         }
     }
 
-    /// The convolution of `x`, `[batch, channels out, rows, columns]`.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
-        let x = x.image();
+    /// Computes the convolution of `x`, `[batch, channels out, rows, columns]`.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
+        let x = x.into_image();
         let [_, _, height, width] = x.dims();
-        let window = self.spec.window([height, width]);
+        let window = self.spec.geometry([height, width]);
         let weight = self.effective_weight();
         let bias = self.inner.bias.as_ref().map(Param::val);
-        let x = Value::Image(x);
+        let x = BatchTensor::Image(x);
         // The CPU kernel has no gradient with respect to weight and bias, and supports neither
         // groups nor bf16.
         let cpu_kernel = tape.use_cpu_kernels()
             && tape.precision().is_default()
-            && x.on_cpu()
+            && x.is_on_cpu()
             && self.spec.groups == 1
             && !weight.is_autodiff()
             && !bias.as_ref().is_some_and(Tensor::is_autodiff);
         let y = if cpu_kernel {
             let zeros = || Tensor::zeros([self.spec.channels_out], &weight.device());
             let bias = bias.unwrap_or_else(zeros);
-            kernels::conv2d(x.clone().image(), weight, bias, window)
+            kernels::conv2d(x.clone().into_image(), weight, bias, window)
         } else {
             let Conv2dSpec { stride, padding, dilation, groups, .. } = self.spec;
             let options = ConvOptions::new(stride, padding, dilation, groups);
-            let (precision, x) = (tape.precision(), x.clone().image());
+            let (precision, x) = (tape.precision(), x.clone().into_image());
             if precision.is_default() {
                 conv2d(x, weight, bias, options)
             } else {
@@ -213,15 +214,15 @@ impl Conv2d {
                 }
             }
         };
-        tape.layer(self.site(window), &x, Value::Image(y))
+        tape.record_layer(self.site(window), &x, BatchTensor::Image(y))
     }
 
-    fn site(&self, window: Window) -> Site {
+    fn site(&self, window: Window) -> ParameterSite {
         let standardised = self.spec.standardised.map(|rule| {
             let gain = self.gain.as_ref().map(|gain| (gain.id, gain.val().inner()));
             (rule, self.inner.weight.val().inner(), gain)
         });
-        Site::Conv2d {
+        ParameterSite::Conv2d {
             window,
             groups: self.spec.groups,
             weight: self.inner.weight.id,

@@ -15,7 +15,8 @@ use burn::prelude::*;
 use super::lstm::{BiLstmGates, LstmDirections, LstmGates};
 use super::*;
 
-/// The error for an option of a layer of Burn's that the layer of this crate does not support.
+/// Returns the error for an option of a layer of Burn's that the layer of this crate does not
+/// support.
 fn unsupported(layer: &str, option: impl std::fmt::Display, fix: &str) -> Error {
     let what = format!("a {layer} of Burn's with {option}");
     Error::new(ErrorKind::Model, what, "the lab's layer does not support this option").fix(fix)

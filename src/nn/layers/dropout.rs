@@ -5,7 +5,7 @@ use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::device::DeviceArray;
-use crate::nn::{Tape, Value};
+use crate::nn::{BatchTensor, Tape};
 use crate::{Error, Result};
 
 /// Specification of a [`Dropout`] layer.
@@ -42,7 +42,7 @@ pub struct Dropout {
 }
 
 impl Dropout {
-    /// Dropout with probability `rate`.
+    /// Creates dropout with probability `rate`.
     ///
     /// # Errors
     /// If the rate is not in \[0, 1).
@@ -52,9 +52,9 @@ impl Dropout {
         Ok(spec.build())
     }
 
-    /// `x` times the mask of the tape; `x` if the tape returns none.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
-        let Some(mask) = tape.dropout(self.rate, &x.dims()) else { return x };
+    /// Computes `x` times the mask of the tape; `x` if the tape returns none.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
+        let Some(mask) = tape.dropout_mask(self.rate, &x.dims()) else { return x };
         let device = x.device().without_autodiff();
         x.map(
             |x| masked(x, &mask, &device),
@@ -65,6 +65,6 @@ impl Dropout {
 }
 
 fn masked<const D: usize>(x: Tensor<D>, mask: &DeviceArray, device: &Device) -> Tensor<D> {
-    let mask = mask.tensor(device).reshape(x.dims());
+    let mask = mask.to_tensor(device).reshape(x.dims());
     x * mask
 }

@@ -6,10 +6,10 @@ use burn::tensor::module::embedding;
 use serde::{Deserialize, Serialize};
 
 use super::source::{
-    Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, shape_of,
+    ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, shape_of,
 };
 use crate::Result;
-use crate::nn::{Site, Tape, Value};
+use crate::nn::{BatchTensor, ParameterSite, Tape};
 
 /// Specification of an [`Embedding`] layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,11 +34,11 @@ impl EmbeddingSpec {
     }
 
     pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
-        vec![ParameterSpec::new("weight", &[self.vocabulary, self.features], Init::Normal)]
+        vec![ParameterSpec::new("weight", &[self.vocabulary, self.features], ParameterInit::Normal)]
     }
 
     pub(super) fn build(&self, source: &mut ParameterSource) -> Embedding {
-        Embedding { inner: nn::Embedding { weight: source.next() } }
+        Embedding { inner: nn::Embedding { weight: source.take_next() } }
     }
 }
 
@@ -51,16 +51,16 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// The rows of the weight for the token ids in `x`.
+    /// Returns the rows of the weight for the token ids in `x`.
     ///
     /// A forward pass can't fail, so ids are clamped to the vocabulary and rounded down.
     /// Batches and data whose features are not token ids are refused before.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let weight = self.inner.weight.val();
         let last = (weight.dims()[0] - 1) as f64;
-        let ids = x.flat().inner().clamp(0.0, last).int();
+        let ids = x.into_flat().inner().clamp(0.0, last).int();
         let y = embedding(weight, ids.clone());
-        let site = Site::Embedding { weight: self.inner.weight.id };
-        tape.layer(site, &Value::Flat(ids.float()), Value::Sequence(y))
+        let site = ParameterSite::Embedding { weight: self.inner.weight.id };
+        tape.record_layer(site, &BatchTensor::Flat(ids.float()), BatchTensor::Sequence(y))
     }
 }

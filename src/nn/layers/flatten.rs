@@ -2,16 +2,16 @@
 
 use burn::module::Module;
 
-use crate::nn::Value;
+use crate::nn::BatchTensor;
 
-/// Flattens images `[batch, channels, height, width]` to `[batch, channels x height x width]` and
-/// sequences `[batch, time, features]` to `[batch, time x features]`.
+/// Flattening of images `[batch, channels, height, width]` to `[batch, channels x height x width]`
+/// and sequences `[batch, time, features]` to `[batch, time x features]`.
 #[derive(Module, Debug)]
 pub struct Flatten;
 
 impl Flatten {
-    /// `x` as plain features.
-    pub fn forward(&self, x: Value) -> Value {
-        Value::Flat(x.flat())
+    /// Returns `x` as plain features.
+    pub fn forward(&self, x: BatchTensor) -> BatchTensor {
+        BatchTensor::Flat(x.into_flat())
     }
 }

@@ -5,8 +5,10 @@ use burn::nn;
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::source::{Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes};
-use crate::nn::{Precision, Site, Tape, Value};
+use super::source::{
+    ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes,
+};
+use crate::nn::{BatchTensor, ParameterSite, Precision, Tape};
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of a [`Linear`] layer.
@@ -42,16 +44,20 @@ impl LinearSpec {
 
     pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
         let fan_in = self.inputs;
-        let weight =
-            ParameterSpec::new("weight", &[self.inputs, self.outputs], Init::Weight { fan_in });
-        let bias =
-            self.bias.then(|| ParameterSpec::new("bias", &[self.outputs], Init::Bias { fan_in }));
+        let weight = ParameterSpec::new(
+            "weight",
+            &[self.inputs, self.outputs],
+            ParameterInit::Weight { fan_in },
+        );
+        let bias = self
+            .bias
+            .then(|| ParameterSpec::new("bias", &[self.outputs], ParameterInit::Bias { fan_in }));
         [weight].into_iter().chain(bias).collect()
     }
 
     pub(super) fn build(&self, source: &mut ParameterSource) -> Linear {
-        let weight = source.next();
-        let bias = self.bias.then(|| source.next());
+        let weight = source.take_next();
+        let bias = self.bias.then(|| source.take_next());
         Linear { inner: nn::Linear { weight, bias } }
     }
 }
@@ -65,24 +71,24 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// x W + b: `[batch, outputs]` or `[batch, time, outputs]`.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+    /// Computes x W + b: `[batch, outputs]` or `[batch, time, outputs]`.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let (x, y) = match x {
-            Value::Sequence(x) => {
+            BatchTensor::Sequence(x) => {
                 let y = affine(&self.inner, x.clone(), tape.precision());
-                (Value::Sequence(x), Value::Sequence(y))
+                (BatchTensor::Sequence(x), BatchTensor::Sequence(y))
             }
             x => {
-                let x = x.flat();
+                let x = x.into_flat();
                 let y = affine(&self.inner, x.clone(), tape.precision());
-                (Value::Flat(x), Value::Flat(y))
+                (BatchTensor::Flat(x), BatchTensor::Flat(y))
             }
         };
-        tape.layer(site(&self.inner), &x, y)
+        tape.record_layer(site(&self.inner), &x, y)
     }
 }
 
-/// x W + b, with the product in the given precision.
+/// Computes x W + b, with the product in the given precision.
 pub(super) fn affine<const D: usize>(
     linear: &nn::Linear,
     x: Tensor<D>,
@@ -98,7 +104,10 @@ pub(super) fn affine<const D: usize>(
     }
 }
 
-/// The site of a linear map.
-pub(super) fn site(linear: &nn::Linear) -> Site {
-    Site::Linear { weight: linear.weight.id, bias: linear.bias.as_ref().map(|bias| bias.id) }
+/// Returns the site of a linear map.
+pub(super) fn site(linear: &nn::Linear) -> ParameterSite {
+    ParameterSite::Linear {
+        weight: linear.weight.id,
+        bias: linear.bias.as_ref().map(|bias| bias.id),
+    }
 }

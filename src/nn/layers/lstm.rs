@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::linear::{self, site};
 use super::source::{
-    Init, ParameterSource, ParameterSpec, check_parameter_size, check_sizes, sequence_shape,
+    ParameterInit, ParameterSource, ParameterSpec, check_parameter_size, check_sizes,
+    sequence_shape,
 };
-use crate::nn::{Tape, UpstreamClip, Value};
+use crate::nn::{BatchTensor, Tape, UpstreamClip};
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of an [`Lstm`] layer.
@@ -45,14 +46,16 @@ impl LstmSpec {
         Ok(vec![time, if self.bidirectional { 2 * self.hidden } else { self.hidden }])
     }
 
-    /// The fan-in of all parameters is the hidden size, as in PyTorch.
+    /// Returns the parameters of the four gates; the fan-in of all of them is the hidden size, as
+    /// in PyTorch.
     pub(super) fn parameters(&self) -> Vec<ParameterSpec> {
         let Self { inputs, hidden, .. } = *self;
         let fan_in = hidden;
         let one_direction = GATES.iter().flat_map(|gate| {
             let map = |name: &str, inputs: usize| {
                 let path = format!("{gate}.{name}");
-                let (weight, bias) = (Init::Weight { fan_in }, Init::Bias { fan_in });
+                let (weight, bias) =
+                    (ParameterInit::Weight { fan_in }, ParameterInit::Bias { fan_in });
                 [
                     ParameterSpec::new(&format!("{path}.weight"), &[inputs, hidden], weight),
                     ParameterSpec::new(&format!("{path}.bias"), &[hidden], bias),
@@ -87,22 +90,22 @@ impl LstmSpec {
 /// The fields are those of `burn::nn::Lstm`, in PyTorch's order.
 #[derive(Module, Debug)]
 pub struct LstmGates {
-    /// Input gate i: how much of the cell gate is added to the cell state.
+    /// Input gate i: the fraction of the cell gate that is added to the cell state.
     pub input_gate: GateController,
-    /// Forget gate f: how much of the cell state is kept.
+    /// Forget gate f: the fraction of the cell state that is carried to the next step.
     pub forget_gate: GateController,
     /// Cell gate g: the new candidate for the cell state.
     pub cell_gate: GateController,
-    /// Output gate o: how much of the cell state is output.
+    /// Output gate o: the fraction of the cell state that is output.
     pub output_gate: GateController,
 }
 
 /// The parameters of a bidirectional LSTM.
 #[derive(Module, Debug)]
 pub struct BiLstmGates {
-    /// From the first step to the last.
+    /// Gates of the direction from the first step to the last.
     pub forward: LstmGates,
-    /// From the last step to the first.
+    /// Gates of the direction from the last step to the first.
     pub reverse: LstmGates,
 }
 
@@ -110,9 +113,9 @@ pub struct BiLstmGates {
 #[derive(Module, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum LstmDirections {
-    /// Forward only.
+    /// Forward direction only.
     Forward(LstmGates),
-    /// Forward and backward.
+    /// Forward and backward direction.
     Both(BiLstmGates),
 }
 
@@ -125,15 +128,15 @@ pub enum LstmDirections {
 /// o tanh(c); both start at 0. Each gate has two biases, as in PyTorch.
 #[derive(Module, Debug)]
 pub struct Lstm {
-    /// The parameters.
+    /// Parameters of the directions.
     pub inner: LstmDirections,
 }
 
 impl Lstm {
-    /// The hidden states at every step.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
-        let x = Value::Sequence(x.sequence());
-        Value::Sequence(match &self.inner {
+    /// Computes the hidden states at every step.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
+        let x = BatchTensor::Sequence(x.into_sequence());
+        BatchTensor::Sequence(match &self.inner {
             LstmDirections::Forward(gates) => gates.forward(&x, false, tape),
             LstmDirections::Both(both) => {
                 let forward = both.forward.forward(&x, false, tape);
@@ -142,17 +145,18 @@ impl Lstm {
         })
     }
 
-    /// As [`forward`](Self::forward). In the backward pass, the gradient with respect to the gates'
-    /// pre-activations at all steps and in both directions, after back-propagation through time, is
-    /// clipped jointly. The gradients of all parameters and of the input follow from the clipped
-    /// one; the recurrence itself is not clipped.
+    /// Computes the hidden states as [`forward`](Self::forward) does, with a clip in the backward
+    /// pass. In the backward pass, the gradient with respect to the gates' pre-activations at all
+    /// steps and in both directions, after back-propagation through time, is clipped jointly. The
+    /// gradients of all parameters and of the input follow from the clipped one; the recurrence
+    /// itself is not clipped.
     pub(super) fn forward_clipped(
         &self,
-        x: Value,
+        x: BatchTensor,
         clip: &UpstreamClip,
         tape: &mut dyn Tape,
-    ) -> Value {
-        let x = Value::Sequence(x.sequence());
+    ) -> BatchTensor {
+        let x = BatchTensor::Sequence(x.into_sequence());
         let directions = match &self.inner {
             LstmDirections::Forward(gates) => vec![(gates, false)],
             LstmDirections::Both(both) => vec![(&both.forward, false), (&both.reverse, true)],
@@ -165,8 +169,8 @@ impl Lstm {
         }
         // The maps are summands of the pre-activations at their steps, so they have the gradient of
         // the pre-activations.
-        let joined = Value::Sequence(Tensor::cat(maps, 2));
-        let joined = tape.clip_upstream(joined, clip).sequence();
+        let joined = BatchTensor::Sequence(Tensor::cat(maps, 2));
+        let joined = tape.clip_upstream(joined, clip).into_sequence();
         let width = joined.dims()[2] / directions.len();
         let hidden = directions.into_iter().zip(calls).enumerate();
         let hidden = hidden.map(|(i, ((gates, reverse), calls))| {
@@ -177,46 +181,48 @@ impl Lstm {
             gates.report_recurrent_maps(calls, previous, tape);
             hidden
         });
-        Value::Sequence(Tensor::cat(hidden.collect(), 2))
+        BatchTensor::Sequence(Tensor::cat(hidden.collect(), 2))
     }
 }
 
 impl LstmGates {
     fn build(source: &mut ParameterSource) -> Self {
         let mut gate = || {
-            let mut map = || nn::Linear { weight: source.next(), bias: Some(source.next()) };
+            let mut map =
+                || nn::Linear { weight: source.take_next(), bias: Some(source.take_next()) };
             GateController { input_transform: map(), hidden_transform: map() }
         };
         Self { input_gate: gate(), forget_gate: gate(), cell_gate: gate(), output_gate: gate() }
     }
 
-    /// The gates, in the order of the parameters.
+    /// Returns the gates, in the order of the parameters.
     pub fn gates(&self) -> [&GateController; 4] {
         [&self.input_gate, &self.forget_gate, &self.cell_gate, &self.output_gate]
     }
 
-    /// Hidden states of one direction, `[batch, time, hidden]`, in the order of the input's steps.
-    fn forward(&self, x: &Value, reverse: bool, tape: &mut dyn Tape) -> Tensor<3> {
+    /// Computes the hidden states of one direction, `[batch, time, hidden]`, in the order of the
+    /// input's steps.
+    fn forward(&self, x: &BatchTensor, reverse: bool, tape: &mut dyn Tape) -> Tensor<3> {
         let (from_input, calls) = self.input_maps(x, tape);
         let (hidden, previous) = recurrence(from_input, self.recurrent_map(), reverse, tape);
         self.report_recurrent_maps(calls, previous, tape);
         hidden
     }
 
-    /// The input maps of the gates at all steps at once, `[batch, time, 4 hidden]`, and the numbers
-    /// of their calls of the tape.
-    fn input_maps(&self, x: &Value, tape: &mut dyn Tape) -> (Tensor<3>, Vec<usize>) {
-        let steps = x.clone().sequence();
+    /// Computes the input maps of the gates at all steps at once, `[batch, time, 4 hidden]`, and
+    /// returns the numbers of their calls of the tape with them.
+    fn input_maps(&self, x: &BatchTensor, tape: &mut dyn Tape) -> (Tensor<3>, Vec<usize>) {
+        let steps = x.clone().into_sequence();
         let mut calls = Vec::new();
         let from_input = self.gates().map(|gate| {
             let map = &gate.input_transform;
-            calls.push(tape.layer_calls());
-            tape.layer(
+            calls.push(tape.layer_call_count());
+            tape.record_layer(
                 site(map),
                 x,
-                Value::Sequence(linear::affine(map, steps.clone(), tape.precision())),
+                BatchTensor::Sequence(linear::affine(map, steps.clone(), tape.precision())),
             )
-            .sequence()
+            .into_sequence()
         });
         (Tensor::cat(from_input.to_vec(), 2), calls)
     }
@@ -224,16 +230,17 @@ impl LstmGates {
     /// Reports the recurrent maps of the gates with their inputs, `[batch, time, hidden]`.
     fn report_recurrent_maps(&self, calls: Vec<usize>, previous: Tensor<3>, tape: &mut dyn Tape) {
         for (call, gate) in calls.into_iter().zip(self.gates()) {
-            tape.summed_layer(
+            tape.record_summed_layer(
                 call,
                 site(&gate.hidden_transform),
-                Value::Sequence(previous.clone()),
+                BatchTensor::Sequence(previous.clone()),
             );
         }
     }
 
-    /// `from_input`, `[batch, time, 4 hidden]`, with the derivatives of the recurrent maps at all
-    /// steps with respect to their parameters, for a recurrence in which these are constants.
+    /// Returns `from_input`, `[batch, time, 4 hidden]`, with the derivatives of the recurrent maps
+    /// at all steps with respect to their parameters, for a recurrence in which these are
+    /// constants.
     fn with_recurrent_parameters(
         &self,
         from_input: Tensor<3>,
@@ -255,7 +262,8 @@ impl LstmGates {
         from_input + zeros.reshape([n, time, 4 * size])
     }
 
-    /// Weights `[hidden, 4 hidden]` and biases `[1, 4 hidden]` of the recurrent maps of all gates.
+    /// Returns the weights `[hidden, 4 hidden]` and biases `[1, 4 hidden]` of the recurrent maps
+    /// of all gates.
     fn recurrent_map(&self) -> (Tensor<2>, Tensor<2>) {
         let maps = self.gates().map(|gate| &gate.hidden_transform);
         let weights = maps.map(|map| map.weight.val()).to_vec();
@@ -267,9 +275,10 @@ impl LstmGates {
     }
 }
 
-/// Hidden states of one direction and the hidden states before each step, `[batch, time, hidden]`,
-/// in the order of the input's steps, from the input maps, `[batch, time, 4 hidden]`, and the
-/// weights and biases of the recurrent maps. The states before are detached.
+/// Computes the hidden states of one direction and the hidden states before each step,
+/// `[batch, time, hidden]`, in the order of the input's steps, from the input maps,
+/// `[batch, time, 4 hidden]`, and the weights and biases of the recurrent maps. The states before
+/// are detached.
 fn recurrence(
     from_input: Tensor<3>,
     (weight, bias): (Tensor<2>, Tensor<2>),

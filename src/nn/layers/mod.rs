@@ -32,17 +32,19 @@ pub use linear::{Linear, LinearSpec};
 pub use lstm::{BiLstmGates, Lstm, LstmDirections, LstmGates, LstmSpec};
 pub use norm::{GroupNorm, GroupNormSpec, LayerNorm, LayerNormSpec};
 pub use pool::{AvgPool2d, AvgPool2dSpec, GlobalAvgPool, MaxPool2d, MaxPool2dSpec};
-pub use standardise::{Guard, Standardisation};
+pub use standardise::{Standardisation, VarianceGuard};
 pub use time::MeanOverTime;
 pub use zero_pad::{ZeroPad2d, ZeroPad2dSpec};
 
 pub(crate) use block::forward_all;
-pub(crate) use source::{IMAGES, Init, ParameterSource, ParameterSpec, parameter_specs, shape_of};
+pub(crate) use source::{
+    IMAGES, ParameterInit, ParameterSource, ParameterSpec, parameter_specs, shape_of,
+};
 
 use burn::module::Module;
 use serde::{Deserialize, Serialize};
 
-use super::{Tape, Value};
+use super::{BatchTensor, Tape};
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of a layer: its kind and settings, without its parameters.
@@ -138,7 +140,7 @@ pub enum Layer {
 }
 
 impl LayerSpec {
-    /// The shape of one example after this layer.
+    /// Returns the shape of one example after this layer.
     ///
     /// # Errors
     /// If an example of shape `input` does not fit, or a setting is out of its range.
@@ -164,7 +166,7 @@ impl LayerSpec {
         }
     }
 
-    /// The path within the layer and the shape of each parameter, in the order of
+    /// Returns the path within the layer and the shape of each parameter, in the order of
     /// [`Network::parameters`](super::Network::parameters). Empty for layers without parameters.
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.parameter_specs().into_iter().map(|spec| (spec.path, spec.shape)).collect()
@@ -185,7 +187,7 @@ impl LayerSpec {
         }
     }
 
-    /// The name of the kind, such as `"Conv2d"`.
+    /// Returns the name of the layer kind, such as `"Conv2d"`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Linear(_) => "Linear",
@@ -211,13 +213,13 @@ impl LayerSpec {
         }
     }
 
-    /// Why the clips of backpropagation clipping do not bound the layer's gradient; `None` if they
-    /// do.
-    pub(crate) fn no_backprop_clips(&self) -> Option<&'static str> {
-        clipped::unsupported(self)
+    /// Returns the reason why the clips of backpropagation clipping do not bound the layer's
+    /// gradient; `None` if they do.
+    pub(crate) fn backprop_clip_obstacle(&self) -> Option<&'static str> {
+        clipped::unsupported_reason(self)
     }
 
-    /// The path segment of layer `index` of a list: its index, or the name of a group.
+    /// Returns the path segment of layer `index` of a list: its index, or the name of a group.
     pub(crate) fn path_segment(&self, index: usize) -> String {
         match self {
             Self::Group(group) => group.name.clone(),
@@ -252,8 +254,8 @@ impl LayerSpec {
 }
 
 impl Layer {
-    /// The layer's output. Every map with parameters is reported to `tape`.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+    /// Computes the layer's output. Every map with parameters is reported to `tape`.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         match self {
             Self::Linear(layer) => layer.forward(x, tape),
             Self::Conv2d(layer) => layer.forward(x, tape),
@@ -278,8 +280,8 @@ impl Layer {
     }
 }
 
-/// The error for a kernel that does not fit into the padded image.
-fn does_not_fit(kind: &str, window: super::Window) -> Error {
+/// Returns the error for a kernel that does not fit into the padded image.
+fn kernel_too_large_error(kind: &str, window: super::Window) -> Error {
     let super::Window { size, kernel, stride, padding, .. } = window;
     Error::new(
         ErrorKind::Model,

@@ -9,9 +9,9 @@ use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::source::{
-    Init, ParameterSource, ParameterSpec, check_epsilon, check_sizes, image_shape,
+    ParameterInit, ParameterSource, ParameterSpec, check_epsilon, check_sizes, image_shape,
 };
-use crate::nn::{Site, Tape, Value};
+use crate::nn::{BatchTensor, ParameterSite, Tape};
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of a [`GroupNorm`] layer.
@@ -21,7 +21,7 @@ pub struct GroupNormSpec {
     pub groups: usize,
     /// Number of channels of the images.
     pub channels: usize,
-    /// Added to the variance.
+    /// Constant that is added to the variance.
     pub epsilon: f64,
 }
 
@@ -30,15 +30,15 @@ pub struct GroupNormSpec {
 pub struct LayerNormSpec {
     /// Number of features, which share a mean and a variance.
     pub features: usize,
-    /// Added to the variance.
+    /// Constant that is added to the variance.
     pub epsilon: f64,
 }
 
-/// The scale γ and the shift β per channel.
+/// Returns the scale γ and the shift β per channel.
 fn affine(channels: usize) -> Vec<ParameterSpec> {
     vec![
-        ParameterSpec::new("gamma", &[channels], Init::Ones),
-        ParameterSpec::new("beta", &[channels], Init::Zeros),
+        ParameterSpec::new("gamma", &[channels], ParameterInit::Ones),
+        ParameterSpec::new("beta", &[channels], ParameterInit::Zeros),
     ]
 }
 
@@ -72,8 +72,8 @@ impl GroupNormSpec {
     pub(super) fn build(&self, source: &mut ParameterSource) -> GroupNorm {
         let config = GroupNormConfig::new(self.groups, self.channels).with_epsilon(self.epsilon);
         let mut inner = config.with_affine(false).init(source.device());
-        inner.gamma = Some(source.next());
-        inner.beta = Some(source.next());
+        inner.gamma = Some(source.take_next());
+        inner.beta = Some(source.take_next());
         inner.affine = true;
         GroupNorm { inner }
     }
@@ -105,8 +105,8 @@ impl LayerNormSpec {
     pub(super) fn build(&self, source: &mut ParameterSource) -> LayerNorm {
         let config = LayerNormConfig::new(self.features).with_epsilon(self.epsilon);
         let mut inner = config.init(source.device());
-        inner.gamma = source.next();
-        inner.beta = Some(source.next());
+        inner.gamma = source.take_next();
+        inner.beta = Some(source.take_next());
         LayerNorm { inner, epsilon: self.epsilon }
     }
 }
@@ -122,20 +122,20 @@ pub struct GroupNorm {
 }
 
 impl GroupNorm {
-    /// The normalised, scaled and shifted images.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
+    /// Computes the normalised, scaled and shifted images.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
         let nn::GroupNorm { num_groups, num_channels, epsilon, .. } = self.inner;
-        let x = x.image();
+        let x = x.into_image();
         let shape = x.dims();
         let size = num_channels / num_groups * shape[2] * shape[3];
         let x = normalised(x.reshape([shape[0], num_groups, size]), epsilon).reshape(shape);
         let (Some(gamma), Some(beta)) = (&self.inner.gamma, &self.inner.beta) else {
-            return Value::Image(x);
+            return BatchTensor::Image(x);
         };
         let per_channel = |p: &Param<Tensor<1>>| p.val().reshape([1, num_channels, 1, 1]);
         let y = x.clone() * per_channel(gamma) + per_channel(beta);
-        let site = Site::Affine { gamma: gamma.id, beta: Some(beta.id) };
-        tape.layer(site, &Value::Image(x), Value::Image(y))
+        let site = ParameterSite::Affine { gamma: gamma.id, beta: Some(beta.id) };
+        tape.record_layer(site, &BatchTensor::Image(x), BatchTensor::Image(y))
     }
 }
 
@@ -148,24 +148,29 @@ impl GroupNorm {
 pub struct LayerNorm {
     /// Burn's layer: scale γ and shift β, `[features]` each.
     pub inner: nn::LayerNorm,
-    /// Added to the variance. The field of Burn's layer is private.
+    /// Constant that is added to the variance. The field of Burn's layer is private.
     pub(super) epsilon: f64,
 }
 
 impl LayerNorm {
-    /// The normalised, scaled and shifted features.
-    pub fn forward(&self, x: Value, tape: &mut dyn Tape) -> Value {
-        let flat = matches!(x, Value::Flat(_));
-        let x = normalised(x.sequence(), self.epsilon);
+    /// Computes the normalised, scaled and shifted features.
+    pub fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> BatchTensor {
+        let flat = matches!(x, BatchTensor::Flat(_));
+        let x = normalised(x.into_sequence(), self.epsilon);
         let per_feature = |p: &Param<Tensor<1>>| p.val().reshape([1, 1, -1]);
         let mut y = x.clone() * per_feature(&self.inner.gamma);
         if let Some(beta) = &self.inner.beta {
             y = y + per_feature(beta);
         }
-        let value =
-            |x: Tensor<3>| if flat { Value::Flat(x.squeeze_dim(1)) } else { Value::Sequence(x) };
+        let value = |x: Tensor<3>| {
+            if flat { BatchTensor::Flat(x.squeeze_dim(1)) } else { BatchTensor::Sequence(x) }
+        };
         let beta = self.inner.beta.as_ref().map(|beta| beta.id);
-        tape.layer(Site::Affine { gamma: self.inner.gamma.id, beta }, &value(x), value(y))
+        tape.record_layer(
+            ParameterSite::Affine { gamma: self.inner.gamma.id, beta },
+            &value(x),
+            value(y),
+        )
     }
 }
 

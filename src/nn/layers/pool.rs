@@ -5,10 +5,10 @@ use burn::nn::PaddingConfig2d;
 use burn::nn::pool::{self, AvgPool2dConfig, MaxPool2dConfig};
 use serde::{Deserialize, Serialize};
 
-use super::does_not_fit;
+use super::kernel_too_large_error;
 use super::source::{check_sizes, image_shape};
 use crate::Result;
-use crate::nn::{Tape, Value, Window, kernels};
+use crate::nn::{BatchTensor, Tape, Window, kernels};
 
 /// Specification of a [`MaxPool2d`] layer. Pairs are (vertical, horizontal), in pixels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ fn output_shape(
     let window = Window::pooling(image, kernel, stride);
     match window.output() {
         Some([rows, columns]) => Ok(vec![window.channels, rows, columns]),
-        None => Err(does_not_fit(kind, window)),
+        None => Err(kernel_too_large_error(kind, window)),
     }
 }
 
@@ -94,21 +94,21 @@ pub struct MaxPool2d {
 }
 
 impl MaxPool2d {
-    /// The maximum of each window.
-    pub fn forward(&self, x: Value, tape: &dyn Tape) -> Value {
+    /// Computes the maximum of each window.
+    pub fn forward(&self, x: BatchTensor, tape: &dyn Tape) -> BatchTensor {
         // Layers converted from Burn's can have options that the CPU kernel does not support.
         let supported = matches!(self.inner.padding, PaddingConfig2d::Valid)
             && self.inner.dilation == [1, 1]
             && !self.inner.ceil_mode;
-        let cpu_kernel = supported && tape.use_cpu_kernels() && x.on_cpu();
-        let x = x.image();
+        let cpu_kernel = supported && tape.use_cpu_kernels() && x.is_on_cpu();
+        let x = x.into_image();
         if !cpu_kernel {
-            return Value::Image(self.inner.forward(x));
+            return BatchTensor::Image(self.inner.forward(x));
         }
         let [_, channels, height, width] = x.dims();
         let image = [channels, height, width];
         let window = Window::pooling(image, self.inner.kernel_size, self.inner.stride);
-        Value::Image(kernels::max_pool(x, window))
+        BatchTensor::Image(kernels::max_pool(x, window))
     }
 }
 
@@ -121,9 +121,9 @@ pub struct AvgPool2d {
 }
 
 impl AvgPool2d {
-    /// The mean of each window.
-    pub fn forward(&self, x: Value) -> Value {
-        Value::Image(self.inner.forward(x.image()))
+    /// Computes the mean of each window.
+    pub fn forward(&self, x: BatchTensor) -> BatchTensor {
+        BatchTensor::Image(self.inner.forward(x.into_image()))
     }
 }
 
@@ -133,10 +133,12 @@ impl AvgPool2d {
 pub struct GlobalAvgPool;
 
 impl GlobalAvgPool {
-    /// The mean of each channel.
-    pub fn forward(&self, x: Value) -> Value {
-        let x = x.image();
+    /// Computes the mean of each channel.
+    pub fn forward(&self, x: BatchTensor) -> BatchTensor {
+        let x = x.into_image();
         let [n, channels, height, width] = x.dims();
-        Value::Flat(x.reshape([n, channels, height * width]).mean_dim(2).reshape([n, channels]))
+        BatchTensor::Flat(
+            x.reshape([n, channels, height * width]).mean_dim(2).reshape([n, channels]),
+        )
     }
 }

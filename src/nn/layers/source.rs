@@ -11,40 +11,40 @@ use crate::{Error, ErrorKind, Result};
 /// Specification of a parameter of a layer or network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParameterSpec {
-    /// Its path: `"weight"` in a layer, `"0.weight"` in a network.
+    /// Path of the parameter: `"weight"` in a layer, `"0.weight"` in a network.
     pub(crate) path: String,
     pub(crate) shape: Vec<usize>,
-    pub(crate) init: Init,
+    pub(crate) init: ParameterInit,
 }
 
-/// How a parameter is initialised.
+/// Initialisation of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Init {
-    /// A weight, by the [`Initialisation`](crate::nn::Initialisation) of the model.
+pub(crate) enum ParameterInit {
+    /// Weight, drawn by the [`Initialisation`](crate::nn::Initialisation) of the model.
     Weight { fan_in: usize },
-    /// The bias of such a weight.
+    /// Bias of a weight with this fan-in.
     Bias { fan_in: usize },
-    /// 1: scales of normalisation layers, and gains.
+    /// Ones: scales of normalisation layers, and gains.
     Ones,
-    /// 0: shifts of normalisation layers.
+    /// Zeros: shifts of normalisation layers.
     Zeros,
-    /// N(0, 1): embeddings.
+    /// Samples of N(0, 1): embeddings.
     Normal,
 }
 
 impl ParameterSpec {
-    pub(super) fn new(path: &str, shape: &[usize], init: Init) -> Self {
+    pub(super) fn new(path: &str, shape: &[usize], init: ParameterInit) -> Self {
         Self { path: path.to_owned(), shape: shape.to_vec(), init }
     }
 
-    /// The specification with `prefix` in front of its path.
+    /// Returns the specification with `prefix` in front of its path.
     pub(super) fn prefixed(mut self, prefix: &str) -> Self {
         self.path = format!("{prefix}.{}", self.path);
         self
     }
 }
 
-/// Returns the values of a parameter, row-major.
+/// Function that returns the values of a parameter, row-major.
 pub(crate) type Fill<'a> = &'a mut dyn FnMut(&ParameterSpec) -> Vec<f32>;
 
 /// Creates the parameters of the layers being built, in the order of a list of specifications.
@@ -62,8 +62,8 @@ impl<'a> ParameterSource<'a> {
         Self { specs: specs.into_iter(), fill, device }
     }
 
-    /// The next parameter, of rank `D`.
-    pub(super) fn next<const D: usize>(&mut self) -> Param<Tensor<D>> {
+    /// Creates the next parameter, of rank `D`.
+    pub(super) fn take_next<const D: usize>(&mut self) -> Param<Tensor<D>> {
         let spec = self.specs.next().expect("a layer takes no more parameters than it lists");
         let shape = <[usize; D]>::try_from(spec.shape.as_slice()).expect("the rank that it lists");
         let values = (self.fill)(&spec);
@@ -76,8 +76,8 @@ impl<'a> ParameterSource<'a> {
     }
 }
 
-/// The parameters of a list of layers, in order. Paths begin with the index of the layer in the
-/// list, or with the name of a group.
+/// Returns the parameters of a list of layers, in order. Paths begin with the index of the layer
+/// in the list, or with the name of a group.
 pub(crate) fn parameter_specs(specs: &[LayerSpec]) -> Vec<ParameterSpec> {
     let parameters = specs.iter().enumerate().flat_map(|(index, spec)| {
         let prefix = spec.path_segment(index);
@@ -124,10 +124,10 @@ pub(super) fn check_epsilon(kind: &str, epsilon: f64) -> Result<()> {
     Err(Error::setting("epsilon", epsilon, why).fix("use a small positive number, such as 1e-5"))
 }
 
-/// Why images are needed.
+/// Reason in the error for examples that are not images.
 pub(crate) const IMAGES: &str = "it works on images, [channels, height, width]";
 
-/// `input` as a shape of `N` sides, or an error that says that `who` was given another.
+/// Returns `input` as a shape of `N` sides, or an error that names `who` and the shape.
 pub(crate) fn shape_of<const N: usize>(
     who: &str,
     input: &[usize],
@@ -140,13 +140,13 @@ pub(crate) fn shape_of<const N: usize>(
     })
 }
 
-/// `input` as the shape of an image, or an error that names the kind of layer.
+/// Returns `input` as the shape of an image, or an error that names the kind of layer.
 pub(super) fn image_shape(kind: &str, input: &[usize]) -> Result<[usize; 3]> {
     let fix = "put it before Flatten, or use a model for plain features, such as models::mlp";
     shape_of(&format!("a {kind} layer"), input, IMAGES, fix)
 }
 
-/// `input` as the shape of a sequence, or an error that names the kind of layer.
+/// Returns `input` as the shape of a sequence, or an error that names the kind of layer.
 pub(super) fn sequence_shape(kind: &str, input: &[usize]) -> Result<[usize; 2]> {
     let fix = "put Embedding before it if the examples are token ids";
     shape_of(&format!("a {kind} layer"), input, "it works on sequences, [time, features]", fix)

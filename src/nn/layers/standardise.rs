@@ -13,7 +13,7 @@ use crate::{Error, Result};
 ///
 /// For each output channel, the convolution uses gain · (w - mean) / √guard(variance · fan-in)
 /// instead of the raw weight w, with the biased variance over the inputs of the channel. The
-/// parameters are the raw weight and the gain. [`Guard::Unscaled`] leaves out the fan-in.
+/// parameters are the raw weight and the gain. [`VarianceGuard::Unscaled`] leaves out the fan-in.
 ///
 /// # Guarantee
 /// Per-example gradients are clipped with respect to the parameters. The gradient with respect to
@@ -25,17 +25,17 @@ pub struct Standardisation {
     /// Whether each output channel has a trainable gain, initially 1.
     pub gain: bool,
     /// The guard against division by 0.
-    pub guard: Guard,
+    pub guard: VarianceGuard,
 }
 
 /// The guard of a weight standardisation against division by 0, for a scaled variance
 /// v = variance · fan-in.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Guard {
-    /// v + e.
+pub enum VarianceGuard {
+    /// Additive guard: v + e.
     Add(f64),
-    /// max(v, e), as in the code of De et al. (2022).
+    /// Lower bound: max(v, e), as in the code of De et al. (2022).
     AtLeast(f64),
     /// v / fan-in + e, i.e. variance + e: weight standardisation without the scale (Qiao et al.,
     /// 2019, "Micro-batch training with batch-channel normalization and weight standardization").
@@ -44,9 +44,9 @@ pub enum Guard {
     Unscaled(f64),
 }
 
-impl Guard {
-    /// An equal rule in terms of the scaled variance: another guard, and a constant factor for the
-    /// standardised weight. With n for the fan-in, u / √(v / n + e) = √n u / √(v + n e).
+impl VarianceGuard {
+    /// Returns an equal rule in terms of the scaled variance: another guard, and a constant factor
+    /// for the standardised weight. With n for the fan-in, u / √(v / n + e) = √n u / √(v + n e).
     pub(crate) fn scaled(self, fan_in: usize) -> (Self, f64) {
         let n = fan_in as f64;
         match self {
@@ -57,19 +57,20 @@ impl Guard {
 }
 
 impl Standardisation {
-    /// The form of De et al. (2022): with a gain, and a scaled variance of at least 1e-4.
+    /// Creates the form of De et al. (2022): with a gain, and a scaled variance of at least 1e-4.
     pub fn scaled() -> Self {
-        Self { gain: true, guard: Guard::AtLeast(1e-4) }
+        Self { gain: true, guard: VarianceGuard::AtLeast(1e-4) }
     }
 
-    /// The form of Qiao et al. (2019), as in BiT networks: without a gain and without the fan-in,
-    /// with 1e-8 added to the variance.
+    /// Creates the form of Qiao et al. (2019), as in BiT networks: without a gain and without the
+    /// fan-in, with 1e-8 added to the variance.
     pub fn unscaled() -> Self {
-        Self { gain: false, guard: Guard::Unscaled(1e-8) }
+        Self { gain: false, guard: VarianceGuard::Unscaled(1e-8) }
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let (Guard::Add(e) | Guard::AtLeast(e) | Guard::Unscaled(e)) = self.guard;
+        let (VarianceGuard::Add(e) | VarianceGuard::AtLeast(e) | VarianceGuard::Unscaled(e)) =
+            self.guard;
         if e > 0.0 && e.is_finite() {
             return Ok(());
         }
@@ -77,8 +78,8 @@ impl Standardisation {
         Err(Error::setting("guard", e, why).fix("use a small positive number, such as 1e-4"))
     }
 
-    /// The standardised weight, `[channels out, channels in / groups, height, width]`, of the raw
-    /// weight of this shape and the gain `[channels out]`.
+    /// Computes the standardised weight, `[channels out, channels in / groups, height, width]`,
+    /// from the raw weight of this shape and the gain `[channels out]`.
     pub(crate) fn apply(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> Tensor<4> {
         let shape = raw.dims();
         let (channels, fan_in) = (shape[0], shape[1] * shape[2] * shape[3]);
@@ -95,14 +96,14 @@ impl Standardisation {
         scaled.reshape(shape)
     }
 
-    /// Vector–Jacobian product: gradients with respect to the raw weight,
+    /// Computes the vector–Jacobian product: gradients with respect to the raw weight,
     /// `[examples, channels out, fan in]`, and the gain, `[examples, channels out]`, from the
     /// gradient g with respect to the standardised weight, `[examples, channels out, fan in]`.
     ///
     /// With the unit weight û = r u, the VJP maps g to f · gain · r · (g - mean(g) - s (g·û) û) and
     /// f · (g·û). The slope s of the guard is 0 where the variance is clamped to the guard's floor,
-    /// else 1. The factor f is 1 unless the guard is [`Guard::Unscaled`].
-    pub(crate) fn pull_back(
+    /// else 1. The factor f is 1 unless the guard is [`VarianceGuard::Unscaled`].
+    pub(crate) fn vjp(
         &self,
         raw: Tensor<4>,
         gain: Option<Tensor<1>>,
@@ -119,8 +120,9 @@ impl Standardisation {
         (tangent * scale.unsqueeze::<3>(), by_gain)
     }
 
-    /// The mean squares of the coordinates of [`pull_back`](Self::pull_back) for independent
-    /// standard normal values g: with respect to the raw weight and to the gain, each `[1]`.
+    /// Computes the mean squares of the coordinates of [`vjp`](Self::vjp) for
+    /// independent standard normal values g: with respect to the raw weight and to the gain, each
+    /// `[1]`.
     ///
     /// The map g - mean(g) - s (g·û) û has the eigenvalues 0, 1 - s ‖û‖² and, fan-in - 2 times, 1.
     pub(crate) fn mean_squares(&self, raw: Tensor<4>, gain: Option<Tensor<1>>) -> [Tensor<1>; 2] {
@@ -141,7 +143,7 @@ impl Standardisation {
         let u = w.clone() - w.mean_dim(1);
         let v = (u.clone() * u.clone()).sum_dim(1);
         let slope = match guard {
-            Guard::AtLeast(e) => v.clone().greater_elem(e).float(),
+            VarianceGuard::AtLeast(e) => v.clone().greater_elem(e).float(),
             _ => v.ones_like(),
         };
         let r = guarded(v, guard).sqrt().recip();
@@ -154,16 +156,16 @@ impl Standardisation {
     }
 }
 
-/// The guarded variance, for a guard that [`Guard::scaled`] returned.
-fn guarded(v: Tensor<2>, guard: Guard) -> Tensor<2> {
+/// Returns the guarded variance, for a guard that [`VarianceGuard::scaled`] returned.
+fn guarded(v: Tensor<2>, guard: VarianceGuard) -> Tensor<2> {
     match guard {
-        Guard::AtLeast(e) => v.clamp_min(e),
-        Guard::Add(e) | Guard::Unscaled(e) => v + e,
+        VarianceGuard::AtLeast(e) => v.clamp_min(e),
+        VarianceGuard::Add(e) | VarianceGuard::Unscaled(e) => v + e,
     }
 }
 
-/// A standardised weight and what its derivative is made of. With u = w - mean(w), v = Σ u² and
-/// r = 1/√guarded(v), the standardised weight is factor · gain · r · u.
+/// Standardised weight and the factors of its derivative. With u = w - mean(w), v = Σ u² and r =
+/// 1/√guarded(v), the standardised weight is factor · gain · r · u.
 struct Unit {
     /// û = r u, `[channels out, fan in]`.
     unit: Tensor<2>,
@@ -171,7 +173,7 @@ struct Unit {
     scale: Tensor<2>,
     /// guarded'(v), `[channels out, 1]`.
     slope: Tensor<2>,
-    /// The constant factor of [`Guard::scaled`].
+    /// The constant factor of [`VarianceGuard::scaled`].
     factor: f64,
 }
 
@@ -184,7 +186,7 @@ impl fmt::Display for Standardisation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::host::values;
+    use crate::device::host::tensor_to_vec;
 
     fn test_tensor<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let n: usize = shape.iter().product();
@@ -193,16 +195,20 @@ mod tests {
         Tensor::from_data(TensorData::new(values, shape), &Device::flex())
     }
 
-    const GUARDS: [Guard; 4] =
-        [Guard::Add(0.1), Guard::AtLeast(1e-4), Guard::AtLeast(1e4), Guard::Unscaled(0.02)];
+    const GUARDS: [VarianceGuard; 4] = [
+        VarianceGuard::Add(0.1),
+        VarianceGuard::AtLeast(1e-4),
+        VarianceGuard::AtLeast(1e4),
+        VarianceGuard::Unscaled(0.02),
+    ];
 
     #[test]
     fn the_unscaled_form_has_weights_of_mean_0_and_variance_1() {
         let raw = test_tensor([3, 2, 2, 3]);
         for (guard, e) in [(1e-8, 1e-8), (0.3, 0.3f32)] {
-            let rule = Standardisation { gain: false, guard: Guard::Unscaled(guard) };
-            let used = values(rule.apply(raw.clone(), None));
-            for (w, used) in values(raw.clone()).chunks(12).zip(used.chunks(12)) {
+            let rule = Standardisation { gain: false, guard: VarianceGuard::Unscaled(guard) };
+            let used = tensor_to_vec(rule.apply(raw.clone(), None));
+            for (w, used) in tensor_to_vec(raw.clone()).chunks(12).zip(used.chunks(12)) {
                 let mean = w.iter().sum::<f32>() / 12.0;
                 let variance = w.iter().map(|w| (w - mean).powi(2)).sum::<f32>() / 12.0;
                 for (w, used) in w.iter().zip(used) {
@@ -219,13 +225,13 @@ mod tests {
             let rule = Standardisation { gain: true, guard };
             let (raw, gain) = (test_tensor([3, 2, 2, 3]), test_tensor([3]) + 2.0);
             let g = test_tensor([1, 3, 12]) * 0.7 + 0.1;
-            let (by_raw, by_gain) = rule.pull_back(raw.clone(), Some(gain.clone()), g.clone());
+            let (by_raw, by_gain) = rule.vjp(raw.clone(), Some(gain.clone()), g.clone());
             let (raw, gain) = (raw.autodiff().require_grad(), gain.autodiff().require_grad());
             let used = rule.apply(raw.clone(), Some(gain.clone()));
             let grads = (used * Tensor::from_inner(g.reshape([3, 2, 2, 3]))).sum().backward();
             let pairs = [
-                (values(by_raw), values(raw.grad(&grads).unwrap())),
-                (values(by_gain), values(gain.grad(&grads).unwrap())),
+                (tensor_to_vec(by_raw), tensor_to_vec(raw.grad(&grads).unwrap())),
+                (tensor_to_vec(by_gain), tensor_to_vec(gain.grad(&grads).unwrap())),
             ];
             for (ours, autodiff) in pairs {
                 for (a, b) in ours.iter().zip(&autodiff) {
@@ -246,11 +252,13 @@ mod tests {
             let units: Vec<f32> = units.collect();
             let shape = [3 * fan_in, 3, fan_in];
             let units = Tensor::from_data(TensorData::new(units, shape), &Device::flex());
-            let (by_raw, by_gain) = rule.pull_back(raw.clone(), Some(gain.clone()), units);
+            let (by_raw, by_gain) = rule.vjp(raw.clone(), Some(gain.clone()), units);
             let square = |all: Vec<f32>| all.iter().map(|v| v * v).sum::<f32>();
-            let want =
-                [square(values(by_raw)) / (3 * fan_in) as f32, square(values(by_gain)) / 3.0];
-            let found = rule.mean_squares(raw, Some(gain)).map(|square| values(square)[0]);
+            let want = [
+                square(tensor_to_vec(by_raw)) / (3 * fan_in) as f32,
+                square(tensor_to_vec(by_gain)) / 3.0,
+            ];
+            let found = rule.mean_squares(raw, Some(gain)).map(|square| tensor_to_vec(square)[0]);
             for (found, want) in found.into_iter().zip(want) {
                 assert!((found - want).abs() < 1e-5 * want + 1e-12, "{guard:?}: {found} {want}");
             }

@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 
-use crate::nn::Value;
+use crate::nn::BatchTensor;
 
 /// Average pooling over time: the mean of all steps. Maps sequences `[batch, time, features]` to
 /// plain features `[batch, features]`.
@@ -10,8 +10,8 @@ use crate::nn::Value;
 pub struct MeanOverTime;
 
 impl MeanOverTime {
-    /// The mean over all steps.
-    pub fn forward(&self, x: Value) -> Value {
-        Value::Flat(x.sequence().mean_dim(1).squeeze_dim(1))
+    /// Computes the mean over all steps.
+    pub fn forward(&self, x: BatchTensor) -> BatchTensor {
+        BatchTensor::Flat(x.into_sequence().mean_dim(1).squeeze_dim(1))
     }
 }

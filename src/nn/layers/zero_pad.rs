@@ -5,7 +5,7 @@ use burn::tensor::ops::PadMode;
 use serde::{Deserialize, Serialize};
 
 use super::source::{MAX_SIZE, image_shape};
-use crate::nn::Value;
+use crate::nn::BatchTensor;
 use crate::{Error, ErrorKind, Result};
 
 /// Specification of a [`ZeroPad2d`] layer. Pairs are (vertical, horizontal), in pixels.
@@ -56,9 +56,9 @@ pub struct ZeroPad2d {
 }
 
 impl ZeroPad2d {
-    /// The images with rows and columns of zeros around them.
-    pub fn forward(&self, x: Value) -> Value {
+    /// Returns the images with rows and columns of zeros around them.
+    pub fn forward(&self, x: BatchTensor) -> BatchTensor {
         let ZeroPad2dSpec { before: [top, left], after: [bottom, right] } = self.spec;
-        Value::Image(x.image().pad((left, right, top, bottom), PadMode::Constant(0.0)))
+        BatchTensor::Image(x.into_image().pad((left, right, top, bottom), PadMode::Constant(0.0)))
     }
 }

@@ -32,13 +32,13 @@ use super::layers::{IMAGES, LayerSpec, shape_of};
 use super::network::output_shapes;
 use crate::Result;
 
-/// The shape of the images, `[channels, height, width]`, or an error that names the model.
+/// Returns the shape of the images, `[channels, height, width]`, or an error that names the model.
 fn image_shape(model: &str, config: &ModelConfig) -> Result<[usize; 3]> {
     let fix = "use models::mlp(&data, &[64]) or models::linear(&data)";
     shape_of(model, &config.input_shape, IMAGES, fix)
 }
 
-/// Number of features of an example after the layers.
+/// Returns the number of features of an example after the layers.
 fn features(config: &ModelConfig, layers: &[LayerSpec]) -> Result<usize> {
     let shapes = output_shapes(&config.input_shape, layers)?;
     Ok(shapes.last().unwrap_or(&config.input_shape).iter().product())

@@ -3,12 +3,12 @@
 use super::{features, image_shape};
 use crate::data::Dataset;
 use crate::layers;
-use crate::nn::builder::{Activation, Family, ModelBuilder, ModelConfig};
+use crate::nn::builder::{Activation, ModelBuilder, ModelConfig, ModelFamily};
 use crate::nn::{AvgPool2dSpec, Conv2dSpec, Flatten, LayerSpec, LinearSpec, MaxPool2dSpec};
 use crate::{Error, ErrorKind, Result};
 
-/// The MNIST CNN of Papernot et al. (2020), "Tempered sigmoid activations for deep learning with
-/// differential privacy".
+/// Builds the MNIST CNN of Papernot et al. (2020), "Tempered sigmoid activations for deep learning
+/// with differential privacy".
 ///
 /// Two convolutions, each followed by an activation and max pooling, then two linear layers. It has
 /// 26,010 parameters on 28 x 28 grey-scale images of ten classes. Images
@@ -34,8 +34,8 @@ pub fn papernot_cnn(data: &Dataset) -> ModelBuilder {
     })
 }
 
-/// The MNIST and Fashion-MNIST CNN of Stevens et al. (2022), "Backpropagation clipping for deep
-/// learning with differential privacy", Figure 3.
+/// Builds the MNIST and Fashion-MNIST CNN of Stevens et al. (2022), "Backpropagation clipping for
+/// deep learning with differential privacy", Figure 3.
 ///
 /// The layers of [`papernot_cnn`] without padding and biases: a convolution of 16 filters of 8 x 8
 /// and one of 32 filters of 4 x 4 pixels, both with stride 2 and followed by 2 x 2 max pooling,
@@ -58,8 +58,8 @@ pub fn stevens_mnist_cnn(data: &Dataset) -> ModelBuilder {
     .activation(Activation::Relu)
 }
 
-/// The CIFAR-10 CNN of Stevens et al. (2022), "Backpropagation clipping for deep learning with
-/// differential privacy", Figure 4.
+/// Builds the CIFAR-10 CNN of Stevens et al. (2022), "Backpropagation clipping for deep learning
+/// with differential privacy", Figure 4.
 ///
 /// Four pairs of 2 x 2 convolutions with 32, 64, 128 and 256 filters and stride 1, with 2 x 2
 /// average pooling of stride 1 between the pairs, then two linear layers with 256 outputs and one
@@ -86,7 +86,8 @@ pub fn stevens_cifar_cnn(data: &Dataset) -> ModelBuilder {
     .activation(Activation::Relu)
 }
 
-/// `body` followed by two linear layers without biases, with `hidden` outputs and one per class.
+/// Returns `body` followed by two linear layers without biases, with `hidden` outputs and one per
+/// class.
 fn stevens_head(
     config: &ModelConfig,
     mut body: Vec<LayerSpec>,
@@ -98,9 +99,9 @@ fn stevens_head(
     Ok(body)
 }
 
-/// A small VGG network (after Simonyan & Zisserman, 2015, "Very deep convolutional networks for
-/// large-scale image recognition"), as in Kurakin et al. (2022), "Toward training at ImageNet scale
-/// with differential privacy", appendix H.
+/// Builds a small VGG network (after Simonyan & Zisserman, 2015, "Very deep convolutional networks
+/// for large-scale image recognition"), as in Kurakin et al. (2022), "Toward training at ImageNet
+/// scale with differential privacy", appendix H.
 ///
 /// For each width in `channels`, `depth` convolutions of 3 x 3 pixels and 2 x 2 max pooling; then a
 /// linear layer with 128 outputs and the linear output layer. An activation follows every
@@ -132,13 +133,13 @@ pub fn simple_vgg(data: &Dataset, channels: &[usize], depth: usize) -> ModelBuil
     })
 }
 
-/// A multilayer perceptron for data of any shape: linear layers with an activation between them.
-/// `hidden` are the widths of the hidden layers.
+/// Creates a multilayer perceptron for data of any shape: linear layers with an activation between
+/// them. `hidden` are the widths of the hidden layers.
 pub fn mlp(data: &Dataset, hidden: &[usize]) -> ModelBuilder {
     ModelBuilder::sized("mlp", data, hidden, mlp_layers)
 }
 
-/// One linear layer, i.e. multinomial logistic regression, for data of any shape.
+/// Creates one linear layer, i.e. multinomial logistic regression, for data of any shape.
 pub fn linear(data: &Dataset) -> ModelBuilder {
     ModelBuilder::sized("linear", data, &[], mlp_layers)
 }
@@ -157,7 +158,7 @@ fn mlp_layers(config: &ModelConfig, hidden: &[usize]) -> Result<Vec<LayerSpec>> 
     Ok(layers)
 }
 
-/// A model made of a list of layers, usually written with [`layers!`](crate::layers).
+/// Creates a model of a list of layers, usually written with [`layers!`](crate::layers).
 ///
 /// ```
 /// use epsilab::layers;
@@ -180,11 +181,11 @@ pub fn sequential(data: &Dataset, layers: Vec<LayerSpec>) -> ModelBuilder<Sequen
     ModelBuilder::new("sequential", data, Sequential(layers))
 }
 
-/// The family of [`sequential`]: a given list of layers.
+/// Model family of [`sequential`]: a given list of layers.
 #[derive(Clone, Debug)]
 pub struct Sequential(Vec<LayerSpec>);
 
-impl Family for Sequential {
+impl ModelFamily for Sequential {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
         if self.0.is_empty() {
             let why = format!("it does not map shape {:?} to classes", config.input_shape);

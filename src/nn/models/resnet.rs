@@ -3,14 +3,14 @@
 use super::image_shape;
 use crate::data::Dataset;
 use crate::layers;
-use crate::nn::builder::{Activation, Family, ModelBuilder, ModelConfig};
+use crate::nn::builder::{Activation, ModelBuilder, ModelConfig, ModelFamily};
 use crate::nn::{
     Conv2dSpec, GlobalAvgPool, GroupNormSpec, GroupSpec, LayerSpec, LinearSpec, MaxPool2dSpec,
     ResidualSpec, Standardisation, ZeroPad2dSpec,
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Bounds of the sizes, well above those of every published network.
+/// Upper bounds of the sizes, well above those of every published network.
 const MOST_GROUPS: usize = 6;
 const MOST_BLOCKS: usize = 100;
 const MOST_CHANNELS: usize = 4096;
@@ -24,12 +24,12 @@ pub enum Stem {
     /// A 7 x 7 convolution and 3 x 3 max pooling without padding, both with stride 2, for images of
     /// 64 x 64 pixels and more.
     ImageNet,
-    /// As [`ImageNet`](Self::ImageNet), with one row and column of zeros around the images that are
-    /// pooled, as in BiT networks.
+    /// Stem of BiT networks: that of [`ImageNet`](Self::ImageNet), with one row and column of
+    /// zeros around the images that are pooled.
     Bit,
 }
 
-/// The family of [`resnet18`], [`resnet50`] and [`bit_resnet`], with its options.
+/// Model family of [`resnet18`], [`resnet50`] and [`bit_resnet`], with its options.
 #[derive(Clone, Debug)]
 pub struct Resnet {
     name: String,
@@ -44,8 +44,8 @@ pub struct Resnet {
     standardised: Option<Standardisation>,
 }
 
-/// ResNet-18 with pre-activation (ResNet v2; He et al., 2016, "Identity mappings in deep residual
-/// networks").
+/// Builds ResNet-18 with pre-activation (ResNet v2; He et al., 2016, "Identity mappings in deep
+/// residual networks").
 ///
 /// Group normalisation replaces batch normalisation, which can't be trained with per-example
 /// clipping. The layers are in groups `stem`, `group1` to `group4`, and `head`. The default
@@ -54,14 +54,14 @@ pub fn resnet18(data: &Dataset) -> ModelBuilder<Resnet> {
     resnet("resnet18", data, &[2, 2, 2, 2], false)
 }
 
-/// ResNet-50 with pre-activation and bottleneck blocks; otherwise as [`resnet18`].
+/// Builds ResNet-50 with pre-activation and bottleneck blocks; otherwise as [`resnet18`].
 pub fn resnet50(data: &Dataset) -> ModelBuilder<Resnet> {
     resnet("resnet50", data, &[3, 4, 6, 3], true)
 }
 
-/// A residual network of BiT (Kolesnikov et al., 2020, "Big Transfer (BiT): general visual
+/// Builds a residual network of BiT (Kolesnikov et al., 2020, "Big Transfer (BiT): general visual
 /// representation learning"), as in the PyTorch library timm, which publishes its weights:
-/// [`Layout::timm_resnetv2`](crate::nn::Layout::timm_resnetv2) reads them.
+/// [`WeightLayout::timm_resnetv2`](crate::nn::WeightLayout::timm_resnetv2) reads them.
 ///
 /// [`resnet50`] with [`Stem::Bit`] and [standardised weights](Standardisation::unscaled). `blocks`
 /// are the numbers of blocks in each group, and `width` multiplies all numbers of channels.
@@ -78,7 +78,7 @@ pub fn bit_resnet(data: &Dataset, blocks: &[usize], width: usize) -> ModelBuilde
         .standardised(Standardisation::unscaled())
 }
 
-/// BiT-R50x1, the smallest network of BiT: see [`bit_resnet`].
+/// Builds BiT-R50x1, the smallest network of BiT: see [`bit_resnet`].
 pub fn bit_resnet50(data: &Dataset) -> ModelBuilder<Resnet> {
     bit_resnet(data, &[3, 4, 6, 3], 1)
 }
@@ -104,8 +104,7 @@ impl ModelBuilder<Resnet> {
     }
 
     /// Sets the number of channels of the stem and of the 3 x 3 convolutions of the first group;
-    /// those of each later group have twice as many. The default is 64, the width of a BiT network
-    /// times 64.
+    /// each later group has twice as many. The default is 64, the width of a BiT network times 64.
     pub fn base_channels(mut self, channels: usize) -> Self {
         self.family.base_channels = channels;
         self
@@ -150,8 +149,8 @@ impl Resnet {
         layers![GroupNormSpec::new(self.norm_groups, channels), act.clone()]
     }
 
-    /// A block from `from` channels to those of a group of `width`. If shape or channels change,
-    /// the shortcut is a 1 x 1 convolution of the pre-activation.
+    /// Returns a block from `from` channels to those of a group of `width`. If shape or channels
+    /// change, the shortcut is a 1 x 1 convolution of the pre-activation.
     fn block(&self, from: usize, width: usize, stride: usize, act: &LayerSpec) -> Vec<LayerSpec> {
         let to = self.block_channels(width);
         let pre_activation = self.norm(from, act);
@@ -175,13 +174,13 @@ impl Resnet {
         [pre_activation, layers![ResidualSpec::new(body).shortcut(shortcut)]].concat()
     }
 
-    /// Number of output channels of a block in a group of `width`.
+    /// Returns the number of output channels of a block in a group of `width`.
     fn block_channels(&self, width: usize) -> usize {
         if self.bottleneck { 4 * width } else { width }
     }
 }
 
-impl Family for Resnet {
+impl ModelFamily for Resnet {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
         let [channels, height, width] = image_shape(&self.name, config)?;
         self.check_sizes()?;

@@ -3,11 +3,11 @@
 use crate::Result;
 use crate::data::Dataset;
 use crate::layers;
-use crate::nn::builder::{Family, ModelBuilder, ModelConfig};
+use crate::nn::builder::{ModelBuilder, ModelConfig, ModelFamily};
 use crate::nn::layers::shape_of;
 use crate::nn::{EmbeddingSpec, LayerSpec, LinearSpec, LstmSpec, MeanOverTime};
 
-/// The family of [`bilstm`], with its sizes.
+/// Model family of [`bilstm`], with its sizes.
 #[derive(Clone, Debug)]
 pub struct Bilstm {
     vocabulary: usize,
@@ -15,7 +15,7 @@ pub struct Bilstm {
     hidden: usize,
 }
 
-/// A bidirectional LSTM classifier for examples `[time]` of token ids below `vocabulary`.
+/// Creates a bidirectional LSTM classifier for examples `[time]` of token ids below `vocabulary`.
 ///
 /// An embedding of `features` features, a bidirectional LSTM with `hidden` features in each
 /// direction, the mean over time and a linear layer. `bilstm(&data, 20_000, 64, 64)` has 1,347,076
@@ -30,7 +30,7 @@ pub fn bilstm(
     ModelBuilder::new("bilstm", data, Bilstm { vocabulary, features, hidden })
 }
 
-impl Family for Bilstm {
+impl ModelFamily for Bilstm {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
         let fix = "use models::papernot_cnn(&data) for images";
         shape_of::<1>("bilstm", &config.input_shape, "it reads token ids, [time]", fix)?;

@@ -3,42 +3,43 @@
 use super::image_shape;
 use crate::data::Dataset;
 use crate::layers;
-use crate::nn::builder::{Activation, Family, ModelBuilder, ModelConfig};
+use crate::nn::builder::{Activation, ModelBuilder, ModelConfig, ModelFamily};
 use crate::nn::{
-    Conv2dSpec, GlobalAvgPool, GroupNormSpec, GroupSpec, Guard, LayerSpec, LinearSpec,
-    ResidualSpec, Standardisation, ZeroPad2dSpec,
+    Conv2dSpec, GlobalAvgPool, GroupNormSpec, GroupSpec, LayerSpec, LinearSpec, ResidualSpec,
+    Standardisation, VarianceGuard, ZeroPad2dSpec,
 };
 use crate::{Error, ErrorKind, Result};
 
 /// Number of groups of every group normalisation.
 const NORM_GROUPS: usize = 16;
 
-/// The family of [`wide_resnet`], with its options.
+/// Model family of [`wide_resnet`], with its options.
 #[derive(Clone, Debug)]
 pub struct WideResnet {
     depth: usize,
     width: usize,
     gain: bool,
     conv_bias: bool,
-    guard: Guard,
+    guard: VarianceGuard,
     published: bool,
 }
 
-/// A wide residual network, WRN-`depth`-`width` (Zagoruyko & Komodakis, 2016, "Wide residual
-/// networks"), in the form of De et al. (2022), "Unlocking high-accuracy differentially private
-/// image classification through scale".
+/// Builds a wide residual network, WRN-`depth`-`width` (Zagoruyko & Komodakis, 2016, "Wide
+/// residual networks"), in the form of De et al. (2022), "Unlocking high-accuracy differentially
+/// private image classification through scale".
 ///
 /// Convolutions have standardised weights, group normalisation has 16 groups, and the default
 /// activation is ReLU. The layers are in groups `stem`, `group1` to `group3`, and `head`. `depth`
 /// is 6 n + 4 for n blocks in each group.
 ///
 /// The default weight standardisation is the one in the benchmarks of other libraries:
-/// `Guard::Add(1e-4)`, no gain, no biases. `wide_resnet(&data, 16, 4)` then has 2,748,890
-/// parameters on CIFAR-10. The convolutions of De et al.'s network have more:
-/// `.gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4))`. Their code also orders and pads the
-/// layers in another way; [`.as_published()`](ModelBuilder::as_published) is that network.
+/// `VarianceGuard::AddDirectionBound(1e-4)`, no gain, no biases. `wide_resnet(&data, 16, 4)` then
+/// has 2,748,890 parameters on CIFAR-10. The convolutions of De et al.'s network have more:
+/// `.gain(true).conv_bias(true).guard(VarianceGuard::AtLeast(1e-4))`. Their code also orders and
+/// pads the layers in another way; [`.as_published()`](ModelBuilder::as_published) is that
+/// network.
 pub fn wide_resnet(data: &Dataset, depth: usize, width: usize) -> ModelBuilder<WideResnet> {
-    let guard = Guard::Add(1e-4);
+    let guard = VarianceGuard::Add(1e-4);
     let family =
         WideResnet { depth, width, gain: false, conv_bias: false, guard, published: false };
     ModelBuilder::new(&format!("wide_resnet_{depth}_{width}"), data, family)
@@ -59,23 +60,24 @@ impl ModelBuilder<WideResnet> {
     }
 
     /// Sets the guard of the weight standardisation against division by 0. The default is
-    /// `Guard::Add(1e-4)`; De et al.'s code uses `Guard::AtLeast(1e-4)`.
-    pub fn guard(mut self, guard: Guard) -> Self {
+    /// `VarianceGuard::AddDirectionBound(1e-4)`; De et al.'s code uses
+    /// `VarianceGuard::AtLeast(1e-4)`.
+    pub fn guard(mut self, guard: VarianceGuard) -> Self {
         self.family.guard = guard;
         self
     }
 
-    /// The network of De et al.'s code, whose published weights
-    /// [`Layout::de_wide_resnet`](crate::nn::Layout::de_wide_resnet) reads.
+    /// Selects the network of De et al.'s code, whose published weights
+    /// [`WeightLayout::de_wide_resnet`](crate::nn::WeightLayout::de_wide_resnet) reads.
     ///
-    /// Convolutions have gains, biases and `Guard::AtLeast(1e-4)`. Each activation comes before the
-    /// normalisation, not after it. The shortcut of every group's first block is an activation, a
-    /// normalisation and a 1 x 1 convolution of the block's input. Where a convolution of stride 2
-    /// halves an even side, the padding is one row below or one column to the right (`SAME`). It
-    /// has 2,753,818 parameters for depth 16, width 4 and CIFAR-10.
+    /// Convolutions have gains, biases and `VarianceGuard::AtLeast(1e-4)`. Each activation comes
+    /// before the normalisation, not after it. The shortcut of every group's first block is an
+    /// activation, a normalisation and a 1 x 1 convolution of the block's input. Where a
+    /// convolution of stride 2 halves an even side, the padding is one row below or one column to
+    /// the right (`SAME`). It has 2,753,818 parameters for depth 16, width 4 and CIFAR-10.
     pub fn as_published(mut self) -> Self {
         self.family.published = true;
-        self.gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4))
+        self.gain(true).conv_bias(true).guard(VarianceGuard::AtLeast(1e-4))
     }
 }
 
@@ -86,8 +88,8 @@ impl WideResnet {
         conv.stride(stride).padding(kernel / 2).standardised(rule)
     }
 
-    /// A pre-activation block. If shape or channels change, the shortcut is a 1 x 1 convolution of
-    /// the pre-activation.
+    /// Returns a pre-activation block. If shape or channels change, the shortcut is a 1 x 1
+    /// convolution of the pre-activation.
     fn block(&self, from: usize, to: usize, stride: usize, act: &LayerSpec) -> Vec<LayerSpec> {
         let pre_activation = layers![GroupNormSpec::new(NORM_GROUPS, from), act.clone()];
         let body = layers![
@@ -103,8 +105,8 @@ impl WideResnet {
         [pre_activation, layers![ResidualSpec::new(body).shortcut(shortcut)]].concat()
     }
 
-    /// In De et al.'s code: an activation, a normalisation and a 3 x 3 convolution of images of this
-    /// size, which become smaller by the stride, rounded up.
+    /// Returns a layer of De et al.'s code: an activation, a normalisation and a 3 x 3 convolution
+    /// of images of this size, which become smaller by the stride, rounded up.
     fn published_layer(
         &self,
         [from, to]: [usize; 2],
@@ -155,7 +157,7 @@ impl WideResnet {
     }
 }
 
-impl Family for WideResnet {
+impl ModelFamily for WideResnet {
     fn layers(&self, config: &ModelConfig) -> Result<Vec<LayerSpec>> {
         let [channels, height, width] = image_shape("wide_resnet", config)?;
         let mut size = [height, width];

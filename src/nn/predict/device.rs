@@ -4,66 +4,68 @@
 use burn::prelude::*;
 
 use crate::Result;
-use crate::data::OnDevice;
+use crate::data::DeviceExamples;
 use crate::device::{DeviceGuard, DeviceSpec, host, memory_budget};
 use crate::nn::loss::cross_entropy;
-use crate::nn::{Model, NoTape, Value};
+use crate::nn::{BatchTensor, Model, NoTape};
 
 /// Upper bound of the number of examples in a chunk. Larger chunks are no faster on any GPU.
 const MAX_CHUNK_SIZE: usize = 4096;
 
 impl Model {
-    /// As [`predict_examples`](Self::predict_examples), for examples on a device.
+    /// Predicts the class of every example as [`predict_examples`](Self::predict_examples) does,
+    /// for examples on a device.
     ///
     /// # Errors
     /// As for [`predict_examples`](Self::predict_examples), or if the device fails.
-    pub fn predict_on(&self, examples: &OnDevice) -> Result<Vec<u32>> {
+    pub fn predict_on(&self, examples: &DeviceExamples) -> Result<Vec<u32>> {
         let classes = self.map_chunks(examples, |logits, _| argmax(logits).float())?;
         // An f32 represents every integer below 2^24 exactly.
         Ok(classes.into_iter().map(|class| class as u32).collect())
     }
 
-    /// As [`accuracy_of`](Self::accuracy_of), for examples on a device.
+    /// Computes the accuracy as [`accuracy_of`](Self::accuracy_of) does, for examples on a device.
     ///
     /// # Errors
     /// As for [`accuracy_of`](Self::accuracy_of), or if the device fails.
-    pub fn accuracy_on(&self, examples: &OnDevice) -> Result<f64> {
+    pub fn accuracy_on(&self, examples: &DeviceExamples) -> Result<f64> {
         self.check_not_empty(examples.examples(), "accuracy")?;
         Ok(super::fraction_correct(&self.predict_on(examples)?, examples.examples()))
     }
 
-    /// As [`loss`](Self::loss), for examples on a device.
+    /// Computes the mean loss as [`loss`](Self::loss) does, for examples on a device.
     ///
     /// # Errors
     /// As for [`loss`](Self::loss), or if the device fails.
-    pub fn loss_on(&self, examples: &OnDevice) -> Result<f64> {
+    pub fn loss_on(&self, examples: &DeviceExamples) -> Result<f64> {
         self.check_not_empty(examples.examples(), "loss")?;
         let losses = self.map_chunks(examples, cross_entropy)?;
         Ok(losses.iter().map(|&loss| f64::from(loss)).sum::<f64>() / losses.len() as f64)
     }
 
-    /// The logits of all examples on a device, `[examples, classes]` row-major.
-    pub(super) fn logits_on(&self, examples: &OnDevice) -> Result<Vec<f32>> {
+    /// Computes the logits of all examples on a device, `[examples, classes]` row-major.
+    pub(super) fn logits_on(&self, examples: &DeviceExamples) -> Result<Vec<f32>> {
         self.map_chunks(examples, |logits, _| {
             let [n, classes] = logits.dims();
             logits.reshape([n * classes])
         })
     }
 
-    /// The concatenated results of `job` on the logits `[chunk, classes]` and labels of each chunk.
+    /// Returns the concatenated results of `job` on the logits `[chunk, classes]` and labels of
+    /// each chunk.
     ///
     /// The results are copied to the host once, after the last chunk. Failures of the device show
     /// then.
     fn map_chunks(
         &self,
-        examples: &OnDevice,
+        examples: &DeviceExamples,
         job: impl Fn(Tensor<2>, &[u32]) -> Tensor<1>,
     ) -> Result<Vec<f32>> {
-        let guard = DeviceGuard::new(DeviceSpec::of(examples.device()));
+        let guard = DeviceGuard::new(DeviceSpec::from_device(examples.device()));
         let (on_device, examples) = (examples, examples.examples());
         guard.run(|| {
             self.check_examples(examples)?;
-            let network = self.network().on(on_device.device());
+            let network = self.network().on_device(on_device.device());
             if examples.is_in_memory() {
                 // Examples in files are images, which no network reads as token ids.
                 network.check_tokens(examples.features_flat())?;
@@ -72,16 +74,16 @@ impl Model {
             let chunk_size = self.chunk_size(on_device.device())?;
             let chunks = ids.chunks(chunk_size).zip(examples.labels().chunks(chunk_size));
             let results = chunks.map(|(ids, labels)| {
-                let x = Value::from_flat(on_device.rows(ids)?, self.input_shape());
+                let x = BatchTensor::from_flat(on_device.gather_rows(ids)?, self.input_shape());
                 Ok(job(network.forward(x, &mut NoTape), labels))
             });
             let results = results.collect::<Result<Vec<_>>>()?;
-            Ok(host::try_values_of(results)?.concat())
+            Ok(host::try_tensors_to_vecs(results)?.concat())
         })
     }
 
-    /// Number of examples per chunk, such that the widest layer takes at most a quarter of the
-    /// device's memory budget.
+    /// Returns the number of examples per chunk, such that the widest layer takes at most a
+    /// quarter of the device's memory budget.
     fn chunk_size(&self, device: &Device) -> Result<usize> {
         // Input, output and the patches of a 3 x 3 convolution. Earlier activations are freed.
         const BUFFERS_PER_ACTIVATION: usize = 11;
@@ -98,7 +100,7 @@ impl Model {
     }
 }
 
-/// The index of the largest logit of each example, `[batch]`; the first of equal ones.
+/// Returns the index of the largest logit of each example, `[batch]`; the first of equal ones.
 ///
 /// NaN is treated as in the host's `argmax`: as the largest value if it is the first logit, and as
 /// the smallest otherwise.
@@ -135,7 +137,7 @@ mod tests {
         ];
         let logits = TensorData::new(rows.concat(), [rows.len(), 3]);
         let found = argmax(Tensor::from_data(logits, &Device::flex())).float();
-        let found: Vec<u32> = host::values(found).into_iter().map(|x| x as u32).collect();
+        let found: Vec<u32> = host::tensor_to_vec(found).into_iter().map(|x| x as u32).collect();
         assert_eq!(found, rows.map(|row| super::super::argmax(&row)));
         assert_eq!(found, [1, 0, 0, 0, 1, 1, 0, 2, 0, 0]);
     }
@@ -160,7 +162,7 @@ mod tests {
     fn tokens_outside_the_vocabulary_are_refused() {
         let text = sentences_with(20, 10, 1).unwrap();
         let vocabulary = text.vocabulary().unwrap().len();
-        let test = OnDevice::new(text.test(), &Device::flex()).unwrap();
+        let test = DeviceExamples::new(text.test(), &Device::flex()).unwrap();
         let model = |vocabulary| models::bilstm(&text, vocabulary, 2, 2).seed(1).build().unwrap();
         assert!(model(vocabulary).accuracy_on(&test).is_ok());
         let error = model(2).accuracy_on(&test).unwrap_err();

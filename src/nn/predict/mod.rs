@@ -4,13 +4,13 @@
 mod device;
 mod probabilities;
 
-pub(crate) use probabilities::Verdict;
+pub(crate) use probabilities::ClassPrediction;
 
 use burn::prelude::Device;
 
 use super::loss::cross_entropy;
 use super::{Model, workers};
-use crate::data::{Dataset, Examples, OnDevice};
+use crate::data::{Dataset, DeviceExamples, Examples};
 use crate::device::host;
 use crate::{Error, ErrorKind, Result};
 
@@ -21,7 +21,7 @@ const CHUNK_SIZE: usize = 64;
 const CHUNK_BYTES: usize = 1 << 24;
 
 impl Model {
-    /// The predicted class of every example of the test part, or of the training part if the data
+    /// Predicts the class of every example of the test part, or of the training part if the data
     /// has no test part.
     ///
     /// # Errors
@@ -32,7 +32,8 @@ impl Model {
         self.predict_examples(part)
     }
 
-    /// Accuracy on the test part: the fraction of examples that are classified correctly.
+    /// Computes the accuracy on the test part: the fraction of examples that are classified
+    /// correctly.
     ///
     /// # Errors
     /// If the data has no test part, or for examples that the model can't classify: see
@@ -47,7 +48,7 @@ impl Model {
         self.accuracy_of(data.test())
     }
 
-    /// The predicted class of every example.
+    /// Predicts the class of every example.
     ///
     /// # Errors
     /// If the shape of the examples differs from the model's, or if an example has a class or a
@@ -63,7 +64,7 @@ impl Model {
         Ok(classes)
     }
 
-    /// Accuracy: the fraction of these examples that are classified correctly.
+    /// Computes the accuracy: the fraction of these examples that are classified correctly.
     ///
     /// # Errors
     /// If there are no examples, or as for [`predict_examples`](Self::predict_examples).
@@ -72,7 +73,7 @@ impl Model {
         Ok(fraction_correct(&self.predict_examples(examples)?, examples))
     }
 
-    /// The mean softmax cross-entropy of these examples, in nats.
+    /// Computes the mean softmax cross-entropy of these examples, in nats.
     ///
     /// # Errors
     /// If there are no examples, or as for [`predict_examples`](Self::predict_examples).
@@ -88,14 +89,14 @@ impl Model {
         Ok(total / examples.len() as f64)
     }
 
-    /// The softmax cross-entropy of each of these examples, in nats, computed on the CPU. Not
+    /// Computes the softmax cross-entropy of each of these examples, in nats, on the CPU. Not
     /// private for examples of the training part: no epsilon covers it.
     ///
     /// # Errors
     /// As for [`predict_examples`](Self::predict_examples).
     pub fn losses(&self, examples: &Examples) -> Result<Vec<f32>> {
         let mut all = Vec::with_capacity(examples.len());
-        self.on(&Device::flex()).losses_on_cpu(examples, |losses| all.extend(losses))?;
+        self.on_device(&Device::flex()).losses_on_cpu(examples, |losses| all.extend(losses))?;
         Ok(all)
     }
 
@@ -104,15 +105,15 @@ impl Model {
         self.check_examples(examples)?;
         let losses = |features, labels: &[u32]| {
             let logits = self.network().logits(features, labels.len());
-            host::values(cross_entropy(logits, labels))
+            host::tensor_to_vec(cross_entropy(logits, labels))
         };
         self.map_chunks_on_cpu(examples, losses, consume)
     }
 
-    /// The examples copied to the device of the network; `None` if that is the CPU.
-    fn copy_to_device(&self, examples: &Examples) -> Result<Option<OnDevice>> {
+    /// Copies the examples to the device of the network; `None` if that is the CPU.
+    fn copy_to_device(&self, examples: &Examples) -> Result<Option<DeviceExamples>> {
         let device = self.network().device();
-        (device != Device::flex()).then(|| OnDevice::new(examples, &device)).transpose()
+        (device != Device::flex()).then(|| DeviceExamples::new(examples, &device)).transpose()
     }
 
     /// Passes the logits `[chunk, classes]` of each chunk to `consume`, in order.
@@ -120,7 +121,7 @@ impl Model {
         self.check_examples(examples)?;
         self.map_chunks_on_cpu(
             examples,
-            |features, labels| host::values(self.network().logits(features, labels.len())),
+            |features, labels| host::tensor_to_vec(self.network().logits(features, labels.len())),
             |logits| consume(&logits),
         )
     }
@@ -137,7 +138,7 @@ impl Model {
         let bytes = examples.shape().iter().product::<usize>() * size_of::<f32>();
         let size = (CHUNK_BYTES / bytes.max(1)).clamp(1, CHUNK_SIZE);
         let mut outcome = Ok(());
-        workers::in_order(
+        workers::run_in_order(
             labels.len().div_ceil(size),
             |i| {
                 let chunk = i * size..labels.len().min((i + 1) * size);
@@ -185,14 +186,14 @@ impl Model {
     }
 }
 
-/// The fraction of the examples whose class is the predicted one.
+/// Returns the fraction of the examples whose class is the predicted one.
 fn fraction_correct(classes: &[u32], examples: &Examples) -> f64 {
     let correct = classes.iter().zip(examples.labels()).filter(|(a, b)| a == b).count();
     correct as f64 / examples.len() as f64
 }
 
-/// The index of the largest value; the first of equal ones. A NaN is the largest if it comes first,
-/// and the smallest otherwise.
+/// Returns the index of the largest value; the first of equal ones. A NaN is the largest if it
+/// comes first, and the smallest otherwise.
 fn argmax(values: &[f32]) -> u32 {
     let mut best = 0;
     for (i, value) in values.iter().enumerate() {

@@ -5,21 +5,21 @@ use crate::Result;
 use crate::data::{Dataset, Examples};
 use crate::nn::Model;
 
-/// What a model says of one example.
+/// Prediction of a model for one example.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct ClassPrediction {
     /// The probability of each class.
     pub(crate) probabilities: Vec<f32>,
-    /// The class that [`Model::predict`] gives.
+    /// Predicted class, as of [`Model::predict`].
     pub(crate) class: u32,
     /// The softmax cross-entropy with the example's label, in nats.
     pub(crate) loss: f64,
 }
 
 impl Model {
-    /// The probability of each class for every example of the test part, or of the training part
-    /// if the data has no test part: the softmax of the logits. One row for each example, with a
-    /// value for each class in the order of the labels; a row adds up to 1.
+    /// Predicts the probability of each class for every example of the test part, or of the
+    /// training part if the data has no test part: the softmax of the logits. One row for each
+    /// example, with a value for each class in the order of the labels; a row adds up to 1.
     ///
     /// ```
     /// # use epsilab::prelude::*;
@@ -41,8 +41,8 @@ impl Model {
         self.predict_proba_examples(part)
     }
 
-    /// The probability of each class for every example, as
-    /// [`predict_proba`](Self::predict_proba).
+    /// Predicts the probability of each class for every example, as
+    /// [`predict_proba`](Self::predict_proba) does.
     ///
     /// # Errors
     /// As [`predict_examples`](Self::predict_examples).
@@ -51,22 +51,22 @@ impl Model {
         Ok(logits.chunks_exact(self.classes()).map(|row| softmax(row).0).collect())
     }
 
-    /// Probabilities, class and loss of every example, from one pass over them.
+    /// Computes the probabilities, class and loss of every example, from one pass over them.
     ///
     /// # Errors
     /// As [`predict_examples`](Self::predict_examples).
-    pub(crate) fn verdicts(&self, examples: &Examples) -> Result<Vec<Verdict>> {
+    pub(crate) fn predict_with_losses(&self, examples: &Examples) -> Result<Vec<ClassPrediction>> {
         let logits = self.all_logits(examples)?;
         let rows = logits.chunks_exact(self.classes()).zip(examples.labels());
         let verdict = |(row, &label): (&[f32], &u32)| {
             let (probabilities, log_sum) = softmax(row);
             let loss = log_sum - f64::from(row[label as usize]);
-            Verdict { probabilities, class: argmax(row), loss }
+            ClassPrediction { probabilities, class: argmax(row), loss }
         };
         Ok(rows.map(verdict).collect())
     }
 
-    /// The logits of all examples, `[examples, classes]` row-major.
+    /// Computes the logits of all examples, `[examples, classes]` row-major.
     fn all_logits(&self, examples: &Examples) -> Result<Vec<f32>> {
         if let Some(examples) = self.copy_to_device(examples)? {
             return self.logits_on(&examples);
@@ -77,8 +77,8 @@ impl Model {
     }
 }
 
-/// The softmax of the logits, and the logarithm of the sum of their exponentials. The largest logit
-/// is subtracted first, so that no exponential overflows.
+/// Computes the softmax of the logits, and the logarithm of the sum of their exponentials. The
+/// largest logit is subtracted first, so that no exponential overflows.
 fn softmax(logits: &[f32]) -> (Vec<f32>, f64) {
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let largest = if largest.is_finite() { f64::from(largest) } else { 0.0 };
@@ -112,7 +112,7 @@ mod tests {
     fn verdicts_agree_with_predictions_and_losses() -> crate::Result<()> {
         let data = data::glyphs_with(20, 150, 4)?;
         let model = models::linear(&data).seed(2).build()?;
-        let verdicts = model.verdicts(data.test())?;
+        let verdicts = model.predict_with_losses(data.test())?;
         let classes: Vec<u32> = verdicts.iter().map(|verdict| verdict.class).collect();
         assert_eq!(classes, model.predict(&data)?);
         for (verdict, loss) in verdicts.iter().zip(model.losses(data.test())?) {

@@ -220,7 +220,7 @@ fn no_input_and_no_gradient_exceed_the_sensitivity() {
         for (norm, tightest) in norms.into_iter().zip(&mut tightest) {
             let clip = LayerClips { norm, ..LayerClips::new(input, 0.3) };
             let spec = BackpropClippedSpec { layer: Box::new(layer.clone()), clip };
-            let upstream = spec.upstream(&output);
+            let upstream = spec.upstream_clip(&output);
             let ratio = worst_ratio(&patches, &spec, &upstream, &mut rng);
             assert!(ratio <= 1.0 + 1e-6, "{layer:?} on {size:?}, {norm:?}: {ratio}");
             *tightest = tightest.max(ratio);
@@ -246,7 +246,7 @@ fn inputs_that_are_not_finite_or_huge_stay_below_the_clip() {
             Network::build(&[2], std::slice::from_ref(&linear), |_, _, _| vec![1.0, 0.0, 0.0, 1.0]);
         let clips = LayerClips::new(bound, 1.0);
         let network = network.unwrap().with_backprop_clips(&clips, &[]).unwrap();
-        let values = crate::device::host::values(network.logits(rows.concat(), rows.len()));
+        let values = crate::device::host::tensor_to_vec(network.logits(rows.concat(), rows.len()));
         for (row, found) in rows.iter().zip(values.chunks(2)) {
             let norm = f64::from(found[0]).hypot(f64::from(found[1]));
             assert!(norm <= bound * (1.0 + 1e-6), "{row:?}: {norm} of {bound}");
@@ -269,7 +269,7 @@ fn a_bias_in_quadrature_is_no_bound() {
     let norm = UpstreamNorm::SqrtM;
     let clip = LayerClips { norm, ..LayerClips::new(0.5, 1.0) };
     let spec = BackpropClippedSpec { layer: Box::new(LayerSpec::Conv2d(conv)), clip };
-    let right = worst_ratio(&patches, &spec, &spec.upstream(&[1, 1, 7, 7]), &mut rng);
+    let right = worst_ratio(&patches, &spec, &spec.upstream_clip(&[1, 1, 7, 7]), &mut rng);
     let wrong = UpstreamClip::Map { max_norm: 1.0, l15: false, sqrt_m: Some(2.0) };
     let wrong = worst_ratio(&patches, &spec, &wrong, &mut rng);
     assert!(right <= 1.0 + 1e-6 && wrong > 2.0, "{right} {wrong}");

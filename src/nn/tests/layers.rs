@@ -7,7 +7,7 @@ use burn::prelude::*;
 
 use super::*;
 use crate::device::DeviceArray;
-use crate::device::host::values;
+use crate::device::host::tensor_to_vec;
 use crate::layers;
 
 /// `n` deterministic, scattered values between -1 and 1.
@@ -37,7 +37,7 @@ fn output_and_gradient<const D: usize, const E: usize>(
     let x = tensor(shape).autodiff().require_grad();
     let y = f(x.clone());
     let grads = (y.clone() * y.clone() * y.clone()).sum().backward();
-    (values(y.inner()), values(x.grad(&grads).expect("the input is tracked")))
+    (tensor_to_vec(y.inner()), tensor_to_vec(x.grad(&grads).expect("the input is tracked")))
 }
 
 #[track_caller]
@@ -58,7 +58,9 @@ fn group_norm_matches_burn() {
     let layer = GroupNorm::try_from(inner.clone()).unwrap();
     let shape = [3, 6, 4, 5];
     assert_outputs_near(
-        output_and_gradient(shape, |x| layer.forward(Value::Image(x), &mut NoTape).image()),
+        output_and_gradient(shape, |x| {
+            layer.forward(BatchTensor::Image(x), &mut NoTape).into_image()
+        }),
         output_and_gradient(shape, |x| inner.forward(x)),
     );
 }
@@ -70,12 +72,14 @@ fn layer_norm_matches_burn_on_features_and_sequences() {
     inner.beta = Some(scattered_param(7));
     let layer = LayerNorm::from_burn(inner.clone(), 1e-3).unwrap();
     assert_outputs_near(
-        output_and_gradient([3, 7], |x| layer.forward(Value::Flat(x), &mut NoTape).flat()),
+        output_and_gradient([3, 7], |x| {
+            layer.forward(BatchTensor::Flat(x), &mut NoTape).into_flat()
+        }),
         output_and_gradient([3, 7], |x| inner.forward(x)),
     );
     assert_outputs_near(
         output_and_gradient([3, 4, 7], |x| {
-            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
+            layer.forward(BatchTensor::Sequence(x), &mut NoTape).into_sequence()
         }),
         output_and_gradient([3, 4, 7], |x| inner.forward(x)),
     );
@@ -87,7 +91,7 @@ fn a_forward_or_bidirectional_lstm_matches_burn() {
     let layer = Lstm::try_from(one.clone()).unwrap();
     assert_outputs_near(
         output_and_gradient([2, 5, 3], |x| {
-            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
+            layer.forward(BatchTensor::Sequence(x), &mut NoTape).into_sequence()
         }),
         output_and_gradient([2, 5, 3], |x| one.forward(x, None).0),
     );
@@ -95,7 +99,7 @@ fn a_forward_or_bidirectional_lstm_matches_burn() {
     let layer = Lstm::try_from(both.clone()).unwrap();
     assert_outputs_near(
         output_and_gradient([2, 5, 3], |x| {
-            layer.forward(Value::Sequence(x), &mut NoTape).sequence()
+            layer.forward(BatchTensor::Sequence(x), &mut NoTape).into_sequence()
         }),
         output_and_gradient([2, 5, 3], |x| both.forward(x, None).0),
     );
@@ -122,10 +126,10 @@ fn an_embedding_matches_burn_and_clamps_ids_to_the_vocabulary() {
     let layer = Embedding::from(inner.clone());
     let read = |ids: [f32; 4]| {
         let ids = Tensor::<2>::from_data([ids], &Device::flex());
-        values(layer.forward(Value::Flat(ids), &mut NoTape).sequence())
+        tensor_to_vec(layer.forward(BatchTensor::Flat(ids), &mut NoTape).into_sequence())
     };
     let ids = Tensor::<2, Int>::from_data([[4, 0, 4, 2]], &Device::flex());
-    assert_eq!(read([4.0, 0.0, 4.0, 2.0]), values(inner.forward(ids)));
+    assert_eq!(read([4.0, 0.0, 4.0, 2.0]), tensor_to_vec(inner.forward(ids)));
     assert_eq!(read([99.0, -3.0, 4.5, f32::NAN])[..9], read([4.0, 0.0, 4.0, 0.0])[..9]);
 }
 
@@ -140,7 +144,7 @@ fn grouped_and_dilated_convolutions_match_burn() {
         let layer = Conv2d::try_from(inner.clone()).unwrap();
         assert_outputs_near(
             output_and_gradient([2, 4, 9, 8], |x| {
-                layer.forward(Value::Image(x), &mut NoTape).image()
+                layer.forward(BatchTensor::Image(x), &mut NoTape).into_image()
             }),
             output_and_gradient([2, 4, 9, 8], |x| inner.forward(x)),
         );
@@ -155,8 +159,8 @@ fn same_padding_is_converted_for_odd_kernels_only() {
     let layer = Conv2d::try_from(inner.clone()).unwrap();
     assert_eq!(layer.spec().padding, [1, 2]);
     let x = tensor([1, 2, 6, 7]);
-    let y = layer.forward(Value::Image(x.clone()), &mut NoTape).image();
-    assert_near(&values(y), &values(inner.forward(x)), 1e-5);
+    let y = layer.forward(BatchTensor::Image(x.clone()), &mut NoTape).into_image();
+    assert_near(&tensor_to_vec(y), &tensor_to_vec(inner.forward(x)), 1e-5);
     let even = burn_nn::conv::Conv2dConfig::new([2, 3], [2, 2]).with_padding(PaddingConfig2d::Same);
     let (_, text) = kind(Conv2d::try_from(even.init(&Device::flex())));
     assert!(text.contains("padding Same") && text.contains("Explicit"), "{text}");
@@ -167,7 +171,7 @@ fn zero_padding_puts_the_image_among_zeros() {
     let spec = ZeroPad2dSpec { before: [1, 0], after: [2, 3] };
     let layer = ZeroPad2d::new(spec).unwrap();
     let (image, gradient) =
-        output_and_gradient([2, 3, 4, 5], |x| layer.forward(Value::Image(x)).image());
+        output_and_gradient([2, 3, 4, 5], |x| layer.forward(BatchTensor::Image(x)).into_image());
     let x = scattered(2 * 3 * 4 * 5, 3);
     assert_eq!(LayerSpec::from(spec).output_shape(&[3, 4, 5]).unwrap(), [3, 7, 8]);
     let mut padded = vec![0.0; 2 * 3 * 7 * 8];
@@ -180,7 +184,10 @@ fn zero_padding_puts_the_image_among_zeros() {
     assert_near(&gradient, &cubes, 1e-6);
     // Nothing is added.
     let none = ZeroPad2d::new(ZeroPad2dSpec::new(0)).unwrap();
-    assert_eq!(values(none.forward(Value::Image(tensor([2, 3, 4, 5]))).image()), x);
+    assert_eq!(
+        tensor_to_vec(none.forward(BatchTensor::Image(tensor([2, 3, 4, 5]))).into_image()),
+        x
+    );
     for spec in [
         ZeroPad2dSpec { before: [0, usize::MAX], after: [0, 0] },
         ZeroPad2dSpec { before: [0, 0], after: [1 << 40, 0] },
@@ -200,20 +207,24 @@ fn weight_standardisation_matches_its_formula() {
     let weight =
         Tensor::<4>::from_data(TensorData::new(raw.clone(), [2, 3, 2, 2]), &Device::flex());
     let gains = Tensor::<1>::from_data(gain, &Device::flex());
-    let guards =
-        [Guard::Add(1e-4), Guard::AtLeast(1e-4), Guard::AtLeast(100.0), Guard::Unscaled(0.1)];
+    let guards = [
+        VarianceGuard::Add(1e-4),
+        VarianceGuard::AtLeast(1e-4),
+        VarianceGuard::AtLeast(100.0),
+        VarianceGuard::Unscaled(0.1),
+    ];
     for guard in guards {
         let rule = Standardisation { gain: true, guard };
-        let got = values(rule.apply(weight.clone(), Some(gains.clone())));
+        let got = tensor_to_vec(rule.apply(weight.clone(), Some(gains.clone())));
         for channel in 0..2 {
             let w: Vec<f64> =
                 raw[channel * 12..(channel + 1) * 12].iter().map(|&w| f64::from(w)).collect();
             let mean = w.iter().sum::<f64>() / 12.0;
             let variance = w.iter().map(|w| (w - mean).powi(2)).sum::<f64>() / 12.0;
             let guarded_variance = match guard {
-                Guard::Add(e) => variance * 12.0 + e,
-                Guard::AtLeast(e) => (variance * 12.0).max(e),
-                Guard::Unscaled(e) => variance + e,
+                VarianceGuard::Add(e) => variance * 12.0 + e,
+                VarianceGuard::AtLeast(e) => (variance * 12.0).max(e),
+                VarianceGuard::Unscaled(e) => variance + e,
             };
             let want: Vec<f32> = w
                 .iter()
@@ -226,9 +237,9 @@ fn weight_standardisation_matches_its_formula() {
 
 #[test]
 fn a_constant_channel_is_standardised_to_zeros() {
-    let rule = Standardisation { gain: false, guard: Guard::AtLeast(1e-4) };
+    let rule = Standardisation { gain: false, guard: VarianceGuard::AtLeast(1e-4) };
     let constant = Tensor::<4>::full([1, 2, 3, 3], 0.7, &Device::flex());
-    let used = values(rule.apply(constant, None));
+    let used = tensor_to_vec(rule.apply(constant, None));
     assert!(used.iter().all(|w| w.abs() < 1e-4), "{used:?}");
 }
 
@@ -236,13 +247,13 @@ fn a_constant_channel_is_standardised_to_zeros() {
 fn selu_matches_its_formula_and_has_finite_gradients() {
     let x = Tensor::<2>::from_data([[-200.0, -1.0, 0.0, 2.0, 200.0]], &Device::flex());
     let x = x.autodiff().require_grad();
-    let y = Selu.forward(Value::Flat(x.clone())).flat();
+    let y = Selu.forward(BatchTensor::Flat(x.clone())).into_flat();
     let grads = y.clone().sum().backward();
     let (scale, alpha) = (1.050_701_f32, 1.673_263_2_f32);
     let bottom = -scale * alpha;
     let want = [bottom, bottom * (1.0 - (-1f32).exp()), 0.0, 2.0 * scale, 200.0 * scale];
-    assert_near(&values(y.inner()), &want, 1e-6);
-    let slope = values(x.grad(&grads).unwrap());
+    assert_near(&tensor_to_vec(y.inner()), &want, 1e-6);
+    let slope = tensor_to_vec(x.grad(&grads).unwrap());
     assert_near(&slope[3..], &[scale, scale], 1e-6);
     assert_near(&slope[..2], &[0.0, scale * alpha * (-1f32).exp()], 1e-6);
 }
@@ -251,19 +262,22 @@ fn selu_matches_its_formula_and_has_finite_gradients() {
 fn dropout_applies_the_mask_of_the_tape_and_no_mask_in_prediction() {
     struct Mask;
     impl Tape for Mask {
-        fn clip_upstream(&mut self, y: Value, _: &crate::nn::UpstreamClip) -> Value {
+        fn clip_upstream(&mut self, y: BatchTensor, _: &crate::nn::UpstreamClip) -> BatchTensor {
             y
         }
 
-        fn dropout(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
+        fn dropout_mask(&mut self, rate: f64, shape: &[usize]) -> Option<DeviceArray> {
             assert_eq!((rate, shape), (0.25, [2, 3].as_slice()));
             Some(vec![0.0, 4.0, 0.0, 1.0, 0.0, 2.0].into())
         }
     }
     let layer = Dropout::new(0.25).unwrap();
-    let x = || Value::Flat(Tensor::from_data([[1., 2., 3.], [4., 5., 6.]], &Device::flex()));
-    assert_eq!(values(layer.forward(x(), &mut NoTape).flat()), [1., 2., 3., 4., 5., 6.]);
-    assert_eq!(values(layer.forward(x(), &mut Mask).flat()), [0., 8., 0., 4., 0., 12.]);
+    let x = || BatchTensor::Flat(Tensor::from_data([[1., 2., 3.], [4., 5., 6.]], &Device::flex()));
+    assert_eq!(
+        tensor_to_vec(layer.forward(x(), &mut NoTape).into_flat()),
+        [1., 2., 3., 4., 5., 6.]
+    );
+    assert_eq!(tensor_to_vec(layer.forward(x(), &mut Mask).into_flat()), [0., 8., 0., 4., 0., 12.]);
     for wrong in [1.0, -0.1, f64::NAN] {
         assert!(Dropout::new(wrong).is_err(), "{wrong}");
     }
@@ -277,17 +291,20 @@ fn a_residual_block_adds_body_and_shortcut() {
         layer.inner.weight = Param::initialized(layer.inner.weight.id, weight);
         Layer::Conv2d(layer)
     };
-    let x = || Value::Image(Tensor::from_data([[[[1.0, -2.0]]]], &Device::flex()));
+    let x = || BatchTensor::Image(Tensor::from_data([[[[1.0, -2.0]]]], &Device::flex()));
     let identity = Residual { body: vec![one(3.0)], shortcut: vec![] };
-    assert_eq!(values(identity.forward(x(), &mut NoTape).image()), [4.0, -8.0]);
+    assert_eq!(tensor_to_vec(identity.forward(x(), &mut NoTape).into_image()), [4.0, -8.0]);
     let projected = Residual { body: vec![one(3.0)], shortcut: vec![one(0.5)] };
-    assert_eq!(values(projected.forward(x(), &mut NoTape).image()), [3.5, -7.0]);
+    assert_eq!(tensor_to_vec(projected.forward(x(), &mut NoTape).into_image()), [3.5, -7.0]);
 }
 
 #[test]
 fn mean_over_time_averages_the_steps() {
     let x = Tensor::<3>::from_data([[[1.0, 10.0], [3.0, 30.0]]], &Device::flex());
-    assert_eq!(values(MeanOverTime.forward(Value::Sequence(x)).flat()), [2.0, 20.0]);
+    assert_eq!(
+        tensor_to_vec(MeanOverTime.forward(BatchTensor::Sequence(x)).into_flat()),
+        [2.0, 20.0]
+    );
 }
 
 #[test]
@@ -296,8 +313,8 @@ fn a_converted_max_pool_keeps_its_padding() {
     let inner = burn_nn::pool::MaxPool2dConfig::new([2, 2]).with_padding(padding).init();
     let layer = MaxPool2d::from(inner.clone());
     let x = tensor([1, 2, 5, 5]);
-    let y = values(layer.forward(Value::Image(x.clone()), &NoTape).image());
-    assert_eq!(y, values(inner.forward(x)));
+    let y = tensor_to_vec(layer.forward(BatchTensor::Image(x.clone()), &NoTape).into_image());
+    assert_eq!(y, tensor_to_vec(inner.forward(x)));
 }
 
 #[derive(Module, Debug)]
@@ -314,7 +331,7 @@ struct ConvertedModel {
 fn records_of_a_burn_model_are_loaded_before_conversion() {
     let fresh = || BurnModel { fc: burn_nn::LinearConfig::new(5, 3).init(&Device::flex()) };
     let stored = fresh();
-    let weight = |layer: &burn_nn::Linear| values(layer.weight.val());
+    let weight = |layer: &burn_nn::Linear| tensor_to_vec(layer.weight.val());
     let record = || stored.clone().into_record();
     let loaded = fresh().load_record(record());
     let layer = ConvertedModel { fc: loaded.fc.into() };
@@ -358,7 +375,7 @@ fn settings_out_of_range_are_refused() {
     refused(conv.clone().groups(4).into(), &[4, 5, 5], "4 equal groups");
     refused(conv.clone().dilation(0).into(), &[4, 5, 5], "dilation = 0");
     refused(conv.clone().dilation(3).into(), &[4, 5, 5], "does not fit");
-    let rule = Standardisation { gain: true, guard: Guard::Add(0.0) };
+    let rule = Standardisation { gain: true, guard: VarianceGuard::Add(0.0) };
     refused(conv.standardised(rule).into(), &[4, 5, 5], "guard = 0");
     refused(Conv2dSpec::new(1 << 20, 1 << 20, 1 << 20).into(), &[1 << 20, 9, 9], "at most");
     refused(GroupNormSpec::new(3, 4).into(), &[4, 5, 5], "3 equal groups");

@@ -146,7 +146,7 @@ fn no_sequence_and_no_gradient_exceed_the_sensitivity_of_an_lstm() {
             let clip = LayerClips { norm, ..LayerClips::new(bound, 0.3) };
             let layer = Box::new(LayerSpec::Lstm(lstm.spec.clone()));
             let spec = BackpropClippedSpec { layer, clip };
-            let upstream = spec.upstream(&[1, time, inputs]);
+            let upstream = spec.upstream_clip(&[1, time, inputs]);
             let ratio = worst_lstm_ratio(&lstm, &x, &spec, &upstream, &mut rng);
             assert!(ratio <= 1.0 + 1e-6, "{:?}, {time} steps, {norm:?}: {ratio}", lstm.spec);
             *tightest = tightest.max(ratio);
@@ -160,7 +160,7 @@ fn no_sequence_and_no_gradient_exceed_the_sensitivity_of_an_lstm() {
         by_l2 = by_l2.max(worst_lstm_ratio(&lstm, &x, &spec, &plain, &mut rng));
         let linear = LinearSpec { inputs, outputs: 1, bias: true };
         let spec = layer(LayerSpec::Linear(linear));
-        let upstream = spec.upstream(&[1, time, inputs]);
+        let upstream = spec.upstream_clip(&[1, time, inputs]);
         biases = biases.max(worst_lstm_ratio(&lstm, &x, &spec, &upstream, &mut rng));
     }
     assert!(tightest.iter().all(|&ratio| ratio > 0.95), "{tightest:?}");

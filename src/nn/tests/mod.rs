@@ -37,7 +37,7 @@ fn kind<T: std::fmt::Debug>(result: crate::Result<T>) -> (ErrorKind, String) {
 #[test]
 fn papernot_cnn_has_26010_parameters_on_mnist_images() {
     let model = models::papernot_cnn(&images(2, &[1, 28, 28], 10)).seed(1).build().unwrap();
-    assert_eq!(model.parameters(), 26_010);
+    assert_eq!(model.num_parameters(), 26_010);
     let each: Vec<usize> = model.layers().iter().map(|layer| layer.parameters).collect();
     assert_eq!(each, [1040, 0, 0, 8224, 0, 0, 0, 16_416, 0, 330]);
     let shapes: Vec<Vec<usize>> =
@@ -114,7 +114,7 @@ fn papernot_cnn_needs_images_of_at_least_14_by_14_pixels() {
 fn cpu_kernels_match_burn_on_a_whole_network() {
     struct BurnOperations;
     impl Tape for BurnOperations {
-        fn clip_upstream(&mut self, y: Value, _: &crate::nn::UpstreamClip) -> Value {
+        fn clip_upstream(&mut self, y: BatchTensor, _: &crate::nn::UpstreamClip) -> BatchTensor {
             y
         }
 
@@ -125,9 +125,9 @@ fn cpu_kernels_match_burn_on_a_whole_network() {
     let data = images(7, &[2, 17, 15], 4);
     let model = models::papernot_cnn(&data).seed(5).build().unwrap();
     let features = data.train().features_flat().to_vec();
-    let cpu = crate::device::host::values(model.network().logits(features.clone(), 7));
-    let x = Value::new(features, 7, &[2, 17, 15], &model.network().device());
-    let burn = crate::device::host::values(model.network().forward(x, &mut BurnOperations));
+    let cpu = crate::device::host::tensor_to_vec(model.network().logits(features.clone(), 7));
+    let x = BatchTensor::new(features, 7, &[2, 17, 15], &model.network().device());
+    let burn = crate::device::host::tensor_to_vec(model.network().forward(x, &mut BurnOperations));
     for (a, b) in cpu.iter().zip(&burn) {
         assert!((a - b).abs() < 1e-6, "{a} {b}");
     }
@@ -151,7 +151,7 @@ fn ten_steps_of_sgd_or_adam_lower_the_loss() {
     let model = models::papernot_cnn(&data).seed(2).build().unwrap();
     let before = model.loss(data.train()).unwrap();
     let ids: Vec<u32> = (0..64).collect();
-    let batch = Batch::of(data.train(), &ids).unwrap();
+    let batch = Batch::from_examples(data.train(), &ids).unwrap();
     let momentum = MomentumConfig::new().with_momentum(0.9);
     let sgd = SgdConfig::new().with_momentum(Some(momentum)).init();
     for (mut optimizer, rate) in [(sgd, 0.1), (AdamConfig::new().init(), 0.01)] {
@@ -160,7 +160,7 @@ fn ten_steps_of_sgd_or_adam_lower_the_loss() {
             let rule = ClipRule::unclipped();
             let mut sum = TapExecutor::default().clipped_sum(&network, &batch, &rule).unwrap().sum;
             sum.scale(1.0 / 64.0);
-            network = engine::step(&mut optimizer, rate, &network, &sum);
+            network = engine::optimizer_step(&mut optimizer, rate, &network, &sum);
         }
         assert_eq!(network.trainable_ids(), model.network().trainable_ids());
         let after = model.with_network(network).loss(data.train()).unwrap();
@@ -221,7 +221,7 @@ fn files_that_are_not_models_are_refused_with_the_reason() {
         )
     };
     write_file(&path, Some(&description(layer)), &[2, 3]);
-    assert_eq!(models::load(&path).unwrap().parameters(), 6);
+    assert_eq!(models::load(&path).unwrap().num_parameters(), 6);
     write_file(&path, Some(&description(layer)), &[3, 2]);
     let (kind_, text) = kind(models::load(&path));
     assert_eq!(kind_, ErrorKind::Model);

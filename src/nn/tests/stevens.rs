@@ -46,7 +46,7 @@ fn stevens_mnist_cnn_has_the_layers_of_figure_3() {
     assert_eq!(found, expected(&figure));
     assert_eq!(total(&found), 18_752);
     let model = models::stevens_mnist_cnn(&data).seed(1).build().unwrap();
-    assert_eq!((model.parameters(), model.name()), (18_752, "stevens_mnist_cnn"));
+    assert_eq!((model.num_parameters(), model.name()), (18_752, "stevens_mnist_cnn"));
 }
 
 #[test]
@@ -169,7 +169,7 @@ impl Image {
 
 /// The largest difference of the model's logits from `formula` of an image and the weights in
 /// order, relative to the largest logit. (Deep networks without biases have small logits.)
-fn difference<F: Family>(
+fn difference<F: ModelFamily>(
     builder: ModelBuilder<F>,
     data: &Dataset,
     formula: impl Fn(Image, &[Vec<f32>]) -> Image,
@@ -181,7 +181,7 @@ fn difference<F: Family>(
     let image = |x: &[f32]| Image(shape[0], shape[1], x.iter().map(|&x| f64::from(x)).collect());
     let examples = features.chunks(features.len() / n);
     let wanted: Vec<f64> = examples.flat_map(|x| formula(image(x), &weights).2).collect();
-    let found = crate::device::host::values(model.network().logits(features, n));
+    let found = crate::device::host::tensor_to_vec(model.network().logits(features, n));
     assert_eq!(found.len(), wanted.len());
     let most = |all: &mut dyn Iterator<Item = f64>| all.fold(0.0, |most: f64, x| most.max(x.abs()));
     let pairs = found.iter().zip(&wanted);

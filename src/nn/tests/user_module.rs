@@ -6,7 +6,7 @@ use burn::optim::SgdConfig;
 use burn::prelude::*;
 
 use super::super::loss::cross_entropy;
-use super::super::trial::{Subject, Trial};
+use super::super::trial::{ModuleTrace, Subject};
 use super::super::user_module::UserModule;
 use super::*;
 use crate::engine;
@@ -32,11 +32,11 @@ impl Mine {
 }
 
 impl Forward for Mine {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
         let x = self.blocks[0].forward(x, tape);
         let y = self.blocks[1].forward(Tanh.forward(x, tape), tape);
         let y = GlobalAvgPool.forward(self.norm.forward(y, tape));
-        self.head.forward(y, tape).flat()
+        self.head.forward(y, tape).into_flat()
     }
 }
 
@@ -61,7 +61,7 @@ fn a_module_of_ones_own_has_paths_shapes_and_a_table() {
             "head.bias"
         ]
     );
-    assert_eq!(model.parameters(), 4 * 9 + 4 + 4 * 4 * 9 + 4 + 8 + 15);
+    assert_eq!(model.num_parameters(), 4 * 9 + 4 + 4 * 4 * 9 + 4 + 8 + 15);
     let lines = model.layers();
     assert_eq!(lines.len(), 4);
     assert_eq!((lines[1].name.as_str(), lines[1].kind), ("blocks.1", "Conv2d"));
@@ -86,26 +86,26 @@ fn it_computes_and_learns_like_the_same_list_of_layers() {
     let mut numbers = model.network().values().into_iter().map(|(_, values)| values);
     let listed = Network::build(&[1, 5, 5], &specs, |_, _, _| numbers.next().unwrap()).unwrap();
     let features = data().train().features_flat().to_vec();
-    let logits = crate::device::host::values(model.network().logits(features.clone(), 6));
-    assert_eq!(logits, crate::device::host::values(listed.logits(features.clone(), 6)));
+    let logits = crate::device::host::tensor_to_vec(model.network().logits(features.clone(), 6));
+    assert_eq!(logits, crate::device::host::tensor_to_vec(listed.logits(features.clone(), 6)));
 
     // One plain step of each: gradients by autodiff on tracked parameters.
     let labels = data().train().labels().to_vec();
     let stepped = |network: &Network| {
-        let x = Value::new(features.clone(), 6, &[1, 5, 5], &network.device());
+        let x = BatchTensor::new(features.clone(), 6, &[1, 5, 5], &network.device());
         let tracked = network.tracked();
         let grads = cross_entropy(tracked.forward(x, &mut NoTape), &labels).sum().backward();
         let mut gradient = Gradients::zeros_like(network);
         let found = burn::optim::GradientsParams::from_grads(grads, &tracked);
         for entry in &mut gradient.entries {
             entry.values = match entry.shape.len() {
-                1 => crate::device::host::values(found.get::<1>(entry.id).unwrap()),
-                2 => crate::device::host::values(found.get::<2>(entry.id).unwrap()),
-                _ => crate::device::host::values(found.get::<4>(entry.id).unwrap()),
+                1 => crate::device::host::tensor_to_vec(found.get::<1>(entry.id).unwrap()),
+                2 => crate::device::host::tensor_to_vec(found.get::<2>(entry.id).unwrap()),
+                _ => crate::device::host::tensor_to_vec(found.get::<4>(entry.id).unwrap()),
             }
             .into();
         }
-        engine::step(&mut SgdConfig::new().init(), 0.1, network, &gradient)
+        engine::optimizer_step(&mut SgdConfig::new().init(), 0.1, network, &gradient)
     };
     let (own, listed) = (stepped(model.network()), stepped(&listed));
     assert_eq!(own.trainable_ids(), model.network().trainable_ids());
@@ -152,14 +152,14 @@ struct Wrong {
 }
 
 impl Forward for Wrong {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let x = self.batch.forward(self.conv.forward(x.image()));
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = self.batch.forward(self.conv.forward(x.into_image()));
         let x = self.prelu.forward(x) * self.free.val().reshape([1, 1, 1, 1]);
         // The mean of the batch: every example sees every other.
         let x = x.clone() - x.mean_dim(0);
         let x = Tensor::cat(vec![x.clone(), x], 0).narrow(0, 0, 2);
-        let _ = self.again.forward(GlobalAvgPool.forward(Value::Image(x.clone())), tape);
-        self.head.forward(GlobalAvgPool.forward(Value::Image(x)), tape).flat()
+        let _ = self.again.forward(GlobalAvgPool.forward(BatchTensor::Image(x.clone())), tape);
+        self.head.forward(GlobalAvgPool.forward(BatchTensor::Image(x)), tape).into_flat()
     }
 }
 
@@ -201,10 +201,10 @@ struct Mixes {
 }
 
 impl Forward for Mixes {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let x = x.flat();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = x.into_flat();
         let x = if self.mix { x.clone() - x.mean_dim(0) } else { x };
-        self.head.forward(Value::Flat(x), tape).flat()
+        self.head.forward(BatchTensor::Flat(x), tape).into_flat()
     }
 }
 
@@ -232,7 +232,7 @@ enum How {
     Apart,
     /// The mean of the batch is taken off.
     Mean,
-    /// It is taken off the gradient only.
+    /// Mean of the batch, taken off the gradient only.
     Gradient,
     /// The sum of the batch, by way of its size alone.
     Size,
@@ -257,16 +257,20 @@ impl Hidden {
 }
 
 impl Forward for Hidden {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let raw = x.flat();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let raw = x.into_flat();
         let mean = |x: &Tensor<2>| x.clone().mean_dim(0).repeat_dim(0, x.dims()[0]);
         // Constant features are all zero behind a layer norm.
-        let x = self.norm.forward(Value::Flat(raw.clone()), tape).flat();
+        let x = self.norm.forward(BatchTensor::Flat(raw.clone()), tape).into_flat();
         let read = if self.how == How::Input { mean(&raw) } else { x.clone() };
-        let y = self.body.forward(Value::Flat(read), tape).flat();
+        let y = self.body.forward(BatchTensor::Flat(read), tape).into_flat();
         if self.how == How::SharedInput {
-            let site = Site::Linear { weight: self.body.inner.weight.id, bias: None };
-            tape.summed_layer(tape.layer_calls().saturating_sub(1), site, Value::Flat(mean(&raw)));
+            let site = ParameterSite::Linear { weight: self.body.inner.weight.id, bias: None };
+            tape.record_summed_layer(
+                tape.layer_call_count().saturating_sub(1),
+                site,
+                BatchTensor::Flat(mean(&raw)),
+            );
         }
         let y = match self.how {
             How::Apart | How::SharedInput => y,
@@ -276,7 +280,7 @@ impl Forward for Hidden {
             How::Neighbour => y.clone() + y.flip([0]),
             How::Input => x.narrow(1, 0, 6) + (y.clone() - y.detach()),
         };
-        self.head.forward(Value::Flat(y), tape).flat()
+        self.head.forward(BatchTensor::Flat(y), tape).into_flat()
     }
 }
 
@@ -306,7 +310,7 @@ fn inputs_of_the_batch_show_neither_in_logits_nor_in_output_gradients() {
         let module = super::super::parameters::untracked(Hidden::new(how));
         let own = UserModule(std::sync::Arc::new(module));
         let of = Subject { module: &own, shape: &[1, 5, 5], device: &Device::flex() };
-        let run = |examples| Trial::run(of, examples, 1.0).unwrap();
+        let run = |examples| ModuleTrace::record(of, examples, 1.0).unwrap();
         let (one, other) = (run(&[0, 1, 2]), run(&[0, 4, 5]));
         assert_eq!(one.logits[0], other.logits[0], "{how:?}");
         assert_eq!(one.gradients[0], other.gradients[0], "{how:?}");
@@ -314,7 +318,7 @@ fn inputs_of_the_batch_show_neither_in_logits_nor_in_output_gradients() {
     }
 }
 
-/// The same parameters, but not the same computation.
+/// Module with the parameters of another one, but not the same computation.
 #[derive(Module, Debug)]
 struct Variant {
     body: Linear,
@@ -325,12 +329,12 @@ struct Variant {
 }
 
 impl Forward for Variant {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let x = Value::Flat(x.flat());
-        let y = self.drop.forward(self.body.forward(x, tape), tape).flat();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = BatchTensor::Flat(x.into_flat());
+        let y = self.drop.forward(self.body.forward(x, tape), tape).into_flat();
         let y = if self.bent { y.tanh() } else { y };
         let y = if self.detached { y.detach() } else { y };
-        self.head.forward(Value::Flat(y), tape).flat()
+        self.head.forward(BatchTensor::Flat(y), tape).into_flat()
     }
 }
 
@@ -368,13 +372,13 @@ struct Random {
 }
 
 impl Forward for Random {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let mut x = self.body.forward(x, tape).flat();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let mut x = self.body.forward(x, tape).into_flat();
         if let Some(drop) = &self.drop {
             x = drop.forward(x);
         }
         if let Some(drop) = &self.ours {
-            x = drop.forward(Value::Flat(x), tape).flat();
+            x = drop.forward(BatchTensor::Flat(x), tape).into_flat();
         }
         for noise in &self.noise {
             x = noise.forward(x);
@@ -382,7 +386,7 @@ impl Forward for Random {
         if self.own {
             x = x.clone() + x.random_like(burn::tensor::Distribution::Normal(0.0, 1.0));
         }
-        self.head.forward(Value::Flat(x), tape).flat()
+        self.head.forward(BatchTensor::Flat(x), tape).into_flat()
     }
 }
 

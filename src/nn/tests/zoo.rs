@@ -4,7 +4,7 @@ use super::super::layers::parameter_specs;
 use super::layers::assert_near;
 use super::*;
 
-fn count<F: Family>(builder: ModelBuilder<F>) -> usize {
+fn count<F: ModelFamily>(builder: ModelBuilder<F>) -> usize {
     let specs = builder.layers().unwrap();
     parameter_specs(&specs).iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
 }
@@ -16,7 +16,7 @@ fn cifar() -> Dataset {
 #[test]
 fn simple_vgg_has_the_published_size() {
     let model = models::simple_vgg(&cifar(), &[32, 64, 128], 2).seed(1).build().unwrap();
-    assert_eq!(model.parameters(), 550_570);
+    assert_eq!(model.num_parameters(), 550_570);
     let kinds: Vec<&str> = model.layers().iter().map(|layer| layer.kind).collect();
     assert_eq!(kinds[..5], ["Conv2d", "Tanh", "Conv2d", "Tanh", "MaxPool2d"]);
     assert_eq!(kinds.len(), 15 + 4);
@@ -115,7 +115,7 @@ fn a_wide_resnet_has_named_groups_and_nested_paths() {
         assert!(paths.iter().any(|found| found == path), "{path} is not in {paths:?}");
     }
     let rows = model.layers();
-    assert_eq!(rows.iter().map(|row| row.parameters).sum::<usize>(), model.parameters());
+    assert_eq!(rows.iter().map(|row| row.parameters).sum::<usize>(), model.num_parameters());
     for parameter in model.network().parameters() {
         let row = rows.iter().find(|row| {
             parameter
@@ -172,7 +172,7 @@ fn a_wide_resnet_matches_its_definition_in_burn_operations() {
         relu(norm.forward(x))
     };
     let features = data.train().features_flat().to_vec();
-    let x = Value::new(features.clone(), 2, &[3, 8, 8], &Device::flex()).image();
+    let x = BatchTensor::new(features.clone(), 2, &[3, 8, 8], &Device::flex()).into_image();
     let mut x = conv(x, "stem.0", 1);
     for (group, step) in [("group1", 1), ("group2", 2), ("group3", 2)] {
         let h = norm(x, &format!("{group}.0"));
@@ -185,8 +185,8 @@ fn a_wide_resnet_matches_its_definition_in_burn_operations() {
     let logits =
         h.matmul(get::<2>(&values, "head.3.weight")) + get::<1>(&values, "head.3.bias").unsqueeze();
     assert_near(
-        &crate::device::host::values(model.network().logits(features, 2)),
-        &crate::device::host::values(logits),
+        &crate::device::host::tensor_to_vec(model.network().logits(features, 2)),
+        &crate::device::host::tensor_to_vec(logits),
         1e-4,
     );
 }

@@ -87,7 +87,7 @@ fn provenance_follows_the_data() -> Result<()> {
     };
     assert_eq!(fresh.transfer(&private).build()?.provenance(), fresh.provenance());
     let on = |model: &Model, data: &Dataset| {
-        let trained = model.provenance().after_raw_training(data);
+        let trained = model.provenance().after_non_private_training(data);
         model.with_network(model.network().clone()).with_provenance(trained)
     };
     let drawn = on(&fresh, &glyphs);
@@ -103,16 +103,21 @@ fn provenance_follows_the_data() -> Result<()> {
     assert_eq!(on(&unknown, &glyphs).provenance().public_data(), None);
     // What they were trained on without counting is not forgotten.
     for raw in [&glyphs, &private, &other] {
-        assert!(unknown.provenance().is_raw_on(raw));
-        assert!(unknown.provenance().after_other_training().is_raw_on(&raw.limit(1, 0)));
-        assert!(!fresh.provenance().is_raw_on(raw));
+        assert!(unknown.provenance().was_trained_non_privately_on(raw));
+        assert!(
+            unknown
+                .provenance()
+                .after_unattributed_training()
+                .was_trained_non_privately_on(&raw.limit(1, 0))
+        );
+        assert!(!fresh.provenance().was_trained_non_privately_on(raw));
     }
-    assert!(!declared.provenance().is_raw_on(&other));
+    assert!(!declared.provenance().was_trained_non_privately_on(&other));
     assert_eq!(unknown.assumed_public("ImageNet-21k").provenance().public_data(), None);
     // A copy is not another model.
     for raw in [&declared, &unknown] {
         let copy = raw.with_network(raw.network().clone());
-        assert!(copy.provenance().is_raw_on(&private));
+        assert!(copy.provenance().was_trained_non_privately_on(&private));
         assert_eq!(copy.assumed_public("ImageNet-21k").provenance().public_data(), None);
     }
     let unknown = fresh.with_network(fresh.network().clone());
@@ -131,7 +136,7 @@ fn a_file_keeps_the_names_and_proves_nothing() -> Result<()> {
     let glyphs = data::glyphs_with(40, 0, 3)?;
     let model = models::linear(&glyphs).seed(1).initialisation(Initialisation::HeNormal).build()?;
     let path = tempfile::tempdir().unwrap().keep().join("model.safetensors");
-    let trained = model.with_provenance(model.provenance().after_raw_training(&glyphs));
+    let trained = model.with_provenance(model.provenance().after_non_private_training(&glyphs));
     trained.save(&path)?;
     let read = models::load(&path)?;
     let [data] = read.provenance().public_data().unwrap() else { panic!("{read:?}") };

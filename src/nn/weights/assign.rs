@@ -1,39 +1,39 @@
-//! Which tensor of a file belongs to which parameter of a model.
+//! Assignment of the tensors of a file to the parameters of a model.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::attempt::{Attempt, some};
-use super::place::{Place, places};
-use super::report::{Matched, Unmatched, WeightReport};
-use super::source::{Entry, Number, Source};
+use super::attempt::{LoadContext, list_names};
+use super::place::{ParameterLocation, parameter_locations};
+use super::report::{MatchedTensor, UnmatchedTensor, WeightReport};
+use super::source::{ElementType, TensorEntry, WeightFile};
 use crate::nn::{Model, path_matches};
 use crate::{Error, Result};
 
-/// Why a tensor or a parameter has no counterpart.
+/// Reasons why a tensor or a parameter has no counterpart.
 const NEW_HEAD: &str = "new head";
 const CHOSEN: &str = "as the layout says";
 const OUTSIDE: &str = "outside of the layout's prefix";
 
-/// The tensors that are read, each with its parameter, and what is left out.
+/// Assignment of tensors to parameters, with the tensors and parameters that are excluded.
 pub(super) struct Assignment<'a> {
-    pairs: Vec<(Place, &'a Entry)>,
+    pairs: Vec<(ParameterLocation, &'a TensorEntry)>,
     left: BTreeMap<&'a str, &'static str>,
-    kept: Vec<Unmatched>,
+    kept: Vec<UnmatchedTensor>,
 }
 
 impl<'a> Assignment<'a> {
     /// Assigns tensors by name and compares shapes. No values are read.
-    pub(super) fn new(attempt: Attempt, source: &'a Source) -> Result<Self> {
-        let Attempt { model, layout, .. } = attempt;
+    pub(super) fn new(attempt: LoadContext, source: &'a WeightFile) -> Result<Self> {
+        let LoadContext { model, layout, .. } = attempt;
         attempt.refuse_batch_norm(source)?;
-        let places = all_places(model);
+        let places = all_locations(model);
         check_patterns("keep_initial", &layout.kept, places.iter().map(|p| &p.path))?;
         check_patterns("leave_in_file", &layout.left, source.entries.keys())?;
-        let head = places.len() - model.network().head_tensors();
+        let head = places.len() - model.network().head_tensor_count();
         let (mut left, mut pairs) = (BTreeMap::new(), Vec::new());
         let (mut kept, mut missing) = (Vec::new(), Vec::new());
         for (index, place) in places.into_iter().enumerate() {
-            let name = layout.name_of(&place);
+            let name = layout.tensor_name(&place);
             let entry = name.as_ref().and_then(|name| source.entries.get(name));
             let why = if index >= head && layout.new_head {
                 Some(NEW_HEAD)
@@ -46,11 +46,11 @@ impl<'a> Assignment<'a> {
                     kept.push(unmatched(&place.path, &place.shape, why));
                 }
                 (None, Some(entry)) => {
-                    if let Number::Other(_) = entry.number {
-                        return Err(attempt.no_floats(&place, entry));
+                    if let ElementType::Other(_) = entry.number {
+                        return Err(attempt.not_floating_point(&place, entry));
                     }
                     if !layout.axes.fits(&place, &entry.shape) {
-                        return Err(attempt.shape(&place, entry, index >= head));
+                        return Err(attempt.shape_mismatch(&place, entry, index >= head));
                     }
                     pairs.push((place, entry));
                 }
@@ -61,17 +61,17 @@ impl<'a> Assignment<'a> {
             return Err(attempt.missing(source, &missing));
         }
         let mut assignment = Self { pairs, left, kept };
-        assignment.leave_others(attempt, source)?;
+        assignment.check_leftovers(attempt, source)?;
         Ok(assignment)
     }
 
     /// Leaves the tensors without a parameter in the file.
-    fn leave_others(&mut self, attempt: Attempt, source: &'a Source) -> Result<()> {
+    fn check_leftovers(&mut self, attempt: LoadContext, source: &'a WeightFile) -> Result<()> {
         let layout = attempt.layout;
         let mut owners: HashMap<&str, &str> = HashMap::new();
         for (place, entry) in &self.pairs {
             if let Some(other) = owners.insert(&entry.name, &place.path) {
-                return Err(attempt.shared(entry, [other, &place.path]));
+                return Err(attempt.shared_tensor(entry, [other, &place.path]));
             }
         }
         let mut superfluous = Vec::new();
@@ -93,20 +93,22 @@ impl<'a> Assignment<'a> {
     }
 
     /// Reads the tensors: the values of the parameters by path, in the model's order of axes.
-    pub(super) fn values(&self, attempt: Attempt) -> Result<HashMap<String, Vec<f32>>> {
-        let read = |(place, entry): &(Place, &Entry)| {
+    pub(super) fn values(&self, attempt: LoadContext) -> Result<HashMap<String, Vec<f32>>> {
+        let read = |(place, entry): &(ParameterLocation, &TensorEntry)| {
             let values = entry.values().map_err(|e| attempt.unreadable(entry, &e))?;
             match values.iter().position(|value| !value.is_finite()) {
-                None => Ok((place.path.clone(), attempt.layout.axes.turned(place, values))),
+                None => {
+                    Ok((place.path.clone(), attempt.layout.axes.to_native_order(place, values)))
+                }
                 Some(at) => Err(attempt.not_finite(entry, at, values[at])),
             }
         };
         self.pairs.iter().map(read).collect()
     }
 
-    pub(super) fn report(self, attempt: Attempt, source: &Source) -> WeightReport {
-        let Attempt { model, layout, path } = attempt;
-        let matched = self.pairs.into_iter().map(|(place, entry)| Matched {
+    pub(super) fn report(self, attempt: LoadContext, source: &WeightFile) -> WeightReport {
+        let LoadContext { model, layout, path } = attempt;
+        let matched = self.pairs.into_iter().map(|(place, entry)| MatchedTensor {
             path: place.path,
             name: entry.shown(),
             shape: entry.shape.clone(),
@@ -129,13 +131,15 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// The places of a network's parameters; for a user-defined module, only their paths.
-fn all_places(model: &Model) -> Vec<Place> {
+/// Returns the locations of a network's parameters; for a user-defined module, only their paths.
+fn all_locations(model: &Model) -> Vec<ParameterLocation> {
     if !model.is_user_module() {
-        return places(model.network().specs());
+        return parameter_locations(model.network().specs());
     }
     let parameters = model.network().parameters().into_iter();
-    parameters.map(|parameter| Place::of_path(parameter.path, parameter.shape)).collect()
+    parameters
+        .map(|parameter| ParameterLocation::from_path(parameter.path, parameter.shape))
+        .collect()
 }
 
 fn is_named(patterns: &[String], name: &str) -> bool {
@@ -152,10 +156,10 @@ fn check_patterns<'a>(
     match patterns.iter().find(nothing) {
         None => Ok(()),
         Some(pattern) => Err(Error::setting(setting, pattern, "it names nothing")
-            .fix(format!("there are {}; * stands for any characters", some(names)))),
+            .fix(format!("there are {}; * stands for any characters", list_names(names)))),
     }
 }
 
-fn unmatched(name: &str, shape: &[usize], why: &str) -> Unmatched {
-    Unmatched { name: name.to_owned(), shape: shape.to_vec(), why: why.to_owned() }
+fn unmatched(name: &str, shape: &[usize], why: &str) -> UnmatchedTensor {
+    UnmatchedTensor { name: name.to_owned(), shape: shape.to_vec(), why: why.to_owned() }
 }

@@ -1,26 +1,28 @@
-//! The networks of other libraries whose weights are read: their names, and what their layers
-//! compute.
+//! Layouts of the networks of other libraries whose weights are read: names of parameters, and
+//! checks of the layers.
 
-use super::place::{Kind, Place};
-use crate::nn::{Conv2dSpec, Guard, LayerSpec, MaxPool2dSpec, Standardisation, ZeroPad2dSpec};
+use super::place::{LayerKind, ParameterLocation};
+use crate::nn::{
+    Conv2dSpec, LayerSpec, MaxPool2dSpec, Standardisation, VarianceGuard, ZeroPad2dSpec,
+};
 
 /// Name of the layout of timm's `resnetv2` networks.
 pub(super) const TIMM_RESNETV2: &str = "timm resnetv2";
 /// Name of the layout of the wide ResNets of De et al.
 pub(super) const DE_WIDE_RESNET: &str = "De et al.";
 
-/// The name of a parameter in timm's `resnetv2` networks.
-pub(super) fn timm_name(place: &Place) -> Option<String> {
-    let Place { group, block, shortcut, nth, .. } = place;
+/// Returns the name of a parameter in timm's `resnetv2` networks.
+pub(super) fn timm_name(place: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, nth, .. } = place;
     let layer = match (group.as_str(), place.kind) {
-        ("stem", Kind::Conv) if *nth == 0 => "stem.conv".to_owned(),
-        ("head", Kind::Norm) if *nth == 0 => "norm".to_owned(),
-        ("head", Kind::Linear) if *nth == 0 => "head.fc".to_owned(),
+        ("stem", LayerKind::Conv) if *nth == 0 => "stem.conv".to_owned(),
+        ("head", LayerKind::Norm) if *nth == 0 => "norm".to_owned(),
+        ("head", LayerKind::Linear) if *nth == 0 => "head.fc".to_owned(),
         (group, kind) => {
             let layer = match kind {
-                Kind::Conv if *shortcut => "downsample.conv".to_owned(),
-                Kind::Conv => format!("conv{}", nth + 1),
-                Kind::Norm if !shortcut => format!("norm{}", nth + 1),
+                LayerKind::Conv if *shortcut => "downsample.conv".to_owned(),
+                LayerKind::Conv => format!("conv{}", nth + 1),
+                LayerKind::Norm if !shortcut => format!("norm{}", nth + 1),
                 _ => return None,
             };
             format!("stages.{}.blocks.{block}.{layer}", number(group)? - 1)
@@ -34,20 +36,21 @@ pub(super) fn timm_name(place: &Place) -> Option<String> {
     Some(format!("{layer}.{parameter}"))
 }
 
-/// The name of a parameter in the networks of De et al.'s code, without that of the whole module.
-pub(super) fn haiku_name(place: &Place) -> Option<String> {
-    let Place { group, block, shortcut, nth, .. } = place;
+/// Returns the name of a parameter in the networks of De et al.'s code, without that of the whole
+/// module.
+pub(super) fn haiku_name(place: &ParameterLocation) -> Option<String> {
+    let ParameterLocation { group, block, shortcut, nth, .. } = place;
     let module = match (group.as_str(), place.kind) {
-        ("stem", Kind::Conv) if *nth == 0 => "First_conv".to_owned(),
-        ("head", Kind::Norm) if *nth == 0 => "Final_norm".to_owned(),
-        ("head", Kind::Linear) if *nth == 0 => "Softmax".to_owned(),
+        ("stem", LayerKind::Conv) if *nth == 0 => "First_conv".to_owned(),
+        ("head", LayerKind::Norm) if *nth == 0 => "Final_norm".to_owned(),
+        ("head", LayerKind::Linear) if *nth == 0 => "Softmax".to_owned(),
         (group, kind) => {
             let name = format!("Block_{}", number(group)?);
             match kind {
-                Kind::Conv if *shortcut => format!("{name}_skip_conv"),
-                Kind::Norm if *shortcut => format!("{name}_skip_norm"),
-                Kind::Conv => format!("{name}Conv_{block}_{nth}"),
-                Kind::Norm => format!("{name}_norm_{block}_{nth}"),
+                LayerKind::Conv if *shortcut => format!("{name}_skip_conv"),
+                LayerKind::Norm if *shortcut => format!("{name}_skip_norm"),
+                LayerKind::Conv => format!("{name}Conv_{block}_{nth}"),
+                LayerKind::Norm => format!("{name}_norm_{block}_{nth}"),
                 _ => return None,
             }
         }
@@ -56,14 +59,14 @@ pub(super) fn haiku_name(place: &Place) -> Option<String> {
         (_, "gamma") => "scale",
         (_, "beta") => "offset",
         (_, "weight") => "w",
-        (Kind::Linear, "bias") => "b",
+        (LayerKind::Linear, "bias") => "b",
         (_, same) => same,
     };
     Some(format!("{module}/{parameter}"))
 }
 
-/// Name and constructor of the layout that one of these names belongs to.
-pub(super) fn layout_of<'a>(
+/// Returns name and constructor of the layout that one of these names belongs to.
+pub(super) fn detect_layout<'a>(
     mut names: impl Iterator<Item = &'a String>,
 ) -> Option<(&'static str, &'static str)> {
     names.find_map(|name| match name.as_str() {
@@ -75,17 +78,21 @@ pub(super) fn layout_of<'a>(
     })
 }
 
-/// The number in the name of a group: 2 for `group2`.
+/// Returns the number in the name of a group: 2 for `group2`.
 fn number(group: &str) -> Option<usize> {
     group.strip_prefix("group")?.parse().ok().filter(|number| *number > 0)
 }
 
-/// Why layers with the parameters of a BiT network compute something else.
-pub(super) fn differs_from_bit(specs: &[LayerSpec]) -> Option<&'static str> {
+/// Returns the reason why layers with the parameters of a BiT network compute something else;
+/// `None` if they do not.
+pub(super) fn bit_mismatch(specs: &[LayerSpec]) -> Option<&'static str> {
     let lists = lists(specs);
     let is_standardised = |layer: &LayerSpec| match layer {
         LayerSpec::Conv2d(Conv2dSpec { standardised, .. }) => {
-            matches!(standardised, Some(Standardisation { gain: false, guard: Guard::Unscaled(_) }))
+            matches!(
+                standardised,
+                Some(Standardisation { gain: false, guard: VarianceGuard::Unscaled(_) })
+            )
         }
         _ => true,
     };
@@ -106,8 +113,9 @@ pub(super) fn differs_from_bit(specs: &[LayerSpec]) -> Option<&'static str> {
     }
 }
 
-/// Why layers with the parameters of De et al.'s network compute something else.
-pub(super) fn differs_from_published(specs: &[LayerSpec]) -> Option<&'static str> {
+/// Returns the reason why layers with the parameters of De et al.'s network compute something
+/// else; `None` if they do not.
+pub(super) fn de_mismatch(specs: &[LayerSpec]) -> Option<&'static str> {
     let (mut standardised, mut ordered) = (true, true);
     for layers in lists(specs) {
         for (i, layer) in layers.iter().enumerate() {
@@ -134,7 +142,7 @@ fn only_relu(specs: &[LayerSpec]) -> bool {
     !lists(specs).iter().any(|layers| layers.iter().any(other))
 }
 
-/// All lists of layers, those inside of groups and blocks too.
+/// Returns all lists of layers, including those inside of groups and blocks.
 fn lists(specs: &[LayerSpec]) -> Vec<&[LayerSpec]> {
     let inner = specs.iter().flat_map(|spec| match spec {
         LayerSpec::Group(group) => lists(&group.layers),

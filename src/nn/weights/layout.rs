@@ -1,28 +1,29 @@
-//! [`Layout`]: where a file of another library keeps the parameters of a model.
+//! [`WeightLayout`]: the names and axes of a model's parameters in a file of another library.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::axes::Axes;
+use super::axes::AxisOrder;
 use super::known;
-use super::place::Place;
+use super::place::ParameterLocation;
 use crate::nn::LayerSpec;
 
-/// The name in the file for a parameter of the model, if there is one.
-type Names = dyn Fn(&Place) -> Option<String> + Send + Sync;
+/// Function from a parameter of the model to its name in the file, if there is one.
+type NameMapping = dyn Fn(&ParameterLocation) -> Option<String> + Send + Sync;
 
-/// Where a file keeps the parameters of a model: names, order of axes, and what may be left out.
+/// Layout of the parameters of a model in a file: names, order of axes, and exclusions.
 ///
 /// Everything else must agree. By default each parameter of the model needs a tensor, and each
 /// tensor of the file a parameter.
 #[derive(Clone)]
-pub struct Layout {
+pub struct WeightLayout {
     pub(super) name: String,
-    names: Arc<Names>,
-    pub(super) axes: Axes,
-    /// Why layers with the same parameters would compute something else than the file's network.
+    names: Arc<NameMapping>,
+    pub(super) axes: AxisOrder,
+    /// Returns the reason why layers with the same parameters would compute something else than
+    /// the file's network.
     pub(super) differs: fn(&[LayerSpec]) -> Option<&'static str>,
-    /// A model that fits, for advice.
+    /// Model that fits the layout, for advice in errors.
     pub(super) model: &'static str,
     pub(super) prefix: String,
     pub(super) new_head: bool,
@@ -32,8 +33,8 @@ pub struct Layout {
     pub(super) left: Vec<String>,
 }
 
-impl Layout {
-    fn new(name: &str, axes: Axes, names: Arc<Names>) -> Self {
+impl WeightLayout {
+    fn new(name: &str, axes: AxisOrder, names: Arc<NameMapping>) -> Self {
         Self {
             name: name.to_owned(),
             names,
@@ -47,19 +48,21 @@ impl Layout {
         }
     }
 
-    /// The networks `resnetv2_..._bit` of the PyTorch library timm: BiT (Kolesnikov et al., 2020,
-    /// "Big Transfer"), for [`models::bit_resnet`](crate::nn::models::bit_resnet).
+    /// Creates the layout of the networks `resnetv2_..._bit` of the PyTorch library timm: BiT
+    /// (Kolesnikov et al., 2020, "Big Transfer"), for
+    /// [`models::bit_resnet`](crate::nn::models::bit_resnet).
     ///
     /// Names such as `stages.0.blocks.1.conv2.weight` and `head.fc.weight`. Other `resnetv2`
     /// networks of timm have BatchNorm or another stem, and are refused.
     pub fn timm_resnetv2() -> Self {
         let model = "models::bit_resnet50(&data), or models::bit_resnet(&data, &[3, 4, 23, 3], 3)";
-        let layout = Self::new(known::TIMM_RESNETV2, Axes::PyTorch, Arc::new(known::timm_name));
-        Self { differs: known::differs_from_bit, model, ..layout }
+        let layout =
+            Self::new(known::TIMM_RESNETV2, AxisOrder::PyTorch, Arc::new(known::timm_name));
+        Self { differs: known::bit_mismatch, model, ..layout }
     }
 
-    /// The wide residual networks of De et al. (2022), "Unlocking high-accuracy differentially
-    /// private image classification through scale", for
+    /// Creates the layout of the wide residual networks of De et al. (2022), "Unlocking
+    /// high-accuracy differentially private image classification through scale", for
     /// [`.as_published()`](crate::nn::ModelBuilder::as_published).
     ///
     /// Their weights are trees of JAX arrays. Save them as safetensors, each under the names of its
@@ -67,32 +70,37 @@ impl Layout {
     /// `wide_res_net/Block_1Conv_0_0/w`.
     pub fn de_wide_resnet() -> Self {
         let model = "models::wide_resnet(&data, 28, 10).as_published()";
-        let layout = Self::new(known::DE_WIDE_RESNET, Axes::Jax, Arc::new(known::haiku_name));
-        Self { differs: known::differs_from_published, model, ..layout }.prefix("wide_res_net/")
+        let layout = Self::new(known::DE_WIDE_RESNET, AxisOrder::Jax, Arc::new(known::haiku_name));
+        Self { differs: known::de_mismatch, model, ..layout }.prefix("wide_res_net/")
     }
 
-    /// The names and axes of the lab: the [paths](crate::nn::Network::paths) of the parameters.
-    pub fn own() -> Self {
-        Self::new("own names", Axes::Own, Arc::new(|place: &Place| Some(place.path.clone())))
+    /// Creates the layout of the lab: the [paths](crate::nn::Network::paths) of the parameters,
+    /// and its axes.
+    pub fn native() -> Self {
+        Self::new(
+            "own names",
+            AxisOrder::Own,
+            Arc::new(|place: &ParameterLocation| Some(place.path.clone())),
+        )
     }
 
-    /// The names that a function gives for the paths of the model's parameters; `None` if the file
-    /// has no tensor for a parameter.
+    /// Creates a layout of the names that a function returns for the paths of the model's
+    /// parameters; `None` if the file has no tensor for a parameter.
     ///
     /// The names decide where values go, and shapes are compared. Whether the layers compute the
     /// same as those of the file is not checked: epsilons, paddings and activations have no
     /// parameters.
     pub fn from_fn(
-        axes: Axes,
+        axes: AxisOrder,
         name: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self::new("given names", axes, Arc::new(move |place: &Place| name(&place.path)))
+        Self::new("given names", axes, Arc::new(move |place: &ParameterLocation| name(&place.path)))
     }
 
-    /// Pairs of a parameter's path and its name in the file. Otherwise as
+    /// Creates a layout of pairs of a parameter's path and its name in the file. Otherwise as
     /// [`from_fn`](Self::from_fn).
-    pub fn pairs<A: Into<String>, B: Into<String>>(
-        axes: Axes,
+    pub fn from_pairs<A: Into<String>, B: Into<String>>(
+        axes: AxisOrder,
         pairs: impl IntoIterator<Item = (A, B)>,
     ) -> Self {
         let pairs = pairs.into_iter().map(|(path, name)| (path.into(), name.into()));
@@ -127,19 +135,19 @@ impl Layout {
         self
     }
 
-    /// The name in the file of the parameter at a place.
-    pub(super) fn name_of(&self, place: &Place) -> Option<String> {
+    /// Returns the name in the file of the parameter at a location.
+    pub(super) fn tensor_name(&self, place: &ParameterLocation) -> Option<String> {
         (self.names)(place).map(|name| format!("{}{name}", self.prefix))
     }
 }
 
-impl fmt::Display for Layout {
+impl fmt::Display for WeightLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
 }
 
-impl fmt::Debug for Layout {
+impl fmt::Debug for WeightLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layout").field("name", &self.name).field("axes", &self.axes).finish()
     }

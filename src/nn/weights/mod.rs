@@ -1,4 +1,4 @@
-//! Weights of other libraries: from safetensors and PyTorch files into a model.
+//! Loading of the weights of other libraries, from safetensors and PyTorch files, into a model.
 //!
 //! Of a safetensors file, the header is read first and then the tensors that the model needs. Of a
 //! file of `torch.save`, the pickle is scanned for code, and then parsed by a reader that runs
@@ -20,19 +20,20 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-pub use axes::Axes;
-pub use layout::Layout;
-pub use report::{Matched, Unmatched, WeightReport};
+pub use axes::AxisOrder;
+pub use layout::WeightLayout;
+pub use report::{MatchedTensor, UnmatchedTensor, WeightReport};
 
 use super::init::{Initialisation, Initialiser};
 use super::layers::parameter_specs;
 use super::{Model, Provenance};
 use crate::Result;
 use assign::Assignment;
-use attempt::Attempt;
-use source::Source;
+use attempt::LoadContext;
+use source::WeightFile;
 
-/// A model with weights from a file, and what was read. [`Model::load_weights`] returns one.
+/// Model with weights from a file, and the report of the tensors that were read.
+/// [`Model::load_weights`] returns one.
 #[derive(Clone, Debug)]
 pub struct LoadedWeights {
     model: Model,
@@ -40,7 +41,7 @@ pub struct LoadedWeights {
 }
 
 impl LoadedWeights {
-    /// The model with the weights.
+    /// Returns the model with the weights.
     ///
     /// # Guarantee
     /// Nothing is known about the data that the weights were trained on, and a private run that
@@ -49,14 +50,15 @@ impl LoadedWeights {
         self.model.clone()
     }
 
-    /// Which tensors were read, and which were not and why.
+    /// Returns the report: the tensors that were read, and those that were not, with the reasons.
     pub fn report(&self) -> &WeightReport {
         &self.report
     }
 }
 
 impl Model {
-    /// A copy of this model with the weights of a file of another library, in single precision.
+    /// Loads the weights of a file of another library into a copy of this model, in single
+    /// precision.
     ///
     /// The layout says under which names the file holds the parameters. Every parameter needs a
     /// tensor of its shape and every tensor a parameter, except what the layout leaves out by name.
@@ -101,17 +103,21 @@ impl Model {
     ///   lab's axes; if a tensor is missing, superfluous, has another shape, holds no
     ///   floating-point numbers, or a value that is NaN or infinite in single precision.
     /// - `Setting` if a pattern of the layout names nothing.
-    pub fn load_weights(&self, path: impl AsRef<Path>, layout: &Layout) -> Result<LoadedWeights> {
-        let attempt = Attempt { model: self, layout, path: path.as_ref() };
+    pub fn load_weights(
+        &self,
+        path: impl AsRef<Path>,
+        layout: &WeightLayout,
+    ) -> Result<LoadedWeights> {
+        let attempt = LoadContext { model: self, layout, path: path.as_ref() };
         attempt.check_model()?;
-        let source = Source::open(attempt.path)?;
+        let source = WeightFile::open(attempt.path)?;
         let assignment = Assignment::new(attempt, &source)?;
         let mut values = assignment.values(attempt)?;
         let report = assignment.report(attempt, &source);
         let mut seed = self.seed();
         if self.is_unseeded() {
             seed = 0;
-            values.extend(self.drawn_again(seed, &report));
+            values.extend(self.redraw_kept(seed, &report));
         }
         // Large models are not copied once more.
         let values = RefCell::new(values);
@@ -120,8 +126,8 @@ impl Model {
         Ok(LoadedWeights { model: model.with_provenance(Provenance::UNKNOWN), report })
     }
 
-    /// Initial values from this seed for the parameters that are kept.
-    fn drawn_again(&self, seed: u64, report: &WeightReport) -> HashMap<String, Vec<f32>> {
+    /// Draws initial values from this seed for the parameters that keep their initial values.
+    fn redraw_kept(&self, seed: u64, report: &WeightReport) -> HashMap<String, Vec<f32>> {
         let mut initialiser = Initialiser::new(seed, Initialisation::default());
         let specs = parameter_specs(self.network().specs()).into_iter();
         let kept = specs.filter(|spec| report.kept.iter().any(|kept| kept.name == spec.path));

@@ -1,4 +1,4 @@
-//! What a pickle asks the program that unpickles it to import: found without unpickling it.
+//! Scan of a pickle for the imports that unpickling it would make, without unpickling it.
 //!
 //! A pickle is a program for a stack machine (Python's `pickletools` documents its instructions).
 //! It can import any function and call it. The reader of PyTorch files here calls nothing, but a
@@ -8,29 +8,29 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
-/// What a pickle contains.
+/// Imports and tensors of a pickle.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scan {
+pub(super) struct PickleScan {
     /// The imports that are not part of PyTorch's form of tensors, each once.
     pub(super) code: Vec<String>,
     /// The number of references to the values of a tensor.
     pub(super) tensors: usize,
 }
 
-/// Longest text that is kept: names of modules and functions are shorter.
+/// Longest text that is stored: names of modules and functions are shorter.
 const LONGEST_NAME: u64 = 1024;
-/// The instructions that nothing follows: they take their values from the stack.
+/// Instructions without an argument: they take their values from the stack.
 const WITHOUT_ARGUMENT: &[u8] = b"(012NRb}d]l)tsuae\x81\x85\x86\x87\x88\x89\x8f\x90\x91\x92";
-/// Most values that a pickle may keep by number. The largest networks have some thousands.
+/// Largest number of values that a pickle may memoise. The largest networks have some thousands.
 const MOST_KEPT: usize = 1_000_000;
 
 /// Reads one pickle up to its end.
 ///
 /// # Errors
 /// If it ends early, or has an instruction that PyTorch's files do not use.
-pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<Scan> {
+pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<PickleScan> {
     let mut scanner = Scanner { reader, memo: HashMap::new(), last: [None, None] };
-    let mut scan = Scan::default();
+    let mut scan = PickleScan::default();
     loop {
         let code = scanner.byte()?;
         if code == b'.' {
@@ -44,7 +44,7 @@ pub(super) fn scan(reader: &mut impl BufRead) -> io::Result<Scan> {
             }
             Instruction::Other => continue,
         };
-        if !is_data(&import) && !scan.code.contains(&import) {
+        if !is_known_import(&import) && !scan.code.contains(&import) {
             scan.code.push(import);
         }
     }
@@ -58,7 +58,7 @@ enum Instruction {
 
 struct Scanner<'a, R> {
     reader: &'a mut R,
-    /// The texts among the values that the pickle keeps by number.
+    /// Texts among the values that the pickle memoises, by number.
     memo: HashMap<u32, Option<Rc<str>>>,
     /// The two topmost values if the last instructions pushed texts.
     last: [Option<Rc<str>>; 2],
@@ -83,15 +83,15 @@ impl<R: BufRead> Scanner<'_, R> {
             }
             b'p' | b'q' | b'r' => {
                 let index = self.index(code)?;
-                self.keep(index)?;
+                self.memoize(index)?;
             }
-            0x94 => self.keep(self.memo.len() as u32)?,
+            0x94 => self.memoize(self.memo.len() as u32)?,
             _ => return self.other(code),
         }
         Ok(Instruction::Other)
     }
 
-    /// The instructions that make the topmost values something else than texts.
+    /// Handles the instructions that make the topmost values something else than texts.
     fn other(&mut self, code: u8) -> io::Result<Instruction> {
         let last = std::mem::take(&mut self.last);
         match code {
@@ -129,8 +129,8 @@ impl<R: BufRead> Scanner<'_, R> {
         self.last[1] = text;
     }
 
-    /// Keeps the topmost value under this number.
-    fn keep(&mut self, index: u32) -> io::Result<()> {
+    /// Memoises the topmost value under this number.
+    fn memoize(&mut self, index: u32) -> io::Result<()> {
         if self.memo.len() > MOST_KEPT {
             return Err(invalid(format!("its pickle keeps more than {MOST_KEPT} values")));
         }
@@ -142,7 +142,7 @@ impl<R: BufRead> Scanner<'_, R> {
         Ok(self.number(1)? as u8)
     }
 
-    /// An unsigned little-endian number of so many bytes.
+    /// Reads an unsigned little-endian number of this many bytes.
     fn number(&mut self, bytes: usize) -> io::Result<u64> {
         let mut all = [0; 8];
         self.reader.read_exact(&mut all[..bytes])?;
@@ -176,7 +176,7 @@ impl<R: BufRead> Scanner<'_, R> {
         Ok(())
     }
 
-    /// The number of a kept value.
+    /// Reads the number of a memoised value.
     fn index(&mut self, code: u8) -> io::Result<u32> {
         match code {
             b'h' | b'q' => Ok(self.number(1)? as u32),
@@ -185,7 +185,7 @@ impl<R: BufRead> Scanner<'_, R> {
         }
     }
 
-    /// The text up to the end of the line.
+    /// Reads the text up to the end of the line.
     fn line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.reader.by_ref().take(LONGEST_NAME).read_until(b'\n', &mut line)?;
@@ -201,8 +201,8 @@ fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
-/// Whether PyTorch writes this import for tensors and plain containers.
-fn is_data(import: &str) -> bool {
+/// Returns whether PyTorch writes this import for tensors and plain containers.
+fn is_known_import(import: &str) -> bool {
     const CALLS: [&str; 12] = [
         "collections.OrderedDict",
         "builtins.set",

@@ -1,64 +1,64 @@
-//! Where each parameter of a network is: what the names of other libraries are made of.
+//! Locations of the parameters of a network, from which the names of other libraries are made.
 
 use crate::nn::LayerSpec;
 
-/// A parameter tensor and its place in the network.
+/// Parameter tensor and its location in the network.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// Its path, as in [`Network::paths`](crate::nn::Network::paths).
+pub(super) struct ParameterLocation {
+    /// Path of the parameter, as in [`Network::paths`](crate::nn::Network::paths).
     pub(super) path: String,
     pub(super) shape: Vec<usize>,
-    pub(super) kind: Kind,
-    /// Its name within the layer, such as `weight`.
+    pub(super) kind: LayerKind,
+    /// Name of the parameter within the layer, such as `weight`.
     pub(super) parameter: String,
-    /// The outermost group; empty outside of groups.
+    /// Name of the outermost group; empty outside of groups.
     pub(super) group: String,
-    /// The residual block within the group, from 0. Layers before a block belong to it.
+    /// Index of the residual block within the group, from 0. Layers before a block belong to it.
     pub(super) block: usize,
-    /// Whether it is in the shortcut of the block.
+    /// Whether the parameter is in the shortcut of the block.
     pub(super) shortcut: bool,
-    /// The position of its layer among those of the kind, from 0: in the shortcut, or in the rest
-    /// of the block.
+    /// Index of the layer among those of the kind, from 0: in the shortcut, or in the rest of the
+    /// block.
     pub(super) nth: usize,
 }
 
 /// The kind of a layer with parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LayerKind {
     Conv,
     Norm,
     Linear,
     Other,
 }
 
-impl Place {
-    /// A parameter of which only the path is known.
-    pub(super) fn of_path(path: String, shape: Vec<usize>) -> Self {
+impl ParameterLocation {
+    /// Creates the location of a parameter of which only the path is known.
+    pub(super) fn from_path(path: String, shape: Vec<usize>) -> Self {
         let parameter = path.rsplit('.').next().unwrap_or_default().to_owned();
-        let (kind, group) = (Kind::Other, String::new());
+        let (kind, group) = (LayerKind::Other, String::new());
         Self { path, shape, kind, parameter, group, block: 0, shortcut: false, nth: 0 }
     }
 }
 
-/// The places of all parameters, in the network's order.
-pub(super) fn places(specs: &[LayerSpec]) -> Vec<Place> {
-    let mut walk = Walk::default();
+/// Returns the locations of all parameters, in the network's order.
+pub(super) fn parameter_locations(specs: &[LayerSpec]) -> Vec<ParameterLocation> {
+    let mut walk = LocationCollector::default();
     walk.list(specs, "");
     walk.places
 }
 
 #[derive(Default)]
-struct Walk {
-    places: Vec<Place>,
+struct LocationCollector {
+    places: Vec<ParameterLocation>,
     group: String,
     block: usize,
     shortcut: bool,
     /// The kinds of the layers so far.
-    kinds: Vec<Kind>,
+    kinds: Vec<LayerKind>,
 }
 
-impl Walk {
-    /// The layers of a list whose paths begin with `prefix`.
+impl LocationCollector {
+    /// Collects the layers of a list whose paths begin with `prefix`.
     fn list(&mut self, specs: &[LayerSpec], prefix: &str) {
         for (index, spec) in specs.iter().enumerate() {
             let path = format!("{prefix}{}", spec.path_segment(index));
@@ -92,7 +92,7 @@ impl Walk {
         let kind = kind(spec);
         let nth = self.kinds.iter().filter(|of| **of == kind).count();
         for (parameter, shape) in spec.parameters() {
-            self.places.push(Place {
+            self.places.push(ParameterLocation {
                 path: format!("{path}.{parameter}"),
                 shape,
                 kind,
@@ -107,13 +107,13 @@ impl Walk {
     }
 }
 
-fn kind(spec: &LayerSpec) -> Kind {
+fn kind(spec: &LayerSpec) -> LayerKind {
     match spec {
-        LayerSpec::Conv2d(_) => Kind::Conv,
-        LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => Kind::Norm,
-        LayerSpec::Linear(_) => Kind::Linear,
+        LayerSpec::Conv2d(_) => LayerKind::Conv,
+        LayerSpec::GroupNorm(_) | LayerSpec::LayerNorm(_) => LayerKind::Norm,
+        LayerSpec::Linear(_) => LayerKind::Linear,
         LayerSpec::BackpropClipped(clipped) => kind(&clipped.layer),
-        _ => Kind::Other,
+        _ => LayerKind::Other,
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         let clipped = zoo[3].network().with_backprop_clips(&LayerClips::new(1.0, 0.1), &[])?;
         let networks = zoo.iter().map(|model| model.network()).chain([&clipped]);
         for network in networks {
-            let places = places(network.specs());
+            let places = parameter_locations(network.specs());
             let own: Vec<_> = network.parameters().into_iter().map(|p| (p.path, p.shape)).collect();
             let found: Vec<_> = places.into_iter().map(|p| (p.path, p.shape)).collect();
             assert_eq!(found, own);
@@ -151,17 +151,21 @@ mod tests {
         let data = data::from_vecs(vec![0.0; 3 * 1024], &[3, 32, 32], vec![0], 10)?;
         let layers = models::bit_resnet(&data, &[2, 1], 1).layers()?;
         let at = |path: &str| {
-            let place = places(&layers).into_iter().find(|place| place.path == path).unwrap();
+            let place =
+                parameter_locations(&layers).into_iter().find(|place| place.path == path).unwrap();
             (place.group, place.block, place.shortcut, place.kind, place.nth)
         };
         let group = |name: &str| name.to_owned();
-        assert_eq!(at("group1.0.gamma"), (group("group1"), 0, false, Kind::Norm, 0));
-        assert_eq!(at("group1.2.body.1.beta"), (group("group1"), 0, false, Kind::Norm, 1));
-        assert_eq!(at("group1.2.body.6.weight"), (group("group1"), 0, false, Kind::Conv, 2));
-        assert_eq!(at("group1.2.shortcut.0.weight"), (group("group1"), 0, true, Kind::Conv, 0));
-        assert_eq!(at("group1.3.body.0.gamma"), (group("group1"), 1, false, Kind::Norm, 0));
-        assert_eq!(at("group2.0.gamma"), (group("group2"), 0, false, Kind::Norm, 0));
-        assert_eq!(at("head.3.weight"), (group("head"), 0, false, Kind::Linear, 0));
+        assert_eq!(at("group1.0.gamma"), (group("group1"), 0, false, LayerKind::Norm, 0));
+        assert_eq!(at("group1.2.body.1.beta"), (group("group1"), 0, false, LayerKind::Norm, 1));
+        assert_eq!(at("group1.2.body.6.weight"), (group("group1"), 0, false, LayerKind::Conv, 2));
+        assert_eq!(
+            at("group1.2.shortcut.0.weight"),
+            (group("group1"), 0, true, LayerKind::Conv, 0)
+        );
+        assert_eq!(at("group1.3.body.0.gamma"), (group("group1"), 1, false, LayerKind::Norm, 0));
+        assert_eq!(at("group2.0.gamma"), (group("group2"), 0, false, LayerKind::Norm, 0));
+        assert_eq!(at("head.3.weight"), (group("head"), 0, false, LayerKind::Linear, 0));
         Ok(())
     }
 }

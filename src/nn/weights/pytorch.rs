@@ -1,4 +1,4 @@
-//! Files that `torch.save` wrote.
+//! Reading of files that `torch.save` wrote.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -7,14 +7,14 @@ use std::path::Path;
 use pytorch_reader::{MAX_PICKLE_SIZE, PytorchReader};
 use zip::{ZipArchive, ZipReadOptions};
 
-use super::pickle::{Scan, scan};
-use super::source::{Entry, Number, damaged, failed, printable, refused};
+use super::pickle::{PickleScan, scan};
+use super::source::{ElementType, TensorEntry, damaged, failed, printable, refused};
 use crate::Result;
-use crate::privacy::digits::counted;
+use crate::privacy::digits::pluralise;
 
 /// First bytes of a ZIP archive.
 const ARCHIVE: &[u8] = b"PK";
-/// Where a tape archive, the form before PyTorch 0.1.10, says what it is.
+/// Offset and text of the mark of a tape archive, the form before PyTorch 0.1.10.
 const TAPE_ARCHIVE: (usize, &[u8]) = (257, b"ustar");
 /// Pickles of a file of PyTorch before 1.6: magic number, version, system, tensors, storages.
 const LEGACY_PICKLES: usize = 5;
@@ -22,8 +22,8 @@ const LEGACY_PICKLES: usize = 5;
 const LEGACY_MAGIC: [&[u8]; 2] =
     [b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", b"119547037146038801333356"];
 
-/// The tensors of the file. `beginning` are its first bytes.
-pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>> {
+/// Returns the tensors of the file. `beginning` are its first bytes.
+pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>> {
     if beginning.get(TAPE_ARCHIVE.0..).is_some_and(|rest| rest.starts_with(TAPE_ARCHIVE.1)) {
         return Err(refused(path, "its format is that of PyTorch before 0.1.10")
             .fix("load it with PyTorch, and save its state_dict again"));
@@ -36,7 +36,7 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>> {
             "it is neither a safetensors file nor one that torch.save wrote",
         ));
     }
-    let Scan { code, tensors } = scan_file(path, beginning).map_err(|e| failed(path, &e))?;
+    let PickleScan { code, tensors } = scan_file(path, beginning).map_err(|e| failed(path, &e))?;
     if !code.is_empty() {
         let shown: Vec<String> = code.iter().take(3).map(|name| printable(name)).collect();
         let more = if code.len() > 3 { ", ..." } else { "" };
@@ -54,8 +54,8 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>> {
     if tensors > reader.len() {
         let why = format!(
             "it holds {} under {}, so it is not clear which one a name means",
-            counted(tensors, "tensor"),
-            counted(reader.len(), "name")
+            pluralise(tensors, "tensor"),
+            pluralise(reader.len(), "name")
         );
         return Err(
             refused(path, why).fix("save a state_dict in which every tensor has a name of its own")
@@ -63,17 +63,17 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<Entry>> {
     }
     let tensors = reader.into_tensors().into_iter();
     Ok(tensors
-        .map(|(name, tensor)| Entry {
+        .map(|(name, tensor)| TensorEntry {
             name,
             shape: tensor.shape().to_vec(),
-            number: Number::of(tensor.dtype()),
+            number: ElementType::of(tensor.dtype()),
             read: Box::new(move || tensor.read()),
         })
         .collect())
 }
 
 /// Scans the pickles of the file.
-fn scan_file(path: &Path, beginning: &[u8]) -> io::Result<Scan> {
+fn scan_file(path: &Path, beginning: &[u8]) -> io::Result<PickleScan> {
     if beginning.starts_with(ARCHIVE) {
         return scan(&mut pickle_of_archive(path)?.as_slice());
     }
@@ -90,7 +90,7 @@ fn scan_file(path: &Path, beginning: &[u8]) -> io::Result<Scan> {
     Ok(all)
 }
 
-/// The pickle of an archive that `torch.save` wrote, found as the reader finds it.
+/// Reads the pickle of an archive that `torch.save` wrote, located as the reader locates it.
 fn pickle_of_archive(path: &Path) -> io::Result<Vec<u8>> {
     let mut archive = ZipArchive::new(BufReader::new(File::open(path)?))?;
     let mut names = Vec::new();

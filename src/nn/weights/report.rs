@@ -1,23 +1,23 @@
-//! What was read from a file of weights, and what was not.
+//! Report of the tensors that were read from a file of weights, and of those that were not.
 
 use std::fmt;
 
-use crate::privacy::digits::{count, counted};
+use crate::privacy::digits::{format_count, pluralise};
 
-/// What [`Model::load_weights`](crate::nn::Model::load_weights) did with each tensor of the file
+/// Report of [`Model::load_weights`](crate::nn::Model::load_weights) on each tensor of the file
 /// and each parameter of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightReport {
-    /// The model, the file, its format and its layout, in words.
+    /// Description of the model, the file, its format and its layout.
     pub(super) heading: String,
-    pub(super) matched: Vec<Matched>,
-    pub(super) left: Vec<Unmatched>,
-    pub(super) kept: Vec<Unmatched>,
+    pub(super) matched: Vec<MatchedTensor>,
+    pub(super) left: Vec<UnmatchedTensor>,
+    pub(super) kept: Vec<UnmatchedTensor>,
 }
 
 /// A parameter of the model with the values of a tensor of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matched {
+pub struct MatchedTensor {
     /// Path of the parameter.
     pub path: String,
     /// Name of the tensor.
@@ -30,31 +30,31 @@ pub struct Matched {
 
 /// A tensor that stayed in the file, or a parameter that kept its initial values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmatched {
+pub struct UnmatchedTensor {
     /// Name of the tensor, or path of the parameter.
     pub name: String,
-    /// Its shape.
+    /// Shape of the tensor or parameter.
     pub shape: Vec<usize>,
-    /// Why it has no counterpart.
+    /// Reason why the tensor or parameter has no counterpart.
     pub why: String,
 }
 
-/// Tensors that are named for each reason.
+/// Largest number of tensors that are named for each reason.
 const SHOWN: usize = 4;
 
 impl WeightReport {
-    /// The parameters with values from the file, in the order of the model.
-    pub fn matched(&self) -> &[Matched] {
+    /// Returns the parameters with values from the file, in the order of the model.
+    pub fn matched(&self) -> &[MatchedTensor] {
         &self.matched
     }
 
-    /// The tensors that stayed in the file, by name.
-    pub fn left_in_file(&self) -> &[Unmatched] {
+    /// Returns the tensors that stayed in the file, by name.
+    pub fn left_in_file(&self) -> &[UnmatchedTensor] {
         &self.left
     }
 
-    /// The parameters that kept their initial values, in the order of the model.
-    pub fn kept_initial(&self) -> &[Unmatched] {
+    /// Returns the parameters that kept their initial values, in the order of the model.
+    pub fn kept_initial(&self) -> &[UnmatchedTensor] {
         &self.kept
     }
 }
@@ -64,12 +64,12 @@ impl fmt::Display for WeightReport {
         let size = |shape: &[usize]| shape.iter().product::<usize>();
         let values: usize = self.matched.iter().map(|matched| size(&matched.shape)).sum();
         writeln!(f, "{}", self.heading)?;
-        let tensors = counted(self.matched.len(), "tensor");
-        write!(f, "  read: {tensors} with {}", counted(values, "value"))?;
+        let tensors = pluralise(self.matched.len(), "tensor");
+        write!(f, "  read: {tensors} with {}", pluralise(values, "value"))?;
         for number in ["float16", "bfloat16", "float64"] {
             let others = self.matched.iter().filter(|matched| matched.number == number).count();
             if others > 0 {
-                write!(f, "; {} of {number}, converted to float32", count(others))?;
+                write!(f, "; {} of {number}, converted to float32", format_count(others))?;
             }
         }
         unmatched(f, "left in the file", &self.left)?;
@@ -77,13 +77,13 @@ impl fmt::Display for WeightReport {
     }
 }
 
-/// A line per reason.
-fn unmatched(f: &mut fmt::Formatter<'_>, heading: &str, all: &[Unmatched]) -> fmt::Result {
+/// Writes a line per reason.
+fn unmatched(f: &mut fmt::Formatter<'_>, heading: &str, all: &[UnmatchedTensor]) -> fmt::Result {
     if all.is_empty() {
         return write!(f, "\n  {heading}: nothing");
     }
     let mut reasons: Vec<&str> = Vec::new();
-    for Unmatched { why, .. } in all {
+    for UnmatchedTensor { why, .. } in all {
         if !reasons.contains(&why.as_str()) {
             reasons.push(why);
         }
@@ -93,7 +93,8 @@ fn unmatched(f: &mut fmt::Formatter<'_>, heading: &str, all: &[Unmatched]) -> fm
         let shown = of_reason.iter().take(SHOWN).map(|one| format!("{} {:?}", one.name, one.shape));
         let shown = shown.collect::<Vec<_>>().join(", ");
         let more = of_reason.len().saturating_sub(SHOWN);
-        let more = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
+        let more =
+            if more > 0 { format!(" and {} more", format_count(more)) } else { String::new() };
         write!(f, "\n  {heading}, {reason}: {shown}{more}")?;
     }
     Ok(())

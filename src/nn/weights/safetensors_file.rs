@@ -1,4 +1,4 @@
-//! Safetensors files of any program.
+//! Reading of safetensors files of any program.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::source::{Entry, Number, damaged, failed, refused};
+use super::source::{ElementType, TensorEntry, damaged, failed, refused};
 use crate::Result;
 
 /// Largest header, in bytes, as in the library of the format.
@@ -17,15 +17,15 @@ const LARGEST_HEADER: u64 = 100_000_000;
 /// Bytes of the header's length.
 const LENGTH: u64 = 8;
 
-/// Whether a file begins like a safetensors file: the length of the header, then JSON.
-pub(super) fn begins(beginning: &[u8]) -> bool {
+/// Returns whether a file begins like a safetensors file: the length of the header, then JSON.
+pub(super) fn is_safetensors(beginning: &[u8]) -> bool {
     let length = beginning.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     length.is_some_and(|length| length <= LARGEST_HEADER)
         && beginning.get(LENGTH as usize) == Some(&b'{')
 }
 
-/// The tensors of the file. Only its header is read.
-pub(super) fn entries(path: &Path) -> Result<Vec<Entry>> {
+/// Returns the tensors of the file. Only its header is read.
+pub(super) fn entries(path: &Path) -> Result<Vec<TensorEntry>> {
     let failed = |e: io::Error| failed(path, &e);
     let mut file = File::open(path).map_err(failed)?;
     let in_file = file.metadata().map_err(failed)?.len();
@@ -40,7 +40,7 @@ pub(super) fn entries(path: &Path) -> Result<Vec<Entry>> {
     let mut header = vec![0; length as usize];
     file.read_exact(&mut header).map_err(failed)?;
     let invalid = |e: serde_json::Error| damaged(path, format_args!("its header is invalid ({e})"));
-    let Names(names) = serde_json::from_slice(&header).map_err(invalid)?;
+    let HeaderKeys(names) = serde_json::from_slice(&header).map_err(invalid)?;
     let mut seen = HashSet::new();
     if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
         return Err(refused(path, format!("it holds two tensors of the name {twice}"))
@@ -62,10 +62,10 @@ pub(super) fn entries(path: &Path) -> Result<Vec<Entry>> {
             file.read_exact(&mut bytes)?;
             Ok(bytes)
         };
-        Entry {
+        TensorEntry {
             name,
             shape: info.shape.clone(),
-            number: Number::of(info.dtype),
+            number: ElementType::of(info.dtype),
             read: Box::new(read),
         }
     };
@@ -73,9 +73,9 @@ pub(super) fn entries(path: &Path) -> Result<Vec<Entry>> {
 }
 
 /// The keys of a JSON object in order, repeated ones too.
-struct Names(Vec<String>);
+struct HeaderKeys(Vec<String>);
 
-impl<'de> Deserialize<'de> for Names {
+impl<'de> Deserialize<'de> for HeaderKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Keys;
         impl<'de> Visitor<'de> for Keys {
@@ -93,6 +93,6 @@ impl<'de> Deserialize<'de> for Names {
                 Ok(keys)
             }
         }
-        deserializer.deserialize_map(Keys).map(Names)
+        deserializer.deserialize_map(Keys).map(HeaderKeys)
     }
 }

@@ -11,56 +11,56 @@ use burn::tensor::{bf16, f16};
 use super::{pytorch, safetensors_file};
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes at the beginning of a file that tell its format.
+/// Bytes at the beginning of a file that identify its format.
 const BEGINNING: u64 = 512;
 
 /// An open file of weights. Values are read tensor by tensor.
-pub(super) struct Source {
-    /// The format, in words.
+pub(super) struct WeightFile {
+    /// Name of the format, for display.
     pub(super) format: &'static str,
     /// The tensors by name.
-    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) entries: BTreeMap<String, TensorEntry>,
 }
 
 /// A tensor of a file.
-pub(super) struct Entry {
+pub(super) struct TensorEntry {
     pub(super) name: String,
     pub(super) shape: Vec<usize>,
-    pub(super) number: Number,
-    /// Reads its values: row-major, little-endian.
+    pub(super) number: ElementType,
+    /// Function that reads the values of the tensor: row-major, little-endian.
     pub(super) read: Box<dyn Fn() -> io::Result<Vec<u8>>>,
 }
 
 /// The type of a tensor's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Number {
+pub(super) enum ElementType {
     F16,
     Bf16,
     F32,
     F64,
-    /// No floating-point numbers, or numbers that are not read.
+    /// Any other type: no floating-point numbers, or numbers that are not supported.
     Other(String),
 }
 
-/// Advice for files that are not as they were published.
+/// Advice for files that differ from the published ones.
 pub(super) const GET_AGAIN: &str =
     "get the file again, and compare its size or hash with the publisher's";
 
-/// The error for a file that is not read.
+/// Returns the error for a file that is not read.
 pub(super) fn refused(path: &Path, why: impl Into<String>) -> Error {
     let what = format!("the file {} is refused", path.display());
     Error::new(ErrorKind::CorruptData, what, why)
         .fix("name a safetensors file, or a file that torch.save wrote")
 }
 
-/// The error for a file that can't be understood: it was changed.
+/// Returns the error for a file that can't be parsed because it was changed.
 pub(super) fn damaged(path: &Path, why: impl Display) -> Error {
     // The text of a reader can quote the file.
     let why = format!("it is damaged: {}", printable(&why.to_string()));
     refused(path, why).fix(GET_AGAIN)
 }
 
-/// As [`damaged`], or the file is cut off.
+/// Returns the error of [`damaged`], or the error for a truncated file.
 pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => refused(path, "it is cut off").fix(GET_AGAIN),
@@ -68,12 +68,12 @@ pub(super) fn failed(path: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// A text of a file as part of a message: one line, at most 200 characters.
+/// Returns a text of a file as part of a message: one line, at most 200 characters.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }
 
-impl Source {
+impl WeightFile {
     /// Opens a file and reads the names and shapes of its tensors.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Source {
         let mut beginning = Vec::new();
         let file = File::open(path).map_err(|e| failed(&e))?;
         file.take(BEGINNING).read_to_end(&mut beginning).map_err(|e| failed(&e))?;
-        let (format, entries) = if safetensors_file::begins(&beginning) {
+        let (format, entries) = if safetensors_file::is_safetensors(&beginning) {
             ("safetensors", safetensors_file::entries(path)?)
         } else {
             ("PyTorch", pytorch::entries(path, &beginning)?)
@@ -106,13 +106,13 @@ impl Source {
     }
 }
 
-impl Entry {
-    /// The name as part of a message.
+impl TensorEntry {
+    /// Returns the name as part of a message.
     pub(super) fn shown(&self) -> String {
         printable(&self.name)
     }
 
-    /// The values as f32, row-major.
+    /// Reads the values as f32, row-major.
     ///
     /// # Errors
     /// If they can't be read.
@@ -120,11 +120,11 @@ impl Entry {
         let bytes = (self.read)()?;
         let count: usize = self.shape.iter().product();
         let values: Vec<f32> = match self.number {
-            Number::F32 => each(&bytes, f32::from_le_bytes).collect(),
-            Number::F64 => each(&bytes, |b| f64::from_le_bytes(b) as f32).collect(),
-            Number::F16 => each(&bytes, |b| f16::from_le_bytes(b).to_f32()).collect(),
-            Number::Bf16 => each(&bytes, |b| bf16::from_le_bytes(b).to_f32()).collect(),
-            Number::Other(_) => Vec::new(),
+            ElementType::F32 => each(&bytes, f32::from_le_bytes).collect(),
+            ElementType::F64 => each(&bytes, |b| f64::from_le_bytes(b) as f32).collect(),
+            ElementType::F16 => each(&bytes, |b| f16::from_le_bytes(b).to_f32()).collect(),
+            ElementType::Bf16 => each(&bytes, |b| bf16::from_le_bytes(b).to_f32()).collect(),
+            ElementType::Other(_) => Vec::new(),
         };
         if values.len() == count { Ok(values) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
@@ -134,8 +134,8 @@ fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> impl It
     bytes.as_chunks::<N>().0.iter().map(move |bytes| value(*bytes))
 }
 
-impl Number {
-    /// The type that a library of readers calls so.
+impl ElementType {
+    /// Returns the type with this name in the libraries that read the files.
     pub(super) fn of(kind: impl Debug) -> Self {
         match format!("{kind:?}").as_str() {
             "F16" => Self::F16,
@@ -146,7 +146,7 @@ impl Number {
         }
     }
 
-    /// Its name in other libraries.
+    /// Returns the name of the type in other libraries.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::F16 => "float16",

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-pub use rates::{Rate, Rates, WarmUp};
+pub use rates::{LearningRateScheduler, RateAndMomentum, WarmUp};
 
 /// A learning-rate schedule: the factor on the plan's learning rate, its peak, in every step.
 ///
-/// [`Rates`] are its values over a run, with an optional warm-up. The factors equal those of
-/// PyTorch's `lr_scheduler`; each variant names the class. *Per step* means that the scheduler
-/// advances after every step, over T steps. *Per epoch* means that it counts epochs: step t is in
-/// epoch t · sampling rate, and the factor changes at its first step in a new epoch.
+/// [`LearningRateScheduler`] are its values over a run, with an optional warm-up. The factors
+/// equal those of PyTorch's `lr_scheduler`; each variant names the class. *Per step* means that
+/// the scheduler advances after every step, over T steps. *Per epoch* means that it counts epochs:
+/// step t is in epoch t · sampling rate, and the factor changes at its first step in a new epoch.
 ///
 /// The text forms are `constant`, `linear[:END]`, `exponential:GAMMA`, `polynomial:POWER`,
 /// `step:EVERY[:GAMMA]`, `multi-step:EPOCH,EPOCH,…[:GAMMA]`, `cosine[:END]`,
@@ -25,7 +25,7 @@ pub use rates::{Rate, Rates, WarmUp};
 ///
 /// # Guarantee
 /// A public schedule is part of the post-processing and costs no privacy. A schedule that
-/// [looks at](Self::looks_at) a loss is not public: no epsilon covers what it does.
+/// [looks at](Self::private_input) a loss is not public: no epsilon covers what it does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -86,7 +86,7 @@ pub enum LearningRate {
         #[serde(default)]
         end_factor: f64,
     },
-    /// Up and down in triangles between `base_factor` and 1, per step (`CyclicLR`).
+    /// Triangles between `base_factor` and 1, per step (`CyclicLR`).
     Cyclic {
         /// The factor at the feet of the triangles, at least 0.
         base_factor: f64,
@@ -94,14 +94,14 @@ pub enum LearningRate {
         up: u64,
         /// Steps from peak to foot, at least 1.
         down: u64,
-        /// How the triangles change with time.
+        /// Change of the triangles with time.
         #[serde(default, skip_serializing_if = "CycleMode::is_default")]
         mode: CycleMode,
-        /// Cycles the momentum as well: high at the feet, low at the peaks.
+        /// Cycle of the momentum: high at the feet, low at the peaks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         momentum: Option<CycledMomentum>,
     },
-    /// Up to the peak, then down to almost zero, per step (`OneCycleLR`).
+    /// Rise to the peak, then fall to almost zero, per step (`OneCycleLR`).
     OneCycle {
         /// Fraction of the run in which the rate rises, in [0, 1]; usually 0.3.
         rise: f64,
@@ -109,16 +109,16 @@ pub enum LearningRate {
         initial_divisor: f64,
         /// The factor ends at 1 / (`initial_divisor` · `final_divisor`), usually 1e4.
         final_divisor: f64,
-        /// Straight lines in place of half cosine waves.
+        /// Whether the rate follows straight lines in place of half cosine waves.
         #[serde(default)]
         linear: bool,
-        /// Cycles the momentum as well: from high to low, and back.
+        /// Cycle of the momentum: from high to low, and back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         momentum: Option<CycledMomentum>,
     },
-    /// Times `factor` when a loss has not become smaller for more than `patience` evaluations
-    /// (`ReduceLROnPlateau`). The loss is computed from examples without noise: see
-    /// [`looks_at`](LearningRate::looks_at).
+    /// Reduction by `factor` when a loss has not become smaller for more than `patience`
+    /// evaluations (`ReduceLROnPlateau`). The loss is computed from examples without noise: see
+    /// [`private_input`](LearningRate::private_input).
     Plateau {
         /// Factor of each reduction, in (0, 1).
         factor: f64,
@@ -129,7 +129,7 @@ pub enum LearningRate {
     },
 }
 
-/// How the triangles of a cyclic schedule change with time.
+/// Change of the triangles of a cyclic schedule with time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CycleMode {
@@ -154,14 +154,15 @@ impl CycleMode {
 /// The range of a momentum that goes down while the learning rate goes up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CycledMomentum {
-    /// At the peak of the learning rate; 0.85 is usual.
+    /// Momentum at the peak of the learning rate; 0.85 is usual.
     pub low: f64,
-    /// Where the learning rate is lowest; 0.95 is usual.
+    /// Momentum where the learning rate is lowest; 0.95 is usual.
     pub high: f64,
 }
 
 impl LearningRate {
-    /// PyTorch's one-cycle schedule, with its usual constants and the optimizer's own momentum.
+    /// Creates PyTorch's one-cycle schedule, with its usual constants and the optimizer's own
+    /// momentum.
     pub fn one_cycle() -> Self {
         Self::OneCycle {
             rise: 0.3,
@@ -172,15 +173,16 @@ impl LearningRate {
         }
     }
 
-    /// The quantity computed from examples without noise that the schedule looks at, as a phrase.
-    /// `None` for a public schedule. A private plan must refuse a schedule that looks at something.
-    pub fn looks_at(&self) -> Option<&'static str> {
+    /// Returns the quantity computed from examples without noise that the schedule looks at, as a
+    /// phrase. `None` for a public schedule. A private plan must refuse a schedule that looks at
+    /// something.
+    pub fn private_input(&self) -> Option<&'static str> {
         matches!(self, Self::Plateau { .. }).then_some("a loss that has no noise")
     }
 
-    /// Whether the schedule counts epochs or evaluations, so that it depends on the batch size of a
-    /// run with given steps.
-    pub(crate) fn counts_epochs(&self) -> bool {
+    /// Returns whether the schedule counts epochs or evaluations, so that it depends on the batch
+    /// size of a run with given steps.
+    pub(crate) fn is_epoch_based(&self) -> bool {
         match self {
             Self::Exponential { .. }
             | Self::Step { .. }

@@ -1,4 +1,4 @@
-//! [`Rates`]: the values of a schedule over a run.
+//! [`LearningRateScheduler`]: the values of a schedule over a run.
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -25,29 +25,30 @@ pub enum WarmUp {
 
 /// The learning rate of a step, and its momentum where the schedule sets one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rate {
+pub struct RateAndMomentum {
     /// The learning rate.
     pub learning_rate: f64,
-    /// The momentum for [`Step`](crate::optim::Step), `None` for the optimizer's own.
+    /// The momentum for [`StepSettings`](crate::optim::StepSettings), `None` for the optimizer's
+    /// own.
     pub momentum: Option<f64>,
 }
 
 /// The learning rates of a run: a schedule with its peak, its warm-up and the length of the run.
 /// Plain data; only a plateau schedule changes it, by the losses it is [given](Self::observe).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rates {
+pub struct LearningRateScheduler {
     schedule: LearningRate,
     peak: f64,
     warm_up: u64,
     steps: u64,
     steps_per_epoch: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    plateau: Option<Plateau>,
+    plateau: Option<PlateauState>,
 }
 
-/// What a plateau schedule remembers of the losses.
+/// State of a plateau schedule, from the losses so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Plateau {
+struct PlateauState {
     /// The smallest loss so far; `None` before the first finite one.
     best: Option<f64>,
     /// Evaluations since then, or since the last reduction.
@@ -55,9 +56,9 @@ struct Plateau {
     reductions: i32,
 }
 
-impl Rates {
-    /// The rates of a run of `steps` steps with the largest rate `peak`. `steps_per_epoch` is
-    /// 1 / sampling rate.
+impl LearningRateScheduler {
+    /// Creates the rates of a run of `steps` steps with the largest rate `peak`. `steps_per_epoch`
+    /// is 1 / sampling rate.
     ///
     /// # Errors
     /// `Setting` if the schedule is out of range ([`LearningRate::check`]), if peak or steps per
@@ -77,30 +78,32 @@ impl Rates {
         Ok(Self { schedule, peak, warm_up, steps, steps_per_epoch, plateau: None })
     }
 
-    /// Rate and momentum of a step, counted from 0. Steps after the last are as the last.
-    pub fn at(&self, step: u64) -> Rate {
+    /// Returns the learning rate and the momentum of a step, counted from 0. Steps after the last
+    /// are as the last.
+    pub fn at(&self, step: u64) -> RateAndMomentum {
         let step = step.min(self.steps - 1);
         let warmth = ((step + 1) as f64 / self.warm_up as f64).min(1.0);
         let (factor, momentum) = self.schedule_at(step.saturating_sub(self.warm_up));
-        Rate { learning_rate: self.peak * warmth * factor, momentum }
+        RateAndMomentum { learning_rate: self.peak * warmth * factor, momentum }
     }
 
-    /// Takes the loss of an evaluation. Only a [plateau](LearningRate::Plateau) schedule changes.
+    /// Observes the loss of an evaluation. Only a [plateau](LearningRate::Plateau) schedule
+    /// changes.
     pub fn observe(&mut self, loss: f64) {
         let LearningRate::Plateau { patience, threshold, .. } = self.schedule else { return };
-        let Plateau { best, evaluations, reductions } = self.plateau.unwrap_or_default();
+        let PlateauState { best, evaluations, reductions } = self.plateau.unwrap_or_default();
         let improves = loss < best.map_or(f64::INFINITY, |best| best * (1.0 - threshold));
         let next = if improves {
-            Plateau { best: Some(loss), evaluations: 0, reductions }
+            PlateauState { best: Some(loss), evaluations: 0, reductions }
         } else if evaluations < patience {
-            Plateau { best, evaluations: evaluations + 1, reductions }
+            PlateauState { best, evaluations: evaluations + 1, reductions }
         } else {
-            Plateau { best, evaluations: 0, reductions: reductions + 1 }
+            PlateauState { best, evaluations: 0, reductions: reductions + 1 }
         };
         self.plateau = Some(next);
     }
 
-    /// Factor on the peak, and momentum, of a step after the warm-up.
+    /// Returns the factor on the peak, and the momentum, of a step after the warm-up.
     fn schedule_at(&self, step: u64) -> (f64, Option<f64>) {
         let (t, total) = (step as f64, (self.steps - self.warm_up) as f64);
         let epoch = t / self.steps_per_epoch;
@@ -157,12 +160,12 @@ impl Rates {
     }
 }
 
-/// The whole part of a number of epochs that is exact up to rounding.
+/// Computes the whole part of a number of epochs that is exact up to rounding.
 fn whole(epochs: f64) -> f64 {
     (epochs + 1e-9).floor()
 }
 
-/// Half a cosine wave from `start` to `end`, at a part in [0, 1].
+/// Computes half a cosine wave from `start` to `end`, at a part in [0, 1].
 fn cosine(start: f64, end: f64, part: f64) -> f64 {
     end + (start - end) * (1.0 + (PI * part).cos()) / 2.0
 }
@@ -171,7 +174,7 @@ fn line(start: f64, end: f64, part: f64) -> f64 {
     start + (end - start) * part
 }
 
-/// How much of the current wave has passed, in [0, 1).
+/// Returns the position in the current wave, in [0, 1).
 fn position_in_wave(epoch: f64, period: f64, growth: u32) -> f64 {
     if growth == 1 {
         return (epoch / period).fract();
@@ -184,7 +187,7 @@ fn position_in_wave(epoch: f64, period: f64, growth: u32) -> f64 {
     (epoch - start) / length
 }
 
-/// The height of a triangle wave at step t, in [0, 1].
+/// Computes the height of a triangle wave at step t, in [0, 1].
 fn triangle(t: f64, up: f64, down: f64, mode: CycleMode) -> f64 {
     let cycles = (t / (up + down)).floor();
     let within = t - cycles * (up + down);
@@ -197,7 +200,7 @@ fn triangle(t: f64, up: f64, down: f64, mode: CycleMode) -> f64 {
 }
 
 impl WarmUp {
-    /// Number of warm-up steps in a run of `steps` steps.
+    /// Computes the number of warm-up steps in a run of `steps` steps.
     ///
     /// # Errors
     /// `Setting` for a fraction outside [0, 1), or if no step is left after the warm-up.

@@ -10,7 +10,9 @@ impl fmt::Display for LearningRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Constant => write!(f, "constant"),
-            Self::Linear { end_factor } => write!(f, "linear{}", Unless(0.0, *end_factor)),
+            Self::Linear { end_factor } => {
+                write!(f, "linear{}", SuffixUnlessDefault(0.0, *end_factor))
+            }
             Self::Exponential { gamma } => write!(f, "exponential:{gamma}"),
             Self::Polynomial { power } => write!(f, "polynomial:{power}"),
             Self::Step { every, gamma } => write!(f, "step:{every}:{gamma}"),
@@ -23,9 +25,15 @@ impl fmt::Display for LearningRate {
                     phases.iter().map(|(epochs, factor)| format!("{epochs}x{factor}")).collect();
                 write!(f, "piecewise:{}", phases.join(","))
             }
-            Self::Cosine { end_factor } => write!(f, "cosine{}", Unless(0.0, *end_factor)),
+            Self::Cosine { end_factor } => {
+                write!(f, "cosine{}", SuffixUnlessDefault(0.0, *end_factor))
+            }
             Self::CosineRestarts { period, growth, end_factor } => {
-                write!(f, "cosine-restarts:{period}:{growth}{}", Unless(0.0, *end_factor))
+                write!(
+                    f,
+                    "cosine-restarts:{period}:{growth}{}",
+                    SuffixUnlessDefault(0.0, *end_factor)
+                )
             }
             Self::Cyclic { base_factor, up, down, mode, momentum } => {
                 write!(f, "cyclic:{base_factor}:{up}:{down}{mode}")?;
@@ -47,9 +55,9 @@ impl fmt::Display for LearningRate {
 }
 
 /// `:value`, or nothing for the usual value.
-struct Unless(f64, f64);
+struct SuffixUnlessDefault(f64, f64);
 
-impl fmt::Display for Unless {
+impl fmt::Display for SuffixUnlessDefault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(usual, value) = self;
         if usual == value { Ok(()) } else { write!(f, ":{value}") }
@@ -91,24 +99,24 @@ impl FromStr for LearningRate {
     }
 }
 
-/// The schedule of a text, `None` if it is not the form of one.
+/// Parses a schedule; `None` if the text is not the form of one.
 fn parse(text: &str) -> Option<LearningRate> {
-    let mut parts = Parts(text.split(':').map(str::trim).collect());
-    let schedule = match parts.next()? {
+    let mut parts = TextParts(text.split(':').map(str::trim).collect());
+    let schedule = match parts.next_part()? {
         "constant" => LearningRate::Constant,
         "linear" => LearningRate::Linear { end_factor: parts.number_or(0.0)? },
         "exponential" => LearningRate::Exponential { gamma: parts.number()? },
         "polynomial" => LearningRate::Polynomial { power: parts.number()? },
         "step" => LearningRate::Step { every: parts.number()?, gamma: parts.number_or(0.1)? },
         "multi-step" => {
-            let milestones = parts.next()?.split(',').map(|epoch| epoch.trim().parse().ok());
+            let milestones = parts.next_part()?.split(',').map(|epoch| epoch.trim().parse().ok());
             LearningRate::MultiStep {
                 milestones: milestones.collect::<Option<_>>()?,
                 gamma: parts.number_or(0.1)?,
             }
         }
         "piecewise" => {
-            let phases = parts.next()?.split(',').map(|phase| {
+            let phases = parts.next_part()?.split(',').map(|phase| {
                 let (epochs, factor) = phase.trim().split_once('x')?;
                 Some((epochs.parse().ok()?, factor.parse().ok()?))
             });
@@ -153,38 +161,38 @@ fn parse(text: &str) -> Option<LearningRate> {
 }
 
 /// The parts of a text that are not yet read.
-struct Parts<'a>(Vec<&'a str>);
+struct TextParts<'a>(Vec<&'a str>);
 
-impl<'a> Parts<'a> {
-    /// The next part.
-    fn next(&mut self) -> Option<&'a str> {
+impl<'a> TextParts<'a> {
+    /// Returns the next part.
+    fn next_part(&mut self) -> Option<&'a str> {
         (!self.0.is_empty()).then(|| self.0.remove(0))
     }
 
-    /// The next part as a number.
+    /// Returns the next part as a number.
     fn number<T: FromStr>(&mut self) -> Option<T> {
-        self.next()?.parse().ok()
+        self.next_part()?.parse().ok()
     }
 
-    /// The next part as a number, `usual` if there is none.
+    /// Returns the next part as a number, `usual` if there is none.
     fn number_or<T: FromStr>(&mut self, usual: T) -> Option<T> {
         if self.0.is_empty() { Some(usual) } else { self.number() }
     }
 
-    /// Whether there is a part `name`.
+    /// Returns whether there is a part `name`.
     fn flag(&mut self, name: &str) -> bool {
         let found = self.0.iter().position(|part| *part == name);
         found.map(|index| self.0.remove(index)).is_some()
     }
 
-    /// The text after `name=`, if there is one.
+    /// Returns the text after `name=`, if there is one.
     fn option(&mut self, name: &str) -> Option<&'a str> {
         let value = |part: &&'a str| part.strip_prefix(name)?.strip_prefix('=');
         let index = self.0.iter().position(|part| value(part).is_some())?;
         value(&self.0.remove(index))
     }
 
-    /// The range of `momentum=low-high`, if there is one.
+    /// Returns the range of `momentum=low-high`, if there is one.
     fn momentum(&mut self) -> Option<Option<CycledMomentum>> {
         let Some(range) = self.option("momentum") else { return Some(None) };
         let (low, high) = range.split_once('-')?;

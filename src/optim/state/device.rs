@@ -3,25 +3,25 @@
 use burn::prelude::*;
 
 use super::{OptimizerState, arrays};
-use crate::engine::{Gradient, Gradients, Weights};
+use crate::engine::{CoordinateWeights, Gradient, Gradients};
 use crate::optim::number::Lanes;
 use crate::optim::rules::Rule;
-use crate::optim::{Step, elementwise};
+use crate::optim::{StepSettings, elementwise};
 
 impl OptimizerState {
-    /// The parameters after one step on their device. Nothing is copied to the host.
+    /// Returns the parameters after one step on their device. Nothing is copied to the host.
     pub(super) fn step_on_device<R: Rule<S>, const S: usize>(
         &mut self,
         rule: impl Fn(&Gradient) -> R,
         parameters: Vec<Tensor<1>>,
         gradient: &Gradients,
-        step: &Step<'_>,
+        step: &StepSettings<'_>,
     ) -> Vec<Tensor<1>> {
         let tensors = self.tensors.iter_mut().zip(parameters).zip(&gradient.entries).enumerate();
         let stepped = tensors.map(|(index, ((state, parameter), entry))| {
             let (len, device) = (parameter.dims()[0], parameter.device());
-            let nonzero = |weights: &Weights| {
-                weights.entries()[index].values.tensor(&device).not_equal_elem(0.0)
+            let nonzero = |weights: &CoordinateWeights| {
+                weights.entries()[index].values.to_tensor(&device).not_equal_elem(0.0)
             };
             let variance = match step.selected {
                 None => Lanes::Same(step.variance(index)),
@@ -29,9 +29,9 @@ impl OptimizerState {
             };
             let lanes = state.arrays.iter_mut().map(|(_, values)| values.take_lanes(&device));
             let old = arrays(Lanes::Each(parameter), lanes);
-            let inputs = [Lanes::Each(entry.values.tensor(&device)), variance];
+            let inputs = [Lanes::Each(entry.values.to_tensor(&device)), variance];
             let touched = step.touched.map(nonzero);
-            let new = elementwise::on_device(&rule(entry), old, inputs, touched.as_ref());
+            let new = elementwise::apply_on_device(&rule(entry), old, inputs, touched.as_ref());
             for ((_, values), new) in state.arrays.iter_mut().zip(&new[1..]) {
                 *values = new.clone().into();
             }

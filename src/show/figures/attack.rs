@@ -1,13 +1,13 @@
-//! The attack of an audit beside what the ledger allows.
+//! Attack of an audit beside the bound by the ledger.
 
-use super::{colour, not_empty};
+use super::{check_not_empty, colour};
 use crate::Result;
 use crate::audit::{AuditReport, Verdict};
 use crate::show::{Chart, Coverage, Panel, Series};
 
-/// The true positive rate of each audit's attack over its false positive rate, beside the largest
-/// one that the claim of the first audit allows, or, if its method has no claim, clipped steps of
-/// the same noise.
+/// Plots the true positive rate of each audit's attack over its false positive rate, beside the
+/// largest one that the claim of the first audit allows, or, if its method has no claim, clipped
+/// steps of the same noise.
 ///
 /// The curves are measured and have sampling error, so an attack that stays within what is allowed
 /// may cross the line a little. The verdicts of the reports use confidence bounds; the title counts
@@ -16,7 +16,7 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// # Errors
 /// Kind `Setting` for an empty list.
 pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
-    not_empty("reports", reports, "pass for example &[&Audit::of(&plan).run()?]")?;
+    check_not_empty("reports", reports, "pass for example &[&Audit::of(&plan).run()?]")?;
     let percent = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
         let shown = points.iter().filter(|(alarms, _)| *alarms >= 1e-4);
         shown.map(|(alarms, caught)| (100.0 * alarms, *caught)).collect()
@@ -61,15 +61,15 @@ pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::{Options, method_named};
+    use crate::audit::{Options, by_name};
 
     #[test]
     fn attacks_are_drawn_beside_what_the_claim_allows() {
         let options = Options { trials: 400, dimension: 8, ..Options::default() };
-        let report = |name: &str| method_named(name, &options).unwrap().run().unwrap();
+        let report = |name: &str| by_name(name, &options).unwrap().run().unwrap();
         let (right, wrong) = (report("dp-sgd"), report("no-clip"));
         let chart = attack_curves(&[&right, &wrong]).unwrap();
-        let lines = chart.panels()[0].lines();
+        let lines = chart.layout_panels()[0].lines();
         assert_eq!(lines.len(), 3);
         let at = |line: &Series, alarms: f64| {
             let after = line.points().iter().find(|point| point.0 >= alarms).unwrap();

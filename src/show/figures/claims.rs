@@ -1,11 +1,11 @@
-//! What is claimed, proved and attacked: epsilons of methods side by side.
+//! Epsilons of methods side by side: claimed, proved and attacked.
 
-use super::not_empty;
+use super::check_not_empty;
 use crate::audit::{AuditReport, Verdict};
 use crate::privacy::digits::RoundedDown;
 use crate::show::axis::Axis;
 use crate::show::bars::{Bar, Bars};
-use crate::show::page::Head;
+use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::series::extent;
 use crate::show::{Coverage, Figure, Table, format};
@@ -22,32 +22,32 @@ pub struct EpsilonClaim {
     claimed: Option<f64>,
     proved: Option<f64>,
     audited: Option<f64>,
-    /// Whether an audit refuted it.
+    /// Whether an audit refuted the claim.
     refuted: bool,
 }
 
 impl EpsilonClaim {
-    /// A method without any epsilon so far.
+    /// Creates a method without any epsilon so far.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), claimed: None, proved: None, audited: None, refuted: false }
     }
 
-    /// What its authors or its program state.
+    /// Sets the epsilon that the authors of the method or its program state.
     pub fn claimed(self, epsilon: f64) -> Self {
         Self { claimed: Some(epsilon), ..self }
     }
 
-    /// What is proved: the epsilon of the ledger.
+    /// Sets the proved epsilon: that of the ledger.
     pub fn proved(self, epsilon: f64) -> Self {
         Self { proved: Some(epsilon), ..self }
     }
 
-    /// The lower bound that an attack shows.
-    pub fn audited(self, lower_bound: f64) -> Self {
+    /// Sets the lower bound that an attack shows.
+    pub fn run_audit(self, lower_bound: f64) -> Self {
         Self { audited: Some(lower_bound), ..self }
     }
 
-    /// Whether there is a claim that an attack contradicts.
+    /// Returns whether there is a claim that an attack contradicts.
     fn is_refuted(&self) -> bool {
         self.claimed.is_some() && (self.refuted || self.audited > self.claimed)
     }
@@ -56,18 +56,18 @@ impl EpsilonClaim {
         [self.claimed, self.proved, self.audited]
     }
 
-    /// What stands beside bar number `i`.
-    fn said(&self, i: usize) -> String {
+    /// Returns the text beside bar number `i`.
+    fn bar_label(&self, i: usize) -> String {
         let none = ["no claim", "no proof", ""];
-        let mut said = self.words()[i].clone().unwrap_or_else(|| none[i].to_owned());
+        let mut said = self.formatted_values()[i].clone().unwrap_or_else(|| none[i].to_owned());
         if i == 2 && self.is_refuted() {
             said += ": refuted";
         }
         said
     }
 
-    /// The values in words: bounds from above are rounded up, the bound from below is rounded down.
-    fn words(&self) -> [Option<String>; 3] {
+    /// Formats the values: bounds from above are rounded up, the bound from below is rounded down.
+    fn formatted_values(&self) -> [Option<String>; 3] {
         let audited = self.audited.map(|bound| RoundedDown(bound).to_string());
         [self.claimed.map(format::eps), self.proved.map(format::eps), audited]
     }
@@ -88,7 +88,7 @@ impl From<&AuditReport> for EpsilonClaim {
     }
 }
 
-/// Claimed, proved and audited epsilon of each method, as bars on one logarithmic axis.
+/// Draws the claimed, proved and audited epsilon of each method, as bars on one logarithmic axis.
 ///
 /// The attack's bar is a lower bound on the true epsilon: a short one shows nothing. A claim is
 /// refuted where it is shorter than that bar, and where the audit's verdict says so: a trade-off
@@ -106,17 +106,17 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
             .fix("pass epsilons of 0 or more"));
     }
     let fix = "pass for example [&audit::method_named(\"dp-sgd\", &options)?.run()?]";
-    not_empty("claims", &claims, fix)?;
+    check_not_empty("claims", &claims, fix)?;
     let refuted = claims.iter().filter(|claim| claim.is_refuted()).count();
     let made = claims.iter().filter(|claim| claim.claimed.is_some()).count();
     let title = match refuted {
         0 => "No attack shows more than what is claimed".to_owned(),
-        n => format!("An attack refutes {n} of {}", format::counted(made, "claim")),
+        n => format!("An attack refutes {n} of {}", format::pluralise(made, "claim")),
     };
     // Otherwise the figure shows a refuted claim whose bar is the longer one.
     let by_curve = claims.iter().any(|claim| claim.is_refuted() && claim.audited <= claim.claimed);
     let curve = "Refuted with a shorter bar: the attack crosses the claim's trade-off curve.";
-    let head = Head::new(title)
+    let head = FigureHeader::new(title)
         .note("Epsilon, logarithmic. The attack's bar is a lower bound on the true epsilon.")
         .note_if(by_curve, || curve.to_owned())
         .coverage(Coverage::Public)
@@ -125,12 +125,12 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
         .key(AUDITED, "shown by an attack (at least)");
     let row = |claim: &EpsilonClaim| {
         let bars = claim.values().into_iter().enumerate();
-        let bars = bars.map(|(i, value)| Bar::new(value, claim.said(i)));
+        let bars = bars.map(|(i, value)| Bar::new(value, claim.bar_label(i)));
         (claim.name.clone(), bars.collect())
     };
     let bars = Bars {
         name: "epsilon",
-        axis: axis_of(values),
+        axis: axis_for(values),
         kinds: vec![("claimed", CLAIMED), ("proved", PROVED), ("shown by an attack", AUDITED)],
         rows: claims.iter().map(row).collect(),
         mark: None,
@@ -138,18 +138,19 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
     Ok(head.figure(&bars, table(&claims)))
 }
 
-/// From below the smallest bar to the largest one.
-fn axis_of(values: impl Iterator<Item = f64>) -> Axis {
+/// Returns an axis from below the smallest bar to the largest one.
+fn axis_for(values: impl Iterator<Item = f64>) -> Axis {
     let drawn = values.filter(|value| *value > 0.0 && value.is_finite());
     // Bars that are shorter than a hundredth of the longest are cut.
     let ends = extent(drawn).map(|(low, high)| ((low / 1.5).max(high / 200.0), high));
     let (low, high) = ends.unwrap_or((0.1, 10.0));
-    Axis::log_within(low, high, 7)
+    Axis::log_exact(low, high, 7)
 }
 
 fn table(claims: &[EpsilonClaim]) -> Table {
     let row = |claim: &EpsilonClaim| {
-        let [claimed, proved, audited] = claim.words().map(|words| words.unwrap_or("none".into()));
+        let [claimed, proved, audited] =
+            claim.formatted_values().map(|words| words.unwrap_or("none".into()));
         let verdict = if claim.is_refuted() { "refuted" } else { "" };
         [claim.name.clone(), claimed, proved, audited, verdict.into()]
     };
@@ -160,12 +161,12 @@ fn table(claims: &[EpsilonClaim]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::{Options, method_named};
+    use crate::audit::{Options, by_name};
 
     #[test]
     fn a_claim_below_the_attack_is_counted_and_its_proof_is_gone() {
         let options = Options { trials: 1_000, dimension: 8, ..Options::default() };
-        let report = |name: &str| method_named(name, &options).unwrap().run().unwrap();
+        let report = |name: &str| by_name(name, &options).unwrap().run().unwrap();
         let (right, wrong, none) = (report("dp-sgd"), report("no-clip"), report("auto-dp-sgd"));
         let figure = epsilon_claims([&right, &wrong, &none]).unwrap();
         let said = figure.text();
@@ -200,7 +201,7 @@ mod tests {
             assert!(epsilon_claims([EpsilonClaim::new("a").proved(wrong)]).is_err());
         }
         // Infinite and zero epsilons have a bar at the end of the axis, or none.
-        let ends = EpsilonClaim::new("ends").proved(f64::INFINITY).audited(0.0);
+        let ends = EpsilonClaim::new("ends").proved(f64::INFINITY).run_audit(0.0);
         assert!(epsilon_claims([ends]).is_ok());
     }
 }

@@ -1,10 +1,10 @@
 //! Bars of the examples that the clips of backpropagation clipping scale down.
 
 use super::as_sentence;
-use crate::engine::{ClipShares, LayerClipShares};
+use crate::engine::{ClippedFractions, LayerClippedFractions};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Bar, Bars};
-use crate::show::page::Head;
+use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::{Coverage, Figure, Table, format};
 
@@ -13,16 +13,21 @@ const MOST_ROWS: usize = 24;
 const INPUTS: Rgb = palette::SERIES[0];
 const UPSTREAM: Rgb = palette::SERIES[1];
 
-/// Fractions of the examples whose input and upstream gradient the clips of each layer scale down.
+/// Draws the fractions of the examples whose input and upstream gradient the clips of each layer
+/// scale down.
 ///
 /// # Guarantee
 /// None: the fractions are computed from the examples without noise. The figure carries
 /// [`NOT_COVERED`](crate::show::NOT_COVERED).
-pub fn clip_shares(shares: &ClipShares) -> Figure {
+pub fn clip_shares(shares: &ClippedFractions) -> Figure {
     let all = shares.layers.len();
     let layers = &shares.layers[..all.min(MOST_ROWS)];
-    let head = Head::new("Examples that the clips scale down")
-        .note(format!("Of {}. {}", format::counted(shares.examples, "example"), clips(shares)))
+    let head = FigureHeader::new("Examples that the clips scale down")
+        .note(format!(
+            "Of {}. {}",
+            format::pluralise(shares.examples, "example"),
+            common_clips_note(shares)
+        ))
         .note_if(layers.len() < all, || {
             let drawn = layers.len();
             format!("The first {drawn} of {all} layers are drawn; the text form lists all.")
@@ -30,13 +35,13 @@ pub fn clip_shares(shares: &ClipShares) -> Figure {
         .coverage(Coverage::NotCovered)
         .key(INPUTS, "input above the input clip")
         .key(UPSTREAM, "upstream gradient above the gradient clip");
-    let row = |layer: &LayerClipShares| {
+    let row = |layer: &LayerClippedFractions| {
         let bars = [layer.inputs, Some(layer.upstream)];
-        (name(layer), bars.map(|share| Bar::new(share, in_words(share))).to_vec())
+        (layer_label(layer), bars.map(|share| Bar::new(share, format_share(share))).to_vec())
     };
     let bars = Bars {
         name: "examples above the clip",
-        axis: Axis::linear(0.0, 1.0, 5, Unit::Percent),
+        axis: Axis::linear_exact(0.0, 1.0, 5, Unit::Percent),
         kinds: vec![("input", INPUTS), ("upstream gradient", UPSTREAM)],
         rows: layers.iter().map(row).collect(),
         mark: None,
@@ -44,18 +49,18 @@ pub fn clip_shares(shares: &ClipShares) -> Figure {
     head.figure(&bars, table(shares))
 }
 
-/// `0 Conv2d`.
-fn name(layer: &LayerClipShares) -> String {
+/// Returns the name of a layer, such as `0 Conv2d`.
+fn layer_label(layer: &LayerClippedFractions) -> String {
     format!("{} {}", layer.layer, layer.kind)
 }
 
-/// A dash for inputs that are not clipped.
-fn in_words(share: Option<f64>) -> String {
+/// Formats a fraction as percent, with a dash for inputs that are not clipped.
+fn format_share(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), format::percent)
 }
 
-/// The clips, if all layers have the same.
-fn clips(shares: &ClipShares) -> String {
+/// Describes the clips, if all layers have the same.
+fn common_clips_note(shares: &ClippedFractions) -> String {
     let mut all = shares.layers.iter().map(|layer| layer.clips);
     match all.next() {
         Some(first) if all.all(|clips| clips == first) => as_sentence(&first.to_string()),
@@ -63,18 +68,18 @@ fn clips(shares: &ClipShares) -> String {
     }
 }
 
-fn table(shares: &ClipShares) -> Table {
+fn table(shares: &ClippedFractions) -> Table {
     let head =
         ["layer", "kind", "input clip", "inputs clipped", "gradient clip", "gradients clipped"];
-    let row = |layer: &LayerClipShares| {
+    let row = |layer: &LayerClippedFractions| {
         let clips = &layer.clips;
         [
             layer.layer.clone(),
             layer.kind.clone(),
             layer.inputs.map_or("–".to_owned(), |_| clips.max_input_norm.to_string()),
-            in_words(layer.inputs),
+            format_share(layer.inputs),
             clips.max_upstream_norm.to_string(),
-            in_words(Some(layer.upstream)),
+            format_share(Some(layer.upstream)),
         ]
     };
     Table::new(head).rows(shares.layers.iter().map(row))
@@ -87,16 +92,27 @@ mod tests {
     use crate::show::NOT_COVERED;
     use crate::show::layout::tests::collisions;
 
-    fn layer(index: usize, kind: &str, inputs: Option<f64>, upstream: f64) -> LayerClipShares {
+    fn layer(
+        index: usize,
+        kind: &str,
+        inputs: Option<f64>,
+        upstream: f64,
+    ) -> LayerClippedFractions {
         let clips = LayerClips::new(1.0, 0.01);
-        LayerClipShares { layer: index.to_string(), kind: kind.into(), clips, inputs, upstream }
+        LayerClippedFractions {
+            layer: index.to_string(),
+            kind: kind.into(),
+            clips,
+            inputs,
+            upstream,
+        }
     }
 
     #[test]
     fn shares_are_drawn_with_the_badge_and_an_embedding_has_a_dash() {
         let mut layers =
             vec![layer(0, "Embedding", None, 0.25), layer(2, "Linear", Some(1.0), 0.004)];
-        let shares = ClipShares { layers: layers.clone(), examples: 1_234 };
+        let shares = ClippedFractions { layers: layers.clone(), examples: 1_234 };
         let figure = clip_shares(&shares);
         let text = figure.text();
         assert!(text.contains(NOT_COVERED) && figure.svg().contains(NOT_COVERED), "{text}");
@@ -114,7 +130,7 @@ mod tests {
         // Other clips in a layer are in the table only, and so are layers beyond the last bar.
         layers[1].clips.max_upstream_norm = 7.0;
         layers.extend((3..40).map(|i| layer(i, "Conv2d", Some(0.5), 0.5)));
-        let text = clip_shares(&ClipShares { layers, examples: 1 }).text();
+        let text = clip_shares(&ClippedFractions { layers, examples: 1 }).text();
         assert!(!text.contains("Inputs clipped to") && text.contains("of 39 layers"), "{text}");
         assert!(text.contains(" 7 ") && text.contains("39"), "{text}");
     }

@@ -1,16 +1,17 @@
-//! Comparison of the accountants: epsilon by each of them, and why they differ.
+//! Comparison of the accountants: epsilon by each of them, with the reasons for the differences.
 
-use super::sweep::{geometric, points, short_name};
-use super::{colour, sentence, some_events, sorted};
+use super::sweep::{accountant_label, epsilon_points, geomspace};
+use super::{colour, describe_events, some_events, sorted};
 use crate::methods::Plan;
 use crate::privacy::{
-    Accountant, Conversion, Delta, Event, Gdp, GdpClt, Headline, Pld, Rdp, Spent, Zcdp, compare,
+    Accountant, Conversion, Delta, Event, Gdp, GdpClt, Pld, PrivacyCost, Rdp, TightestAccountant,
+    Zcdp, compare_accountants,
 };
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::train::Run;
 use crate::{Error, ErrorKind, Result, privacy};
 
-/// Releases and the delta at which their epsilon is read: what [`epsilon_vs_delta`] draws.
+/// Releases and the delta at which their epsilon is read, for [`epsilon_vs_delta`].
 ///
 /// Made from a list of events (delta 1e-5), a list with a delta, `&plan` or `&run` (their own
 /// delta).
@@ -45,10 +46,10 @@ impl From<&Run> for Releases {
     }
 }
 
-/// Epsilon of the releases for every delta from 1e-10 to 1e-2, by each accountant that can account
-/// for them. The delta of the releases is marked, and the values beside the names are read there.
-/// Estimates are dashed. Where two curves differ by less than 1 % everywhere, the first is drawn
-/// broad and pale, and the name of the second says so.
+/// Plots the epsilon of the releases for every delta from 1e-10 to 1e-2, by each accountant that
+/// can account for them. The delta of the releases is marked, and the values beside the names are
+/// read there. Estimates are dashed. Where two curves differ by less than 1 % everywhere, the
+/// first is drawn broad and pale, and the name of the second says so.
 ///
 /// ```no_run
 /// # use epsilab::prelude::*;
@@ -67,38 +68,38 @@ pub fn epsilon_vs_delta(releases: impl Into<Releases>) -> Result<Chart> {
     let Releases { events, delta } = releases.into();
     delta.check()?;
     some_events(&events)?;
-    chart_of(&events, delta, &accountants(&events))
+    build_chart(&events, delta, &compared_accountants(&events))
 }
 
-fn chart_of(
+fn build_chart(
     events: &[Event],
     Delta(read_at): Delta,
     asked: &[(Box<dyn Accountant>, usize)],
 ) -> Result<Chart> {
     // Four points for each power of ten, and the delta that is marked.
-    let even = geometric(1e-10, 1e-2, 33).into_iter();
+    let even = geomspace(1e-10, 1e-2, 33).into_iter();
     let others = even.filter(|delta| (delta / read_at - 1.0).abs() > 1e-9);
     let deltas = sorted(others.chain([read_at]));
     let mut drawn: Vec<Series> = Vec::new();
     let mut refused: Vec<String> = Vec::new();
     let mut refusals: Vec<Error> = Vec::new();
     for (accountant, colour) in asked {
-        let name = short_name(accountant.name());
+        let name = accountant_label(accountant.name());
         let answers = epsilons(accountant.as_ref(), events, &deltas);
-        if let Some(refusal) = all_refused(&answers) {
+        if let Some(refusal) = refusal_of_all(&answers) {
             refused.push(name);
             refusals.push(refusal.into());
             continue;
         }
-        let series = Series::line(name, points(&deltas, &answers)).colour(*colour);
+        let series = Series::line(name, epsilon_points(&deltas, &answers)).colour(*colour);
         drawn.push(if accountant.is_approximate() { series.approximate() } else { series });
     }
     if drawn.is_empty() {
         let nobody = || Error::new(ErrorKind::Accounting, "these releases", "nobody answers");
         return Err(refusals.into_iter().next().unwrap_or_else(nobody));
     }
-    name_coinciding(&mut drawn);
-    let relation = Headline::covering(events).neighbouring();
+    mark_coinciding(&mut drawn);
+    let relation = TightestAccountant::for_events(events).neighbouring();
     // A single line is named by its panel.
     let label = match drawn.as_slice() {
         [only] => format!("epsilon ({relation}), {}", only.name()),
@@ -108,7 +109,7 @@ fn chart_of(
         .epsilon()
         .values_at(read_at, format!("delta = {}", format::delta(read_at)))
         .slider();
-    if let Some(top) = top_of_axis(&drawn) {
+    if let Some(top) = axis_upper_limit(&drawn) {
         panel = panel.y_range(0.0, top);
         for series in drawn.iter_mut().filter(|series| finite(series).all(|y| y > top)) {
             series.name.push_str(" (above the axis)");
@@ -120,26 +121,27 @@ fn chart_of(
     let panel = drawn.into_iter().fold(panel, Panel::series);
     Ok(Chart::new("Epsilon for every delta, by accountant")
         .coverage(Coverage::Public)
-        .note(sentence(events))
+        .note(describe_events(events))
         .panel(panel)
         .x_label("delta")
         .x_log())
 }
 
-/// A table of the epsilon by each accountant at `delta`, what the accountant uses of the privacy
-/// loss, and why its epsilon differs from the others.
+/// Returns a table of the epsilon by each accountant at `delta`, what the accountant uses of the
+/// privacy loss, and why its epsilon differs from the others.
 ///
 /// # Errors
 /// Kind `Setting` for an empty list of events or a delta outside (0, 1), kind `Accounting` if no
 /// accountant can account for the events.
-pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
+pub fn accountant_comparison(events: &[Event], delta: Delta) -> Result<Table> {
     delta.check()?;
     some_events(events)?;
-    let relation = Headline::covering(events).neighbouring();
-    let mut answers: Vec<(String, privacy::Result<Spent>)> = compare(events, delta, relation)
-        .into_iter()
-        .map(|answer| (answer.accountant, answer.spent))
-        .collect();
+    let relation = TightestAccountant::for_events(events).neighbouring();
+    let mut answers: Vec<(String, privacy::Result<PrivacyCost>)> =
+        compare_accountants(events, delta, relation)
+            .into_iter()
+            .map(|answer| (answer.accountant, answer.spent))
+            .collect();
     if let Some(refusal) = answers.iter().all(|(_, a)| a.is_err()).then(|| answers.remove(0).1) {
         refusal?;
     }
@@ -148,23 +150,23 @@ pub fn why_they_differ(events: &[Event], delta: Delta) -> Result<Table> {
     let after_rdp = answers.iter().position(|(name, _)| name == "rdp").map_or(0, |at| at + 1);
     answers.insert(after_rdp, ("rdp_classic".into(), classic));
 
-    let row = |(name, spent): (String, privacy::Result<Spent>)| {
-        let (label, knows, why) = explained(&name);
+    let row = |(name, spent): (String, privacy::Result<PrivacyCost>)| {
+        let (label, knows, why) = describe_accountant(&name);
         let (epsilon, why) = match spent {
             Ok(spent) => (format::eps(spent.epsilon), why.to_string()),
             Err(error) => ("-".into(), format!("refuses: {}", error.why())),
         };
         [label, epsilon, knows.into(), why]
     };
-    let (said, delta) = (sentence(events), format::delta(delta.0));
+    let (said, delta) = (describe_events(events), format::delta(delta.0));
     Ok(Table::new(["accountant", "epsilon", "what it uses", "why it differs"])
         .rows(answers.into_iter().map(row))
         .coverage(Coverage::Public)
         .caption(format!("{said} (delta = {delta}, neighbours: {relation})")))
 }
 
-/// Label, what the accountant uses of the privacy loss, and why its epsilon differs.
-fn explained(name: &str) -> (String, &'static str, &'static str) {
+/// Returns the label, what the accountant uses of the privacy loss, and why its epsilon differs.
+fn describe_accountant(name: &str) -> (String, &'static str, &'static str) {
     let (knows, why) = match name {
         "rdp_classic" => {
             let why = "uses an older and looser conversion (Mironov 2017)";
@@ -192,13 +194,13 @@ fn explained(name: &str) -> (String, &'static str, &'static str) {
         ),
         _ => ("", ""),
     };
-    (short_name(name), knows, why)
+    (accountant_label(name), knows, why)
 }
 
-/// The accountants that are compared, with their colours. The central limit theorem for GDP is used
-/// only where exact GDP refuses.
-fn accountants(events: &[Event]) -> Vec<(Box<dyn Accountant>, usize)> {
-    let relation = Headline::covering(events).neighbouring();
+/// Returns the accountants that are compared, with their colours. The central limit theorem for
+/// GDP is used only where exact GDP refuses.
+fn compared_accountants(events: &[Event]) -> Vec<(Box<dyn Accountant>, usize)> {
+    let relation = TightestAccountant::for_events(events).neighbouring();
     let exact = Gdp::with_neighbouring(relation);
     let gdp: Box<dyn Accountant> = match exact.epsilon(events, Delta::DEFAULT) {
         Ok(_) => Box::new(exact),
@@ -216,27 +218,30 @@ fn epsilons(
     accountant: &dyn Accountant,
     events: &[Event],
     deltas: &[f64],
-) -> Vec<privacy::Result<Spent>> {
+) -> Vec<privacy::Result<PrivacyCost>> {
     if accountant.name() == "pld" {
         let all: Vec<Delta> = deltas.iter().copied().map(Delta).collect();
         // One loss distribution gives all deltas. If one of them is refused, they are computed one
         // by one and that one is a gap.
-        if let Ok(answers) = Pld::with_neighbouring(accountant.neighbouring()).curve(events, &all) {
+        if let Ok(answers) =
+            Pld::with_neighbouring(accountant.neighbouring()).epsilons_at(events, &all)
+        {
             return answers.into_iter().map(Ok).collect();
         }
     }
     deltas.iter().map(|&delta| accountant.epsilon(events, Delta(delta))).collect()
 }
 
-fn all_refused(answers: &[privacy::Result<Spent>]) -> Option<privacy::Error> {
+fn refusal_of_all(answers: &[privacy::Result<PrivacyCost>]) -> Option<privacy::Error> {
     answers.iter().all(Result::is_err).then(|| answers.iter().find_map(|a| a.clone().err()))?
 }
 
 /// Makes coinciding curves visible: the first becomes broad, and the names of the others refer to
 /// it.
-fn name_coinciding(drawn: &mut [Series]) {
+fn mark_coinciding(drawn: &mut [Series]) {
     for later in 1..drawn.len() {
-        let Some(first) = (0..later).find(|&first| coincide(&drawn[first], &drawn[later])) else {
+        let Some(first) = (0..later).find(|&first| curves_coincide(&drawn[first], &drawn[later]))
+        else {
             continue;
         };
         drawn[first].broad = true;
@@ -245,8 +250,8 @@ fn name_coinciding(drawn: &mut [Series]) {
     }
 }
 
-/// Whether two curves over the same deltas differ by less than 1 % everywhere.
-fn coincide(a: &Series, b: &Series) -> bool {
+/// Returns whether two curves over the same deltas differ by less than 1 % everywhere.
+fn curves_coincide(a: &Series, b: &Series) -> bool {
     let near = |(a, b): (f64, f64)| match (a.is_finite(), b.is_finite()) {
         (true, true) => (a - b).abs() <= 0.01 * a.abs().max(b.abs()),
         (a, b) => a == b,
@@ -255,9 +260,9 @@ fn coincide(a: &Series, b: &Series) -> bool {
     !a.is_approximate() && values(a).into_iter().zip(values(b)).all(near)
 }
 
-/// Upper end of the axis, if one curve is so far above the others that they would look flat. The
-/// legend still shows its value.
-fn top_of_axis(drawn: &[Series]) -> Option<f64> {
+/// Returns the upper end of the axis, if one curve is so far above the others that they would look
+/// flat. The legend still shows its value.
+fn axis_upper_limit(drawn: &[Series]) -> Option<f64> {
     let largest = |series: &Series| finite(series).fold(0.0, f64::max);
     let smallest = |series: &Series| finite(series).fold(f64::INFINITY, f64::min);
     let best = drawn.iter().filter(|s| !s.is_approximate()).map(largest);
@@ -286,7 +291,7 @@ mod tests {
         fn name(&self) -> &str {
             self.name
         }
-        fn epsilon(&self, _: &[Event], delta: Delta) -> privacy::Result<Spent> {
+        fn epsilon(&self, _: &[Event], delta: Delta) -> privacy::Result<PrivacyCost> {
             if self.scale <= 0.0 || (self.approximate && delta.0 < 1e-9) {
                 return Err(privacy::Error::new(
                     privacy::ErrorKind::Accounting,
@@ -294,7 +299,7 @@ mod tests {
                     "is not for me",
                 ));
             }
-            Ok(Spent::new(-self.scale * delta.0.ln(), self.name))
+            Ok(PrivacyCost::new(-self.scale * delta.0.ln(), self.name))
         }
         fn is_approximate(&self) -> bool {
             self.approximate
@@ -309,14 +314,14 @@ mod tests {
     }
 
     fn named(chart: &Chart, name: &str) -> Series {
-        let found = chart.panels()[0].lines().iter().find(|s| s.name().starts_with(name));
+        let found = chart.layout_panels()[0].lines().iter().find(|s| s.name().starts_with(name));
         found.unwrap_or_else(|| panic!("no line {name}")).clone()
     }
 
     #[test]
     fn estimates_are_dashed_and_far_curves_end_above_the_axis() {
         let list = [("rdp", 0.2, false), ("gdp_clt", 0.15, true), ("zcdp", 9.0, false)];
-        let chart = chart_of(&[], Delta::DEFAULT, &asked(&list)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         let clt = named(&chart, "GDP CLT (approximate: may be below or above)");
         assert!(clt.is_approximate() && !named(&chart, "RDP").is_approximate());
         // A delta that was refused is a gap.
@@ -326,14 +331,14 @@ mod tests {
         // The legend shows its value: 9 ln(1e5) = 103.617, rounded up.
         assert!(chart.text().contains("103.7"), "{}", chart.text());
         let near = [("rdp", 0.2, false), ("zcdp", 0.4, false)];
-        let chart = chart_of(&[], Delta::DEFAULT, &asked(&near)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &asked(&near)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP");
     }
 
     #[test]
     fn curves_that_coincide_are_both_visible_and_say_so() {
         let list = [("pldx", 0.2, false), ("rdp", 0.4, false), ("zcdp", 0.2001, false)];
-        let chart = chart_of(&[], Delta::DEFAULT, &asked(&list)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         assert_eq!(named(&chart, "zCDP").name(), "zCDP (within 1 % of PLDX)");
         assert!(named(&chart, "PLDX").broad && !named(&chart, "RDP").broad);
         assert_eq!(named(&chart, "RDP").name(), "RDP");
@@ -342,9 +347,9 @@ mod tests {
     #[test]
     fn accountants_that_refuse_are_named_and_refusal_by_all_is_an_error() {
         let list = [("pldx", 0.0, false), ("rdp", 0.2, false)];
-        let chart = chart_of(&[], Delta::DEFAULT, &asked(&list)).unwrap();
+        let chart = build_chart(&[], Delta::DEFAULT, &asked(&list)).unwrap();
         assert!(chart.text().contains("[not accounted by PLDX]"), "{}", chart.text());
-        let error = chart_of(&[], Delta::DEFAULT, &asked(&list[..1])).unwrap_err();
+        let error = build_chart(&[], Delta::DEFAULT, &asked(&list[..1])).unwrap_err();
         assert!(error.to_string().contains("is not for me"), "{error}");
     }
 }

@@ -41,7 +41,7 @@ mod trade_off;
 pub use attack::attack_curves;
 pub use claims::{EpsilonClaim, epsilon_claims};
 pub use clip_shares::clip_shares;
-pub use compare::{Releases, epsilon_vs_delta, why_they_differ};
+pub use compare::{Releases, accountant_comparison, epsilon_vs_delta};
 pub use evaluation::{
     ClassAccuracy, ClassCount, ConfusionMatrix, Prediction, Predictions, class_accuracy,
     confusion_matrix, predictions,
@@ -51,14 +51,14 @@ pub use grids::{
 };
 pub(crate) use masks::saliency_histograms;
 pub use masks::{
-    Scored, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency, selection_log,
-    signal_and_noise, tiles,
+    SaliencyInput, chance_overlap, kept, mask, overlap, overlap_over_epsilon, saliency,
+    selection_log, signal_and_noise, tiles,
 };
 pub use norms::{gradient_norm_histogram, gradient_norms};
 pub use pictures::{Filters, examples, filters};
 pub use rate_clip::{RateClipCell, rate_clip_heat_map};
 pub use runs::{RunPoint, accuracy_over_epsilon, compare_runs, pareto};
-pub use scaling::{noise_over_epochs, scaling_law, scaling_law_of};
+pub use scaling::{noise_over_epochs, scaling_law, scaling_law_for_plan};
 pub use schedules::schedules;
 pub use selection::selection_cost;
 pub use settings::{epsilon_over_batch_size, epsilon_over_epochs, epsilon_over_noise};
@@ -71,7 +71,7 @@ use crate::privacy::Event;
 use crate::{Error, Result};
 
 /// Refuses an empty list of this name.
-fn not_empty<T>(name: &str, list: &[T], fix: &str) -> Result<()> {
+fn check_not_empty<T>(name: &str, list: &[T], fix: &str) -> Result<()> {
     let empty = || Error::setting(name, "an empty list", "there is nothing to draw").fix(fix);
     (!list.is_empty()).then_some(()).ok_or_else(empty)
 }
@@ -90,25 +90,25 @@ fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The events as one sentence, for the note of a figure.
-fn sentence(events: &[Event]) -> String {
+/// Returns the events as one sentence, for the note of a figure.
+fn describe_events(events: &[Event]) -> String {
     let parts = match events {
         [Event::Composed { events }] => events,
         others => others,
     };
-    let releases = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.releases()));
+    let releases = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.release_count()));
     match parts {
         [] => "nothing released".into(),
         [one] => one.to_string(),
         [first, ..] => format!(
             "{}, {}; the first: {first}",
-            format::counted(parts.len(), "part"),
-            format::counted(releases, "noisy release")
+            format::pluralise(parts.len(), "part"),
+            format::pluralise(releases, "noisy release")
         ),
     }
 }
 
-/// Text with an initial capital and a full stop.
+/// Returns the text with an initial capital and a full stop.
 fn as_sentence(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();

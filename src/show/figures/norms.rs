@@ -1,17 +1,17 @@
 //! Norms of the examples' gradients over training.
 
-use super::not_empty;
+use super::check_not_empty;
 use crate::engine::GradientNorms;
 use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
 use crate::show::multiples::PanelHead;
-use crate::show::page::Head;
+use crate::show::page::FigureHeader;
 use crate::show::series::extent;
 use crate::show::{Chart, Coverage, Figure, Panel, Series, Table, format, palette};
 use crate::train::Run;
 use crate::{Error, Result};
 
-/// The mean norm of the examples' gradients before clipping, over the epochs of each run (the
-/// figure 1 of "Auto DP-SGD").
+/// Plots the mean norm of the examples' gradients before clipping, over the epochs of each run
+/// (Figure 1 of "Auto DP-SGD").
 ///
 /// # Guarantee
 /// None: the norms are computed from the examples without noise. The figure carries
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// `Setting` for an empty list, and for a run that recorded no norms: training without privacy and
 /// backpropagation clipping do not compute them.
 pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
-    not_empty("runs", runs, "pass names and runs, such as &[(\"DP-SGD\", &run)]")?;
+    check_not_empty("runs", runs, "pass names and runs, such as &[(\"DP-SGD\", &run)]")?;
     let mut panel = Panel::new("mean gradient norm").from_zero().not_covered();
     for (slot, (name, run)) in runs.iter().enumerate() {
         let norms = run.curve().series(|point| point.gradient_norm);
@@ -39,8 +39,8 @@ pub fn gradient_norms(runs: &[(&str, &Run)]) -> Result<Chart> {
         .x_label("epoch"))
 }
 
-/// The distribution of the norms of single examples' gradients, on a logarithmic axis. With a clip
-/// norm, longer gradients have another colour and a dashed line marks it.
+/// Draws the distribution of the norms of single examples' gradients, on a logarithmic axis. With
+/// a clip norm, longer gradients have another colour and a dashed line marks it.
 ///
 /// # Guarantee
 /// None: see [`GradientNorms`]. The figure carries [`NOT_COVERED`](crate::show::NOT_COVERED) unless
@@ -49,19 +49,19 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     let all = norms.norms.len();
     let drawn = norms.norms.iter().map(|&norm| f64::from(norm));
     let drawn: Vec<f64> = drawn.filter(|norm| norm.is_finite() && *norm > 0.0).collect();
-    let title = match (norms.clip, norms.clipped()) {
+    let title = match (norms.clip, norms.clipped_fraction()) {
         (Some(clip), Some(share)) => {
             format!("A clip norm of {clip} shortens {} of the gradients", format::percent(share))
         }
         _ => "Gradient norms of single examples".to_owned(),
     };
     let left_out = all - drawn.len();
-    let mut head = Head::new(title)
-        .note(format!("{} before clipping.", format::counted(all, "gradient")))
+    let mut head = FigureHeader::new(title)
+        .note(format!("{} before clipping.", format::pluralise(all, "gradient")))
         .note_if(left_out > 0, || {
-            format!("{} zero or not finite, not drawn.", format::count(left_out))
+            format!("{} zero or not finite, not drawn.", format::format_count(left_out))
         })
-        .coverage(Coverage::without_noise(norms.private));
+        .coverage(Coverage::for_raw_data(norms.private));
     if norms.clip.is_some() {
         head = head.key(palette::KEPT, "unchanged").key(palette::DROPPED, "shortened");
     }
@@ -69,10 +69,13 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
     let (low, high) = ends.map_or((0.1, 10.0), |(low, high)| (low / 1.05, high * 1.05));
     let mut histogram = Histogram::new(low, high);
     for &norm in &drawn {
-        histogram.count(norm, norms.clip.is_none_or(|clip| norm <= clip));
+        histogram.add(norm, norms.clip.is_none_or(|clip| norm <= clip));
     }
-    let panel_head =
-        PanelHead { title: "gradients".into(), size: format::count(all), remarks: Vec::new() };
+    let panel_head = PanelHead {
+        title: "gradients".into(),
+        size: format::format_count(all),
+        remarks: Vec::new(),
+    };
     let drawing = Histograms {
         name: "L2 norm",
         panels: vec![HistogramPanel { head: panel_head, histogram, zeros: 0 }],
@@ -80,10 +83,10 @@ pub fn gradient_norm_histogram(norms: &GradientNorms) -> Figure {
         above: ("shortened", palette::DROPPED),
         below: ("unchanged", palette::KEPT),
     };
-    head.figure(&drawing, quantiles(norms))
+    head.figure(&drawing, quantile_table(norms))
 }
 
-fn quantiles(norms: &GradientNorms) -> Table {
+fn quantile_table(norms: &GradientNorms) -> Table {
     let row = |share: f64| {
         let norm = norms.quantile(share).map(|norm| format::significant(norm, 3));
         [format::percent(share), norm.unwrap_or("-".into())]
@@ -100,7 +103,7 @@ mod tests {
     use crate::nn::models;
     use crate::privacy::Ledger;
     use crate::show::NOT_COVERED;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
     #[test]
     fn the_distribution_names_the_share_above_the_clip_norm_and_is_marked() {
@@ -109,7 +112,7 @@ mod tests {
         assert!(plain.contains(NOT_COVERED) && plain.contains("4 gradients"), "{plain}");
         let clipped = gradient_norm_histogram(&norms.clone().with_clip(3.0)).text();
         assert!(clipped.contains("A clip norm of 3 shortens 25.0 % of the gradients"), "{clipped}");
-        let public = gradient_norm_histogram(&norms.clone().of_public_examples()).text();
+        let public = gradient_norm_histogram(&norms.clone().assumed_public()).text();
         assert!(!public.contains(NOT_COVERED), "{public}");
         // Nothing to draw is no reason to fail.
         let none = GradientNorms { norms: vec![f32::NAN, 0.0], clip: None, private: true };
@@ -124,7 +127,7 @@ mod tests {
         let run = |method: &dyn Method| {
             let plan = method.plan(&data).unwrap();
             let ledger = Ledger::in_memory();
-            fit("norms", &plan, &model, &data, &ledger, &mut Silent).unwrap()
+            fit("norms", &plan, &model, &data, &ledger, &mut NoopObserver).unwrap()
         };
         let dp_sgd = DpSgd::new().noise_multiplier(1.0).batch_size(n).steps(4);
         let auto = AutoDpSgd::new().scale(0.5).noise_multiplier(1.0).batch_size(n).steps(4);
@@ -139,7 +142,7 @@ mod tests {
 
         let chart = gradient_norms(&[("DP-SGD", &dp_sgd), ("Auto DP-SGD", &auto)]).unwrap();
         assert!(chart.text().contains(NOT_COVERED), "{}", chart.text());
-        let last = chart.panels()[0].lines()[0].points().last().unwrap().0;
+        let last = chart.layout_panels()[0].lines()[0].points().last().unwrap().0;
         assert!((last - 4.0).abs() < 1e-9, "{last}");
 
         let plain = run(&NonPrivate::new().batch_size(n).steps(2));

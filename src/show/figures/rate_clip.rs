@@ -1,8 +1,8 @@
 //! Accuracies over learning rate and clip norm.
 
 use super::sorted;
-use crate::show::heat::{Heat, HeatCell, Sign};
-use crate::show::page::Head;
+use crate::show::heat::{CellMark, HeatMap, HeatMapCell};
+use crate::show::page::FigureHeader;
 use crate::show::{Coverage, Figure, Table, format};
 use crate::{Error, Result};
 
@@ -17,12 +17,12 @@ pub struct RateClipCell {
     pub accuracy: f64,
 }
 
-/// Products that differ by less than this factor are on the same ridge: sqrt(2).
+/// Bound on the factor between products on the same ridge: sqrt(2).
 const SAME: f64 = std::f64::consts::SQRT_2;
 
-/// Test accuracy over learning rate (columns) and clip norm (rows, the smallest at the bottom), as
-/// in Figure 4 of Kurakin et al. (2022, "Toward training at ImageNet scale with differential
-/// privacy").
+/// Draws the test accuracy over learning rate (columns) and clip norm (rows, the smallest at the
+/// bottom), as in Figure 4 of Kurakin et al. (2022, "Toward training at ImageNet scale with
+/// differential privacy").
 ///
 /// Where the clip norm is small, a clip norm k times smaller needs a rate k times larger: accuracy
 /// depends on the product. Cells whose product is that of the best cell, up to a factor of sqrt(2),
@@ -32,7 +32,7 @@ const SAME: f64 = std::f64::consts::SQRT_2;
 /// `Setting` without cells, for a rate or clip norm that is not positive, and for a pair given
 /// twice.
 pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Result<Figure> {
-    check(cells)?;
+    validate_cells(cells)?;
     let rates = sorted(cells.iter().map(|cell| cell.learning_rate));
     let mut clips = sorted(cells.iter().map(|cell| cell.clip));
     clips.reverse();
@@ -53,7 +53,7 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
         for &rate in &rates {
             let at = |cell: &&RateClipCell| cell.learning_rate == rate && cell.clip == clip;
             let Some(cell) = cells.iter().find(at) else {
-                row.push(HeatCell::default());
+                row.push(HeatMapCell::default());
                 continue;
             };
             let ridge = on_ridge(cell);
@@ -63,29 +63,29 @@ pub fn rate_clip_heat_map(title: &str, note: &str, cells: &[RateClipCell]) -> Re
                 "diverged".into()
             };
             table = table.row([
-                number(clip),
-                number(rate),
-                number(product(cell)),
+                format_number(clip),
+                format_number(rate),
+                format_number(product(cell)),
                 said.clone(),
                 if ridge { "yes".into() } else { String::new() },
             ]);
-            row.push(HeatCell {
+            row.push(HeatMapCell {
                 shade: cell.accuracy.is_finite().then_some((cell.accuracy - low) / range),
                 main: said.trim_end_matches(" %").to_owned(),
                 sub: String::new(),
-                sign: if ridge { Sign::Framed } else { Sign::None },
+                sign: if ridge { CellMark::Framed } else { CellMark::None },
             });
         }
         rows.push(row);
     }
-    let heat = Heat {
-        rows: clips.iter().map(|&clip| number(clip)).collect(),
-        columns: rates.iter().map(|&rate| number(rate)).collect(),
+    let heat = HeatMap {
+        rows: clips.iter().map(|&clip| format_number(clip)).collect(),
+        columns: rates.iter().map(|&rate| format_number(rate)).collect(),
         row_name: "clip norm".into(),
         column_name: "learning rate".into(),
         cells: rows,
     };
-    let head = Head::new(title)
+    let head = FigureHeader::new(title)
         .coverage(Coverage::TestPart)
         .note(note)
         .note("Test accuracy in percent. Framed: rate x clip norm as in the best cell (the ridge).")
@@ -97,11 +97,11 @@ fn product(cell: &RateClipCell) -> f64 {
     cell.learning_rate * cell.clip
 }
 
-fn number(value: f64) -> String {
+fn format_number(value: f64) -> String {
     format::short(value, 3)
 }
 
-fn check(cells: &[RateClipCell]) -> Result<()> {
+fn validate_cells(cells: &[RateClipCell]) -> Result<()> {
     if cells.is_empty() {
         return Err(Error::setting("cells", "[]", "there is nothing to draw"));
     }

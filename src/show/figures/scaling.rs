@@ -4,27 +4,28 @@ use std::ops::RangeInclusive;
 
 use rayon::prelude::*;
 
-use super::sweep::{epsilon_panel, geometric, whole_geometric};
+use super::sweep::{epsilon_panel, geomspace, geomspace_integers};
 use crate::data::Population;
 use crate::methods::{DpSgd, Method, Plan};
-use crate::privacy::digits::Short;
+use crate::privacy::digits::RoundedNearest;
 use crate::privacy::{Delta, Event, NoiseMultiplier};
 use crate::show::{Chart, Coverage, Panel, Series, format};
 use crate::{Error, ErrorKind, Result};
 
-/// Points of the scaling law; with fewer the bend of the curve shows corners.
+/// Number of points of the scaling law; with fewer the bend of the curve shows corners.
 const SCALING_POINTS: usize = 49;
-/// Points of the noise over epochs, each of which is a calibration.
+/// Number of points of the noise over epochs, each by a calibration.
 const EPOCHS_POINTS: usize = 13;
 
-/// Epsilon over the batch size where the noise multiplier is proportional to the batch size and the
-/// number of steps is fixed. Every released gradient keeps its signal-to-noise ratio, but epsilon
-/// decreases and flattens at the value of the full batch (De, Berrada, Hayes, Smith, Balle:
-/// Unlocking High-Accuracy Differentially Private Image Classification, 2022; Kurakin et al.:
-/// Toward Training at ImageNet Scale with Differential Privacy, 2022, Figure 2).
+/// Plots epsilon over the batch size where the noise multiplier is proportional to the batch size
+/// and the number of steps is fixed. Every released gradient keeps its signal-to-noise ratio, but
+/// epsilon decreases and flattens at the value of the full batch (De, Berrada, Hayes, Smith,
+/// Balle: Unlocking High-Accuracy Differentially Private Image Classification, 2022; Kurakin et
+/// al.: Toward Training at ImageNet Scale with Differential Privacy, 2022, Figure 2).
 ///
 /// `noise_multiplier` is that of `batch_size`; a batch of B has `noise_multiplier * B /
-/// batch_size`. The curve begins at half of `batch_size`. [`scaling_law_of`] draws it for a plan.
+/// batch_size`. The curve begins at half of `batch_size`. [`scaling_law_for_plan`] draws it for a
+/// plan.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range, zero steps, or a batch larger than the data.
@@ -40,11 +41,11 @@ pub fn scaling_law(
         .delta(delta)
         .batch_size(batch_size as usize)
         .steps(steps);
-    scaling_law_of(&method.plan_for(&Population::of(examples as usize))?)
+    scaling_law_for_plan(&method.plan_for(&Population::with_size(examples as usize))?)
 }
 
-/// Epsilon of a plan and of those that [`Plan::scale`] makes of it, over their batch sizes from
-/// half of the plan's to all examples.
+/// Plots epsilon of a plan and of those that [`Plan::scale`] makes of it, over their batch sizes
+/// from half of the plan's to all examples.
 ///
 /// ```
 /// use epsilab::prelude::*;
@@ -57,7 +58,7 @@ pub fn scaling_law(
 /// # Errors
 /// As [`Plan::scale`]; `Setting` for a plan without privacy, `Accounting` if no accountant supports
 /// it.
-pub fn scaling_law_of(plan: &Plan) -> Result<Chart> {
+pub fn scaling_law_for_plan(plan: &Plan) -> Result<Chart> {
     let privacy = plan.privacy().ok_or_else(|| {
         let what = format!("the scaling law of {}", plan.method());
         Error::new(ErrorKind::Setting, what, "without noise there is no epsilon")
@@ -69,13 +70,13 @@ pub fn scaling_law_of(plan: &Plan) -> Result<Chart> {
     scaled(examples as f64)?;
     // Far below the given batch size epsilon is so large that the rest would look flat.
     let low = (batch_size / 2).max(1);
-    let batches = whole_geometric(low, examples, SCALING_POINTS, Some(batch_size));
+    let batches = geomspace_integers(low, examples, SCALING_POINTS, Some(batch_size));
     let panel = epsilon_panel(&batches, privacy.delta, |batch| match scaled(batch) {
         Ok(plan) => plan.event(),
         Err(error) => Event::Unaccountable { why: error.to_string() },
     })?;
     let full = panel.lines().first().and_then(|series| series.last());
-    let given = format!("batch {}", format::count(batch_size));
+    let given = format!("batch {}", format::format_count(batch_size));
     let mut panel = panel.log().values_at(batch_size as f64, given);
     if let Some(full) = full {
         panel = panel.reference(full, format!("full batch: epsilon {}", format::eps(full)));
@@ -84,19 +85,19 @@ pub fn scaling_law_of(plan: &Plan) -> Result<Chart> {
         .coverage(Coverage::Public)
         .note(format!(
             "{} examples, {} steps, noise multiplier {} at batch {} and in proportion elsewhere",
-            format::count(examples),
-            format::count(plan.steps()),
-            Short(privacy.noise_multiplier),
-            format::count(batch_size)
+            format::format_count(examples),
+            format::format_count(plan.steps()),
+            RoundedNearest(privacy.noise_multiplier),
+            format::format_count(batch_size)
         ))
         .panel(panel)
         .x_label("expected batch size")
         .x_log())
 }
 
-/// The noise multiplier that reaches the target of a method in runs of more or fewer epochs, and
-/// the same divided by the root of the number of steps (Kurakin et al., 2022, Figure 1 and Table 8,
-/// train such runs).
+/// Plots the noise multiplier that reaches the target of a method in runs of more or fewer epochs,
+/// and the same divided by the root of the number of steps (Kurakin et al., 2022, Figure 1 and
+/// Table 8, train such runs).
 ///
 /// More epochs at the same epsilon need more noise per step. In the sum of all steps, the noise of
 /// T steps grows with √T and a gradient that stays the same with T, so the second panel is the
@@ -125,20 +126,20 @@ pub fn noise_over_epochs(
         let why = "both ends are positive and the second is larger";
         return Err(Error::setting("epochs", format!("{low}..={high}"), why).fix("try 5.0..=50.0"));
     }
-    let target = method.boxed_clone().private_mut().and_then(|private| private.target);
+    let target = method.clone_box().privacy_settings_mut().and_then(|private| private.target);
     let Some(target) = target else {
         let what = format!("noise over epochs of {} without a target", method.descriptor().title);
         return Err(Error::new(ErrorKind::Setting, what, "the target decides the noise")
             .fix("add .target(Epsilon(3.0), Delta(1e-5))"));
     };
     let plan = |epochs: &f64| -> Result<(f64, Plan)> {
-        let mut method = method.boxed_clone();
+        let mut method = method.clone_box();
         let settings = method.settings_mut();
         settings.epochs = *epochs;
         settings.steps = None;
         Ok((*epochs, method.plan_for(population)?))
     };
-    let all = geometric(low, high, EPOCHS_POINTS);
+    let all = geomspace(low, high, EPOCHS_POINTS);
     let plans: Vec<(f64, Plan)> = all.par_iter().map(plan).collect::<Result<_>>()?;
     let line = |name, value: &dyn Fn(&Plan, f64) -> f64| {
         let point = |(epochs, plan): &(f64, Plan)| {
@@ -155,8 +156,8 @@ pub fn noise_over_epochs(
             "epsilon {target} at delta {}, {} examples in batches of {}; whole run: noise of all \
              steps relative to a gradient that stays the same, noise multiplier / √steps",
             format::delta(delta),
-            format::count(population.examples()),
-            format::count(plans[0].1.expected_batch_size())
+            format::format_count(population.examples()),
+            format::format_count(plans[0].1.expected_batch_size())
         ))
         .panel(Panel::new("noise multiplier of a step").from_zero().series(each))
         .panel(Panel::new("noise multiplier / √steps").from_zero().series(whole))
@@ -172,32 +173,32 @@ mod tests {
     #[test]
     fn the_law_of_a_plan_is_that_of_its_numbers_and_of_its_scaled_plans() {
         let plan = DpSgd::new().noise_multiplier(0.8).batch_size(128).epochs(4.0);
-        let plan = plan.plan_for(&Population::of(60_000)).unwrap();
+        let plan = plan.plan_for(&Population::with_size(60_000)).unwrap();
         let of_numbers =
             scaling_law(60_000, 128, NoiseMultiplier(0.8), plan.steps(), Delta(1e-5)).unwrap();
-        let chart = scaling_law_of(&plan).unwrap();
+        let chart = scaling_law_for_plan(&plan).unwrap();
         assert_eq!(chart.text(), of_numbers.text());
-        let points = chart.panels()[0].lines()[0].points();
+        let points = chart.layout_panels()[0].lines()[0].points();
         for &(batch, epsilon) in points.iter().step_by(8) {
             let scaled = plan.scale(batch / 128.0).unwrap().plan();
             assert_eq!(scaled.expected_batch_size() as f64, batch);
             assert_eq!(scaled.epsilon_after(scaled.steps()).unwrap(), Some(epsilon));
         }
-        let plain = NonPrivate::new().plan_for(&Population::of(60_000)).unwrap();
-        assert_eq!(scaling_law_of(&plain).unwrap_err().kind(), ErrorKind::Setting);
+        let plain = NonPrivate::new().plan_for(&Population::with_size(60_000)).unwrap();
+        assert_eq!(scaling_law_for_plan(&plain).unwrap_err().kind(), ErrorKind::Setting);
         let auto = AutoDpSgd::new().noise_multiplier(1.0);
         let auto = auto.noise_schedule(NoiseSchedule::constant());
-        let auto = auto.plan_for(&Population::of(60_000)).unwrap();
-        let refused = scaling_law_of(&auto).unwrap_err();
+        let auto = auto.plan_for(&Population::with_size(60_000)).unwrap();
+        let refused = scaling_law_for_plan(&auto).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Accounting, "{refused}");
     }
 
     #[test]
     fn longer_runs_have_more_noise_in_a_step_and_less_in_all() {
-        let population = Population::of(50_000);
+        let population = Population::with_size(50_000);
         let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).batch_size(512);
         let chart = noise_over_epochs(&method, &population, 5.0..=40.0).unwrap();
-        let [step, run] = chart.panels() else { panic!("two panels") };
+        let [step, run] = chart.layout_panels() else { panic!("two panels") };
         let points = |panel: &Panel| panel.lines()[0].points().to_vec();
         assert!(points(step).windows(2).all(|pair| pair[0].1 < pair[1].1));
         assert!(points(run).windows(2).all(|pair| pair[0].1 > pair[1].1));

@@ -1,23 +1,23 @@
 //! Schedules of noise and clip bound.
 
-use super::not_empty;
+use super::check_not_empty;
 use super::sweep::POINTS;
 use crate::Result;
 use crate::privacy::Stages;
 use crate::show::{Chart, Coverage, Panel, Series};
 
-/// Noise multiplier and factor on the clip bound over the steps of runs, each given by a name and
-/// its [`Stages`]. Both are public settings, so the figure costs no privacy.
+/// Plots noise multiplier and factor on the clip bound over the steps of runs, each given by a
+/// name and its [`Stages`]. Both are public settings, so the figure costs no privacy.
 ///
 /// # Errors
 /// Kind `Setting` for an empty list.
 pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {
-    not_empty("runs", runs, "pass for example &[(\"step\", &stages)]")?;
+    check_not_empty("runs", runs, "pass for example &[(\"step\", &stages)]")?;
     let mut noise = Panel::new("noise multiplier").from_zero();
     let mut clip = Panel::new("factor on the clip bound").from_zero();
     for (slot, (name, stages)) in runs.iter().enumerate() {
         let points = |value: &dyn Fn(u64) -> f64| -> Vec<(f64, f64)> {
-            sampled(stages.steps()).map(|step| (step as f64, value(step))).collect()
+            sample_steps(stages.steps()).map(|step| (step as f64, value(step))).collect()
         };
         let noises = points(&|step| stages.at(step).noise_multiplier);
         noise = noise.series(Series::line(*name, noises).colour(slot));
@@ -34,9 +34,9 @@ pub fn schedules(runs: &[(&str, &Stages)]) -> Result<Chart> {
     Ok(if runs.iter().all(constant) { chart } else { chart.panel(clip) })
 }
 
-/// About ten times as many evenly spaced steps as there are points in other figures, with both
-/// ends: enough to see the steps of a schedule.
-fn sampled(steps: u64) -> impl Iterator<Item = u64> {
+/// Returns about ten times as many evenly spaced steps as there are points in other figures, with
+/// both ends: enough to see the steps of a schedule.
+fn sample_steps(steps: u64) -> impl Iterator<Item = u64> {
     let last = steps.saturating_sub(1);
     let points = (10 * POINTS as u64).min(last).max(1);
     (0..=points).map(move |i| (u128::from(last) * u128::from(i) / u128::from(points)) as u64)
@@ -51,13 +51,13 @@ mod tests {
     fn schedules_are_drawn_from_their_first_to_their_last_step() {
         let stages = |noise: &str, clip: ClipSchedule| {
             let noise: NoiseSchedule = noise.parse().unwrap();
-            Stages::scheduled(&noise, &clip, NoiseMultiplier(2.0), SamplingRate(0.01), 1000)
+            Stages::from_schedules(&noise, &clip, NoiseMultiplier(2.0), SamplingRate(0.01), 1000)
                 .unwrap()
         };
         let linear = stages("linear:0.9", ClipSchedule::default());
         let exponential = stages("exp:0.1", ClipSchedule::decay(0.5));
         let chart = schedules(&[("linear", &linear), ("exponential", &exponential)]).unwrap();
-        let [noise, clip] = chart.panels() else { panic!("two panels") };
+        let [noise, clip] = chart.layout_panels() else { panic!("two panels") };
         for (line, stages) in noise.lines().iter().zip([&linear, &exponential]) {
             let (first, last) = (line.points()[0], line.points()[line.points().len() - 1]);
             assert_eq!((first, last.0), ((0.0, 2.0), 999.0));
@@ -65,8 +65,8 @@ mod tests {
         }
         assert_eq!(clip.lines()[0].points()[0].1, 1.0);
         assert!(clip.lines()[1].last().unwrap() < 0.51);
-        assert_eq!(schedules(&[("linear", &linear)]).unwrap().panels().len(), 1);
+        assert_eq!(schedules(&[("linear", &linear)]).unwrap().layout_panels().len(), 1);
         assert!(schedules(&[]).is_err());
-        assert_eq!(sampled(1).collect::<Vec<_>>(), [0, 0]);
+        assert_eq!(sample_steps(1).collect::<Vec<_>>(), [0, 0]);
     }
 }

@@ -1,23 +1,23 @@
 //! The cost of selecting the best of several trials.
 
 use super::sorted;
-use super::sweep::{POINTS, geometric};
+use super::sweep::{POINTS, geomspace};
 use crate::privacy::{Delta, Event, Rdp, Trials};
 use crate::show::{Chart, Coverage, Panel, Series, format};
 use crate::{Error, ErrorKind, Result};
 
-/// A law of the number of trials for its mean.
-type Law = fn(f64) -> Trials;
-/// The laws that are drawn.
-const LAWS: [(&str, Law); 3] = [
+/// Constructor of a distribution of the number of trials, given its mean.
+type TrialConstructor = fn(f64) -> Trials;
+/// Distributions of the number of trials that are drawn.
+const LAWS: [(&str, TrialConstructor); 3] = [
     ("logarithmic", Trials::logarithmic),
     ("geometric", Trials::geometric),
     ("Poisson", Trials::poisson),
 ];
 
-/// Epsilon of the best of a random number of trials over their mean number, by law, beside that of
-/// as many trials that are all shown (Papernot and Steinke, 2022). `trial` is what one trial
-/// releases.
+/// Plots the epsilon of the best of a random number of trials over their mean number, by law,
+/// beside that of as many trials that are all shown (Papernot and Steinke, 2022). `trial` is what
+/// one trial releases.
 ///
 /// # Errors
 /// `Setting` for a number outside its range; `Accounting` if RDP does not support the trial.
@@ -29,7 +29,7 @@ pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
         return Err(Error::new(ErrorKind::Setting, what, "a trial releases nothing")
             .fix("pass the event of a training run, such as plan.event()"));
     }
-    let means = geometric(1.1, 1000.0, POINTS);
+    let means = geomspace(1.1, 1000.0, POINTS);
     let mut panel = Panel::new(format!("epsilon at delta = {}", format::delta(delta.0)))
         .epsilon()
         .log()
@@ -48,7 +48,7 @@ pub fn selection_cost(trial: &Event, delta: Delta) -> Result<Chart> {
         panel = panel.series(Series::line(name, points).colour(slot));
     }
     let whole = sorted(means.iter().map(|mean| mean.round()));
-    let all = line(&|count| trial.times(count as u64), &whole);
+    let all = line(&|count| trial.repeated(count as u64), &whole);
     let panel = panel.series(Series::line("all trials shown", all).colour(LAWS.len()));
     Ok(Chart::new("The cost of showing only the best trial, and of showing all")
         .coverage(Coverage::Public)
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn selection_is_dearer_than_one_trial_and_cheaper_than_all() {
         let chart = selection_cost(&Event::poisson(0.01, 2.0, 1000), Delta(1e-6)).unwrap();
-        let lines = chart.panels()[0].lines();
+        let lines = chart.layout_panels()[0].lines();
         let names: Vec<&str> = lines.iter().map(Series::name).collect();
         assert_eq!(names, ["logarithmic", "geometric", "Poisson", "all trials shown"]);
         let at = |line: usize, mean: f64| {

@@ -1,37 +1,37 @@
 //! Epsilon as a function of the settings of a run: noise, batch size, epochs.
 
 use super::sorted;
-use super::sweep::{POINTS, epsilon_panel, geometric, jump_at_zero, whole_geometric};
-use crate::privacy::digits::Short;
+use super::sweep::{POINTS, epsilon_panel, geomspace, geomspace_integers, rdp_jump_note};
+use crate::privacy::digits::RoundedNearest;
 use crate::privacy::{Delta, Event, NoiseMultiplier, SamplingRate};
 use crate::show::{Chart, Coverage, format};
 use crate::{Error, Result};
 
-/// Epsilon of `steps` Poisson-sampled steps for noise multipliers from 0.4 to 10; the values
-/// beside the names are those at noise multiplier 1.
+/// Plots the epsilon of `steps` Poisson-sampled steps for noise multipliers from 0.4 to 10; the
+/// values beside the names are those at noise multiplier 1.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range or zero steps.
 pub fn epsilon_over_noise(sampling_rate: SamplingRate, steps: u64, delta: Delta) -> Result<Chart> {
     let sampling_rate = sampling_rate.check()?.0;
-    positive("steps", steps)?;
-    let sigmas = sorted(geometric(0.4, 10.0, POINTS).into_iter().chain([1.0]));
+    check_positive("steps", steps)?;
+    let sigmas = sorted(geomspace(0.4, 10.0, POINTS).into_iter().chain([1.0]));
     let panel = epsilon_panel(&sigmas, delta, |noise| Event::poisson(sampling_rate, noise, steps))?;
     let panel = panel.log().values_at(1.0, "noise multiplier 1").reference(1.0, "epsilon 1");
     Ok(Chart::new("More noise, less epsilon")
         .coverage(Coverage::Public)
         .note(format!(
             "{}, Poisson sampling at rate {}; both axes logarithmic",
-            format::counted(steps, "step"),
-            Short(sampling_rate)
+            format::pluralise(steps, "step"),
+            RoundedNearest(sampling_rate)
         ))
         .panel(panel)
         .x_label("noise multiplier (noise on the sum / clip norm)")
         .x_log())
 }
 
-/// Epsilon over the expected batch size at fixed epochs and noise multiplier: larger batches mean
-/// fewer steps but a higher sampling rate.
+/// Plots epsilon over the expected batch size at fixed epochs and noise multiplier: larger batches
+/// mean fewer steps but a higher sampling rate.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range.
@@ -42,11 +42,11 @@ pub fn epsilon_over_batch_size(
     delta: Delta,
 ) -> Result<Chart> {
     let noise_multiplier = noise_multiplier.check()?.0;
-    positive("examples", examples)?;
+    check_positive("examples", examples)?;
     check_epochs(epochs)?;
-    let batches = whole_geometric((examples / 4096).max(1), examples, POINTS, None);
+    let batches = geomspace_integers((examples / 4096).max(1), examples, POINTS, None);
     let panel = epsilon_panel(&batches, delta, |batch| {
-        let rate = rate(batch, examples);
+        let rate = compute_sampling_rate(batch, examples);
         Event::poisson(rate, noise_multiplier, steps_for(epochs, rate))
     })?;
     let panel = panel.log().values_at(examples as f64, "full batch");
@@ -54,16 +54,16 @@ pub fn epsilon_over_batch_size(
         .coverage(Coverage::Public)
         .note(format!(
             "{} examples, {} epochs, noise multiplier {}; both axes logarithmic",
-            format::count(examples),
-            Short(epochs),
-            Short(noise_multiplier)
+            format::format_count(examples),
+            RoundedNearest(epochs),
+            RoundedNearest(noise_multiplier)
         ))
         .panel(panel)
         .x_label("expected batch size")
         .x_log())
 }
 
-/// Epsilon over the number of epochs, from 0 to `epochs`.
+/// Plots epsilon over the number of epochs, from 0 to `epochs`.
 ///
 /// # Errors
 /// Kind `Setting` for a number outside its range or a batch larger than the data.
@@ -75,7 +75,7 @@ pub fn epsilon_over_epochs(
     delta: Delta,
 ) -> Result<Chart> {
     let noise_multiplier = noise_multiplier.check()?.0;
-    let sampling_rate = checked_rate(batch_size, examples)?;
+    let sampling_rate = validated_sampling_rate(batch_size, examples)?;
     check_epochs(epochs)?;
     let at = |i: usize| epochs * i as f64 / (POINTS - 1) as f64;
     // The first epoch costs most; a straight line from 0 would understate it.
@@ -88,33 +88,33 @@ pub fn epsilon_over_epochs(
         .coverage(Coverage::Public)
         .note(format!(
             "batch {} of {} examples, noise multiplier {}{}",
-            format::count(batch_size),
-            format::count(examples),
-            Short(noise_multiplier),
-            jump_at_zero(&panel)
+            format::format_count(batch_size),
+            format::format_count(examples),
+            RoundedNearest(noise_multiplier),
+            rdp_jump_note(&panel)
         ))
         .panel(panel)
         .x_label("epochs"))
 }
 
-fn rate(batch: f64, examples: u64) -> f64 {
+fn compute_sampling_rate(batch: f64, examples: u64) -> f64 {
     (batch / examples as f64).min(1.0)
 }
 
-/// Steps of this many epochs, rounded up as in a plan.
+/// Returns the steps of this many epochs, rounded up as in a plan.
 fn steps_for(epochs: f64, sampling_rate: f64) -> u64 {
     (epochs / sampling_rate - 1e-9).ceil().max(0.0) as u64
 }
 
-fn checked_rate(batch_size: u64, examples: u64) -> Result<f64> {
-    positive("examples", examples)?;
-    positive("batch_size", batch_size)?;
+fn validated_sampling_rate(batch_size: u64, examples: u64) -> Result<f64> {
+    check_positive("examples", examples)?;
+    check_positive("batch_size", batch_size)?;
     if batch_size > examples {
-        let why = format!("the data has only {}", format::counted(examples, "example"));
+        let why = format!("the data has only {}", format::pluralise(examples, "example"));
         return Err(Error::setting("batch_size", batch_size, why)
             .fix(format!("choose a batch size of at most {examples}")));
     }
-    Ok(rate(batch_size as f64, examples))
+    Ok(compute_sampling_rate(batch_size as f64, examples))
 }
 
 fn check_epochs(epochs: f64) -> Result<()> {
@@ -126,7 +126,7 @@ fn check_epochs(epochs: f64) -> Result<()> {
     }
 }
 
-fn positive(name: &str, value: u64) -> Result<()> {
+fn check_positive(name: &str, value: u64) -> Result<()> {
     match value {
         0 => Err(Error::setting(name, value, "nothing would be released").fix("take at least 1")),
         _ => Ok(()),

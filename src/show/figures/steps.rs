@@ -1,19 +1,19 @@
 //! Epsilon along a run.
 
-use super::sweep::{POINTS, epsilon_panel, jump_at_zero};
-use super::{sentence, sorted};
+use super::sweep::{POINTS, epsilon_panel, rdp_jump_note};
+use super::{describe_events, sorted};
 use crate::privacy::{Delta, Event};
 use crate::show::{Chart, Coverage};
 use crate::{Error, Result};
 
-/// Epsilon over the number of noisy releases of a run: the reported value and RDP's.
+/// Plots epsilon over the number of noisy releases of a run: the reported value and RDP's.
 ///
 /// # Errors
 /// Kind `Setting` for a value outside its range or a run without a step, kind `Accounting` if no
 /// accountant can account for the event.
 pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
     event.check()?;
-    let all = event.releases();
+    let all = event.release_count();
     if all == 0 {
         return Err(Error::setting("steps", 0, "nothing is released, so there is nothing to draw")
             .fix("take at least one step"));
@@ -28,10 +28,10 @@ pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
     let early = (0..8).map(|i| 1u128 << i).filter(|&n| n < u128::from(all / points));
     let squares = squares.filter(|&n| n <= u128::from(all));
     let steps = sorted(even.chain(squares).chain(early).map(|n| n as f64));
-    let panel = epsilon_panel(&steps, delta, |steps| first(event, steps as u64))?;
+    let panel = epsilon_panel(&steps, delta, |steps| truncate_event(event, steps as u64))?;
     Ok(Chart::new("Epsilon along the run")
         .coverage(Coverage::Public)
-        .note(format!("{}{}", sentence(std::slice::from_ref(event)), jump_at_zero(&panel)))
+        .note(format!("{}{}", describe_events(std::slice::from_ref(event)), rdp_jump_note(&panel)))
         .panel(panel)
         .x_label(match event {
             Event::ShuffledEpochs { .. } => "epoch",
@@ -39,8 +39,8 @@ pub fn epsilon_over_steps(event: &Event, delta: Delta) -> Result<Chart> {
         }))
 }
 
-/// The first `releases` noisy releases of an event.
-fn first(event: &Event, releases: u64) -> Event {
+/// Returns the first `releases` noisy releases of an event.
+fn truncate_event(event: &Event, releases: u64) -> Event {
     let mut event = event.clone();
     match &mut event {
         Event::PoissonGaussian { steps, .. }
@@ -49,21 +49,21 @@ fn first(event: &Event, releases: u64) -> Event {
         Event::Gaussian { count, .. } => *count = releases.min(*count),
         Event::ShuffledEpochs { epochs, .. } => *epochs = releases.min(*epochs),
         Event::Repeated { event: part, count } => {
-            let each = part.releases().max(1);
+            let each = part.release_count().max(1);
             let whole = (releases / each).min(*count);
             let rest = if whole < *count { releases % each } else { 0 };
-            let begun = first(part, rest);
+            let begun = truncate_event(part, rest);
             let whole = Event::Repeated { event: part.clone(), count: whole };
             return Event::Composed { events: vec![whole, begun] };
         }
         Event::Composed { events } => {
             let mut left = releases;
             for part in events.iter_mut() {
-                let has = part.releases();
-                *part = first(part, left);
+                let has = part.release_count();
+                *part = truncate_event(part, left);
                 left = left.saturating_sub(has);
             }
-            events.retain(|part| part.releases() > 0);
+            events.retain(|part| part.release_count() > 0);
         }
         // A single release: all of it or nothing. Unknown kinds of events are drawn whole.
         _ if releases == 0 => return Event::Composed { events: Vec::new() },
@@ -85,10 +85,10 @@ mod tests {
         let epoch = Event::Composed { events: vec![training(1.0, 3), training(2.0, 2)] };
         let run = Event::Repeated { event: Box::new(epoch), count: 10 };
         for n in 0..=50 {
-            assert_eq!(first(&run, n).releases(), n);
+            assert_eq!(truncate_event(&run, n).release_count(), n);
         }
-        assert_eq!(first(&run, 99).releases(), 50);
-        let part = first(&run, 9);
+        assert_eq!(truncate_event(&run, 99).release_count(), 50);
+        let part = truncate_event(&run, 9);
         let expected = Event::Composed {
             events: vec![
                 Event::Repeated {
@@ -102,15 +102,16 @@ mod tests {
         };
         assert_eq!(part, expected);
         let open = Event::Unaccountable { why: "raw".into() };
-        assert_eq!(first(&open, 0).releases(), 0);
-        assert_eq!(first(&open, 1), open);
+        assert_eq!(truncate_event(&open, 0).release_count(), 0);
+        assert_eq!(truncate_event(&open, 1), open);
     }
 
     #[test]
     fn a_run_without_a_step_is_refused_and_a_short_one_has_a_point_per_step() {
         assert!(epsilon_over_steps(&training(1.0, 0), Delta(1e-5)).is_err());
         let chart = epsilon_over_steps(&training(1.0, 3), Delta(1e-5)).unwrap();
-        let xs: Vec<f64> = chart.panels()[0].lines()[0].points().iter().map(|p| p.0).collect();
+        let xs: Vec<f64> =
+            chart.layout_panels()[0].lines()[0].points().iter().map(|p| p.0).collect();
         assert_eq!(xs, [0.0, 1.0, 2.0, 3.0]);
     }
 }

@@ -1,14 +1,15 @@
 //! Epsilon over one setting: the reported value and RDP's.
 
 use super::{colour, sorted};
-use crate::privacy::{Accountant, Delta, Event, Headline, Rdp, Spent};
+use crate::privacy::{Accountant, Delta, Event, PrivacyCost, Rdp, TightestAccountant};
 use crate::show::{Panel, Series, format};
 use crate::{Result, privacy};
 
 /// Number of points of a curve.
 pub(super) const POINTS: usize = 33;
 
-/// A panel with the reported epsilon and, where it differs, RDP's, of `event_at(x)` at each `x`.
+/// Returns a panel with the reported epsilon and, where it differs, RDP's, of `event_at(x)` at
+/// each `x`.
 ///
 /// # Errors
 /// Kind `Accounting` with the first refusal, if no point with a release has an epsilon.
@@ -18,15 +19,15 @@ pub(super) fn epsilon_panel(
     event_at: impl Fn(f64) -> Event,
 ) -> Result<Panel> {
     delta.check()?;
-    let ask = |accountant: &dyn Accountant| -> Vec<privacy::Result<Spent>> {
+    let ask = |accountant: &dyn Accountant| -> Vec<privacy::Result<PrivacyCost>> {
         xs.iter().map(|&x| accountant.epsilon(&[event_at(x)], delta)).collect()
     };
     let events: Vec<Event> = xs.iter().map(|&x| event_at(x)).collect();
-    let headline = Headline::covering(&events);
+    let headline = TightestAccountant::for_events(&events);
     let reported = ask(&headline);
     // Every accountant gives 0 where nothing is released, so that is no answer.
     let says_something =
-        |answer: &privacy::Result<Spent>| answer.as_ref().is_ok_and(|s| s.epsilon > 0.0);
+        |answer: &privacy::Result<PrivacyCost>| answer.as_ref().is_ok_and(|s| s.epsilon > 0.0);
     let refusal = reported.iter().find_map(|answer| answer.as_ref().err());
     if let Some(refusal) = refusal.filter(|_| !reported.iter().any(says_something)) {
         return Err(refusal.clone().into());
@@ -43,19 +44,19 @@ pub(super) fn epsilon_panel(
     let relation = headline.neighbouring();
     let label = format!("epsilon at delta = {} ({relation}){of}", format::delta(delta.0));
     // Where no accountant proves a finite epsilon it is infinite, not unknown.
-    let all = points(xs, &reported).into_iter();
+    let all = epsilon_points(xs, &reported).into_iter();
     let all: Vec<_> = all.map(|(x, y)| (x, if y.is_nan() { f64::INFINITY } else { y })).collect();
     let panel = Panel::new(label).epsilon().series(Series::line(name, all).colour(colour::PLD));
     Ok(if alone {
         panel
     } else {
-        panel.series(Series::line("RDP", points(xs, &rdp)).colour(colour::RDP))
+        panel.series(Series::line("RDP", epsilon_points(xs, &rdp)).colour(colour::RDP))
     })
 }
 
-/// Why RDP's curve jumps at 0, for the note of a figure that begins there; empty where RDP is not
-/// drawn.
-pub(super) fn jump_at_zero(panel: &Panel) -> &'static str {
+/// Returns the explanation of the jump of RDP's curve at 0, for the note of a figure that begins
+/// there; empty where RDP is not drawn.
+pub(super) fn rdp_jump_note(panel: &Panel) -> &'static str {
     if panel.lines().iter().any(|series| series.name() == "RDP") {
         ". RDP jumps at the first step: its conversion to epsilon adds about \
          ln(1/delta) / (order - 1), however little was released"
@@ -64,14 +65,19 @@ pub(super) fn jump_at_zero(panel: &Panel) -> &'static str {
     }
 }
 
-/// A point for each x; refusals are gaps.
-pub(super) fn points(xs: &[f64], answers: &[privacy::Result<Spent>]) -> Vec<(f64, f64)> {
-    let epsilon = |answer: &privacy::Result<Spent>| answer.as_ref().map_or(f64::NAN, |s| s.epsilon);
+/// Returns a point for each x; refusals are gaps.
+pub(super) fn epsilon_points(
+    xs: &[f64],
+    answers: &[privacy::Result<PrivacyCost>],
+) -> Vec<(f64, f64)> {
+    let epsilon =
+        |answer: &privacy::Result<PrivacyCost>| answer.as_ref().map_or(f64::NAN, |s| s.epsilon);
     xs.iter().copied().zip(answers.iter().map(epsilon)).collect()
 }
 
-/// The accountant in brackets that gave all epsilons, or that they are the smallest of several.
-fn accountant_suffix(answers: &[privacy::Result<Spent>]) -> String {
+/// Returns the accountant that gave all epsilons, in brackets, or the remark that they are the
+/// smallest of several.
+fn accountant_suffix(answers: &[privacy::Result<PrivacyCost>]) -> String {
     let mut names: Vec<&str> = answers
         .iter()
         .flatten()
@@ -81,13 +87,13 @@ fn accountant_suffix(answers: &[privacy::Result<Spent>]) -> String {
     names.dedup();
     match names[..] {
         [] => String::new(),
-        [one] => format!(" ({})", short_name(one)),
+        [one] => format!(" ({})", accountant_label(one)),
         _ => " (smallest proved)".into(),
     }
 }
 
-/// Name of an accountant for a legend.
-pub(super) fn short_name(name: &str) -> String {
+/// Returns the name of an accountant for a legend.
+pub(super) fn accountant_label(name: &str) -> String {
     match name {
         "gdp" => "GDP, exact".into(),
         "gdp_clt" => "GDP CLT (approximate: may be below or above)".into(),
@@ -97,15 +103,16 @@ pub(super) fn short_name(name: &str) -> String {
     }
 }
 
-/// `count` values from `low` to `high` in geometric progression.
-pub(super) fn geometric(low: f64, high: f64, count: usize) -> Vec<f64> {
+/// Returns `count` values from `low` to `high` in geometric progression.
+pub(super) fn geomspace(low: f64, high: f64, count: usize) -> Vec<f64> {
     let at = |i: usize| low * (high / low).powf(i as f64 / (count - 1) as f64);
     let inner = (1..count - 1).map(at);
     std::iter::once(low).chain(inner).chain([high]).collect()
 }
 
-/// At most `count` integers from `low` to `high` in about geometric progression, and `also`.
-pub(super) fn whole_geometric(low: u64, high: u64, count: usize, also: Option<u64>) -> Vec<f64> {
-    let whole = geometric(low as f64, high as f64, count).into_iter().map(f64::round);
+/// Returns at most `count` integers from `low` to `high` in about geometric progression, and
+/// `also`.
+pub(super) fn geomspace_integers(low: u64, high: u64, count: usize, also: Option<u64>) -> Vec<f64> {
+    let whole = geomspace(low as f64, high as f64, count).into_iter().map(f64::round);
     sorted(whole.chain(also.map(|n| n as f64)))
 }

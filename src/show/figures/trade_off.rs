@@ -1,14 +1,14 @@
 //! The trade-off curve of membership inference attacks.
 
-use super::sweep::geometric;
-use super::{colour, sentence, some_events};
+use super::sweep::geomspace;
+use super::{colour, describe_events, some_events};
 use crate::Result;
-use crate::privacy::{Accountant, Event, Headline, TradeOff};
+use crate::privacy::{Accountant, Event, TightestAccountant, TradeOff};
 use crate::show::{Chart, Coverage, Panel, Series};
 
-/// Upper bound on the true positive rate of any membership inference attack over its false positive
-/// rate from 0.01 % on, beside the line of guessing. The values beside the names are those at a
-/// false positive rate of 1 %.
+/// Plots the upper bound on the true positive rate of any membership inference attack over its
+/// false positive rate from 0.01 % on, beside the line of guessing. The values beside the names
+/// are those at a false positive rate of 1 %.
 ///
 /// # Errors
 /// Kind `Setting` for an empty list of events; as
@@ -19,15 +19,15 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// are on disjoint batches.
 pub fn trade_off(events: &[Event]) -> Result<Chart> {
     some_events(events)?;
-    let relation = Headline::covering(events).neighbouring();
+    let relation = TightestAccountant::for_events(events).neighbouring();
     let bound = TradeOff::from_events(events, relation)?;
-    Ok(trade_off_curve(&bound).note(sentence(events)))
+    Ok(trade_off_curve(&bound).note(describe_events(events)))
 }
 
-/// The figure of [`trade_off`] for a trade-off curve that is already known.
+/// Draws the figure of [`trade_off`] for a trade-off curve that is already known.
 pub(crate) fn trade_off_curve(trade_off: &TradeOff) -> Chart {
     // Ten points for each power of ten, 1 % among them. The axis is in percent.
-    let alarms = geometric(1e-4, 1.0, 41);
+    let alarms = geomspace(1e-4, 1.0, 41);
     let bound: Vec<_> = alarms.iter().map(|&a| (100.0 * a, trade_off.max_tpr(a))).collect();
     let guessing: Vec<_> = alarms.iter().map(|&a| (100.0 * a, a)).collect();
     let panel = Panel::new("members caught (true positive rate; both axes logarithmic)")

@@ -1,7 +1,7 @@
 //! Horizontal bars as Vega-Lite specifications.
 
 use crate::show::bars::Bars;
-use crate::show::format::one_line;
+use crate::show::format::to_single_line;
 use crate::show::palette::hex;
 use serde_json::{Value, json};
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 pub(in crate::show) fn bars(bars: &Bars) -> Value {
     let (start, end) = bars.axis.range();
     let is_log = bars.axis.is_log();
-    let rows: Vec<String> = bars.rows.iter().map(|(name, _)| one_line(name)).collect();
+    let rows: Vec<String> = bars.rows.iter().map(|(name, _)| to_single_line(name)).collect();
     let mut values = Vec::new();
     for (name, of_row) in &bars.rows {
         for (bar, (kind, _)) in of_row.iter().zip(&bars.kinds) {
             let value = bar.value.map_or(start, |value| value.clamp(start, end));
-            values.push(json!({ "row": one_line(name), "kind": kind, "value": value,
-                "start": start, "text": one_line(&bar.texts.join(", ")) }));
+            values.push(json!({ "row": to_single_line(name), "kind": kind, "value": value,
+                "start": start, "text": to_single_line(&bar.texts.join(", ")) }));
         }
     }
     let (kinds, colours): (Vec<&str>, Vec<String>) =

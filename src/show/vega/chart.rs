@@ -1,35 +1,35 @@
 //! Line charts as Vega-Lite specifications.
 
-use super::{merge, page, round_values, with_field};
-use crate::show::chart::{Chart, NOT_COVERED, Panel, Reference};
-use crate::show::format::{one_line, significant};
+use super::{log_ticks, merge, specification, with_field};
+use crate::show::chart::{Chart, NOT_COVERED, Panel, ReferenceLine};
+use crate::show::format::{significant, to_single_line};
 use crate::show::layout::{Sizes, x_range, y_axis};
 use crate::show::palette::{self, hex};
-use crate::show::plot::{DASHES, SHAPES, colour, shape};
+use crate::show::plot::{DASHES, SHAPES, colour, marker_index};
 use crate::show::series::{Series, extent};
 use serde_json::{Value, json};
 
 /// Width of a panel beside its plot.
 const BESIDE: f64 = 44.0;
-/// What the pointer does. The wheel alone scrolls the page, also over a chart.
+/// Actions of the pointer, in words. The wheel alone scrolls the page, also over a chart.
 const POINTER: &str = "drag to move, Ctrl or Cmd + wheel to zoom, double-click to reset";
 /// The events that zoom. Without the keys the page gets them.
 const ZOOM: &str = "wheel![event.ctrlKey || event.metaKey]";
-/// The specification of a chart.
+/// Returns the specification of a chart.
 pub(in crate::show) fn chart(chart: &Chart) -> Value {
     let Sizes { columns, width, panel_width, plot_height } = Sizes::of(chart);
     let pointer = (!chart.panels.is_empty()).then_some(POINTER);
     let mut head = chart.head().vega_lite(width - BESIDE, pointer);
     // The same number of lines above all panels, so that their titles stand at the same height.
-    let most = chart.panels.iter().map(|panel| remarks(panel).len()).max().unwrap_or(0);
+    let most = chart.panels.iter().map(|panel| panel_notes(panel).len()).max().unwrap_or(0);
     let mut panels: Vec<Value> = chart
         .panels
         .iter()
         .enumerate()
         .map(|(i, panel)| {
-            let mut view = view(chart, panel, i);
+            let mut view = panel_view(chart, panel, i);
             if chart.panels.len() > 1 && most > 0 {
-                let mut lines = remarks(panel);
+                let mut lines = panel_notes(panel);
                 lines.resize(most, " ".to_owned());
                 view["title"]["subtitle"] = lines.into();
             }
@@ -52,7 +52,7 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
             if let Some(colour) = own.get("subtitleColor") {
                 head["subtitleColor"] = colour.clone();
             }
-            return page(head, only);
+            return specification(head, only);
         }
         _ => {
             let own = json!({ "color": "independent", "shape": "independent",
@@ -61,23 +61,24 @@ pub(in crate::show) fn chart(chart: &Chart) -> Value {
                 "resolve": { "scale": own, "legend": own } })
         }
     };
-    page(head, body)
+    specification(head, body)
 }
 
-/// What stands below the title of a panel.
-fn remarks(panel: &Panel) -> Vec<String> {
-    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", one_line(badge)));
-    badge.into_iter().chain(panel.values_are.as_deref().map(one_line)).collect()
+/// Returns the lines below the title of a panel.
+fn panel_notes(panel: &Panel) -> Vec<String> {
+    let badge = panel.badge.as_deref().map(|badge| format!("[{}]", to_single_line(badge)));
+    badge.into_iter().chain(panel.values_are.as_deref().map(to_single_line)).collect()
 }
 
-/// One panel: the lines, and the marks of the chart around them.
-fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
-    let mut head = json!({ "text": one_line(&panel.label), "subtitle": remarks(panel),
+/// Returns one panel: the lines, and the marks of the chart around them.
+fn panel_view(chart: &Chart, panel: &Panel, number: usize) -> Value {
+    let mut head = json!({ "text": to_single_line(&panel.label), "subtitle": panel_notes(panel),
         "fontSize": 12, "offset": 6 });
     if panel.badge.as_deref() == Some(NOT_COVERED) {
         head["subtitleColor"] = hex(palette::BADGE_INK).into();
     }
-    let names: Vec<String> = panel.series.iter().map(|series| one_line(&series.name)).collect();
+    let names: Vec<String> =
+        panel.series.iter().map(|series| to_single_line(&series.name)).collect();
     let colours: Vec<String> = (0..names.len()).map(|i| hex(colour(panel, i))).collect();
     let several = names.len() > 1;
     let scale = json!({ "domain": names, "range": colours });
@@ -88,7 +89,7 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
         Value::Null
     };
     let shapes: Vec<&str> =
-        (0..names.len()).map(|i| SHAPES[shape(panel, i) % SHAPES.len()].0).collect();
+        (0..names.len()).map(|i| SHAPES[marker_index(panel, i) % SHAPES.len()].0).collect();
     let dashes: Vec<Value> = panel.series.iter().map(dash).collect();
     let colour = json!({ "field": "series", "type": "nominal", "scale": scale, "legend": legend,
         "sort": null });
@@ -122,7 +123,7 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     );
     lines["params"] = json!([zoom, picks]);
     let mut layers = vec![lines];
-    if has(|series| series.window().is_some()) {
+    if has(|series| series.smoothing_window().is_some()) {
         let line = json!({ "type": "line", "strokeWidth": 1, "clip": true });
         let pale = json!({ "opacity": opacity(0.38), "detail": { "field": "run" } });
         layers.push(layer("datum.raw", line, pale));
@@ -153,14 +154,14 @@ fn view(chart: &Chart, panel: &Panel, number: usize) -> Value {
     ));
     layers.extend(references(panel, &y));
     // A slider starts where the chart has its mark.
-    layers.extend(marked_x(chart, panel, &x).filter(|_| !panel.slider));
+    layers.extend(marker_layer(chart, panel, &x).filter(|_| !panel.slider));
     let mut view = json!({
         "title": head,
-        "data": { "values": values(chart, panel) },
+        "data": { "values": point_values(chart, panel) },
         "layer": layers,
     });
     if panel.slider
-        && let Some(explorer) = super::explorer::layers(chart, panel, &x, &y, &colour)
+        && let Some(explorer) = super::explorer::slider_layers(chart, panel, &x, &y, &colour)
     {
         let (parameter, more) = explorer;
         view["params"] = json!([parameter]);
@@ -180,7 +181,7 @@ fn dash(series: &Series) -> Value {
     }
 }
 
-/// The x axis over the range of the drawing. When it is zoomed it takes ticks of its own.
+/// Returns the x axis over the range of the drawing. When it is zoomed it takes ticks of its own.
 fn x_encoding(chart: &Chart) -> Value {
     let (low, high) = x_range(chart);
     let kind = if chart.x_log { "log" } else { "linear" };
@@ -189,7 +190,7 @@ fn x_encoding(chart: &Chart) -> Value {
     if chart.panels.iter().flat_map(|panel| &panel.series).any(|series| series.marked) {
         scale["padding"] = 6.into();
     }
-    let mut axis = json!({ "title": one_line(&chart.x_label), "tickCount": 6 });
+    let mut axis = json!({ "title": to_single_line(&chart.x_label), "tickCount": 6 });
     if chart.x_log {
         // As in the drawing: one style for all labels.
         let is_wide = [low, high].iter().any(|x| !(1e-4..1e7).contains(x));
@@ -198,14 +199,14 @@ fn x_encoding(chart: &Chart) -> Value {
     json!({ "field": "x", "type": "quantitative", "scale": scale, "axis": axis })
 }
 
-/// The value axis over the range of the drawing.
+/// Returns the value axis over the range of the drawing.
 fn y_encoding(panel: &Panel) -> Value {
     let (low, high) = y_axis(panel).range();
     let format = if panel.unit.is_percent() { "~%" } else { "~g" };
     let mut axis = json!({ "title": null, "tickCount": 5, "format": format });
     if panel.log {
         // Labels and grid lines at round values only.
-        axis["values"] = round_values(low, high).into();
+        axis["values"] = log_ticks(low, high).into();
     }
     let kind = if panel.log { "log" } else { "linear" };
     let scale = json!({ "type": kind, "domain": [low, high], "nice": false });
@@ -219,8 +220,9 @@ fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
         "" => "x",
         label => label,
     };
-    let value = if panel.label.is_empty() { "value".to_owned() } else { one_line(&panel.label) };
-    let mut entries = vec![at(&one_line(x)), entry("value", &value)];
+    let value =
+        if panel.label.is_empty() { "value".to_owned() } else { to_single_line(&panel.label) };
+    let mut entries = vec![at(&to_single_line(x)), entry("value", &value)];
     if panel.series.len() > 1 {
         entries.insert(0, entry("series", "series"));
     }
@@ -228,21 +230,21 @@ fn tooltip(chart: &Chart, panel: &Panel) -> Vec<Value> {
     entries
 }
 
-/// The points of all series. A point has the number of the run of points without a gap in which it
-/// stands, because lines must not bridge gaps.
-fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
+/// Returns the points of all series. A point has the number of the run of points without a gap in
+/// which it stands, because lines must not bridge gaps.
+fn point_values(chart: &Chart, panel: &Panel) -> Vec<Value> {
     let mut values = Vec::new();
     // Tooltips have the same lines at all points.
     let has_about = panel.series.iter().any(|series| !series.about.is_empty());
     let on_axis = |p: &(f64, f64)| (!panel.log || p.1 > 0.0) && (!chart.x_log || p.0 > 0.0);
     for (i, series) in panel.series.iter().enumerate() {
-        let name = one_line(&series.name);
+        let name = to_single_line(&series.name);
         // Points of long lines have tooltips but are too many to be drawn.
         let is_seen = (series.marked || series.points.len() <= 40) && !series.bare;
         let mut push = |run: usize, is_raw: bool, (x, y): (f64, f64)| {
             let mut value = json!({
                 "series": name, "run": format!("{i} {run}"), "x": rounded(x), "y": rounded(y),
-                "value": panel.value(y),
+                "value": panel.format_value(y),
             });
             // Whatever holds for most points is left out, which halves the specification.
             let mut mark = |name: &str, applies: bool| {
@@ -262,7 +264,8 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
             if let Some(error) = at.and_then(|at| series.errors.get(at)).filter(|e| **e > 0.0) {
                 value["low"] = rounded(y - error).into();
                 value["high"] = rounded(y + error).into();
-                value["value"] = format!("{} ± {}", panel.value(y), significant(*error, 2)).into();
+                value["value"] =
+                    format!("{} ± {}", panel.format_value(y), significant(*error, 2)).into();
             }
             if has_about {
                 let about = at.and_then(|at| series.about.get(at));
@@ -278,7 +281,7 @@ fn values(chart: &Chart, panel: &Panel) -> Vec<Value> {
     values
 }
 
-/// Six digits: more than a screen shows.
+/// Rounds a value to six digits: more than a screen shows.
 fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
@@ -287,13 +290,13 @@ fn references(panel: &Panel, y: &Value) -> Vec<Value> {
     let mut y = with_field(y, "at");
     y["axis"] = json!({ "title": null });
     let text = json!({ "align": "left", "dx": 4, "dy": 3, "baseline": "top" });
-    let rule = |reference: &Reference| {
+    let rule = |reference: &ReferenceLine| {
         labelled_rule(reference, json!({ "y": y }), &text, json!({ "x": { "value": 0 } }))
     };
     panel.references.iter().map(rule).collect()
 }
 
-fn marked_x(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
+fn marker_layer(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
     let mark = panel.mark.as_ref()?;
     // The label stands on the side where there is more room.
     let place = |x: f64| if chart.x_log { x.max(f64::MIN_POSITIVE).ln() } else { x };
@@ -307,13 +310,13 @@ fn marked_x(chart: &Chart, panel: &Panel, x: &Value) -> Option<Value> {
 
 /// Returns the dashed line of a marked value with its label. `across` encodes the field `at`;
 /// `text` is how the label is set, and `along` where.
-fn labelled_rule(of: &Reference, across: Value, text: &Value, along: Value) -> Value {
+fn labelled_rule(of: &ReferenceLine, across: Value, text: &Value, along: Value) -> Value {
     let mut mark = json!({ "type": "text", "color": hex(palette::MUTED) });
     merge(&mut mark, text.clone());
     let mut encoding = json!({ "text": { "field": "label" } });
     merge(&mut encoding, along);
     json!({
-        "data": { "values": [{ "at": of.at, "label": one_line(&of.label) }] },
+        "data": { "values": [{ "at": of.at, "label": to_single_line(&of.label) }] },
         "encoding": across,
         "layer": [
             { "mark": { "type": "rule", "strokeDash": [5, 4], "color": hex(palette::REFERENCE) } },

@@ -2,17 +2,17 @@
 
 use super::{merge, with_field};
 use crate::show::chart::{Chart, Panel};
-use crate::show::format::one_line;
+use crate::show::format::to_single_line;
 use crate::show::palette::{self, hex};
 use crate::show::series::extent;
 use serde_json::{Value, json};
 
-/// The parameter and the layers of the slider. It moves over powers of ten in quarters, on a
-/// logarithmic axis. `None` without points or on a linear axis.
+/// Returns the parameter and the layers of the slider. It moves over powers of ten in quarters, on
+/// a logarithmic axis. `None` without points or on a linear axis.
 ///
 /// Between two points of a curve, the value of the lower x is shown. Epsilon falls as delta grows,
 /// so it is a valid bound for the chosen delta.
-pub(super) fn layers(
+pub(super) fn slider_layers(
     chart: &Chart,
     panel: &Panel,
     x: &Value,
@@ -25,7 +25,7 @@ pub(super) fn layers(
     }
     let marked = panel.mark.as_ref().map_or(low, |mark| mark.at);
     let quarter = |x: f64| (x.log10() * 4.0).round() / 4.0;
-    let name = one_line(&chart.x_label);
+    let name = to_single_line(&chart.x_label);
     let parameter = json!({
         "name": "log_x",
         "value": quarter(marked),

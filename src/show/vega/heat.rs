@@ -1,18 +1,18 @@
 //! Heat maps as Vega-Lite specifications.
 
-use crate::show::format::one_line;
-use crate::show::heat::{Heat, Sign, Slices};
+use crate::show::format::to_single_line;
+use crate::show::heat::{CellMark, HeatMap, HeatMapSlices};
 use crate::show::palette::{self, hex};
 use serde_json::{Value, json};
 
 /// Returns the body of cells with their values, framed where they are marked. A tooltip names row
 /// and column.
-pub(in crate::show) fn heat(heat: &Heat) -> Value {
+pub(in crate::show) fn heat(heat: &HeatMap) -> Value {
     view(heat, cells(heat))
 }
 
 /// Returns the body of several heat maps of the same rows and columns. A slider chooses one.
-pub(in crate::show) fn heat_slices(slices: &Slices) -> Value {
+pub(in crate::show) fn heat_slices(slices: &HeatMapSlices) -> Value {
     let mut all = Vec::new();
     for (number, (_, heat)) in slices.maps.iter().enumerate() {
         for mut cell in cells(heat) {
@@ -29,7 +29,7 @@ pub(in crate::show) fn heat_slices(slices: &Slices) -> Value {
     body["params"] = json!([
         { "name": "slices", "value": names },
         { "name": "slice", "value": 0, "bind": { "input": "range", "min": 0,
-            "max": names.len() - 1, "step": 1, "name": format!("{}: ", one_line(&slices.setting)) } },
+            "max": names.len() - 1, "step": 1, "name": format!("{}: ", to_single_line(&slices.setting)) } },
     ]);
     let heading = json!({
         "data": { "values": [{}] },
@@ -45,34 +45,34 @@ pub(in crate::show) fn heat_slices(slices: &Slices) -> Value {
     body
 }
 
-/// The data: an object for each cell.
-fn cells(heat: &Heat) -> Vec<Value> {
-    let (rows, columns) = (names(&heat.rows), names(&heat.columns));
+/// Returns the data: an object for each cell.
+fn cells(heat: &HeatMap) -> Vec<Value> {
+    let (rows, columns) = (unique_names(&heat.rows), unique_names(&heat.columns));
     let mut cells = Vec::new();
     for (row, values) in rows.iter().zip(&heat.cells) {
         for (column, cell) in columns.iter().zip(values) {
-            let ground = heat.ground(cell);
+            let ground = heat.background(cell);
             let sign = match cell.sign {
-                Sign::Above => "▲",
-                Sign::Below => "▼",
-                Sign::None | Sign::Framed => "",
+                CellMark::Above => "▲",
+                CellMark::Below => "▼",
+                CellMark::None | CellMark::Framed => "",
             };
             cells.push(json!({
                 "row": row, "column": column,
-                "value": one_line(&cell.main), "sub": one_line(&cell.sub), "sign": sign,
-                "ground": hex(ground), "ink": hex(palette::ink_on(ground)),
-                "edge": hex(if cell.sign == Sign::None { palette::CARD } else { palette::MUTED }),
+                "value": to_single_line(&cell.main), "sub": to_single_line(&cell.sub), "sign": sign,
+                "ground": hex(ground), "ink": hex(palette::text_colour_on(ground)),
+                "edge": hex(if cell.sign == CellMark::None { palette::CARD } else { palette::MUTED }),
             }));
         }
     }
     cells
 }
 
-/// The heat map of this data, with the rows, columns and names of `heat`.
-fn view(heat: &Heat, cells: Vec<Value>) -> Value {
-    let (rows, columns) = (names(&heat.rows), names(&heat.columns));
+/// Returns the heat map of this data, with the rows, columns and names of `heat`.
+fn view(heat: &HeatMap, cells: Vec<Value>) -> Value {
+    let (rows, columns) = (unique_names(&heat.rows), unique_names(&heat.columns));
     let has = |field: &str| cells.iter().any(|cell| cell[field] != "");
-    let title = |name: &str, other: &str| match one_line(name) {
+    let title = |name: &str, other: &str| match to_single_line(name) {
         name if name.is_empty() => other.to_owned(),
         name => name,
     };
@@ -85,7 +85,7 @@ fn view(heat: &Heat, cells: Vec<Value>) -> Value {
         tooltip.push(json!({ "field": "sub", "title": "spread or chance" }));
     }
     let axis = |name: &str| {
-        json!({ "title": if name.is_empty() { Value::Null } else { one_line(name).into() },
+        json!({ "title": if name.is_empty() { Value::Null } else { to_single_line(name).into() },
             "labelAngle": 0, "ticks": false, "domain": false, "grid": false,
             "labelLimit": 220, "labelColor": hex(palette::INK) })
     };
@@ -121,7 +121,7 @@ fn view(heat: &Heat, cells: Vec<Value>) -> Value {
     }
     layers.extend(has("sub").then(|| text("sub", 10.0, 0.0, down, "normal")));
     layers.extend(has("sign").then(|| text("sign", 9.0, 24.0, -8.0, "bold")));
-    let (wide, high) = heat.cell();
+    let (wide, high) = heat.cell_size();
     json!({
         "data": { "values": cells },
         "width": wide * columns.len() as f64,
@@ -136,11 +136,11 @@ fn view(heat: &Heat, cells: Vec<Value>) -> Value {
     })
 }
 
-/// The names, made unique: cells of equal names would be drawn on top of each other.
-fn names(names: &[String]) -> Vec<String> {
+/// Returns the names, made unique: cells of equal names would be drawn on top of each other.
+fn unique_names(names: &[String]) -> Vec<String> {
     let mut unique: Vec<String> = Vec::new();
     for name in names {
-        let name = one_line(name);
+        let name = to_single_line(name);
         let taken = unique.iter().filter(|other| other.trim_end_matches('\u{200b}') == name);
         let more = "\u{200b}".repeat(taken.count());
         unique.push(format!("{name}{more}"));

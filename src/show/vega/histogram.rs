@@ -1,7 +1,7 @@
 //! Histograms with a threshold as Vega-Lite specifications.
 
-use super::round_values;
-use crate::show::format::one_line;
+use super::log_ticks;
+use crate::show::format::to_single_line;
 use crate::show::histogram::{BINS, Histograms};
 use crate::show::multiples;
 use crate::show::palette::{self, hex};
@@ -18,7 +18,7 @@ pub(in crate::show) fn histograms(histograms: &Histograms) -> Value {
     let edge = |bin: usize| (low.ln() + (high.ln() - low.ln()) * bin as f64 / BINS as f64).exp();
     let mut values = Vec::new();
     for (order, panel) in panels.iter().enumerate() {
-        let title = one_line(&panel.head.title);
+        let title = to_single_line(&panel.head.title);
         let mut push = |bin: i64, from: f64, to: f64, count: usize| {
             values
                 .push(json!({ "panel": title, "order": order, "bin": bin, "from": from, "to": to,
@@ -49,7 +49,7 @@ pub(in crate::show) fn histograms(histograms: &Histograms) -> Value {
     let x = json!({ "field": "from", "type": "quantitative",
         "scale": { "type": "log", "domain": [low, high], "nice": false },
         "axis": { "title": format!("{} (logarithmic)", name), "format": "~g",
-            "values": round_values(low, high) } });
+            "values": log_ticks(low, high) } });
     let bars = json!({
         "transform": [
             { "filter": "datum.bin >= 0 && datum.count > 0" },
@@ -86,7 +86,7 @@ pub(in crate::show) fn histograms(histograms: &Histograms) -> Value {
             "color": hex(palette::MUTED) },
         "encoding": { "text": { "field": "label" }, "x": { "value": 0 }, "y": { "value": 0 } },
     });
-    let order: Vec<String> = panels.iter().map(|panel| one_line(&panel.head.title)).collect();
+    let order: Vec<String> = panels.iter().map(|panel| to_single_line(&panel.head.title)).collect();
     let several = panels.len() > 1;
     let mut body = json!({
         "params": [

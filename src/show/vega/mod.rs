@@ -26,8 +26,9 @@ use serde_json::{Value, json};
 /// Font of the interactive figures: that of the page.
 const FONT: &str = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
 
-/// The members that all specifications share: schema, card, fonts, axes; `body` adds the rest.
-pub(super) fn page(title: Value, body: Value) -> Value {
+/// Returns the members that all specifications share: schema, card, fonts, axes; `body` adds the
+/// rest.
+pub(super) fn specification(title: Value, body: Value) -> Value {
     let axis = json!({
         "labelFontSize": 11.0, "titleFontSize": 11.0,
         "labelColor": hex(palette::MUTED), "titleColor": hex(palette::MUTED),
@@ -54,13 +55,13 @@ pub(super) fn page(title: Value, body: Value) -> Value {
     all
 }
 
-/// Ticks of a logarithmic axis: 1, 2 and 5 times the powers of ten if those are few, else some of
-/// the powers.
-pub(super) fn round_values(low: f64, high: f64) -> Vec<f64> {
-    Axis::log_within(low, high, 6).ticks.into_iter().map(|(value, _)| value).collect()
+/// Returns the ticks of a logarithmic axis: 1, 2 and 5 times the powers of ten if those are few,
+/// else some of the powers.
+pub(super) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+    Axis::log_exact(low, high, 6).ticks.into_iter().map(|(value, _)| value).collect()
 }
 
-/// An encoding of another field.
+/// Returns an encoding of another field.
 fn with_field(encoding: &Value, field: &str) -> Value {
     let mut encoding = encoding.clone();
     encoding["field"] = field.into();

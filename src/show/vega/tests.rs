@@ -2,23 +2,23 @@
 //! unique, nothing is loaded.
 
 use super::super::figures::{self, GridCell, GridFigure, GridSlices};
-use super::super::{Bundle, Chart, Panel, RunCurve, Series, run_bundle};
+use super::super::{Chart, MimeBundle, Panel, RunSnapshot, Series, run_bundle};
 use crate::engine::GradientNorms;
-use crate::mask::{Dropping, RandomMask, SelectionLog, Selector, Synflow};
+use crate::mask::{CoordinateSelector, Dropping, RandomMask, SelectionLog, Synflow};
 use crate::nn::models;
 use crate::privacy::{Delta, Event};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// One bundle of every kind that has a specification.
-fn all() -> Vec<(&'static str, Bundle)> {
-    static ALL: LazyLock<Vec<(&str, Bundle)>> = LazyLock::new(draw);
+/// Returns one bundle of every kind that has a specification.
+fn all() -> Vec<(&'static str, MimeBundle)> {
+    static ALL: LazyLock<Vec<(&str, MimeBundle)>> = LazyLock::new(draw);
     ALL.clone()
 }
 
-/// Draws what [`all`] returns.
-fn draw() -> Vec<(&'static str, Bundle)> {
+/// Draws the bundles of [`all`].
+fn draw() -> Vec<(&'static str, MimeBundle)> {
     let data = crate::data::glyphs_with(2, 0, 1).unwrap();
     let model = models::papernot_cnn(&data).seed(1).build().unwrap();
     let mask = Synflow::keep(0.3).mask(&model).unwrap();
@@ -26,18 +26,18 @@ fn draw() -> Vec<(&'static str, Bundle)> {
     let training =
         Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
     let wave = |n: u32| (0..n).map(|i| (f64::from(i), 0.5 + 0.2 * (f64::from(i)).sin()));
-    let curve = RunCurve {
+    let curve = RunSnapshot {
         loss: wave(500).collect(),
         test_accuracy: wave(20).collect(),
         epsilon: wave(20).collect(),
         target_epsilon: Some(3.0),
         total_steps: 500.0,
         private: true,
-        ..RunCurve::default()
+        ..RunSnapshot::default()
     };
     let odd = Series::line("odd", [(0.0, f64::NAN), (1.0, -1.0), (2.0, 3.0)]);
     let bars = Series::line("bars", [(0.0, 1.0), (2.0, 2.0)]).errors([0.1, 0.2]);
-    let bars = bars.about(["seed 1".to_owned(), "seed 2".to_owned()]);
+    let bars = bars.tooltips(["seed 1".to_owned(), "seed 2".to_owned()]);
     let cells =
         [0.0, 0.5].map(|pre_prune| GridCell { pre_prune, drop: 0.0, accuracy: vec![0.9, 0.92] });
     let slices = ["1", "8"].map(|epsilon| (epsilon.to_owned(), cells.to_vec())).to_vec();
@@ -45,9 +45,9 @@ fn draw() -> Vec<(&'static str, Bundle)> {
         GridSlices { title: "g".into(), note: "n".into(), setting: "epsilon".into(), slices };
     let band = Series::line("band", [(0.0, 1.0), (1.0, 2.0)]).band([0.1, 0.0]);
     let mut log = SelectionLog::new(5);
-    let mut selector = Selector::new(None, Some(Dropping::random(0.5)), 5, [7; 32]);
+    let mut selector = CoordinateSelector::new(None, Some(Dropping::random(0.5)), 5, [7; 32]);
     for step in 0..4 {
-        log.record(step, &selector.next(model.network()).unwrap().unwrap());
+        log.record(step, &selector.next_selection(model.network()).unwrap().unwrap());
     }
     let grid = GridFigure { title: "g".into(), note: "n".into(), cells: cells.to_vec() };
     let norms = GradientNorms { norms: vec![0.1, 1.0, 10.0], clip: Some(2.0), private: true };
@@ -70,14 +70,14 @@ fn draw() -> Vec<(&'static str, Bundle)> {
         ("norms", figures::gradient_norm_histogram(&norms).bundle()),
         (
             "claims",
-            figures::epsilon_claims([figures::EpsilonClaim::new("a").claimed(1.0).audited(2.0)])
+            figures::epsilon_claims([figures::EpsilonClaim::new("a").claimed(1.0).run_audit(2.0)])
                 .unwrap()
                 .bundle(),
         ),
     ]
 }
 
-/// Calls `see` with every object of a value.
+/// Calls `see` with every object in a value.
 fn walk<'a>(value: &'a Value, see: &mut impl FnMut(&'a Value)) {
     see(value);
     match value {

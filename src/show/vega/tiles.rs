@@ -25,7 +25,7 @@ pub(in crate::show) fn tiles(tiles: &Tiles) -> Value {
             json!({ "name": down, "value": panel.down }),
         ]);
         let rows = panel.levels.iter().enumerate();
-        let rows = rows.map(|(row, levels)| json!({ "row": row, "digits": digits(levels) }));
+        let rows = rows.map(|(row, levels)| json!({ "row": row, "digits": hex_digits(levels) }));
         let step = |expression: String, name: &str| json!({ "calculate": expression, "as": name });
         let mut transform = vec![
             step("split(datum.digits, '')".to_owned(), "digit"),
@@ -73,7 +73,7 @@ pub(in crate::show) fn tiles(tiles: &Tiles) -> Value {
         "resolve": { "scale": { "color": "shared" } } })
 }
 
-/// The levels as hexadecimal digits.
-fn digits(levels: &[u8]) -> String {
+/// Returns the levels as hexadecimal digits.
+fn hex_digits(levels: &[u8]) -> String {
     levels.iter().filter_map(|level| char::from_digit(u32::from(*level), 16)).collect()
 }

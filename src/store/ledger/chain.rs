@@ -21,7 +21,7 @@ const END: &str = "\"}";
 pub(super) struct Chain(String);
 
 impl Chain {
-    /// The chain of an empty ledger.
+    /// Creates the chain of an empty ledger.
     pub(super) fn new(data_hash: &str) -> Self {
         Self(hex(&Sha256::new_with_prefix(data_hash).chain_update("\n").finalize()))
     }
@@ -45,7 +45,7 @@ impl Chain {
         format!("{body}{KEY}{}{END}", self.link_of(body))
     }
 
-    /// The link of the last line, which the next line continues.
+    /// Returns the link of the last line, which the next line continues.
     pub(super) fn last(&self) -> &str {
         &self.0
     }

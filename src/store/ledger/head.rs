@@ -22,18 +22,18 @@ pub(super) struct Head {
     pub(super) entries: usize,
     /// The link of the last entry.
     pub(super) chain: String,
-    /// Where the entries end that are being appended together.
+    /// Future end of the ledger while entries are being appended together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) coming: Option<Box<Head>>,
 }
 
-/// The path of the head for the ledger in `ledger`.
+/// Returns the path of the head for the ledger in `ledger`.
 pub(super) fn path_beside(ledger: &Path) -> PathBuf {
     ledger.with_extension("head")
 }
 
 impl Head {
-    /// A ledger that ends in this entry.
+    /// Creates the head of a ledger that ends in this entry.
     pub(super) fn at(entries: usize, chain: String) -> Self {
         Self { entries, chain, coming: None }
     }
@@ -53,7 +53,7 @@ impl Head {
         file::replace_durably(&path_beside(ledger), text.as_bytes())
     }
 
-    /// The JSON text of the head.
+    /// Returns the JSON text of the head.
     pub(super) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("numbers and texts")
     }

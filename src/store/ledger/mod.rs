@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::utc_now;
-use crate::privacy::ledger::{Account, Book};
+use crate::privacy::ledger::{Book, LedgerState};
 use crate::privacy::{Entry, Ledger};
 use crate::{Error, ErrorKind, Result, file, privacy};
 use chain::Chain;
@@ -107,13 +107,14 @@ impl LedgerFile {
         let file = this.open_for_append(create)?;
         // The directory entry of the file must survive a crash like its lines.
         file.sync_all()
-            .and_then(|()| file::sync_folder_of(path))
+            .and_then(|()| file::sync_parent_dir(path))
             .map_err(|e| this.io("syncing", &e))?;
         this.read()?;
         Ok(this)
     }
 
-    /// The file as it is. Nothing is created; the contents are verified when they are read.
+    /// Returns the file as it is. Nothing is created; the contents are verified when they are
+    /// read.
     fn at(path: &Path) -> Self {
         let data_hash = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Self { path: path.to_path_buf(), data_hash }
@@ -205,8 +206,8 @@ impl LedgerFile {
         file.sync_all().map_err(|e| self.io("syncing", &e))
     }
 
-    /// The JSON object of an entry. Checks that it can be read back, because a line that cannot
-    /// would make the ledger unreadable.
+    /// Returns the JSON object of an entry. Checks that it can be read back, because a line that
+    /// cannot would make the ledger unreadable.
     fn serialise(&self, entry: &Entry) -> Result<String> {
         let reject = |why: String| {
             Error::new(ErrorKind::Ledger, format!("{} can't be written", entry.subject()), why)
@@ -226,7 +227,7 @@ impl LedgerFile {
             _ => self.io("reading", &e),
         })?;
         let mut entries = Vec::new();
-        let mut account = Account::default();
+        let mut account = LedgerState::default();
         let mut chain = Chain::new(&self.data_hash);
         // The link after each line.
         let mut links = Vec::new();
@@ -270,7 +271,7 @@ impl LedgerFile {
         Ok(entry)
     }
 
-    /// Whether the file is one entry ahead of its head. An error if they do not match.
+    /// Returns whether the file is one entry ahead of its head. An error if they do not match.
     fn compare_with_head(&self, links: &[String]) -> Result<bool> {
         let end = links.len() + 1;
         let head = Head::read(&self.path).map_err(|e| match e.kind() {
@@ -317,7 +318,8 @@ impl LedgerFile {
         }
     }
 
-    /// How to recover when the head is missing or behind, and the chain of the file is intact.
+    /// Returns advice on how to recover when the head is missing or behind, and the chain of the
+    /// file is intact.
     fn recovery_advice(&self, links: &[String]) -> String {
         let chain = links.last().cloned().unwrap_or_default();
         format!(
@@ -328,7 +330,8 @@ impl LedgerFile {
         )
     }
 
-    /// Only `create` creates the file: a file that disappeared must not come back empty.
+    /// Opens the file for appending; only `create` creates it: a file that disappeared must not
+    /// come back empty.
     fn open_for_append(&self, create: bool) -> Result<File> {
         self.check_regular()?;
         let opened = OpenOptions::new().read(true).append(true).create(create).open(&self.path);
@@ -341,7 +344,8 @@ impl LedgerFile {
         })
     }
 
-    /// Opening a pipe would block until its other end is opened.
+    /// Checks that the file is a regular one: opening a pipe would block until its other end is
+    /// opened.
     fn check_regular(&self) -> Result<()> {
         match std::fs::metadata(&self.path) {
             Ok(file) if !file.is_file() => Err(self.corrupt(1, "it is not a regular file")),

@@ -21,10 +21,10 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("abc123.jsonl");
         let ledger = open_ledger(&path).unwrap();
-        ledger.begin("one", &training(10)).unwrap();
-        ledger.begin("two", &training(20)).unwrap();
-        ledger.close("two", &training(15)).unwrap();
-        ledger.begin("three", &training(30)).unwrap();
+        ledger.begin_run("one", &training(10)).unwrap();
+        ledger.begin_run("two", &training(20)).unwrap();
+        ledger.close_run("two", &training(15)).unwrap();
+        ledger.begin_run("three", &training(30)).unwrap();
         Self { _folder: folder, path }
     }
 
@@ -41,15 +41,15 @@ impl Fixture {
             .unwrap();
     }
 
-    /// Every reader and writer reports an error at `line`, with advice, and leaves the file
-    /// unchanged.
+    /// Checks that every reader and writer reports an error at `line`, with advice, and leaves the
+    /// file unchanged.
     fn refused(&self, line: usize, word: &str) {
         let before = fs::read(&self.path).ok();
         let opening = open_ledger(&self.path).unwrap_err();
         let attached = Ledger::new(LedgerFile::at(&self.path));
         let others = [
             attached.events().unwrap_err(),
-            attached.begin("new", &training(1)).unwrap_err(),
+            attached.begin_run("new", &training(1)).unwrap_err(),
             attached.set_budget(Epsilon(1.0), Delta(1e-5)).unwrap_err(),
         ];
         for error in others.map(crate::Error::from).into_iter().chain([opening]) {
@@ -61,12 +61,12 @@ impl Fixture {
         assert_eq!(fs::read(&self.path).ok(), before, "left as it is");
     }
 
-    /// The ledger can be read and appended to.
+    /// Checks that the ledger can be read and appended to.
     fn goes_on(&self, entries: usize) {
         let ledger = open_ledger(&self.path).unwrap();
         assert_eq!(ledger.entries().unwrap().len(), entries);
-        ledger.begin("next", &training(1)).unwrap();
-        ledger.begin("after it", &training(1)).unwrap();
+        ledger.begin_run("next", &training(1)).unwrap();
+        ledger.begin_run("after it", &training(1)).unwrap();
         assert_eq!(open_ledger(&self.path).unwrap().entries().unwrap().len(), entries + 2);
     }
 }
@@ -180,12 +180,12 @@ fn another_history_of_the_same_length_is_detected_by_the_head() {
     other.put(&lines[..3]);
     // The same length, each chain intact: only the last plan differs.
     fs::write(other.head(), head_of(&lines[..3])).unwrap();
-    open_ledger(&other.path).unwrap().begin("three", &training(1)).unwrap();
+    open_ledger(&other.path).unwrap().begin_run("three", &training(1)).unwrap();
     fs::copy(&other.path, &ledger.path).unwrap();
     ledger.refused(4, "do not belong together");
 }
 
-/// The head of a ledger with these lines.
+/// Returns the head of a ledger with these lines.
 fn head_of(lines: &[String]) -> String {
     let last = lines.last().unwrap().trim_end_matches("\"}");
     let chain = last.rsplit_once('"').unwrap().1;

@@ -20,8 +20,8 @@ fn a_run_closes_although_the_file_rounds_its_rate() {
         let noise_multiplier = f64::from(examples).sqrt();
         let event = |steps| Event::PoissonGaussian { sampling_rate, noise_multiplier, steps };
         let run = examples.to_string();
-        ledger.begin(&run, &event(9)).unwrap();
-        ledger.close(&run, &event(8)).unwrap();
+        ledger.begin_run(&run, &event(9)).unwrap();
+        ledger.close_run(&run, &event(8)).unwrap();
     }
 }
 
@@ -29,7 +29,7 @@ fn a_run_closes_although_the_file_rounds_its_rate() {
 fn another_process_finds_everything_that_was_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
-    open_ledger(&path).unwrap().begin("run", &training(879)).unwrap();
+    open_ledger(&path).unwrap().begin_run("run", &training(879)).unwrap();
     // A new value knows nothing but the file, as after a kill.
     let reopened = open_ledger(&path).unwrap();
     assert_eq!(reopened.data_hash(), "abc123");
@@ -49,7 +49,7 @@ fn concurrent_writers_lose_no_line() {
             scope.spawn(move || {
                 let ledger = open_ledger(path).unwrap();
                 for i in 0..10 {
-                    ledger.begin(&format!("{writer}-{i}"), &training(1)).unwrap();
+                    ledger.begin_run(&format!("{writer}-{i}"), &training(1)).unwrap();
                 }
             });
         }
@@ -63,8 +63,8 @@ fn a_corrupt_line_is_an_error_with_file_and_line_and_nothing_is_reset() {
         let folder = tempfile::tempdir().unwrap();
         let path = file_in(&folder);
         let ledger = open_ledger(&path).unwrap();
-        ledger.begin("one", &training(5)).unwrap();
-        ledger.begin("two", &training(6)).unwrap();
+        ledger.begin_run("one", &training(5)).unwrap();
+        ledger.begin_run("two", &training(6)).unwrap();
         std::fs::read_to_string(&path).unwrap()
     };
     let (first, second) = good.trim_end().split_once('\n').unwrap();
@@ -86,7 +86,7 @@ fn a_corrupt_line_is_an_error_with_file_and_line_and_nothing_is_reset() {
         std::fs::write(&path, &text).unwrap();
         let opened = open_ledger(&path).unwrap_err();
         let read = ledger.events().unwrap_err().into();
-        let begun = ledger.begin("x", &training(1)).unwrap_err().into();
+        let begun = ledger.begin_run("x", &training(1)).unwrap_err().into();
         for error in [opened, read, begun] {
             assert_eq!(error.kind(), ErrorKind::Ledger, "{name}: {error}");
             let message = error.to_string();
@@ -110,7 +110,9 @@ fn notes_and_claims_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = open_ledger(&file_in(&folder)).unwrap();
     let broken = Event::Unaccountable { why: "noise scale from the private batch".into() };
-    let entry = Entry::planned("run", "abc123", &broken).note("as published").epsilon_claimed(0.24);
+    let entry = Entry::planned("run", "abc123", &broken)
+        .with_note("as published")
+        .with_claimed_epsilon(0.24);
     ledger.record(&entry).unwrap();
     let kept = ledger.entries().unwrap();
     assert_eq!(kept, [Entry { at: kept[0].at.clone(), ..entry }]);
@@ -122,11 +124,11 @@ fn a_missing_file_is_an_error_and_not_an_empty_ledger() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
     let ledger = open_ledger(&path).unwrap();
-    ledger.begin("run", &training(5)).unwrap();
+    ledger.begin_run("run", &training(5)).unwrap();
     std::fs::remove_file(&path).unwrap();
     for error in [
         ledger.events().unwrap_err().into(),
-        ledger.begin("next", &training(5)).unwrap_err().into(),
+        ledger.begin_run("next", &training(5)).unwrap_err().into(),
         open_ledger(&path).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
@@ -138,7 +140,7 @@ fn a_missing_file_is_an_error_and_not_an_empty_ledger() {
     let path = folder.path().join("def456.jsonl");
     let ledger = open_ledger(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let error = Error::from(ledger.begin("next", &training(5)).unwrap_err());
+    let error = Error::from(ledger.begin_run("next", &training(5)).unwrap_err());
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(std::error::Error::source(&error).is_some(), "that of the operating system");
     assert!(!path.exists());
@@ -149,13 +151,13 @@ fn an_event_that_could_not_be_read_back_is_never_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = file_in(&folder);
     let ledger = open_ledger(&path).unwrap();
-    ledger.begin("one", &training(5)).unwrap();
+    ledger.begin_run("one", &training(5)).unwrap();
     let nest = |event, _| Event::Repeated { event: Box::new(event), count: 1 };
     let too_deep = (0..300).fold(training(1), nest);
-    let refused = ledger.begin("deep", &too_deep).unwrap_err();
+    let refused = ledger.begin_run("deep", &too_deep).unwrap_err();
     assert_eq!(refused.kind(), privacy::ErrorKind::Ledger);
     assert_eq!(open_ledger(&path).unwrap().events().unwrap(), [training(5)], "still readable");
-    ledger.begin("deep", &(0..20).fold(training(1), nest)).unwrap();
+    ledger.begin_run("deep", &(0..20).fold(training(1), nest)).unwrap();
     assert_eq!(ledger.events().unwrap().len(), 2);
 }
 
@@ -165,11 +167,11 @@ fn opening_for_reading_creates_neither_files_nor_folders() {
     let path = folder.path().join("ledger/abc123.jsonl");
     assert_eq!(open_existing_ledger(&path).unwrap_err().kind(), ErrorKind::Io);
     assert!(!path.parent().unwrap().exists());
-    open_ledger(&path).unwrap().begin("run", &training(5)).unwrap();
+    open_ledger(&path).unwrap().begin_run("run", &training(5)).unwrap();
     let ledger = open_existing_ledger(&path).unwrap();
     assert_eq!(ledger.events().unwrap(), [training(5)]);
     // A ledger opened for reading can also be charged.
-    ledger.begin("next", &training(6)).unwrap();
+    ledger.begin_run("next", &training(6)).unwrap();
     assert_eq!(open_ledger(&path).unwrap().events().unwrap(), [training(5), training(6)]);
 }
 
@@ -226,7 +228,7 @@ fn entries_that_are_recorded_together_are_refused_together_and_survive_a_crash()
         std::fs::write(&head, &announced).unwrap();
         let after = open_existing_ledger(&path).expect("a crash is no damage");
         assert_eq!(after.runs().unwrap().len(), kept);
-        after.begin("next", &one).unwrap();
+        after.begin_run("next", &one).unwrap();
         assert_eq!(open_existing_ledger(&path).unwrap().runs().unwrap().len(), kept + 1);
     }
     // More lines than were announced, or others, are no crash.
@@ -244,15 +246,15 @@ fn a_budget_holds_in_a_file_and_the_part_that_a_run_did_not_use_is_free_again() 
     let folder = tempfile::tempdir().unwrap();
     let ledger = open_ledger(&file_in(&folder)).unwrap();
     let limit = privacy::epsilon(&[training(1000)], Delta(1e-5)).unwrap().epsilon;
-    ledger.begin("first", &training(600)).unwrap();
+    ledger.begin_run("first", &training(600)).unwrap();
     ledger.set_budget(Epsilon(limit), Delta(1e-5)).unwrap();
     let before = std::fs::read(file_in(&folder)).unwrap();
-    let refused = ledger.begin("second", &training(500)).unwrap_err();
+    let refused = ledger.begin_run("second", &training(500)).unwrap_err();
     assert_eq!(refused.kind(), privacy::ErrorKind::Ledger, "{refused}");
     assert_eq!(std::fs::read(file_in(&folder)).unwrap(), before, "nothing is written");
-    ledger.close("first", &training(400)).unwrap();
-    open_ledger(&file_in(&folder)).unwrap().begin("second", &training(500)).unwrap();
-    assert_eq!(ledger.spending().unwrap().unwrap().runs, 2);
+    ledger.close_run("first", &training(400)).unwrap();
+    open_ledger(&file_in(&folder)).unwrap().begin_run("second", &training(500)).unwrap();
+    assert_eq!(ledger.budget_status().unwrap().unwrap().runs, 2);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::privacy::Event;
 
 const STEPS: u64 = 12;
 
-/// How a process ends that trains a run.
+/// Ending of a process that trains a run.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// It is stopped or finished, and writes its last checkpoint.
@@ -83,19 +83,21 @@ impl World {
 
     fn train(&mut self, steps: u64, end: End) {
         let charge = match &self.checkpoint {
-            Some(checkpoint) => Charge::of(&self.ledger, &self.plan, checkpoint).unwrap(),
-            None => Charge::new(&self.ledger, &self.plan, "00ff").unwrap(),
+            Some(checkpoint) => {
+                RunCharge::from_checkpoint(&self.ledger, &self.plan, checkpoint).unwrap()
+            }
+            None => RunCharge::new(&self.ledger, &self.plan, "00ff").unwrap(),
         };
         let from = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.step);
         let header = |step, stopped| CheckpointHeader {
-            attempt: charge.run().to_owned(),
+            attempt: charge.attempt_id().to_owned(),
             step,
             stopped,
             ..CheckpointHeader::default()
         };
         // Every run that is charged has a checkpoint of its beginning.
         let begun = self.checkpoint.clone().unwrap_or_else(|| header(0, false));
-        charge.begin(&self.data).unwrap();
+        charge.open(&self.data).unwrap();
         let to = match end {
             End::Failed => from,
             _ => (from + steps).min(STEPS),
@@ -107,9 +109,9 @@ impl World {
         };
         match end {
             End::Stopped | End::StoppedWithoutCheckpoint => {
-                charge.close(charge.spent(to)).unwrap();
+                charge.close(charge.chargeable_steps(to)).unwrap();
             }
-            End::Failed => charge.close(charge.spent(0)).unwrap(),
+            End::Failed => charge.close(charge.chargeable_steps(0)).unwrap(),
             End::Killed | End::KilledWithoutCheckpoint => {}
         }
         self.released = self.released.max(to);
@@ -122,22 +124,22 @@ impl World {
         let record = |entry: Option<Entry>| {
             entry.map_or(Ok(()), |entry| self.ledger.record(&at_home(entry))).unwrap();
         };
-        let account = self.ledger.account().unwrap();
+        let account = self.ledger.state().unwrap();
         // A run of which nobody knows how far it came is never withdrawn for nothing.
         let Some(resumed) = planned_entry(&account, &checkpoint.attempt, &self.plan, &self.data)
         else {
             return;
         };
         record(Some(resumed));
-        let account = self.ledger.account().unwrap();
+        let account = self.ledger.state().unwrap();
         record(closing_entry(&account, &checkpoint.attempt, &self.plan, &self.data, 0));
     }
 
-    /// The run is charged for all that was released, and for no more than its plan.
+    /// Checks that the run is charged for all that was released, and for no more than its plan.
     fn is_covered_in(&self, ledger: &Ledger) {
         let Some(checkpoint) = &self.checkpoint else { return };
-        let account = ledger.account().unwrap();
-        let charge = account.charge(&checkpoint.attempt).expect("it is charged");
+        let account = ledger.state().unwrap();
+        let charge = account.charge_of(&checkpoint.attempt).expect("it is charged");
         let released = self.plan.event_after(self.released);
         assert!(
             charge.event.reduced_to(&released).is_ok(),
@@ -148,7 +150,7 @@ impl World {
     }
 }
 
-/// An entry for the ledger in memory, which has another name than that of the data.
+/// Creates an entry for the ledger in memory, which has another name than that of the data.
 fn at_home(entry: Entry) -> Entry {
     Entry { data_hash: "in-memory".into(), ..entry }
 }
@@ -172,8 +174,8 @@ fn a_resumed_run_that_fails_keeps_its_charge() {
     assert_eq!(world.ledger.events().unwrap(), charged);
     world.act(&Act::Withdrawn);
     assert_eq!(world.ledger.events().unwrap(), charged);
-    let account = world.ledger.account().unwrap();
-    let words = &account.runs()[0].closing_note;
+    let account = world.ledger.state().unwrap();
+    let words = &account.charges()[0].closing_note;
     assert!(words.starts_with("no less than before the run was resumed"), "{words}");
 }
 
@@ -184,9 +186,9 @@ fn an_older_checkpoint_counts_as_killed() {
     world.act(&Act::Train(5, End::StoppedWithoutCheckpoint));
     assert_eq!(world.ledger.events().unwrap(), [world.plan.event_after(7)]);
     let checkpoint = world.checkpoint.as_ref().unwrap();
-    let charge = Charge::of(&world.ledger, &world.plan, checkpoint).unwrap();
+    let charge = RunCharge::from_checkpoint(&world.ledger, &world.plan, checkpoint).unwrap();
     assert!(charge.is_behind());
-    assert_eq!(charge.spent(3), STEPS);
+    assert_eq!(charge.chargeable_steps(3), STEPS);
     world.act(&Act::PutBack(0));
     world.act(&Act::Train(1, End::Stopped));
     assert_eq!(world.ledger.events().unwrap(), [world.plan.event()]);
@@ -197,9 +199,9 @@ fn an_older_checkpoint_counts_as_killed() {
 fn entries_that_forgot_are_read_with_what_they_forgot() {
     let ledger = Ledger::in_memory();
     let event = |steps| Event::poisson(0.1, 1.0, steps);
-    ledger.begin("run", &event(4000)).unwrap();
-    ledger.close("run", &event(210)).unwrap();
+    ledger.begin_run("run", &event(4000)).unwrap();
+    ledger.close_run("run", &event(210)).unwrap();
     ledger.record(&Entry::resumed("run", ledger.data_hash(), &event(4000))).unwrap();
-    ledger.close("run", &event(1)).unwrap();
+    ledger.close_run("run", &event(1)).unwrap();
     assert_eq!(ledger.events().unwrap(), [event(210)]);
 }

@@ -9,7 +9,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Checkpoint, Numbers};
+use super::{Checkpoint, CheckpointPayload};
 use crate::data::digest::hex;
 use crate::device::DeviceArray;
 use crate::file::StoredTensor;
@@ -31,7 +31,7 @@ const NUMBERS: &str = "numbers";
 const MASK: &str = "mask";
 const ARRAYS: &str = "arrays/";
 
-/// What a checkpoint says about its run. It holds no secret.
+/// Header of a checkpoint, which describes its run. It holds no secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointHeader {
     /// Version of the file.
@@ -40,7 +40,7 @@ pub struct CheckpointHeader {
     pub lab: String,
     /// Name of the run, a hash of its settings.
     pub id: String,
-    /// Name of its entry in the ledger.
+    /// Name of the run's entry in the ledger.
     pub attempt: String,
     /// Name of the method.
     pub method: String,
@@ -52,25 +52,25 @@ pub struct CheckpointHeader {
     pub step: u64,
     /// Steps of the plan.
     pub steps: u64,
-    /// The run was stopped after this step and took no further one.
+    /// Whether the run was stopped after this step and took no further one.
     pub stopped: bool,
     /// The device: `cpu`, `cuda:0`.
     pub device: String,
     /// Architecture and vector instructions of the processor.
     pub processor: String,
-    /// How often checkpoints are written.
+    /// Interval at which checkpoints are written.
     pub every: String,
     /// The arguments of the command that trains the run; empty if it is trained otherwise.
     pub command: Vec<String>,
     /// The folder in which that command was given.
     pub folder: String,
-    /// When it was written: UTC, ISO 8601.
+    /// Time at which the checkpoint was written: UTC, ISO 8601.
     pub at: String,
 }
 
 impl CheckpointHeader {
-    /// The versions of this program.
-    pub(super) fn versions() -> (u32, String) {
+    /// Returns the versions of this program.
+    pub(super) fn current_versions() -> (u32, String) {
         (FORMAT, program::numerics())
     }
 }
@@ -83,7 +83,7 @@ impl CheckpointHeader {
 pub(super) fn write(
     path: &Path,
     header: &CheckpointHeader,
-    numbers: &Numbers,
+    numbers: &CheckpointPayload,
     mask: Option<&[u8]>,
     arrays: &Arrays,
 ) -> Result<()> {
@@ -108,8 +108,8 @@ pub(super) fn write(
     file::write_private(path, &bytes)
 }
 
-/// SHA-256 over the header and all tensors in the order of their names. It detects damage, not
-/// forgery.
+/// Computes the SHA-256 over the header and all tensors in the order of their names. It detects
+/// damage, not forgery.
 fn checksum<'a>(header: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut hash = Sha256::new();
     let mut add = |bytes: &[u8]| {
@@ -124,12 +124,12 @@ fn checksum<'a>(header: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>
     hex(&hash.finalize())
 }
 
-/// Whether there is a checkpoint at this path.
-pub(crate) fn is_there(path: &Path) -> bool {
+/// Returns whether there is a checkpoint at this path.
+pub(crate) fn checkpoint_exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// The header of a checkpoint. The rest of the file is not read.
+/// Reads the header of a checkpoint. The rest of the file is not read.
 ///
 /// # Errors
 /// `Io` if the file can't be read; `CorruptData` if it has no such header.
@@ -160,7 +160,7 @@ struct Metadata {
     metadata: HashMap<String, String>,
 }
 
-/// The header of a checkpoint, its text, and the checksum, from the header of the file.
+/// Parses the header of a checkpoint, its text, and the checksum, from the header of the file.
 fn parse_header(path: &Path, bytes: &[u8]) -> Result<(CheckpointHeader, String, String)> {
     let Metadata { metadata } = serde_json::from_slice(bytes)
         .map_err(|e| damaged(path, &format!("it is not a safetensors file ({e})")))?;

@@ -1,14 +1,14 @@
-//! Writes the checkpoints of a run, and finds the one that it goes on from.
+//! Writing of the checkpoints of a run, and the search for the one that it resumes from.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::file::{self, CheckpointHeader};
-use super::{Checkpoint, Numbers, Resumption};
+use super::{Checkpoint, CheckpointPayload, Resumption};
 use crate::clock::utc_now;
 use crate::device::DeviceSpec;
-use crate::methods::{CheckpointEvery, Checkpoints, Plan};
+use crate::methods::{CheckpointInterval, CheckpointSettings, Plan};
 use crate::train::state::Arrays;
 use crate::{Error, ErrorKind, Result, program};
 
@@ -16,40 +16,40 @@ use crate::{Error, ErrorKind, Result, program};
 const FILE: &str = "checkpoint.safetensors";
 
 /// The checkpoints of one run, in a folder that is locked while the run is trained.
-pub(crate) struct Keeper {
+pub(crate) struct CheckpointManager {
     folder: PathBuf,
-    /// Held while the process lives, on systems where folders can be locked.
+    /// Lock on the folder while the process lives, on systems where folders can be locked.
     _lock: Option<File>,
-    plan: Checkpoints,
+    plan: CheckpointSettings,
     found: Option<Checkpoint>,
     written: Instant,
 }
 
-impl Keeper {
-    /// The checkpoints of the run `id` in `folder`. `None` if the plan asks for none and there is
-    /// none to go on from. A plan that is [`fresh`](Plan::is_fresh) goes on from none.
+impl CheckpointManager {
+    /// Opens the checkpoints of the run `id` in `folder`. `None` if the plan asks for none and
+    /// there is none to go on from. A plan that is [`fresh`](Plan::is_fresh) goes on from none.
     ///
     /// # Errors
     /// `Io` if the folder can't be made or another process trains the run; `CorruptData` if there
     /// is a checkpoint that can't be read or is not that of this run; `Setting` if it was written
     /// by another version of the lab.
     pub(crate) fn open(folder: PathBuf, id: &str, plan: &Plan) -> Result<Option<Self>> {
-        let (path, wanted) = (Self::path_in(&folder), &plan.settings().checkpoints);
-        if wanted.is_none() && (plan.is_fresh() || !file::is_there(&path)) {
+        let (path, wanted) = (Self::checkpoint_path(&folder), &plan.settings().checkpoints);
+        if wanted.is_none() && (plan.is_fresh() || !file::checkpoint_exists(&path)) {
             return Ok(None);
         }
-        make(&folder)?;
-        let lock = locked(&folder, id)?;
+        create_private_dir(&folder)?;
+        let lock = lock_folder(&folder, id)?;
         // The run of another process may have been finished just now.
-        make(&folder)?;
-        let goes_on = file::is_there(&path) && !plan.is_fresh();
+        create_private_dir(&folder)?;
+        let goes_on = file::checkpoint_exists(&path) && !plan.is_fresh();
         let found = goes_on.then(|| file::read(&path)).transpose()?;
         if let Some(found) = &found {
             check(&path, &found.header, id)?;
         }
         let checkpoints = match (wanted, &found) {
             (Some(checkpoints), _) => checkpoints.clone(),
-            (None, Some(found)) => Checkpoints {
+            (None, Some(found)) => CheckpointSettings {
                 every: found.header.every.parse()?,
                 command: found.header.command.clone(),
             },
@@ -59,25 +59,28 @@ impl Keeper {
         Ok(Some(Self { folder, _lock: lock, plan: checkpoints, found, written }))
     }
 
-    /// The file of the checkpoint in a folder.
-    pub(crate) fn path_in(folder: &Path) -> PathBuf {
+    /// Returns the file of the checkpoint in a folder.
+    pub(crate) fn checkpoint_path(folder: &Path) -> PathBuf {
         folder.join(FILE)
     }
 
-    /// The header of the checkpoint that the run goes on from.
-    pub(crate) fn found(&self) -> Option<&CheckpointHeader> {
+    /// Returns the header of the checkpoint that the run resumes from.
+    pub(crate) fn resume_header(&self) -> Option<&CheckpointHeader> {
         self.found.as_ref().map(|found| &found.header)
     }
 
-    /// The checkpoint that the run goes on from, once.
+    /// Takes the checkpoint that the run resumes from; a further call returns `None`.
     ///
     /// # Errors
     /// `Setting` if it was written on another kind of device: steps that are taken again would
     /// release another rounding of the same noisy sums.
-    pub(in crate::train) fn take(&mut self, place: DeviceSpec) -> Result<Option<Checkpoint>> {
+    pub(in crate::train) fn take_checkpoint(
+        &mut self,
+        place: DeviceSpec,
+    ) -> Result<Option<Checkpoint>> {
         let Some(mut found) = self.found.take() else { return Ok(None) };
         let header = &found.header;
-        if kind(&header.device) != kind(&place.to_string()) {
+        if device_kind(&header.device) != device_kind(&place.to_string()) {
             let what = format!("a run that was begun on {} and goes on on {place}", header.device);
             let why = "steps that were taken after the checkpoint are taken again with the same \
                        noise, but another device rounds differently";
@@ -86,7 +89,7 @@ impl Keeper {
                 header.device
             )));
         }
-        let same_bits = place == DeviceSpec::Cpu && header.processor == processor();
+        let same_bits = place == DeviceSpec::Cpu && header.processor == cpu_fingerprint();
         found.numbers.resumed.push(Resumption {
             step: header.step,
             repeated: !header.stopped,
@@ -95,11 +98,11 @@ impl Keeper {
         Ok(Some(found))
     }
 
-    /// Whether a checkpoint is due after this step.
+    /// Returns whether a checkpoint is due after this step.
     pub(in crate::train) fn is_due(&self, step: u64) -> bool {
         match self.plan.every {
-            CheckpointEvery::Steps(every) => step.is_multiple_of(every),
-            CheckpointEvery::Minutes(minutes) => {
+            CheckpointInterval::Steps(every) => step.is_multiple_of(every),
+            CheckpointInterval::Minutes(minutes) => {
                 self.written.elapsed().as_secs_f64() >= 60.0 * minutes
             }
         }
@@ -112,15 +115,15 @@ impl Keeper {
     pub(in crate::train) fn write(
         &mut self,
         about: CheckpointHeader,
-        numbers: &Numbers,
+        numbers: &CheckpointPayload,
         mask: Option<&[u8]>,
         arrays: &Arrays,
     ) -> Result<()> {
-        let (format, lab) = CheckpointHeader::versions();
+        let (format, lab) = CheckpointHeader::current_versions();
         let header = CheckpointHeader {
             format,
             lab,
-            processor: processor(),
+            processor: cpu_fingerprint(),
             every: self.plan.every.to_string(),
             command: self.plan.command.clone(),
             folder: std::env::current_dir().unwrap_or_default().display().to_string(),
@@ -128,7 +131,7 @@ impl Keeper {
             ..about
         };
         self.written = Instant::now();
-        file::write(&Self::path_in(&self.folder), &header, numbers, mask, arrays)
+        file::write(&Self::checkpoint_path(&self.folder), &header, numbers, mask, arrays)
     }
 
     /// Removes a checkpoint that no process uses.
@@ -136,7 +139,7 @@ impl Keeper {
     /// # Errors
     /// `Io` if another process trains the run, or the file can't be removed.
     pub(crate) fn remove_unused(folder: &Path, id: &str) -> Result<()> {
-        let _lock = locked(folder, id)?;
+        let _lock = lock_folder(folder, id)?;
         remove(folder)
     }
 
@@ -162,7 +165,7 @@ fn remove(folder: &Path) -> Result<()> {
 }
 
 /// Makes a folder that only its owner may enter.
-fn make(folder: &Path) -> Result<()> {
+fn create_private_dir(folder: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -173,7 +176,7 @@ fn make(folder: &Path) -> Result<()> {
 }
 
 /// Locks a folder, where folders can be locked.
-fn locked(folder: &Path, id: &str) -> Result<Option<File>> {
+fn lock_folder(folder: &Path, id: &str) -> Result<Option<File>> {
     let Ok(file) = File::open(folder) else { return Ok(None) };
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
@@ -195,7 +198,7 @@ fn check(path: &Path, header: &CheckpointHeader, id: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::CorruptData, what, why)
             .fix("move it back to the folder of its own run, or remove it"));
     }
-    let (format, lab) = CheckpointHeader::versions();
+    let (format, lab) = CheckpointHeader::current_versions();
     if (header.format, &header.lab) != (format, &lab) {
         let why = format!(
             "it was written by version {} of the lab, and this is {lab}: steps that are taken \
@@ -211,14 +214,14 @@ fn check(path: &Path, header: &CheckpointHeader, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// `cuda` of `cuda:1`.
-fn kind(device: &str) -> &str {
+/// Returns the kind of a device: `cuda` of `cuda:1`.
+fn device_kind(device: &str) -> &str {
     device.split(':').next().unwrap_or(device)
 }
 
-/// What decides how results are rounded: architecture and vector instructions of this processor,
-/// and the C library, which computes functions such as `exp` and `hypot`.
-pub(crate) fn processor() -> String {
+/// Describes what decides how results are rounded: architecture and vector instructions of this
+/// processor, and the C library, which computes functions such as `exp` and `hypot`.
+pub(crate) fn cpu_fingerprint() -> String {
     #[allow(unused_mut)]
     let mut said = vec![std::env::consts::ARCH];
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Checkpoints: a run that was killed or stopped goes on from the last one.
 //!
-//! A checkpoint is one file in a folder of its own. `file` reads and writes it, [`Keeper`] decides
-//! when, and the training loop says what is in it.
+//! A checkpoint is one file in a folder of its own. `file` reads and writes it,
+//! [`CheckpointManager`] decides when, and the training loop says what is in it.
 //!
 //! The ledger has no part in the file and is never restored from it. A checkpoint names the entry
 //! under which its run was charged, and the run goes on under that entry. The first checkpoint is
@@ -16,22 +16,22 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Curve;
-use super::meter::Pending;
-use super::state::{Saved, with_parameters};
+use super::meter::PendingMetrics;
+use super::state::{StateSnapshot, restore_parameters};
 use crate::Result;
 use crate::mask::Mask;
 use crate::nn::Model;
 use crate::train::{RunRecord, Seeds};
 
 pub use file::CheckpointHeader;
-pub(crate) use file::{is_there, read_header};
-pub(crate) use keeper::{Keeper, processor};
+pub(crate) use file::{checkpoint_exists, read_header};
+pub(crate) use keeper::{CheckpointManager, cpu_fingerprint};
 
-/// What a checkpoint holds beside its header.
+/// Content of a checkpoint.
 #[derive(Clone)]
 pub(super) struct Checkpoint {
     pub(super) header: CheckpointHeader,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: CheckpointPayload,
     /// The file of the mask, if the run has one and knows it.
     pub(super) mask: Option<Vec<u8>>,
     /// Parameters, the arrays of the optimizer, and so on, by name.
@@ -40,42 +40,42 @@ pub(super) struct Checkpoint {
 
 /// The numbers of a checkpoint.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Numbers {
+pub(super) struct CheckpointPayload {
     pub(super) seeds: Seeds,
     /// The resumptions before this checkpoint.
     pub(super) resumed: Vec<Resumption>,
-    /// `None` before the first step: only the parameters are known then.
-    pub(super) progress: Option<Progress>,
+    /// Progress of the run; `None` before the first step: only the parameters are known then.
+    pub(super) progress: Option<SavedProgress>,
 }
 
-/// How far a run has come.
+/// Progress of a run at a checkpoint.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Progress {
-    pub(super) state: Saved,
+pub(super) struct SavedProgress {
+    pub(super) state: StateSnapshot,
     pub(super) curve: Curve,
     pub(super) thresholds: Vec<f64>,
     pub(super) seconds: f64,
     /// Seconds that the steps waited for features from files.
     pub(super) waited: Option<f64>,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingMetrics,
 }
 
 impl Checkpoint {
-    /// The model that the run started from, if no step has been taken since: initial parameters
-    /// without a seed are those of the checkpoint. Otherwise `model`, whose parameters are replaced
-    /// later.
+    /// Returns the model that the run started from, if no step has been taken since: initial
+    /// parameters without a seed are those of the checkpoint. Otherwise `model`, whose parameters
+    /// are replaced later.
     ///
     /// # Errors
     /// `CorruptData` if the checkpoint has other parameters.
-    pub(super) fn model(&self, model: &Model) -> Result<Model> {
+    pub(super) fn restore_initial_model(&self, model: &Model) -> Result<Model> {
         if self.numbers.progress.is_some() {
             return Ok(model.clone());
         }
-        with_parameters(model.network(), &mut self.arrays.clone())
-            .map(|network| model.with_layers(network))
+        restore_parameters(model.network(), &mut self.arrays.clone())
+            .map(|network| model.with_same_parameters(network))
     }
 
-    /// The mask of the run, if it was known.
+    /// Returns the mask of the run, if it was known.
     ///
     /// # Errors
     /// As [`Mask::load`].
@@ -87,7 +87,7 @@ impl Checkpoint {
 
 /// The checkpoints of a run that wrote some, in its record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Checkpointed {
+pub struct CheckpointRecord {
     /// The resumptions, in order.
     pub resumed: Vec<Resumption>,
 }
@@ -97,17 +97,17 @@ pub struct Checkpointed {
 pub struct Resumption {
     /// Number of steps of the checkpoint.
     pub step: u64,
-    /// Steps may have been taken twice: the process that wrote the checkpoint was killed, and may
-    /// have taken further steps.
+    /// Whether steps may have been taken twice: the process that wrote the checkpoint was killed,
+    /// and may have taken further steps.
     pub repeated: bool,
-    /// Both processes computed on the CPU with the same instructions, so that a step which was
-    /// taken twice released the same bits.
+    /// Whether both processes computed on the CPU with the same instructions, so that a step which
+    /// was taken twice released the same bits.
     pub same_bits: bool,
 }
 
-/// The sentence on checkpoints in the statement of a run.
-pub(crate) fn in_words(record: &RunRecord) -> Option<String> {
-    let Checkpointed { resumed } = record.checkpoints.as_ref()?;
+/// Returns the sentence on checkpoints in the statement of a run.
+pub(crate) fn describe(record: &RunRecord) -> Option<String> {
+    let CheckpointRecord { resumed } = record.checkpoints.as_ref()?;
     let mut said = String::from("Checkpoints: ");
     if !resumed.is_empty() {
         let steps: Vec<String> = resumed.iter().map(|resumed| resumed.step.to_string()).collect();
@@ -122,8 +122,8 @@ pub(crate) fn in_words(record: &RunRecord) -> Option<String> {
     Some(said)
 }
 
-/// The assumptions about steps that were taken twice and rounded differently: by this run, and by
-/// copies of its checkpoint.
+/// Returns the assumptions about steps that were taken twice and rounded differently: by this run,
+/// and by copies of its checkpoint.
 pub(super) fn assumptions(record: &RunRecord) -> Vec<String> {
     let resumed = record.checkpoints.iter().flat_map(|of| &of.resumed).collect::<Vec<_>>();
     if resumed.is_empty() {

@@ -3,7 +3,7 @@ use crate::data;
 use crate::methods::{DpSgd, PrivateSelection};
 use crate::nn::{Model, models};
 use crate::privacy::{Badge, Delta, Ledger, Trials};
-use crate::train::{Silent, fit};
+use crate::train::{NoopObserver, fit};
 
 fn glyphs() -> Dataset {
     data::glyphs_with(240, 60, 51).unwrap()
@@ -13,7 +13,7 @@ fn linear(data: &Dataset) -> Model {
     models::linear(data).seed(1).build().unwrap()
 }
 
-/// A selection among rates, in study mode.
+/// Creates the plan of a selection among rates, in study mode.
 fn plan(data: &Dataset, trials: Trials, rates: &[f64], seed: u64) -> Plan {
     let method = DpSgd::new().noise_multiplier(0.8).delta(Delta(1e-4)).batch_size(40).steps(4);
     let selection = PrivateSelection::new(method.seed(seed), trials);
@@ -24,14 +24,14 @@ fn best_of(plan: &Plan, data: &Dataset, ledger: &Ledger) -> Result<Run> {
     let selection = plan.selection().unwrap();
     let model = linear(data);
     let fit = Fit { id: "it", plan, model: &model, data, claim: Claim::Charge(ledger) };
-    fit_best_of(fit, selection, &mut Silent)
+    fit_private_selection(fit, selection, &mut NoopObserver)
 }
 
-/// The number of trials and their candidates, drawn as the selection draws them.
+/// Returns the number of trials and their candidates, drawn as the selection draws them.
 fn expected(plan: &Plan, model: &Model) -> Vec<usize> {
     let selection = plan.selection().unwrap();
-    let seeds = Seeds::new(plan.seed(), &format!("{} selection", stream("it", model))).unwrap();
-    let (trials, mut draws) = drawn(selection, seeds.coordinates).unwrap();
+    let seeds = Seeds::new(plan.seed(), &format!("{} selection", seed_label("it", model))).unwrap();
+    let (trials, mut draws) = draw_trial_count(selection, seeds.coordinates).unwrap();
     (0..trials).map(|_| draws.random_range(0..selection.candidates().len())).collect()
 }
 
@@ -58,7 +58,7 @@ fn the_best_trial_is_released_and_all_are_charged_once() -> Result<()> {
             let name = format!("it trial {trial}");
             let claim = Claim::Trial("a selection");
             let trial = Fit { id: &name, plan: candidate, model: &model, data: &data, claim };
-            trial.run(None, &mut Silent).unwrap()
+            trial.run(None, &mut NoopObserver).unwrap()
         })
         .collect();
     assert_eq!(ledger.runs()?.len(), 1, "trials have no entries of their own");
@@ -75,7 +75,7 @@ fn the_best_trial_is_released_and_all_are_charged_once() -> Result<()> {
     assert_eq!(charges[0].1, plan.event());
     assert_eq!(run.epsilon(), plan.epsilon_after(4)?.unwrap());
     assert!(run.epsilon() > 1.2 * trials[first].epsilon(), "one trial alone costs less");
-    assert_eq!(run.record().released.charged(), plan.event());
+    assert_eq!(run.record().released.charged_event(), plan.event());
     let curve = &run.curve().points;
     assert!(!curve.is_empty() && curve.iter().all(|point| point.epsilon == run.record().epsilon));
     let said = run.statement().to_string();
@@ -98,7 +98,7 @@ fn the_number_of_trials_has_its_law_and_candidates_are_uniform() {
     let (mut counts, mut firsts) = (Vec::new(), Vec::new());
     for draw in 0..draws {
         let seed = Seeds::new(Some(draw), "law").unwrap().coordinates;
-        let (trials, mut rng) = drawn(selection, seed).unwrap();
+        let (trials, mut rng) = draw_trial_count(selection, seed).unwrap();
         counts.push(trials as f64);
         firsts.push(rng.random_range(0..4) as f64);
     }
@@ -178,7 +178,8 @@ fn what_can_not_be_selected_is_refused_before_it_is_charged() -> Result<()> {
     let error = best_of(&plan, &untested, &ledger).unwrap_err().to_string();
     assert!(error.contains("test part"), "{error}");
     let (data, model) = (glyphs(), linear(&glyphs()));
-    let error = fit("it", &plan, &model, &data, &ledger, &mut Silent).unwrap_err().to_string();
+    let error =
+        fit("it", &plan, &model, &data, &ledger, &mut NoopObserver).unwrap_err().to_string();
     assert!(error.contains("not one run"), "{error}");
     assert!(ledger.runs()?.is_empty());
     Ok(())
@@ -205,7 +206,7 @@ fn a_selection_charges_itself_and_nobody_else_can() {
     let (selection, model) = (plan.selection().unwrap(), linear(&data));
     for claim in [Claim::Granted("elsewhere"), Claim::Trial("of another")] {
         let fit = Fit { id: "it", plan: &plan, model: &model, data: &data, claim };
-        let refused = fit_best_of(fit, selection, &mut Silent).unwrap_err();
+        let refused = fit_private_selection(fit, selection, &mut NoopObserver).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Ledger, "{refused}");
     }
 }

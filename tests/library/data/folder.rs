@@ -420,7 +420,7 @@ fn a_model_sees_files_and_memory_alike() {
     let model: Model = epsilab::nn::models::mlp(&data, &[4]).seed(1).build().unwrap();
     let before = model.accuracy(&data).unwrap();
     let last = data.train().len() as u32 - 1;
-    let batch = epsilab::engine::Batch::of(data.train(), &[0, last]).unwrap();
+    let batch = epsilab::engine::Batch::from_examples(data.train(), &[0, last]).unwrap();
     assert_eq!((batch.len(), batch.labels()), (2, &[0, 1][..]));
     let loaded = data.in_memory().unwrap();
     assert_eq!(before, model.accuracy(&loaded).unwrap());

@@ -5,7 +5,7 @@ use epsilab::data::{TextOptions, Vocabulary};
 use super::*;
 
 fn words() -> TextOptions {
-    let list = Vocabulary::of_words(["red", "green", "blue"]).unwrap();
+    let list = Vocabulary::from_words(["red", "green", "blue"]).unwrap();
     TextOptions::default().length(3).vocabulary(list)
 }
 

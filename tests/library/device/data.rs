@@ -3,10 +3,10 @@
 use epsilab::Result;
 use epsilab::burn::module::Module;
 use epsilab::burn::prelude::Device;
-use epsilab::data::{self, Augment, Dataset, OnDevice};
-use epsilab::device::host_syncs;
+use epsilab::data::{self, Augment, Dataset, DeviceExamples};
+use epsilab::device::host_sync_count;
 use epsilab::engine::{Batch, ClipRule, Executor, TapExecutor};
-use epsilab::methods::{Batches, DpSgd};
+use epsilab::methods::{DataLoader, DpSgd};
 use epsilab::nn::{Model, Network, models};
 
 /// The number of steps of each plan.
@@ -30,9 +30,13 @@ pub fn model(data: &Dataset, device: &Device) -> Result<(Model, Network)> {
 }
 
 /// The batches of a plan, from the host and from the device.
-pub fn host_and_device(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<[Batches; 2]> {
+pub fn host_and_device(
+    settings: &DpSgd,
+    data: &Dataset,
+    device: &Device,
+) -> Result<[DataLoader; 2]> {
     let plan = settings.plan(data)?;
-    let batches = || Batches::new(&plan, data.train(), [7; 32], [8; 32]);
+    let batches = || DataLoader::new(&plan, data.train(), [7; 32], [8; 32]);
     let (_, network) = model(data, device)?;
     Ok([batches()?, batches()?.on_device_path(&network)?])
 }
@@ -40,7 +44,7 @@ pub fn host_and_device(settings: &DpSgd, data: &Dataset, device: &Device) -> Res
 /// Asserts that all batches of the plan and some beyond its end are equal; returns their sizes.
 pub fn same_batches(settings: &DpSgd, data: &Dataset, device: &Device) -> Result<Vec<usize>> {
     let (_, network) = model(data, device)?;
-    let executor = TapExecutor::default().with_device_path().with_chunk(7);
+    let executor = TapExecutor::default().with_device_path().with_chunk_size(7);
     let [mut host, mut device] = host_and_device(settings, data, device)?;
     let sizes = (0..STEPS + 3).map(|step| {
         // The features of each are made where its batches make them.
@@ -86,7 +90,7 @@ pub fn unknown_tokens_are_refused(device: &Device) -> Result<()> {
     let batches = |vocabulary_size| {
         let model = models::bilstm(&text, vocabulary_size, 2, 2).seed(1).build()?;
         let network = model.network().clone().to_device(device);
-        Batches::new(&plan, text.train(), [7; 32], [8; 32])?.on_device_path(&network)
+        DataLoader::new(&plan, text.train(), [7; 32], [8; 32])?.on_device_path(&network)
     };
     assert!(batches(size)?.draw().is_ok());
     let error = batches(3).err().expect("a vocabulary that is too small");
@@ -108,8 +112,8 @@ pub fn same_predictions(data: &Dataset, device: &Device) -> Result<()> {
     let (model, network) = model(data, device)?;
     let on_device = model.with_network(network);
     let part = if data.test().is_empty() { data.train() } else { data.test() };
-    let examples = OnDevice::new(part, device)?;
-    assert_eq!(examples.is_whole(), part.is_in_memory());
+    let examples = DeviceExamples::new(part, device)?;
+    assert_eq!(examples.is_uploaded(), part.is_in_memory());
     let (classes, accuracy) = (model.predict(data)?, model.accuracy_of(part)?);
     assert!(classes.iter().any(|&class| class != classes[0]), "a model with more than one class");
     assert_eq!(on_device.predict_on(&examples)?, classes);
@@ -129,16 +133,17 @@ pub fn ties_and_empty_data(device: &Device) -> Result<()> {
     let network = Network::build(data.shape(), linear.network().specs(), zeros)?;
     let model = linear.with_network(network.clone());
     let on_device = linear.with_network(network.to_device(device));
-    let examples = OnDevice::new(data.test(), device)?;
+    let examples = DeviceExamples::new(data.test(), device)?;
     assert_eq!(on_device.predict_on(&examples)?, vec![0; 50]);
     assert_eq!(on_device.accuracy_on(&examples)?, model.accuracy(&data)?);
 
-    let empty = OnDevice::new(&data.test().take(0), device)?;
+    let empty = DeviceExamples::new(&data.test().take(0), device)?;
     assert!(on_device.predict_on(&empty)?.is_empty());
     assert!(on_device.accuracy_on(&empty).is_err() && on_device.loss_on(&empty).is_err());
     let others = data::from_vecs(vec![0.5; 60], &[3], [0, 1].repeat(10), 2)?;
-    let error =
-        on_device.accuracy_on(&OnDevice::new(others.train(), device)?).expect_err("another shape");
+    let error = on_device
+        .accuracy_on(&DeviceExamples::new(others.train(), device)?)
+        .expect_err("another shape");
     assert!(error.to_string().contains("[3]"), "{error}");
     Ok(())
 }
@@ -151,16 +156,16 @@ pub fn host_syncs_of_batches_and_evaluation(device: &Device) -> Result<()> {
     let data = data::glyphs_with(200, 900, 1)?;
     let settings = settings(20).augment(Augment::new().copies(2).flip().crop(1));
     let [_, mut batches] = host_and_device(&settings, &data, device)?;
-    let before = host_syncs();
+    let before = host_sync_count();
     let kept = (0..STEPS).map(|_| batches.draw()?.in_memory()).collect::<Result<Vec<_>>>()?;
-    assert_eq!(host_syncs() - before, 0, "drawing batches waits for the device");
+    assert_eq!(host_sync_count() - before, 0, "drawing batches waits for the device");
     drop(kept);
     let (model, network) = model(&data, device)?;
     let on_device = model.with_network(network);
-    let examples = OnDevice::new(data.test(), device)?;
-    let before = host_syncs();
+    let examples = DeviceExamples::new(data.test(), device)?;
+    let before = host_sync_count();
     on_device.accuracy_on(&examples)?;
     on_device.accuracy_on(&examples)?;
-    assert_eq!(host_syncs() - before, 2 * on_a_gpu);
+    assert_eq!(host_sync_count() - before, 2 * on_a_gpu);
     Ok(())
 }

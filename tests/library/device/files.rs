@@ -40,7 +40,7 @@ pub fn a_broken_file_is_left_out_of_its_batches(device: &Device) -> Result<()> {
     let rest = open(root.path())?.in_memory()?;
     let darkest = rest.train().features_flat().iter().copied().fold(f32::INFINITY, f32::min);
     let is_broken = |batch: &Batch, i: usize| batch.features(i)[0] < darkest;
-    let executor = TapExecutor::default().with_device_path().with_chunk(7);
+    let executor = TapExecutor::default().with_device_path().with_chunk_size(7);
     let (mut with, mut later_without) = (0, 0);
     for expected in &expected {
         let drawn = device.draw()?;
@@ -54,7 +54,7 @@ pub fn a_broken_file_is_left_out_of_its_batches(device: &Device) -> Result<()> {
             Batch::new(features, batch.shape(), labels)
         };
         let (left_out, others) = (sum(&drawn)?, sum(&of_others(expected)?)?);
-        assert_eq!(left_out.non_finite(), n - kept.len());
+        assert_eq!(left_out.excluded_count(), n - kept.len());
         for (a, b) in left_out.sum.entries.iter().zip(&others.sum.entries) {
             let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5;
             assert!(a.values.iter().zip(&b.values).all(close));

@@ -3,9 +3,9 @@
 use epsilab::burn::module::Module;
 use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;
-use epsilab::engine::{Gradients, Weights};
+use epsilab::engine::{CoordinateWeights, Gradients};
 use epsilab::nn::{LayerSpec, LinearSpec, Network};
-use epsilab::optim::{Average, AverageState, Optimizer, Step};
+use epsilab::optim::{Average, AverageState, Optimizer, StepSettings};
 
 const OPTIMIZERS: [Optimizer; 6] = [
     Optimizer::Sgd { momentum: 0.0 },
@@ -38,7 +38,7 @@ fn values(number: usize, value: impl Fn(f32) -> f32) -> Gradients {
 
 fn to_device(mut gradients: Gradients, device: &Device) -> Gradients {
     for entry in &mut gradients.entries {
-        entry.values = DeviceArray::from_tensor(entry.values.tensor(device));
+        entry.values = DeviceArray::from_tensor(entry.values.to_tensor(device));
     }
     gradients
 }
@@ -65,7 +65,7 @@ pub fn optimizers_and_averages_equal_those_of_the_host(device: &Device) {
             let mut means = [start(&networks[0]), start(&networks[1])];
             for number in 0..10 {
                 let kept = values(number, |x| f32::from(x.cos() > 0.0));
-                let selected = drop.then(|| Weights::new(&network(), kept).unwrap());
+                let selected = drop.then(|| CoordinateWeights::new(&network(), kept).unwrap());
                 let mut gradient = values(number, f32::sin);
                 for (k, entry) in gradient.entries.iter_mut().enumerate() {
                     let Some(selected) = &selected else { continue };
@@ -73,11 +73,11 @@ pub fn optimizers_and_averages_equal_those_of_the_host(device: &Device) {
                     entry.values.iter_mut().zip(flags).for_each(|(value, flag)| *value *= flag);
                 }
                 let on_device = to_device(gradient.clone(), device);
-                let step = Step {
+                let step = StepSettings {
                     noise_std: Some(&noise_std),
                     selected: selected.as_ref(),
                     touched: selected.as_ref(),
-                    ..Step::new(0.02)
+                    ..StepSettings::new(0.02)
                 };
                 for (k, gradient) in [&gradient, &on_device].into_iter().enumerate() {
                     networks[k] = states[k].step(&networks[k], gradient, &step).unwrap();

@@ -3,8 +3,8 @@
 use epsilab::burn::module::Module;
 use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;
-use epsilab::engine::{ClipRule, GaussianNoise, Gradients, Weights};
-use epsilab::mask::Selector;
+use epsilab::engine::{ClipRule, CoordinateWeights, GaussianNoise, Gradients};
+use epsilab::mask::CoordinateSelector;
 use epsilab::methods::dp_sgd::GaussianSum;
 use epsilab::nn::{LayerSpec, LinearSpec, Network};
 use epsilab::prelude::*;
@@ -29,23 +29,23 @@ fn sums(device: &Device) -> [Gradients; 2] {
     }
     let mut device_sum = host.clone();
     for entry in &mut device_sum.entries {
-        entry.values = DeviceArray::from_tensor(entry.values.tensor(device));
+        entry.values = DeviceArray::from_tensor(entry.values.to_tensor(device));
     }
     [host, device_sum]
 }
 
 /// Weights that select every third coordinate, but none of the second tensor.
-fn every_third() -> Weights {
+fn every_third() -> CoordinateWeights {
     let network = network();
     let mut flags = Gradients::zeros_like(&network);
     for (_, entry) in flags.entries.iter_mut().enumerate().filter(|(index, _)| *index != 1) {
         entry.values.iter_mut().step_by(3).for_each(|flag| *flag = 1.0);
     }
-    Weights::new(&network, flags).unwrap()
+    CoordinateWeights::new(&network, flags).unwrap()
 }
 
 /// The sum with zeros where the weights are zero.
-fn masked(mut sum: Gradients, weights: &Weights) -> Gradients {
+fn masked(mut sum: Gradients, weights: &CoordinateWeights) -> Gradients {
     for (entry, weights) in sum.entries.iter_mut().zip(weights.entries()) {
         let flags = weights.values.iter();
         entry.values.iter_mut().zip(flags).filter(|(_, w)| **w == 0.0).for_each(|(v, _)| *v = 0.0);
@@ -115,7 +115,7 @@ pub fn selected_noise_equals_that_of_the_host_and_the_rest_is_zero(device: &Devi
             let mut values = device_sum.entries[index].values.to_vec();
             values[i] = wrong;
             device_sum.entries[index].values =
-                DeviceArray::from_tensor(DeviceArray::from(values).tensor(device));
+                DeviceArray::from_tensor(DeviceArray::from(values).to_tensor(device));
         }
         noise.clone().add_to_selected(&mut host, 0.5, &weights).unwrap();
         let mut on_device = noise;
@@ -138,7 +138,7 @@ pub fn selected_noise_equals_that_of_the_host_and_the_rest_is_zero(device: &Devi
 pub fn invalid_noise_is_refused_without_a_host_sync(device: &Device) {
     let [host, device_sum] = sums(device);
     let mut noise = GaussianNoise::new(SEED);
-    let mut assert_refused = |weights: &Weights, std: f64, text: &str| {
+    let mut assert_refused = |weights: &CoordinateWeights, std: f64, text: &str| {
         let mut sum = device_sum.clone();
         let error = noise.add_to_selected(&mut sum, std, weights).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
@@ -147,7 +147,7 @@ pub fn invalid_noise_is_refused_without_a_host_sync(device: &Device) {
     let network = network();
     let mut quarters = Gradients::zeros_like(&network);
     quarters.entries[2].values.fill(0.25);
-    assert_refused(&Weights::new(&network, quarters).unwrap(), 1.0, "weight = 0.25");
+    assert_refused(&CoordinateWeights::new(&network, quarters).unwrap(), 1.0, "weight = 0.25");
     assert_refused(&every_third(), -1.0, "std");
 }
 
@@ -177,7 +177,10 @@ pub fn magnitude_selection_equals_that_of_the_host(device: &Device) {
     let device_network = host.clone().to_device(device);
     for dropping in [Dropping::magnitude(0.3), Dropping::magnitude(0.7).include_1d()] {
         let selected = |network: &Network| {
-            Selector::new(None, Some(dropping), 1, SEED).next(network).unwrap().unwrap()
+            CoordinateSelector::new(None, Some(dropping), 1, SEED)
+                .next_selection(network)
+                .unwrap()
+                .unwrap()
         };
         let (on_host, on_device) = (selected(&host), selected(&device_network));
         for ((_, values), (a, b)) in

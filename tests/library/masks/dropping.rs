@@ -1,8 +1,8 @@
 //! Gradient dropping: number, uniformity and schedule of the selected coordinates.
 
 use epsilab::data;
-use epsilab::engine::{Gradients, Weights};
-use epsilab::mask::{DroppingRule, Selector};
+use epsilab::engine::{CoordinateWeights, Gradients};
+use epsilab::mask::{CoordinateSelector, DroppingRule};
 use epsilab::nn::{LayerSpec, LinearSpec, Network};
 use epsilab::prelude::*;
 
@@ -11,7 +11,7 @@ fn model(seed: u64) -> Model {
     models::mlp(&data, &[11, 5]).seed(seed).build().unwrap()
 }
 
-fn flags(selected: &Weights, entry: usize) -> Vec<bool> {
+fn flags(selected: &CoordinateWeights, entry: usize) -> Vec<bool> {
     selected.entries()[entry].values.iter().map(|&w| w == 1.0).collect()
 }
 
@@ -26,16 +26,16 @@ fn every_tensor_drops_exactly_the_rate_of_its_kept_coordinates() -> Result<()> {
     for rule in [DroppingRule::Random, DroppingRule::Magnitude] {
         for rate in [0.0, 0.3, 0.5, 0.99] {
             let dropping = Dropping { rule, rate: rate.into(), include_1d: false };
-            let mut selector = Selector::new(Some(&mask), Some(dropping), 5, [3; 32]);
+            let mut selector = CoordinateSelector::new(Some(&mask), Some(dropping), 5, [3; 32]);
             for _ in 0..5 {
-                let selected = selector.next(model.network())?.unwrap();
+                let selected = selector.next_selection(model.network())?.unwrap();
                 for (index, entry) in selected.entries().iter().enumerate() {
                     let flags = flags(&selected, index);
                     let Some(kept) = mask.get(&entry.path) else {
                         assert_eq!(count(&flags), flags.len(), "biases are not dropped");
                         continue;
                     };
-                    let candidates = kept.count();
+                    let candidates = kept.kept_count();
                     let dropped = ((rate * candidates as f64 + 1e-9) as usize).min(candidates - 1);
                     assert_eq!(
                         count(&flags),
@@ -55,14 +55,14 @@ fn every_tensor_drops_exactly_the_rate_of_its_kept_coordinates() -> Result<()> {
 fn random_dropping_is_uniform_and_new_in_every_step() -> Result<()> {
     let model = model(1);
     let steps = 4000;
-    let mut selector = Selector::new(None, Some(Dropping::random(0.3)), steps, [5; 32]);
+    let mut selector = CoordinateSelector::new(None, Some(Dropping::random(0.3)), steps, [5; 32]);
     let entry = 0;
     let n = model.network().parameters()[entry].len();
     let mut counts = vec![0u32; n];
     let mut pair_count = 0u32;
     let mut last = Vec::new();
     for step in 0..steps {
-        let flags = flags(&selector.next(model.network())?.unwrap(), entry);
+        let flags = flags(&selector.next_selection(model.network())?.unwrap(), entry);
         assert!(
             step == 0 || flags != last,
             "step {step} repeats the selection of the previous step"
@@ -93,10 +93,10 @@ fn random_dropping_is_uniform_and_new_in_every_step() -> Result<()> {
 #[test]
 fn rates_follow_the_schedule_and_seeds_repeat_the_selection() -> Result<()> {
     let model = model(1);
-    let dropping = Dropping::random(Rate::linear(0.0, 0.8));
+    let dropping = Dropping::random(DropRate::linear(0.0, 0.8));
     let select = |seed: u8| -> Result<Vec<Vec<bool>>> {
-        let mut selector = Selector::new(None, Some(dropping), 9, [seed; 32]);
-        (0..9).map(|_| Ok(flags(&selector.next(model.network())?.unwrap(), 0))).collect()
+        let mut selector = CoordinateSelector::new(None, Some(dropping), 9, [seed; 32]);
+        (0..9).map(|_| Ok(flags(&selector.next_selection(model.network())?.unwrap(), 0))).collect()
     };
     let (first, again, other) = (select(1)?, select(1)?, select(2)?);
     assert_eq!(first, again);
@@ -118,16 +118,24 @@ fn magnitude_selection_follows_the_parameters_and_drops_ties_by_index() -> Resul
             (0..shape.iter().product()).map(values).collect()
         })?;
         let rule = Some(Dropping::magnitude(0.5));
-        Ok(flags(&Selector::new(None, rule, 1, [0; 32]).next(&network)?.unwrap(), 0))
+        Ok(flags(
+            &CoordinateSelector::new(None, rule, 1, [0; 32]).next_selection(&network)?.unwrap(),
+            0,
+        ))
     };
     assert_eq!(select(&|_| -1.0)?, [false, false, false, false, true, true, true, true]);
     let mixed = [0.5, -3.0, 0.0, 2.0, -0.1, 0.2, -9.0, 1.0];
     assert_eq!(select(&|i| mixed[i])?, [false, true, false, true, false, false, true, true]);
     // Without mask and dropping, everything is selected and no weights are made.
-    assert!(Selector::new(None, None, 1, [0; 32]).next(model.network())?.is_none());
+    assert!(
+        CoordinateSelector::new(None, None, 1, [0; 32]).next_selection(model.network())?.is_none()
+    );
     let mask = RandomMask::keep(0.5).seed(1).mask(&model)?;
-    let mut always = Selector::new(Some(&mask), None, 2, [0; 32]);
-    let (a, b) = (always.next(model.network())?.unwrap(), always.next(model.network())?.unwrap());
+    let mut always = CoordinateSelector::new(Some(&mask), None, 2, [0; 32]);
+    let (a, b) = (
+        always.next_selection(model.network())?.unwrap(),
+        always.next_selection(model.network())?.unwrap(),
+    );
     assert_eq!(a.entries(), b.entries());
     assert_eq!(a.entries().len(), Gradients::zeros_like(model.network()).entries.len());
     Ok(())

@@ -19,12 +19,12 @@ fn masks_survive_a_round_trip() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mask.safetensors");
     let (model, mask) = deep_model_and_mask(&data)?;
-    for mask in [&mask, &mask.zeroing()] {
+    for mask in [&mask, &mask.with_zeroing()] {
         mask.save(&path)?;
         let loaded = Mask::load(&path)?;
         assert_eq!(&loaded, mask);
         assert_eq!(loaded.fingerprint(), mask.fingerprint());
-        assert_eq!(loaded.weights(model.network())?, mask.weights(model.network())?);
+        assert_eq!(loaded.to_weights(model.network())?, mask.to_weights(model.network())?);
     }
     assert!(Mask::load(&path)?.is_zeroing());
     // No temporary file is left.

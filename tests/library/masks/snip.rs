@@ -2,7 +2,7 @@
 
 use super::*;
 use epsilab::data::ImageOptions;
-use epsilab::engine::{AutoExecutor, Batch, ClipRule, Executor, Gradients, Weights};
+use epsilab::engine::{AutoExecutor, Batch, ClipRule, CoordinateWeights, Executor, Gradients};
 use epsilab::lab::open_ledger;
 use epsilab::mask::{DpSnip, Mask, PrivacyStatus, RandomMask, Saliency, Snip};
 use epsilab::privacy::{EntryKind, Ledger};
@@ -37,13 +37,14 @@ fn a_released_mask_is_charged_and_names_its_ledger_entry() -> Result<()> {
     let entries = ledger(&data)?.entries()?;
     assert!(matches!(&entries[0].entry, EntryKind::Planned { .. }));
     assert_eq!(entries[0].note, format!("DP-SNIP mask on {}", data.name()));
-    let cost = privacy::Headline::default().epsilon(&ledger(&data)?.events()?, DELTA)?.epsilon;
+    let cost =
+        privacy::TightestAccountant::default().epsilon(&ledger(&data)?.events()?, DELTA)?.epsilon;
     assert!(cost <= 0.5 && cost > 0.499, "{cost}");
 
     // Another rate from the same release costs nothing; another call is another release.
     let half = mask.saliency().unwrap().keep(0.5)?;
     assert_eq!(half.origin().privacy, mask.origin().privacy);
-    assert_eq!(mask.intersect(&half)?.kept(), mask.kept());
+    assert_eq!(mask.intersect(&half)?.kept_count(), mask.kept_count());
     assert_eq!(ledger(&data)?.events()?.len(), 1);
     let again = method.mask(&model, &data)?;
     assert_eq!(ledger(&data)?.events()?.len(), 2);
@@ -185,9 +186,9 @@ fn norms(model: &Model, examples: &Examples) -> Result<Vec<f32>> {
             entry.values = values.iter().map(|v| v * v).collect();
         }
     }
-    let squares = Weights::new(network, squares)?;
+    let squares = CoordinateWeights::new(network, squares)?;
     let indices: Vec<u32> = (0..examples.len() as u32).collect();
-    let (batch, rule) = (Batch::of(examples, &indices)?, ClipRule::unclipped());
+    let (batch, rule) = (Batch::from_examples(examples, &indices)?, ClipRule::unclipped());
     let sum = AutoExecutor::default().weighted_sum(network, &batch, &rule, Some(&squares))?;
     let mut norms = sum.norms.to_vec();
     norms.sort_by(f32::total_cmp);

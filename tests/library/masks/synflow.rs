@@ -5,11 +5,12 @@ mod rounds;
 
 use epsilab::burn::{self, module::Module, tensor::Tensor};
 use epsilab::layers;
-use epsilab::mask::{Mask, PrivacyStatus, Saliency, Synflow, dropped_of};
+use epsilab::mask::{Mask, PrivacyStatus, Saliency, Synflow, dropped_count};
 use epsilab::nn::{
     AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, Flatten, Forward, GlobalAvgPool,
-    GroupNormSpec, GroupSpec, Guard, LayerNormSpec, LayerSpec, Linear, LinearSpec, LstmSpec,
-    MaxPool2dSpec, MeanOverTime, Relu, ResidualSpec, Standardisation, Tanh, Tape, ZeroPad2dSpec,
+    GroupNormSpec, GroupSpec, LayerNormSpec, LayerSpec, Linear, LinearSpec, LstmSpec,
+    MaxPool2dSpec, MeanOverTime, Relu, ResidualSpec, Standardisation, Tanh, Tape, VarianceGuard,
+    ZeroPad2dSpec,
 };
 use epsilab::prelude::*;
 
@@ -52,7 +53,7 @@ fn assert_close(a: &[f64], b: &[f64]) {
 }
 
 fn count(mask: &Mask) -> Vec<usize> {
-    mask.tensors().iter().map(|tensor| tensor.count()).collect()
+    mask.tensors().iter().map(|tensor| tensor.kept_count()).collect()
 }
 
 /// R is linear in each weight, so the score of a weight is the decrease of R without it.
@@ -141,7 +142,7 @@ fn embeddings_and_lstms_are_not_pruned_and_the_origin_says_so() {
     let mask = Synflow::keep(0.25).mask(&model).unwrap();
     let paths: Vec<&str> = mask.tensors().iter().map(|tensor| tensor.path.as_str()).collect();
     assert_eq!(paths, ["3.weight"]);
-    assert_eq!((mask.len(), mask.kept()), (30, 30 - 22));
+    assert_eq!((mask.len(), mask.kept_count()), (30, 30 - 22));
     let how = &mask.origin().method;
     assert!(how.contains("Embedding") && how.contains("Lstm"), "{how}");
     // The inputs of the last layer are ones, so its scores are its absolute weights.
@@ -193,8 +194,8 @@ struct UserModule {
 }
 
 impl Forward for UserModule {
-    fn forward(&self, x: nn::Value, tape: &mut dyn Tape) -> Tensor<2> {
-        self.map.forward(x, tape).flat()
+    fn forward(&self, x: nn::BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        self.map.forward(x, tape).into_flat()
     }
 }
 

@@ -1,10 +1,10 @@
 //! DP-AdamBC against its definition in f64.
 
-use epsilab::optim::{Moments, Optimizer, Step};
+use epsilab::optim::{AdamParams, Optimizer, StepSettings};
 
 use super::{Path, gradients, network, parameters, weights};
 
-const MOMENTS: Moments = Moments { beta1: 0.9, beta2: 0.99, epsilon: 0.05 };
+const MOMENTS: AdamParams = AdamParams { beta1: 0.9, beta2: 0.99, epsilon: 0.05 };
 const RATE: f64 = 0.01;
 /// Standard deviations of the noise, per tensor.
 const STD: [f64; 4] = [0.5, 1.0, 2.0, 0.1];
@@ -53,11 +53,11 @@ fn difference(
     let (mut optimizer, mut network) = (optimizer.init(), network());
     for number in 0..30 {
         let std = std(number).map(|std| std * scale);
-        let step = Step { noise_std: Some(&std), ..Step::new(RATE) };
+        let step = StepSettings { noise_std: Some(&std), ..StepSettings::new(RATE) };
         let step = match path {
             // This path selects all coordinates.
             Path::Selected => step,
-            _ => Step { selected: Some(&flags), ..step },
+            _ => StepSettings { selected: Some(&flags), ..step },
         };
         network = path.step(&mut optimizer, &network, number, step);
     }
@@ -91,7 +91,7 @@ fn dp_adam_bc_takes_the_variance_of_the_noise_out_of_the_second_moment() {
 fn where_noise_exceeds_the_second_moment_a_step_has_the_length_that_epsilon_allows() {
     // With noise far above the gradients, the root is epsilon: a step of rate * mean / epsilon.
     let mut optimizer = Optimizer::DpAdamBc(MOMENTS).init();
-    let step = Step { noise_std: Some(&[1e3; 4]), ..Step::new(RATE) };
+    let step = StepSettings { noise_std: Some(&[1e3; 4]), ..StepSettings::new(RATE) };
     let before = parameters(&network());
     let after = parameters(&optimizer.step(&network(), &gradients(0), &step).unwrap());
     let gradient: Vec<f32> = gradients(0).entries.iter().flat_map(|e| e.values.to_vec()).collect();

@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 
 use epsilab::optim::{
-    Average, AverageState, LearningRate, Moments, Optimizer, OptimizerState, Rates, Step, WarmUp,
+    AdamParams, Average, AverageState, LearningRate, LearningRateScheduler, Optimizer,
+    OptimizerState, StepSettings, WarmUp,
 };
 use serde_json::Value;
 
@@ -29,14 +30,20 @@ fn difference(ours: &[f32], theirs: &[f64]) -> f64 {
 }
 
 /// The largest difference from a golden sequence of parameters with a rate of 0.05.
-fn difference_from(case: &str, path: Path, optimizer: &OptimizerState, rates: &Rates) -> f64 {
+fn difference_from(
+    case: &str,
+    path: Path,
+    optimizer: &OptimizerState,
+    rates: &LearningRateScheduler,
+) -> f64 {
     let shown = floats(&goldens()["shown"]);
     let mut expected = goldens()["optimizers"][case]["parameters"].as_array().unwrap().iter();
     let (mut optimizer, mut network) = (optimizer.clone(), network());
     let mut largest = 0.0;
     for number in 0..40 {
         let rate = rates.at(number);
-        let step = Step { momentum: rate.momentum, ..Step::new(rate.learning_rate) };
+        let step =
+            StepSettings { momentum: rate.momentum, ..StepSettings::new(rate.learning_rate) };
         network = path.step(&mut optimizer, &network, number, step);
         if shown.contains(&(number as f64 + 1.0)) {
             let expected = floats(expected.next().expect("as many as are shown"));
@@ -49,10 +56,11 @@ fn difference_from(case: &str, path: Path, optimizer: &OptimizerState, rates: &R
 
 #[test]
 fn every_optimizer_follows_pytorch_on_host_device_and_selected_coordinates() {
-    let constant = Rates::new(&LearningRate::Constant, None, 0.05, 40, 1.0).unwrap();
+    let constant =
+        LearningRateScheduler::new(&LearningRate::Constant, None, 0.05, 40, 1.0).unwrap();
     let one_cycle: LearningRate = "one-cycle:momentum=0.85-0.95".parse().unwrap();
-    let one_cycle = Rates::new(&one_cycle, None, 0.05, 41, 1.0).unwrap();
-    let other = Moments { beta1: 0.8, beta2: 0.97, epsilon: 1e-2 };
+    let one_cycle = LearningRateScheduler::new(&one_cycle, None, 0.05, 41, 1.0).unwrap();
+    let other = AdamParams { beta1: 0.8, beta2: 0.97, epsilon: 1e-2 };
     let momentum = OptimizerState::new(Optimizer::Sgd { momentum: 0.9 });
     let decayed = |optimizer, decay| OptimizerState::new(optimizer).with_weight_decay(decay);
     let cases = [
@@ -84,9 +92,9 @@ fn every_optimizer_follows_pytorch_on_host_device_and_selected_coordinates() {
 
 #[test]
 fn constants_that_are_slightly_wrong_are_told() {
-    let rates = Rates::new(&LearningRate::Constant, None, 0.05, 40, 1.0).unwrap();
-    let adam = |change: fn(&mut Moments)| {
-        let mut moments = Moments::ADAM;
+    let rates = LearningRateScheduler::new(&LearningRate::Constant, None, 0.05, 40, 1.0).unwrap();
+    let adam = |change: fn(&mut AdamParams)| {
+        let mut moments = AdamParams::ADAM;
         change(&mut moments);
         Optimizer::Adam(moments).init()
     };
@@ -115,7 +123,8 @@ fn every_schedule_gives_pytorchs_rates_and_momenta() {
         assert_eq!(serde_json::from_str::<LearningRate>(&json).unwrap(), schedule, "{json}");
         let warm_up = case["warm_up"].as_u64().map(WarmUp::Steps);
         let steps_per_epoch = case["steps_per_epoch"].as_f64().unwrap();
-        let rates = Rates::new(&schedule, warm_up, peak, 100, steps_per_epoch).unwrap();
+        let rates =
+            LearningRateScheduler::new(&schedule, warm_up, peak, 100, steps_per_epoch).unwrap();
         let expected = floats(&case["rates"]);
         let momenta = case.get("momenta").map(floats);
         assert_eq!(expected.len(), 100);
@@ -134,7 +143,7 @@ fn every_schedule_gives_pytorchs_rates_and_momenta() {
 #[test]
 fn a_piecewise_schedule_has_the_factor_of_each_phase_and_then_the_last() {
     let schedule: LearningRate = "piecewise:2x1,1x0.5,3x0.1".parse().unwrap();
-    let rates = Rates::new(&schedule, None, 2.0, 20, 2.0).unwrap();
+    let rates = LearningRateScheduler::new(&schedule, None, 2.0, 20, 2.0).unwrap();
     let found: Vec<f64> = (0..20).map(|step| rates.at(step).learning_rate).collect();
     let expected = [vec![2.0; 4], vec![1.0; 2], vec![0.2; 14]].concat();
     assert_eq!(found, expected);
@@ -149,7 +158,8 @@ fn short_runs_have_rates_between_zero_and_the_peak() {
             for warm_up in 0..steps {
                 let schedule = schedule.parse().unwrap();
                 let warm_up = Some(WarmUp::Steps(warm_up));
-                let rates = Rates::new(&schedule, warm_up, 2.0, steps, 0.7).unwrap();
+                let rates =
+                    LearningRateScheduler::new(&schedule, warm_up, 2.0, steps, 0.7).unwrap();
                 for step in 0..steps + 2 {
                     let rate = rates.at(step).learning_rate;
                     assert!((0.0..=2.0).contains(&rate), "{schedule} {steps} {step}: {rate}");
@@ -164,8 +174,8 @@ fn short_runs_have_rates_between_zero_and_the_peak() {
 fn a_plateau_schedule_reduces_the_rate_when_pytorch_does() {
     let case = &goldens()["plateau"];
     let schedule: LearningRate = case["schedule"].as_str().unwrap().parse().unwrap();
-    assert!(schedule.looks_at().is_some());
-    let mut rates = Rates::new(&schedule, None, 0.5, 100, 1.0).unwrap();
+    assert!(schedule.private_input().is_some());
+    let mut rates = LearningRateScheduler::new(&schedule, None, 0.5, 100, 1.0).unwrap();
     let losses = floats(&case["losses"]);
     let expected = floats(&case["rates"]);
     assert!(expected.iter().any(|&rate| rate < 0.1), "the rate falls more than twice");

@@ -8,9 +8,9 @@ mod text;
 
 use epsilab::burn::prelude::Device;
 use epsilab::device::DeviceArray;
-use epsilab::engine::{Gradients, Weights};
+use epsilab::engine::{CoordinateWeights, Gradients};
 use epsilab::nn::{LayerSpec, LinearSpec, Network};
-use epsilab::optim::{OptimizerState, Step};
+use epsilab::optim::{OptimizerState, StepSettings};
 
 /// Tensors of 3x2, 2, 2x2 and 2 parameters, with the values that `goldens.py` starts from.
 pub fn network() -> Network {
@@ -40,17 +40,17 @@ pub fn gradients(step: u64) -> Gradients {
 pub fn on_device(gradients: &Gradients) -> Gradients {
     let mut moved = gradients.clone();
     for entry in &mut moved.entries {
-        entry.values = DeviceArray::from_tensor(entry.values.tensor(&Device::flex()));
+        entry.values = DeviceArray::from_tensor(entry.values.to_tensor(&Device::flex()));
     }
     moved
 }
 
 /// The coordinates at which `keep` holds.
-pub fn weights(keep: impl Fn(usize) -> bool) -> Weights {
+pub fn weights(keep: impl Fn(usize) -> bool) -> CoordinateWeights {
     let mut flags = Gradients::zeros_like(&network());
     let values = flags.entries.iter_mut().flat_map(|entry| &mut entry.values);
     values.enumerate().for_each(|(i, flag)| *flag = f32::from(keep(i)));
-    Weights::new(&network(), flags).expect("zeros and ones")
+    CoordinateWeights::new(&network(), flags).expect("zeros and ones")
 }
 
 pub fn parameters(network: &Network) -> Vec<f32> {
@@ -79,7 +79,7 @@ impl Path {
         optimizer: &mut OptimizerState,
         network: &Network,
         number: u64,
-        step: Step<'_>,
+        step: StepSettings<'_>,
     ) -> Network {
         let gradients = gradients(number);
         let all = weights(|_| true);
@@ -93,7 +93,7 @@ impl Path {
                 result
             }
             Self::Selected => {
-                let step = Step { selected: Some(&all), touched: Some(&all), ..step };
+                let step = StepSettings { selected: Some(&all), touched: Some(&all), ..step };
                 optimizer.step(network, &gradients, &step)
             }
         };

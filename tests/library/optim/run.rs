@@ -2,10 +2,10 @@
 
 use epsilab::data::PoissonSampler;
 use epsilab::engine::{Batch, ClipRule, Executor, FusedExecutor, GaussianNoise};
-use epsilab::optim::Step;
+use epsilab::optim::StepSettings;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
-use epsilab::train::{Seeds, Silent, fit};
+use epsilab::train::{NoopObserver, Seeds, fit};
 
 use super::bits;
 
@@ -30,7 +30,7 @@ fn dp_adam_bc_in_a_run_knows_the_noise_of_the_mean() -> Result<()> {
         .seed(1)
         .device("cpu")
         .plan(&data)?;
-    let run = fit("a run", &plan, &model, &data, &Ledger::in_memory(), &mut Silent)?;
+    let run = fit("a run", &plan, &model, &data, &Ledger::in_memory(), &mut NoopObserver)?;
 
     let by_hand = |std: f64| -> Result<Vec<u32>> {
         let seeds = Seeds::new(Some(1), "a run")?;
@@ -39,13 +39,13 @@ fn dp_adam_bc_in_a_run_knows_the_noise_of_the_mean() -> Result<()> {
         let mut noise = GaussianNoise::new(seeds.noise);
         let (mut state, mut network) = (optimizer.init(), model.network().clone());
         for _ in 0..STEPS {
-            let batch = Batch::of(data.train(), &sampler.next_batch())?;
+            let batch = Batch::from_examples(data.train(), &sampler.next_batch())?;
             let rule = ClipRule::flat(CLIP);
             let mut gradient = FusedExecutor::default().clipped_sum(&network, &batch, &rule)?.sum;
             noise.add_to(&mut gradient, NOISE_MULTIPLIER * CLIP)?;
             gradient.scale(1.0 / BATCH);
             let noise_std = vec![std; gradient.entries.len()];
-            let step = Step { noise_std: Some(&noise_std), ..Step::new(RATE) };
+            let step = StepSettings { noise_std: Some(&noise_std), ..StepSettings::new(RATE) };
             network = state.step(&network, &gradient, &step)?;
         }
         Ok(bits(&network))

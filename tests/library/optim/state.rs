@@ -2,8 +2,8 @@
 
 use epsilab::device::DeviceArray;
 use epsilab::optim::{
-    Average, AverageState, LearningRate, Moments, Optimizer, OptimizerState, Rates, StateValues,
-    Step, WarmUp,
+    AdamParams, Average, AverageState, LearningRate, LearningRateScheduler, Optimizer,
+    OptimizerState, StateValues, StepSettings, WarmUp,
 };
 use epsilab::prelude::{Error, ErrorKind};
 
@@ -37,18 +37,18 @@ fn a_restored_optimizer_takes_the_same_steps_bit_for_bit() {
         for path in Path::ALL {
             let run = |steps: std::ops::Range<u64>, mut state: OptimizerState, mut network| {
                 for number in steps {
-                    let step = Step { noise_std: Some(&STD), ..Step::new(0.03) };
+                    let step = StepSettings { noise_std: Some(&STD), ..StepSettings::new(0.03) };
                     network = path.step(&mut state, &network, number, step);
                 }
                 (state, network)
             };
             let (_, straight) = run(0..20, optimizer.init(), network());
             let (state, halfway) = run(0..9, optimizer.init(), network());
-            let values = written(state.values());
+            let values = written(state.named_arrays());
             let names: Vec<_> = values.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names.is_empty(), optimizer == Optimizer::Sgd { momentum: 0.0 });
-            let restored = optimizer.init().with_values(values.clone()).unwrap();
-            assert_eq!(written(restored.values()), values);
+            let restored = optimizer.init().with_named_arrays(values.clone()).unwrap();
+            assert_eq!(written(restored.named_arrays()), values);
             let (_, network) = run(9..20, restored, halfway.clone());
             assert_eq!(bits(&network), bits(&straight), "{optimizer} {path:?}");
             // A state that was lost is told.
@@ -61,9 +61,9 @@ fn a_restored_optimizer_takes_the_same_steps_bit_for_bit() {
 #[test]
 fn state_has_one_array_per_tensor_and_moment() {
     let mut state = Optimizer::adam().init();
-    assert!(state.values().is_empty());
-    Path::Host.step(&mut state, &network(), 0, Step::new(0.1));
-    let values = state.values();
+    assert!(state.named_arrays().is_empty());
+    Path::Host.step(&mut state, &network(), 0, StepSettings::new(0.1));
+    let values = state.named_arrays();
     let names: Vec<_> = values.iter().take(4).map(|(name, _)| name.as_str()).collect();
     let expected = ["first_moment", "second_moment", "first_weight", "second_weight"];
     assert_eq!(names, expected.map(|name| format!("0.weight.{name}")));
@@ -79,8 +79,12 @@ fn restored_averages_continue_bit_for_bit() {
         let mut optimizer = Optimizer::default().init();
         let mut networks = vec![network()];
         for number in 0..12 {
-            let next =
-                Path::Host.step(&mut optimizer, &networks[number], number as u64, Step::new(0.1));
+            let next = Path::Host.step(
+                &mut optimizer,
+                &networks[number],
+                number as u64,
+                StepSettings::new(0.1),
+            );
             networks.push(next);
         }
         for stop in [1, 3, 7] {
@@ -89,7 +93,7 @@ fn restored_averages_continue_bit_for_bit() {
             let mut state = AverageState::new(average, &networks[0]).unwrap();
             networks[1..stop].iter().for_each(|network| state.observe(network).unwrap());
             let fresh = AverageState::new(average, &networks[5]).unwrap();
-            let mut restored = fresh.with_values(written(state.values())).unwrap();
+            let mut restored = fresh.with_named_arrays(written(state.named_arrays())).unwrap();
             assert_eq!(bits(&restored.network()), bits(&state.network()));
             networks[stop..].iter().for_each(|network| restored.observe(network).unwrap());
             assert_eq!(restored.steps(), 12);
@@ -107,7 +111,7 @@ fn the_mean_of_the_last_steps_forgets_the_others() {
     let mut networks = Vec::new();
     let mut last = network();
     for number in 0..5 {
-        last = Path::Host.step(&mut optimizer, &last, number, Step::new(0.1));
+        last = Path::Host.step(&mut optimizer, &last, number, StepSettings::new(0.1));
         state.observe(&last).unwrap();
         networks.push(super::parameters(&last));
         let mean = super::parameters(&state.network());
@@ -120,18 +124,18 @@ fn the_mean_of_the_last_steps_forgets_the_others() {
 
 #[test]
 fn states_of_another_rule_network_or_average_are_refused() {
-    let step = Step::new(0.1);
+    let step = StepSettings::new(0.1);
     let mut adam = Optimizer::adam().init();
     adam.step(&network(), &gradients(0), &step).unwrap();
     let model = |error: Error| assert_eq!(error.kind(), ErrorKind::Model, "{error}");
-    let mut other = Optimizer::default().init().with_values(adam.values()).unwrap();
+    let mut other = Optimizer::default().init().with_named_arrays(adam.named_arrays()).unwrap();
     model(other.step(&network(), &gradients(0), &step).unwrap_err());
-    let mut values = adam.values();
+    let mut values = adam.named_arrays();
     values[0].1 = StateValues::Each(vec![0.0; 5].into());
-    let mut other = Optimizer::adam().init().with_values(values).unwrap();
+    let mut other = Optimizer::adam().init().with_named_arrays(values).unwrap();
     model(other.step(&network(), &gradients(0), &step).unwrap_err());
     let nameless = vec![("velocity".to_owned(), StateValues::Same(0.0))];
-    assert!(Optimizer::default().init().with_values(nameless).is_err());
+    assert!(Optimizer::default().init().with_named_arrays(nameless).is_err());
     let mut fewer = gradients(0);
     fewer.entries.pop();
     model(Optimizer::default().init().step(&network(), &fewer, &step).unwrap_err());
@@ -140,9 +144,13 @@ fn states_of_another_rule_network_or_average_are_refused() {
     let two = AverageState::new(Average::Last { steps: 2 }, &network()).unwrap();
     let mut observed = two.clone();
     (0..2).for_each(|_| observed.observe(&network()).unwrap());
-    assert!(two.clone().with_values(observed.values()).is_ok());
-    for wrong in [observed.values(), ema.values()[1..].to_vec(), ema.values()[..4].to_vec()] {
-        let error = ema.clone().with_values(wrong).unwrap_err();
+    assert!(two.clone().with_named_arrays(observed.named_arrays()).is_ok());
+    for wrong in [
+        observed.named_arrays(),
+        ema.named_arrays()[1..].to_vec(),
+        ema.named_arrays()[..4].to_vec(),
+    ] {
+        let error = ema.clone().with_named_arrays(wrong).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
     }
 }
@@ -155,27 +163,33 @@ fn settings_out_of_range_are_refused_by_name() {
         assert!(error.what().starts_with(name), "{error}");
         assert!(!error.advice().is_empty(), "{error}");
     };
-    let adam = |beta1, beta2, epsilon| Optimizer::Adam(Moments { beta1, beta2, epsilon });
+    let adam = |beta1, beta2, epsilon| Optimizer::Adam(AdamParams { beta1, beta2, epsilon });
     refused("momentum", Optimizer::Sgd { momentum: 1.0 }.check());
     refused("momentum", Optimizer::Sgd { momentum: f64::NAN }.check());
     refused("momentum", Optimizer::Nesterov { momentum: 0.0 }.check());
     refused("beta1", adam(1.0, 0.999, 1e-8).check());
     refused("beta2", adam(0.9, -0.1, 1e-8).check());
     refused("epsilon", adam(0.9, 0.999, 0.0).check());
-    let run = |optimizer: OptimizerState, step: Step<'_>| {
+    let run = |optimizer: OptimizerState, step: StepSettings<'_>| {
         optimizer.clone().step(&network(), &gradients(0), &step).map(|_| ())
     };
     let sgd = || Optimizer::default().init();
-    refused("learning_rate", run(sgd(), Step::new(f64::NAN)));
-    refused("weight_decay", run(sgd().with_weight_decay(-0.1), Step::new(0.1)));
-    refused("momentum", run(sgd(), Step { momentum: Some(1.0), ..Step::new(0.1) }));
-    refused("noise_std", run(sgd(), Step { noise_std: Some(&[0.1; 3]), ..Step::new(0.1) }));
-    refused("noise_std", run(sgd(), Step { noise_std: Some(&[-0.1; 4]), ..Step::new(0.1) }));
+    refused("learning_rate", run(sgd(), StepSettings::new(f64::NAN)));
+    refused("weight_decay", run(sgd().with_weight_decay(-0.1), StepSettings::new(0.1)));
+    refused("momentum", run(sgd(), StepSettings { momentum: Some(1.0), ..StepSettings::new(0.1) }));
+    refused(
+        "noise_std",
+        run(sgd(), StepSettings { noise_std: Some(&[0.1; 3]), ..StepSettings::new(0.1) }),
+    );
+    refused(
+        "noise_std",
+        run(sgd(), StepSettings { noise_std: Some(&[-0.1; 4]), ..StepSettings::new(0.1) }),
+    );
     refused("decay", Average::Ema { decay: 1.0 }.check());
     refused("steps", Average::Last { steps: 0 }.check());
     let rates = |schedule: &str, warm_up: Option<&str>, peak, steps, per_epoch| {
         let warm_up = warm_up.map(|text| text.parse::<WarmUp>()).transpose()?;
-        Rates::new(&schedule.parse()?, warm_up, peak, steps, per_epoch).map(|_| ())
+        LearningRateScheduler::new(&schedule.parse()?, warm_up, peak, steps, per_epoch).map(|_| ())
     };
     assert!(rates("cosine", Some("0.5"), 1.0, 10, 2.5).is_ok());
     refused("learning_rate", rates("cosine", None, 0.0, 10, 2.5));
@@ -209,7 +223,7 @@ fn weight_decay_is_decoupled_and_stays_off_biases_and_untouched_coordinates() {
     for optimizer in optimizers() {
         for gradient in [zero.clone(), super::on_device(&zero)] {
             let mut state = optimizer.init().with_weight_decay(0.5);
-            let step = Step { touched: Some(&touched), ..Step::new(0.1) };
+            let step = StepSettings { touched: Some(&touched), ..StepSettings::new(0.1) };
             let after = state.step(&network(), &gradient, &step).unwrap();
             let (before, after) = (super::parameters(&network()), super::parameters(&after));
             for (i, (before, after)) in before.into_iter().zip(after).enumerate() {

@@ -1,7 +1,7 @@
 //! What is written to records and read from command lines.
 
 use epsilab::optim::{
-    Average, CycleMode, CycledMomentum, LearningRate, Moments, Optimizer, WarmUp,
+    AdamParams, Average, CycleMode, CycledMomentum, LearningRate, Optimizer, WarmUp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,10 +21,10 @@ fn optimizers_are_written_as_in_earlier_records() {
     written(Optimizer::Nesterov { momentum: 0.9 }, r#"{"nesterov":{"momentum":0.9}}"#);
     written(Optimizer::adamw(), r#""adamw""#);
     written(Optimizer::dp_adam_bc(), r#""dp_adam_bc""#);
-    let other = Moments { beta2: 0.98, ..Moments::ADAM };
+    let other = AdamParams { beta2: 0.98, ..AdamParams::ADAM };
     written(Optimizer::Adam(other), r#"{"adam":{"beta1":0.9,"beta2":0.98,"epsilon":1e-8}}"#);
     written(
-        Optimizer::DpAdamBc(Moments::ADAM),
+        Optimizer::DpAdamBc(AdamParams::ADAM),
         r#"{"dp_adam_bc":{"beta1":0.9,"beta2":0.999,"epsilon":1e-8}}"#,
     );
     let error = serde_json::from_str::<Optimizer>(r#""sdg""#).unwrap_err();
@@ -44,7 +44,7 @@ fn schedules_and_averages_are_written_by_kind() {
 
 #[test]
 fn optimizers_have_a_name_on_the_command_line_and_one_for_reading() {
-    let moments = Moments { epsilon: 1e-6, ..Moments::ADAM };
+    let moments = AdamParams { epsilon: 1e-6, ..AdamParams::ADAM };
     for (text, optimizer, shown) in [
         ("sgd", Optimizer::Sgd { momentum: 0.9 }, "SGD, momentum 0.9"),
         ("sgd:0", Optimizer::Sgd { momentum: 0.0 }, "SGD"),
@@ -89,7 +89,7 @@ fn texts_of_schedules_are_short_and_read_back() {
     ] {
         assert_eq!(schedule.to_string(), text);
         assert_eq!(text.parse::<LearningRate>().unwrap(), schedule);
-        assert_eq!(schedule.looks_at().is_some(), text.starts_with("plateau"));
+        assert_eq!(schedule.private_input().is_some(), text.starts_with("plateau"));
     }
     // Usual values may be left out.
     for (short, full) in [

@@ -2,10 +2,10 @@
 
 use epsilab::engine::{Batch, Bound, ClipRule, Executor, ReferenceExecutor, TapExecutor};
 use epsilab::nn::{
-    AvgPool2dSpec, Conv2dSpec, EmbeddingSpec, Guard, LayerClips, LayerSpec, LinearSpec, LstmSpec,
-    Network, ResidualSpec, Standardisation, UpstreamNorm,
+    AvgPool2dSpec, Conv2dSpec, EmbeddingSpec, LayerClips, LayerSpec, LinearSpec, LstmSpec, Network,
+    ResidualSpec, Standardisation, UpstreamNorm, VarianceGuard,
 };
-use epsilab::privacy::Neighbouring;
+use epsilab::privacy::NeighbouringRelation;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rand::Rng;
 
@@ -54,11 +54,11 @@ fn networks() -> Vec<(&'static str, Vec<usize>, Vec<LayerSpec>)> {
         Conv2d(Conv2dSpec { standardised, ..plain })
     };
     let block = ResidualSpec {
-        body: vec![standardised(4, 4, rule(true, Guard::Add(1e-2))), Tanh],
-        shortcut: vec![standardised(4, 4, rule(false, Guard::Unscaled(1e-2)))],
+        body: vec![standardised(4, 4, rule(true, VarianceGuard::Add(1e-2))), Tanh],
+        shortcut: vec![standardised(4, 4, rule(false, VarianceGuard::Unscaled(1e-2)))],
     };
     let wide = vec![
-        standardised(2, 4, rule(true, Guard::AtLeast(1e-2))),
+        standardised(2, 4, rule(true, VarianceGuard::AtLeast(1e-2))),
         Tanh,
         Residual(block),
         GlobalAvgPool,
@@ -112,7 +112,7 @@ fn executors_agree_and_every_layer_stays_below_its_sensitivity() {
                 let rule = ClipRule::Backprop(clips);
                 let clipped = network.with_backprop_clips(&clips, &[]).unwrap();
                 let bounds = rule.groups(&clipped).unwrap();
-                let bounds = bounds.sensitivities(Neighbouring::AddOrRemoveOne);
+                let bounds = bounds.sensitivities(NeighbouringRelation::AddOrRemoveOne);
                 for (copies, size) in [(1, 1.0), (3, 10.0)] {
                     let batch = batch(&shape, 4, copies, name.starts_with("text"), size);
                     let about = format!("{name} {norm:?} {input} {upstream} {copies}");
@@ -123,7 +123,7 @@ fn executors_agree_and_every_layer_stays_below_its_sensitivity() {
                     for (executor, found) in executors {
                         let about = format!("{about}, {executor}");
                         let sum = found.clipped_sum(&clipped, &batch, &rule).unwrap();
-                        let plain = found.plain_sum(&clipped, &batch, None).unwrap();
+                        let plain = found.unclipped_sum(&clipped, &batch, None).unwrap();
                         for sum in [&sum, &plain] {
                             for (a, b) in sum.sum.entries.iter().zip(&want.sum.entries) {
                                 let scale = want.sum.l2_norm() as f32;
@@ -153,10 +153,10 @@ fn loose_clips_change_nothing() {
         })
         .unwrap();
         let batch = batch(&shape, 4, 1, about.starts_with("text"), 1.0);
-        let plain = ReferenceExecutor.plain_sum(&network, &batch, None).unwrap();
+        let plain = ReferenceExecutor.unclipped_sum(&network, &batch, None).unwrap();
         for (name, executor) in all() {
             let loose = network.with_backprop_clips(&LayerClips::new(1e6, 1e6), &[]).unwrap();
-            let sum = executor.plain_sum(&loose, &batch, None).unwrap();
+            let sum = executor.unclipped_sum(&loose, &batch, None).unwrap();
             for (a, b) in sum.sum.entries.iter().zip(&plain.sum.entries) {
                 let off = distance(&a.values, &b.values, 1e-2 * plain.sum.l2_norm());
                 assert!(off < 1e-5, "{about}, {name}: {} is off by {off:.1e}", a.path);
@@ -179,7 +179,8 @@ fn tight_clips_reach_the_bound() {
         let tight = LayerClips::new(1e-2, 1e-6);
         let rule = ClipRule::Backprop(tight);
         let tight = network.with_backprop_clips(&tight, &[]).unwrap();
-        let bounds = rule.groups(&tight).unwrap().sensitivities(Neighbouring::AddOrRemoveOne);
+        let bounds =
+            rule.groups(&tight).unwrap().sensitivities(NeighbouringRelation::AddOrRemoveOne);
         let one = executor.clipped_sum(&tight, &single_example(&batch, 0), &rule).unwrap();
         let ratio = f64::from(one.group_norms[1][0]) / bounds[1];
         assert!((ratio - 1.0).abs() < 1e-3, "{name}: {ratio}");
@@ -207,14 +208,14 @@ fn check_overflow((name, shape, specs): (&str, Vec<usize>, Vec<LayerSpec>), size
     let clips = LayerClips::new(1.0, 0.01);
     let rule = ClipRule::Backprop(clips);
     let clipped = network.with_backprop_clips(&clips, &[]).unwrap();
-    let bounds = rule.groups(&clipped).unwrap().sensitivities(Neighbouring::AddOrRemoveOne);
+    let bounds = rule.groups(&clipped).unwrap().sensitivities(NeighbouringRelation::AddOrRemoveOne);
     let mut executors = all();
     executors.push(("device path", Box::new(TapExecutor::default().with_device_path())));
     for size in [1.0, 1e15, 3e38] {
         let batch = batch(&shape, 4, 1, tokens, size);
         for (name, executor) in &executors {
             let layer_of = clipped.layer_of_parameters();
-            let sum = executor.plain_sum(&clipped, &batch, None).unwrap().sum;
+            let sum = executor.unclipped_sum(&clipped, &batch, None).unwrap().sum;
             let mut squares = vec![0.0; bounds.len()];
             for (entry, &layer) in sum.entries.iter().zip(&layer_of) {
                 squares[layer] += entry.values.iter().map(|&v| f64::from(v).powi(2)).sum::<f64>();
@@ -244,7 +245,7 @@ fn networks_without_these_clips_are_refused() {
     assert_eq!(again.paths(), network.paths());
     // A frozen layer gets none, and has no bound.
     let partly = network.with_backprop_clips(&clips, &[true, true, false, false]).unwrap();
-    let bounds = rule.groups(&partly).unwrap().sensitivities(Neighbouring::AddOrRemoveOne);
+    let bounds = rule.groups(&partly).unwrap().sensitivities(NeighbouringRelation::AddOrRemoveOne);
     assert!(bounds[0].is_infinite() && (bounds[1] - 0.01 * 2f64.sqrt()).abs() < 1e-12);
     for (input, upstream) in [(0.0, 1.0), (1.0, -1.0), (f64::NAN, 1.0), (1.0, 1e30)] {
         assert!(network.with_backprop_clips(&LayerClips::new(input, upstream), &[]).is_err());

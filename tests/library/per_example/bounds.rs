@@ -2,17 +2,17 @@
 //! sensitivity of the sum.
 
 use epsilab::engine::{
-    Batch, Bound, ClipRule, ClippedSum, Executor, Gradients, ReferenceExecutor, Weights,
+    Batch, Bound, ClipRule, ClippedSum, CoordinateWeights, Executor, Gradients, ReferenceExecutor,
 };
 use epsilab::nn::Network;
-use epsilab::privacy::Neighbouring;
+use epsilab::privacy::NeighbouringRelation;
 
 use super::networks::{Draw, architecture, batch, network, weights};
 use super::{all, distance, fast, median, relative_difference};
 
 /// Bounds of every kind at which about half of the examples are clipped, for gradients like those
 /// of this batch.
-fn bounds(network: &Network, batch: &Batch, weights: Option<&Weights>) -> Vec<ClipRule> {
+fn bounds(network: &Network, batch: &Batch, weights: Option<&CoordinateWeights>) -> Vec<ClipRule> {
     let sum = |rule: &ClipRule| ReferenceExecutor.weighted_sum(network, batch, rule, weights);
     let layers = sum(&ClipRule::per_layer(1.0)).unwrap();
     let typical = median(&layers.norms).max(1e-12);
@@ -83,7 +83,7 @@ fn executors_agree(networks: u64) {
 }
 
 /// The L2 norm of each group of a difference of two sums.
-fn moved(with: &Gradients, without: &Gradients, groups: &[usize]) -> Vec<f64> {
+fn max_influence(with: &Gradients, without: &Gradients, groups: &[usize]) -> Vec<f64> {
     let mut squares = vec![0.0; groups.iter().max().unwrap() + 1];
     for ((a, b), &group) in with.entries.iter().zip(&without.entries).zip(groups) {
         let square = |(a, b): (&f32, &f32)| (f64::from(*a) - f64::from(*b)).powi(2);
@@ -116,7 +116,7 @@ fn without(batch: &Batch, left_out: usize) -> Batch {
 #[test]
 fn one_example_moves_the_sum_of_each_group_by_at_most_its_sensitivity() {
     let (network, batch) = case();
-    let relation = Neighbouring::AddOrRemoveOne;
+    let relation = NeighbouringRelation::AddOrRemoveOne;
     let rules = [
         ClipRule::auto_s(0.3),
         ClipRule::normalised(0.3),
@@ -130,7 +130,7 @@ fn one_example_moves_the_sum_of_each_group_by_at_most_its_sensitivity() {
             let with = sum(&batch);
             let mut largest = (vec![0.0f64; 2], 0.0f64);
             for i in 0..batch.len() {
-                let moved = moved(&with, &sum(&without(&batch, i)), groups);
+                let moved = max_influence(&with, &sum(&without(&batch, i)), groups);
                 largest.1 = largest.1.max(moved.iter().map(|m| m * m).sum::<f64>().sqrt());
                 for (all, one) in largest.0.iter_mut().zip(moved) {
                     *all = all.max(one);
@@ -140,7 +140,7 @@ fn one_example_moves_the_sum_of_each_group_by_at_most_its_sensitivity() {
         };
         for rule in &rules {
             let groups = rule.groups(&network).unwrap();
-            let (each, whole) = largest(rule, groups.of_parameters());
+            let (each, whole) = largest(rule, groups.group_indices());
             let sensitivities = groups.sensitivities(relation);
             for (moved, bound) in each.iter().zip(&sensitivities) {
                 assert!(*moved <= bound * (1.0 + 1e-4), "{name}, {rule:?}: {moved} of {bound}");

@@ -8,9 +8,9 @@ pub type Executors = Vec<(&'static str, Box<dyn Executor>)>;
 pub fn fast() -> Executors {
     vec![
         ("TapExecutor", Box::new(TapExecutor::default())),
-        ("TapExecutor in chunks", Box::new(TapExecutor::default().with_chunk(3))),
+        ("TapExecutor in chunks", Box::new(TapExecutor::default().with_chunk_size(3))),
         ("FusedExecutor", Box::new(FusedExecutor::default())),
-        ("FusedExecutor in chunks", Box::new(FusedExecutor::default().with_chunk(3))),
+        ("FusedExecutor in chunks", Box::new(FusedExecutor::default().with_chunk_size(3))),
     ]
 }
 

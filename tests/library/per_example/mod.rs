@@ -13,7 +13,9 @@ mod wide;
 mod zoo;
 
 use compare::{distance, median, relative_difference, single_example};
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, ReferenceExecutor, Weights};
+use epsilab::engine::{
+    Batch, ClipRule, ClippedSum, CoordinateWeights, Executor, ReferenceExecutor,
+};
 use epsilab::nn::Network;
 use executors::{all, fast, for_user_modules};
 
@@ -21,7 +23,7 @@ use executors::{all, fast, for_user_modules};
 fn reference(
     network: &Network,
     batch: &Batch,
-    weights: Option<&Weights>,
+    weights: Option<&CoordinateWeights>,
 ) -> (ClipRule, ClippedSum) {
     let unclipped = ClipRule::unclipped();
     let norms = ReferenceExecutor.weighted_sum(network, batch, &unclipped, weights).unwrap().norms;
@@ -35,7 +37,7 @@ fn clipped_and_reference(
     executor: &dyn Executor,
     network: &Network,
     batch: &Batch,
-    weights: Option<&Weights>,
+    weights: Option<&CoordinateWeights>,
 ) -> (ClippedSum, ClippedSum) {
     let (rule, slow) = reference(network, batch, weights);
     (executor.weighted_sum(network, batch, &rule, weights).unwrap(), slow)

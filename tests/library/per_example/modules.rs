@@ -4,8 +4,8 @@ use epsilab::burn::module::Module;
 use epsilab::burn::{self, prelude::*};
 use epsilab::data::{self, Dataset};
 use epsilab::nn::{
-    Conv2d, Conv2dSpec, Embedding, EmbeddingSpec, Forward, GlobalAvgPool, Linear, LinearSpec, Lstm,
-    LstmSpec, MeanOverTime, Model, Tanh, Tape, Value,
+    BatchTensor, Conv2d, Conv2dSpec, Embedding, EmbeddingSpec, Forward, GlobalAvgPool, Linear,
+    LinearSpec, Lstm, LstmSpec, MeanOverTime, Model, Tanh, Tape,
 };
 
 fn values(n: usize) -> Vec<f32> {
@@ -33,12 +33,12 @@ struct Tied {
 }
 
 impl Forward for Tied {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
         let x = Tanh.forward(self.conv.forward(x, tape), tape);
         let x = GlobalAvgPool.forward(self.conv.forward(x, tape));
         let x = Tanh.forward(self.map.forward(x, tape), tape);
         let x = Tanh.forward(self.map.forward(x, tape), tape);
-        self.head.forward(x, tape).flat()
+        self.head.forward(x, tape).into_flat()
     }
 }
 
@@ -51,13 +51,13 @@ struct Texts {
 }
 
 impl Forward for Texts {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let other = Value::Flat((x.clone().flat().neg() + 5.0).clamp(0.0, 5.0));
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let other = BatchTensor::Flat((x.clone().into_flat().neg() + 5.0).clamp(0.0, 5.0));
         let once = self.memory.forward(self.table.forward(x, tape), tape);
         let twice = self.memory.forward(once, tape);
-        let bag = MeanOverTime.forward(self.table.forward(other, tape)).flat();
-        let sum = MeanOverTime.forward(twice).flat() + bag;
-        self.head.forward(Value::Flat(sum), tape).flat()
+        let bag = MeanOverTime.forward(self.table.forward(other, tape)).into_flat();
+        let sum = MeanOverTime.forward(twice).into_flat() + bag;
+        self.head.forward(BatchTensor::Flat(sum), tape).into_flat()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Random networks with all kinds of layers, and random batches and weights for them.
 
-use epsilab::engine::{Batch, Gradients, Weights};
+use epsilab::engine::{Batch, CoordinateWeights, Gradients};
 use epsilab::nn::{
-    AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, GroupNormSpec, GroupSpec, Guard,
-    LayerNormSpec, LayerSpec, LinearSpec, LstmSpec, MaxPool2dSpec, Network, ResidualSpec,
-    Standardisation, ZeroPad2dSpec,
+    AvgPool2dSpec, Conv2dSpec, DropoutSpec, EmbeddingSpec, GroupNormSpec, GroupSpec, LayerNormSpec,
+    LayerSpec, LinearSpec, LstmSpec, MaxPool2dSpec, Network, ResidualSpec, Standardisation,
+    VarianceGuard, ZeroPad2dSpec,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -136,8 +136,12 @@ fn convolution(draw: &mut Draw, channels_in: usize) -> Conv2dSpec {
     (spec.kernel, spec.stride) = (draw.pair(1, 4), draw.pair(1, 2));
     (spec.padding, spec.dilation) = (draw.pair(0, 3), draw.pair(1, 2));
     if draw.one_in(2) {
-        let guards =
-            [Guard::Add(1e-2), Guard::AtLeast(1e-4), Guard::AtLeast(1e3), Guard::Unscaled(1e-2)];
+        let guards = [
+            VarianceGuard::Add(1e-2),
+            VarianceGuard::AtLeast(1e-4),
+            VarianceGuard::AtLeast(1e3),
+            VarianceGuard::Unscaled(1e-2),
+        ];
         let guard = guards[draw.below(4)];
         spec.standardised = Some(Standardisation { gain: draw.one_in(2), guard });
     }
@@ -236,7 +240,7 @@ pub fn batch(draw: &mut Draw, shape: &[usize], tokens: bool, n: usize, copies: u
 }
 
 /// No weights, a random mask, or positive weights; with all zeros for some tensors.
-pub fn weights(draw: &mut Draw, network: &Network) -> Option<Weights> {
+pub fn weights(draw: &mut Draw, network: &Network) -> Option<CoordinateWeights> {
     let kind = draw.below(3);
     if kind == 0 {
         return None;
@@ -251,5 +255,5 @@ pub fn weights(draw: &mut Draw, network: &Network) -> Option<Weights> {
             *value = if kind == 1 { draw.below(2) as f32 } else { draw.uniform().powi(2) };
         }
     }
-    Some(Weights::new(network, weights).unwrap())
+    Some(CoordinateWeights::new(network, weights).unwrap())
 }

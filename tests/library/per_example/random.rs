@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, Weights};
+use epsilab::engine::{Batch, ClipRule, CoordinateWeights, Executor, Gradients, ReferenceExecutor};
 use epsilab::nn::{LayerSpec, Network};
 
 use super::networks::{Draw, architecture, batch, network, weights};
@@ -38,7 +38,7 @@ fn fast_executors_agree_with_the_oracle_on_random_networks() {
         for (name, executor) in fast() {
             let fast = executor.weighted_sum(&network, &batch, &rule, weights.as_ref()).unwrap();
             let context = format!("seed {seed}, {name}, {copies} copies, {shape:?}: {specs:?}");
-            assert_eq!(fast.non_finite(), 0, "{context}");
+            assert_eq!(fast.excluded_count(), 0, "{context}");
             let norms = distance(&fast.norms, &slow.norms, 0.0);
             assert!(norms < 1e-5, "norms are off by {norms:.1e}: {context}");
             assert!(distance(&fast.losses, &slow.losses, 0.0) < 1e-5, "losses: {context}");
@@ -80,7 +80,7 @@ fn one_non_finite_copy_excludes_the_whole_example() {
         let poisoned = Batch::with_copies(features, &[4], clean.labels().to_vec(), 3).unwrap();
         for (name, executor) in super::all() {
             let with = executor.clipped_sum(&network, &poisoned, &rule).unwrap();
-            assert_eq!(with.non_finite(), 1, "{name}");
+            assert_eq!(with.excluded_count(), 1, "{name}");
             assert!(with.norms[2].is_nan() && with.losses[2].is_nan());
             let without = executor.clipped_sum(&network, &without(2), &rule).unwrap();
             assert_eq!(with.sum.entries.len(), without.sum.entries.len());
@@ -107,7 +107,7 @@ fn under_a_mask_a_non_finite_example_adds_nothing() {
         let step = if entry.shape.len() > 1 { 2 } else { 1 };
         entry.values.iter_mut().step_by(step).for_each(|w| *w = 1.0);
     }
-    let mask = Weights::new(&network, mask).unwrap();
+    let mask = CoordinateWeights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(0.05);
     let clean = batch(&mut draw, &[1, 3, 3], false, 5, 1);
     let of = |examples: &[usize], bad_value: Option<f32>| {
@@ -123,7 +123,7 @@ fn under_a_mask_a_non_finite_example_adds_nothing() {
         let without = sum(&of(&[0, 1, 3, 4], None)).sum;
         for bad_value in [f32::NAN, f32::INFINITY] {
             let with = sum(&of(&[0, 1, 2, 3, 4], Some(bad_value)));
-            assert_eq!((with.non_finite(), with.norms[2].is_nan()), (1, true), "{name}");
+            assert_eq!((with.excluded_count(), with.norms[2].is_nan()), (1, true), "{name}");
             for ((a, b), w) in with.sum.entries.iter().zip(&without.entries).zip(mask.entries()) {
                 assert_eq!(a.values, b.values, "{name}");
                 for (value, weight) in a.values.iter().zip(&w.values) {
@@ -154,7 +154,7 @@ fn gradients_of_equal_tokens_are_summed_before_the_norm() {
         |tokens: [u8; 8]| Batch::new(tokens.map(f32::from).to_vec(), &[8], vec![1]).unwrap();
     let mut only = Gradients::zeros_like(&network);
     only.entries[0].values.fill(1.0);
-    let only = Weights::new(&network, only).unwrap();
+    let only = CoordinateWeights::new(&network, only).unwrap();
     for batch in
         [tokens([2; 8]), tokens([0, 1, 0, 1, 0, 5, 5, 0]), tokens([0, 1, 2, 3, 4, 5, 0, 1])]
     {
@@ -188,7 +188,7 @@ fn tokens_beyond_the_vocabulary_are_refused() {
         // Examples that are not finite are excluded, not refused.
         let batch = Batch::new(vec![0.0, f32::NAN], &[2], vec![1]).unwrap();
         let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
-        assert_eq!(got.non_finite(), 1, "{name}");
+        assert_eq!(got.excluded_count(), 1, "{name}");
     }
 }
 
@@ -201,20 +201,20 @@ fn mismatched_weights_are_refused() {
         weights.entries[0].values.fill(value);
         weights
     };
-    assert!(Weights::new(&ours, fill(2.0)).is_ok());
+    assert!(CoordinateWeights::new(&ours, fill(2.0)).is_ok());
     for wrong in [-1.0, f32::NAN, f32::INFINITY] {
-        assert!(Weights::new(&ours, fill(wrong)).is_err(), "{wrong}");
+        assert!(CoordinateWeights::new(&ours, fill(wrong)).is_err(), "{wrong}");
     }
     let mut short = fill(1.0);
     short.entries.pop();
-    assert!(Weights::new(&ours, short).is_err());
+    assert!(CoordinateWeights::new(&ours, short).is_err());
     let mut wrong_length = fill(1.0);
     wrong_length.entries[1].values = vec![1.0; wrong_length.entries[1].values.len() + 1].into();
-    assert!(Weights::new(&ours, wrong_length).is_err());
+    assert!(CoordinateWeights::new(&ours, wrong_length).is_err());
     // Weights of one network do not fit another.
     let specs = [LayerSpec::Linear(epsilab::nn::LinearSpec { inputs: 5, outputs: 3, bias: true })];
     let other = network(&mut Draw::new(1), &[5], &specs);
-    let weights = Weights::new(&ours, fill(1.0)).unwrap();
+    let weights = CoordinateWeights::new(&ours, fill(1.0)).unwrap();
     let batch = batch(&mut Draw::new(2), &[5], false, 2, 1);
     let rule = ClipRule::flat(1.0);
     for (name, executor) in super::all() {

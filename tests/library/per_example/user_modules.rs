@@ -4,17 +4,17 @@ use epsilab::burn::module::{Module, ModuleMapper, Param};
 use epsilab::burn::{self, prelude::*};
 use epsilab::data::Dataset;
 use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor};
-use epsilab::nn::{Forward, Linear, MeanOverTime, Model, Tape, Value};
+use epsilab::nn::{BatchTensor, Forward, Linear, MeanOverTime, Model, Tape};
 
 use epsilab::prelude::{Delta, DpSgd, Epsilon};
 use epsilab::privacy::Ledger;
-use epsilab::train::{Silent, fit};
+use epsilab::train::{NoopObserver, fit};
 
 use super::modules::{data, linear, texts, tied};
 use super::{clipped_and_reference, distance, for_user_modules, relative_difference};
 
 fn assert_agrees(model: &Model, data: &Dataset, ghosts: usize) {
-    let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
+    let batch = Batch::from_examples(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
     for (name, executor) in for_user_modules() {
         let (fast, slow) = clipped_and_reference(&*executor, model.network(), &batch, None);
         let norms = distance(&fast.norms, &slow.norms, 0.0);
@@ -27,8 +27,8 @@ fn assert_agrees(model: &Model, data: &Dataset, ghosts: usize) {
             "{name}: {norm_methods:?}"
         );
     }
-    let proof = model.prove(data).unwrap();
-    assert!(proof.holds(), "{proof}");
+    let proof = model.check_gradients(data).unwrap();
+    assert!(proof.passed(), "{proof}");
 }
 
 #[test]
@@ -48,18 +48,18 @@ struct MergedTime {
 }
 
 impl Forward for MergedTime {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let x = x.sequence();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = x.into_sequence();
         if f64::from(x.clone().inner().max().into_scalar::<f32>()) < self.threshold {
-            let x = self.map.forward(Value::Sequence(x), tape);
-            return self.head.forward(MeanOverTime.forward(x), tape).flat();
+            let x = self.map.forward(BatchTensor::Sequence(x), tape);
+            return self.head.forward(MeanOverTime.forward(x), tape).into_flat();
         }
         let [n, time, features] = x.dims();
-        let rows = Value::Flat(x.reshape([n * time, features]));
-        let rows = self.map.forward(rows, tape).flat();
+        let rows = BatchTensor::Flat(x.reshape([n * time, features]));
+        let rows = self.map.forward(rows, tape).into_flat();
         let [_, outputs] = rows.dims();
-        let x = Value::Sequence(rows.reshape([n, time, outputs]));
-        self.head.forward(MeanOverTime.forward(x), tape).flat()
+        let x = BatchTensor::Sequence(rows.reshape([n, time, outputs]));
+        self.head.forward(MeanOverTime.forward(x), tape).into_flat()
     }
 }
 
@@ -92,10 +92,10 @@ struct Mixing {
 }
 
 impl Forward for Mixing {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let hidden = self.body.forward(x, tape).flat();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let hidden = self.body.forward(x, tape).into_flat();
         let mean = hidden.clone().mean_dim(0);
-        self.head.forward(Value::Flat(hidden + mean), tape).flat()
+        self.head.forward(BatchTensor::Flat(hidden + mean), tape).into_flat()
     }
 }
 
@@ -121,8 +121,8 @@ fn a_module_is_validated_again_before_the_ledger_is_charged() {
     let plan = DpSgd::new().target(Epsilon(8.0), Delta(1e-3)).batch_size(2).epochs(1);
     let plan = plan.plan(&data).unwrap();
     let ledger = Ledger::in_memory();
-    let error = fit("mixing", &plan, &mixing, &data, &ledger, &mut Silent).unwrap_err();
+    let error = fit("mixing", &plan, &mixing, &data, &ledger, &mut NoopObserver).unwrap_err();
     assert!(error.to_string().contains("with the other examples"), "{error}");
     assert!(ledger.entries().unwrap().is_empty(), "nothing is charged");
-    assert!(fit("mixing", &plan, &hidden, &data, &ledger, &mut Silent).is_ok());
+    assert!(fit("mixing", &plan, &hidden, &data, &ledger, &mut NoopObserver).is_ok());
 }

@@ -11,7 +11,7 @@ const DELTA: f64 = 1e-6;
 
 /// The recipe at this noise multiplier of each of 8 replicas.
 fn with_noise(sigma_of_a_replica: f64) -> DpSgd {
-    let sigma = NoiseMultiplier(sigma_of_a_replica).of_replicas(8).0;
+    let sigma = NoiseMultiplier(sigma_of_a_replica).for_replicas(8).0;
     recipes::imagenet_from_scratch().method().noise_multiplier(sigma)
 }
 
@@ -245,7 +245,7 @@ fn figure_7() -> Section {
 
     let events = [training(rate, sigma, steps)];
     let deltas: Vec<Delta> = (3..=10).rev().map(|power| Delta(10f64.powi(-power))).collect();
-    let curve = Pld::default().curve(&events, &deltas);
+    let curve = Pld::default().epsilons_at(&events, &deltas);
     let mut before: Option<f64> = None;
     for (i, delta) in deltas.iter().enumerate() {
         // If the curve fails, every row reports the reason.

@@ -2,7 +2,7 @@
 //! "Pre-Pruning and Gradient-Dropping Improve Differentially Private Image Classification".
 
 use epsilab::Result;
-use epsilab::privacy::{Accountant, Delta, Event, Headline, Neighbouring};
+use epsilab::privacy::{Accountant, Delta, Event, NeighbouringRelation, TightestAccountant};
 
 use super::row::{Claim, Ours, Row, Section, formula, renyi, tight, training};
 
@@ -46,8 +46,8 @@ fn zero_concentrated() -> Section {
 /// Disjoint batches: zeroing out an example changes one release per epoch. Exact.
 fn epochs_of(noise_multiplier: f64, epochs: u64) -> Result<Ours> {
     let event = [Event::ShuffledEpochs { noise_multiplier, epochs }];
-    let spent =
-        Headline::with_neighbouring(Neighbouring::ZeroOutOne).epsilon(&event, Delta(DELTA))?;
+    let spent = TightestAccountant::with_neighbouring(NeighbouringRelation::ZeroOutOne)
+        .epsilon(&event, Delta(DELTA))?;
     // Gaussian mechanisms compose exactly, so the value is both an upper and a lower bound.
     let exact = (spent.accountant == "gdp").then_some(spent.epsilon);
     Ok(Ours { lower_bound: spent.lower.or(exact), ..Ours::from(spent) })

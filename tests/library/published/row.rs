@@ -1,7 +1,7 @@
 //! A published value, our value, and the resulting verdict.
 
 use epsilab::Result;
-use epsilab::privacy::{Accountant, Delta, Event, OrderList, Pld, Rdp, Spent};
+use epsilab::privacy::{Accountant, Delta, Event, OrderList, Pld, PrivacyCost, Rdp};
 
 /// A table of a paper, or a part of one.
 pub struct Section {
@@ -134,8 +134,8 @@ pub fn tight(events: &[Event], delta: f64) -> Result<Ours> {
     Ok(Pld::default().epsilon(events, Delta(delta))?.into())
 }
 
-impl From<Spent> for Ours {
-    fn from(spent: Spent) -> Self {
+impl From<PrivacyCost> for Ours {
+    fn from(spent: PrivacyCost) -> Self {
         Self { value: spent.epsilon, lower_bound: spent.lower, accountant: spent.accountant }
     }
 }

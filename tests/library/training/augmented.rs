@@ -5,8 +5,8 @@ use epsilab::data::Augment;
 use epsilab::layers;
 use epsilab::nn::{DropoutSpec, Flatten, LinearSpec, Tanh};
 
-fn follow(settings: &DpSgd, model: &Model, data: &Dataset) -> Result<Run> {
-    fit("the same", &settings.plan(data)?, model, data, &Ledger::in_memory(), &mut Silent)
+fn run_trajectory(settings: &DpSgd, model: &Model, data: &Dataset) -> Result<Run> {
+    fit("the same", &settings.plan(data)?, model, data, &Ledger::in_memory(), &mut NoopObserver)
 }
 
 /// How far the parameters of two runs are apart, relatively.
@@ -24,11 +24,11 @@ fn copies_that_are_all_alike_change_nothing_and_random_ones_do() -> Result<()> {
     let data = glyphs(31).limit(300, 50);
     let model = models::mlp(&data, &[16]).seed(1).build()?;
     let settings = || DpSgd::new().noise_multiplier(1.0).clip(0.5).batch_size(40).steps(4).seed(3);
-    let plain = follow(&settings(), &model, &data)?;
-    let alike = follow(&settings().augment(Augment::new().copies(3)), &model, &data)?;
+    let plain = run_trajectory(&settings(), &model, &data)?;
+    let alike = run_trajectory(&settings().augment(Augment::new().copies(3)), &model, &data)?;
     assert!(apart(&alike, &plain) < 1e-5, "{}", apart(&alike, &plain));
     let random = Augment::new().copies(3).flip().crop(2);
-    let random = follow(&settings().augment(random), &model, &data)?;
+    let random = run_trajectory(&settings().augment(random), &model, &data)?;
     assert!(apart(&random, &plain) > 1e-3, "{}", apart(&random, &plain));
     assert_eq!(random.epsilon(), plain.epsilon());
     Ok(())

@@ -12,7 +12,7 @@ struct Watches {
 }
 
 impl Observer for Watches {
-    fn progressed(&mut self, progress: &Progress<'_>) {
+    fn on_step(&mut self, progress: &Progress<'_>) {
         if self.seen.is_none() {
             self.seen = progress.curve.divergence().map(|found| (progress.step, found));
         }
@@ -23,15 +23,15 @@ impl Observer for Watches {
 struct Slow(LiveRun);
 
 impl Observer for Slow {
-    fn started(&mut self, progress: &Progress<'_>) {
-        self.0.started(progress);
+    fn on_start(&mut self, progress: &Progress<'_>) {
+        self.0.on_start(progress);
     }
-    fn progressed(&mut self, progress: &Progress<'_>) {
+    fn on_step(&mut self, progress: &Progress<'_>) {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        self.0.progressed(progress);
+        self.0.on_step(progress);
     }
-    fn finished(&mut self, run: &Run) {
-        self.0.finished(run);
+    fn on_finish(&mut self, run: &Run) {
+        self.0.on_finish(run);
     }
 }
 
@@ -61,8 +61,8 @@ fn a_learning_rate_a_thousand_times_too_large_is_warned_of_while_the_run_can_be_
     });
     done.expect("it ran")?;
     let (last, live) = frames.split_last().expect("frames");
-    assert!(live.iter().any(|frame| frame.headline().contains("WARNING: training diverges")));
-    assert!(live.iter().any(|frame| frame.headline().contains(" left ")), "{live:?}");
+    assert!(live.iter().any(|frame| frame.first_line().contains("WARNING: training diverges")));
+    assert!(live.iter().any(|frame| frame.first_line().contains(" left ")), "{live:?}");
     assert!(last.text.contains("step 20 of 20 in "), "{}", last.text);
     Ok(())
 }
@@ -75,7 +75,7 @@ fn runs_that_learn_are_not_warned_of_and_have_an_accuracy_from_the_first_step() 
     let open = NonPrivate::new().batch_size(250).epochs(4).seed(3).plan(&data)?;
     for (name, plan) in [("private", private), ("open", open)] {
         let ledger = open_ledger(&ledger_file(name, &data))?;
-        let run = fit(name, &plan, &model, &data, &ledger, &mut Silent)?;
+        let run = fit(name, &plan, &model, &data, &ledger, &mut NoopObserver)?;
         assert_eq!(run.curve().divergence(), None, "{run}");
         let ratios: Vec<f64> = run.curve().points.iter().filter_map(|p| p.norm_ratio).collect();
         assert_eq!(ratios.len(), run.curve().points.len());

@@ -56,12 +56,12 @@ impl<'a> Breaks<'a> {
 }
 
 impl Observer for Breaks<'_> {
-    fn progressed(&mut self, progress: &Progress<'_>) {
+    fn on_step(&mut self, progress: &Progress<'_>) {
         if progress.step == 3 {
             fs::remove_dir_all(self.part).expect("removed");
         }
     }
-    fn trouble(&mut self, error: &Error) {
+    fn on_warning(&mut self, error: &Error) {
         self.troubles.push(error.to_string());
     }
 }
@@ -145,8 +145,9 @@ fn the_releases_with_broken_files_are_those_with_these_examples_masked_out() -> 
     fs::remove_dir_all(root.path().join("train/dark")).expect("removed");
     for plan in plans {
         // The same noise, because the name and the seed are the same.
-        let trained =
-            |data: &Dataset| fit("again", &plan, &model, data, &Ledger::in_memory(), &mut Silent);
+        let trained = |data: &Dataset| {
+            fit("again", &plan, &model, data, &Ledger::in_memory(), &mut NoopObserver)
+        };
         let (broken, masked) = (trained(&files)?, trained(&masked)?);
         assert_eq!(weights(&broken), weights(&masked), "{}", plan.method());
         assert_ne!(weights(&broken), weights(&trained(&whole)?), "{}", plan.method());
@@ -184,16 +185,17 @@ fn a_run_says_how_long_it_waited_for_files() -> Result<()> {
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let train = |data: &Dataset| {
         let plan = settings().steps(4).plan(data)?;
-        fit("waits", &plan, &model, data, &Ledger::in_memory(), &mut Silent)
+        fit("waits", &plan, &model, data, &Ledger::in_memory(), &mut NoopObserver)
     };
     let run = train(&data)?;
     let record = run.record();
-    let (waited, share) = (record.waiting_seconds.expect("files"), record.wait_share().unwrap());
+    let (waited, share) =
+        (record.waiting_seconds.expect("files"), record.waiting_fraction().unwrap());
     assert!(waited > 0.0 && waited < record.seconds, "{waited} of {}", record.seconds);
     assert!((share - waited / record.seconds).abs() < 1e-12);
     assert!(record.to_string().contains("% of it waiting for files"), "{record}");
     let held = train(&data.in_memory()?)?;
-    assert_eq!((held.record().waiting_seconds, held.record().wait_share()), (None, None));
+    assert_eq!((held.record().waiting_seconds, held.record().waiting_fraction()), (None, None));
     assert!(!held.record().to_string().contains("waiting"), "{}", held.record());
     Ok(())
 }
@@ -207,7 +209,7 @@ fn a_test_image_that_breaks_leaves_a_gap_and_the_run_goes_on() -> Result<()> {
     let mut observer = Breaks::new(&part);
     let plan = settings().plan(&data)?;
     let run = fit("gap", &plan, &model, &data, &Ledger::in_memory(), &mut observer)?;
-    assert_eq!((run.interrupted(), run.record().steps), (false, 20));
+    assert_eq!((run.is_interrupted(), run.record().steps), (false, 20));
     // Taken at step 2, and not to be taken for that of the model after step 20.
     assert!(run.curve().last_accuracy().is_some());
     assert!(run.accuracy().is_nan());

@@ -13,7 +13,7 @@ mod transfer;
 use epsilab::lab::open_ledger;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
-use epsilab::train::{Observer, Progress, Silent, fit};
+use epsilab::train::{NoopObserver, Observer, Progress, fit};
 
 use crate::support::environment::home;
 use crate::support::process;
@@ -61,7 +61,7 @@ fn a_private_run_learns_pays_what_it_says_and_is_not_trained_twice() -> Result<(
     let run = settings.train(&model, &data)?;
 
     assert!(run.accuracy() > before + 0.3, "{before} -> {run}");
-    assert!(!run.interrupted() && !run.is_restored());
+    assert!(!run.is_interrupted() && !run.is_restored());
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
     let again = privacy::epsilon(&run.record().events(), Delta(1e-4))?.epsilon;
     assert_eq!(run.epsilon(), again, "the reported epsilon is the accountant's");
@@ -120,7 +120,7 @@ fn in_study_mode_models_that_nobody_seeded_start_alike_and_end_alike() -> Result
     let method = DpSgd::new().noise_multiplier(1.0).clip(0.1).batch_size(250).steps(1);
     let plan = method.seed(5).plan(&data)?;
     let trained = |model: &Model| -> Result<Vec<u32>> {
-        let run = fit("the same", &plan, model, &data, &Ledger::in_memory(), &mut Silent)?;
+        let run = fit("the same", &plan, model, &data, &Ledger::in_memory(), &mut NoopObserver)?;
         Ok(weights(&run))
     };
     assert_eq!(trained(&models[0])?, trained(&models[1])?);
@@ -131,11 +131,11 @@ fn in_study_mode_models_that_nobody_seeded_start_alike_and_end_alike() -> Result
 fn a_run_is_charged_before_its_first_step_and_in_full_if_it_dies() -> Result<()> {
     struct Dies(std::path::PathBuf, privacy::Event);
     impl Observer for Dies {
-        fn started(&mut self, _progress: &Progress<'_>) {
+        fn on_start(&mut self, _progress: &Progress<'_>) {
             let charged = open_ledger(&self.0).expect("a ledger").events();
             assert_eq!(charged.expect("events"), vec![self.1.clone()], "before the first step");
         }
-        fn progressed(&mut self, progress: &Progress<'_>) {
+        fn on_step(&mut self, progress: &Progress<'_>) {
             if progress.step == 2 {
                 std::panic::panic_any("the process dies here");
             }
@@ -167,7 +167,7 @@ fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()>
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
     std::fs::write(&path, "{\"this is\": \"not an entry").expect("writing");
     let error = open_ledger(&path)
-        .and_then(|ledger| fit("x", &plan, &model, &data, &ledger, &mut Silent))
+        .and_then(|ledger| fit("x", &plan, &model, &data, &ledger, &mut NoopObserver))
         .expect_err("a damaged ledger");
     assert_eq!(error.kind(), ErrorKind::Ledger);
     assert!(error.to_string().contains("damaged"), "{error}");
@@ -175,14 +175,16 @@ fn nothing_is_trained_when_the_ledger_is_damaged_or_another_ones() -> Result<()>
     // The name of a ledger in memory opens no file to other data.
     for name in ["0123", "in-memory"] {
         let other = open_ledger(&home().join(format!("other/{name}.jsonl")))?;
-        let error = fit("x", &plan, &model, &data, &other, &mut Silent).expect_err("another's");
+        let error =
+            fit("x", &plan, &model, &data, &other, &mut NoopObserver).expect_err("another's");
         assert!(error.to_string().contains(name), "{error}");
         assert!(other.entries()?.is_empty());
     }
 
     let half = data.limit(1000, 100);
     let ledger = Ledger::in_memory();
-    let error = fit("x", &plan, &model, &half, &ledger, &mut Silent).expect_err("another size");
+    let error =
+        fit("x", &plan, &model, &half, &ledger, &mut NoopObserver).expect_err("another size");
     assert!(error.to_string().contains("2,000 training examples"), "{error}");
     Ok(())
 }
@@ -193,11 +195,11 @@ fn a_run_that_diverges_says_so_and_stays_charged_in_full() -> Result<()> {
     let model = models::papernot_cnn(&data).seed(3).build()?;
     let plan = settings().learning_rate(1e300).steps(40).plan(&data)?;
     let ledger = Ledger::in_memory();
-    let error = fit("x", &plan, &model, &data, &ledger, &mut Silent).expect_err("not finite");
+    let error = fit("x", &plan, &model, &data, &ledger, &mut NoopObserver).expect_err("not finite");
     assert!(error.advice().contains("learning rate"), "{error}");
     // The step at which parameters overflow follows from what was released before.
     assert!(error.advice().contains("charged in the ledger: 40 of 40 steps"), "{error}");
-    let charged = ledger.events()?.iter().map(privacy::Event::releases).sum::<u64>();
+    let charged = ledger.events()?.iter().map(privacy::Event::release_count).sum::<u64>();
     assert_eq!(charged, 40);
     Ok(())
 }
@@ -228,7 +230,7 @@ fn a_vocabulary_that_is_too_small_is_refused_before_anything_is_charged() -> Res
         let train = |vocabulary| {
             let model = models::bilstm(data, vocabulary, 2, 2).seed(1).build()?;
             let ledger = Ledger::in_memory();
-            let trained = fit("x", &plan, &model, data, &ledger, &mut Silent);
+            let trained = fit("x", &plan, &model, data, &ledger, &mut NoopObserver);
             Ok::<_, Error>((trained, ledger.entries()?.len()))
         };
         let (trained, charged) = train(known - 1)?;

@@ -22,7 +22,7 @@ fn settings() -> DpSgd {
 
 /// A run on the data has no guarantee, and says why.
 fn is_refused(data: &Dataset, why: &str) -> Result<()> {
-    assert!(data.not_covered().is_some_and(|said| said.contains(why)), "{data}");
+    assert!(data.not_covered_reason().is_some_and(|said| said.contains(why)), "{data}");
     let plan = settings().plan(data)?;
     assert!(!plan.is_private());
     assert!(privacy::epsilon(&[plan.event()], Delta(1e-3)).is_err());
@@ -56,10 +56,10 @@ fn a_vocabulary_made_from_the_private_texts_voids_the_guarantee() -> Result<()> 
 
 #[test]
 fn public_vocabularies_keep_it() -> Result<()> {
-    let listed = Vocabulary::of_words(["rain", "day", "fine"])?;
+    let listed = Vocabulary::from_words(["rain", "day", "fine"])?;
     for vocabulary in [Vocabulary::hashed(64)?, listed, Vocabulary::from_public_text(TEXTS, 5)?] {
         let data = texts("public", vocabulary)?;
-        assert_eq!(data.not_covered(), None);
+        assert_eq!(data.not_covered_reason(), None);
         let plan = settings().plan(&data)?;
         assert!(plan.epsilon_after(plan.steps())?.is_some_and(|epsilon| epsilon <= 3.0));
     }
@@ -75,7 +75,7 @@ fn other_statistics_of_private_data_can_be_declared() -> Result<()> {
     let y = (0..80).map(|i| i % 2).collect();
     let data = data::from_vecs((0..160).map(|i| i as f32).collect(), &[2], y, 2)?;
     let scaled = data.normalized(79.5, 46.2)?;
-    assert_eq!(scaled.not_covered(), None);
+    assert_eq!(scaled.not_covered_reason(), None);
     let scaled = scaled.prepared_from_private_examples("features were scaled by their own mean");
     let why = "the data was prepared from private examples: features were scaled by their own mean";
     is_refused(&scaled, why)
@@ -88,7 +88,7 @@ fn a_plan_is_only_followed_on_data_prepared_as_it_says() -> Result<()> {
     let model = models::mlp(&public, &[4]).seed(1).build()?;
     let plan = settings().plan(&public)?;
     let ledger = Ledger::in_memory();
-    let error = fit("run", &plan, &model, &private, &ledger, &mut Silent).unwrap_err();
+    let error = fit("run", &plan, &model, &private, &ledger, &mut NoopObserver).unwrap_err();
     assert!(error.to_string().contains("prepared in another way"), "{error}");
     assert!(ledger.events()?.is_empty(), "nothing may be charged");
     Ok(())

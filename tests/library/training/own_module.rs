@@ -2,7 +2,7 @@
 
 use super::*;
 use epsilab::burn::{self, module::Module, prelude::*};
-use epsilab::nn::{Forward, Linear, LinearSpec, Tape, Value};
+use epsilab::nn::{BatchTensor, Forward, Linear, LinearSpec, Tape};
 
 #[derive(Module, Debug)]
 struct Mine {
@@ -12,10 +12,10 @@ struct Mine {
 }
 
 impl Forward for Mine {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        let x = self.body.forward(Value::Flat(x.flat()), tape).flat();
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        let x = self.body.forward(BatchTensor::Flat(x.into_flat()), tape).into_flat();
         let x = if self.bent { x.tanh() } else { x };
-        self.head.forward(Value::Flat(x), tape).flat()
+        self.head.forward(BatchTensor::Flat(x), tape).into_flat()
     }
 }
 

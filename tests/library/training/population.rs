@@ -8,7 +8,7 @@ use epsilab::methods::Plan;
 fn refused(plan: &Plan, data: &Dataset) -> Result<String> {
     let model = models::linear(data).seed(1).build()?;
     let ledger = Ledger::in_memory();
-    let error = fit("x", plan, &model, data, &ledger, &mut Silent).expect_err("other data");
+    let error = fit("x", plan, &model, data, &ledger, &mut NoopObserver).expect_err("other data");
     assert_eq!(error.kind(), ErrorKind::Setting, "{error}");
     assert!(ledger.entries()?.is_empty(), "{error}");
     Ok(error.to_string())
@@ -17,7 +17,7 @@ fn refused(plan: &Plan, data: &Dataset) -> Result<String> {
 #[test]
 fn a_plan_for_a_population_trains_on_data_of_its_size_and_on_no_other() -> Result<()> {
     let data = glyphs(140);
-    let population = Population::of(data.train().len());
+    let population = Population::with_size(data.train().len());
     assert!(population.data().is_none());
     let method = settings().steps(2).seed(7);
     let plan = method.plan_for(&population)?;
@@ -25,12 +25,12 @@ fn a_plan_for_a_population_trains_on_data_of_its_size_and_on_no_other() -> Resul
     let shown = plan.to_string();
     assert!(shown.contains("2,000") && shown.contains("epsilon at delta 1e-4"), "{shown}");
     let model = models::linear(&data).seed(1).build()?;
-    let run = plan.train_with(&model, &data, &mut Silent)?;
+    let run = plan.train_with(&model, &data, &mut NoopObserver)?;
     assert!(method.train(&model, &data)?.is_restored(), "it is the same run");
     assert!(run.epsilon() <= 8.0);
-    let other = method.plan_for(&Population::of(2_001))?;
+    let other = method.plan_for(&Population::with_size(2_001))?;
     assert!(refused(&other, &data)?.contains("sampling rate and epsilon would be wrong"));
-    let error = method.plan_for(&Population::of(200)).unwrap_err();
+    let error = method.plan_for(&Population::with_size(200)).unwrap_err();
     assert!(error.to_string().contains("batch_size = 250"), "{error}");
     Ok(())
 }
@@ -38,16 +38,16 @@ fn a_plan_for_a_population_trains_on_data_of_its_size_and_on_no_other() -> Resul
 #[test]
 fn what_only_data_can_say_is_checked_before_anything_is_charged() -> Result<()> {
     let images = glyphs(141);
-    let plan = settings().steps(2).plan_for(&Population::of(2_000))?;
+    let plan = settings().steps(2).plan_for(&Population::with_size(2_000))?;
     let prepared = images.prepared_from_private_examples("divided by their largest value");
     assert!(refused(&plan, &prepared)?.contains("prepared in another way"));
 
     let rows = data::from_vecs(vec![0.5; 6_000], &[3], (0..2_000).map(|i| i % 2).collect(), 2)?;
     let method = settings().steps(2).augment(Augment::default());
-    let plan = method.plan_for(&Population::of(2_000))?;
+    let plan = method.plan_for(&Population::with_size(2_000))?;
     assert!(refused(&plan, &rows)?.contains("only images"), "no image can be seen yet");
     let none = settings().augment(Augment::default().copies(0));
-    assert!(none.plan_for(&Population::of(2_000)).is_err());
+    assert!(none.plan_for(&Population::with_size(2_000)).is_err());
     Ok(())
 }
 
@@ -57,12 +57,12 @@ fn a_mask_that_was_released_needs_the_data() -> Result<()> {
     let model = models::linear(&data).seed(1).build()?;
     let mask = DpSnip::keep(0.5).noise_multiplier(20.0).mask(&model, &data)?;
     let method = settings().steps(2).pre_prune(&mask);
-    let error = method.plan_for(&Population::of(2_000)).unwrap_err();
+    let error = method.plan_for(&Population::with_size(2_000)).unwrap_err();
     assert!(error.to_string().contains("in a plan without data"), "{error}");
     assert!(method.plan(&data).is_ok());
     // Masks without a release are no concern of the data.
     let random = RandomMask::prune(0.5).mask(&model)?;
-    let plan = settings().steps(2).pre_prune(random).plan_for(&Population::of(2_000));
+    let plan = settings().steps(2).pre_prune(random).plan_for(&Population::with_size(2_000));
     assert!(plan.is_ok(), "{plan:?}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use epsilab::mask::PrivacyStatus;
 use epsilab::nn::LayerNormSpec;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
-use epsilab::train::{Silent, fit};
+use epsilab::train::{NoopObserver, fit};
 
 #[test]
 fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
@@ -17,14 +17,14 @@ fn dp_snip_is_charged_with_the_run_and_told_in_its_statement() -> Result<()> {
     let method = settings().steps(4).pre_prune(DpSnip::keep(0.5));
     let plan = method.plan(&data)?;
     let ledger = open_ledger(&ledger_file("dp_snip", &data))?;
-    let run = fit("snip", &plan, &model, &data, &ledger, &mut Silent)?;
+    let run = fit("snip", &plan, &model, &data, &ledger, &mut NoopObserver)?;
     assert_eq!(ledger.events()?, vec![plan.event()]);
     assert!(matches!(plan.event(), Event::Composed { .. }));
     assert!(run.epsilon() <= 8.0 && run.epsilon() > 7.8, "{run}");
     let said = run.statement().to_string();
     assert!(said.contains("Choosing the mask was a release of its own"), "{said}");
     assert_eq!(run.badge().to_string(), "proved");
-    let (kept, all) = (run.mask().unwrap().kept(), run.mask().unwrap().len());
+    let (kept, all) = (run.mask().unwrap().kept_count(), run.mask().unwrap().len());
     assert_eq!(kept, all - all / 2);
     Ok(())
 }
@@ -43,7 +43,7 @@ fn what_dp_snip_cannot_take_is_refused_before_anything_is_charged() -> Result<()
         ("no weights to prune", models::sequential(&features, layers![norm]).build()?, &features),
     ] {
         let ledger = Ledger::in_memory();
-        let error = fit("x", &plan, &model, data, &ledger, &mut Silent).expect_err(what);
+        let error = fit("x", &plan, &model, data, &ledger, &mut NoopObserver).expect_err(what);
         assert!(error.to_string().contains(what), "{error}");
         assert!(ledger.entries()?.is_empty(), "{error}");
     }
@@ -59,7 +59,7 @@ fn within_a_run_the_seed_of_the_run_counts_and_not_that_of_the_recipe() -> Resul
         let settings = settings().steps(1).pre_prune(recipe);
         let settings = seed.iter().fold(settings, |settings, &seed| settings.seed(seed));
         let (plan, ledger) = (settings.plan(&data)?, Ledger::in_memory());
-        let run = fit("the same", &plan, &model, &data, &ledger, &mut Silent)?;
+        let run = fit("the same", &plan, &model, &data, &ledger, &mut NoopObserver)?;
         let badge = run.badge().to_string();
         assert_eq!(badge.contains("study mode"), seed.is_some(), "{badge}");
         Ok(run.mask().expect("a mask"))
@@ -96,7 +96,7 @@ fn a_mask_made_before_counts_towards_the_target_and_must_be_on_record() -> Resul
     assert_eq!(ledger.events()?, plan.releases_after(4), "mask and run, each charged once");
     // In a ledger that does not know the mask it would not be counted.
     let stranger = open_ledger(&ledger_file("stranger", &data))?;
-    let error = fit("x", &plan, &model, &data, &stranger, &mut Silent).unwrap_err();
+    let error = fit("x", &plan, &model, &data, &stranger, &mut NoopObserver).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Ledger, "{error}");
     assert!(stranger.events()?.is_empty());
     Ok(())
@@ -121,7 +121,7 @@ fn a_plan_is_followed_on_the_data_whose_releases_it_counts() -> Result<()> {
     let mask = DpSnip::keep(0.5).noise_multiplier(20.0).mask(&model, &data)?;
     let plan = settings().steps(2).pre_prune(&mask).plan(&others)?;
     let ledger = home().join("ledger").join(format!("{}.jsonl", data.origin()));
-    let error = fit("elsewhere", &plan, &model, &data, &open_ledger(&ledger)?, &mut Silent);
+    let error = fit("elsewhere", &plan, &model, &data, &open_ledger(&ledger)?, &mut NoopObserver);
     let error = error.unwrap_err();
     assert!(error.to_string().contains("a plan for other data"), "{error}");
     Ok(())

@@ -4,7 +4,7 @@ use super::{bits, glyphs, home, undeclared};
 use epsilab::mask::MaskTensor;
 use epsilab::prelude::*;
 use epsilab::privacy::Ledger;
-use epsilab::train::{Silent, fit};
+use epsilab::train::{NoopObserver, fit};
 
 use crate::support::process;
 
@@ -32,10 +32,10 @@ fn pruned_coordinates_keep_their_bits_with_every_optimizer_rule_and_mode() -> Re
     let trained = trained(&mask, &model);
     let optimizers =
         [Optimizer::Sgd { momentum: 0.0 }, Optimizer::Sgd { momentum: 0.9 }, Optimizer::adam()];
-    let droppings = [Dropping::random(0.5), Dropping::magnitude(Rate::linear(0.1, 0.8))];
+    let droppings = [Dropping::random(0.5), Dropping::magnitude(DropRate::linear(0.1, 0.8))];
     for optimizer in optimizers {
         for dropping in droppings {
-            for state in [StateOfDropped::Lazy, StateOfDropped::Zeros] {
+            for state in [DroppedStatePolicy::Lazy, DroppedStatePolicy::Zeros] {
                 let rate = if optimizer == Optimizer::adam() { 0.01 } else { 1.0 };
                 let method = settings().steps(3).optimizer(optimizer).learning_rate(rate).seed(1);
                 let method = method.pre_prune(&mask).drop_gradients(dropping);
@@ -123,7 +123,7 @@ fn masks_that_keep_as_many_but_others_are_different_runs() -> Result<()> {
 fn a_zeroing_mask_trains_what_is_left_of_a_network_with_zeros() -> Result<()> {
     let data = glyphs(72);
     let model = models::papernot_cnn(&data).seed(1).build()?;
-    let mask = MagnitudeMask::keep(0.5).mask(&model)?.zeroing();
+    let mask = MagnitudeMask::keep(0.5).mask(&model)?.with_zeroing();
     let run = settings().steps(3).pre_prune(&mask).train(&model, &data)?;
     let values = run.model().network().values();
     for (parameter, values) in values {
@@ -198,7 +198,9 @@ fn what_steps_leave_out_does_not_depend_on_the_data() -> Result<()> {
         let model = models::papernot_cnn(&data).seed(1).build()?;
         let plan = settings().steps(4).seed(3).drop_gradients(dropping).plan(&data)?;
         let ledger = Ledger::in_memory();
-        Ok::<_, Error>(fit("the same", &plan, &model, &data, &ledger, &mut Silent)?.selection_log())
+        Ok::<_, Error>(
+            fit("the same", &plan, &model, &data, &ledger, &mut NoopObserver)?.selection_log(),
+        )
     };
     let random = || Dropping::random(0.5);
     assert!(run(glyphs(82), random())? == run(glyphs(83), random())?);

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use epsilab::nn::Layout;
+use epsilab::nn::WeightLayout;
 
 use super::*;
 
-fn layout() -> Layout {
-    Layout::timm_resnetv2()
+fn layout() -> WeightLayout {
+    WeightLayout::timm_resnetv2()
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn values_that_are_not_finite_are_refused_with_their_place() {
         let (weight, bias) = (tensor("[1,2]", 0, half), tensor("[2]", half, data.len()));
         let header = format!(r#"{{"0.weight":{weight},"0.bias":{bias}}}"#);
         fs::write(&path, raw(&header, data)).unwrap();
-        model.load_weights(&path, &Layout::own())
+        model.load_weights(&path, &WeightLayout::native())
     };
     let doubles =
         |values: [f64; 4]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();

@@ -2,7 +2,7 @@
 
 use epsilab::burn::prelude::Device;
 use epsilab::engine::{Batch, ClipRule, Executor, FusedExecutor, ReferenceExecutor, TapExecutor};
-use epsilab::nn::{Guard, Layout, NoTape, Standardisation, Value};
+use epsilab::nn::{BatchTensor, NoTape, Standardisation, VarianceGuard, WeightLayout};
 use serde_json::Value as Json;
 
 use super::*;
@@ -22,13 +22,13 @@ fn expected(network: &str, [height, width]: [usize; 2]) -> Vec<f32> {
 
 /// The two images as a batch.
 fn batch(data: &Dataset) -> Batch {
-    Batch::of(data.train(), &[0, 1]).unwrap()
+    Batch::from_examples(data.train(), &[0, 1]).unwrap()
 }
 
 fn logits(model: &Model, data: &Dataset) -> Vec<f32> {
     let batch = batch(data);
     let features = [batch.features(0), batch.features(1)].concat();
-    let x = Value::new(features, 2, data.shape(), &Device::flex());
+    let x = BatchTensor::new(features, 2, data.shape(), &Device::flex());
     model.network().forward(x, &mut NoTape).into_data().try_to_vec().unwrap()
 }
 
@@ -70,7 +70,7 @@ fn assert_equal(model: &Model, data: &Dataset, expected: &[f32]) -> Done {
 
 #[test]
 fn a_resnet_of_timm_has_equal_logits_from_every_format() -> Done {
-    let plain = Layout::timm_resnetv2();
+    let plain = WeightLayout::timm_resnetv2();
     let files = [
         ("bit.safetensors", plain.clone()),
         ("bit.pth", plain.clone()),
@@ -99,7 +99,8 @@ fn the_network_of_de_et_al_has_equal_logits() -> Done {
         let initial = wrn(&data).build()?;
         let expected = expected("wrn", size);
         assert!(error(&logits(&initial, &data), &expected) > 0.1);
-        let loaded = initial.load_weights(fixture("wrn.safetensors"), &Layout::de_wide_resnet())?;
+        let loaded =
+            initial.load_weights(fixture("wrn.safetensors"), &WeightLayout::de_wide_resnet())?;
         assert_equal(&loaded.model(), &data, &expected)?;
         let text = loaded.report().to_string();
         assert!(text.contains("of float16, converted to float32"), "{text}");
@@ -111,7 +112,7 @@ fn the_network_of_de_et_al_has_equal_logits() -> Done {
 /// rounding does.
 #[test]
 fn another_order_epsilon_or_padding_has_other_logits() -> Done {
-    let (size, layout) = (BIT_SIZES[0], Layout::timm_resnetv2());
+    let (size, layout) = (BIT_SIZES[0], WeightLayout::timm_resnetv2());
     let data = images(size, 5);
     let expected = expected("bit", size);
     let off = |model: &Model, path: &Path| -> Result<f32> {
@@ -120,7 +121,7 @@ fn another_order_epsilon_or_padding_has_other_logits() -> Done {
     let model = bit(&data).build()?;
     let file = fixture("bit.safetensors");
     assert!(off(&model, &file)? < 1e-4);
-    let guard = |e: f64| Standardisation { gain: false, guard: Guard::Unscaled(e) };
+    let guard = |e: f64| Standardisation { gain: false, guard: VarianceGuard::Unscaled(e) };
     for e in [1e-6, 1e-10] {
         let off = off(&bit(&data).standardised(guard(e)).build()?, &file)?;
         assert!(off > 1e-2, "with {e} added to the variance: {off:e}");
@@ -155,15 +156,15 @@ fn another_order_epsilon_or_padding_has_other_logits() -> Done {
 fn loaded_networks_can_be_proved_frozen_and_transferred() -> Done {
     let data = images([20, 20], 5);
     let initial = bit(&data).build()?;
-    let loaded = initial.load_weights(fixture("bit.pth"), &Layout::timm_resnetv2())?;
+    let loaded = initial.load_weights(fixture("bit.pth"), &WeightLayout::timm_resnetv2())?;
     let model = loaded.model().assumed_public("ImageNet-21k");
     let names: Vec<_> =
         model.provenance().public_data().unwrap().iter().map(|d| d.to_string()).collect();
     assert_eq!(names, ["ImageNet-21k (assumed public)"]);
     let moved = model.transfer(&images([24, 24], 2)).build()?;
     assert_eq!((moved.classes(), moved.provenance()), (2, model.provenance()));
-    let freezing = epsilab::mask::Freezing { groups: 1, ..Default::default() };
-    let frozen = freezing.of(model.network())?;
+    let freezing = epsilab::mask::FreezeConfig { groups: 1, ..Default::default() };
+    let frozen = freezing.frozen_flags(model.network())?;
     let paths = model.network().paths();
     let trained = paths.iter().zip(&frozen).filter(|(_, frozen)| !**frozen).map(|(path, _)| path);
     assert!(trained.clone().all(|path| path.starts_with("group2") || path.starts_with("head")));

@@ -7,7 +7,7 @@ mod names;
 use std::path::{Path, PathBuf};
 
 use epsilab::data::{self, Dataset};
-use epsilab::nn::{Layout, Model, ModelBuilder, models};
+use epsilab::nn::{Model, ModelBuilder, WeightLayout, models};
 use epsilab::{Error, ErrorKind, Result};
 
 use crate::support::environment::home;
@@ -42,7 +42,7 @@ fn wrn(data: &Dataset) -> ModelBuilder<models::WideResnet> {
 
 /// The error of loading a file into the model of `bit.safetensors`.
 #[track_caller]
-fn refused(path: &Path, layout: &Layout) -> Error {
+fn refused(path: &Path, layout: &WeightLayout) -> Error {
     let model = bit(&images([20, 20], 5)).build().unwrap();
     let error = model.load_weights(path, layout).unwrap_err();
     assert!(!error.advice().is_empty(), "{error}");

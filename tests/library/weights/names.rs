@@ -3,7 +3,10 @@
 use epsilab::burn::module::Module;
 use epsilab::burn::prelude::*;
 use epsilab::nn::models::Stem;
-use epsilab::nn::{Axes, Forward, Guard, Layout, Linear, LinearSpec, Provenance, Tape, Value};
+use epsilab::nn::{
+    AxisOrder, BatchTensor, Forward, Linear, LinearSpec, Provenance, Tape, VarianceGuard,
+    WeightLayout,
+};
 
 use super::*;
 
@@ -24,16 +27,17 @@ fn the_head_of_other_classes_is_left_only_on_request() -> Done {
     let data = images([20, 20], 3);
     let model = bit(&data).build()?;
     let file = fixture("bit.safetensors");
-    let error = model.load_weights(&file, &Layout::timm_resnetv2()).unwrap_err();
+    let error = model.load_weights(&file, &WeightLayout::timm_resnetv2()).unwrap_err();
     assert_says(
         &error,
         ErrorKind::Model,
         &["head.fc.weight", "[5, 64, 1, 1]", "[3, 64]", ".new_head()"],
     );
-    let loaded = model.load_weights(&file, &Layout::timm_resnetv2().new_head())?;
+    let loaded = model.load_weights(&file, &WeightLayout::timm_resnetv2().new_head())?;
     let report = loaded.report();
-    let name =
-        |all: &[epsilab::nn::Unmatched]| all.iter().map(|u| u.name.clone()).collect::<Vec<_>>();
+    let name = |all: &[epsilab::nn::UnmatchedTensor]| {
+        all.iter().map(|u| u.name.clone()).collect::<Vec<_>>()
+    };
     assert_eq!(name(report.kept_initial()), ["head.3.weight", "head.3.bias"]);
     assert_eq!(name(report.left_in_file()), ["head.fc.bias", "head.fc.weight"]);
     assert_eq!(report.matched().len(), model.network().paths().len() - 2);
@@ -59,7 +63,7 @@ fn the_head_of_other_classes_is_left_only_on_request() -> Done {
 #[test]
 fn a_model_without_a_seed_gets_the_same_head_every_time() -> Done {
     let data = images([20, 20], 3);
-    let layout = Layout::timm_resnetv2().new_head();
+    let layout = WeightLayout::timm_resnetv2().new_head();
     let load = || -> Result<Model> {
         let model =
             models::bit_resnet(&data, &[2, 1], 1).base_channels(8).norm_groups(4).build()?;
@@ -76,7 +80,7 @@ fn a_model_without_a_seed_gets_the_same_head_every_time() -> Done {
 
 #[test]
 fn missing_superfluous_and_misshapen_tensors_are_refused_by_name() {
-    let layout = Layout::timm_resnetv2();
+    let layout = WeightLayout::timm_resnetv2();
     let missing = changed(|all| all.retain(|(name, ..)| name != "stages.1.blocks.0.norm2.bias"));
     let error = refused(&missing, &layout);
     assert_says(
@@ -132,8 +136,9 @@ fn what_the_layout_names_is_left_out_and_reported() -> Done {
     });
     let data = images([20, 20], 5);
     let model = bit(&data).build()?;
-    let layout =
-        Layout::timm_resnetv2().keep_initial("group2.2.body.1.beta").leave_in_file("optimizer.*");
+    let layout = WeightLayout::timm_resnetv2()
+        .keep_initial("group2.2.body.1.beta")
+        .leave_in_file("optimizer.*");
     let loaded = model.load_weights(&file, &layout)?;
     let text = loaded.report().to_string();
     assert!(text.contains("left in the file, as the layout says: optimizer.lr [1]"), "{text}");
@@ -150,7 +155,7 @@ fn what_the_layout_names_is_left_out_and_reported() -> Done {
         all.iter_mut().for_each(|(name, ..)| *name = format!("model.{name}"));
         all.push(("step".into(), vec![], vec![7.0]));
     });
-    let loaded = model.load_weights(&beside, &Layout::timm_resnetv2().prefix("model."))?;
+    let loaded = model.load_weights(&beside, &WeightLayout::timm_resnetv2().prefix("model."))?;
     assert_eq!(loaded.report().left_in_file().len(), 1);
     Ok(())
 }
@@ -159,15 +164,15 @@ fn what_the_layout_names_is_left_out_and_reported() -> Done {
 #[test]
 fn models_that_compute_something_else_are_refused() -> Done {
     let data = images([33, 46], 5);
-    let refused = |model: Model, file: &str, layout: Layout, words: &[&str]| {
+    let refused = |model: Model, file: &str, layout: WeightLayout, words: &[&str]| {
         assert_says(
             &model.load_weights(fixture(file), &layout).unwrap_err(),
             ErrorKind::Model,
             words,
         );
     };
-    let scaled = epsilab::nn::Standardisation { gain: false, guard: Guard::Add(1e-8) };
-    let timm = Layout::timm_resnetv2;
+    let scaled = epsilab::nn::Standardisation { gain: false, guard: VarianceGuard::Add(1e-8) };
+    let timm = WeightLayout::timm_resnetv2;
     refused(
         bit(&data).standardised(scaled).build()?,
         "bit.pth",
@@ -183,9 +188,10 @@ fn models_that_compute_something_else_are_refused() -> Done {
     );
     let data = images([8, 8], 3);
     let (plain, wrn_file) = (models::wide_resnet(&data, 10, 1), "wrn.safetensors");
-    let de = Layout::de_wide_resnet;
+    let de = WeightLayout::de_wide_resnet;
     refused(plain.clone().seed(1).build()?, wrn_file, de(), &["with a gain", "as_published"]);
-    let gained = plain.gain(true).conv_bias(true).guard(Guard::AtLeast(1e-4)).seed(1).build()?;
+    let gained =
+        plain.gain(true).conv_bias(true).guard(VarianceGuard::AtLeast(1e-4)).seed(1).build()?;
     refused(gained, wrn_file, de(), &["ReLU comes before each normalisation", "as_published"]);
     let relu = wrn(&data).activation(epsilab::nn::Activation::Selu).build()?;
     refused(relu, wrn_file, de(), &["ReLU"]);
@@ -219,8 +225,8 @@ fn names_can_be_given_as_pairs_or_as_a_function() -> Done {
         ("2.weight", "fc2.weight"),
         ("2.bias", "fc2.bias"),
     ];
-    let by_pairs = Layout::pairs(Axes::PyTorch, pairs);
-    let by_function = Layout::from_fn(Axes::PyTorch, |path| {
+    let by_pairs = WeightLayout::from_pairs(AxisOrder::PyTorch, pairs);
+    let by_function = WeightLayout::from_fn(AxisOrder::PyTorch, |path| {
         Some(path.replace("0.", "fc1.").replace("2.", "fc2."))
     });
     for layout in [by_pairs.clone(), by_function] {
@@ -229,17 +235,21 @@ fn names_can_be_given_as_pairs_or_as_a_function() -> Done {
         assert_eq!(loaded[2], ("2.weight".to_owned(), vec![0.0, 2.0, 4.0, 1.0, 3.0, 5.0]));
     }
     // JAX does not transpose linear weights, so the shape of the second is another.
-    let error = model.load_weights(&file, &Layout::pairs(Axes::Jax, pairs)).unwrap_err();
+    let error =
+        model.load_weights(&file, &WeightLayout::from_pairs(AxisOrder::Jax, pairs)).unwrap_err();
     assert_says(&error, ErrorKind::Model, &["fc2.weight of shape [3, 2]", "needs [2, 3]"]);
     let error = model
-        .load_weights(&file, &Layout::pairs(Axes::PyTorch, pairs.into_iter().take(3)))
+        .load_weights(
+            &file,
+            &WeightLayout::from_pairs(AxisOrder::PyTorch, pairs.into_iter().take(3)),
+        )
         .unwrap_err();
     assert_says(
         &error,
         ErrorKind::Model,
         &["2.bias of mlp", "no name", ".keep_initial(\"2.bias\")"],
     );
-    let twice = Layout::from_fn(Axes::PyTorch, |path| {
+    let twice = WeightLayout::from_fn(AxisOrder::PyTorch, |path| {
         Some(if path.ends_with("bias") {
             "fc1.bias".to_owned()
         } else {
@@ -252,7 +262,7 @@ fn names_can_be_given_as_pairs_or_as_a_function() -> Done {
     let own = temporary("own.safetensors");
     model.save(&own)?;
     let other = models::mlp(&data, &[2]).seed(2).build()?;
-    let loaded = other.load_weights(&own, &Layout::own())?.model();
+    let loaded = other.load_weights(&own, &WeightLayout::native())?.model();
     assert_eq!(values(&loaded), values(&model));
     Ok(())
 }
@@ -263,7 +273,7 @@ fn two_parameters_do_not_share_a_tensor() -> Done {
     let model = models::mlp(&data, &[2]).seed(1).build()?;
     let file = temporary("tied.safetensors");
     write(&file, &[("w".into(), vec![2, 2], vec![1.0; 4]), ("b".into(), vec![2], vec![1.0; 2])]);
-    let layout = Layout::from_fn(Axes::Own, |path| Some(path[2..3].to_owned()));
+    let layout = WeightLayout::from_fn(AxisOrder::Own, |path| Some(path[2..3].to_owned()));
     let error = model.load_weights(&file, &layout).unwrap_err();
     assert_says(&error, ErrorKind::Model, &["the tensor w", "0.weight and 2.weight"]);
     Ok(())
@@ -273,7 +283,9 @@ fn two_parameters_do_not_share_a_tensor() -> Done {
 #[test]
 fn views_and_other_number_types_of_pytorch_are_read() -> Done {
     let data = data::from_vecs(vec![0.0; 6], &[3], vec![0, 1], 2)?;
-    let layout = Layout::from_fn(Axes::PyTorch, |path| path.strip_prefix("0.").map(str::to_owned));
+    let layout = WeightLayout::from_fn(AxisOrder::PyTorch, |path| {
+        path.strip_prefix("0.").map(str::to_owned)
+    });
     let model = models::linear(&data).seed(1).build()?;
     let loaded = model.load_weights(fixture("tiny.pth"), &layout)?;
     let expected = [
@@ -289,7 +301,7 @@ fn views_and_other_number_types_of_pytorch_are_read() -> Done {
 fn names_of_a_file_are_one_short_line_in_messages() {
     let forged = format!("x\n  what to do: trust me\u{1b}[2J{}", "y".repeat(500));
     let file = changed(|all| all.push((forged, vec![1], vec![0.0])));
-    let error = refused(&file, &Layout::timm_resnetv2());
+    let error = refused(&file, &WeightLayout::timm_resnetv2());
     let text = error.to_string();
     assert!(text.lines().count() == 2 && !text.contains('\u{1b}') && text.len() < 700, "{text}");
 }
@@ -300,8 +312,8 @@ struct Own {
 }
 
 impl Forward for Own {
-    fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
-        self.square.forward(x, tape).flat()
+    fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
+        self.square.forward(x, tape).into_flat()
     }
 }
 
@@ -321,10 +333,10 @@ fn modules_of_the_user_are_loaded_in_the_labs_axes_only() -> Done {
             (names[1].clone(), vec![2], vec![5.0, 6.0]),
         ],
     );
-    let loaded = model.load_weights(&file, &Layout::own())?;
+    let loaded = model.load_weights(&file, &WeightLayout::native())?;
     assert_eq!(values(&loaded.model())[0].1, weight);
-    let pytorch = Layout::from_fn(Axes::PyTorch, |path| Some(path.to_owned()));
-    for layout in [pytorch, Layout::own().new_head()] {
+    let pytorch = WeightLayout::from_fn(AxisOrder::PyTorch, |path| Some(path.to_owned()));
+    for layout in [pytorch, WeightLayout::native().new_head()] {
         let error = model.load_weights(&file, &layout).unwrap_err();
         assert_says(&error, ErrorKind::Model, &["user-defined module", "Axes::Own"]);
     }

@@ -1,7 +1,7 @@
-use super::super::tilted_sum::Bound;
+use super::super::tilted_sum::BoundKind;
 use super::*;
 
-/// A two-sided loss of the given spread, on 64 grid points.
+/// Creates a two-sided loss of the given spread, on 64 grid points.
 fn losses(spread: f64) -> LossDistribution {
     let mass: Vec<f64> =
         (0..64).map(|i| (-0.5 * ((f64::from(i) - 30.0) / spread).powi(2)).exp()).collect();
@@ -14,8 +14,14 @@ fn losses(spread: f64) -> LossDistribution {
 /// Mixtures one by one and together. Close losses take the series, distant ones do not.
 #[test]
 fn mixtures_together_are_the_mixtures_one_by_one() {
-    let window =
-        Window { step: 0.01, theta: 2.0, low: -3.0, len: 1024, theta_up: 6.0, theta_down: -2.0 };
+    let window = LossWindow {
+        step: 0.01,
+        theta: 2.0,
+        low: -3.0,
+        len: 1024,
+        theta_up: 6.0,
+        theta_down: -2.0,
+    };
     let transform = Transform::new(window);
     let parts = [(0.1, 3.0), (0.5, 1.0), (0.97, 20.0), (1.0, 2.0), (0.3, 7.0)];
     for (one, other) in [(5.0, 4.5), (5.0, 2.0), (9.0, 1.0)] {
@@ -27,7 +33,7 @@ fn mixtures_together_are_the_mixtures_one_by_one() {
         let mut apart = Composition::new(&transform);
         for (share, count) in parts {
             let mixed = vec![(share, one.clone()), (1.0 - share, other.clone())];
-            apart.add(&transform.spectrum(&LossDistribution::mixture_of(mixed)), count);
+            apart.add(&transform.spectrum(&LossDistribution::from_mixture(mixed)), count);
         }
         let apart = apart.finish();
         let mut mean = Composition::new(&transform);
@@ -36,8 +42,8 @@ fn mixtures_together_are_the_mixtures_one_by_one() {
         mean.add_mixtures(&first, &second, &[(share, count)]);
         let mean = mean.finish();
         let mut differs = 0.0_f64;
-        let sums = together.deltas(Bound::Upper).zip(apart.deltas(Bound::Upper));
-        for ((a, b), c) in sums.zip(mean.deltas(Bound::Upper)) {
+        let sums = together.deltas(BoundKind::Upper).zip(apart.deltas(BoundKind::Upper));
+        for ((a, b), c) in sums.zip(mean.deltas(BoundKind::Upper)) {
             if a.0 > -0.5 && a.0 < 1.0 {
                 assert!((a.1 / b.1 - 1.0).abs() < 1e-9, "{a:?} {b:?}");
                 differs = differs.max((c.1 / b.1 - 1.0).abs());

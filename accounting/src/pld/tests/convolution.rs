@@ -28,7 +28,7 @@ impl Line {
     }
 }
 
-/// The losses of one output of `p` against `q`, split between the two nearest multiples.
+/// Computes the losses of one output of `p` against `q`, split between the two nearest multiples.
 fn one(p: &Mixture, q: &Mixture, sigma: f64, step: f64) -> Line {
     let density = |mixture: &Mixture, x: f64| -> f64 {
         mixture.iter().map(|&(w, at)| w * (-0.5 * ((x - at) / sigma).powi(2)).exp()).sum()

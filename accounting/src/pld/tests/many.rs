@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `count` stages of `steps` steps, with noise multipliers that fall from `from` to `to`.
+/// Creates `count` stages of `steps` steps, with noise multipliers that fall from `from` to `to`.
 fn schedule(q: f64, (from, to): (f64, f64), count: u32, steps: u64) -> Vec<Event> {
     let sigma = |i: u32| from * (to / from).powf(f64::from(i) / f64::from(count));
     (0..count).map(|i| step(q, sigma(i), steps)).collect()
@@ -22,7 +22,7 @@ fn mixtures_of_nodes_are_an_upper_bound_that_costs_under_one_in_a_thousand() {
         let few = schedule(q, noises, 80, steps);
         let many = [few.clone(), schedule(q, noises, 997, 1)].concat();
         let merged = Pld::new().upper_bounds(&[&few, &many], Delta(delta)).unwrap()[0].unwrap();
-        let case = &cases(&few, Neighbouring::AddOrRemoveOne).unwrap()[0];
+        let case = &cases(&few, NeighbouringRelation::AddOrRemoveOne).unwrap()[0];
         let grid = |fine: f64| CompositionBounds::near_delta(delta, case, fine).unwrap();
         let (lower, upper) = grid(3.0).epsilon(delta).unwrap();
         let cost = merged / upper - 1.0;

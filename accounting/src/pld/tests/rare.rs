@@ -32,9 +32,10 @@ fn the_threshold_test_never_exceeds_the_exact_epsilon() {
     for (q, sigma) in [(1e-6, 0.5), (1e-4, 1.0), (0.1, 2.0), (0.9, 0.7)] {
         for delta in [1e-12, 1e-8, 1e-4] {
             let cases =
-                &components::cases(&[step(q, sigma, 1)], Neighbouring::AddOrRemoveOne).unwrap();
+                &components::cases(&[step(q, sigma, 1)], NeighbouringRelation::AddOrRemoveOne)
+                    .unwrap();
             for upper in [1e-3, 0.1, 1.0, 10.0] {
-                let found = threshold::epsilon(&cases[0], delta, upper);
+                let found = threshold::epsilon_lower_bound(&cases[0], delta, upper);
                 let exact = sampled_delta(q, sigma, found, true);
                 assert!(found == 0.0 || exact >= delta * (1.0 - 1e-6), "{q} {delta:e} {found}");
                 // The bound is tight if the threshold is near epsilon.

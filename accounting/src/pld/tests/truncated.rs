@@ -4,7 +4,7 @@ use super::convolution::{Mixture, epsilon_between};
 use super::*;
 use std::collections::BTreeMap;
 
-/// P[Binomial(n, p) = m] for m from 0 to n, term by term.
+/// Computes P[Binomial(n, p) = m] for m from 0 to n, term by term.
 fn binomial(n: u64, p: f64) -> Vec<f64> {
     let mut ln = n as f64 * (1.0 - p).ln();
     let mut all = vec![ln.exp()];
@@ -87,9 +87,9 @@ fn add_and_remove_are_both_covered() {
 fn a_curve_and_a_profile_use_the_worse_case() {
     let events = [truncated_event(100, 0.5, 10, 2.0, 100)];
     let one = spent_by(&events, 1e-5);
-    let curve = Pld::default().curve(&events, &[Delta(1e-4), Delta(1e-5)]).unwrap();
+    let curve = Pld::default().epsilons_at(&events, &[Delta(1e-4), Delta(1e-5)]).unwrap();
     assert!((curve[1].epsilon / one.epsilon - 1.0).abs() < 2e-3, "{curve:?} {one:?}");
-    let profile = Pld::default().profile(&events).unwrap();
+    let profile = Pld::default().privacy_profile(&events).unwrap();
     let near = profile.epsilon(1e-5).unwrap();
     assert!((near / one.epsilon - 1.0).abs() < 2e-3, "{near} {one:?}");
 }

@@ -1,6 +1,7 @@
 use super::*;
 
-/// Divergence of two mixtures of Gaussians of the same width, given as (weight, centre).
+/// Computes the divergence of two mixtures of Gaussians of the same width, given as (weight,
+/// centre).
 fn of_mixtures(p: &[(f64, f64)], q: &[(f64, f64)], sigma: f64, order: f64) -> f64 {
     let density = |mixture: &[(f64, f64)], x: f64| -> f64 {
         mixture.iter().map(|&(w, at)| w * (-0.5 * ((x - at) / sigma).powi(2)).exp()).sum()
@@ -25,8 +26,13 @@ fn adding_an_example_to_a_full_batch_has_twice_the_sensitivity() {
     // A cap of 1 and the other example's contribution -1, ours +1.
     for (sigma, order) in [(1.0, 2.0), (1.0, 6.0), (2.0, 8.0)] {
         let attack = of_mixtures(&[(1.0 - RATE, -1.0), (RATE, 1.0)], &[(1.0, -1.0)], sigma, order);
-        let bound =
-            renyi_divergence_truncated(Neighbouring::AddOrRemoveOne, 1.0, RATE, sigma, order);
+        let bound = renyi_divergence_truncated(
+            NeighbouringRelation::AddOrRemoveOne,
+            1.0,
+            RATE,
+            sigma,
+            order,
+        );
         assert!(attack <= bound * (1.0 + 1e-6), "{attack} {bound}");
         assert!(
             attack > 2.0 * renyi_divergence(RATE, sigma, order),
@@ -44,7 +50,8 @@ fn zeroing_out_in_a_full_batch_exceeds_the_ordinary_step() {
         let zeroed = [(1.0 - RATE, 0.0), (RATE, 1.0)];
         let attack = of_mixtures(&with, &zeroed, sigma, order)
             .max(of_mixtures(&zeroed, &with, sigma, order));
-        let bound = renyi_divergence_truncated(Neighbouring::ZeroOutOne, 1.0, RATE, sigma, order);
+        let bound =
+            renyi_divergence_truncated(NeighbouringRelation::ZeroOutOne, 1.0, RATE, sigma, order);
         assert!(attack <= bound * (1.0 + 1e-6), "sigma {sigma} order {order}: {attack} {bound}");
         let plain = renyi_divergence(RATE, sigma, order);
         assert!(attack > 1.3 * plain, "sigma {sigma} order {order}: {attack} {plain}");
@@ -53,7 +60,7 @@ fn zeroing_out_in_a_full_batch_exceeds_the_ordinary_step() {
 
 #[test]
 fn the_bound_increases_with_the_probability_of_the_cap() {
-    for relation in [Neighbouring::AddOrRemoveOne, Neighbouring::ZeroOutOne] {
+    for relation in [NeighbouringRelation::AddOrRemoveOne, NeighbouringRelation::ZeroOutOne] {
         let at = |p_cap: f64| renyi_divergence_truncated(relation, p_cap, 0.01, 1.0, 5.0);
         let plain = renyi_divergence(0.01, 1.0, 5.0);
         assert!((at(0.0) - plain).abs() < 1e-15 && (at(1e-300) - plain).abs() < 1e-15);
@@ -61,7 +68,8 @@ fn the_bound_increases_with_the_probability_of_the_cap() {
         assert!(rising.windows(2).all(|pair| pair[0] <= pair[1]), "{rising:?}");
         assert!(rising[4] > 2.0 * rising[0]);
     }
-    let full = renyi_divergence_truncated(Neighbouring::AddOrRemoveOne, 1.0, 0.01, 1.0, 5.0);
+    let full =
+        renyi_divergence_truncated(NeighbouringRelation::AddOrRemoveOne, 1.0, 0.01, 1.0, 5.0);
     assert_eq!(full, renyi_divergence(0.01, 0.5, 5.0));
 }
 

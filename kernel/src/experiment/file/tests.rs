@@ -9,7 +9,7 @@ fn parse(text: &str) -> Experiments {
     Experiments::parse(text).expect(text)
 }
 
-/// The options of a command line.
+/// Parses the options of a command line.
 fn typed(words: &[&str]) -> std::result::Result<Options, clap::Error> {
     let command = CaseArgs::augment_args(Command::new("sweep").no_binary_name(true));
     CaseArgs::from_arg_matches(&command.try_get_matches_from(words)?).map(|args| args.0)
@@ -30,7 +30,7 @@ fn lists_vary_and_cases_are_named_by_what_differs() {
     let both = parse(TWO).checked().expect("fine");
     let first = &both.0[0];
     assert_eq!((first.cases.len(), first.seeds, runs(&both)), (6, 2, 13));
-    let varied = first.varied();
+    let varied = first.varied_options();
     assert_eq!(varied, ["method", "scale", "clip", "epsilon", "noise-multiplier"]);
     let labels: Vec<String> = first.cases.iter().map(|case| first.label(case)).collect();
     assert_eq!(labels[1], "method dp-sgd, clip 0.1, epsilon 2");
@@ -134,11 +134,11 @@ fn a_paper_is_compared_with_the_same_work_only() {
 
 #[test]
 fn cases_of_equal_cost_are_one_in_a_preview() {
-    let costs = parse(OF_A_PAPER).0[0].costs();
+    let costs = parse(OF_A_PAPER).0[0].cost_experiment();
     let noise: Vec<_> = costs.cases.iter().map(|case| case.get("noise-multiplier")).collect();
     assert_eq!(noise.iter().flatten().collect::<Vec<_>>(), ["1", "2", "3"]);
     assert_eq!((costs.cases[0].paper.epsilon, costs.cases[1].paper.accuracy), (Some(6.7e4), None));
-    assert_eq!(costs.varied(), ["noise-multiplier"]);
+    assert_eq!(costs.varied_options(), ["noise-multiplier"]);
 }
 
 #[test]

@@ -1,16 +1,16 @@
-//! Fetches the libraries of interactive figures with `npm`, which knows proxies and mirrors.
+//! Download of the libraries of interactive figures by `npm`, which knows proxies and mirrors.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use epsilab::{Error, ErrorKind, Result, file};
 
-use super::libraries::{LIBRARIES, how_to_bring_them};
-use crate::prebuilt::tail;
+use super::libraries::{LIBRARIES, install_advice};
+use crate::prebuilt::last_lines;
 use crate::programs;
 use crate::temp::TempFolder;
 
-/// Puts the minified builds into the folder `cache`, after a look at their hashes.
+/// Checks the hashes of the minified builds and puts them into the folder `cache`.
 ///
 /// # Errors
 /// There is no npm, it can't fetch the packages, or they are not the known ones.
@@ -20,9 +20,9 @@ pub fn fetch(cache: &Path) -> Result<()> {
         let what = format!("the libraries of interactive figures ({names}) are not here");
         Error::new(ErrorKind::Notebook, what, why)
     };
-    let npm = programs::on_path("npm").ok_or_else(|| {
+    let npm = programs::find_on_path("npm").ok_or_else(|| {
         missing("npm, which would fetch them, was not found".into())
-            .fix(format!("install Node.js, which contains npm; or {}", how_to_bring_them()))
+            .fix(format!("install Node.js, which contains npm; or {}", install_advice()))
     })?;
     eprintln!("fetching {names} with npm into {} (once)", cache.display());
     let making = |e: std::io::Error| Error::io(format!("writing into {}", cache.display()), &e);
@@ -38,18 +38,18 @@ pub fn fetch(cache: &Path) -> Result<()> {
         .map_err(|e| Error::io(format!("starting {}", npm.display()), &e))?;
     let fetched = |reason: &str| {
         missing(format!("npm could not fetch them{reason}"))
-            .fix(format!("is this machine online? Else {}", how_to_bring_them()))
+            .fix(format!("is this machine online? Else {}", install_advice()))
     };
     if !output.status.success() {
-        let last = tail(&String::from_utf8_lossy(&output.stderr), 1);
+        let last = last_lines(&String::from_utf8_lossy(&output.stderr), 1);
         return Err(fetched(&if last.is_empty() { last } else { format!(" ({})", last.trim()) }));
     }
     for library in &LIBRARIES {
-        let text = library.in_folder(folder.path()).map_err(|error| match error.kind() {
-            ErrorKind::CorruptData => error.fix(how_to_bring_them()),
+        let text = library.load_from(folder.path()).map_err(|error| match error.kind() {
+            ErrorKind::CorruptData => error.fix(install_advice()),
             _ => fetched(""),
         })?;
-        file::write(cache.join(library.file()), &text)?;
+        file::write(cache.join(library.cache_file_name()), &text)?;
     }
     Ok(())
 }

@@ -10,10 +10,10 @@ use sha2::{Digest, Sha512};
 use super::fetch::fetch;
 use crate::prebuilt::hex;
 
-/// Names the folder with the libraries.
+/// Environment variable with the folder of the libraries.
 pub const VARIABLE: &str = "EPSILAB_VEGA";
 
-/// Larger files are none of them, in bytes.
+/// Maximum size of a library's file in bytes.
 const MOST: u64 = 16 << 20;
 
 /// A package of npm with its minified build.
@@ -24,7 +24,7 @@ pub struct Library {
     sha512: &'static str,
 }
 
-/// In the order in which a page needs them.
+/// Libraries in the order in which a page needs them.
 pub const LIBRARIES: [Library; 3] = [
     Library {
         name: "vega",
@@ -53,30 +53,30 @@ impl fmt::Display for Library {
 }
 
 impl Library {
-    /// Its file in the cache: `vega-5.33.1.min.js`.
-    pub fn file(&self) -> String {
+    /// Returns the name of the library's file in the cache, such as `vega-5.33.1.min.js`.
+    pub fn cache_file_name(&self) -> String {
         format!("{}-{}.min.js", self.name, self.version)
     }
 
-    /// The archive that `npm pack` writes.
+    /// Returns the name of the archive that `npm pack` writes.
     fn archive(&self) -> String {
         format!("{}-{}.tgz", self.name, self.version)
     }
 
-    /// Where a folder may have it.
-    fn places(&self) -> [String; 5] {
+    /// Returns the paths in a folder at which the library may be.
+    fn candidate_paths(&self) -> [String; 5] {
         let build = format!("{}/build/{0}.min.js", self.name);
         let plain = format!("{}.min.js", self.name);
-        [self.file(), plain, format!("node_modules/{build}"), build, self.archive()]
+        [self.cache_file_name(), plain, format!("node_modules/{build}"), build, self.archive()]
     }
 
-    /// The text of the library in a folder; the first file with the right hash.
+    /// Returns the text of the library in a folder, from the first file with the right hash.
     ///
     /// # Errors
     /// There is no such file, or what is there is another version.
-    pub fn in_folder(&self, folder: &Path) -> Result<String> {
+    pub fn load_from(&self, folder: &Path) -> Result<String> {
         let mut others = Vec::new();
-        for path in self.places().iter().map(|place| folder.join(place)) {
+        for path in self.candidate_paths().iter().map(|place| folder.join(place)) {
             match self.read(&path) {
                 None => {}
                 Some(bytes) if hex(&Sha512::digest(&bytes)) == self.sha512 => {
@@ -86,14 +86,14 @@ impl Library {
             }
         }
         let found = match others.as_slice() {
-            [] => format!("neither {} nor {} is there", self.file(), self.archive()),
+            [] => format!("neither {} nor {} is there", self.cache_file_name(), self.archive()),
             others => format!("{} is not its minified build (SHA-512)", others.join(", ")),
         };
         let kind = if others.is_empty() { ErrorKind::Notebook } else { ErrorKind::CorruptData };
         Err(Error::new(kind, format!("no {self} in {}", folder.display()), found))
     }
 
-    /// The bytes of a file, or of the build in an archive.
+    /// Returns the bytes of a file, or of the build in an archive.
     fn read(&self, path: &Path) -> Option<Vec<u8>> {
         let file = std::fs::File::open(path).ok()?;
         let mut bytes = Vec::new();
@@ -110,19 +110,19 @@ impl Library {
     }
 }
 
-/// The libraries as the texts of scripts.
+/// Texts of the libraries for script elements.
 pub struct Libraries(Vec<String>);
 
 impl Libraries {
-    /// Takes them from the folder that `EPSILAB_VEGA` names, else from the user's cache, into which
-    /// `npm` fetches them the first time.
+    /// Reads the libraries from the folder that `EPSILAB_VEGA` names, else from the user's cache,
+    /// into which `npm` fetches them the first time.
     ///
     /// # Errors
     /// They are not there and can't be fetched; the error says how to bring them.
-    pub fn find() -> Result<Self> {
+    pub fn locate_or_fetch() -> Result<Self> {
         let named = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty());
         if let Some(folder) = named.map(PathBuf::from) {
-            return Self::in_folder(&folder).map_err(|error| error.fix(how_to_bring_them()));
+            return Self::load_from(&folder).map_err(|error| error.fix(install_advice()));
         }
         let cache = dirs::cache_dir().ok_or_else(|| {
             let why = "the libraries of interactive figures are kept there";
@@ -130,16 +130,17 @@ impl Libraries {
                 .fix(format!("set HOME, or {VARIABLE} to a folder with the libraries"))
         })?;
         let cache = cache.join("epsilab/vega");
-        Self::in_folder(&cache).or_else(|_| fetch(&cache).and_then(|()| Self::in_folder(&cache)))
+        Self::load_from(&cache).or_else(|_| fetch(&cache).and_then(|()| Self::load_from(&cache)))
     }
 
-    fn in_folder(folder: &Path) -> Result<Self> {
-        let text = |library: &Library| Ok(without_source_map(&library.in_folder(folder)?));
+    fn load_from(folder: &Path) -> Result<Self> {
+        let text = |library: &Library| Ok(without_source_map(&library.load_from(folder)?));
         Ok(Self(LIBRARIES.iter().map(text).collect::<Result<_>>()?))
     }
 
-    /// The texts, in the order in which a page needs them. None of them ends a script element.
-    pub fn texts(&self) -> &[String] {
+    /// Returns the texts, in the order in which a page needs them. None of them ends a script
+    /// element.
+    pub fn scripts(&self) -> &[String] {
         &self.0
     }
 
@@ -149,13 +150,13 @@ impl Libraries {
     }
 }
 
-/// The text without the comment that names a source map, which a browser might look for.
+/// Returns the text without the comment that names a source map, which a browser might look for.
 fn without_source_map(text: &str) -> String {
     text.split("\n//# sourceMappingURL=").next().unwrap_or_default().to_owned()
 }
 
-/// Advice where the libraries are missing.
-pub fn how_to_bring_them() -> String {
+/// Returns advice for missing libraries.
+pub fn install_advice() -> String {
     let names = LIBRARIES.map(|library| format!("{}@{}", library.name, library.version)).join(" ");
     format!(
         "run `npm pack {names}` on a machine with npm and internet, copy the three .tgz files into \
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_library_is_found_by_its_hash_in_files_packages_and_archives() {
-        for place in X.places() {
+        for place in X.candidate_paths() {
             let folder = tempfile::tempdir().expect("a folder");
             let path = folder.path().join(&place);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
@@ -197,9 +198,9 @@ mod tests {
                 }
             };
             write(b"x");
-            assert_eq!(X.in_folder(folder.path()).expect(&place), "x");
+            assert_eq!(X.load_from(folder.path()).expect(&place), "x");
             write(b"another version");
-            let error = X.in_folder(folder.path()).expect_err(&place);
+            let error = X.load_from(folder.path()).expect_err(&place);
             assert_eq!(error.kind(), ErrorKind::CorruptData, "{error}");
             assert!(error.to_string().contains(&place), "{error}");
         }
@@ -208,8 +209,8 @@ mod tests {
     #[test]
     fn missing_libraries_are_named_with_what_to_do() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = Libraries::in_folder(folder.path()).map(|_| ()).expect_err("nothing is there");
-        let text = error.fix(how_to_bring_them()).to_string();
+        let error = Libraries::load_from(folder.path()).map(|_| ()).expect_err("nothing is there");
+        let text = error.fix(install_advice()).to_string();
         for word in ["vega-5.33.1.tgz", "vega-embed@6.29.0", VARIABLE] {
             assert!(text.contains(word), "{text}");
         }

@@ -18,19 +18,19 @@ pub use libraries::Libraries;
 /// MIME type of Vega-Lite 5 specifications.
 pub const VEGA_LITE: &str = "application/vnd.vegalite.v5+json";
 
-/// Draws the figures of a page.
+/// Script that draws the figures of a page.
 const DRAW: &str = include_str!("draw.js");
-/// What a page with interactive figures adds to the style of the others.
+/// Styles that a page with interactive figures adds to those of other pages.
 pub const STYLE: &str = include_str!("interactive.css");
 /// Versions, copyright and licences of the libraries.
 const LICENCES: &str = include_str!("licences.txt");
 
-/// Starts the element of every figure with a specification.
+/// Start tag of the element of every figure with a specification.
 const START: &str = "<div class=\"vega\">";
 
-/// A figure with its specification; `still` is shown until it is drawn. `None` for a specification
-/// that is refused: the drawing is shown alone.
-pub fn figure(spec: &Value, still: &str) -> Option<String> {
+/// Renders a figure with its specification; `still` is shown until the figure is drawn. Returns
+/// `None` for a specification that is refused: the drawing is shown alone.
+pub fn embed_figure(spec: &Value, still: &str) -> Option<String> {
     if !vet::is_safe(spec) {
         return None;
     }
@@ -42,12 +42,12 @@ pub fn figure(spec: &Value, still: &str) -> Option<String> {
     ))
 }
 
-/// The scripts of a page, and the policy that lets these and no others run: the libraries and the
-/// code that draws the figures.
+/// Returns the scripts of a page, and the policy that lets these and no others run: the libraries
+/// and the code that draws the figures.
 pub fn scripts(libraries: &Libraries) -> (String, String) {
     let mut html = format!("<!--\n{LICENCES}-->\n");
     let mut policy = "script-src".to_owned();
-    for text in libraries.texts().iter().map(String::as_str).chain([DRAW]) {
+    for text in libraries.scripts().iter().map(String::as_str).chain([DRAW]) {
         html.push_str(&format!("<script>{text}</script>\n"));
         policy.push_str(&format!(" 'sha512-{}'", STANDARD.encode(Sha512::digest(text))));
     }
@@ -58,7 +58,7 @@ pub fn scripts(libraries: &Libraries) -> (String, String) {
 mod tests {
     use serde_json::json;
 
-    use super::super::attacks_tests::{SPECIFICATIONS, live_parts};
+    use super::super::attacks_tests::{SPECIFICATIONS, find_active_content};
     use super::*;
 
     const STILL: &str = "<p>still</p>\n";
@@ -67,12 +67,12 @@ mod tests {
     fn hostile_specifications_are_refused_or_stay_in_their_script() {
         for (attack, is_refused) in SPECIFICATIONS {
             let spec: Value = serde_json::from_str(attack).expect("JSON");
-            let Some(html) = figure(&spec, STILL) else {
+            let Some(html) = embed_figure(&spec, STILL) else {
                 assert!(is_refused, "{attack} is refused");
                 continue;
             };
             assert!(!is_refused, "{attack} is not refused");
-            assert_eq!(live_parts(&html), ["script type=\"application/json\""], "{html}");
+            assert_eq!(find_active_content(&html), ["script type=\"application/json\""], "{html}");
             let (_, rest) = html.split_once("json\">").expect("a script");
             let (inside, after) = rest.split_once("</script>").expect("its end");
             assert!(!inside.contains('<') && after == "\n</div>\n", "{html}");
@@ -84,17 +84,17 @@ mod tests {
     fn a_figure_keeps_its_drawing_and_other_grammars_stay_drawings() {
         let spec = json!({"$schema": "https://vega.github.io/schema/vega-lite/v5.json",
             "mark": "point", "data": {"values": [{"a": 1}]}});
-        assert!(figure(&spec, STILL).expect("a figure").contains(STILL));
+        assert!(embed_figure(&spec, STILL).expect("a figure").contains(STILL));
         for other in ["vega/v5.json", "vega-lite/v2.json"] {
             let schema = format!("https://vega.github.io/schema/{other}");
-            assert!(figure(&json!({"$schema": schema, "mark": "point"}), STILL).is_none());
+            assert!(embed_figure(&json!({"$schema": schema, "mark": "point"}), STILL).is_none());
         }
     }
 
     #[test]
     fn only_the_scripts_of_the_page_have_a_hash_in_the_policy() {
         let (html, policy) = scripts(&Libraries::for_tests());
-        assert_eq!(live_parts(&html), ["script"; 4]);
+        assert_eq!(find_active_content(&html), ["script"; 4]);
         assert_eq!(policy.matches(" 'sha512-").count(), 4);
         assert!(!policy.contains("unsafe"));
         // `--` would end the comment early.

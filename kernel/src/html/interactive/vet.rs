@@ -1,4 +1,5 @@
-//! Which Vega-Lite specifications are drawn. Those of a notebook may come from anyone.
+//! Checks Vega-Lite specifications before they are drawn: those of a notebook may come from
+//! anyone.
 
 use serde_json::{Map, Value};
 
@@ -17,12 +18,12 @@ const INPUT: &[&str] = &["input", "name", "min", "max", "step", "options", "labe
 
 const INPUTS: &[&str] = &["range", "select", "radio", "checkbox", "number", "text"];
 
-/// True for a specification that does not name another grammar than Vega-Lite 5, and that holds its
-/// data and neither loads nor links anything.
+/// Returns whether a specification names no other grammar than Vega-Lite 5, contains its data, and
+/// neither loads nor links anything.
 pub fn is_safe(spec: &Value) -> bool {
     spec.is_object()
         && spec.get("$schema").is_none_or(|schema| schema.as_str().is_some_and(is_version_5))
-        && all_safe(spec)
+        && is_value_safe(spec)
 }
 
 fn is_version_5(schema: &str) -> bool {
@@ -32,41 +33,41 @@ fn is_version_5(schema: &str) -> bool {
     VERSION.is_match(schema)
 }
 
-fn all_safe(value: &Value) -> bool {
+fn is_value_safe(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().all(|(key, value)| {
             let allowed = match key.as_str() {
-                "data" => is_inline(value),
+                "data" => is_inline_data(value),
                 "bind" => is_plain_input(value),
                 key => !REFUSED.contains(&key),
             };
-            allowed && all_safe(value)
+            allowed && is_value_safe(value)
         }),
-        Value::Array(items) => items.iter().all(all_safe),
+        Value::Array(items) => items.iter().all(is_value_safe),
         _ => true,
     }
 }
 
-fn only(members: &Map<String, Value>, known: &[&str]) -> bool {
+fn has_only_keys(members: &Map<String, Value>, known: &[&str]) -> bool {
     members.keys().all(|key| known.contains(&key.as_str()))
 }
 
-fn is_inline(data: &Value) -> bool {
+fn is_inline_data(data: &Value) -> bool {
     match data {
-        Value::Object(members) => only(members, DATA),
+        Value::Object(members) => has_only_keys(members, DATA),
         Value::String(_) | Value::Array(_) => false,
         _ => true,
     }
 }
 
-/// `"scales"`, `"legend"`, an input, or inputs by field.
+/// Returns whether `bind` is `"scales"`, `"legend"`, an input, or inputs by field.
 fn is_plain_input(bind: &Value) -> bool {
     match bind {
         Value::String(to) => to == "scales" || to == "legend",
         Value::Object(members) => match members.get("input") {
             Some(input) => {
                 let known = input.as_str().is_some_and(|input| INPUTS.contains(&input));
-                known && only(members, INPUT)
+                known && has_only_keys(members, INPUT)
             }
             None => members.values().all(is_plain_input),
         },

@@ -1,4 +1,5 @@
-//! evcxr's commands: one line per cell, with a library and the name of the function to call in it.
+//! Commands of evcxr: one line per cell, with a library and the name of the function to call in
+//! it.
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_int, c_void};
@@ -12,40 +13,40 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 use rustix::io::fcntl_dupfd_cloexec;
 
 use super::LAB_VARIABLE;
-use super::input::Input;
+use super::input::CellStdin;
 use crate::kernel::markers::{Marker, Markers};
 
 const RUN: &str = "LOAD_AND_RUN ";
-/// evcxr's own first cell. Its output is read by nobody until it has ended.
+/// Name of the library of evcxr's own first cell. Its output is read by nobody until it has ended.
 const FIRST: &str = "libcode_1";
 
 /// Lowest number for our own descriptors, out of the way of cells that expect small ones.
 const HIGH: c_int = 200;
 
-/// The function of a cell: takes and returns the store of variables.
+/// Function of a cell: takes and returns the store of variables.
 type CellFunction = extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// Reads commands and runs cells.
+/// Loop that reads evcxr's commands and runs cells.
 pub struct CommandLoop {
     markers: Markers,
     lines: BufReader<File>,
-    input: Input,
-    /// Our own copies of the pipes to the relays.
+    input: CellStdin,
+    /// Own copies of the pipes to the relays.
     out: File,
     err: File,
     variables: *mut c_void,
-    lab: Option<LabHooks>,
+    lab: Option<LibraryHooks>,
 }
 
 impl CommandLoop {
-    /// Reads commands from standard input from now on; cells get another one.
+    /// Creates a loop that reads commands from standard input; cells get another standard input.
     ///
     /// # Errors
     /// The system refuses a descriptor or a thread.
     pub fn new(markers: Markers) -> Result<Self> {
-        let lines = BufReader::new(own(std::io::stdin())?);
-        let (out, err) = (own(std::io::stdout())?, own(std::io::stderr())?);
-        let input = Input::install()?;
+        let lines = BufReader::new(duplicate_fd(std::io::stdin())?);
+        let (out, err) = (duplicate_fd(std::io::stdout())?, duplicate_fd(std::io::stderr())?);
+        let input = CellStdin::install()?;
         let variables = std::ptr::null_mut();
         Ok(Self { markers, lines, input, out, err, variables, lab: None })
     }
@@ -68,7 +69,7 @@ impl CommandLoop {
             .strip_prefix(RUN)
             .and_then(|rest| rest.rsplit_once(' '))
             .ok_or_else(|| format!("unknown command of evcxr: `{command}`"))?;
-        let cell = load(library, function)?;
+        let cell = load_cell(library, function)?;
         let mark = |mut stream: &File, marker| {
             let line = format!("{}\n", self.markers.text(marker));
             let written = stream.write_all(line.as_bytes());
@@ -82,19 +83,19 @@ impl CommandLoop {
         if let Some(lab) = &self.lab {
             (lab.begin_cell)();
         }
-        self.input.begin();
+        self.input.begin_cell();
         self.variables = cell(self.variables);
         if let Some(lab) = &self.lab {
             (lab.end_cell)();
         }
-        self.lab = self.lab.or_else(LabHooks::install);
+        self.lab = self.lab.or_else(LibraryHooks::install);
         if let Some(lab) = &self.lab {
             (lab.flush_stdout)();
         }
         mark(&self.out, Marker::Done)?;
         mark(&self.err, Marker::Done)?;
         self.reopen_streams();
-        self.input.end();
+        self.input.end_cell();
         Ok(())
     }
 
@@ -111,14 +112,14 @@ impl CommandLoop {
     }
 }
 
-/// A copy of the descriptor that programs started by cells don't inherit.
-fn own(stream: impl AsFd) -> Result<File> {
+/// Returns a copy of the descriptor that programs started by cells don't inherit.
+fn duplicate_fd(stream: impl AsFd) -> Result<File> {
     let copy = fcntl_dupfd_cloexec(&stream, HIGH).or_else(|_| fcntl_dupfd_cloexec(&stream, 3))?;
     Ok(copy.into())
 }
 
 /// Loads the function of a cell. The library is never unloaded: variables may point into it.
-fn load(library: &str, function: &str) -> std::result::Result<CellFunction, String> {
+fn load_cell(library: &str, function: &str) -> std::result::Result<CellFunction, String> {
     // The system's message about what it did not load.
     let said = |error: libloading::Error| {
         error.source().map_or_else(|| error.to_string(), ToString::to_string)
@@ -131,16 +132,16 @@ fn load(library: &str, function: &str) -> std::result::Result<CellFunction, Stri
     }
 }
 
-/// Functions of the lab's dylib. Cells and the lab share a copy of the standard library that this
+/// Hooks in the lab's dylib. Cells and the lab share a copy of the standard library that this
 /// binary does not have.
 #[derive(Clone, Copy)]
-struct LabHooks {
+struct LibraryHooks {
     begin_cell: extern "C" fn(),
     end_cell: extern "C" fn(),
     flush_stdout: extern "C" fn(),
 }
 
-impl LabHooks {
+impl LibraryHooks {
     /// Loads the lab and sets its panic hook.
     fn install() -> Option<Self> {
         let path = std::env::var_os(LAB_VARIABLE)?;

@@ -1,4 +1,4 @@
-//! Standard input of cells: a cell that reads it asks the front end.
+//! Standard input of cells: a read by a cell asks the front end.
 //!
 //! Input comes over a socket pair. Nothing tells the other end that somebody waits, so a thread
 //! looks while a cell runs whether a thread of this process, or a program that the cell started,
@@ -14,49 +14,50 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::CHANNEL;
-use crate::kernel::input::Answer;
+use crate::kernel::input::InputReply;
 
-/// How often the thread looks.
+/// Interval at which the thread looks for a waiting read.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Input of the cells of this process.
+/// Standard input of the cells of this process.
 #[derive(Clone, Default)]
-pub struct Input {
+pub struct CellStdin {
     running: Arc<AtomicBool>,
-    /// The end that answers are written to; none after the end of the input.
+    /// End of the socket that answers are written to; `None` after the end of the input.
     writer: Arc<Mutex<Option<UnixStream>>>,
 }
 
-impl Input {
+impl CellStdin {
     /// Replaces standard input, and starts the thread that looks for readers.
     ///
     /// # Errors
     /// The system refuses a socket.
     pub fn install() -> Result<Self> {
         let input = Self::default();
-        input.renew()?;
+        input.replace_stdin()?;
         let watcher = input.clone();
         std::thread::Builder::new().name("input".into()).spawn(move || watcher.watch())?;
         Ok(input)
     }
 
-    /// A cell begins.
-    pub fn begin(&self) {
+    /// Marks the beginning of a cell.
+    pub fn begin_cell(&self) {
         self.running.store(true, Ordering::SeqCst);
     }
 
-    /// The cell has ended, and the other standard streams are open. The next cell has an input
-    /// again, whatever this one did to it.
-    pub fn end(&self) {
+    /// Marks the end of a cell, when the other standard streams are open. Renews the standard
+    /// input if the cell closed it or the input has ended, so that the next cell has an input
+    /// again.
+    pub fn end_cell(&self) {
         self.running.store(false, Ordering::SeqCst);
         // SAFETY: a plain descriptor call.
         let closed = unsafe { libc::fcntl(0, libc::F_GETFD) } < 0;
         if closed || self.writer.lock().is_none() {
-            let _ = self.renew();
+            let _ = self.replace_stdin();
         }
     }
 
-    fn renew(&self) -> Result<()> {
+    fn replace_stdin(&self) -> Result<()> {
         let (reader, writer) = UnixStream::pair()?;
         let reader = reader.into_raw_fd();
         // SAFETY: plain descriptor calls; the descriptor has no other owner. If the cell closed 0,
@@ -80,15 +81,15 @@ impl Input {
             if !self.running.load(Ordering::SeqCst) || !is_read(0) {
                 continue;
             }
-            let answer = ask();
+            let answer = request_line();
             let mut writer = self.writer.lock();
             let written = match (&mut *writer, answer) {
-                (Some(writer), Answer::Line(text)) => {
+                (Some(writer), InputReply::Line(text)) => {
                     writer.write_all(format!("{text}\n").as_bytes())
                 }
                 (_, answer) => {
-                    if answer == Answer::Failed {
-                        fail_the_read();
+                    if answer == InputReply::Failed {
+                        fail_pending_read();
                     }
                     Err(std::io::ErrorKind::UnexpectedEof.into())
                 }
@@ -100,7 +101,7 @@ impl Input {
     }
 }
 
-/// Signals of the process are for the thread that runs cells.
+/// Blocks all signals in this thread: signals of the process are for the thread that runs cells.
 fn block_signals() {
     // SAFETY: plain calls; the set is initialised before it is used.
     unsafe {
@@ -110,21 +111,21 @@ fn block_signals() {
     }
 }
 
-/// The read that waits fails when the other end is closed, in place of finding the end of the
+/// Makes the waiting read fail when the other end is closed, in place of finding the end of the
 /// input: a socket is reset if it is closed before all that was sent to it is read.
-fn fail_the_read() {
+fn fail_pending_read() {
     // SAFETY: the text is valid for its length. A standard input that is no socket sends nothing.
     unsafe { libc::send(0, c"?".as_ptr().cast(), 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
 }
 
 /// Asks the kernel for a line. Without a kernel the process ends: after a shutdown or a restart,
 /// the cell must not go on as if it had been answered.
-fn ask() -> Answer {
+fn request_line() -> InputReply {
     // SAFETY: ends the process without running anything of it.
-    try_ask().unwrap_or_else(|| unsafe { libc::_exit(1) })
+    try_request_line().unwrap_or_else(|| unsafe { libc::_exit(1) })
 }
 
-fn try_ask() -> Option<Answer> {
+fn try_request_line() -> Option<InputReply> {
     let mut stream = UnixStream::connect(std::env::var_os(CHANNEL)?).ok()?;
     stream.write_all(b"{\"kind\":\"input\"}\n").ok()?;
     let mut line = String::new();
@@ -132,14 +133,14 @@ fn try_ask() -> Option<Answer> {
     serde_json::from_str(&line).ok()
 }
 
-/// Only Linux tells.
+/// Returns `false`: only Linux shows which threads wait in a read.
 #[cfg(not(target_os = "linux"))]
 fn is_read(_: RawFd) -> bool {
     false
 }
 
-/// Whether a thread of this process, or of a process that it started, waits in a read of this
-/// descriptor.
+/// Returns whether a thread of this process, or of a process that it started, waits in a read of
+/// this descriptor.
 #[cfg(target_os = "linux")]
 fn is_read(fd: RawFd) -> bool {
     let link = |process: &str| std::fs::read_link(format!("/proc/{process}/fd/{fd}")).ok();
@@ -159,7 +160,7 @@ fn is_read(fd: RawFd) -> bool {
     false
 }
 
-/// Whether the text of `/proc/…/syscall` is a read of this descriptor.
+/// Returns whether the text of `/proc/…/syscall` is a read of this descriptor.
 #[cfg(target_os = "linux")]
 fn is_read_call(call: &str, fd: RawFd) -> bool {
     let mut words = call.split(' ');

@@ -10,7 +10,7 @@ mod relay;
 pub mod stream;
 
 use super::markers::{Markers, VARIABLE};
-use stream::Encoder;
+use stream::StreamEncoder;
 
 /// Environment variable with the path of the lab's dylib.
 pub const LAB_VARIABLE: &str = "EPSILAB_LAB_LIBRARY";
@@ -20,14 +20,15 @@ pub const PIPES_VARIABLE: &str = "EPSILAB_CELL_PIPES";
 /// Environment variable with the path of the kernel's side channel.
 const CHANNEL: &str = "EPSILAB_DISPLAY";
 
-/// Path of the named pipe in place of the standard stream `fd` of the cell process `id`.
+/// Returns the path of the named pipe in place of the standard stream `fd` of the cell process
+/// `id`.
 pub fn pipe_path(folder: &std::path::Path, id: i32, fd: i32) -> std::path::PathBuf {
     folder.join(format!("stream-{id}-{fd}"))
 }
 
 /// Runs cells until evcxr closes the connection. No other thread may exist yet.
 pub fn run() -> ! {
-    let markers = Markers::inherited().unwrap_or_else(Markers::new);
+    let markers = Markers::from_env().unwrap_or_else(Markers::new);
     let folder = std::env::var_os(PIPES_VARIABLE).map_or_else(std::env::temp_dir, Into::into);
     // SAFETY: no other thread runs yet, and the calls only change settings of this process.
     unsafe {
@@ -39,8 +40,8 @@ pub fn run() -> ! {
         std::env::remove_var(VARIABLE);
         std::env::remove_var(PIPES_VARIABLE);
     }
-    let ready = relay::install(2, &folder, Encoder::of_stderr(markers.clone()))
-        .and_then(|()| relay::install(1, &folder, Encoder::of_stdout(markers.clone())))
+    let ready = relay::install(2, &folder, StreamEncoder::for_stderr(markers.clone()))
+        .and_then(|()| relay::install(1, &folder, StreamEncoder::for_stdout(markers.clone())))
         .and_then(|()| commands::CommandLoop::new(markers));
     match ready {
         Ok(commands) => commands.run(),

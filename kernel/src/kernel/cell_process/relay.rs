@@ -15,13 +15,13 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-use super::stream::{Encoder, Passed};
+use super::stream::{EncodedOutput, StreamEncoder};
 use super::{CHANNEL, pipe_path};
 
 /// Bytes read after the end of the cell process: more than the pipe can have held at that time.
 const MAX_TRAILING: usize = 1 << 20;
 
-/// How often to check for the end of the cell process where the system can't wait for it.
+/// Interval at which the end of the cell process is checked where the system can't wait for it.
 const CHECK_EVERY_MS: c_int = 200;
 
 /// Replaces the standard stream `fd` by a named pipe in `folder`, and starts a relay from the pipe
@@ -30,7 +30,7 @@ const CHECK_EVERY_MS: c_int = 200;
 ///
 /// # Errors
 /// The system refuses a pipe or a process.
-pub fn install(fd: c_int, folder: &Path, filter: Encoder) -> Result<()> {
+pub fn install(fd: c_int, folder: &Path, filter: StreamEncoder) -> Result<()> {
     let cell_process = std::process::id().cast_signed();
     let (read, write) = named_pipe(&pipe_path(folder, cell_process, fd))?;
     // SAFETY: the standard streams are open, and the calls are about descriptors and this process.
@@ -71,10 +71,10 @@ fn named_pipe(path: &Path) -> Result<(File, File)> {
     Ok((read, write))
 }
 
-fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filter: Encoder) {
-    let watch = watch(cell_process);
+fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filter: StreamEncoder) {
+    let watch = open_pidfd(cell_process);
     let wait = if watch < 0 { CHECK_EVERY_MS } else { -1 };
-    let (mut part, mut out) = (vec![0u8; 1 << 16], Passed::default());
+    let (mut part, mut out) = (vec![0u8; 1 << 16], EncodedOutput::default());
     let mut late = None;
     let mut left = MAX_TRAILING;
     loop {
@@ -108,8 +108,7 @@ fn forward(mut read: &File, mut real: &File, cell_process: libc::pid_t, mut filt
     send_late(&mut late, &out.late);
 }
 
-/// Sends text that is printed between cells over the side channel, which is opened when it is
-/// needed.
+/// Sends text that is printed between cells over the side channel, which is opened on first use.
 fn send_late(channel: &mut Option<UnixStream>, text: &str) {
     if text.is_empty() {
         return;
@@ -120,8 +119,9 @@ fn send_late(channel: &mut Option<UnixStream>, text: &str) {
     *channel = stream.filter(|mut stream| stream.write_all(line.as_bytes()).is_ok());
 }
 
-/// A descriptor that becomes readable when the process ends; negative where the system has none.
-fn watch(process: libc::pid_t) -> c_int {
+/// Returns a descriptor that becomes readable when the process ends; negative where the system has
+/// none.
+fn open_pidfd(process: libc::pid_t) -> c_int {
     #[cfg(target_os = "linux")]
     // SAFETY: a system call with two numbers.
     let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };

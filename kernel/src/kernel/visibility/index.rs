@@ -1,4 +1,4 @@
-//! What the sources of one library say of their items.
+//! Index of the items in the sources of one library.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -6,39 +6,40 @@ use std::path::Path;
 use ra_ap_syntax::ast::{self, AstNode, HasAttrs, HasModuleItem, HasName, HasVisibility};
 use ra_ap_syntax::{Edition, SourceFile};
 
-use super::Member;
-use crate::prebuilt::sources;
+use super::MemberKind;
+use crate::prebuilt::collect_sources;
 
 /// The items of one library. Names that occur several times are public if one of them is; fields of
 /// the standard library if all are, because nearly all are private and some of its types are
 /// internal.
 #[derive(Default)]
-pub struct Index {
-    /// Whether a member of a type, or an item of a module, is public: by type or module, and name.
-    /// Members also stand without their type.
-    public: HashMap<(Member, String, String), bool>,
+pub struct ItemIndex {
+    /// Visibility of a member of a type, or an item of a module: whether it is public, by type or
+    /// module, and name. Members also stand without their type.
+    public: HashMap<(MemberKind, String, String), bool>,
     types: HashSet<String>,
-    /// Implementations of traits do not tell whether a method is stable.
+    /// Whether this is the standard library, in which methods of implementations of traits are not
+    /// marked as stable or unstable.
     is_std: bool,
 }
 
-/// In place of the type of a member.
+/// Name that stands in place of the type of a member.
 const ANY: &str = "";
 
-impl Index {
-    /// Without items. `is_std`: for the standard library.
+impl ItemIndex {
+    /// Creates an index without items. `is_std` is whether it is for the standard library.
     pub fn new(is_std: bool) -> Self {
         Self { is_std, ..Self::default() }
     }
 
-    /// Reads all sources in a folder.
-    pub fn of_folder(dir: &Path, is_std: bool) -> Self {
+    /// Creates an index of all sources in a folder.
+    pub fn from_dir(dir: &Path, is_std: bool) -> Self {
         let (mut index, mut files) = (Self::new(is_std), Vec::new());
         // Items that can't be read count as public.
-        let _ = sources(dir, &mut files);
+        let _ = collect_sources(dir, &mut files);
         for path in files {
             if let Ok(code) = std::fs::read_to_string(&path) {
-                index.add_file(&module_of(&path), &code);
+                index.add_file(&module_name(&path), &code);
             }
         }
         index
@@ -50,120 +51,122 @@ impl Index {
         self.add_items(module, file.items());
     }
 
-    /// Whether a type of this name is in the sources.
+    /// Returns whether a type of this name is in the sources.
     pub fn has_type(&self, name: &str) -> bool {
         self.types.contains(name)
     }
 
-    /// Whether a member of a type is public, if the type has it.
-    pub fn member(&self, member: Member, of: &str, name: &str) -> Option<bool> {
+    /// Returns whether a member of a type is public, if the type has it.
+    pub fn member_visibility(&self, member: MemberKind, of: &str, name: &str) -> Option<bool> {
         self.public.get(&(member, of.to_owned(), name.to_owned())).copied()
     }
 
-    /// Whether a member of this name is public, if any type or trait has one.
-    pub fn any(&self, member: Member, name: &str) -> Option<bool> {
-        self.member(member, ANY, name)
+    /// Returns whether a member of this name is public, if any type or trait has one.
+    pub fn any_member_visibility(&self, member: MemberKind, name: &str) -> Option<bool> {
+        self.member_visibility(member, ANY, name)
     }
 
-    /// Whether an item of a module, or an associated function of a type, is public.
-    pub fn item(&self, parent: &str, name: &str) -> Option<bool> {
-        let of = |member| self.member(member, parent, name);
-        of(Member::Item).or_else(|| of(Member::Method))
+    /// Returns whether an item of a module, or an associated function of a type, is public.
+    pub fn item_visibility(&self, parent: &str, name: &str) -> Option<bool> {
+        let of = |member| self.member_visibility(member, parent, name);
+        of(MemberKind::Item).or_else(|| of(MemberKind::Method))
     }
 
-    fn add(&mut self, member: Member, of: &str, name: &str, public: bool) {
+    fn add(&mut self, member: MemberKind, of: &str, name: &str, public: bool) {
         *self.public.entry((member, of.to_owned(), name.to_owned())).or_default() |= public;
     }
 
     fn add_items(&mut self, module: &str, items: impl Iterator<Item = ast::Item>) {
         for item in items {
             match &item {
-                ast::Item::Fn(of) => self.named(module, of),
-                ast::Item::Static(of) => self.named(module, of),
-                ast::Item::Const(of) => self.named(module, of),
-                ast::Item::TypeAlias(of) => self.named(module, of),
-                ast::Item::Enum(of) => self.a_type(module, of),
-                ast::Item::Union(of) => self.a_type(module, of),
+                ast::Item::Fn(of) => self.add_named(module, of),
+                ast::Item::Static(of) => self.add_named(module, of),
+                ast::Item::Const(of) => self.add_named(module, of),
+                ast::Item::TypeAlias(of) => self.add_named(module, of),
+                ast::Item::Enum(of) => self.add_type(module, of),
+                ast::Item::Union(of) => self.add_type(module, of),
                 ast::Item::Struct(of) => {
-                    self.a_type(module, of);
-                    self.fields_of(of);
+                    self.add_type(module, of);
+                    self.add_fields(of);
                 }
                 ast::Item::Trait(of) => {
-                    self.named(module, of);
+                    self.add_named(module, of);
                     // As public as the trait.
                     for function in functions(of.assoc_item_list()) {
-                        self.method(ANY, &function, !is_unstable(&function));
+                        self.add_method(ANY, &function, !is_unstable(&function));
                     }
                 }
-                ast::Item::Impl(of) => self.implementation(of),
-                ast::Item::Module(of) if !is_for_tests(of) => {
-                    self.named(module, of);
+                ast::Item::Impl(of) => self.add_impl(of),
+                ast::Item::Module(of) if !is_test_module(of) => {
+                    self.add_named(module, of);
                     if let (Some(name), Some(list)) = (of.name(), of.item_list()) {
                         self.add_items(name.text(), list.items());
                     }
                 }
-                ast::Item::Use(of) => self.imports(module, of),
+                ast::Item::Use(of) => self.add_imports(module, of),
                 _ => {}
             }
         }
     }
 
-    fn named<T: HasName + HasVisibility + HasAttrs>(&mut self, module: &str, item: &T) {
+    fn add_named<T: HasName + HasVisibility + HasAttrs>(&mut self, module: &str, item: &T) {
         if let Some(name) = item.name() {
-            self.add(Member::Item, module, name.text(), is_public(item));
+            self.add(MemberKind::Item, module, name.text(), is_public(item));
         }
     }
 
-    fn a_type<T: HasName + HasVisibility + HasAttrs>(&mut self, module: &str, item: &T) {
-        self.named(module, item);
+    fn add_type<T: HasName + HasVisibility + HasAttrs>(&mut self, module: &str, item: &T) {
+        self.add_named(module, item);
         self.types.extend(item.name().map(|name| name.text().to_string()));
     }
 
-    /// The names that a `use` declaration brings into a module.
-    fn imports(&mut self, module: &str, of: &ast::Use) {
+    /// Adds the names that a `use` declaration imports into a module.
+    fn add_imports(&mut self, module: &str, of: &ast::Use) {
         let public = is_public(of);
         for tree in of.syntax().descendants().filter_map(ast::UseTree::cast) {
             let is_leaf = tree.use_tree_list().is_none() && tree.star_token().is_none();
             let name = match tree.rename() {
                 Some(rename) => rename.name().map(|name| name.text().to_string()),
-                None => tree.path().filter(|_| is_leaf).and_then(|path| last_name(&path)),
+                None => tree.path().filter(|_| is_leaf).and_then(|path| last_segment(&path)),
             };
             if let Some(name) = name {
-                self.add(Member::Item, module, &name, public);
+                self.add(MemberKind::Item, module, &name, public);
             }
         }
     }
 
-    fn implementation(&mut self, of: &ast::Impl) {
+    fn add_impl(&mut self, of: &ast::Impl) {
         let is_of_trait = of.trait_().is_some();
         if is_of_trait && self.is_std {
             return;
         }
         let name = match of.self_ty() {
-            Some(ast::Type::PathType(of)) if !is_of_trait => of.path().and_then(|p| last_name(&p)),
+            Some(ast::Type::PathType(of)) if !is_of_trait => {
+                of.path().and_then(|p| last_segment(&p))
+            }
             _ => None,
         };
         for function in functions(of.assoc_item_list()) {
             let public = is_of_trait || is_public(&function);
-            self.method(name.as_deref().unwrap_or(ANY), &function, public);
+            self.add_method(name.as_deref().unwrap_or(ANY), &function, public);
         }
     }
 
-    /// `of`: the type, or [`ANY`] for a method of a trait.
-    fn method(&mut self, of: &str, function: &ast::Fn, public: bool) {
+    /// Adds a method. `of` is the type, or [`ANY`] for a method of a trait.
+    fn add_method(&mut self, of: &str, function: &ast::Fn, public: bool) {
         let Some(name) = function.name() else { return };
-        self.add(Member::Method, ANY, name.text(), public);
-        self.add(Member::Method, of, name.text(), public);
+        self.add(MemberKind::Method, ANY, name.text(), public);
+        self.add(MemberKind::Method, of, name.text(), public);
     }
 
-    fn fields_of(&mut self, of: &ast::Struct) {
+    fn add_fields(&mut self, of: &ast::Struct) {
         let Some(ast::FieldList::RecordFieldList(fields)) = of.field_list() else { return };
         let kind = of.name().map(|name| name.text().to_string()).unwrap_or_default();
         for field in fields.fields() {
             let Some(name) = field.name().map(|name| name.text().to_string()) else { continue };
             let public = is_public(&field);
-            self.add(Member::Field, &kind, &name, public);
-            let any = (Member::Field, ANY.to_owned(), name);
+            self.add(MemberKind::Field, &kind, &name, public);
+            let any = (MemberKind::Field, ANY.to_owned(), name);
             let any = self.public.entry(any).or_insert(public);
             *any = if self.is_std { *any && public } else { *any || public };
         }
@@ -175,7 +178,7 @@ fn functions(items: Option<ast::AssocItemList>) -> impl Iterator<Item = ast::Fn>
     items.filter_map(|item| ast::Fn::cast(item.syntax().clone()))
 }
 
-/// Public without a restriction such as `pub(crate)`, and stable.
+/// Returns whether an item is public without a restriction such as `pub(crate)`, and stable.
 fn is_public<T: HasVisibility + HasAttrs>(item: &T) -> bool {
     item.visibility().is_some_and(|of| of.syntax().text() == "pub") && !is_unstable(item)
 }
@@ -184,7 +187,7 @@ fn is_unstable<T: HasAttrs>(item: &T) -> bool {
     attributes(item).any(|text| text.starts_with("#[unstable"))
 }
 
-fn is_for_tests(of: &ast::Module) -> bool {
+fn is_test_module(of: &ast::Module) -> bool {
     attributes(of).any(|text| text.starts_with("#[cfg(test)"))
 }
 
@@ -192,13 +195,13 @@ fn attributes<T: HasAttrs>(item: &T) -> impl Iterator<Item = String> {
     item.attrs().map(|attribute| attribute.syntax().text().to_string())
 }
 
-/// `c` of `a::b::c`.
-fn last_name(path: &ast::Path) -> Option<String> {
+/// Returns the last name of a path: `c` of `a::b::c`.
+fn last_segment(path: &ast::Path) -> Option<String> {
     Some(path.segment()?.name_ref()?.text().to_string()).filter(|name| name != "self")
 }
 
-/// `a/b.rs` and `a/b/mod.rs` are the module `b`.
-fn module_of(path: &Path) -> String {
+/// Returns the module of a file: `b` for `a/b.rs` and `a/b/mod.rs`.
+fn module_name(path: &Path) -> String {
     let stem = |path: &Path| {
         path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
     };

@@ -1,4 +1,4 @@
-//! Which items of the lab, of Burn and of the standard library a cell can name.
+//! Visibility of the items of the lab, of Burn and of the standard library to a cell.
 //!
 //! rust-analyzer offers private items as well, because it takes every source file for one that the
 //! user edits. Indices of the sources tell which ones a cell can't use. Items made by macros are
@@ -8,62 +8,67 @@ mod index;
 
 use std::path::Path;
 
-use index::Index;
+use index::ItemIndex;
 
-/// The indices, the lab's own first.
+/// Indices of the libraries, the lab's own first.
 pub struct Visibility {
-    indices: Vec<Index>,
+    indices: Vec<ItemIndex>,
 }
 
-/// A member of a value, or an item of a module.
+/// Kind of a member of a value, or of an item of a module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Member {
+pub enum MemberKind {
     Field,
     Method,
     Item,
 }
 
 impl Visibility {
-    /// Reads the sources in the folder of a lab.
-    pub fn of_lab(dir: &Path) -> Self {
+    /// Creates the indices from the sources in the folder of a lab.
+    pub fn from_sources(dir: &Path) -> Self {
         let folders = ["shim/src", "rust-src", "shim/ra"];
-        let indices =
-            folders.iter().map(|folder| Index::of_folder(&dir.join(folder), *folder == "rust-src"));
+        let indices = folders
+            .iter()
+            .map(|folder| ItemIndex::from_dir(&dir.join(folder), *folder == "rust-src"));
         Self { indices: indices.collect() }
     }
 
-    /// True if a type of this name is in the sources.
+    /// Returns whether a type of this name is in the sources.
     pub fn knows_type(&self, name: &str) -> bool {
-        self.of_type(name).is_some()
+        self.index_with_type(name).is_some()
     }
 
-    fn of_type(&self, name: &str) -> Option<&Index> {
+    fn index_with_type(&self, name: &str) -> Option<&ItemIndex> {
         self.indices.iter().find(|index| index.has_type(name))
     }
 
-    /// False if a cell can't use this member. `receiver`: name of the type if it is known.
-    pub fn is_usable(&self, member: Member, receiver: Option<&str>, name: &str) -> bool {
-        let found = match receiver.and_then(|of| Some((of, self.of_type(of)?))) {
-            Some((of, index)) => index.member(member, of, name).or(index.any(member, name)),
-            None => self.indices.iter().find_map(|index| index.any(member, name)),
+    /// Returns whether a cell can use this member. `receiver` is the name of the type if it is
+    /// known.
+    pub fn is_usable(&self, member: MemberKind, receiver: Option<&str>, name: &str) -> bool {
+        let found = match receiver.and_then(|of| Some((of, self.index_with_type(of)?))) {
+            Some((of, index)) => index
+                .member_visibility(member, of, name)
+                .or(index.any_member_visibility(member, name)),
+            None => self.indices.iter().find_map(|index| index.any_member_visibility(member, name)),
         };
         found.unwrap_or(true)
     }
 
-    /// True if the type has this public method or field of its own, not by a trait.
+    /// Returns whether the type has this public method or field of its own, not by a trait.
     pub fn is_inherent(&self, receiver: Option<&str>, name: &str) -> bool {
         match receiver {
-            Some(of) => self.of_type(of).is_some_and(|index| {
-                let field = index.member(Member::Field, of, name);
-                field.or(index.member(Member::Method, of, name)) == Some(true)
+            Some(of) => self.index_with_type(of).is_some_and(|index| {
+                let field = index.member_visibility(MemberKind::Field, of, name);
+                field.or(index.member_visibility(MemberKind::Method, of, name)) == Some(true)
             }),
-            None => self.indices[0].any(Member::Method, name) == Some(true),
+            None => self.indices[0].any_member_visibility(MemberKind::Method, name) == Some(true),
         }
     }
 
-    /// False if a cell can't use the item `name` of a module or type.
+    /// Returns whether a cell can use the item `name` of a module or type.
     pub fn is_usable_in(&self, parent: &str, name: &str) -> bool {
-        let mut found = self.indices.iter().filter_map(|index| index.item(parent, name)).peekable();
+        let mut found =
+            self.indices.iter().filter_map(|index| index.item_visibility(parent, name)).peekable();
         found.peek().is_none() || found.any(|is_public| is_public)
     }
 }
@@ -74,7 +79,7 @@ mod tests {
 
     #[test]
     fn private_items_are_told_from_public_ones() {
-        let mut index = Index::new(false);
+        let mut index = ItemIndex::new(false);
         let code = r##"
             mod hidden; pub mod shown { fn f() {} }
             use crate::{a::Inner, Error as E}; pub use x::{y, z};
@@ -98,11 +103,11 @@ mod tests {
             ("train", true),
             ("clone", true),
         ] {
-            assert_eq!(index.is_usable(Member::Method, plan, name), usable, "{name}");
-            assert_eq!(index.is_usable(Member::Method, None, name), usable, "{name}");
+            assert_eq!(index.is_usable(MemberKind::Method, plan, name), usable, "{name}");
+            assert_eq!(index.is_usable(MemberKind::Method, None, name), usable, "{name}");
         }
-        assert!(!index.is_usable(Member::Field, plan, "settings"));
-        assert!(index.is_usable(Member::Field, plan, "seed"));
+        assert!(!index.is_usable(MemberKind::Field, plan, "settings"));
+        assert!(index.is_usable(MemberKind::Field, plan, "seed"));
         assert!(index.knows_type("Plan") && !index.knows_type("Own"));
         assert!(index.is_inherent(plan, "epochs") && !index.is_inherent(plan, "clone"));
         for (name, usable) in [("hidden", false), ("shown", true), ("Inner", false), ("E", false)] {
@@ -124,7 +129,7 @@ mod tests {
         let accounting = "shim/ra/epsilab-accounting/src";
         write(&format!("{accounting}/ledger/mod.rs"), "pub struct Entry;");
         write(&format!("{accounting}/lib.rs"), "pub mod ledger; mod nodes;");
-        let index = Visibility::of_lab(dir.path());
+        let index = Visibility::from_sources(dir.path());
         assert!(index.is_usable_in("ledger", "Entry") && !index.is_usable_in("ledger", "now"));
         // The crate of accounting is the module `privacy` of the lab.
         assert!(index.is_usable_in("privacy", "ledger") && !index.is_usable_in("privacy", "nodes"));
@@ -132,7 +137,7 @@ mod tests {
 
     #[test]
     fn unstable_and_private_members_of_the_standard_library_are_not_usable() {
-        let mut std = Index::new(true);
+        let mut std = ItemIndex::new(true);
         let code = r#"
             pub struct Vec<T> { buf: RawVec<T>, len: usize }
             impl<T> Vec<T> {
@@ -146,7 +151,7 @@ mod tests {
             impl Iterator for Vec<u8> { fn advance_by(&mut self) {} fn count(self) -> usize { 0 } }
         "#;
         std.add_file("vec", code);
-        let mut lab = Index::new(false);
+        let mut lab = ItemIndex::new(false);
         // Nothing that the lab has of the same name counts for the types of others.
         lab.add_file("a", "pub struct A { pub buf: u8 } impl A { fn push(&self) {} }");
         let index = Visibility { indices: vec![lab, std] };
@@ -154,14 +159,14 @@ mod tests {
             for (name, usable) in
                 [("into_raw_parts", false), ("advance_by", false), ("count", true)]
             {
-                assert_eq!(index.is_usable(Member::Method, receiver, name), usable, "{name}");
+                assert_eq!(index.is_usable(MemberKind::Method, receiver, name), usable, "{name}");
             }
         }
         let vec = Some("Vec");
-        assert!(index.is_usable(Member::Method, vec, "push"));
-        assert!(!index.is_usable(Member::Field, vec, "buf"));
-        assert!(!index.is_usable(Member::Field, None, "len"));
-        assert!(index.is_usable(Member::Field, Some("A"), "buf"));
+        assert!(index.is_usable(MemberKind::Method, vec, "push"));
+        assert!(!index.is_usable(MemberKind::Field, vec, "buf"));
+        assert!(!index.is_usable(MemberKind::Field, None, "len"));
+        assert!(index.is_usable(MemberKind::Field, Some("A"), "buf"));
         assert!(index.is_inherent(vec, "push") && !index.is_inherent(vec, "count"));
     }
 }

@@ -7,29 +7,30 @@ use std::path::Path;
 
 use tar::{Archive, EntryType};
 
-use crate::data::digest::count;
+use crate::data::digest::format_count;
 use crate::data::unpack::{cannot_read, corrupt, open_file};
 use crate::{Error, Result};
 
-/// An archive ends in two blocks of zeros. Programs pad it with more of them.
+/// Size of a block in bytes; an archive ends in two blocks of zeros. Programs pad it with more of
+/// them.
 const BLOCK: u64 = 512;
 const LONGEST_END: u64 = 1 << 20;
 /// Largest extended header: a small archive can announce any size.
 const LONGEST_HEADER: u64 = 1 << 16;
 
 /// A file in an archive.
-pub(super) struct Found {
+pub(super) struct ArchiveMember {
     /// Relative path, without a leading `./`.
     pub(super) name: String,
-    /// Position of its first byte in the archive.
+    /// Position of the first byte of the file in the archive.
     pub(super) from: u64,
     /// Number of bytes. The archive is at least as long.
     pub(super) length: u64,
 }
 
-/// What extended headers say about the next member.
+/// Fields of extended headers that describe the next member.
 #[derive(Default)]
-struct Extended {
+struct ExtendedHeader {
     name: Option<Vec<u8>>,
     size: Option<u64>,
     is_sparse: bool,
@@ -42,14 +43,14 @@ struct Extended {
 /// or has links, devices, sparse files or paths that lead outside; the first error of `each`.
 pub(super) fn for_each_file(
     path: &Path,
-    mut each: impl FnMut(Found, &mut dyn Read) -> Result<()>,
+    mut each: impl FnMut(ArchiveMember, &mut dyn Read) -> Result<()>,
 ) -> Result<()> {
     let mut file = open_file(path)?;
     let length = file.metadata().map_err(|e| cannot_read(path, &e))?.len();
     check_plain(path, &mut file)?;
     let mut archive = Archive::new(&file);
     let entries = archive.entries_with_seek().map_err(|e| cannot_read(path, &e))?.raw(true);
-    let (mut end, mut extended) = (0, Extended::default());
+    let (mut end, mut extended) = (0, ExtendedHeader::default());
     for entry in entries {
         let mut entry = entry.map_err(|e| damaged(path, end, &e))?;
         let (from, size, kind) =
@@ -60,9 +61,9 @@ pub(super) fn for_each_file(
             let what = format!(
                 "it is cut short: its member `{name}` has {} bytes from byte {} on, and it ends at \
                  byte {}",
-                count(size as usize),
-                count(from as usize),
-                count(length as usize)
+                format_count(size as usize),
+                format_count(from as usize),
+                format_count(length as usize)
             );
             return Err(corrupt(path, what));
         };
@@ -83,20 +84,20 @@ pub(super) fn for_each_file(
             }
             EntryType::Regular => {
                 let name = relative(path, name)?;
-                each(Found { name, from, length: size }, &mut entry)?;
+                each(ArchiveMember { name, from, length: size }, &mut entry)?;
             }
             EntryType::Link | EntryType::Symlink => return Err(refused(path, &name, "a link")),
             EntryType::GNUSparse => return Err(refused(path, &name, SPARSE)),
             _ => return Err(refused(path, &name, "neither a file nor a folder")),
         }
-        extended = Extended::default();
+        extended = ExtendedHeader::default();
     }
     check_end(path, &mut file, end, length)
 }
 
 const SPARSE: &str = "a sparse file";
 
-impl Extended {
+impl ExtendedHeader {
     /// Reads an extended header; `false` if it is damaged.
     fn read(&mut self, kind: EntryType, mut bytes: &[u8]) -> bool {
         if kind == EntryType::GNULongName {
@@ -120,8 +121,9 @@ impl Extended {
     }
 }
 
-/// Key and value of the first record of a POSIX extended header, and what follows it. A record is
-/// its length in decimal digits, a space, `key=value` and a line feed; values may be binary.
+/// Returns key and value of the first record of a POSIX extended header, and what follows it. A
+/// record is its length in decimal digits, a space, `key=value` and a line feed; values may be
+/// binary.
 fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = bytes.iter().position(|&byte| byte == b' ')?;
     let length: usize = str::from_utf8(&bytes[..space]).ok()?.parse().ok()?;
@@ -131,10 +133,10 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&text[..equals], &text[equals + 1..], rest))
 }
 
-/// The content of an extended header.
+/// Returns the content of an extended header.
 fn header(path: &Path, entry: &mut dyn Read, size: u64) -> Result<Vec<u8>> {
     if size > LONGEST_HEADER {
-        let (found, most) = (count(size as usize), count(LONGEST_HEADER as usize));
+        let (found, most) = (format_count(size as usize), format_count(LONGEST_HEADER as usize));
         return Err(corrupt(path, format!("an extended header of {found} bytes; at most {most}")));
     }
     let mut bytes = Vec::new();
@@ -156,19 +158,21 @@ fn check_plain(path: &Path, file: &mut File) -> Result<()> {
     }
 }
 
-/// The error for an archive that is packed.
+/// Returns the error for an archive that is packed.
 pub(super) fn packed_archive(path: &Path) -> Error {
     let what = "a packed archive, in which no image can be read without those before it";
     corrupt(path, what).fix("unpack it to a plain .tar first (gunzip); images hardly shrink")
 }
 
-/// The archive must go on behind its last member with zeros up to its end, so that one that was cut
-/// between two members is found, and one that was appended to another.
+/// Checks that the archive goes on behind its last member with zeros up to its end, to find one
+/// that was cut between two members, and one that was appended to another.
 fn check_end(path: &Path, file: &mut File, end: u64, length: u64) -> Result<()> {
     let rest = length.saturating_sub(end);
     if rest < 2 * BLOCK {
-        let what =
-            format!("it is cut short: no end of the archive at byte {}", count(end as usize));
+        let what = format!(
+            "it is cut short: no end of the archive at byte {}",
+            format_count(end as usize)
+        );
         return Err(corrupt(path, what));
     }
     file.seek(SeekFrom::Start(end)).map_err(|e| cannot_read(path, &e))?;
@@ -177,15 +181,17 @@ fn check_end(path: &Path, file: &mut File, end: u64, length: u64) -> Result<()> 
     if read as u64 == rest && zeros.iter().all(|&byte| byte == 0) {
         return Ok(());
     }
-    let what =
-        format!("there are bytes behind the end of the archive at byte {}", count(end as usize));
+    let what = format!(
+        "there are bytes behind the end of the archive at byte {}",
+        format_count(end as usize)
+    );
     Err(corrupt(path, what).fix(
         "two archives one behind the other are read as the first of them: keep them as two files, \
          or pack their files into one",
     ))
 }
 
-/// The name of a member, if it is a path inside the folder that it was packed from.
+/// Returns the name of a member, if it is a path inside the folder that it was packed from.
 fn relative(path: &Path, name: String) -> Result<String> {
     if name.starts_with('/') || name.split('/').any(|part| part == "..") {
         return Err(refused(path, &name, "a path that leads outside of the archive"));
@@ -204,6 +210,6 @@ fn refused(path: &Path, name: &str, what: &str) -> Error {
 }
 
 fn damaged(path: &Path, at: u64, error: &io::Error) -> Error {
-    let at = count(at as usize);
+    let at = format_count(at as usize);
     corrupt(path, format!("not a tar archive, or a damaged one, from byte {at} on ({error})"))
 }

@@ -1,4 +1,4 @@
-//! Tar shards in the layout of WebDataset, read where they are.
+//! Tar shards in the layout of WebDataset, read in place.
 
 mod archive;
 mod parts;
@@ -9,22 +9,23 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::options::ImageOptions;
-use super::place::Place;
-use super::set::Set;
+use super::place::ImageLocation;
+use super::set::ImageListing;
 use crate::data::dataset::Dataset;
-use crate::data::digest::{count, counted};
-use crate::data::progress::Progress;
+use crate::data::digest::{format_count, pluralise};
+use crate::data::progress::ProgressPrinter;
 use crate::data::table::{CLASSES, CLASSES_FIX};
-use crate::data::unpack::{corrupt, read_packed};
+use crate::data::unpack::{corrupt, read_raw};
 use crate::{Error, ErrorKind, Result};
-use parts::Parts;
-use samples::{Shard, shard};
+use parts::ShardParts;
+use samples::{Shard, list_shard};
 
 /// The names of the classes, one per line, in the order of their numbers.
 const NAMES: &str = "classes.txt";
 
-/// A data set from tar files of images in the layout of [WebDataset], for sets larger than memory.
-/// Each image `KEY.jpg` (`.jpeg`, `.png`, `.webp`) has its class number, from 0, in `KEY.cls`.
+/// Creates a data set from tar files of images in the layout of [WebDataset], for sets larger than
+/// memory. Each image `KEY.jpg` (`.jpeg`, `.png`, `.webp`) has its class number, from 0, in
+/// `KEY.cls`.
 ///
 /// `path` is one shard (a file that ends in `.tar`) or a folder of shards. These folders are read,
 /// and [`Dataset::source`] says which one was found:
@@ -78,15 +79,15 @@ const NAMES: &str = "classes.txt";
 /// [WebDataset]: https://github.com/webdataset/webdataset
 pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Dataset> {
     let (path, form) = (path.as_ref(), options.checked()?);
-    let parts = Parts::of(path)?;
-    let progress = Progress::new("shards listed", parts.train.len() + parts.test.len());
+    let parts = ShardParts::detect(path)?;
+    let progress = ProgressPrinter::new("shards listed", parts.train.len() + parts.test.len());
     let mut skipped = 0;
-    let mut listed = |shards: &[PathBuf]| -> Result<Vec<(Place, u32)>> {
+    let mut listed = |shards: &[PathBuf]| -> Result<Vec<(ImageLocation, u32)>> {
         let all: Vec<Result<Shard>> = shards
             .par_iter()
             .map(|path| {
-                let listed = shard(path);
-                progress.one_more();
+                let listed = list_shard(path);
+                progress.increment();
                 listed
             })
             .collect();
@@ -108,15 +109,16 @@ pub fn tar_shards(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Data
     check_labels(class_names.len(), train.iter().chain(&test))?;
     let mut remark = parts.remark;
     if skipped > 0 {
-        let (members, are) = (counted(skipped, "member"), if skipped == 1 { "is" } else { "are" });
+        let (members, are) =
+            (pluralise(skipped, "member"), if skipped == 1 { "is" } else { "are" });
         remark += &format!(" Skipped: {members} that {are} neither an image nor a label.");
     }
-    let set = Set { path, found: parts.found, remark, class_names, train, test };
-    set.open(form)
+    let set = ImageListing { path, found: parts.found, remark, class_names, train, test };
+    set.into_dataset(form)
 }
 
-/// The names of the classes: of the file, or numbers up to the largest label.
-fn class_names(path: &Path, train: &[(Place, u32)]) -> Result<Vec<String>> {
+/// Returns the names of the classes: of the file, or numbers up to the largest label.
+fn class_names(path: &Path, train: &[(ImageLocation, u32)]) -> Result<Vec<String>> {
     /// Largest file of names in bytes.
     const LARGEST: usize = 16 << 20;
     let folder = if path.is_dir() { Some(path) } else { path.parent() };
@@ -129,11 +131,11 @@ fn class_names(path: &Path, train: &[(Place, u32)]) -> Result<Vec<String>> {
         return Ok((0..classes).map(|class| class.to_string()).collect());
     }
     let wrong = |what: String| corrupt(&file, what).fix("write the name of one class in each line");
-    let text = String::from_utf8(read_packed(&file, LARGEST)?)
+    let text = String::from_utf8(read_raw(&file, LARGEST)?)
         .map_err(|_| wrong("a list of classes that is not UTF-8".to_owned()))?;
     let names: Vec<String> = text.lines().map(|line| line.trim().to_owned()).collect();
     if !CLASSES.contains(&names.len()) {
-        return Err(wrong(format!("{} in the list of classes", counted(names.len(), "line"))));
+        return Err(wrong(format!("{} in the list of classes", pluralise(names.len(), "line"))));
     }
     let mut sorted: Vec<&String> = names.iter().collect();
     sorted.sort();
@@ -147,11 +149,11 @@ fn class_names(path: &Path, train: &[(Place, u32)]) -> Result<Vec<String>> {
 /// Checks that each label is below the number of classes.
 fn check_labels<'a>(
     classes: usize,
-    mut samples: impl Iterator<Item = &'a (Place, u32)>,
+    mut samples: impl Iterator<Item = &'a (ImageLocation, u32)>,
 ) -> Result<()> {
     let wrong = samples.find(|(_, label)| *label as usize >= classes);
     let Some((place, label)) = wrong else { return Ok(()) };
-    let (label, last) = (count(label), count(classes - 1));
+    let (label, last) = (format_count(label), format_count(classes - 1));
     let what = format!("its label is {label}, and classes are numbered from 0 to {last}");
     Err(place.corrupt(what).fix(format!(
         "correct the label, or name all classes in {NAMES} beside the shards; without it the \

@@ -1,25 +1,25 @@
-//! Which shards are the training part and which the test part.
+//! Assignment of the shards to the training part and the test part.
 
 use std::path::{Path, PathBuf};
 
 use super::archive::packed_archive;
-use crate::data::digest::counted;
-use crate::data::images::layout::{Kind, Layout, NO_TEST_PART};
+use crate::data::digest::pluralise;
+use crate::data::images::layout::{Layout, LayoutKind, NO_TEST_PART};
 use crate::data::images::scan;
 use crate::data::unpack::corrupt;
 use crate::{Error, ErrorKind, Result};
 
 /// The shards of a data set.
-pub(super) struct Parts {
+pub(super) struct ShardParts {
     pub(super) train: Vec<PathBuf>,
     pub(super) test: Vec<PathBuf>,
     /// The layout in words.
     pub(super) found: String,
-    /// Sentences on what follows from it, each with a space before it.
+    /// Sentences on what follows from the layout, each with a space before it.
     pub(super) remark: String,
 }
 
-const SHARDS: Kind = Kind {
+const SHARDS: LayoutKind = LayoutKind {
     is_in: |folder| Ok(!shards_in(folder)?.is_empty()),
     name: "tar shards",
     why: "a shard is a file whose name ends in .tar",
@@ -27,20 +27,20 @@ const SHARDS: Kind = Kind {
           relative path starts at the current folder",
 };
 
-impl Parts {
-    /// The shards at `path`: a shard, or a folder of shards.
+impl ShardParts {
+    /// Returns the shards at `path`: a shard, or a folder of shards.
     ///
     /// # Errors
     /// `MissingData` if there are none; `CorruptData` for packed ones, and for names that leave
     /// open which shards are the test part.
-    pub(super) fn of(path: &Path) -> Result<Self> {
-        let words = |shards: &[PathBuf]| counted(shards.len(), "shard");
+    pub(super) fn detect(path: &Path) -> Result<Self> {
+        let words = |shards: &[PathBuf]| pluralise(shards.len(), "shard");
         if path.is_file() {
-            check_name(path)?;
+            is_shard_name(path)?;
             let (train, test) = (vec![path.to_owned()], Vec::new());
             return Ok(Self { train, test, found: "1 shard".into(), remark: NO_TEST_PART.into() });
         }
-        let layout = Layout::of(path, &SHARDS)?;
+        let layout = Layout::detect(path, &SHARDS)?;
         if layout.train == path {
             return by_name(path, shards_in(path)?);
         }
@@ -54,8 +54,8 @@ impl Parts {
     }
 }
 
-/// The parts of the shards in one folder, by their names.
-fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<Parts> {
+/// Assigns the shards in one folder to the parts, by their names.
+fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<ShardParts> {
     let named = |words: &[&str]| -> Vec<PathBuf> {
         let has = |path: &&PathBuf| {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
@@ -65,8 +65,8 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<Parts> {
     };
     let (test, val) = (named(&["test"]), named(&["val", "valid", "validation"]));
     if test.is_empty() && val.is_empty() {
-        let (found, remark) = (counted(shards.len(), "shard"), NO_TEST_PART.to_owned());
-        return Ok(Parts { train: shards, test, found, remark });
+        let (found, remark) = (pluralise(shards.len(), "shard"), NO_TEST_PART.to_owned());
+        return Ok(ShardParts { train: shards, test, found, remark });
     }
     let train = named(&["train", "training"]);
     let parts = [&train, &test, &val];
@@ -86,12 +86,12 @@ fn by_name(folder: &Path, shards: Vec<PathBuf>) -> Result<Parts> {
             (test, "test", unread.to_owned())
         }
     };
-    let (of_train, of_test) = (counted(train.len(), "shard"), counted(test.len(), "shard"));
+    let (of_train, of_test) = (pluralise(train.len(), "shard"), pluralise(test.len(), "shard"));
     let found = format!("{of_train} named train and {of_test} named {name}");
-    Ok(Parts { train, test, found, remark })
+    Ok(ShardParts { train, test, found, remark })
 }
 
-/// The shards in a folder, at least one.
+/// Returns the shards in a folder, at least one.
 fn some_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let shards = shards_in(folder)?;
     if shards.is_empty() {
@@ -101,17 +101,17 @@ fn some_in(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(shards)
 }
 
-/// The shards in a folder, sorted by name.
+/// Returns the shards in a folder, sorted by name.
 fn shards_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = scan::files(folder)?.into_iter();
-    files.filter_map(|path| check_name(&path).map(|is| is.then_some(path)).transpose()).collect()
+    files.filter_map(|path| is_shard_name(&path).map(|is| is.then_some(path)).transpose()).collect()
 }
 
-/// Whether a file is a shard by its name.
+/// Returns whether a file is a shard by its name.
 ///
 /// # Errors
 /// If it is a packed one.
-fn check_name(path: &Path) -> Result<bool> {
+fn is_shard_name(path: &Path) -> Result<bool> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let packed = [".tar.gz", ".tgz", ".tar.zst", ".tar.bz2", ".tar.xz"];
     if packed.iter().any(|ending| name.ends_with(ending)) {

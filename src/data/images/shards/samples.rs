@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::archive::{Found, for_each_file};
-use crate::data::digest::count;
-use crate::data::images::place::{LARGEST, Place};
+use super::archive::{ArchiveMember, for_each_file};
+use crate::data::digest::format_count;
+use crate::data::images::place::{ImageLocation, LARGEST};
 use crate::data::table::CLASSES;
 use crate::data::unpack::{cannot_read, corrupt};
 use crate::{Error, Result};
@@ -15,12 +15,12 @@ use crate::{Error, Result};
 /// The content of a shard.
 pub(super) struct Shard {
     /// Images with their labels, in the order of their keys.
-    pub(super) samples: Vec<(Place, u32)>,
+    pub(super) samples: Vec<(ImageLocation, u32)>,
     /// Number of members that are neither an image nor a label.
     pub(super) skipped: usize,
 }
 
-/// What the ending of a member says about it.
+/// Role of a member of a shard, by its ending.
 enum Role {
     Image,
     Label,
@@ -29,8 +29,8 @@ enum Role {
 
 /// The parts of a sample that were found.
 #[derive(Default)]
-struct Parts {
-    image: Option<Found>,
+struct PartialSample {
+    image: Option<ArchiveMember>,
     label: Option<u32>,
 }
 
@@ -39,8 +39,8 @@ struct Parts {
 /// # Errors
 /// As [`for_each_file`]; for an image without a label or a label without an image, for two of them,
 /// for a label that is no class number, and for an archive inside the archive.
-pub(super) fn shard(path: &Path) -> Result<Shard> {
-    let mut samples: HashMap<String, Parts> = HashMap::new();
+pub(super) fn list_shard(path: &Path) -> Result<Shard> {
+    let mut samples: HashMap<String, PartialSample> = HashMap::new();
     let (mut keys, mut skipped) = (Vec::new(), 0);
     for_each_file(path, |found, content| {
         let Some((key, role)) =
@@ -51,7 +51,7 @@ pub(super) fn shard(path: &Path) -> Result<Shard> {
         };
         let parts = samples.entry(key.to_owned()).or_insert_with(|| {
             keys.push(key.to_owned());
-            Parts::default()
+            PartialSample::default()
         });
         match role {
             Role::Archive => {
@@ -60,7 +60,7 @@ pub(super) fn shard(path: &Path) -> Result<Shard> {
             }
             Role::Image if parts.image.is_some() => return Err(twice(path, key, "image")),
             Role::Image if found.length > LARGEST as u64 => {
-                let most = count(LARGEST);
+                let most = format_count(LARGEST);
                 return Err(wrong(path, &found.name, &format!("a file of more than {most} bytes")));
             }
             Role::Image => parts.image = Some(found),
@@ -73,11 +73,17 @@ pub(super) fn shard(path: &Path) -> Result<Shard> {
     let mut complete = Vec::with_capacity(keys.len());
     for key in keys {
         match samples.remove(&key).unwrap_or_default() {
-            Parts { image: Some(Found { name, from, length }), label: Some(label) } => {
+            PartialSample {
+                image: Some(ArchiveMember { name, from, length }),
+                label: Some(label),
+            } => {
                 let (shard, length) = (shard.clone(), length as usize);
-                complete.push((Place::Member { shard, name: name.into(), from, length }, label));
+                complete.push((
+                    ImageLocation::Member { shard, name: name.into(), from, length },
+                    label,
+                ));
             }
-            Parts { image: Some(_), .. } => {
+            PartialSample { image: Some(_), .. } => {
                 return Err(lacks(path, &key, "an image", "label", ".cls"));
             }
             _ => return Err(lacks(path, &key, "a label", "image", ".jpg")),
@@ -86,15 +92,15 @@ pub(super) fn shard(path: &Path) -> Result<Shard> {
     Ok(Shard { samples: complete, skipped })
 }
 
-/// The key of a member and its ending in lower case: what comes before and after the first dot of
-/// its file name. `None` for a name without ending and for a hidden file.
+/// Returns the key of a member and its ending in lower case: what comes before and after the first
+/// dot of its file name. `None` for a name without ending and for a hidden file.
 fn key(name: &str) -> Option<(&str, String)> {
     let start = name.rfind('/').map_or(0, |slash| slash + 1);
     let dot = start + name[start..].find('.')?;
     (dot > start).then(|| (&name[..dot], name[dot + 1..].to_lowercase()))
 }
 
-/// What a member with this ending is; `None` if it is skipped.
+/// Returns the role of a member with this ending; `None` if it is skipped.
 fn role(ending: &str) -> Option<Role> {
     match ending {
         "jpg" | "jpeg" | "png" | "webp" => Some(Role::Image),
@@ -105,9 +111,9 @@ fn role(ending: &str) -> Option<Role> {
     }
 }
 
-/// A class number in decimal digits, with white space around it.
+/// Reads a class number in decimal digits, with white space around it.
 fn label(path: &Path, name: &str, content: &mut dyn Read) -> Result<u32> {
-    /// Longest content that is looked at.
+    /// Longest content of a label, in bytes.
     const LONGEST: u64 = 64;
     let mut bytes = Vec::new();
     content.take(LONGEST + 1).read_to_end(&mut bytes).map_err(|e| cannot_read(path, &e))?;

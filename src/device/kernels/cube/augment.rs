@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 
 use super::{CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_dims};
 
-/// The position `at`, reflected at the edge pixels into `0..length`.
+/// Returns the position `at`, reflected at the edge pixels into `0..length`.
 #[cube]
 fn reflected(at: i32, length: usize) -> usize {
     let last = i32::cast_from(length) - 1;
@@ -14,7 +14,7 @@ fn reflected(at: i32, length: usize) -> usize {
     usize::cast_from(inside)
 }
 
-/// Each unit copies one pixel.
+/// Copies one pixel in each unit.
 #[cube(launch, address_type = "dynamic")]
 fn copy_pixels(
     images: &[f32],

@@ -5,7 +5,7 @@ use cubecl::prelude::*;
 /// 32-bit integers per ChaCha block.
 pub(super) const BLOCK_LEN: usize = 16;
 
-/// The initial state of a block without its four constants: key, block counter and stream number.
+/// Initial state of a block without its four constants: key, block counter and stream number.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Seed {
     k0: u32,
@@ -22,7 +22,7 @@ pub(super) struct Seed {
     stream_high: u32,
 }
 
-/// The state for this key, block counter and stream number.
+/// Returns the state for this key, block counter and stream number.
 pub(super) fn seed(key: [u32; 8], counter: u64, stream: u64) -> SeedLaunch {
     let [k0, k1, k2, k3, k4, k5, k6, k7] = key;
     let low = |x: u64| x as u32;
@@ -43,7 +43,7 @@ pub(super) fn seed(key: [u32; 8], counter: u64, stream: u64) -> SeedLaunch {
     )
 }
 
-/// The initial state of the block that is `offset` blocks after that of `seed`.
+/// Returns the initial state of the block that is `offset` blocks after that of `seed`.
 #[cube]
 pub(super) fn initial_state(seed: &Seed, offset: u32) -> Array<u32> {
     let mut state = Array::<u32>::new(BLOCK_LEN);
@@ -72,7 +72,7 @@ fn rotate_left(x: u32, #[comptime] by: u32) -> u32 {
     (x << by) | (x >> comptime!(32 - by))
 }
 
-/// The ChaCha quarter round.
+/// Computes the ChaCha quarter round.
 #[cube]
 fn quarter_round(
     state: &mut Array<u32>,
@@ -91,7 +91,7 @@ fn quarter_round(
     state[b] = rotate_left(state[b] ^ state[c], 7u32);
 }
 
-/// The random bits of a block, after this many double rounds.
+/// Computes the random bits of a block, after this many double rounds.
 #[cube]
 pub(super) fn block(initial: &Array<u32>, #[comptime] double_rounds: u32) -> Array<u32> {
     let mut state = Array::<u32>::new(BLOCK_LEN);

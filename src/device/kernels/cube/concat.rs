@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 
 use super::{CUBE_UNITS, alloc, cube_shape, grid, index_type};
 
-/// Each unit copies one value, by its bits.
+/// Copies one value in each unit, by its bits.
 #[cube(launch, address_type = "dynamic")]
 fn concat_kernel(a: &[u32], b: &[u32], out: &mut [u32], length_of_a: usize) {
     if ABSOLUTE_POS < out.len() {

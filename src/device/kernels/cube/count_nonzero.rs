@@ -6,7 +6,8 @@ use cubecl::prelude::*;
 
 use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid};
 
-/// Each cube counts the nonzero values of one part of one bin. Bin c is `starts[c]..starts[c + 1]`.
+/// Counts the nonzero values of one part of one bin in each cube. Bin c is
+/// `starts[c]..starts[c + 1]`.
 #[cube(launch)]
 fn count_parts(values: &[u32], starts: &[u32], out: &mut [u32], parts: usize) {
     let unit = UNIT_POS as usize;
@@ -39,7 +40,7 @@ fn count_parts(values: &[u32], starts: &[u32], out: &mut [u32], parts: usize) {
     }
 }
 
-/// Each unit adds the counts of the parts of one bin.
+/// Adds the counts of the parts of one bin in each unit.
 #[cube(launch)]
 fn sum_parts(counts: &[u32], out: &mut [f32], parts: usize) {
     if ABSOLUTE_POS < out.len() {

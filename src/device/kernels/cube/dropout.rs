@@ -11,7 +11,7 @@ use super::{CUBE_UNITS, alloc, cube_shape, grid};
 /// Double rounds of ChaCha8.
 const DOUBLE_ROUNDS: u32 = 4;
 
-/// Each unit computes the mask values of one ChaCha block of one row.
+/// Computes the mask values of one ChaCha block of one row in each unit.
 #[cube(launch)]
 fn draw_masks(
     rows: &[u32],

@@ -38,7 +38,7 @@ const ABS_MASK: u32 = 0x7fff_ffff;
 /// The bits of infinity. The absolute bits of NaN are larger.
 const INFINITY_BITS: u32 = 0x7f80_0000;
 
-/// A grid of at least so many cubes; GPUs allow at most 65,535 along each dimension.
+/// Returns a grid of at least this many cubes; GPUs allow at most 65,535 along each dimension.
 fn grid(cubes: usize) -> CubeCount {
     const MAX_WIDTH: usize = 1 << 15;
     let (x, y) = (cubes.min(MAX_WIDTH), cubes.div_ceil(MAX_WIDTH));
@@ -49,20 +49,20 @@ fn cube_shape() -> CubeDim {
     CubeDim::new_1d(CUBE_UNITS as u32)
 }
 
-/// An uninitialised tensor on the device of `like`. Its buffer has exactly as many elements as the
-/// tensor. Those of other tensors may have more, because CUDA pads rows, so a kernel must not take
-/// the length of an input for a number of elements.
+/// Allocates an uninitialised tensor on the device of `like`. Its buffer has exactly as many
+/// elements as the tensor. Those of other tensors may have more, because CUDA pads rows, so a
+/// kernel must not take the length of an input for a number of elements.
 fn alloc(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     let (client, device) = (like.client.clone(), like.device.clone());
     empty_device_contiguous_dtype(client, device, shape.into(), dtype)
 }
 
-/// The integer type of indices into this tensor. Indices beyond its end occur too.
+/// Returns the integer type of indices into this tensor. Indices beyond its end occur too.
 fn index_type(x: &CubeTensor) -> AddressType {
     AddressType::from_len_signed(x.meta.num_elements())
 }
 
-/// The shape `[rows, columns]` of a matrix.
+/// Returns the shape `[rows, columns]` of a matrix.
 fn matrix_dims(x: &CubeTensor) -> [usize; 2] {
     [x.meta.shape()[0], x.meta.shape()[1]]
 }

@@ -29,7 +29,7 @@ const HALF: usize = LANES / 2;
 /// The stride between the values of two units in shared memory: odd, to avoid bank conflicts.
 const SHARED_STRIDE: usize = BLOCK + 1;
 
-/// Each cube computes the noise of one chunk and adds it to the values.
+/// Computes the noise of one chunk in each cube and adds it to the values.
 #[cube(launch)]
 fn add_chunk(
     values: &[f32],
@@ -75,8 +75,9 @@ fn add_chunk(
     }
 }
 
-/// Half the pairs of a block: sines to `out[at + lane]`, cosines to `out[at + 16 + lane]`, for 8
-/// lanes. `block` is the index of the block, by which radii in the tail are extended.
+/// Computes half the pairs of a block: sines to `out[at + lane]`, cosines to
+/// `out[at + 16 + lane]`, for 8 lanes. `block` is the index of the block, by which radii in the
+/// tail are extended.
 #[cube]
 fn half_block(
     radii: &Array<u32>,
@@ -115,7 +116,7 @@ fn half_block(
     }
 }
 
-/// Each unit writes one ChaCha block.
+/// Writes one ChaCha block in each unit.
 #[cube(launch)]
 fn write_bits(out: &mut [u32], seed: &Seed) {
     if ABSOLUTE_POS * BLOCK_LEN < out.len() {
@@ -128,7 +129,7 @@ fn write_bits(out: &mut [u32], seed: &Seed) {
     }
 }
 
-/// Each unit computes one block of normal values.
+/// Computes one block of normal values in each unit.
 #[cube(launch)]
 fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
     if ABSOLUTE_POS * BLOCK < out.len() {
@@ -142,7 +143,7 @@ fn transform(bits: &[u32], out: &mut [f32], tail_seed: &Seed) {
     }
 }
 
-/// 16 integers from `from` on.
+/// Returns 16 integers from `from` on.
 #[cube]
 fn words(bits: &[u32], from: usize) -> Array<u32> {
     let mut words = Array::<u32>::new(BLOCK_LEN);
@@ -153,14 +154,14 @@ fn words(bits: &[u32], from: usize) -> Array<u32> {
     words
 }
 
-/// The ChaCha state at the first chunk of this noise.
+/// Returns the ChaCha state at the first chunk of this noise.
 fn seed(noise: &Noise) -> SeedLaunch {
     let chunk_blocks = (CHUNK_UNITS * CHACHA_BLOCKS) as u64;
     let counter = noise.first_chunk.wrapping_mul(chunk_blocks);
     chacha::seed(key(noise), counter, noise.stream.step)
 }
 
-/// The ChaCha state of the words that extend the first pair of this noise.
+/// Returns the ChaCha state of the words that extend the first pair of this noise.
 fn tail_seed(noise: &Noise) -> SeedLaunch {
     let counter = noise.first_chunk.wrapping_mul(CHUNK_PAIRS);
     chacha::seed(key(noise), counter, noise.stream.step ^ TAIL_STREAM)

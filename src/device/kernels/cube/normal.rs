@@ -8,7 +8,7 @@ use cubecl::prelude::*;
 
 use super::super::box_muller::{TAIL_BITS, TAIL_WORDS};
 
-/// artanh(z) / z = 1 + z²/3 + z⁴/5 + ... for |z| up to 1/3.
+/// Computes artanh(z) / z = 1 + z²/3 + z⁴/5 + ... for |z| up to 1/3.
 #[cube]
 fn artanh_over(z: f32) -> f32 {
     let q = z * z;
@@ -20,7 +20,7 @@ fn artanh_over(z: f32) -> f32 {
     sum
 }
 
-/// √(-2 ln u) for u = (k + 1/2) / 2^52, where k is the upper 52 of the 64 bits.
+/// Computes √(-2 ln u) for u = (k + 1/2) / 2^52, where k is the upper 52 of the 64 bits.
 #[cube]
 fn radius(low: u32, high: u32) -> f32 {
     // The smaller of u and 1 - u, which f32 represents with full precision. Inverting the bits of u
@@ -43,13 +43,14 @@ fn radius(low: u32, high: u32) -> f32 {
     f32::sqrt(2.0 * select(upper, two_artanh, -(e * LN_2 + two_artanh)))
 }
 
-/// Whether a radius with these upper random bits is extended.
+/// Returns whether a radius with these upper random bits is extended.
 #[cube]
 pub(super) fn is_in_tail(high: u32) -> bool {
     high >> comptime!(32 - TAIL_BITS) == 0
 }
 
-/// The factor on a pair in the tail: its radius with the bits of `extension` over that without.
+/// Returns the factor on a pair in the tail: its radius with the bits of `extension` over that
+/// without.
 #[cube]
 pub(super) fn tail_ratio(low: u32, high: u32, extension: &Array<u32>) -> f32 {
     // The binary digits of u in words of 32: high, low, then those of words of 64, upper half
@@ -77,7 +78,7 @@ pub(super) fn tail_ratio(low: u32, high: u32, extension: &Array<u32>) -> f32 {
     f32::sqrt(2.0 * exact) / radius(low, high)
 }
 
-/// A pair of normal values: radius · sine to `out[at]`, radius · cosine to `out[at + 16]`.
+/// Writes a pair of normal values: radius · sine to `out[at]`, radius · cosine to `out[at + 16]`.
 ///
 /// The two leading bits of `angle` select the quadrant; the others select the midpoint of one of
 /// 2^30 intervals of [-π/4, π/4].

@@ -9,20 +9,20 @@ use cubecl::prelude::*;
 
 use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_dims, sums};
 
-/// Rows and columns of the output tile of a cube.
+/// Number of rows and of columns of the output tile of a cube.
 const TILE: usize = 64;
-/// Rows and columns of the outputs of a unit.
+/// Number of rows and of columns of the outputs of a unit.
 const UNIT_TILE: usize = 4;
-/// Units along each side of a tile.
+/// Number of units along each side of a tile.
 const TILE_UNITS: usize = TILE / UNIT_TILE;
-/// Terms of the sum in shared memory at a time.
+/// Number of terms of the sum in shared memory at a time.
 const TILE_DEPTH: usize = 16;
 /// The minimal number of terms per cube.
 const MIN_TERMS: usize = 256;
 /// The number of cubes that keeps a GPU busy.
 const TARGET_CUBES: usize = 512;
 
-/// out(r, c) = Σ a(r, k) b(k, c) over the terms k of this cube's split.
+/// Computes out(r, c) = Σ a(r, k) b(k, c) over the terms k of this cube's split.
 ///
 /// With `over_rows`, the sum is over the rows of both matrices: a(r, k) is element (k, r) of `a`
 /// times the factor of row k, and a row of factor 0 contributes exactly 0.

@@ -1,4 +1,4 @@
-//! Norms of rows and whether rows are finite, in two passes: splits of rows, then whole rows.
+//! Norms and finiteness of rows, in two passes: splits of rows, then whole rows.
 
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
@@ -39,7 +39,7 @@ fn smaller(a: usize, b: usize) -> usize {
     select(a < b, a, b)
 }
 
-/// Each group of units computes the [`PARTIALS`] of one split of one row.
+/// Computes the [`PARTIALS`] of one split of one row in each group of units.
 #[cube(launch, address_type = "dynamic")]
 fn measure_splits(
     rows: &[u32],
@@ -103,7 +103,8 @@ fn measure_splits(
     }
 }
 
-/// Each group of units combines the splits of one row: its norm, or with `flag` 1 if it is finite.
+/// Combines the splits of one row in each group of units: its norm, or with `flag` 1 if it is
+/// finite.
 #[cube(launch, address_type = "dynamic")]
 fn combine_splits(
     partials: &[f32],
@@ -155,7 +156,7 @@ pub(super) fn finite_rows(rows: CubeTensor) -> CubeTensor {
     reduce_rows(rows, None, true)
 }
 
-/// The norm of each row, or with `flag` whether it is finite.
+/// Computes the norm of each row, or with `flag` whether it is finite.
 fn reduce_rows(rows: CubeTensor, roots: Option<CubeTensor>, flag: bool) -> CubeTensor {
     /// The number of splits that keeps a GPU busy.
     const TARGET_SPLITS: usize = 1024;

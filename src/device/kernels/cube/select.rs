@@ -1,4 +1,4 @@
-//! The coordinates of largest absolute value, by radix selection.
+//! Selection of the coordinates of largest absolute value, by radix selection.
 //!
 //! Coordinates are ordered by a unique 64-bit key: the absolute value, then the index. The
 //! threshold is found digit by digit: the candidates whose leading digits equal those of the
@@ -22,14 +22,14 @@ const VALUE_DIGITS: u32 = 4;
 /// Coordinates per cube.
 const VALUES_PER_CUBE: usize = 64 * CUBE_UNITS;
 
-/// The sort key of a value, monotonic in its absolute value; 0 for NaN.
+/// Returns the sort key of a value, monotonic in its absolute value; 0 for NaN.
 #[cube]
 fn sort_key(bits: u32) -> u32 {
     let abs_bits = bits & ABS_MASK;
     select(abs_bits > INFINITY_BITS, 0u32, abs_bits + 1)
 }
 
-/// Whether the leading `digits` digits of key and threshold are equal.
+/// Returns whether the leading `digits` digits of key and threshold are equal.
 #[cube]
 fn has_prefix(key: u32, threshold: u32, #[comptime] digits: u32) -> bool {
     // A shift by 32 bits is undefined, so no digits are a special case.
@@ -128,7 +128,7 @@ fn reset_threshold(threshold: &mut [u32], drop: u32) {
     }
 }
 
-/// 1 for candidates at or above the threshold, else 0.
+/// Writes 1 for candidates at or above the threshold, else 0.
 #[cube(launch)]
 fn keep_from_threshold(values: &[u32], candidates: &[u32], threshold: &[u32], out: &mut [f32]) {
     if ABSOLUTE_POS < out.len() {

@@ -9,28 +9,29 @@ use cubecl::prelude::*;
 
 use super::INFINITY_BITS;
 
-/// Values below 2^SMALL_BELOW are small and are scaled by 2^SMALL_SCALE.
+/// Exponent below which values are small: those below 2^SMALL_BELOW are scaled by 2^SMALL_SCALE.
 pub(super) const SMALL_BELOW: i32 = -50;
 const SMALL_SCALE: i32 = 100;
-/// Values from 2^LARGE_FROM on are large and are scaled by 2^-LARGE_SCALE.
+/// Exponent from which values are large: those from 2^LARGE_FROM on are scaled by 2^-LARGE_SCALE.
 pub(super) const LARGE_FROM: i32 = 48;
 const LARGE_SCALE: i32 = 80;
-/// Products with smaller exponents do not affect any norm in the range of f32.
+/// Smallest exponent of products: those with smaller exponents do not affect any norm in the range
+/// of f32.
 const MIN_EXPONENT: i32 = -160;
 
-/// The exponent field of a float: 0 for zeros and subnormals, 255 for infinities and NaN.
+/// Returns the exponent field of a float: 0 for zeros and subnormals, 255 for infinities and NaN.
 #[cube]
 pub(super) fn exponent_field(bits: u32) -> u32 {
     (bits >> 23) & 255
 }
 
-/// 2^e for e from -126 to 127.
+/// Returns 2^e for e from -126 to 127.
 #[cube]
 fn power_of_two(e: i32) -> f32 {
     f32::reinterpret(u32::cast_from(e + 127) << 23)
 }
 
-/// The bits of a normal float with the same mantissa.
+/// Returns the bits of a normal float with the same mantissa.
 ///
 /// GPUs may flush subnormals to zero, so a subnormal is converted as an integer, which scales it by
 /// 2^149.
@@ -43,14 +44,14 @@ fn normalised(abs_bits: u32) -> u32 {
     }
 }
 
-/// The exponent e of an absolute value m 2^e with m in [1, 2), given by its bits.
+/// Returns the exponent e of an absolute value m 2^e with m in [1, 2), given by its bits.
 #[cube]
 pub(super) fn exponent(abs_bits: u32) -> i32 {
     let shift = if exponent_field(abs_bits) == 0 { 149i32 } else { 0i32 };
     i32::cast_from(exponent_field(normalised(abs_bits))) - 127 - shift
 }
 
-/// The mantissa m of an absolute value m 2^e with m in [1, 2), given by its bits.
+/// Returns the mantissa m of an absolute value m 2^e with m in [1, 2), given by its bits.
 #[cube]
 pub(super) fn mantissa(abs_bits: u32) -> f32 {
     f32::reinterpret((normalised(abs_bits) & 0x007f_ffff) | 0x3f80_0000)
@@ -77,7 +78,7 @@ pub(super) fn add_square_scaled(sums: &mut Array<f32>, m: f32, e: i32) {
     }
 }
 
-/// The bits of the norm for these three sums.
+/// Returns the bits of the norm for these three sums.
 ///
 /// Square roots are rescaled, not squares: a compiler may multiply two constants with each other
 /// first, and 2^(-2 LARGE_SCALE) underflows.

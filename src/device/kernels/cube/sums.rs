@@ -10,7 +10,7 @@ use super::{ABS_MASK, CUBE_UNITS, alloc, cube_shape, grid, index_type, matrix_di
 /// number of rows only.
 const FAN_IN: usize = 64;
 
-/// Each unit scales one value.
+/// Scales one value in each unit.
 ///
 /// The result is selected by bits: a compiler that ignores infinities could multiply by 0 instead.
 #[cube(launch, address_type = "dynamic")]
@@ -22,7 +22,8 @@ fn scale(rows: &[f32], factors: &[f32], out: &mut [u32], columns: usize) {
     }
 }
 
-/// Each unit adds one column of up to [`FAN_IN`] rows, with compensated summation (Kahan, 1965).
+/// Adds one column of up to [`FAN_IN`] rows in each unit, with compensated summation (Kahan,
+/// 1965).
 #[cube(launch, address_type = "dynamic")]
 fn add_rows(
     rows: &[f32],
@@ -73,7 +74,7 @@ pub(super) fn weighted_row_sum(rows: CubeTensor, factors: CubeTensor) -> CubeTen
     row_sum(tree_level(rows, Some(factors)))
 }
 
-/// The sum of all rows, flat.
+/// Computes the sum of all rows, flat.
 pub(super) fn row_sum(mut rows: CubeTensor) -> CubeTensor {
     while matrix_dims(&rows)[0] > 1 {
         rows = tree_level(rows, None);
@@ -83,7 +84,7 @@ pub(super) fn row_sum(mut rows: CubeTensor) -> CubeTensor {
     CubeTensor::new_contiguous(client, device, [columns].into(), rows.handle, DType::F32)
 }
 
-/// One level of the summation tree: the sums of [`FAN_IN`] rows each.
+/// Computes one level of the summation tree: the sums of [`FAN_IN`] rows each.
 fn tree_level(rows: CubeTensor, factors: Option<CubeTensor>) -> CubeTensor {
     let [n, columns] = matrix_dims(&rows);
     let sums = n.div_ceil(FAN_IN);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::data::source::Augmented;
+use crate::data::source::StepAugmentation;
 use crate::data::{self, Augment, Examples, ImageOptions};
 use crate::engine::{
     ClipRule, ClippedSum, Executor, FusedExecutor, GaussianNoise, Gradients, ReferenceExecutor,
@@ -29,21 +29,21 @@ fn model(data: &data::Dataset) -> Model {
 }
 
 /// Augmented copies of these examples.
-fn source(examples: &Examples, ids: impl IntoIterator<Item = u32>) -> Arc<Source> {
+fn source(examples: &Examples, ids: impl IntoIterator<Item = u32>) -> Arc<BatchSource> {
     let augment = Augment::new().copies(COPIES).flip().crop(1);
-    let augmented = Some(Augmented { augment, seed: [3, 4] });
-    Arc::new(Source::new(examples, ids.into_iter().collect(), augmented).unwrap())
+    let augmented = Some(StepAugmentation { augment, seed: [3, 4] });
+    Arc::new(BatchSource::new(examples, ids.into_iter().collect(), augmented).unwrap())
 }
 
 fn batch(examples: &Examples, ids: impl IntoIterator<Item = u32>) -> Batch {
-    Batch::drawn(source(examples, ids), None, None).seed(5)
+    Batch::from_source(source(examples, ids), None, None).seed(5)
 }
 
 /// Executors on the host, and one on the path of devices, in chunks of this many examples.
 fn executors(chunk: usize) -> [(&'static str, bool, Box<dyn Executor>); 4] {
-    let tap = || TapExecutor::default().with_chunk(chunk);
+    let tap = || TapExecutor::default().with_chunk_size(chunk);
     [
-        ("fused", true, Box::new(FusedExecutor::default().with_chunk(chunk))),
+        ("fused", true, Box::new(FusedExecutor::default().with_chunk_size(chunk))),
         ("tap", true, Box::new(tap())),
         ("device", false, Box::new(tap().with_device_path())),
         ("reference", true, Box::new(ReferenceExecutor)),
@@ -55,7 +55,7 @@ const CLIP: f64 = 3.8;
 
 fn both_sums(executor: &dyn Executor, model: &Model, batch: &Batch) -> Result<[ClippedSum; 2]> {
     let clipped = executor.clipped_sum(model.network(), batch, &ClipRule::flat(CLIP))?;
-    Ok([clipped, executor.plain_sum(model.network(), batch, None)?])
+    Ok([clipped, executor.unclipped_sum(model.network(), batch, None)?])
 }
 
 fn bits(values: &[f32]) -> Vec<u32> {
@@ -84,7 +84,7 @@ fn any_chunking_gives_the_same_sum() {
             let expected = both_sums(&*executor, &model, &held).unwrap();
             // How many examples are gathered at a time does not change a bit.
             for gathered in [1, 7, 20, 1000] {
-                let batch = all.clone().gathered_in(gathered);
+                let batch = all.clone().with_chunk_len(gathered);
                 let sums = both_sums(&*executor, &model, &batch).unwrap();
                 for (sum, expected) in sums.iter().zip(&expected) {
                     assert_eq!(flat(&sum.sum), flat(&expected.sum), "{name} {chunk} {gathered}");
@@ -102,7 +102,7 @@ fn any_chunking_gives_the_same_sum() {
             assert_eq!(clipped(&expected[0]), clipped(&reference[0]), "{name}");
             assert!((9..N - 9).contains(&clipped(&expected[0])), "{:?}", expected[0].norms);
             // One example less is another sum.
-            let fewer = batch(data.train(), 0..N as u32 - 1).gathered_in(7);
+            let fewer = batch(data.train(), 0..N as u32 - 1).with_chunk_len(7);
             let fewer = both_sums(&*executor, &model, &fewer).unwrap();
             assert!(distance(&fewer[0].sum, &expected[0].sum) > 1e-3, "{name}");
         }
@@ -112,11 +112,11 @@ fn any_chunking_gives_the_same_sum() {
 #[test]
 fn two_small_chunks_are_gathered_at_a_time_and_each_example_once() {
     let data = images();
-    let (model, workers) = (model(&data), crate::nn::workers::count());
+    let (model, workers) = (model(&data), crate::nn::workers::worker_count());
     for (name, _, executor) in executors(1) {
-        let reader = Arc::new(Reader::start().unwrap());
+        let reader = Arc::new(Prefetcher::start().unwrap());
         let source = source(data.train(), 0..N as u32);
-        let batch = Batch::drawn(source, Some(reader.clone()), None).gathered_in(4);
+        let batch = Batch::from_source(source, Some(reader.clone()), None).with_chunk_len(4);
         executor.clipped_sum(model.network(), &batch, &ClipRule::flat(CLIP)).unwrap();
         let seen = reader.seen();
         assert_eq!(seen.examples, N, "{name}");
@@ -124,19 +124,19 @@ fn two_small_chunks_are_gathered_at_a_time_and_each_example_once() {
         assert!(seen.alive <= 2, "{name}: {seen:?}");
     }
     // The test finds a batch that is gathered whole.
-    let reader = Arc::new(Reader::start().unwrap());
-    let batch = Batch::drawn(source(data.train(), 0..N as u32), Some(reader.clone()), None);
-    ReferenceExecutor.plain_sum(model.network(), &batch, None).unwrap();
+    let reader = Arc::new(Prefetcher::start().unwrap());
+    let batch = Batch::from_source(source(data.train(), 0..N as u32), Some(reader.clone()), None);
+    ReferenceExecutor.unclipped_sum(model.network(), &batch, None).unwrap();
     assert_eq!(reader.seen().largest, N);
 }
 
 #[test]
 fn examples_in_memory_are_read_in_place() {
     let data = images();
-    let batch = Batch::of(data.train(), &[7, 2]).unwrap();
+    let batch = Batch::from_examples(data.train(), &[7, 2]).unwrap();
     assert_eq!(batch.features(0).as_ptr(), data.train().features(7).as_ptr());
     assert_eq!(batch.chunk_len(), usize::MAX);
-    assert!(Batch::of(data.train(), &[N as u32]).is_err());
+    assert!(Batch::from_examples(data.train(), &[N as u32]).is_err());
 }
 
 #[test]
@@ -159,15 +159,15 @@ fn examples_that_are_not_finite_are_left_out_of_every_chunk() {
     let broken = data::from_vecs(x, &[1, 4, 5], data.train().labels().to_vec(), 3).unwrap();
     let broken = broken.normalized(0.0, 0.5).unwrap();
     let model = model(&data);
-    let with = batch(broken.train(), 0..N as u32).gathered_in(7);
-    let kept = with.finite().unwrap();
-    assert_eq!(kept, with.in_memory().unwrap().finite().unwrap());
+    let with = batch(broken.train(), 0..N as u32).with_chunk_len(7);
+    let kept = with.finite_examples().unwrap();
+    assert_eq!(kept, with.in_memory().unwrap().finite_examples().unwrap());
     assert!(!kept.contains(&11) && kept.len() >= N - 2);
-    let without = batch(broken.train(), kept.iter().map(|&i| i as u32)).gathered_in(7);
+    let without = batch(broken.train(), kept.iter().map(|&i| i as u32)).with_chunk_len(7);
     for (name, on_host, executor) in executors(3) {
         let [with, _] = both_sums(&*executor, &model, &with).unwrap();
         let [without, _] = both_sums(&*executor, &model, &without).unwrap();
-        assert_eq!(with.non_finite(), N - kept.len(), "{name}");
+        assert_eq!(with.excluded_count(), N - kept.len(), "{name}");
         if on_host {
             assert_eq!(flat(&with.sum), flat(&without.sum), "{name}");
         } else {
@@ -215,26 +215,26 @@ fn a_file_that_breaks_contributes_nothing_and_moves_no_bit_of_the_others() {
     let (first, last) = (root.path().join("train/a/0.png"), root.path().join("train/c/7.png"));
     let of = |ids: std::ops::Range<u32>, copies: usize| {
         let augment = Augment::new().copies(copies).flip().crop(1);
-        let augmented = (copies > 1).then_some(Augmented { augment, seed: [3, 4] });
-        let source = Source::new(data.train(), ids.collect(), augmented).unwrap();
-        Batch::drawn(Arc::new(source), None, None).seed(5).gathered_in(2)
+        let augmented = (copies > 1).then_some(StepAugmentation { augment, seed: [3, 4] });
+        let source = BatchSource::new(data.train(), ids.collect(), augmented).unwrap();
+        Batch::from_source(Arc::new(source), None, None).seed(5).with_chunk_len(2)
     };
     for (model, copies) in models.iter().zip([1, 2]).chain(models.iter().zip([2, 1])) {
         for (name, on_host, executor) in executors(1) {
             let whole = of(0..24, copies);
             let sums = |batch: &Batch| both_sums(&*executor, model, batch).unwrap();
             let all = sums(&whole);
-            assert!(whole.left_out().is_empty() && whole.unread().is_none());
+            assert!(whole.excluded_examples().is_empty() && whole.read_error().is_none());
             let without = sums(&of(1..23, copies));
             // One is gone, and one has another content.
             std::fs::remove_file(&first).unwrap();
             write(&last, 99);
             let broken = of(0..24, copies);
             let found = sums(&broken);
-            assert_eq!(broken.left_out(), [0, 23].into());
-            assert!(broken.unread().is_some() && broken != whole, "{name}");
+            assert_eq!(broken.excluded_examples(), [0, 23].into());
+            assert!(broken.read_error().is_some() && broken != whole, "{name}");
             for (sum, without) in found.iter().zip(&without) {
-                assert_eq!(sum.non_finite(), 2, "{name}");
+                assert_eq!(sum.excluded_count(), 2, "{name}");
                 assert!(sum.losses[0].is_nan() && sum.losses[23].is_nan(), "{name}");
                 if on_host {
                     assert_eq!(flat(&sum.sum), flat(&without.sum), "{name}")
@@ -259,13 +259,13 @@ fn a_file_that_breaks_contributes_nothing_and_moves_no_bit_of_the_others() {
 fn files_that_are_scaled_beyond_finite_numbers_contribute_nothing() {
     let (_root, data, [_, relu]) = folder_and_models();
     let data = data.normalized(0.0, 1e-40).unwrap();
-    let batch = Batch::of(data.train(), &[0, 8, 16]).unwrap();
+    let batch = Batch::from_examples(data.train(), &[0, 8, 16]).unwrap();
     for (name, _, executor) in executors(2) {
         let [sum, _] = both_sums(&*executor, &relu, &batch).unwrap();
         assert!(flat(&sum.sum).iter().all(|&value| value == 0.0), "{name}");
-        assert_eq!(sum.non_finite(), 3, "{name}");
+        assert_eq!(sum.excluded_count(), 3, "{name}");
     }
-    assert!(batch.unread().is_none(), "they were read");
+    assert!(batch.read_error().is_none(), "they were read");
 }
 
 #[test]
@@ -273,8 +273,8 @@ fn an_empty_batch_reads_nothing() {
     let data = images();
     let model = model(&data);
     for (name, _, executor) in executors(2) {
-        let reader = Arc::new(Reader::start().unwrap());
-        let batch = Batch::drawn(source(data.train(), []), Some(reader.clone()), None);
+        let reader = Arc::new(Prefetcher::start().unwrap());
+        let batch = Batch::from_source(source(data.train(), []), Some(reader.clone()), None);
         for sum in both_sums(&*executor, &model, &batch).unwrap() {
             assert!(sum.losses.is_empty() && flat(&sum.sum).iter().all(|&v| v == 0.0), "{name}");
             let mut noisy = sum.sum;

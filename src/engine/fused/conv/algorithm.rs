@@ -1,33 +1,33 @@
-//! How a convolution, its input gradient and its weight gradient are computed: by minimal
-//! filtering, by products with the pixels where they are, or by products with patches.
+//! Algorithms of a convolution, its input gradient and its weight gradient: minimal filtering,
+//! products with the pixels in place, or products with patches.
 
-use super::patches::Patches;
-use crate::engine::fused::direct::Direct;
+use super::patches::PatchConv;
+use crate::engine::fused::direct::DirectConv;
 use crate::engine::fused::op::{self, Convolution, Scratch};
 use crate::engine::fused::winograd::Winograd;
 use crate::nn::kernels::Im2col;
-use crate::nn::kernels::product::{Store, transpose};
+use crate::nn::kernels::product::{WriteMode, transpose};
 
-/// A convolution by one of three methods. Each reads weights in an order of its own.
+/// Convolution by one of three methods. Each reads weights in an order of its own.
 pub(super) enum Method {
     /// Minimal filtering, with transformed kernels.
     Filtering(Winograd),
-    /// Products with the pixels where they are, with weights `[patch] x [outputs]`.
-    Direct(Direct),
+    /// Products with the pixels in place, with weights `[patch] x [outputs]`.
+    Direct(DirectConv),
     /// Products with patches, with weights, per group, `[patch] x [outputs]`.
-    Patches(Patches),
+    Patches(PatchConv),
 }
 
 impl Method {
-    /// Products, with the pixels where `direct` returns that.
-    fn products(patches: Patches, direct: impl Fn(&Im2col, usize) -> Option<Direct>) -> Self {
-        match direct(patches.geometry(), patches.out()) {
+    /// Creates products, with the pixels in place where `direct` returns that.
+    fn products(patches: PatchConv, direct: impl Fn(&Im2col, usize) -> Option<DirectConv>) -> Self {
+        match direct(patches.geometry(), patches.out_channels()) {
             Some(direct) => Self::Direct(direct),
             None => Self::Patches(patches),
         }
     }
 
-    /// Convolution of images into `out`, `[images, positions, outputs]`.
+    /// Convolves images into `out`, `[images, positions, outputs]`.
     fn convolve(&self, of: Convolution) {
         match self {
             Self::Filtering(plan) => plan.convolve(of),
@@ -37,34 +37,35 @@ impl Method {
     }
 }
 
-pub(super) struct Algorithm {
+pub(super) struct ConvAlgorithm {
     pub(super) forward: Method,
     weights: Vec<f32>,
     pub(super) gradient: InputGradient,
 }
 
 pub(super) enum InputGradient {
-    /// A convolution of the output gradient with the kernel rotated by 180° and transposed,
+    /// Convolution of the output gradient with the kernel rotated by 180° and transposed,
     /// `[kernel, outputs] x [inputs]`.
     Convolved { method: Method, rotated: Vec<f32> },
-    /// Gradients of patches, added to the pixels that they came from. The weights are, per group,
-    /// `[outputs] x [patch]`.
+    /// Gradients of patches, added to the pixels that the patches were read from. The weights are,
+    /// per group, `[outputs] x [patch]`.
     Scattered { transposed: Vec<f32> },
 }
 
-impl Algorithm {
-    /// Minimal filtering where `filtering` returns it for both the forward pass and the input
-    /// gradient, from the geometry and the number of output channels; or else products, with the
-    /// pixels where `direct` returns that.
-    pub(super) fn choosing(
-        patches: &Patches,
+impl ConvAlgorithm {
+    /// Creates minimal filtering where `filtering` returns it for both the forward pass and the
+    /// input gradient, from the geometry and the number of output channels; or else products, with
+    /// the pixels in place where `direct` returns that.
+    pub(super) fn select(
+        patches: &PatchConv,
         filtering: impl Fn(&Im2col, usize) -> Option<Winograd>,
-        direct: impl Fn(&Im2col, usize) -> Option<Direct>,
+        direct: impl Fn(&Im2col, usize) -> Option<DirectConv>,
     ) -> Self {
         let inputs = patches.geometry().channels;
         let of_gradient = gradient_geometry(patches);
         let filtered = of_gradient.as_ref().and_then(|of_gradient| {
-            filtering(patches.geometry(), patches.out()).zip(filtering(of_gradient, inputs))
+            filtering(patches.geometry(), patches.out_channels())
+                .zip(filtering(of_gradient, inputs))
         });
         let (forward, gradient) = match (filtered, of_gradient) {
             (Some((forward, gradient)), _) => {
@@ -72,7 +73,7 @@ impl Algorithm {
             }
             (None, of_gradient) => {
                 let gradient =
-                    of_gradient.map(|of| Method::products(Patches::new(of, 1, inputs), &direct));
+                    of_gradient.map(|of| Method::products(PatchConv::new(of, 1, inputs), &direct));
                 (Method::products(patches.clone(), &direct), gradient)
             }
         };
@@ -83,7 +84,7 @@ impl Algorithm {
         Self { forward, weights: Vec::new(), gradient }
     }
 
-    /// What it is called, for people; empty for products with patches.
+    /// Returns the name of the algorithm for display; empty for products with patches.
     pub(super) fn name(&self) -> &'static str {
         match self.forward {
             Method::Filtering(_) => "minimal filtering",
@@ -93,18 +94,18 @@ impl Algorithm {
     }
 
     /// Takes weights, per group `[patch] x [outputs]`.
-    pub(super) fn load(&mut self, patches: &Patches, new: Vec<f32>) {
+    pub(super) fn load(&mut self, patches: &PatchConv, new: Vec<f32>) {
         let Self { forward, weights, gradient } = self;
         if let Method::Filtering(forward) = forward {
-            forward.filter(&new, weights);
+            forward.transform_filter(&new, weights);
         } else {
             *weights = new;
         }
         gradient.load(patches, weights);
     }
 
-    /// Number of images that are convolved at a time, out of `images`, so that the activation
-    /// function finds the output in the cache.
+    /// Returns the number of images that are convolved at a time, out of `images`, so that the
+    /// activation function finds the output in the cache.
     pub(super) fn images_per_block(&self, images: usize) -> usize {
         match &self.forward {
             Method::Filtering(plan) => plan.images_per_block(),
@@ -113,16 +114,17 @@ impl Algorithm {
         }
     }
 
-    /// Convolution of images into `out`, `[images, positions, outputs]`.
+    /// Convolves images into `out`, `[images, positions, outputs]`.
     pub(super) fn convolve(&self, images: &[f32], out: &mut [f32], scratch: &mut Vec<f32>) {
-        let (with, store) = (&self.weights, Store::Replace);
+        let (with, store) = (&self.weights, WriteMode::Replace);
         self.forward.convolve(Convolution { images, with, out, store, scratch });
     }
 
-    /// The gradient `gx` with respect to images from the gradient `g` with respect to the output.
+    /// Computes the gradient `gx` with respect to images from the gradient `g` with respect to the
+    /// output.
     pub(super) fn input_gradient(
         &self,
-        patches: &Patches,
+        patches: &PatchConv,
         g: &[f32],
         gx: op::InputGradient,
         scratch: &mut Scratch,
@@ -134,24 +136,26 @@ impl Algorithm {
                 method.convolve(Convolution { images: g, with: rotated, out, store, scratch });
             }
             InputGradient::Scattered { transposed } => {
-                patches.scatter_gradient(g, transposed, gx.zeroed(), scratch);
+                patches.col2im_gradient(g, transposed, gx.zeroed(), scratch);
             }
         }
     }
 
-    /// The weight gradient of this many images at a time without patches, where that is faster.
-    pub(super) fn weight_gradient(&self, images: usize) -> Option<WeightGradient<'_>> {
+    /// Returns the weight gradient of this many images at a time without patches, where that is
+    /// faster.
+    pub(super) fn weight_gradient_kernel(&self, images: usize) -> Option<WeightGradientKernel<'_>> {
         match &self.forward {
-            Method::Filtering(plan) => {
-                plan.pays_for_weights_of(images).then_some(WeightGradient::Filtering(plan))
-            }
-            Method::Direct(plan) => Some(WeightGradient::Direct(plan)),
+            Method::Filtering(plan) => plan
+                .is_weight_gradient_faster(images)
+                .then_some(WeightGradientKernel::Filtering(plan)),
+            Method::Direct(plan) => Some(WeightGradientKernel::Direct(plan)),
             Method::Patches(_) => None,
         }
     }
 
-    /// Multiplications for one image in the forward pass, for the input gradient and for the weight
-    /// gradient of this many images at a time, where the usual algorithm takes `usual` for each.
+    /// Returns the multiplications for one image in the forward pass, for the input gradient and
+    /// for the weight gradient of this many images at a time, where the usual algorithm takes
+    /// `usual` for each.
     pub(super) fn multiplications(&self, usual: usize, images: usize) -> [usize; 3] {
         let of = |method: &Method| match method {
             Method::Filtering(plan) => plan.multiplications(),
@@ -161,18 +165,18 @@ impl Algorithm {
             InputGradient::Convolved { method, .. } => (of(&self.forward), of(method)),
             InputGradient::Scattered { .. } => (usual, usual),
         };
-        let weights = if self.weight_gradient(images).is_some() { forward } else { usual };
+        let weights = if self.weight_gradient_kernel(images).is_some() { forward } else { usual };
         [forward, gradient, weights]
     }
 }
 
 impl InputGradient {
     /// Takes the weights of the convolution, in the order of its method.
-    fn load(&mut self, of: &Patches, weights: &[f32]) {
-        let (inputs, outputs) = (of.geometry().group_channels, of.group_out());
+    fn load(&mut self, of: &PatchConv, weights: &[f32]) {
+        let (inputs, outputs) = (of.geometry().group_channels, of.group_out_channels());
         match self {
             Self::Convolved { method: Method::Filtering(plan), rotated } => {
-                plan.rotated(weights, rotated);
+                plan.rotate_filter(weights, rotated);
             }
             Self::Convolved { rotated, .. } => {
                 rotated.resize(weights.len(), 0.0);
@@ -192,14 +196,14 @@ impl InputGradient {
     }
 }
 
-/// A weight gradient without patches.
-pub(super) enum WeightGradient<'a> {
+/// Weight gradient that is computed without patches.
+pub(super) enum WeightGradientKernel<'a> {
     Filtering(&'a Winograd),
-    Direct(&'a Direct),
+    Direct(&'a DirectConv),
 }
 
-impl WeightGradient<'_> {
-    /// The weight gradient, `[patch] x [outputs]`, summed over images.
+impl WeightGradientKernel<'_> {
+    /// Computes the weight gradient, `[patch] x [outputs]`, summed over images.
     pub(super) fn compute(&self, of: Convolution) {
         match self {
             Self::Filtering(plan) => plan.weight_gradient(of),
@@ -208,9 +212,9 @@ impl WeightGradient<'_> {
     }
 }
 
-/// The convolution of the output gradient that is the input gradient: only for stride 1 without
-/// groups, and where no padding is wider than the kernel reaches.
-fn gradient_geometry(patches: &Patches) -> Option<Im2col> {
+/// Returns the geometry of the convolution of the output gradient that is the input gradient: only
+/// for stride 1 without groups, and where no padding is wider than the kernel reaches.
+fn gradient_geometry(patches: &PatchConv) -> Option<Im2col> {
     let of = *patches.geometry();
     let reach = [0, 1].map(|i| of.dilation[i] * (of.kernel[i] - 1));
     let possible = patches.groups().len() == 1
@@ -218,11 +222,11 @@ fn gradient_geometry(patches: &Patches) -> Option<Im2col> {
         && of.padding.iter().zip(reach).all(|(&padding, reach)| padding <= reach);
     possible.then(|| Im2col {
         size: of.output,
-        channels: patches.out(),
+        channels: patches.out_channels(),
         padding: [reach[0] - of.padding[0], reach[1] - of.padding[1]],
         output: of.size,
         first_channel: 0,
-        group_channels: patches.out(),
+        group_channels: patches.out_channels(),
         ..of
     })
 }

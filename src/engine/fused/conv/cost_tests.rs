@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use super::algorithm::{self, Method};
 use super::*;
-use crate::engine::fused::op::{Context, InputGradient, LargeParameters, Rows, Scratch};
-use crate::nn::kernels::product::Store;
+use crate::engine::fused::op::{ChunkRows, Context, InputGradient, LargeParameters, Scratch};
+use crate::nn::kernels::product::WriteMode;
 
 /// Times of both algorithms are measured in turn; the median counts.
 const REPEATS: usize = 9;
 
-/// What the choice may cost over the faster algorithm.
+/// Largest ratio of the cost of the choice to that of the faster algorithm.
 const TOLERANCE: f64 = 1.15;
 
 /// Work of one measurement, in multiplications of the usual algorithm.
@@ -25,26 +25,26 @@ fn choosing(
     spec: &Conv2dSpec,
     side: usize,
     filtering: impl Fn(&Im2col, usize) -> Option<Winograd>,
-    direct: impl Fn(&Im2col, usize) -> Option<Direct>,
+    direct: impl Fn(&Im2col, usize) -> Option<DirectConv>,
 ) -> Conv {
-    Conv::choosing(spec, [side; 2], Activation::None, filtering, direct)
+    Conv::with_selectors(spec, [side; 2], FusedActivation::None, filtering, direct)
 }
 
 /// Seconds of a step of this layer: with `input_gradient` the forward pass, the input gradient and
 /// the weight gradient summed over images; otherwise the forward pass and the weight gradient of
 /// each image, as for norms.
 fn seconds(layer: &Conv, images: usize, input_gradient: bool, scratch: &mut Scratch) -> f64 {
-    let rows = Rows { examples: images, copies: 1 };
+    let rows = ChunkRows { examples: images, copies: 1 };
     let x: Vec<f32> =
         (0..images * layer.patches.image_len()).map(|i| (i % 7) as f32 - 3.0).collect();
     let (mut y, mut gx) = (vec![0.0; images * layer.len()], vec![0.0; x.len()]);
     let mut g: Vec<f32> = (0..y.len()).map(|i| (i % 5) as f32 - 2.0).collect();
     let mut sum = vec![0.0; layer.weight_len];
     let start = Instant::now();
-    let activation = Activation::None;
+    let activation = FusedActivation::None;
     layer.forward(Forward { rows, x: &x, y: &mut y, saved: &mut [], activation, scratch });
     if input_gradient {
-        let gx = Some(InputGradient { values: &mut gx, store: Store::Replace });
+        let gx = Some(InputGradient { values: &mut gx, store: WriteMode::Replace });
         let (saved, small) = (&mut [], &mut []);
         layer.backward(Backward { rows, x: &x, y: &y, saved, g: &mut g, gx, small, scratch });
         let ctx = Context { rows, x: &x, y: &y, saved: &[], g: &g, weights: None, factors: None };
@@ -105,15 +105,15 @@ fn the_chosen_algorithm_is_not_much_slower_than_the_other() {
         for side in [4, 8, 16, 32] {
             let spec = spec(channels, out, [3, 1, 1]);
             let mut layers = [
-                choosing(&spec, side, Winograd::possible, |_, _| None),
-                choosing(&spec, side, |_, _| None, Direct::of),
+                choosing(&spec, side, Winograd::new_if_supported, |_, _| None),
+                choosing(&spec, side, |_, _| None, DirectConv::new_if_faster),
             ];
             if !matches!(layers[0].algorithm.forward, Method::Filtering(_)) {
                 // A processor without vector instructions has no choice.
                 return;
             }
             let times = compare(&mut layers, true);
-            let chosen = Conv::new(&spec, [side; 2], Activation::None).algorithm;
+            let chosen = Conv::new(&spec, [side; 2], FusedActivation::None).algorithm;
             let filters = matches!(chosen.forward, Method::Filtering(_));
             report(&mut wrong, format!("{channels} to {out}, {side}x{side}"), times, filters);
         }
@@ -162,7 +162,7 @@ fn the_chosen_algorithm_without_filtering_is_not_much_slower_than_the_other() {
     ] {
         let spec = spec(channels, out, window);
         let mut layers = [
-            choosing(&spec, side, |_, _| None, Direct::possible),
+            choosing(&spec, side, |_, _| None, DirectConv::new_if_supported),
             choosing(&spec, side, |_, _| None, |_, _| None),
         ];
         if !matches!(layers[0].algorithm.forward, Method::Direct(_)) {
@@ -176,7 +176,7 @@ fn the_chosen_algorithm_without_filtering_is_not_much_slower_than_the_other() {
         );
         let inner = inner && channels > 3;
         let times = compare(&mut layers, inner);
-        let chosen = choosing(&spec, side, |_, _| None, Direct::of).algorithm;
+        let chosen = choosing(&spec, side, |_, _| None, DirectConv::new_if_faster).algorithm;
         let is_direct = matches!(chosen.forward, Method::Direct(_));
         let [kernel, stride, _] = window;
         let name = format!("{kernel}x{kernel}/{stride}, {channels} to {out}, {side}x{side}");

@@ -1,4 +1,4 @@
-//! The gradient of the weights of a convolution: that of one example, its norm with and without
+//! Gradient of the weights of a convolution: that of one example, its norm with and without
 //! forming it, and weighted sums.
 
 use super::Conv;
@@ -6,14 +6,13 @@ use crate::engine::fused::op::{
     Context, Convolution, LargeParameters, NormMethod, Scratch, resize_buffer,
 };
 use crate::engine::fused::outer;
-use crate::engine::fused::standardise::Columns;
-use crate::nn::kernels::product::{Matrix, Store, product};
+use crate::engine::fused::standardise::ColumnStats;
+use crate::nn::kernels::product::{MatrixView, WriteMode, matmul};
 
-/// Gradient values that are computed at a time: as many as fit into the L2 cache with their
-/// weights.
+/// Gradient values computed at a time: as many as fit into the L2 cache with their weights.
 const TILE_ELEMENTS: usize = 1 << 16;
 
-/// Gradient values that are measured at a time, while they are in the L1 cache.
+/// Gradient values measured at a time, while they are in the L1 cache.
 const BLOCK_ELEMENTS: usize = 1 << 12;
 
 impl LargeParameters for Conv {
@@ -30,8 +29,8 @@ impl LargeParameters for Conv {
             return NormMethod::Instance;
         }
         let patches = &self.patches;
-        let (inputs, outputs) = (patches.patch_len(), patches.group_out());
-        outer::norm_method(copies * patches.positions(), inputs, outputs)
+        let (inputs, outputs) = (patches.patch_len(), patches.group_out_channels());
+        outer::choose_norm_method(copies * patches.positions(), inputs, outputs)
     }
 
     fn squared_norms(&self, ctx: Context, scratch: &mut Scratch) -> Vec<Option<f64>> {
@@ -49,30 +48,31 @@ impl LargeParameters for Conv {
             square += outer::weighted_squared_norm(block, weights);
         };
         let Some(rule) = &self.standardise else {
-            self.form_gradient(ctx, weight, scratch, measure);
+            self.instantiate_blocks(ctx, weight, scratch, measure);
             return square;
         };
-        self.form_gradient(ctx, weight, scratch, |_, _, _| ());
+        self.instantiate_blocks(ctx, weight, scratch, |_, _, _| ());
         rule.backward(weight, gain);
         outer::weighted_squared_norm(weight, weights)
             + outer::weighted_squared_norm(gain, gain_weights)
     }
 
     fn sums_more_rows(&self, rows: usize) -> bool {
-        outer::sums_more_positions(rows * self.patches.positions(), self.weight_len)
+        outer::is_memory_bound_sum(rows * self.patches.positions(), self.weight_len)
     }
 
     fn weighted_sum(&self, ctx: Context, sum: &mut [f32], scratch: &mut Scratch) {
         let sum = &mut sum[..self.weight_len];
-        let Some(gradient) = self.algorithm.weight_gradient(ctx.rows.total()) else {
+        let Some(gradient) = self.algorithm.weight_gradient_kernel(ctx.rows.total()) else {
             return self.patches.add_weight_gradients(ctx, sum, scratch);
         };
-        let with = outer::weighted(ctx.g, ctx.factors, &mut scratch.weighted);
-        let (store, scratch) = (Store::Add, &mut scratch.patches);
+        let with = outer::scale_by_factors(ctx.g, ctx.factors, &mut scratch.weighted);
+        let (store, scratch) = (WriteMode::Add, &mut scratch.patches);
         gradient.compute(Convolution { images: ctx.x, with, out: sum, store, scratch });
     }
 
-    /// With weight standardisation, sums are taken over gradients of the standardised weights.
+    /// Returns the number of values of a gradient of the standardised weights, over which sums are
+    /// taken with weight standardisation.
     fn transformed_len(&self) -> Option<usize> {
         self.standardise.as_ref().map(|_| self.weight_len)
     }
@@ -85,11 +85,16 @@ impl LargeParameters for Conv {
     ) -> Option<f64> {
         let rule = self.standardise.as_ref()?;
         let groups = self.patches.groups().iter();
-        let mut columns: Vec<_> = groups.map(|_| Columns::new(self.patches.group_out())).collect();
-        self.form_gradient(ctx, out, scratch, |group, offset, block| {
-            rule.measure(&mut columns[group], offset, block);
+        let mut columns: Vec<_> =
+            groups.map(|_| ColumnStats::new(self.patches.group_out_channels())).collect();
+        self.instantiate_blocks(ctx, out, scratch, |group, offset, block| {
+            rule.accumulate_stats(&mut columns[group], offset, block);
         });
-        columns.iter().enumerate().map(|(group, columns)| rule.measured(group, columns)).sum()
+        columns
+            .iter()
+            .enumerate()
+            .map(|(group, columns)| rule.squared_norm_from_stats(group, columns))
+            .sum()
     }
 
     fn gradient_of_transformed(&self, transformed: &[f32]) -> Vec<f32> {
@@ -104,10 +109,10 @@ impl LargeParameters for Conv {
 }
 
 impl Conv {
-    /// Squared norm of one example's gradient from Gram matrices; `None` if it could be mostly
-    /// rounding error.
+    /// Computes the squared norm of one example's gradient from Gram matrices; `None` if it could
+    /// be mostly rounding error.
     fn ghost_squared_norm(&self, ctx: Context, scratch: &mut Scratch) -> Option<f64> {
-        let (geometries, outputs) = (self.patches.groups(), self.patches.group_out());
+        let (geometries, outputs) = (self.patches.groups(), self.patches.group_out_channels());
         let positions = ctx.rows.copies * self.patches.positions();
         let (mut columns, mut column_bounds) = (vec![0.0; outputs], vec![0.0; outputs]);
         let (mut square, mut bound) = (0.0, 0.0);
@@ -117,7 +122,7 @@ impl Conv {
                 pixel_gram.gram(ctx.x, &mut scratch.gram, pixels)
             } else {
                 let patches = self.patches.gather(group, ctx.x, &mut scratch.patches);
-                outer::gram(patches, positions, &mut scratch.gram)
+                outer::gram_matrix(patches, positions, &mut scratch.gram)
             };
             let g = self.patches.group_outputs(group, ctx.g, &mut scratch.group_outputs);
             let (gram, product) = ((gram, geometry.patch_len()), &mut scratch.gram_product);
@@ -144,18 +149,18 @@ impl Conv {
     /// Computes one example's gradient with respect to the weights that the convolution multiplies
     /// with. Calls `measure` with group, offset and values of each block of rows, before they leave
     /// the cache.
-    fn form_gradient(
+    fn instantiate_blocks(
         &self,
         ctx: Context,
         out: &mut [f32],
         scratch: &mut Scratch,
         mut measure: impl FnMut(usize, usize, &[f32]),
     ) {
-        let (outputs, patch) = (self.patches.group_out(), self.patches.patch_len());
+        let (outputs, patch) = (self.patches.group_out_channels(), self.patches.patch_len());
         let positions = ctx.rows.copies * self.patches.positions();
-        let formed = self.algorithm.weight_gradient(ctx.rows.total());
+        let formed = self.algorithm.weight_gradient_kernel(ctx.rows.total());
         if let Some(formed) = &formed {
-            let (store, scratch) = (Store::Replace, &mut scratch.patches);
+            let (store, scratch) = (WriteMode::Replace, &mut scratch.patches);
             formed.compute(Convolution { images: ctx.x, with: ctx.g, out, store, scratch });
         }
         let (tile_rows, block_rows) =
@@ -167,12 +172,13 @@ impl Conv {
                 None => self.patches.gather(group, ctx.x, &mut scratch.patches),
             };
             let g = self.patches.group_outputs(group, ctx.g, &mut scratch.group_outputs);
-            let g = Matrix::new(g, positions, outputs);
+            let g = MatrixView::new(g, positions, outputs);
             for (tile, out) in out.chunks_mut(tile_rows * outputs).enumerate() {
                 if formed.is_none() {
                     let columns = &patches[tile * tile_rows..];
-                    let columns = Matrix::strided(columns, positions, out.len() / outputs, patch);
-                    product(out, Store::Replace, columns.transposed(), g);
+                    let columns =
+                        MatrixView::strided(columns, positions, out.len() / outputs, patch);
+                    matmul(out, WriteMode::Replace, columns.transposed(), g);
                 }
                 for block in out.chunks(block_rows * outputs) {
                     measure(group, offset, block);

@@ -3,20 +3,20 @@
 use crate::engine::fused::op::{Context, Convolution, Scratch, resize_buffer};
 use crate::engine::fused::outer;
 use crate::nn::kernels::Im2col;
-use crate::nn::kernels::product::{Matrix, Store, product, product_into};
+use crate::nn::kernels::product::{MatrixView, WriteMode, matmul, matmul_strided};
 
 /// Rows of a product that saturate the vector units. Larger blocks only exceed the caches.
 const MIN_BLOCK_ROWS: usize = 96;
 
 /// The patches of a convolution of channels-last images, `[height, width, channels]`.
 #[derive(Clone)]
-pub(super) struct Patches {
+pub(super) struct PatchConv {
     groups: Vec<Im2col>,
     /// Output channels of all groups.
     out: usize,
 }
 
-impl Patches {
+impl PatchConv {
     pub(super) fn new(geometry: Im2col, groups: usize, out: usize) -> Self {
         let channels = geometry.channels / groups;
         let of = |group| Im2col {
@@ -27,23 +27,23 @@ impl Patches {
         Self { groups: (0..groups).map(of).collect(), out }
     }
 
-    /// One geometry for each group.
+    /// Returns one geometry for each group.
     pub(super) fn groups(&self) -> &[Im2col] {
         &self.groups
     }
 
-    /// The geometry of the first group.
+    /// Returns the geometry of the first group.
     pub(super) fn geometry(&self) -> &Im2col {
         &self.groups[0]
     }
 
     /// Output channels of all groups.
-    pub(super) fn out(&self) -> usize {
+    pub(super) fn out_channels(&self) -> usize {
         self.out
     }
 
-    /// Output channels of one group.
-    pub(super) fn group_out(&self) -> usize {
+    /// Returns the number of output channels of one group.
+    pub(super) fn group_out_channels(&self) -> usize {
         self.out / self.groups.len()
     }
 
@@ -55,7 +55,7 @@ impl Patches {
         self.geometry().patch_len()
     }
 
-    /// Number of weights of all groups.
+    /// Returns the number of weights of all groups.
     pub(super) fn weight_len(&self) -> usize {
         self.patch_len() * self.out
     }
@@ -65,29 +65,29 @@ impl Patches {
         height * width * channels
     }
 
-    /// Number of values of one image's output.
+    /// Returns the number of values of one image's output.
     pub(super) fn output_len(&self) -> usize {
         self.positions() * self.out
     }
 
-    /// Number of images per matrix product.
+    /// Returns the number of images per matrix product.
     pub(super) fn images_per_block(&self) -> usize {
         MIN_BLOCK_ROWS.div_ceil(self.positions())
     }
 
-    /// Whether the patches are the pixels: a 1x1 convolution with stride 1.
-    fn are_pixels(&self) -> bool {
+    /// Returns whether the patches are the pixels: a 1x1 convolution with stride 1.
+    fn is_pointwise(&self) -> bool {
         self.geometry().are_pixels() && self.groups.len() == 1
     }
 
-    /// The patches of images, `[images, positions, patch]`.
+    /// Gathers the patches of images, `[images, positions, patch]`.
     pub(super) fn gather<'a>(
         &self,
         group: usize,
         images: &'a [f32],
         buffer: &'a mut Vec<f32>,
     ) -> &'a [f32] {
-        if self.are_pixels() {
+        if self.is_pointwise() {
             return images;
         }
         let im2col = &self.groups[group];
@@ -100,7 +100,7 @@ impl Patches {
         out
     }
 
-    /// The output channels of one group, `[positions, outputs of the group]`.
+    /// Returns the output channels of one group, `[positions, outputs of the group]`.
     pub(super) fn group_outputs<'a>(
         &self,
         group: usize,
@@ -110,7 +110,7 @@ impl Patches {
         if self.groups.len() == 1 {
             return g;
         }
-        let outputs = self.group_out();
+        let outputs = self.group_out_channels();
         let out = resize_buffer(buffer, g.len() / self.groups.len());
         for (to, from) in out.chunks_exact_mut(outputs).zip(g.chunks_exact(self.out)) {
             to.copy_from_slice(&from[group * outputs..(group + 1) * outputs]);
@@ -118,7 +118,7 @@ impl Patches {
         out
     }
 
-    /// Convolution of images into `out`, `[images, positions, outputs]`, with weights, per group
+    /// Convolves images into `out`, `[images, positions, outputs]`, with weights, per group
     /// `[patch] x [outputs]`.
     pub(super) fn convolve(&self, of: Convolution) {
         let Convolution { images, with: weight, out, store, scratch } = of;
@@ -126,12 +126,13 @@ impl Patches {
         let images = images.chunks(block * self.image_len());
         for (images, out) in images.zip(out.chunks_mut(block * self.output_len())) {
             let (positions, patch) = (out.len() / self.out, self.patch_len());
-            let weights = weight.chunks_exact(patch * self.group_out());
+            let weights = weight.chunks_exact(patch * self.group_out_channels());
             for (group, weight) in weights.enumerate() {
-                let patches = Matrix::new(self.gather(group, images, scratch), positions, patch);
-                let weight = Matrix::new(weight, patch, self.group_out());
-                let out = &mut out[group * self.group_out()..];
-                product_into(out, self.out, store, patches, weight);
+                let patches =
+                    MatrixView::new(self.gather(group, images, scratch), positions, patch);
+                let weight = MatrixView::new(weight, patch, self.group_out_channels());
+                let out = &mut out[group * self.group_out_channels()..];
+                matmul_strided(out, self.out, store, patches, weight);
             }
         }
     }
@@ -139,14 +140,14 @@ impl Patches {
     /// Adds the gradient with respect to images from that with respect to the output: gradients of
     /// patches, which are added to the pixels that they came from. The weights are, per group,
     /// `[outputs] x [patch]`.
-    pub(super) fn scatter_gradient(
+    pub(super) fn col2im_gradient(
         &self,
         g: &[f32],
         transposed: &[f32],
         gx: &mut [f32],
         scratch: &mut Scratch,
     ) {
-        let (block, outputs) = (self.images_per_block(), self.group_out());
+        let (block, outputs) = (self.images_per_block(), self.group_out_channels());
         let blocks = gx.chunks_mut(block * self.image_len());
         for (gx, g) in blocks.zip(g.chunks(block * self.output_len())) {
             let weights = transposed.chunks_exact(self.patch_len() * outputs);
@@ -154,8 +155,8 @@ impl Patches {
                 let g = self.group_outputs(group, g, &mut scratch.group_outputs);
                 let positions = g.len() / outputs;
                 let patches = resize_buffer(&mut scratch.patches, positions * self.patch_len());
-                let weight = Matrix::new(weight, outputs, self.patch_len());
-                product(patches, Store::Replace, Matrix::new(g, positions, outputs), weight);
+                let weight = MatrixView::new(weight, outputs, self.patch_len());
+                matmul(patches, WriteMode::Replace, MatrixView::new(g, positions, outputs), weight);
                 let each = patches.chunks_exact(self.positions() * self.patch_len());
                 for (gx, patches) in gx.chunks_exact_mut(self.image_len()).zip(each) {
                     im2col.scatter(patches, gx);
@@ -186,7 +187,7 @@ impl Patches {
         for (at, (x, g)) in xs.zip(gs).enumerate() {
             let rows = g.len() / self.out;
             let factors = ctx.factors.map(|f| &f[at * block..f.len().min((at + 1) * block)]);
-            let sums = sum.chunks_exact_mut(self.patch_len() * self.group_out());
+            let sums = sum.chunks_exact_mut(self.patch_len() * self.group_out_channels());
             for (group, sum) in sums.enumerate() {
                 let patches = self.gather(group, x, &mut scratch.patches);
                 let g = self.group_outputs(group, g, &mut scratch.group_outputs);

@@ -13,8 +13,8 @@ fn geometry(
 
 /// Convolutions with few and more channels, whose output rows and kernel rows are of many lengths;
 /// none on a processor without vector instructions.
-fn plans() -> impl Iterator<Item = Direct> {
-    let unit = lanes();
+fn plans() -> impl Iterator<Item = DirectConv> {
+    let unit = f32_lanes();
     let shapes = [
         ([28, 28], 1, [[8, 8], [2, 2], [3, 3]], 16),
         ([32, 32], 3, [[3, 3], [1, 1], [1, 1]], 2 * unit),
@@ -23,7 +23,7 @@ fn plans() -> impl Iterator<Item = Direct> {
         ([4, 30], 1, [[1, 15], [2, 1], [0, 0]], unit),
     ];
     shapes.into_iter().filter_map(|(size, channels, rest, out)| {
-        Direct::possible(&geometry(size, channels, rest), out)
+        DirectConv::new_if_supported(&geometry(size, channels, rest), out)
     })
 }
 
@@ -37,7 +37,7 @@ fn assert_near(found: &[f32], wanted: &[f64]) {
 #[test]
 fn convolutions_and_gradients_are_those_of_patches() {
     for plan in plans() {
-        let Direct { geometry, out } = plan;
+        let DirectConv { geometry, out } = plan;
         let (positions, patch) = (geometry.positions(), geometry.patch_len());
         let images = random(3 * plan.image_len(), 1);
         let (kernel, gradients) = (random(patch * out, 2), random(3 * positions * out, 3));
@@ -59,15 +59,15 @@ fn convolutions_and_gradients_are_those_of_patches() {
         // Buffers hold what was in them before.
         let mut scratch = vec![f32::NAN; plan.padded_len()];
         let mut found = vec![f32::NAN; y.len()];
-        plan.convolve(of(&images, &kernel, &mut found, Store::Replace, &mut scratch));
+        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Replace, &mut scratch));
         assert_near(&found, &y);
-        plan.convolve(of(&images, &kernel, &mut found, Store::Add, &mut scratch));
+        plan.convolve(of(&images, &kernel, &mut found, WriteMode::Add, &mut scratch));
         assert_near(&found, &y.iter().map(|y| 2.0 * y).collect::<Vec<_>>());
         let mut found = vec![f32::NAN; gw.len()];
         scratch.fill(f32::NAN);
-        plan.weight_gradient(of(&images, &gradients, &mut found, Store::Replace, &mut scratch));
+        plan.weight_gradient(of(&images, &gradients, &mut found, WriteMode::Replace, &mut scratch));
         assert_near(&found, &gw);
-        plan.weight_gradient(of(&images, &gradients, &mut found, Store::Add, &mut scratch));
+        plan.weight_gradient(of(&images, &gradients, &mut found, WriteMode::Add, &mut scratch));
         assert_near(&found, &gw.iter().map(|gw| 2.0 * gw).collect::<Vec<_>>());
     }
 }
@@ -82,8 +82,8 @@ fn an_image_is_computed_as_if_it_were_alone() {
         let kernel = random(plan.geometry.patch_len() * plan.out, 2);
         let one = plan.geometry.positions() * plan.out;
         let (mut both, mut alone, mut scratch) = (vec![0.0; 2 * one], vec![0.0; one], Vec::new());
-        plan.convolve(of(&images, &kernel, &mut both, Store::Replace, &mut scratch));
-        plan.convolve(of(&images[len..], &kernel, &mut alone, Store::Replace, &mut scratch));
+        plan.convolve(of(&images, &kernel, &mut both, WriteMode::Replace, &mut scratch));
+        plan.convolve(of(&images[len..], &kernel, &mut alone, WriteMode::Replace, &mut scratch));
         assert!(alone.iter().all(|y| y.is_finite()));
         assert_eq!(alone, both[one..]);
     }
@@ -91,10 +91,10 @@ fn an_image_is_computed_as_if_it_were_alone() {
 
 #[test]
 fn other_convolutions_are_left_to_patches() {
-    let unit = lanes();
+    let unit = f32_lanes();
     let base = geometry([28, 28], 1, [[8, 8], [2, 2], [3, 3]]);
-    assert_eq!(Direct::of(&base, 2 * unit).is_some(), unit > 1);
-    assert!(Direct::of(&base, 2 * unit + 1).is_none(), "whole vectors only");
+    assert_eq!(DirectConv::new_if_faster(&base, 2 * unit).is_some(), unit > 1);
+    assert!(DirectConv::new_if_faster(&base, 2 * unit + 1).is_none(), "whole vectors only");
     for other in [
         Im2col { dilation: [1, 2], ..base },
         Im2col { channels: 2, ..base },
@@ -102,6 +102,6 @@ fn other_convolutions_are_left_to_patches() {
         geometry([28, 28], 16, [[1, 1], [2, 2], [0, 0]]),
         geometry([28, 3], 16, [[3, 3], [1, 1], [1, 1]]),
     ] {
-        assert!(Direct::of(&other, 2 * unit).is_none(), "{other:?}");
+        assert!(DirectConv::new_if_faster(&other, 2 * unit).is_none(), "{other:?}");
     }
 }

@@ -15,7 +15,7 @@ fn norms_after_a_projection_are_accurate_or_discarded() {
     const ACCURACY: f64 = 1e-4;
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     let (patch, outputs) = (576, 16);
-    let mut rule = Standardise::new(Guard::Add(1e-6), false, 1, patch, outputs);
+    let mut rule = ConvStandardisation::new(VarianceGuard::Add(1e-6), false, 1, patch, outputs);
     let mut weight: Vec<f32> = (0..patch * outputs).map(|_| unit(&mut rng)).collect();
     rule.load(&mut weight, &[]);
     let (mut kept, mut discarded, mut worst) = (0, 0, 0.0f64);
@@ -25,9 +25,9 @@ fn norms_after_a_projection_are_accurate_or_discarded() {
             if round % 2 == 0 { (0.6 + unit(&mut rng), 0.0) } else { (0.0, 24.0) };
         let gamma: Vec<f32> =
             rule.unit.iter().map(|u| constant + along * u + rest * unit(&mut rng)).collect();
-        let mut columns = Columns::new(outputs);
+        let mut columns = ColumnStats::new(outputs);
         gamma.chunks(256 * outputs).enumerate().for_each(|(i, rows)| {
-            rule.measure(&mut columns, i * 256 * outputs, rows);
+            rule.accumulate_stats(&mut columns, i * 256 * outputs, rows);
         });
         let mut right = 0.0;
         for o in 0..outputs {
@@ -41,7 +41,7 @@ fn norms_after_a_projection_are_accurate_or_discarded() {
             let each = gamma.iter().zip(&unit).map(|(g, u)| scale * (g - mean - u * dot));
             right += each.map(|v| v * v).sum::<f64>();
         }
-        match rule.measured(0, &columns) {
+        match rule.squared_norm_from_stats(0, &columns) {
             Some(found) => {
                 kept += 1;
                 worst = worst.max((found.sqrt() / right.sqrt() - 1.0).abs());

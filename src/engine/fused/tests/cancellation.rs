@@ -5,7 +5,7 @@ use super::*;
 
 /// A network in which the gradients of two positions cancel where the inputs are equal, and weights
 /// that mask out the linear layer, whose norm would dominate.
-fn cancelling() -> (Network, Weights) {
+fn cancelling() -> (Network, CoordinateWeights) {
     let layers = [
         LayerSpec::Conv2d(Conv2dSpec { bias: false, ..conv(64, 64, 1) }),
         LayerSpec::Flatten,
@@ -25,7 +25,7 @@ fn cancelling() -> (Network, Weights) {
     .unwrap();
     let mut only = Gradients::zeros_like(&network);
     only.entries[0].values.fill(1.0);
-    let only = Weights::new(&network, only).unwrap();
+    let only = CoordinateWeights::new(&network, only).unwrap();
     (network, only)
 }
 
@@ -126,7 +126,7 @@ fn a_constant_image_changes_the_sum_by_its_clipped_norm() {
         (9, false, "instantiated"),
         (9, true, "instantiated"),
     ] {
-        let standardised = Some(Standardisation { gain, guard: Guard::Add(1e-4) });
+        let standardised = Some(Standardisation { gain, guard: VarianceGuard::Add(1e-4) });
         let layers = [
             LayerSpec::Conv2d(Conv2dSpec { bias: false, standardised, ..conv(20, 16, 3) }),
             LayerSpec::GlobalAvgPool,
@@ -151,7 +151,7 @@ fn a_constant_image_changes_the_sum_by_its_clipped_norm() {
 /// range of f32.
 #[test]
 fn norms_of_standardised_weights_are_right_at_the_limits_of_f32() {
-    let standardised = Some(Standardisation { gain: true, guard: Guard::Add(1e-4) });
+    let standardised = Some(Standardisation { gain: true, guard: VarianceGuard::Add(1e-4) });
     let layers = [
         LayerSpec::Conv2d(Conv2dSpec { bias: false, standardised, ..conv(4, 3, 3) }),
         LayerSpec::GlobalAvgPool,

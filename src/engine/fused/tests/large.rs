@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::plan::{Plan, Request};
+use super::super::plan::{ExecutionPlan, SumRequest};
 use super::super::profile::{LayerProfile, StepProfile};
-use super::super::state::State;
+use super::super::state::ExecutorState;
 use super::*;
 
 /// Layers whose sums are so large that they are taken once per segment: minimal filtering, a
@@ -15,7 +15,7 @@ fn large_layers() -> Vec<LayerSpec> {
         let spec = Conv2dSpec { padding, stride, bias, standardised, ..conv(input, 256, 3) };
         LayerSpec::Conv2d(spec)
     };
-    let standardised = Some(Standardisation { gain: true, guard: Guard::Unscaled(1e-4) });
+    let standardised = Some(Standardisation { gain: true, guard: VarianceGuard::Unscaled(1e-4) });
     vec![
         wide(16, 1, None),
         LayerSpec::Relu,
@@ -37,8 +37,8 @@ fn deferred_sums_agree_with_the_reference() {
     let network = network(&[16, 4, 4], &large_layers(), 3);
     for copies in [1, 2] {
         let batch = batch(&network, 10, copies, false);
-        let state = State::of(&network);
-        let mut plan = Plan::of(&state.graph, copies, &Request::default());
+        let state = ExecutorState::for_network(&network);
+        let mut plan = ExecutionPlan::for_request(&state.graph, copies, &SumRequest::default());
         plan.defer_sums(&state.graph, copies, [8, 8]);
         assert!(plan.deferred.iter().all(|&deferred| !deferred), "one chunk: nothing to wait for");
         plan.defer_sums(&state.graph, copies, [8, 3]);
@@ -56,7 +56,7 @@ fn an_excluded_example_leaves_nothing_in_deferred_sums() {
     let full = batch(&network, 9, 1, false);
     let of = |features: Vec<f32>, labels: &[u32]| {
         let batch = Batch::new(features, network.input_shape(), labels.to_vec()).unwrap();
-        let executor = FusedExecutor::default().with_chunk(2);
+        let executor = FusedExecutor::default().with_chunk_size(2);
         executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap()
     };
     let features = |i: usize| full.features(i).to_vec();
@@ -72,7 +72,7 @@ fn an_excluded_example_leaves_nothing_in_deferred_sums() {
 fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     let network = network(&[16, 4, 4], &large_layers(), 3);
     let batch = batch(&network, 9, 1, false);
-    let executor = FusedExecutor::default().with_chunk(3);
+    let executor = FusedExecutor::default().with_chunk_size(3);
     let rule = ClipRule::flat(1.0);
     let before = executor.clipped_sum(&network, &batch, &rule).unwrap().sum;
     let (sum, mut profile) = executor.profile(&network, &batch, &rule).unwrap();
@@ -88,7 +88,7 @@ fn a_profile_has_the_layers_in_order_and_leaves_the_sum_as_it_is() {
     let of = |i: usize| (layers[i].path.as_str(), layers[i].multiplications);
     assert_eq!(of(0), ("0", 16 * 9 * 16 * 256));
     assert_eq!(of(1), ("2", 16 * 9 * 256 * 256));
-    let threads = crate::nn::workers::count() as u32;
+    let threads = crate::nn::workers::worker_count() as u32;
     assert!(!both.is_zero() && both <= threads * profile.elapsed, "{profile:?}");
     let last = layers.last().unwrap();
     assert_eq!((last.path.as_str(), last.multiplications), ("11", 900));
@@ -117,16 +117,16 @@ fn shared_gradient_buffers_are_few_and_go_back() {
     specs.push(LayerSpec::LayerNorm(LayerNormSpec { features: 3, epsilon: 1e-5 }));
     let network = network(&[16, 4, 4], &specs, 3);
     let batch = batch(&network, 24, 1, false);
-    let mut state = State::of(&network);
-    state.load(&network);
+    let mut state = ExecutorState::for_network(&network);
+    state.load_parameters(&network);
     let mut counts = Vec::new();
     for _ in 0..3 {
-        let request = Request::default();
-        state.sum(&network, &batch, &request, Some(2)).unwrap();
+        let request = SumRequest::default();
+        state.sum_batch(&network, &batch, &request, Some(2)).unwrap();
         counts.push(state.spare_gradients());
     }
     assert!((1..=3).contains(&counts[0]) && counts.iter().all(|n| *n == counts[0]), "{counts:?}");
-    let plan = Plan::of(&state.graph, 1, &Request::default());
+    let plan = ExecutionPlan::for_request(&state.graph, 1, &SumRequest::default());
     let shared = (1..=state.graph.nodes.len()).filter(|&value| !plan.keeps_gradient(value));
     assert!(shared.count() > counts[0], "more gradients than buffers");
 }

@@ -1,14 +1,15 @@
-//! Transformed kernels, once per step: `[16 points, panels, inputs, outputs of the panel]`.
+//! Transformed kernels, computed once per step:
+//! `[16 points, panels, inputs, outputs of the panel]`.
 
 use pulp::{Simd, WithSimd};
 
 use super::{POINTS, Winograd, panel, transform};
-use crate::device::simd::{dispatch, lanes};
+use crate::device::simd::{dispatch, f32_lanes};
 use crate::engine::fused::op::resize_buffer;
 
 impl Winograd {
     /// Transforms a kernel, `[3, 3, inputs, outputs]`.
-    pub(in super::super) fn filter(&self, weight: &[f32], to: &mut Vec<f32>) {
+    pub(in super::super) fn transform_filter(&self, weight: &[f32], to: &mut Vec<f32>) {
         dispatch(Filter {
             plan: self,
             weight,
@@ -16,10 +17,11 @@ impl Winograd {
         });
     }
 
-    /// The transformed kernel of the input gradient, given that of the convolution: rotated by 180°
-    /// and with inputs and outputs exchanged. `self` is the convolution of the output gradient.
-    pub(in super::super) fn rotated(&self, filter: &[f32], to: &mut Vec<f32>) {
-        let (inputs, outputs, panel) = (self.input, self.out, 2 * lanes());
+    /// Computes the transformed kernel of the input gradient, given that of the convolution:
+    /// rotated by 180° and with inputs and outputs exchanged. `self` is the convolution of the
+    /// output gradient.
+    pub(in super::super) fn rotate_filter(&self, filter: &[f32], to: &mut Vec<f32>) {
+        let (inputs, outputs, panel) = (self.input, self.out, 2 * f32_lanes());
         let each = inputs * outputs;
         let points = resize_buffer(to, filter.len()).chunks_exact_mut(each);
         for (point, to) in points.enumerate() {

@@ -16,10 +16,10 @@ mod transform;
 use pulp::{Simd, WithSimd};
 
 use super::op::{Convolution, resize_buffer};
-use super::small_product::{Left, Right, Size, product};
-use crate::device::simd::{dispatch, lanes};
+use super::small_product::{LhsView, ProductShape, RhsView, multiply};
+use crate::device::simd::{dispatch, f32_lanes};
 use crate::nn::kernels::Im2col;
-use crate::nn::kernels::product::Store;
+use crate::nn::kernels::product::WriteMode;
 
 /// Products per tile and pair of channels.
 const POINTS: usize = 16;
@@ -28,18 +28,19 @@ const POINTS: usize = 16;
 /// are in the L1 cache.
 const GRADIENT_ROWS: usize = 12;
 
-/// Channels up to which a block of rows is read from the points as they are. With more, the values
-/// of neighbouring tiles are so far apart that few of them fit into the L1 cache together
-/// (measured).
+/// Largest number of channels for which a block of rows is read from the points in place. With
+/// more, the values of neighbouring tiles are so far apart that few of them fit into the L1 cache
+/// together (measured).
 const MOST_ROWS_APART: usize = 128;
 
-/// Cost of the transforms of a tile, per channel of input and output, in multiplications
-/// (measured, with vectors of 16 values and of 8).
+/// Returns the cost of the transforms of a tile, per channel of input and output, in
+/// multiplications (measured, with vectors of 16 values and of 8).
 fn transform_cost() -> usize {
-    if lanes() > 8 { 200 } else { 300 }
+    if f32_lanes() > 8 { 200 } else { 300 }
 }
 
-/// Tiles from which on weight gradients are faster than products with patches (measured).
+/// Smallest number of tiles for which weight gradients are faster than products with patches
+/// (measured).
 const TILES_OF_GRADIENT: usize = 16;
 
 /// A 3x3 convolution with stride 1 of channels-last images.
@@ -53,19 +54,19 @@ pub(super) struct Winograd {
 }
 
 impl Winograd {
-    /// The convolution with `out` output channels, if this algorithm can compute it and is expected
-    /// to be faster than a product with im2col patches.
-    pub(super) fn of(im2col: &Im2col, out: usize) -> Option<Self> {
-        let plan = Self::possible(im2col, out)?;
+    /// Creates the convolution with `out` output channels, if this algorithm can compute it and is
+    /// expected to be faster than a product with im2col patches.
+    pub(super) fn new_if_faster(im2col: &Im2col, out: usize) -> Option<Self> {
+        let plan = Self::new_if_supported(im2col, out)?;
         // Per tile: 4 outputs of 9 products each.
         let (direct, own) = (36 * plan.input * out, POINTS * plan.input * out);
         (own + transform_cost() * (plan.input + out) < direct).then_some(plan)
     }
 
-    /// The convolution, whether faster or not.
-    pub(super) fn possible(im2col: &Im2col, out: usize) -> Option<Self> {
+    /// Creates the convolution if this algorithm can compute it, whether faster or not.
+    pub(super) fn new_if_supported(im2col: &Im2col, out: usize) -> Option<Self> {
         let Im2col { size, padding, output, group_channels: input, .. } = *im2col;
-        let lanes = lanes();
+        let lanes = f32_lanes();
         let plan = Self { size, output, padding, input, out };
         let shape = im2col.kernel == [3, 3]
             && im2col.stride == [1, 1]
@@ -76,7 +77,7 @@ impl Winograd {
             .then_some(plan)
     }
 
-    /// Tiles in a column and a row of the output.
+    /// Returns the numbers of tiles in a column and in a row of the output.
     fn grid(&self) -> [usize; 2] {
         self.output.map(|n| n.div_ceil(2))
     }
@@ -85,7 +86,7 @@ impl Winograd {
         self.grid().iter().product()
     }
 
-    /// Multiplications of one image, without those of the transforms.
+    /// Returns the multiplications of one image, without those of the transforms.
     pub(super) fn multiplications(&self) -> usize {
         POINTS * self.tiles() * self.input * self.out
     }
@@ -94,56 +95,57 @@ impl Winograd {
         self.size[0] * self.size[1] * self.input
     }
 
-    /// Number of values of an image with zeros around it, so that all tiles lie inside.
+    /// Returns the number of values of an image with zeros around it, so that all tiles lie
+    /// inside.
     fn padded_len(&self) -> usize {
         self.grid().iter().map(|n| 2 * n + 2).product::<usize>() * self.input
     }
 
-    /// Tiles that are transformed and multiplied together: enough for the matrix products, and few
-    /// enough for the caches.
+    /// Returns the number of tiles that are transformed and multiplied together: enough for the
+    /// matrix products, and few enough for the caches.
     fn tiles_per_block(&self) -> usize {
         (8192 / self.input).clamp(32, 128)
     }
 
-    /// Images that fill a block.
+    /// Returns the number of images that fill a block.
     pub(super) fn images_per_block(&self) -> usize {
         self.tiles_per_block().div_ceil(self.tiles())
     }
 
-    /// Whether the weight gradient of this many images is expected to be faster than a product with
-    /// patches. Transforming it back costs as much for one tile as for many.
-    pub(super) fn pays_for_weights_of(&self, images: usize) -> bool {
+    /// Returns whether the weight gradient of this many images is expected to be faster than a
+    /// product with patches. Transforming it back costs as much for one tile as for many.
+    pub(super) fn is_weight_gradient_faster(&self, images: usize) -> bool {
         images * self.tiles() >= TILES_OF_GRADIENT
     }
 
-    /// Image of a tile, and the top left pixel of its output.
+    /// Returns the image of a tile, and the top left pixel of its output.
     #[inline(always)]
-    fn place(&self, tile: usize) -> (usize, usize, usize) {
+    fn tile_origin(&self, tile: usize) -> (usize, usize, usize) {
         let (image, tile) = (tile / self.tiles(), tile % self.tiles());
         let columns = self.grid()[1];
         (image, 2 * (tile / columns), 2 * (tile % columns))
     }
 
-    /// Convolution of images with a transformed kernel into `out`, `[images, positions, outputs]`.
+    /// Convolves images with a transformed kernel into `out`, `[images, positions, outputs]`.
     pub(super) fn convolve(&self, of: Convolution) {
-        dispatch(Convolve(self, of));
+        dispatch(WinogradForward(self, of));
     }
 
-    /// Gradient of the kernel, `[3, 3, input, outputs]`, summed over images.
+    /// Computes the gradient of the kernel, `[3, 3, input, outputs]`, summed over images.
     pub(super) fn weight_gradient(&self, of: Convolution) {
-        dispatch(WeightGradient(self, of));
+        dispatch(WinogradWeightGradient(self, of));
     }
 }
 
-/// Output channels that a product computes together, two vectors.
+/// Returns the number of output channels that a product computes together, two vectors.
 #[inline(always)]
 fn panel<S: Simd>() -> usize {
     2 * S::F32_LANES
 }
 
-struct Convolve<'a>(&'a Winograd, Convolution<'a>);
+struct WinogradForward<'a>(&'a Winograd, Convolution<'a>);
 
-impl WithSimd for Convolve<'_> {
+impl WithSimd for WinogradForward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -167,10 +169,10 @@ impl WithSimd for Convolve<'_> {
                     .zip(filter.chunks_exact(input * outputs))
                     .zip(products.chunks_exact_mut(count * width));
                 for ((a, b), c) in each {
-                    let size = Size { rows: count, runs: 1, terms: input, width };
-                    let a = Left { values: a, row: input, apart: 0, step: 1 };
-                    let b = Right { values: &b[start * input..], step: width };
-                    product(simd, size, a, b, (c, width, Store::Replace));
+                    let size = ProductShape { rows: count, runs: 1, terms: input, width };
+                    let a = LhsView { values: a, row: input, apart: 0, step: 1 };
+                    let b = RhsView { values: &b[start * input..], step: width };
+                    multiply(simd, size, a, b, (c, width, WriteMode::Replace));
                 }
                 transform::output(simd, plan, products, first, (start, width), out, store);
             }
@@ -178,9 +180,9 @@ impl WithSimd for Convolve<'_> {
     }
 }
 
-struct WeightGradient<'a>(&'a Winograd, Convolution<'a>);
+struct WinogradWeightGradient<'a>(&'a Winograd, Convolution<'a>);
 
-impl WithSimd for WeightGradient<'_> {
+impl WithSimd for WinogradWeightGradient<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -210,7 +212,7 @@ impl WithSimd for WeightGradient<'_> {
             let transformed = &mut transformed[..POINTS * count * input];
             transform::input(simd, plan, (images, padded), first, transformed);
             if together {
-                rows_together(transformed, count, input, &mut blocks[..transformed.len()]);
+                pack_row_blocks(transformed, count, input, &mut blocks[..transformed.len()]);
             }
             for start in (0..outputs).step_by(panel) {
                 let width = panel.min(outputs - start);
@@ -229,10 +231,10 @@ impl WithSimd for WeightGradient<'_> {
                         .chunks_exact(count * width)
                         .zip(products.chunks_exact_mut(rows * width));
                     for (p, (b, c)) in each.enumerate() {
-                        let size = Size { rows, runs: 1, terms: count, width };
-                        let a = Left { values: &left[p * point..], row: 1, apart: 0, step };
-                        let b = Right { values: b, step: width };
-                        product(simd, size, a, b, (c, width, Store::Replace));
+                        let size = ProductShape { rows, runs: 1, terms: count, width };
+                        let a = LhsView { values: &left[p * point..], row: 1, apart: 0, step };
+                        let b = RhsView { values: b, step: width };
+                        multiply(simd, size, a, b, (c, width, WriteMode::Replace));
                     }
                     transform::kernel_gradient(
                         simd,
@@ -245,15 +247,16 @@ impl WithSimd for WeightGradient<'_> {
                     );
                 }
             }
-            store = Store::Add;
+            store = WriteMode::Add;
         }
     }
 }
 
-/// `[points, tiles, channels]` to `[blocks of channels, points, tiles, channels of the block]`, so
-/// that what a product reads together lies together.
+/// Rearranges `[points, tiles, channels]` to
+/// `[blocks of channels, points, tiles, channels of the block]`, so that values that a product
+/// reads together lie together.
 #[inline(always)]
-fn rows_together(from: &[f32], tiles: usize, channels: usize, to: &mut [f32]) {
+fn pack_row_blocks(from: &[f32], tiles: usize, channels: usize, to: &mut [f32]) {
     for row in (0..channels).step_by(GRADIENT_ROWS) {
         let rows = GRADIENT_ROWS.min(channels - row);
         let to = &mut to[POINTS * tiles * row..][..POINTS * tiles * rows];

@@ -16,7 +16,7 @@ fn geometry(size: [usize; 2], padding: [usize; 2], channels: usize) -> Im2col {
 
 /// `None` on a processor without vector instructions.
 fn case(n: usize, size: [usize; 2], padding: [usize; 2], channels: [usize; 2]) -> Option<Case> {
-    let plan = Winograd::possible(&geometry(size, padding, channels[0]), channels[1])?;
+    let plan = Winograd::new_if_supported(&geometry(size, padding, channels[0]), channels[1])?;
     let positions = plan.output[0] * plan.output[1];
     Some(Case {
         plan,
@@ -57,7 +57,7 @@ fn assert_near(found: &[f32], wanted: &[f64]) {
 }
 
 fn cases() -> impl Iterator<Item = Case> {
-    let unit = lanes();
+    let unit = f32_lanes();
     let shapes = [
         (2, [4, 4], [1, 1], [unit, unit]),
         (1, [5, 7], [1, 1], [2 * unit, 3 * unit]),
@@ -82,24 +82,24 @@ fn convolutions_and_their_gradients_are_those_of_direct_sums() {
             gw[w] += g * x;
         });
         let (mut filter, mut rotated, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
-        plan.filter(weight, &mut filter);
+        plan.transform_filter(weight, &mut filter);
         let mut found = vec![f32::NAN; gradients.len()];
-        plan.convolve(of(images, &filter, &mut found, Store::Replace, &mut scratch));
+        plan.convolve(of(images, &filter, &mut found, WriteMode::Replace, &mut scratch));
         assert_near(&found, &y);
-        plan.convolve(of(images, &filter, &mut found, Store::Add, &mut scratch));
+        plan.convolve(of(images, &filter, &mut found, WriteMode::Add, &mut scratch));
         assert_near(&found, &y.iter().map(|y| 2.0 * y).collect::<Vec<_>>());
 
         let back = geometry(plan.output, plan.padding.map(|p| 2 - p), plan.out);
-        let back = Winograd::possible(&back, plan.input).expect("as the convolution");
-        back.rotated(&filter, &mut rotated);
+        let back = Winograd::new_if_supported(&back, plan.input).expect("as the convolution");
+        back.rotate_filter(&filter, &mut rotated);
         let mut found = vec![f32::NAN; images.len()];
-        back.convolve(of(gradients, &rotated, &mut found, Store::Replace, &mut scratch));
+        back.convolve(of(gradients, &rotated, &mut found, WriteMode::Replace, &mut scratch));
         assert_near(&found, &gx);
 
         let mut found = vec![f32::NAN; weight.len()];
-        plan.weight_gradient(of(images, gradients, &mut found, Store::Replace, &mut scratch));
+        plan.weight_gradient(of(images, gradients, &mut found, WriteMode::Replace, &mut scratch));
         assert_near(&found, &gw);
-        plan.weight_gradient(of(images, gradients, &mut found, Store::Add, &mut scratch));
+        plan.weight_gradient(of(images, gradients, &mut found, WriteMode::Add, &mut scratch));
         assert_near(&found, &gw.iter().map(|gw| 2.0 * gw).collect::<Vec<_>>());
     }
 }
@@ -110,20 +110,20 @@ fn an_image_is_computed_as_if_it_were_alone() {
     for case in cases() {
         let Case { plan, weight, gradients, .. } = &case;
         let (mut filter, mut scratch) = (Vec::new(), Vec::new());
-        plan.filter(weight, &mut filter);
+        plan.transform_filter(weight, &mut filter);
         let mut images = case.images.clone();
         let (n, len) = (images.len() / plan.image_len(), plan.image_len());
         // Whatever is in the others.
         images[..(n - 1) * len].fill(f32::NAN);
         let mut all = vec![0.0; gradients.len()];
-        plan.convolve(of(&images, &filter, &mut all, Store::Replace, &mut scratch));
+        plan.convolve(of(&images, &filter, &mut all, WriteMode::Replace, &mut scratch));
         let last = all.len() / n * (n - 1);
         let mut alone = vec![0.0; all.len() - last];
         plan.convolve(of(
             &images[(n - 1) * len..],
             &filter,
             &mut alone,
-            Store::Replace,
+            WriteMode::Replace,
             &mut scratch,
         ));
         assert!(alone.iter().all(|y| y.is_finite()));
@@ -133,20 +133,23 @@ fn an_image_is_computed_as_if_it_were_alone() {
 
 #[test]
 fn other_convolutions_and_those_with_few_channels_are_left_to_patches() {
-    let unit = lanes();
+    let unit = f32_lanes();
     let base = geometry([8, 8], [1, 1], 8 * unit);
-    assert_eq!(Winograd::possible(&base, unit).is_some(), unit > 1);
-    assert!(Winograd::of(&geometry([8, 8], [1, 1], unit), unit).is_none(), "too few channels");
+    assert_eq!(Winograd::new_if_supported(&base, unit).is_some(), unit > 1);
+    assert!(
+        Winograd::new_if_faster(&geometry([8, 8], [1, 1], unit), unit).is_none(),
+        "too few channels"
+    );
     for other in [
         Im2col { stride: [2, 2], output: [4, 4], ..base },
         Im2col { dilation: [2, 2], output: [6, 6], ..base },
         Im2col { kernel: [1, 1], padding: [0, 0], ..base },
         Im2col { group_channels: 4 * unit, ..base },
     ] {
-        assert!(Winograd::possible(&other, 8 * unit).is_none(), "{other:?}");
+        assert!(Winograd::new_if_supported(&other, 8 * unit).is_none(), "{other:?}");
     }
-    assert!(Winograd::possible(&base, unit + 1).is_none(), "whole vectors only");
+    assert!(Winograd::new_if_supported(&base, unit + 1).is_none(), "whole vectors only");
     if unit > 1 {
-        assert!(Winograd::of(&geometry([8, 8], [1, 1], 48), 48).is_some());
+        assert!(Winograd::new_if_faster(&geometry([8, 8], [1, 1], 48), 48).is_some());
     }
 }

@@ -8,39 +8,39 @@
 use pulp::Simd;
 
 use super::{POINTS, Winograd};
-use crate::nn::kernels::product::Store;
+use crate::nn::kernels::product::WriteMode;
 
-/// `Bᵀ d`
+/// Computes `Bᵀ d`
 #[inline(always)]
-fn of_input<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 4] {
+fn input_transform_1d<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 4] {
     [simd.sub_f32s(a, c), simd.add_f32s(b, c), simd.sub_f32s(c, b), simd.sub_f32s(b, d)]
 }
 
-/// `Aᵀ m`
+/// Computes `Aᵀ m`
 #[inline(always)]
-fn of_product<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 2] {
+fn output_transform_1d<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 2] {
     let (sum, difference) = (simd.add_f32s(b, c), simd.sub_f32s(b, c));
     [simd.add_f32s(a, sum), simd.sub_f32s(difference, d)]
 }
 
-/// `A g`
+/// Computes `A g`
 #[inline(always)]
-fn of_gradient<S: Simd>(simd: S, [a, b]: [S::f32s; 2]) -> [S::f32s; 4] {
+fn gradient_transform_1d<S: Simd>(simd: S, [a, b]: [S::f32s; 2]) -> [S::f32s; 4] {
     [a, simd.add_f32s(a, b), simd.sub_f32s(a, b), simd.neg_f32s(b)]
 }
 
-/// `Gᵀ u`
+/// Computes `Gᵀ u`
 #[inline(always)]
-fn of_kernel_gradient<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 3] {
+fn kernel_gradient_transform_1d<S: Simd>(simd: S, [a, b, c, d]: [S::f32s; 4]) -> [S::f32s; 3] {
     let half = simd.splat_f32s(0.5);
     let sum = simd.mul_f32s(half, simd.add_f32s(b, c));
     let difference = simd.mul_f32s(half, simd.sub_f32s(b, c));
     [simd.add_f32s(a, sum), difference, simd.add_f32s(sum, d)]
 }
 
-/// `G w`
+/// Computes `G w`
 #[inline(always)]
-fn of_kernel<S: Simd>(simd: S, [a, b, c]: [S::f32s; 3]) -> [S::f32s; 4] {
+fn kernel_transform_1d<S: Simd>(simd: S, [a, b, c]: [S::f32s; 3]) -> [S::f32s; 4] {
     let half = simd.splat_f32s(0.5);
     let (outer, middle) = (simd.mul_f32s(half, simd.add_f32s(a, c)), simd.mul_f32s(half, b));
     [a, simd.add_f32s(outer, middle), simd.sub_f32s(outer, middle), c]
@@ -77,7 +77,7 @@ macro_rules! column {
     };
 }
 
-/// The matrices of all points, as vectors.
+/// Returns the matrices of all points, as vectors.
 #[inline(always)]
 fn points<S: Simd>(all: &[f32]) -> [&[S::f32s]; POINTS] {
     let mut each = all.chunks_exact(all.len() / POINTS);
@@ -90,7 +90,8 @@ fn points_mut<S: Simd>(all: &mut [f32]) -> [&mut [S::f32s]; POINTS] {
     [(); POINTS].map(|()| S::as_mut_simd_f32s(each.next().unwrap_or_default()).0)
 }
 
-/// One image with zeros around it, `[2 rows of tiles + 2, 2 columns of tiles + 2, channels]`.
+/// Writes one image with zeros around it,
+/// `[2 rows of tiles + 2, 2 columns of tiles + 2, channels]`.
 fn pad(plan: &Winograd, image: &[f32], to: &mut [f32]) {
     let (channels, [height, width], [top, left]) = (plan.input, plan.size, plan.padding);
     let columns = 2 * plan.grid()[1] + 2;
@@ -107,7 +108,7 @@ fn pad(plan: &Winograd, image: &[f32], to: &mut [f32]) {
     }
 }
 
-/// `Bᵀ d B` of the tiles from `first` on. `padded` is a buffer for one image.
+/// Computes `Bᵀ d B` of the tiles from `first` on. `padded` is a buffer for one image.
 #[inline(always)]
 pub(super) fn input<S: Simd>(
     simd: S,
@@ -121,7 +122,7 @@ pub(super) fn input<S: Simd>(
     let mut to = points_mut::<S>(to);
     let mut current = None;
     for tile in 0..to[0].len() / n {
-        let (image, top, left) = plan.place(first + tile);
+        let (image, top, left) = plan.tile_origin(first + tile);
         if current.replace(image) != Some(image) {
             let len = plan.image_len();
             pad(plan, &images[image * len..(image + 1) * len], padded);
@@ -140,12 +141,14 @@ pub(super) fn input<S: Simd>(
                 [a[r], b[r], c[r], d[r]],
                 [a[s], b[s], c[s], d[s]],
             ];
-            write_points!(to[v] = columns_then_rows!(of_input, simd, [p, q, r, s], 0 1 2 3));
+            write_points!(
+                to[v] = columns_then_rows!(input_transform_1d, simd, [p, q, r, s], 0 1 2 3)
+            );
         }
     }
 }
 
-/// `G w Gᵀ` of the output channels of one input channel, into all points from `from` on.
+/// Computes `G w Gᵀ` of the output channels of one input channel, into all points from `from` on.
 #[inline(always)]
 pub(super) fn kernel<S: Simd>(simd: S, taps: [&[S::f32s]; 9], from: usize, to: &mut [f32]) {
     let n = taps[0].len();
@@ -156,21 +159,21 @@ pub(super) fn kernel<S: Simd>(simd: S, taps: [&[S::f32s]; 9], from: usize, to: &
         &mut S::as_mut_simd_f32s(point).0[..n]
     });
     for v in 0..n {
-        let l = of_kernel(simd, [a[v], d[v], g[v]]);
-        let m = of_kernel(simd, [b[v], e[v], h[v]]);
-        let r = of_kernel(simd, [c[v], f[v], i[v]]);
+        let l = kernel_transform_1d(simd, [a[v], d[v], g[v]]);
+        let m = kernel_transform_1d(simd, [b[v], e[v], h[v]]);
+        let r = kernel_transform_1d(simd, [c[v], f[v], i[v]]);
         let rows = [
-            of_kernel(simd, [l[0], m[0], r[0]]),
-            of_kernel(simd, [l[1], m[1], r[1]]),
-            of_kernel(simd, [l[2], m[2], r[2]]),
-            of_kernel(simd, [l[3], m[3], r[3]]),
+            kernel_transform_1d(simd, [l[0], m[0], r[0]]),
+            kernel_transform_1d(simd, [l[1], m[1], r[1]]),
+            kernel_transform_1d(simd, [l[2], m[2], r[2]]),
+            kernel_transform_1d(simd, [l[3], m[3], r[3]]),
         ];
         write_points!(to[v] = rows);
     }
 }
 
-/// `A g Aᵀ` of the tiles from `first` on, for output channels from `start` on. `zeros` are as many
-/// as there are channels.
+/// Computes `A g Aᵀ` of the tiles from `first` on, for output channels from `start` on. `zeros`
+/// are as many as there are channels.
 #[inline(always)]
 pub(super) fn gradient<S: Simd>(
     simd: S,
@@ -183,7 +186,7 @@ pub(super) fn gradient<S: Simd>(
     let ([height, width], n) = (plan.output, channels / S::F32_LANES);
     let mut to = points_mut::<S>(to);
     for tile in 0..to[0].len() / n {
-        let (image, top, left) = plan.place(first + tile);
+        let (image, top, left) = plan.tile_origin(first + tile);
         // The last tiles of a row or column may reach beyond the output.
         let [a, b, c, d] = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(y, x)| {
             let at = ((image * height + top + y) * width + left + x) * plan.out + start;
@@ -193,20 +196,20 @@ pub(super) fn gradient<S: Simd>(
         });
         let to = to.each_mut().map(|to| &mut to[tile * n..][..n]);
         for v in 0..n {
-            let l = of_gradient(simd, [a[v], c[v]]);
-            let r = of_gradient(simd, [b[v], d[v]]);
+            let l = gradient_transform_1d(simd, [a[v], c[v]]);
+            let r = gradient_transform_1d(simd, [b[v], d[v]]);
             let rows = [
-                of_gradient(simd, [l[0], r[0]]),
-                of_gradient(simd, [l[1], r[1]]),
-                of_gradient(simd, [l[2], r[2]]),
-                of_gradient(simd, [l[3], r[3]]),
+                gradient_transform_1d(simd, [l[0], r[0]]),
+                gradient_transform_1d(simd, [l[1], r[1]]),
+                gradient_transform_1d(simd, [l[2], r[2]]),
+                gradient_transform_1d(simd, [l[3], r[3]]),
             ];
             write_points!(to[v] = rows);
         }
     }
 }
 
-/// `Aᵀ m A` of the tiles from `first` on, for output channels from `start` on.
+/// Computes `Aᵀ m A` of the tiles from `first` on, for output channels from `start` on.
 #[inline(always)]
 pub(super) fn output<S: Simd>(
     simd: S,
@@ -215,17 +218,17 @@ pub(super) fn output<S: Simd>(
     first: usize,
     (start, channels): (usize, usize),
     out: &mut [f32],
-    store: Store,
+    store: WriteMode,
 ) {
     let ([height, width], n) = (plan.output, channels / S::F32_LANES);
     let products = points::<S>(products);
     for tile in 0..products[0].len() / n {
-        let (image, top, left) = plan.place(first + tile);
+        let (image, top, left) = plan.tile_origin(first + tile);
         let m = products.map(|m| &m[tile * n..][..n]);
         for v in 0..n {
             let (p, q, r, s) =
                 (column!(m[v], 0), column!(m[v], 1), column!(m[v], 2), column!(m[v], 3));
-            let [[a, b], [c, d]] = columns_then_rows!(of_product, simd, [p, q, r, s], 0 1);
+            let [[a, b], [c, d]] = columns_then_rows!(output_transform_1d, simd, [p, q, r, s], 0 1);
             for (y, x, value) in [(0, 0, a), (0, 1, b), (1, 0, c), (1, 1, d)] {
                 if top + y < height && left + x < width {
                     let pixel = (image * height + top + y) * width + left + x;
@@ -237,7 +240,7 @@ pub(super) fn output<S: Simd>(
     }
 }
 
-/// `Gᵀ u G` for input channels from `row` on, and output channels from `start` on.
+/// Computes `Gᵀ u G` for input channels from `row` on, and output channels from `start` on.
 #[inline(always)]
 pub(super) fn kernel_gradient<S: Simd>(
     simd: S,
@@ -246,7 +249,7 @@ pub(super) fn kernel_gradient<S: Simd>(
     row: usize,
     (start, channels): (usize, usize),
     out: &mut [f32],
-    store: Store,
+    store: WriteMode,
 ) {
     let n = channels / S::F32_LANES;
     let products = points::<S>(products);
@@ -259,7 +262,7 @@ pub(super) fn kernel_gradient<S: Simd>(
         for v in 0..n {
             let (p, q, r, s) =
                 (column!(u[v], 0), column!(u[v], 1), column!(u[v], 2), column!(u[v], 3));
-            let tile = columns_then_rows!(of_kernel_gradient, simd, [p, q, r, s], 0 1 2);
+            let tile = columns_then_rows!(kernel_gradient_transform_1d, simd, [p, q, r, s], 0 1 2);
             let [[a, b, c], [d, e, f], [g, h, i]] = tile;
             let at = v * S::F32_LANES..(v + 1) * S::F32_LANES;
             for (tap, value) in taps.iter_mut().zip([a, b, c, d, e, f, g, h, i]) {
@@ -270,11 +273,11 @@ pub(super) fn kernel_gradient<S: Simd>(
 }
 
 #[inline(always)]
-fn write<S: Simd>(simd: S, to: &mut [f32], value: S::f32s, store: Store) {
+fn write<S: Simd>(simd: S, to: &mut [f32], value: S::f32s, store: WriteMode) {
     if let [to] = S::as_mut_simd_f32s(to).0 {
         *to = match store {
-            Store::Replace => value,
-            Store::Add => simd.add_f32s(*to, value),
+            WriteMode::Replace => value,
+            WriteMode::Add => simd.add_f32s(*to, value),
         };
     }
 }

@@ -1,5 +1,5 @@
-//! Chunk size that fits into GPU memory: starts from an estimate and halves it when memory runs
-//! out.
+//! Search for a chunk size that fits into GPU memory: starts from an estimate and halves it when
+//! memory runs out.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::device::{device_error, is_out_of_memory, panic_text};
 use crate::nn::Parameter;
 use crate::{Error, ErrorKind, Result};
 
-/// Why an attempt at a chunk size failed.
+/// Failure of an attempt at a chunk size.
 #[derive(Debug)]
 pub(crate) enum ChunkError {
     /// Out of memory, with the message of the device.
@@ -37,7 +37,8 @@ impl ChunkError {
     }
 }
 
-/// What a chunk size depends on. A different key starts from a new estimate.
+/// Key of a chunk size: the settings that it depends on. A different key starts from a new
+/// estimate.
 #[derive(PartialEq)]
 pub(in crate::engine::tap) struct ChunkKey {
     /// Parameters of the network.
@@ -48,7 +49,7 @@ pub(in crate::engine::tap) struct ChunkKey {
     pub(in crate::engine::tap) device: Device,
 }
 
-/// The chunk size in use for the latest key.
+/// Chunk size in use for the latest key.
 struct Calibrated {
     key: ChunkKey,
     /// Number of examples per chunk.
@@ -57,7 +58,7 @@ struct Calibrated {
     verified: usize,
 }
 
-/// Finds a chunk size that fits into memory and remembers it between calls.
+/// Sizer that finds a chunk size that fits into memory and remembers it between calls.
 #[derive(Default)]
 pub(in crate::engine::tap) struct ChunkSizer(Mutex<Option<Calibrated>>);
 
@@ -88,10 +89,10 @@ impl ChunkSizer {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut calibrated = match state.take() {
             Some(calibrated) if calibrated.key == key => calibrated,
-            _ => Calibrated { key, chunk: chunking.size(estimate()?.max(1)), verified: 0 },
+            _ => Calibrated { key, chunk: chunking.chunk_size(estimate()?.max(1)), verified: 0 },
         };
         let result = loop {
-            let size = chunking.largest(n, calibrated.chunk);
+            let size = chunking.max_padded_size(n, calibrated.chunk);
             // Poisson batch sizes fluctuate: up to an eighth more is not checked again.
             let verify = size > calibrated.verified + calibrated.verified / 8;
             match catch_out_of_memory(|| attempt(calibrated.chunk, verify)) {
@@ -102,7 +103,7 @@ impl ChunkSizer {
                     break Ok(result);
                 }
                 Err(ChunkError::OutOfMemory(_)) if size > 1 => {
-                    calibrated.chunk = chunking.size(size.div_ceil(2));
+                    calibrated.chunk = chunking.chunk_size(size.div_ceil(2));
                     calibrated.verified = 0;
                     // The memory of the failed attempt is free but may still be reserved by the
                     // pool.

@@ -7,14 +7,15 @@ use burn::prelude::*;
 use crate::device::kernels;
 use crate::engine::Batch;
 
-/// Some examples of a batch on the device. With [`Chunking::Fixed`], padding rows bring the chunk
-/// to a size that does not depend on the batch.
+/// Examples of a batch on the device, padded to the size of a chunk. With [`Chunking::Fixed`],
+/// padding rows bring the chunk to a size that does not depend on the batch.
 pub(in crate::engine::tap) struct PaddedChunk {
     /// Features, `[size x copies, features]`. Zeros for non-finite examples and for padding.
     pub(super) rows: Tensor<2>,
-    /// 1 for each example whose features are finite in all copies, else 0, `[size]`. 0 for padding.
+    /// Flags of the examples: 1 if the features are finite in all copies, else 0, `[size]`. 0 for
+    /// padding.
     pub(super) finite: Tensor<1>,
-    /// One label per row.
+    /// Labels, one per row.
     pub(super) labels: Vec<u32>,
     /// Position of each example in the batch, from which its dropout masks are derived.
     pub(super) examples: Vec<usize>,
@@ -60,14 +61,14 @@ impl PaddedChunk {
     }
 }
 
-/// How a batch is split into chunks.
+/// Rule by which a batch is split into chunks.
 ///
 /// A GPU selects the algorithm of a product, and with it the rounding, by the shapes. With one
 /// chunk size for all batches, adding an example does not change the contributions of the others,
 /// and no new shapes have to be compiled or tuned in later steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::engine::tap) enum Chunking {
-    /// Chunks of about equal size, as few as possible.
+    /// Fewest possible chunks, of about equal size.
     #[default]
     Even,
     /// Chunks of one size, chosen such that a batch of this many examples is split evenly.
@@ -75,8 +76,8 @@ pub(in crate::engine::tap) enum Chunking {
 }
 
 impl Chunking {
-    /// Chunk size if at most `max` examples fit into memory.
-    pub(in crate::engine::tap) fn size(self, max: usize) -> usize {
+    /// Returns the chunk size if at most `max` examples fit into memory.
+    pub(in crate::engine::tap) fn chunk_size(self, max: usize) -> usize {
         match self {
             Self::Even => max,
             Self::Fixed(batch_size) => {
@@ -85,7 +86,8 @@ impl Chunking {
         }
     }
 
-    /// Chunks of a batch of `n` examples for this chunk size: the examples, and the size to pad to.
+    /// Returns the chunks of a batch of `n` examples for this chunk size: the examples, and the
+    /// size to pad to.
     pub(super) fn chunks(self, n: usize, size: usize) -> Vec<(Range<usize>, usize)> {
         let count = n.div_ceil(size.max(1));
         let chunk = |index: usize| match self {
@@ -98,8 +100,8 @@ impl Chunking {
         (0..count).map(chunk).collect()
     }
 
-    /// Size of the largest chunk of a batch of `n` examples, with padding.
-    pub(in crate::engine::tap) fn largest(self, n: usize, size: usize) -> usize {
+    /// Returns the size of the largest chunk of a batch of `n` examples, with padding.
+    pub(in crate::engine::tap) fn max_padded_size(self, n: usize, size: usize) -> usize {
         match self {
             Self::Even => size.min(n),
             Self::Fixed(_) => size,
@@ -116,7 +118,7 @@ mod tests {
         for chunking in [Chunking::Even, Chunking::Fixed(20)] {
             for n in 0..45 {
                 for max in 1..45 {
-                    let size = chunking.size(max);
+                    let size = chunking.chunk_size(max);
                     assert!((1..=max).contains(&size));
                     let chunks = chunking.chunks(n, size);
                     let all: Vec<_> =
@@ -126,12 +128,12 @@ mod tests {
                         assert!(!examples.is_empty() && examples.len() <= *padded);
                         let fixed = matches!(chunking, Chunking::Fixed(_));
                         assert_eq!(*padded, if fixed { size } else { examples.len() });
-                        assert!(*padded <= chunking.largest(n, size));
+                        assert!(*padded <= chunking.max_padded_size(n, size));
                     }
                 }
             }
         }
-        assert_eq!(Chunking::Fixed(100).size(64), 50, "two chunks of one size");
-        assert_eq!(Chunking::Fixed(100).size(4096), 100);
+        assert_eq!(Chunking::Fixed(100).chunk_size(64), 50, "two chunks of one size");
+        assert_eq!(Chunking::Fixed(100).chunk_size(4096), 100);
     }
 }

@@ -22,24 +22,24 @@ use std::collections::BTreeMap;
 
 use burn::prelude::*;
 
-use super::chunk::{ChunkSum, Job};
-use super::recorder::Recorder;
+use super::chunk::{BatchJob, ChunkSum};
+use super::recorder::RecordingTape;
 use super::site_gradient::SiteGradient;
 use crate::Result;
-use crate::device::{DeviceArray, kernels, synchronize, watched};
+use crate::device::{DeviceArray, kernels, synchronize, with_failure_detection};
 use crate::engine::per_example::PerExample;
 use crate::engine::{Batch, ClippedSum, Gradients};
-use crate::nn::{Parameter, Value};
+use crate::nn::{BatchTensor, Parameter};
 use chunk_sizer::ChunkError;
 pub(super) use chunk_sizer::{ChunkKey, ChunkSizer};
 pub(super) use chunking::Chunking;
 use chunking::PaddedChunk;
-pub(super) use plain_sum::PlainSum;
+pub(super) use plain_sum::UnclippedPass;
 
-/// Computes the sum of one chunk.
-pub(super) trait Pass {
-    /// Sum, norms and losses of the examples of one chunk, in one tensor each: NaN for excluded
-    /// examples. There are no norms of groups if there is only one.
+/// Pass that computes the sum of one chunk.
+pub(super) trait ChunkPass {
+    /// Computes sum, norms and losses of the examples of one chunk, in one tensor each: NaN for
+    /// excluded examples. There are no norms of groups if there is only one.
     ///
     /// # Errors
     /// If a layer's input or output does not have one row per copy of an example.
@@ -51,8 +51,8 @@ pub(super) trait Pass {
 /// With `verify`, the host waits for the result, to find out whether it fitted into memory. The sum
 /// is then computed again, with all kernels compiled and tuned, and every failure of a kernel
 /// reported: one that does not show in the result would make norms and sums disagree.
-pub(super) fn sum(
-    pass: &dyn Pass,
+pub(super) fn sum_batch(
+    pass: &dyn ChunkPass,
     parameters: Vec<Parameter>,
     batch: &Batch,
     device: &Device,
@@ -90,7 +90,8 @@ pub(super) fn sum(
         return Ok(first);
     }
     drop(first);
-    watched(device, || once(true)).unwrap_or_else(|message| Err(ChunkError::from_message(message)))
+    with_failure_detection(device, || once(true))
+        .unwrap_or_else(|message| Err(ChunkError::from_message(message)))
 }
 
 fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
@@ -101,21 +102,21 @@ fn concatenate(mut parts: Vec<Tensor<1>>) -> DeviceArray {
     }
 }
 
-impl Pass for Job<'_> {
+impl ChunkPass for BatchJob<'_> {
     fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum<Tensor<1>>> {
-        let tape = Recorder::new(self.batch, &chunk.examples)
+        let tape = RecordingTape::new(self.batch, &chunk.examples)
             .on_device(&self.device, self.requested.path.precision());
-        let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
+        let x = BatchTensor::from_flat(chunk.rows.clone(), self.batch.shape());
         let (site_gradients, losses) = self.forward_backward(x, &chunk.labels, tape)?;
         let groups = self.group_norms_device(&site_gradients, chunk.examples.len());
-        let norms = norms_over(groups.clone());
+        let norms = combine_norms(groups.clone());
         let finite = |each: &Tensor<1>| kernels::finite_rows(each.clone().unsqueeze_dim(1));
         let included = finite(&norms) * finite(&losses) * chunk.finite.clone();
         let excluded = included.equal_elem(0.0);
         let factors = groups.iter().enumerate().map(|(group, norms)| {
-            self.groups.rule(group).factors(norms.clone()).mask_fill(excluded.clone(), 0.0)
+            self.groups.clip_function(group).factors(norms.clone()).mask_fill(excluded.clone(), 0.0)
         });
-        let (factors, of) = (factors.collect::<Vec<_>>(), self.groups.of_parameters());
+        let (factors, of) = (factors.collect::<Vec<_>>(), self.groups.group_indices());
         let sum = site_gradients.into_iter().map(|(entry, site_gradient)| {
             let factors = &factors[of[entry]];
             (entry, site_gradient.sum_device(factors, &self.norm_weights[entry]))
@@ -132,27 +133,27 @@ impl Pass for Job<'_> {
     }
 }
 
-impl Job<'_> {
-    /// Norms over the parameters of each group, `[groups][examples]`.
+impl BatchJob<'_> {
+    /// Computes the norms over the parameters of each group, `[groups][examples]`.
     fn group_norms_device(
         &self,
         site_gradients: &BTreeMap<usize, SiteGradient>,
         n: usize,
     ) -> Vec<Tensor<1>> {
-        let mut each: Vec<Vec<Tensor<1>>> = vec![Vec::new(); self.groups.count()];
+        let mut each: Vec<Vec<Tensor<1>>> = vec![Vec::new(); self.groups.group_count()];
         for (&entry, site_gradient) in site_gradients {
             let norms = site_gradient.norms_device(&self.norm_weights[entry]);
-            each[self.groups.of_parameters()[entry]].push(norms);
+            each[self.groups.group_indices()[entry]].push(norms);
         }
         let norms = each.into_iter().map(|norms| {
-            if norms.is_empty() { Tensor::zeros([n], &self.device) } else { norms_over(norms) }
+            if norms.is_empty() { Tensor::zeros([n], &self.device) } else { combine_norms(norms) }
         });
         norms.collect()
     }
 }
 
-/// Norms over several parts, from the norms of each part, `[examples]`.
-fn norms_over(mut parts: Vec<Tensor<1>>) -> Tensor<1> {
+/// Computes the norms over several parts, from the norms of each part, `[examples]`.
+fn combine_norms(mut parts: Vec<Tensor<1>>) -> Tensor<1> {
     if parts.len() == 1 {
         return parts.remove(0);
     }

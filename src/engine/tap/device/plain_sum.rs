@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use burn::prelude::*;
 
-use super::{PaddedChunk, Pass};
+use super::{ChunkPass, PaddedChunk};
 use crate::Result;
 use crate::device::kernels;
 use crate::engine::Batch;
@@ -12,26 +12,26 @@ use crate::engine::per_example::PerExample;
 use crate::engine::tap::chunk::ChunkSum;
 use crate::engine::tap::dropout_tape::DropoutTape;
 use crate::nn::loss::cross_entropy;
-use crate::nn::{Network, Precision, Value};
+use crate::nn::{BatchTensor, Network, Precision};
 
-/// Sums gradients without norms and without forming per-example gradients.
+/// Pass that sums gradients without norms and without forming per-example gradients.
 ///
 /// Examples whose features, logits or losses are not finite are masked out before the backward
 /// pass. If a gradient overflows all the same, the sum of the chunk is not finite, and without
 /// norms the example can't be identified: the whole chunk is excluded.
-pub(in crate::engine::tap) struct PlainSum<'a> {
+pub(in crate::engine::tap) struct UnclippedPass<'a> {
     /// The network with tracked parameters.
     pub(in crate::engine::tap) network: Network,
     pub(in crate::engine::tap) batch: &'a Batch,
     pub(in crate::engine::tap) precision: Precision,
 }
 
-impl Pass for PlainSum<'_> {
+impl ChunkPass for UnclippedPass<'_> {
     fn run(&self, chunk: PaddedChunk) -> Result<ChunkSum<Tensor<1>>> {
         let (n, copies) = (chunk.examples.len(), self.batch.copies());
         let tape = DropoutTape::new(self.batch, &chunk.examples).on_device(&chunk.rows.device());
         let mut tape = tape.with_precision(self.precision);
-        let x = Value::from_flat(chunk.rows.clone(), self.batch.shape());
+        let x = BatchTensor::from_flat(chunk.rows.clone(), self.batch.shape());
         let logits = self.network.forward(x, &mut tape);
         let [_, classes] = logits.dims();
         let logits = logits.reshape([n, copies * classes]);
@@ -58,7 +58,8 @@ impl Pass for PlainSum<'_> {
     }
 }
 
-/// Returns `sum` if all its values are finite, else zeros; and whether it was replaced, `[1]`.
+/// Returns `sum` if all its values are finite, else zeros; and a flag, 1 if it was replaced,
+/// `[1]`.
 fn zero_unless_finite(
     sum: BTreeMap<usize, Tensor<1>>,
 ) -> (BTreeMap<usize, Tensor<1>>, Option<Tensor<1, Bool>>) {

@@ -13,7 +13,7 @@ use crate::engine::tap::site_gradient::{SiteGradient, outer_norms, table_as_rows
 const MAX_TABLES: usize = 64;
 
 impl SiteGradient {
-    /// Norm of each example's gradient, `[examples]`.
+    /// Computes the norm of each example's gradient, `[examples]`.
     ///
     /// # Guarantee
     /// For finite gradients, no norm is too small beyond f32 rounding. The norm is not finite if a
@@ -45,7 +45,7 @@ impl SiteGradient {
         }
     }
 
-    /// Σ factor · gradient, flattened. Excluded examples have factors of exactly 0.
+    /// Computes Σ factor · gradient, flattened. Excluded examples have factors of exactly 0.
     ///
     /// # Guarantee
     /// An example with factor 0 adds exactly zero, even if its gradient is not finite. Coordinates
@@ -89,7 +89,7 @@ fn scatter_add_rows(tokens: Tensor<1>, rows: Tensor<2>, vocabulary: usize) -> Te
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::host::values;
+    use crate::device::host::tensor_to_vec;
 
     #[test]
     fn row_sums_do_not_depend_on_the_number_of_tables() {
@@ -106,7 +106,7 @@ mod tests {
             let rows = Tensor::from_data(TensorData::new(rows, [positions, 2]), &device);
             let tokens = Tensor::from_data(tokens.as_slice(), &device);
             assert_eq!(
-                values(scatter_add_rows(tokens, rows, vocabulary)),
+                tensor_to_vec(scatter_add_rows(tokens, rows, vocabulary)),
                 want,
                 "{positions} {vocabulary}"
             );
@@ -120,16 +120,17 @@ mod tests {
         let two = |good: [f32; 3]| Tensor::<2>::from_data([good, bad], &device);
         let factors = Tensor::from_data([0.5, 0.0], &device);
         let all = NormWeights::per_parameter(None, 1, &device, true).remove(0);
-        let sum = |site_gradient: SiteGradient| values(site_gradient.sum_device(&factors, &all));
+        let sum =
+            |site_gradient: SiteGradient| tensor_to_vec(site_gradient.sum_device(&factors, &all));
         assert_eq!(sum(SiteGradient::Instance(two([1.0, 2.0, 4.0]))), [0.5, 1.0, 2.0]);
         let outer =
             SiteGradient::Outer { input: two([1.0, 2.0, 4.0]), gradient: two([2.0, 0.0, 0.0]) };
-        assert!(!values(outer.norms_device(&all))[1].is_finite());
+        assert!(!tensor_to_vec(outer.norms_device(&all))[1].is_finite());
         assert_eq!(sum(outer), [1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 4.0, 0.0, 0.0]);
         let tokens = Tensor::<2>::from_data([[0.0, 1.0, 1.0], [2.0, 2.0, 0.0]], &device);
         let gradient = two([1.0, 2.0, 4.0]).reshape([2, 3, 1]);
         let table = SiteGradient::table(tokens, gradient, 3);
-        let norms = values(table.norms_device(&all));
+        let norms = tensor_to_vec(table.norms_device(&all));
         assert!((norms[0] - 37f32.sqrt()).abs() < 1e-5 && !norms[1].is_finite());
         assert_eq!(sum(table), [0.5, 3.0, 0.0]);
     }

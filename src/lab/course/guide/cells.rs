@@ -1,5 +1,5 @@
-//! Cells to start from. Each is an example in the documentation of [`scaffold`], so that the
-//! documentation tests compile it.
+//! Code of notebook cells to start from. Each is an example in the documentation of [`scaffold`],
+//! so that the documentation tests compile it.
 
 use super::Scaffold;
 use crate::{Error, ErrorKind, Result};
@@ -81,7 +81,7 @@ model.show()"#;
 let conv = Conv2dSpec::new(1, 16, 3).padding(1);
 let layers = layers![conv, Relu, MaxPool2dSpec::new(4), Flatten, LinearSpec::new(784, 10)];
 let model = models::sequential(&data, layers).build()?; // for images of 28x28
-model.prove(&data)?"#;
+model.check_gradients(&data)?"#;
 
     "dp-sgd", "per-example clipping and Gaussian noise, to an epsilon",
     r#"let method = DpSgd::new()
@@ -172,8 +172,8 @@ figures::overlap(&[("Synflow", &synflow), ("random", &random), ("DP-SNIP", &snip
     "epsilon", "what a setting costs, by every accountant and for every delta",
     r#"let plan = DpSgd::new().noise_multiplier(1.1).batch_size(256).epochs(15).plan(&data)?;
 figures::epsilon_vs_delta(&plan)?.show();
-figures::why_they_differ(&[plan.event()], Delta(1e-5))?.show();
-privacy::meaning(&[plan.event()], Delta(1e-5))?"#;
+figures::accountant_comparison(&[plan.event()], Delta(1e-5))?.show();
+privacy::attack_bounds(&[plan.event()], Delta(1e-5))?"#;
 
     "grid", "accuracies over pruning rates, dropping rates, epsilons and seeds",
     r#"let method = DpSsgd::new().clip(0.1).learning_rate(4.0).batch_size(512).epochs(2);
@@ -214,7 +214,7 @@ run.statement()"#;
 
     "audit", "an attack on a method: does it reveal more than its epsilon allows?",
     r#"let options = audit::Options { trials: 2_000, ..audit::Options::default() };
-let report = audit::method_named("dp-sgd", &options)?.run()?;
+let report = audit::by_name("dp-sgd", &options)?.run()?;
 figures::attack_curves(&[&report])?.show();
 report"#;
 

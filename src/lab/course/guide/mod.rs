@@ -1,4 +1,5 @@
-//! What there is, and where to start: `lab::help()`, `lab::scaffold(name)`, `lab::examples()`.
+//! Overview of the library, and where to start: `lab::help()`, `lab::scaffold(name)`,
+//! `lab::examples()`.
 
 mod cells;
 #[cfg(test)]
@@ -11,25 +12,25 @@ use cells::CELLS;
 use crate::methods::methods;
 use crate::program;
 use crate::show::format::html_escape;
-use crate::show::{Bundle, Coverage, Table};
+use crate::show::{Coverage, MimeBundle, Table};
 use std::fmt;
 
-/// The code of a cell to start from: see [`scaffold`].
+/// Code of a cell to start from: see [`scaffold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scaffold {
     code: &'static str,
 }
 
 impl Scaffold {
-    /// The code, to copy into the next cell.
+    /// Returns the code, to copy into the next cell.
     pub fn code(&self) -> &str {
         self.code
     }
 
-    pub(in crate::lab) fn bundle(&self) -> Bundle {
+    pub(in crate::lab) fn bundle(&self) -> MimeBundle {
         let style = "margin:0;padding:8px;border:1px solid rgba(128,128,128,0.4)";
         let html = format!("<pre style=\"{style}\">{}</pre>", html_escape(self.code));
-        Bundle::text(self.code).with_html(html)
+        MimeBundle::text(self.code).with_html(html)
     }
 }
 
@@ -39,11 +40,11 @@ impl fmt::Display for Scaffold {
     }
 }
 
-/// What there is, by task, with the call to begin with: [`help`].
+/// Overview of the library by task, with the call to begin with: [`help`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guide(());
 
-/// Task and call, in the order of a project.
+/// Tasks with the call to begin with, in the order of a project.
 const TASKS: [(&str, &str); 23] = [
     ("data that need no file", "data::glyphs()?, data::patterns()?, data::sentences()?"),
     ("known data sets", "data::mnist()?, fashion_mnist, cifar10, cifar100, ag_news"),
@@ -51,7 +52,7 @@ const TASKS: [(&str, &str); 23] = [
     ("look at the examples", "data.show(), figures::examples(&data, 20)?"),
     ("a model", "models::papernot_cnn(&data).build()?, wide_resnet, resnet18, bilstm, mlp, ..."),
     ("your own model", "models::sequential(&data, layers![...]), Model::custom(...)"),
-    ("is it computed right?", "model.prove(&data)?"),
+    ("is it computed right?", "model.check_gradients(&data)?"),
     ("what will it cost?", "method.preview(&data)?, figures::epsilon_vs_delta(&plan)?"),
     ("train", "method.train(&model, &data)?"),
     ("what is guaranteed?", "run.statement()"),
@@ -65,7 +66,7 @@ const TASKS: [(&str, &str); 23] = [
         "Grid::new(method).epsilon([1.0, 3.0]).seeds(3).run(&builder, &data)?",
     ),
     ("on a cluster", "grid.on(Slurm::new().partition(\"main\"))"),
-    ("attack a method", "audit::method_named(\"dp-sgd\", &options)?.run()?"),
+    ("attack a method", "audit::by_name(\"dp-sgd\", &options)?.run()?"),
     ("what was spent", "lab::ledger()?, lab::budget(&data, epsilon, delta)?"),
     ("earlier runs", "lab::runs()?, lab::last_run()"),
     ("compare runs", "run.difference(&other), figures::compare_runs(&[(\"name\", &run)])?"),
@@ -73,24 +74,24 @@ const TASKS: [(&str, &str); 23] = [
     ("keep a figure or its numbers", "figure.save(\"a.svg\")?, .table(), .save(\"a.csv\")?"),
 ];
 
-/// A table of what there is, by task, and of the cells that [`scaffold`] writes.
+/// Returns an overview of the library by task, and of the cells that [`scaffold`] writes.
 pub fn help() -> Guide {
     Guide(())
 }
 
 impl Guide {
-    /// Tasks and the calls to begin with.
+    /// Returns the tasks and the calls to begin with.
     pub(crate) fn tasks(&self) -> Table {
         Table::new(["task", "begin with"]).rows(TASKS.map(<[_; 2]>::from))
     }
 
-    /// The cells of [`scaffold`].
+    /// Returns the cells of [`scaffold`] as a table.
     pub(crate) fn cells(&self) -> Table {
         let rows = CELLS.iter().map(|cell| [cell.name, cell.about]);
         Table::new(["cell", "what it does"]).rows(rows).caption("lab::scaffold(\"...\")?")
     }
 
-    /// The methods with their sources.
+    /// Returns the methods with their sources as a table.
     pub(crate) fn methods(&self) -> Table {
         let known = methods().into_iter().map(|method| method.descriptor());
         let rows = known.map(|known| [known.name, known.summary]);
@@ -101,9 +102,9 @@ impl Guide {
         [self.tasks(), self.methods(), self.cells()]
     }
 
-    pub(in crate::lab) fn bundle(&self) -> Bundle {
+    pub(in crate::lab) fn bundle(&self) -> MimeBundle {
         let html: Vec<String> = self.tables().iter().map(Table::html).collect();
-        Bundle::text(self.to_string()).with_html(html.join("\n"))
+        MimeBundle::text(self.to_string()).with_html(html.join("\n"))
     }
 }
 
@@ -130,7 +131,7 @@ const NOTEBOOKS: [(&str, &str); 12] = [
     ("12_grid_on_a_cluster", "submit to Slurm, continue, collect"),
 ];
 
-/// The notebooks of the course as a table.
+/// Returns the notebooks of the course as a table.
 pub fn examples() -> Table {
     let command = program::command("notebooks");
     let caption = format!("Notebooks: in notebooks/ of the project, or written by `{command}`");

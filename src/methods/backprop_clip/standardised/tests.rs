@@ -2,8 +2,8 @@ use super::*;
 use crate::engine::{Batch, Bound, ClipRule, Executor, ReferenceExecutor};
 use crate::methods::backprop_clip::BackpropClippedSum;
 use crate::methods::{BackpropClip, Mechanism, Release};
-use crate::nn::{Guard, LayerClips, LinearSpec};
-use crate::privacy::{Neighbouring, NoiseMultiplier, Stages};
+use crate::nn::{LayerClips, LinearSpec, VarianceGuard};
+use crate::privacy::{NeighbouringRelation, NoiseMultiplier, Stages};
 
 const CLIPS: [f64; 2] = [2.0, 0.1];
 
@@ -12,7 +12,7 @@ fn clips() -> LayerClips {
 }
 
 /// A convolution of 2 to 2 channels with a kernel of 2 x 1, bias and gain, and a linear layer.
-fn network(guard: Guard, frozen: &[bool]) -> Network {
+fn network(guard: VarianceGuard, frozen: &[bool]) -> Network {
     let rule = Standardisation { gain: true, guard };
     let conv = Conv2dSpec { kernel: [2, 1], ..Conv2dSpec::new(2, 2, 1) }.standardised(rule);
     let head = LinearSpec { inputs: 2, outputs: 3, bias: true };
@@ -45,13 +45,13 @@ fn batch(n: usize) -> Batch {
 }
 
 /// The standardised weight of one channel, in f64.
-fn standardise(guard: Guard, weight: &[f64], gain: f64) -> Vec<f64> {
+fn standardise(guard: VarianceGuard, weight: &[f64], gain: f64) -> Vec<f64> {
     let mean = weight.iter().sum::<f64>() / weight.len() as f64;
     let v = weight.iter().map(|w| (w - mean).powi(2)).sum::<f64>();
     let guarded = match guard {
-        Guard::Add(e) => v + e,
-        Guard::AtLeast(e) => v.max(e),
-        Guard::Unscaled(e) => v / weight.len() as f64 + e,
+        VarianceGuard::Add(e) => v + e,
+        VarianceGuard::AtLeast(e) => v.max(e),
+        VarianceGuard::Unscaled(e) => v / weight.len() as f64 + e,
     };
     weight.iter().map(|w| gain * (w - mean) / guarded.sqrt()).collect()
 }
@@ -59,7 +59,9 @@ fn standardise(guard: Guard, weight: &[f64], gain: f64) -> Vec<f64> {
 #[test]
 fn the_noise_has_the_covariance_of_the_map_from_standardised_weights() -> Result<()> {
     const RELEASES: usize = 4000;
-    for guard in [Guard::Add(0.01), Guard::AtLeast(1e3), Guard::Unscaled(0.01)] {
+    for guard in
+        [VarianceGuard::Add(0.01), VarianceGuard::AtLeast(1e3), VarianceGuard::Unscaled(0.01)]
+    {
         let network = network(guard, &[]);
         let values: Vec<Vec<f32>> =
             network.values().into_iter().map(|(_, values)| values).collect();
@@ -123,10 +125,12 @@ fn the_noise_has_the_covariance_of_the_map_from_standardised_weights() -> Result
 
 #[test]
 fn without_noise_the_release_is_the_gradient_of_the_raw_weights_and_gains() -> Result<()> {
-    for guard in [Guard::Add(0.01), Guard::AtLeast(1e3), Guard::Unscaled(0.01)] {
+    for guard in
+        [VarianceGuard::Add(0.01), VarianceGuard::AtLeast(1e3), VarianceGuard::Unscaled(0.01)]
+    {
         let network = network(guard, &[]);
         let release = mechanism(1e-9).release(&network, &batch(8), None)?;
-        let want = ReferenceExecutor.plain_sum(&network, &batch(8), None)?.sum;
+        let want = ReferenceExecutor.unclipped_sum(&network, &batch(8), None)?.sum;
         for (entry, want) in release.gradient.entries.iter().zip(&want.entries) {
             assert_eq!((&entry.path, entry.id), (&want.path, want.id));
             for (a, b) in entry.values.iter().zip(&want.values) {
@@ -141,7 +145,7 @@ fn without_noise_the_release_is_the_gradient_of_the_raw_weights_and_gains() -> R
 fn the_clips_bound_the_gradient_of_the_standardised_weight_but_not_that_of_the_raw_one()
 -> Result<()> {
     // Raw weights that are nearly equal: standardisation amplifies their gradient.
-    let network = network(Guard::Add(1e-4), &[]);
+    let network = network(VarianceGuard::Add(1e-4), &[]);
     let small: Vec<Tensor<1>> = network
         .tensors()
         .into_iter()
@@ -149,12 +153,12 @@ fn the_clips_bound_the_gradient_of_the_standardised_weight_but_not_that_of_the_r
         .map(|(i, tensor)| if i == 0 { tensor * 0.01 } else { tensor })
         .collect();
     let network = network.with_tensors(small);
-    let plain = PlainConvolutions::of(&network, None)?.unwrap();
+    let plain = PlainConvolutions::for_network(&network, None)?.unwrap();
     let rule = ClipRule::Backprop(clips());
-    let bounds = rule.groups(&network)?.sensitivities(Neighbouring::AddOrRemoveOne);
+    let bounds = rule.groups(&network)?.sensitivities(NeighbouringRelation::AddOrRemoveOne);
     assert!(bounds[0].is_infinite() && bounds[1].is_finite(), "nothing bounds the raw weight's");
     let of_plain = plain.network(&network);
-    let bounds = rule.groups(&of_plain)?.sensitivities(Neighbouring::AddOrRemoveOne);
+    let bounds = rule.groups(&of_plain)?.sensitivities(NeighbouringRelation::AddOrRemoveOne);
     let wanted = CLIPS[1] * (CLIPS[0].powi(2) + 1.0).sqrt();
     assert!((bounds[0] - wanted).abs() < 1e-12);
     let norms = |network: &Network| {
@@ -170,11 +174,11 @@ fn the_clips_bound_the_gradient_of_the_standardised_weight_but_not_that_of_the_r
 fn frozen_tensors_get_nothing_and_the_others_what_they_get_without_them() -> Result<()> {
     let release = |frozen: &[usize]| {
         let flags: Vec<bool> = (0..5).map(|entry| frozen.contains(&entry)).collect();
-        let network = network(Guard::Add(0.01), &flags);
+        let network = network(VarianceGuard::Add(0.01), &flags);
         let mut selected = Gradients::zeros_like(&network);
         let entries = selected.entries.iter_mut().zip(&flags).filter(|(_, frozen)| !**frozen);
         entries.for_each(|(entry, _)| entry.values.fill(1.0));
-        let selected = Weights::new(&network, selected)?;
+        let selected = CoordinateWeights::new(&network, selected)?;
         let mut mechanism = mechanism(1.5);
         // The second release uses what the first has kept.
         mechanism.release(&network, &batch(4), Some(&selected))?;
@@ -204,11 +208,12 @@ fn a_wide_resnet_trains_with_frozen_normalisation() -> Result<()> {
     let data = crate::data::patterns_with(24, 0, 1)?;
     let model = crate::nn::models::wide_resnet(&data, 10, 1).gain(true).seed(1).build()?;
     let method = BackpropClip::new().noise_multiplier(1.5).batch_size(4).steps(2);
-    let error = method.clone().plan(&data)?.prepared(&model).unwrap_err();
+    let error = method.clone().plan(&data)?.prepare_model(&model).unwrap_err();
     assert!(error.to_string().contains("normalisation") && !error.to_string().contains("standard"));
     let plan = method.freeze("*.gamma").freeze("*.beta").plan(&data)?;
     let ledger = crate::privacy::Ledger::in_memory();
-    let run = crate::train::fit("run", &plan, &model, &data, &ledger, &mut crate::train::Silent)?;
+    let run =
+        crate::train::fit("run", &plan, &model, &data, &ledger, &mut crate::train::NoopObserver)?;
     assert_eq!(run.model().network().paths(), model.network().paths());
     let moved = |suffix: &str| {
         let pairs = run.model().network().values().into_iter().zip(model.network().values());

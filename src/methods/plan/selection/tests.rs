@@ -94,7 +94,7 @@ fn a_selection_is_read_back_from_its_file() {
     let selection = PrivateSelection::new(method(), Trials::logarithmic(4.0)).clips([0.1, 1.0]);
     let plan = selection.plan(&data).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
-    for plan in [plan.chosen(1), plan.clone()] {
+    for plan in [plan.with_candidate(1), plan.clone()] {
         plan.save(file.path()).unwrap();
         assert_eq!(Plan::load(file.path()).unwrap(), plan);
     }

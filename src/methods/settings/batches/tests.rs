@@ -11,11 +11,11 @@ fn images() -> Dataset {
     data::from_vecs(x, &[1, 4, 5], (0..12).map(|i| i % 3).collect(), 3).unwrap()
 }
 
-/// Three steps, with everybody in every batch.
-fn batches(data: &Dataset, augment: Option<Augment>) -> Batches {
+/// Creates the batches of three steps, with all examples in every batch.
+fn batches(data: &Dataset, augment: Option<Augment>) -> DataLoader {
     let settings = DpSgd::new().noise_multiplier(1.0).clip(0.1).batch_size(12).steps(3);
     let settings = augment.into_iter().fold(settings, |settings, a| settings.augment(a));
-    Batches::new(&settings.plan(data).unwrap(), data.train(), [7; 32], [8; 32]).unwrap()
+    DataLoader::new(&settings.plan(data).unwrap(), data.train(), [7; 32], [8; 32]).unwrap()
 }
 
 #[test]

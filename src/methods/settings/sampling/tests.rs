@@ -2,14 +2,17 @@ use super::*;
 use crate::ErrorKind;
 use crate::data::{Population, glyphs_with};
 use crate::engine::Batch;
-use crate::methods::{Batches, DpSgd};
+use crate::methods::{DataLoader, DpSgd};
 use crate::nn::models;
 use crate::optim::LearningRate;
-use crate::privacy::{Accountant, Delta, Epsilon, Event, Headline, Ledger, Length, gdp};
-use crate::train::{Silent, fit};
+use crate::privacy::{
+    Accountant, Delta, Epsilon, Event, Ledger, TightestAccountant, TrainingLength, gdp,
+};
+use crate::train::{NoopObserver, fit};
 
 /// The relations of disjoint batches.
-const RELATIONS: [Neighbouring; 2] = [Neighbouring::ZeroOutOne, Neighbouring::ReplaceOne];
+const RELATIONS: [NeighbouringRelation; 2] =
+    [NeighbouringRelation::ZeroOutOne, NeighbouringRelation::ReplaceOne];
 
 #[test]
 fn an_epoch_of_disjoint_batches_is_one_release_under_its_own_relation() -> Result<()> {
@@ -27,21 +30,22 @@ fn an_epoch_of_disjoint_batches_is_one_release_under_its_own_relation() -> Resul
         }
         assert_eq!(plan.neighbouring(), relation);
         let epsilon = plan.epsilon_after(10)?.unwrap();
-        let sensitivity = if relation == Neighbouring::ReplaceOne { 2.0 } else { 1.0 };
+        let sensitivity = if relation == NeighbouringRelation::ReplaceOne { 2.0 } else { 1.0 };
         let mu = sensitivity * 3f64.sqrt() / 4.0;
-        let exact = gdp::epsilon_of(mu, 1e-5);
+        let exact = gdp::epsilon_at_delta(mu, 1e-5);
         assert!((epsilon / exact - 1.0).abs() < 1e-6, "{epsilon} {exact}");
         // Poisson sampling with the same noise is not the same claim, nor is the relation free.
         let poisson = DpSgd::new().batch_size(30).epochs(2.5).noise_multiplier(4.0).plan(&data)?;
         assert_ne!(poisson.event(), plan.event());
-        assert!(Headline::new().epsilon(&[plan.event()], Delta(1e-5)).is_err());
+        assert!(TightestAccountant::new().epsilon(&[plan.event()], Delta(1e-5)).is_err());
         // A target is met under the relation.
         let target = method.epochs(3.0).target(Epsilon(2.0), Delta(1e-5)).plan(&data)?;
         let reached = target.epsilon_after(target.steps())?.unwrap();
         assert!(reached <= 2.0 && reached > 1.99, "{reached}");
     }
     let refused = DpSgd::new().batch_size(30).noise_multiplier(1.0);
-    let refused = refused.disjoint_batches(Neighbouring::AddOrRemoveOne).plan(&data).unwrap_err();
+    let refused =
+        refused.disjoint_batches(NeighbouringRelation::AddOrRemoveOne).plan(&data).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Setting);
     assert!(refused.to_string().contains("other batches"), "{refused}");
     Ok(())
@@ -50,18 +54,18 @@ fn an_epoch_of_disjoint_batches_is_one_release_under_its_own_relation() -> Resul
 #[test]
 fn an_epoch_of_disjoint_batches_is_a_whole_pass_in_steps_and_schedules() -> Result<()> {
     // The last batch of a pass is smaller, so a pass is three steps and not 60,000 / 25,000 = 2.4.
-    let mnist = Population::of(60_000);
+    let mnist = Population::with_size(60_000);
     let large = DpSgd::new().batch_size(25_000).epochs(10.0).noise_multiplier(5.0);
     let poisson = large.plan_for(&mnist)?;
     assert_eq!((poisson.steps(), poisson.epochs()), (24, 10.0));
-    let disjoint = large.disjoint_batches(Neighbouring::ZeroOutOne).plan_for(&mnist)?;
+    let disjoint = large.disjoint_batches(NeighbouringRelation::ZeroOutOne).plan_for(&mnist)?;
     assert_eq!((disjoint.steps(), disjoint.epochs()), (30, 10.0));
     assert_eq!(disjoint.event(), Event::ShuffledEpochs { noise_multiplier: 5.0, epochs: 10 });
 
     let data = glyphs_with(100, 10, 1)?;
     let method = DpSgd::new()
         .batch_size(30)
-        .disjoint_batches(Neighbouring::ZeroOutOne)
+        .disjoint_batches(NeighbouringRelation::ZeroOutOne)
         .noise_multiplier(4.0)
         .learning_rate(1.0)
         .learning_rate_schedule(LearningRate::Step { every: 1.0, gamma: 0.5 })
@@ -77,10 +81,11 @@ fn an_epoch_of_disjoint_batches_is_a_whole_pass_in_steps_and_schedules() -> Resu
     }
     // A pass has as many batches as the sampler draws, whatever the sizes.
     for (examples, batch_size) in [(100, 30), (100, 100), (49, 1), (60_000, 1_224), (7, 3)] {
-        let sampling = Sampling::DisjointBatches { neighbouring: Neighbouring::ZeroOutOne };
+        let sampling = Sampling::DisjointBatches { neighbouring: NeighbouringRelation::ZeroOutOne };
         let sampler = ShuffledSampler::new(examples, batch_size, [0; 32])?;
         for epochs in [1, 3, 10, 99] {
-            let steps = Length::Epochs(epochs as f64).steps(sampling.rate(examples, batch_size))?;
+            let steps =
+                TrainingLength::Epochs(epochs as f64).steps(sampling.rate(examples, batch_size))?;
             assert_eq!(steps, epochs * sampler.steps_per_epoch(), "{examples} {batch_size}");
         }
     }
@@ -91,8 +96,8 @@ fn an_epoch_of_disjoint_batches_is_a_whole_pass_in_steps_and_schedules() -> Resu
 fn disjoint_batches_hold_every_example_once_per_epoch() -> Result<()> {
     let data = glyphs_with(100, 10, 1)?;
     let method = DpSgd::new().batch_size(30).epochs(3.0).noise_multiplier(1.0);
-    let plan = method.disjoint_batches(Neighbouring::ZeroOutOne).plan(&data)?;
-    let mut batches = Batches::new(&plan, data.train(), [1; 32], [2; 32])?;
+    let plan = method.disjoint_batches(NeighbouringRelation::ZeroOutOne).plan(&data)?;
+    let mut batches = DataLoader::new(&plan, data.train(), [1; 32], [2; 32])?;
     for epoch in 0..2 {
         let drawn: Vec<Batch> = (0..4).map(|_| batches.draw()).collect::<Result<_>>()?;
         assert_eq!(drawn.iter().map(Batch::len).collect::<Vec<_>>(), [30, 30, 30, 10]);
@@ -102,7 +107,7 @@ fn disjoint_batches_hold_every_example_once_per_epoch() -> Result<()> {
         };
         let mut all: Vec<String> = drawn.iter().flat_map(features).collect();
         all.sort_unstable();
-        let everybody = Batch::of(data.train(), &(0..100).collect::<Vec<_>>())?;
+        let everybody = Batch::from_examples(data.train(), &(0..100).collect::<Vec<_>>())?;
         let mut expected = features(&everybody);
         expected.sort_unstable();
         assert_eq!(all, expected, "epoch {epoch}");
@@ -116,24 +121,27 @@ fn a_run_on_disjoint_batches_says_its_relation_and_counts_in_the_ledger() -> Res
     let model = models::mlp(&data, &[8]).seed(1).build()?;
     let ledger = Ledger::in_memory();
     let method = DpSgd::new().batch_size(30).epochs(2.0).noise_multiplier(4.0).seed(1);
-    let disjoint = method.clone().disjoint_batches(Neighbouring::ZeroOutOne).plan(&data)?;
-    let run = fit("disjoint", &disjoint, &model, &data, &ledger, &mut Silent)?;
+    let disjoint = method.clone().disjoint_batches(NeighbouringRelation::ZeroOutOne).plan(&data)?;
+    let run = fit("disjoint", &disjoint, &model, &data, &ledger, &mut NoopObserver)?;
     let statement = run.statement().to_string();
     assert!(statement.contains("zero out one"), "{statement}");
     assert!(!statement.contains("add or remove one"), "{statement}");
     // Beside a run on Poisson samples, both count under the relation that covers them.
-    fit("poisson", &method.plan(&data)?, &model, &data, &ledger, &mut Silent)?;
+    fit("poisson", &method.plan(&data)?, &model, &data, &ledger, &mut NoopObserver)?;
     let events = ledger.events()?;
-    let headline = Headline::covering(&events);
-    assert_eq!(headline.neighbouring(), Neighbouring::ZeroOutOne);
+    let headline = TightestAccountant::for_events(&events);
+    assert_eq!(headline.neighbouring(), NeighbouringRelation::ZeroOutOne);
     let both = headline.epsilon(&events, Delta(1e-5))?.epsilon;
     assert!(both > run.epsilon() && both.is_finite());
     // A budget names the relation of what it has counted.
     ledger.set_budget(Epsilon(50.0), Delta(1e-5))?;
-    let spending = ledger.spending()?.unwrap();
-    assert_eq!(spending.neighbouring, Neighbouring::ZeroOutOne);
+    let spending = ledger.budget_status()?.unwrap();
+    assert_eq!(spending.neighbouring, NeighbouringRelation::ZeroOutOne);
     assert!((spending.spent.epsilon - both).abs() < 1e-9);
     assert!(spending.to_string().contains("neighbours: zero out one"), "{spending}");
-    assert_eq!(Headline::covering(&events[1..]).neighbouring(), Neighbouring::AddOrRemoveOne);
+    assert_eq!(
+        TightestAccountant::for_events(&events[1..]).neighbouring(),
+        NeighbouringRelation::AddOrRemoveOne
+    );
     Ok(())
 }

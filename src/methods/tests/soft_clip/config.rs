@@ -5,7 +5,7 @@ use crate::data::Population;
 use crate::engine::ClipRule;
 use crate::methods::builder::{self, Builder, Clip, MethodSettings, Noise};
 use crate::methods::{MethodDescriptor, Plan};
-use crate::privacy::{Neighbouring, NoiseSchedule};
+use crate::privacy::{NeighbouringRelation, NoiseSchedule};
 
 /// SGD with soft clipping: each gradient g becomes g · C/√(C² + ‖g‖²). The noise of the first half
 /// of the run is twice that of the second half.
@@ -19,7 +19,7 @@ pub type SoftClipSgd = Builder<SoftClipSgdSettings>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SoftClipSgdSettings;
 
-/// The example in the registry.
+/// Descriptor of the example in the registry.
 static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     name: "soft-clip",
     title: "soft-clip SGD",
@@ -29,7 +29,7 @@ static DESCRIPTOR: MethodDescriptor = MethodDescriptor {
     bound: super::mechanism::bound,
     event: super::mechanism::event,
     bound_in_words: |plan| {
-        let norm = plan.privacy()?.clip.sensitivity(Neighbouring::AddOrRemoveOne);
+        let norm = plan.privacy()?.clip.sensitivity(NeighbouringRelation::AddOrRemoveOne);
         Some(format!("rescaled to an L2 norm below {norm} (soft clipping)"))
     },
     ..MethodDescriptor::DP_SGD
@@ -41,7 +41,7 @@ impl MethodSettings for SoftClipSgdSettings {
     }
 
     fn plan(builder: &SoftClipSgd, population: &Population) -> Result<Plan> {
-        let clip = builder.private.clip_rule().sensitivity(Neighbouring::AddOrRemoveOne);
+        let clip = builder.private.clip_rule().sensitivity(NeighbouringRelation::AddOrRemoveOne);
         let epochs = (builder.settings.epochs / 2.0).ceil().max(1.0) as u64;
         let scheduled = builder
             .clone()

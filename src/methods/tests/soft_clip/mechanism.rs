@@ -5,7 +5,8 @@ use std::sync::Arc;
 use burn::prelude::*;
 
 use crate::engine::{
-    AutoExecutor, Batch, Bound, Executor, GaussianNoise, Groups, Rescale, Weights,
+    AutoExecutor, Batch, Bound, ClipFunction, ClipGroups, CoordinateWeights, Executor,
+    GaussianNoise,
 };
 use crate::methods::{Mechanism, Plan, Release, check_state, dp_sgd};
 use crate::nn::Network;
@@ -16,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug)]
 struct SoftClip(f64);
 
-impl Rescale for SoftClip {
+impl ClipFunction for SoftClip {
     fn factor(&self, norm: f32) -> f32 {
         (self.0 / self.0.hypot(f64::from(norm))) as f32
     }
@@ -36,8 +37,8 @@ impl Bound for SoftClip {
         Ok(())
     }
 
-    fn groups(&self, network: &Network) -> Result<Groups> {
-        Ok(Groups::joint(network, Arc::new(*self)))
+    fn groups(&self, network: &Network) -> Result<ClipGroups> {
+        Ok(ClipGroups::joint(network, Arc::new(*self)))
     }
 }
 
@@ -54,7 +55,7 @@ impl Mechanism for SoftClippedSum {
         &mut self,
         network: &Network,
         batch: &Batch,
-        selected: Option<&Weights>,
+        selected: Option<&CoordinateWeights>,
     ) -> Result<Release> {
         let clipped = self.executor.weighted_sum(network, batch, &self.clip, selected)?;
         let multiplier = self.stages.at(self.noise.step()).noise_multiplier;
@@ -74,7 +75,7 @@ impl Mechanism for SoftClippedSum {
     }
 }
 
-/// C and the stages. The settings keep C as a flat clip norm.
+/// Returns C and the stages. The settings keep C as a flat clip norm.
 fn settings(plan: &Plan) -> Result<(SoftClip, Stages)> {
     match (plan.privacy(), plan.stages()?) {
         (Some(privacy), Some(stages)) => Ok((SoftClip(privacy.clip.noise_std(1.0)), stages)),
@@ -97,7 +98,7 @@ pub(super) fn bound(plan: &Plan, _step: u64) -> Result<Option<Box<dyn Bound>>> {
     Ok(Some(Box::new(settings(plan)?.0)))
 }
 
-/// Steps, sampler and noise are those of DP-SGD's stages.
+/// Returns the event of DP-SGD, whose steps, sampler and noise are the same.
 pub(super) fn event(plan: &Plan, steps: u64) -> Event {
     dp_sgd::event(plan, steps)
 }

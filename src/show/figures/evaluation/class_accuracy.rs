@@ -1,12 +1,12 @@
 //! The accuracy of each class.
 
-use super::{left_out, on};
+use super::{left_out, name_suffix};
 use crate::show::axis::{Axis, Unit};
 use crate::show::bars::{Row, frame};
 use crate::show::layout::{MARGIN, muted};
-use crate::show::page::{Drawing, Head, Page};
+use crate::show::page::{Drawing, FigureCard, FigureHeader};
 use crate::show::scene::Align;
-use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
+use crate::show::{Coverage, Figure, MimeBundle, Table, format, palette};
 use std::fmt;
 
 /// Quantile of the normal distribution for a two-sided interval of 95 %.
@@ -16,7 +16,7 @@ const ROW: f64 = 20.0;
 /// Largest number of classes that are drawn.
 const MOST: usize = 32;
 
-/// The Wilson interval of 95 % for the probability of which `correct` of `count` trials succeeded
+/// Returns the 95 % Wilson interval of a probability with `correct` successes in `count` trials
 /// (Wilson, 1927): its ends lie in [0, 1]. `None` without trials.
 pub(crate) fn wilson_interval(correct: u64, count: u64) -> Option<(f64, f64)> {
     if count == 0 {
@@ -30,7 +30,7 @@ pub(crate) fn wilson_interval(correct: u64, count: u64) -> Option<(f64, f64)> {
     Some(((centre - reach).max(0.0), (centre + reach).min(1.0)))
 }
 
-/// The examples of a class, and how many were classified correctly.
+/// Number of examples of a class, and number of those that were classified correctly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassCount {
     /// Name of the class.
@@ -42,12 +42,12 @@ pub struct ClassCount {
 }
 
 impl ClassCount {
-    /// The fraction that was classified correctly; `None` without examples.
+    /// Returns the fraction that was classified correctly; `None` without examples.
     pub fn accuracy(&self) -> Option<f64> {
         (self.examples > 0).then(|| self.correct as f64 / self.examples as f64)
     }
 
-    /// Its Wilson interval of 95 %.
+    /// Returns the Wilson interval of 95 % for the accuracy.
     pub fn interval(&self) -> Option<(f64, f64)> {
         wilson_interval(self.correct, self.examples)
     }
@@ -62,14 +62,15 @@ pub struct ClassAccuracy {
 }
 
 impl ClassAccuracy {
-    /// The classes by name, number of correct examples, number of examples.
+    /// Creates the accuracies of classes, given by name, number of correct examples, number of
+    /// examples.
     pub(super) fn new(counts: impl Iterator<Item = (String, u64, u64)>) -> Self {
         let count = |(name, correct, examples)| ClassCount { name, correct, examples };
         let classes = counts.map(count).collect();
         Self { name: String::new(), classes, coverage: Coverage::default() }
     }
 
-    pub(super) fn named(self, name: &str) -> Self {
+    pub(super) fn with_name(self, name: &str) -> Self {
         Self { name: name.to_owned(), ..self }
     }
 
@@ -78,37 +79,39 @@ impl ClassAccuracy {
         Self { coverage, ..self }
     }
 
-    /// What the values reveal of private data.
+    /// Returns the coverage of the values: what they reveal of private data.
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// The classes, in the order of the labels.
+    /// Returns the classes, in the order of the labels.
     pub fn classes(&self) -> &[ClassCount] {
         &self.classes
     }
 
-    /// The class with the lowest accuracy; `None` without examples.
+    /// Returns the class with the lowest accuracy; `None` without examples.
     pub fn lowest(&self) -> Option<&ClassCount> {
         let known = self.classes.iter().filter_map(|class| Some((class, class.accuracy()?)));
         known.reduce(|low, other| if other.1 < low.1 { other } else { low }).map(|(class, _)| class)
     }
 
-    /// The fraction of all examples that were classified correctly.
+    /// Returns the fraction of all examples that were classified correctly.
     fn overall(&self) -> Option<f64> {
         let correct = self.classes.iter().map(|class| class.correct).sum();
         let examples = self.classes.iter().map(|class| class.examples).sum();
         ClassCount { name: String::new(), correct, examples }.accuracy()
     }
 
-    /// A row for each class: accuracy, ends of the interval, number of examples.
+    /// Returns a table with a row for each class: accuracy, ends of the interval, number of
+    /// examples.
     pub fn table(&self) -> Table {
         let heads = ["class", "accuracy", "95 % from", "95 % to", "correct", "examples"];
         let percent = |share: Option<f64>| share.map_or("-".into(), format::percent);
         let row = |class: &ClassCount| {
             let (low, high) = class.interval().unzip();
             let [accuracy, low, high] = [class.accuracy(), low, high].map(percent);
-            let (correct, all) = (format::count(class.correct), format::count(class.examples));
+            let (correct, all) =
+                (format::format_count(class.correct), format::format_count(class.examples));
             [class.name.clone(), accuracy, low, high, correct, all]
         };
         Table::new(heads).rows(self.classes.iter().map(row)).coverage(self.coverage)
@@ -118,14 +121,14 @@ impl ClassAccuracy {
         match self.lowest() {
             Some(class) => {
                 let accuracy = class.accuracy().map_or(String::new(), format::percent);
-                format!("Lowest accuracy: {accuracy} for {}{}", class.name, on(&self.name))
+                format!("Lowest accuracy: {accuracy} for {}{}", class.name, name_suffix(&self.name))
             }
-            None => format!("No examples{}", on(&self.name)),
+            None => format!("No examples{}", name_suffix(&self.name)),
         }
     }
 
-    /// The figure and its values.
-    pub fn bundle(&self) -> Bundle {
+    /// Returns the figure and its values.
+    pub fn bundle(&self) -> MimeBundle {
         class_accuracy(self).bundle()
     }
 }
@@ -136,8 +139,8 @@ impl fmt::Display for ClassAccuracy {
     }
 }
 
-/// The accuracy of each class as a dot with its Wilson interval of 95 %, the lowest first; the
-/// accuracy over all examples is a dashed line. Of more than 32 classes the lowest are drawn.
+/// Draws the accuracy of each class as a dot with its Wilson interval of 95 %, the lowest first;
+/// the accuracy over all examples is a dashed line. Of more than 32 classes the lowest are drawn.
 ///
 /// # Guarantee
 /// That of the values: they are drawn without noise. Values that are
@@ -149,25 +152,26 @@ pub fn class_accuracy(values: &ClassAccuracy) -> Figure {
     shown.truncate(MOST);
     let dashed = |share| format!(" Dashed: all examples together, {}.", format::percent(share));
     let overall = values.overall().map_or(String::new(), dashed);
-    let head = Head::new(values.title())
+    let head = FigureHeader::new(values.title())
         .note(format!("Bars: Wilson intervals of 95 % for each class alone.{overall}"))
         .note(left_out(MOST, values.classes.len()))
         .coverage(values.coverage);
     head.figure(&Intervals { shown, overall: values.overall() }, values.table())
 }
 
-/// Classes as dots with their intervals.
+/// Drawing of classes as dots with their intervals.
 struct Intervals<'a> {
     shown: Vec<&'a ClassCount>,
     overall: Option<f64>,
 }
 
 impl Intervals<'_> {
-    /// From a multiple of ten percent to 100 %, at least a fifth of the whole range.
+    /// Returns an axis from a multiple of ten percent to 100 %, at least a fifth of the whole
+    /// range.
     fn axis(&self) -> Axis {
         let ends = self.shown.iter().filter_map(|class| class.interval());
         let lowest = ends.map(|interval| interval.0).fold(1.0, f64::min);
-        Axis::linear(((lowest * 10.0).floor() / 10.0).clamp(0.0, 0.8), 1.0, 5, Unit::Percent)
+        Axis::linear_exact(((lowest * 10.0).floor() / 10.0).clamp(0.0, 0.8), 1.0, 5, Unit::Percent)
     }
 }
 
@@ -176,15 +180,18 @@ impl Drawing for Intervals<'_> {
         WIDTH
     }
 
-    fn draw(&self, page: &mut Page) -> f64 {
+    fn draw(&self, page: &mut FigureCard) -> f64 {
         let row = |class: &&ClassCount| {
             let share = class.accuracy().map_or("none".into(), format::percent);
-            Row { name: class.name.clone(), columns: vec![share, format::count(class.examples)] }
+            Row {
+                name: class.name.clone(),
+                columns: vec![share, format::format_count(class.examples)],
+            }
         };
         let rows: Vec<Row> = self.shown.iter().map(row).collect();
         let axis = self.axis();
         let plot = frame(page, &rows, ROW, &axis, 6.0);
-        let x = |share: f64| plot.left + plot.width() * axis.place(share);
+        let x = |share: f64| plot.left + plot.width() * axis.position(share);
         if let Some(overall) = self.overall.map(x) {
             let line = [(overall, plot.top), (overall, plot.bottom)];
             page.scene.dashed(&line, palette::REFERENCE, 1.0, (4.0, 3.0));
@@ -230,7 +237,7 @@ mod tests {
 
     fn values(classes: usize) -> ClassAccuracy {
         let count = |c: usize| (format!("class {c}"), 100 - (c as u64 % 50), 100);
-        ClassAccuracy::new((0..classes).map(count)).named("dp-sgd on glyphs")
+        ClassAccuracy::new((0..classes).map(count)).with_name("dp-sgd on glyphs")
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Confusion matrices.
 
-use super::{ClassAccuracy, left_out, on};
-use crate::show::heat::{Heat, HeatCell, Sign};
-use crate::show::page::Head;
-use crate::show::{Bundle, Coverage, Figure, Table, format};
+use super::{ClassAccuracy, left_out, name_suffix};
+use crate::show::heat::{CellMark, HeatMap, HeatMapCell};
+use crate::show::page::FigureHeader;
+use crate::show::{Coverage, Figure, MimeBundle, Table, format};
 use crate::{Error, Result};
 use std::fmt;
 
 /// Largest number of classes that are drawn.
 const MOST: usize = 20;
 
-/// How many examples of each class were given each class: rows are the truth, columns the
-/// predictions.
+/// Confusion matrix, the number of examples of each class that were given each class: rows are the
+/// truth, columns the predictions.
 ///
 /// ```
 /// use epsilab::show::figures::ConfusionMatrix;
@@ -30,7 +30,7 @@ pub struct ConfusionMatrix {
 }
 
 impl ConfusionMatrix {
-    /// The matrix of these labels and predictions, numbered as the names of the classes.
+    /// Creates the matrix of these labels and predictions, numbered as the names of the classes.
     ///
     /// # Guarantee
     /// None by itself: the caller states by [`with_coverage`](Self::with_coverage) what labels and
@@ -41,8 +41,8 @@ impl ConfusionMatrix {
     /// a class.
     pub fn new(classes: &[String], truth: &[u32], predicted: &[u32]) -> Result<Self> {
         if truth.len() != predicted.len() {
-            let why = format!("there are {} labels", format::count(truth.len()));
-            let what = format::counted(predicted.len(), "prediction");
+            let why = format!("there are {} labels", format::format_count(truth.len()));
+            let what = format::pluralise(predicted.len(), "prediction");
             return Err(Error::setting("predicted", what, why)
                 .fix("give one prediction for each example, in the same order"));
         }
@@ -60,8 +60,8 @@ impl ConfusionMatrix {
         Ok(Self { name, classes, counts, coverage: Coverage::default() })
     }
 
-    /// Names what was evaluated, for the title: `dp-sgd on MNIST`.
-    pub fn named(self, name: impl Into<String>) -> Self {
+    /// Sets the name of what was evaluated, for the title: `dp-sgd on MNIST`.
+    pub fn with_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
@@ -70,48 +70,49 @@ impl ConfusionMatrix {
         Self { coverage, ..self }
     }
 
-    /// What the matrix reveals of private data.
+    /// Returns the coverage of the matrix: what it reveals of private data.
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// The names of the classes.
+    /// Returns the names of the classes.
     pub fn class_names(&self) -> &[String] {
         &self.classes
     }
 
-    /// The counts: `counts()[truth][predicted]`.
+    /// Returns the counts: `counts()[truth][predicted]`.
     pub fn counts(&self) -> &[Vec<u64>] {
         &self.counts
     }
 
-    /// Number of examples.
+    /// Returns the number of examples.
     pub fn examples(&self) -> u64 {
         self.counts.iter().flatten().sum()
     }
 
-    /// Number of examples of a class.
-    fn of_class(&self, truth: usize) -> u64 {
+    /// Returns the number of examples of a class.
+    fn class_total(&self, truth: usize) -> u64 {
         self.counts[truth].iter().sum()
     }
 
-    /// The fraction of the examples of class `truth` that were given class `predicted`; `None`
-    /// without examples of the class.
+    /// Returns the fraction of the examples of class `truth` that were given class `predicted`;
+    /// `None` without examples of the class.
     ///
     /// # Panics
     /// As a slice does, if there is no class of one of these numbers.
     pub fn share(&self, truth: usize, predicted: usize) -> Option<f64> {
-        let (count, all) = (self.counts[truth][predicted], self.of_class(truth));
+        let (count, all) = (self.counts[truth][predicted], self.class_total(truth));
         (all > 0).then(|| count as f64 / all as f64)
     }
 
-    /// The fraction of all examples that were classified correctly; `None` without examples.
+    /// Returns the fraction of all examples that were classified correctly; `None` without
+    /// examples.
     pub fn accuracy(&self) -> Option<f64> {
         let correct: u64 = (0..self.classes.len()).map(|class| self.counts[class][class]).sum();
         (self.examples() > 0).then(|| correct as f64 / self.examples() as f64)
     }
 
-    /// The most frequent error: truth, prediction and count; `None` without errors.
+    /// Returns the most frequent error: truth, prediction and count; `None` without errors.
     pub fn largest_error(&self) -> Option<(usize, usize, u64)> {
         let cells = self.counts.iter().enumerate().flat_map(|(truth, row)| {
             row.iter().enumerate().map(move |(predicted, &count)| (truth, predicted, count))
@@ -121,24 +122,28 @@ impl ConfusionMatrix {
         errors.reduce(|best, other| if other.2 > best.2 { other } else { best })
     }
 
-    /// The accuracy of each class.
+    /// Returns the accuracy of each class.
     pub fn class_accuracy(&self) -> ClassAccuracy {
         let counts = (0..self.classes.len()).map(|class| {
-            (self.classes[class].clone(), self.counts[class][class], self.of_class(class))
+            (self.classes[class].clone(), self.counts[class][class], self.class_total(class))
         });
-        ClassAccuracy::new(counts).named(&self.name).with_coverage(self.coverage)
+        ClassAccuracy::new(counts).with_name(&self.name).with_coverage(self.coverage)
     }
 
-    /// A row for each class: its examples, how many were given each class, and the fraction that
-    /// was classified correctly.
+    /// Returns a table with a row for each class: its examples, how many were given each class,
+    /// and the fraction that was classified correctly.
     pub fn table(&self) -> Table {
         let heads = ["truth".to_owned(), "examples".to_owned(), "correct".to_owned()];
         let predicted = self.classes.iter().map(|name| format!("as {name}"));
         let table = Table::new(heads.into_iter().chain(predicted)).caption(self.title());
         let row = |truth: usize| {
             let correct = self.share(truth, truth).map_or("-".into(), format::percent);
-            let counts = self.counts[truth].iter().map(format::count);
-            let head = [self.classes[truth].clone(), format::count(self.of_class(truth)), correct];
+            let counts = self.counts[truth].iter().map(format::format_count);
+            let head = [
+                self.classes[truth].clone(),
+                format::format_count(self.class_total(truth)),
+                correct,
+            ];
             head.into_iter().chain(counts)
         };
         table.rows((0..self.classes.len()).map(row)).coverage(self.coverage)
@@ -147,14 +152,18 @@ impl ConfusionMatrix {
     fn title(&self) -> String {
         match self.accuracy() {
             Some(accuracy) => {
-                format!("{} classified correctly{}", format::percent(accuracy), on(&self.name))
+                format!(
+                    "{} classified correctly{}",
+                    format::percent(accuracy),
+                    name_suffix(&self.name)
+                )
             }
-            None => format!("No examples{}", on(&self.name)),
+            None => format!("No examples{}", name_suffix(&self.name)),
         }
     }
 
-    /// The heat map and the counts.
-    pub fn bundle(&self) -> Bundle {
+    /// Returns the heat map and the counts.
+    pub fn bundle(&self) -> MimeBundle {
         confusion_matrix(self).bundle()
     }
 }
@@ -165,9 +174,9 @@ impl fmt::Display for ConfusionMatrix {
     }
 }
 
-/// A confusion matrix as a heat map: each cell has the share of the row and the count. Of more than
-/// 20 classes, those with the lowest accuracy are drawn, with a column for the predictions that are
-/// none of them.
+/// Draws a confusion matrix as a heat map: each cell has the share of the row and the count. Of
+/// more than 20 classes, those with the lowest accuracy are drawn, with a column for the
+/// predictions that are none of them.
 ///
 /// # Guarantee
 /// That of the matrix: it is drawn without noise. One that is
@@ -181,27 +190,27 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
         shown.truncate(MOST);
     }
     let cell = |truth: usize, count: u64, is_correct: bool| {
-        let all = matrix.of_class(truth);
+        let all = matrix.class_total(truth);
         if all == 0 {
-            return HeatCell::default();
+            return HeatMapCell::default();
         }
         let share = count as f64 / all as f64;
-        HeatCell {
+        HeatMapCell {
             shade: Some(share),
             main: format::fixed(100.0 * share, 1),
-            sub: format::count(count),
-            sign: if is_correct { Sign::Framed } else { Sign::None },
+            sub: format::format_count(count),
+            sign: if is_correct { CellMark::Framed } else { CellMark::None },
         }
     };
     let row = |&truth: &usize| {
         let counts = &matrix.counts[truth];
-        let mut cells: Vec<HeatCell> = shown
+        let mut cells: Vec<HeatMapCell> = shown
             .iter()
             .map(|&predicted| cell(truth, counts[predicted], truth == predicted))
             .collect();
         if all > MOST {
             let seen: u64 = shown.iter().map(|&predicted| counts[predicted]).sum();
-            cells.push(cell(truth, matrix.of_class(truth) - seen, false));
+            cells.push(cell(truth, matrix.class_total(truth) - seen, false));
         }
         cells
     };
@@ -209,7 +218,7 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
         let names = shown.iter().map(|&class| matrix.classes[class].clone());
         names.chain(more.map(str::to_owned)).collect::<Vec<_>>()
     };
-    let heat = Heat {
+    let heat = HeatMap {
         rows: names(None),
         columns: names((all > MOST).then_some("others")),
         row_name: "truth".into(),
@@ -221,11 +230,11 @@ pub fn confusion_matrix(matrix: &ConfusionMatrix) -> Figure {
             "Most frequent error: {} taken for {}, {} of {}.",
             matrix.classes[truth],
             matrix.classes[predicted],
-            format::count(count),
-            format::count(matrix.of_class(truth))
+            format::format_count(count),
+            format::format_count(matrix.class_total(truth))
         )
     });
-    let head = Head::new(matrix.title())
+    let head = FigureHeader::new(matrix.title())
         .note(error)
         .note("Each row is a class: percent of its examples, and their number.")
         .note(left_out(MOST, all))

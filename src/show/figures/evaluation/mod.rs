@@ -1,4 +1,5 @@
-//! How well a model classifies: confusion matrix, accuracy of each class, single predictions.
+//! Quality of a model's classification: confusion matrix, accuracy of each class, single
+//! predictions.
 //!
 //! The values are plain data. [`Run`](crate::train::Run) and [`Model`](crate::nn::Model) make them
 //! from the test part of a data set, and state what they reveal.
@@ -11,7 +12,7 @@ pub use class_accuracy::{ClassAccuracy, ClassCount, class_accuracy};
 pub use confusion::{ConfusionMatrix, confusion_matrix};
 pub use predictions::{Prediction, Predictions, predictions};
 
-/// Note of a figure that draws at most `most` of `all` classes; empty if it draws all.
+/// Returns the note of a figure that draws at most `most` of `all` classes; empty if it draws all.
 fn left_out(most: usize, all: usize) -> String {
     if all <= most {
         return String::new();
@@ -19,7 +20,7 @@ fn left_out(most: usize, all: usize) -> String {
     format!("The {most} of {all} classes with the lowest accuracy.")
 }
 
-/// `MNIST` of a title such as `Errors on MNIST`; empty without a name.
-fn on(name: &str) -> String {
+/// Returns the end of a title that names the data, such as `, MNIST`; empty without a name.
+fn name_suffix(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(", {name}") }
 }

@@ -1,17 +1,19 @@
 //! Predictions for single examples.
 
-use super::on;
+use super::name_suffix;
 use crate::Result;
 use crate::data::Dataset;
-use crate::show::figures::pictures::{Form, PictureGrid, TextRows, Tile, drawn_pictures};
-use crate::show::page::Head;
+use crate::show::figures::pictures::{
+    ExampleKind, PictureGrid, PictureTile, TextRows, load_bitmaps,
+};
+use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::scene::Align;
-use crate::show::{Bundle, Coverage, Figure, Table, format};
+use crate::show::{Coverage, Figure, MimeBundle, Table, format};
 use std::fmt;
 use std::sync::Arc;
 
-/// Number of examples that are shown where the caller names none.
+/// Number of examples that are shown by default.
 const DEFAULT: usize = 24;
 /// Largest number of examples in a figure.
 const MOST: usize = 200;
@@ -19,13 +21,13 @@ const MOST: usize = 200;
 /// The prediction for one example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// Number of the example in its part of the data, from 0.
+    /// Index of the example in its part of the data, from 0.
     pub example: usize,
-    /// Its class.
+    /// Class of the example.
     pub truth: usize,
-    /// The class that the model gives it.
+    /// Class that the model gives the example.
     pub predicted: usize,
-    /// The probability that the model gives the predicted class.
+    /// Probability that the model gives the predicted class.
     pub confidence: f64,
     /// The probability that the model gives the right class.
     pub truth_probability: f64,
@@ -34,15 +36,15 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Whether the prediction is right.
+    /// Returns whether the prediction is right.
     pub fn is_correct(&self) -> bool {
         self.truth == self.predicted
     }
 }
 
-/// Which of the predictions come first.
+/// Order of predictions by loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum LossOrder {
     HighestLoss,
     LowestLoss,
 }
@@ -54,14 +56,14 @@ pub struct Predictions {
     name: String,
     data: Dataset,
     rows: Arc<[Prediction]>,
-    order: Order,
+    order: LossOrder,
     wrong_only: bool,
     coverage: Coverage,
 }
 
 impl Predictions {
-    /// The predictions for the test part of `data`, in any order; `coverage` is that of predictions
-    /// and losses, without the examples themselves.
+    /// Creates the predictions for the test part of `data`, in any order; `coverage` is that of
+    /// predictions and losses, without the examples themselves.
     pub(crate) fn new(
         name: String,
         data: &Dataset,
@@ -70,12 +72,12 @@ impl Predictions {
     ) -> Self {
         // A loss that is not a number is the worst.
         rows.sort_by(|a, b| b.loss.total_cmp(&a.loss).then(a.example.cmp(&b.example)));
-        let (order, wrong_only) = (Order::HighestLoss, false);
+        let (order, wrong_only) = (LossOrder::HighestLoss, false);
         Self { name, data: data.clone(), rows: rows.into(), order, wrong_only, coverage }
     }
 
-    /// The first `n` in this order.
-    fn first(&self, n: usize, order: Order) -> Self {
+    /// Returns the first `n` predictions in this order.
+    fn first(&self, n: usize, order: LossOrder) -> Self {
         let mut rows = self.rows.to_vec();
         if self.order != order {
             rows.reverse();
@@ -83,80 +85,81 @@ impl Predictions {
         rows.truncate(n);
         Self { order, rows: rows.into(), ..self.clone() }
     }
-    /// The `n` with the highest loss, the highest first.
+    /// Returns the `n` predictions with the highest loss, the highest first.
     #[must_use]
     pub fn worst(&self, n: usize) -> Self {
-        self.first(n, Order::HighestLoss)
+        self.first(n, LossOrder::HighestLoss)
     }
 
-    /// The `n` with the lowest loss, the lowest first.
+    /// Returns the `n` predictions with the lowest loss, the lowest first.
     #[must_use]
     pub fn best(&self, n: usize) -> Self {
-        self.first(n, Order::LowestLoss)
+        self.first(n, LossOrder::LowestLoss)
     }
 
-    /// Those that are wrong.
+    /// Returns the predictions that are wrong.
     #[must_use]
     pub fn wrong(&self) -> Self {
         let rows = self.rows.iter().filter(|row| !row.is_correct()).cloned().collect();
         Self { wrong_only: true, rows, ..self.clone() }
     }
 
-    /// The predictions, in this order.
-    pub fn all(&self) -> &[Prediction] {
+    /// Returns the predictions, in this order.
+    pub fn as_slice(&self) -> &[Prediction] {
         &self.rows
     }
 
-    /// Number of predictions.
+    /// Returns the number of predictions.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no predictions.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// What the predictions reveal of private data, without the examples themselves.
+    /// Returns the coverage of the predictions without the examples themselves: what they reveal
+    /// of private data.
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// What the predictions reveal together with the examples.
+    /// Returns the coverage of the predictions together with the examples.
     fn coverage_with_examples(&self) -> Coverage {
-        self.coverage.max(Coverage::without_noise(self.data.public().is_none()))
+        self.coverage.max(Coverage::for_raw_data(self.data.public().is_none()))
     }
 
-    /// A row for each prediction, without the example itself.
+    /// Returns a table with a row for each prediction, without the example itself.
     pub fn table(&self) -> Table {
         let heads = ["example", "truth", "prediction", "probability", "of the truth", "loss"];
         let cells = |row: &Prediction| {
-            let [truth, predicted] = [row.truth, row.predicted].map(|class| self.class(class));
+            let [truth, predicted] = [row.truth, row.predicted].map(|class| self.class_name(class));
             let [confidence, of_truth] =
                 [row.confidence, row.truth_probability].map(format::percent);
             let loss = format::significant(row.loss, 3);
-            [format::count(row.example), truth, predicted, confidence, of_truth, loss]
+            [format::format_count(row.example), truth, predicted, confidence, of_truth, loss]
         };
         Table::new(heads).rows(self.rows.iter().map(cells)).coverage(self.coverage)
     }
 
-    fn class(&self, class: usize) -> String {
+    fn class_name(&self, class: usize) -> String {
         let name = self.data.class_names().get(class).cloned();
         name.unwrap_or_else(|| class.to_string())
     }
 
     fn title(&self) -> String {
         let which = match self.order {
-            Order::HighestLoss => "the highest",
-            Order::LowestLoss => "the lowest",
+            LossOrder::HighestLoss => "the highest",
+            LossOrder::LowestLoss => "the lowest",
         };
         let what = if self.wrong_only { "Wrong predictions" } else { "Predictions" };
-        format!("{what} with {which} loss{}", on(&self.name))
+        format!("{what} with {which} loss{}", name_suffix(&self.name))
     }
 
-    /// The figure of the first predictions, and the table in its place if their examples can't be
-    /// read. Without the examples the table is left.
-    pub fn bundle(&self) -> Bundle {
+    /// Returns the figure of the first predictions, and the table in its place if their examples
+    /// can't be read. Without the examples the table is left.
+    pub fn bundle(&self) -> MimeBundle {
         let shown = self.first(if self.len() > MOST { DEFAULT } else { MOST }, self.order);
         let table = shown.table().caption(shown.title()).bundle();
         match predictions(&shown) {
@@ -170,7 +173,7 @@ impl Predictions {
             },
             Err(error) => {
                 let text = format!("{}\nThe examples are not shown: {error}", table.text);
-                Bundle { text, ..table }
+                MimeBundle { text, ..table }
             }
         }
     }
@@ -189,8 +192,8 @@ impl fmt::Debug for Predictions {
     }
 }
 
-/// Examples with truth, prediction and its probability: images as pictures, texts as lines. Other
-/// examples are named by their numbers. At most 200 are drawn.
+/// Draws examples with truth, prediction and its probability: images as pictures, texts as lines.
+/// Other examples are named by their numbers. At most 200 are drawn.
 ///
 /// # Guarantee
 /// None for the examples that are drawn: the figure carries
@@ -201,67 +204,69 @@ impl fmt::Debug for Predictions {
 /// As [`Examples::gather`](crate::data::Examples::gather), if an image can't be read.
 pub fn predictions(predictions: &Predictions) -> Result<Figure> {
     let shown = predictions.first(MOST, predictions.order);
-    let coverage = match Form::of(&shown.data) {
-        Form::Columns => shown.coverage,
+    let coverage = match ExampleKind::for_dataset(&shown.data) {
+        ExampleKind::Columns => shown.coverage,
         _ => shown.coverage_with_examples(),
     };
     let wrong = shown.rows.iter().filter(|row| !row.is_correct()).count();
-    let (drawn, all) = (format::count(shown.len()), format::count(shown.data.test().len()));
-    let head = Head::new(shown.title())
+    let (drawn, all) =
+        (format::format_count(shown.len()), format::format_count(shown.data.test().len()));
+    let head = FigureHeader::new(shown.title())
         .note(if shown.wrong_only {
             format!("{drawn} of {all} test examples.")
         } else {
             let wrong = match wrong {
                 0 => "none of them".into(),
                 all if all == shown.len() => "all of them".into(),
-                some => format!("{} of them", format::count(some)),
+                some => format!("{} of them", format::format_count(some)),
             };
             format!("{drawn} of {all} test examples, {wrong} misclassified.")
         })
         .coverage(coverage);
-    match Form::of(&shown.data) {
-        Form::Pictures => pictures(&shown, head),
-        Form::Texts(vocabulary) => {
+    match ExampleKind::for_dataset(&shown.data) {
+        ExampleKind::Pictures => picture_figure(&shown, head),
+        ExampleKind::Texts(vocabulary) => {
             let part = shown.data.test();
-            Ok(lines(&shown, head, "text", |row| vocabulary.text(part.features(row.example))))
+            Ok(text_figure(&shown, head, "text", |row| vocabulary.text(part.features(row.example))))
         }
-        Form::Columns => Ok(lines(&shown, head, "example", |row| {
-            format!("number {}", format::count(row.example))
+        ExampleKind::Columns => Ok(text_figure(&shown, head, "example", |row| {
+            format!("number {}", format::format_count(row.example))
         })),
     }
 }
 
-/// Wrong predictions have a colour of their own.
-fn colour(row: &Prediction) -> Rgb {
+/// Returns the colour of a prediction; wrong ones have a colour of their own.
+fn row_colour(row: &Prediction) -> Rgb {
     if row.is_correct() { palette::MUTED } else { palette::BADGE_INK }
 }
 
-fn pictures(shown: &Predictions, head: Head) -> Result<Figure> {
+fn picture_figure(shown: &Predictions, head: FigureHeader) -> Result<Figure> {
     let ids: Vec<u32> = shown.rows.iter().map(|row| row.example as u32).collect();
-    let drawn = drawn_pictures(shown.data.test(), &ids)?;
+    let drawn = load_bitmaps(shown.data.test(), &ids)?;
     let tile = |(picture, row): (_, &Prediction)| {
-        let said = format!("{}: {}", shown.class(row.predicted), rounded(row.confidence));
+        let said =
+            format!("{}: {}", shown.class_name(row.predicted), format_probability(row.confidence));
         let said = if row.is_correct() { said } else { format!("as {said}") };
-        let lines = vec![(shown.class(row.truth), palette::INK), (said, colour(row))];
-        Tile { picture, lines }
+        let lines = vec![(shown.class_name(row.truth), palette::INK), (said, row_colour(row))];
+        PictureTile { picture, lines }
     };
-    let tiles: Vec<Tile> = drawn.into_iter().zip(shown.rows.iter()).map(tile).collect();
+    let tiles: Vec<PictureTile> = drawn.into_iter().zip(shown.rows.iter()).map(tile).collect();
     let head = head.note("Below each: the truth, then the prediction and its probability.");
     let columns = if tiles.len() > 80 { 12 } else { 8 };
     Ok(head.figure(&PictureGrid { width: 800.0, columns, tiles }, shown.table()))
 }
 
-fn lines(
+fn text_figure(
     shown: &Predictions,
-    head: Head,
+    head: FigureHeader,
     what: &'static str,
     text: impl Fn(&Prediction) -> String,
 ) -> Figure {
     let row = |row: &Prediction| {
         vec![
-            (shown.class(row.truth), palette::INK),
-            (shown.class(row.predicted), colour(row)),
-            (rounded(row.confidence), colour(row)),
+            (shown.class_name(row.truth), palette::INK),
+            (shown.class_name(row.predicted), row_colour(row)),
+            (format_probability(row.confidence), row_colour(row)),
             (text(row), palette::MUTED),
         ]
     };
@@ -271,8 +276,8 @@ fn lines(
     head.figure(&TextRows { width: 800.0, columns, rows }, shown.table())
 }
 
-/// A probability in whole percent; never 100 % or 0 % unless it is 1 or 0.
-fn rounded(probability: f64) -> String {
+/// Formats a probability in whole percent; never 100 % or 0 % unless it is 1 or 0.
+fn format_probability(probability: f64) -> String {
     match (100.0 * probability).round() {
         whole if whole >= 100.0 && probability < 1.0 => "> 99 %".into(),
         whole if whole <= 0.0 && probability > 0.0 => "< 1 %".into(),
@@ -305,13 +310,16 @@ mod tests {
         let data = data::glyphs_with(20, 40, 3).unwrap();
         let all = of(&data, Coverage::Public);
         // Losses: 7 e mod 13, so 12 for e = 11, 24, 37.
-        let examples = |p: &Predictions| p.all().iter().map(|r| r.example).collect::<Vec<_>>();
+        let examples = |p: &Predictions| p.as_slice().iter().map(|r| r.example).collect::<Vec<_>>();
         assert_eq!(examples(&all.worst(3)), [11, 24, 37]);
         assert_eq!(examples(&all.best(3)), [39, 26, 13]);
         assert_eq!(examples(&all.best(40).worst(3)), [11, 24, 37]);
-        assert_eq!(all.best(3).worst(1).all()[0].loss, 0.0);
-        assert!(all.wrong().all().iter().all(|row| !row.is_correct()));
-        assert_eq!(all.wrong().len() + all.all().iter().filter(|r| r.is_correct()).count(), 40);
+        assert_eq!(all.best(3).worst(1).as_slice()[0].loss, 0.0);
+        assert!(all.wrong().as_slice().iter().all(|row| !row.is_correct()));
+        assert_eq!(
+            all.wrong().len() + all.as_slice().iter().filter(|r| r.is_correct()).count(),
+            40
+        );
         assert_eq!(all.table().len(), 40);
     }
 
@@ -358,7 +366,7 @@ mod tests {
     #[test]
     fn no_probability_is_rounded_to_certainty() {
         assert_eq!(
-            [1.0, 0.999, 0.5, 0.001, 0.0].map(rounded),
+            [1.0, 0.999, 0.5, 0.001, 0.0].map(format_probability),
             ["100 %", "> 99 %", "50 %", "< 1 %", "0 %"]
         );
     }

@@ -1,15 +1,16 @@
 //! A grid of accuracies as a heat map.
 
-use super::stats::{MARKED, Seeds, above, pooled};
+use super::stats::{MARKED, SeedStats, pool_variance, standard_errors_above};
 use super::{GridCell, GridFigure, GridSlices, sorted, two, with_spread};
 use crate::Result;
-use crate::show::heat::{Heat, HeatCell, Sign, Slices};
-use crate::show::page::Head;
+use crate::show::heat::{CellMark, HeatMap, HeatMapCell, HeatMapSlices};
+use crate::show::page::FigureHeader;
 use crate::show::series::extent;
 use crate::show::{Coverage, Figure, Table, format};
 
-/// Mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning rate (columns)
-/// and dropping rate (rows, 0 at the bottom), as in Figure 3 (left) of the pre-pruning paper.
+/// Draws the mean test accuracy ± standard deviation over seeds (percent) for each pre-pruning
+/// rate (columns) and dropping rate (rows, 0 at the bottom), as in Figure 3 (left) of the
+/// pre-pruning paper.
 ///
 /// A cell is marked with a frame and a triangle if its mean differs from that of the cell without
 /// sparsity by more than two standard errors. The variance is pooled over the map, or over the two
@@ -21,89 +22,92 @@ use crate::show::{Coverage, Figure, Table, format};
 /// cells of the same rates.
 pub fn accuracy_heat_map(grid: &GridFigure) -> Result<Figure> {
     grid.check()?;
-    let (prune, drop) = (grid.rates(|cell| cell.pre_prune), grid.rates(|cell| cell.drop));
-    let map = Map::new(grid, (&prune, &drop), &Scale::new(&grid.seeds()));
+    let (prune, drop) =
+        (grid.sorted_rates(|cell| cell.pre_prune), grid.sorted_rates(|cell| cell.drop));
+    let map = GridHeatMap::new(grid, (&prune, &drop), &ShadeScale::new(&grid.seeds()));
     let table = Table::new(COLUMNS).rows(map.rows);
-    Ok(head(&grid.title, &grid.note, map.compared).figure(&map.heat, table))
+    Ok(grid_header(&grid.title, &grid.note, map.compared).figure(&map.heat, table))
 }
 
-/// Heat maps as [`accuracy_heat_map`] for several values of a further setting, such as epsilon,
-/// side by side and with the same shades. The interactive format shows one of them at a time,
-/// which a slider chooses. In each map, cells are compared with the cell without sparsity of that
-/// map.
+/// Draws heat maps as [`accuracy_heat_map`] for several values of a further setting, such as
+/// epsilon, side by side and with the same shades. The interactive format shows one of them at a
+/// time, which a slider chooses. In each map, cells are compared with the cell without sparsity of
+/// that map.
 ///
 /// # Errors
 /// As [`accuracy_heat_map`], and kind `Setting` without values or for one that occurs twice.
 pub fn accuracy_heat_maps(grids: &GridSlices) -> Result<Figure> {
-    let slices = grids.grids()?;
-    let rates =
-        |of: fn(&GridCell) -> f64| sorted(slices.iter().flat_map(|(_, grid)| grid.rates(of)));
+    let slices = grids.checked_grids()?;
+    let rates = |of: fn(&GridCell) -> f64| {
+        sorted(slices.iter().flat_map(|(_, grid)| grid.sorted_rates(of)))
+    };
     let (prune, drop) = (rates(|cell| cell.pre_prune), rates(|cell| cell.drop));
-    let scale = Scale::new(&slices.iter().flat_map(|(_, grid)| grid.seeds()).collect::<Vec<_>>());
+    let scale =
+        ShadeScale::new(&slices.iter().flat_map(|(_, grid)| grid.seeds()).collect::<Vec<_>>());
     let setting = grids.setting.as_str();
     let mut table = Table::new(std::iter::once(setting).chain(COLUMNS));
     let mut maps = Vec::new();
     let mut compared = 0;
     for (value, grid) in &slices {
-        let map = Map::new(grid, (&prune, &drop), &scale);
+        let map = GridHeatMap::new(grid, (&prune, &drop), &scale);
         compared += map.compared;
         table = table.rows(map.rows.into_iter().map(|row| [value.clone()].into_iter().chain(row)));
         maps.push((value.clone(), map.heat));
     }
-    let maps = Slices { setting: setting.to_owned(), maps };
-    Ok(head(&grids.title, &grids.note, compared).figure(&maps, table))
+    let maps = HeatMapSlices { setting: setting.to_owned(), maps };
+    Ok(grid_header(&grids.title, &grids.note, compared).figure(&maps, table))
 }
 
 const COLUMNS: [&str; 5] = ["pre-pruning", "dropping", "accuracy", "seeds", "from (0, 0)"];
 
-/// The header of heat maps with `compared` cells that may be marked.
-fn head(title: &str, note: &str, compared: usize) -> Head {
-    Head::new(if title.is_empty() { "Accuracy" } else { title })
+/// Returns the header of heat maps with `compared` cells that may be marked.
+fn grid_header(title: &str, note: &str, compared: usize) -> FigureHeader {
+    FigureHeader::new(if title.is_empty() { "Accuracy" } else { title })
         .note(note)
         .coverage(Coverage::TestPart)
         .note("Mean test accuracy ± standard deviation over seeds, in percent.")
-        .note(marks(compared))
+        .note(marks_note(compared))
 }
 
-/// One heat map with the rows of its table.
-struct Map {
-    heat: Heat,
+/// Heat map with the rows of its table.
+struct GridHeatMap {
+    heat: HeatMap,
     rows: Vec<[String; 5]>,
     /// Number of cells that were compared with the cell without sparsity.
     compared: usize,
 }
 
-impl Map {
-    /// The map with a column for each pre-pruning rate and a row for each dropping rate (both
-    /// ascending), shaded by `scale`.
-    fn new(grid: &GridFigure, (prune, drop): (&[f64], &[f64]), scale: &Scale) -> Self {
+impl GridHeatMap {
+    /// Creates the map with a column for each pre-pruning rate and a row for each dropping rate
+    /// (both ascending), shaded by `scale`.
+    fn new(grid: &GridFigure, (prune, drop): (&[f64], &[f64]), scale: &ShadeScale) -> Self {
         let all = grid.seeds();
-        let base = grid.cell(0.0, 0.0).map(|cell| Seeds::of(&cell.accuracy));
+        let base = grid.cell(0.0, 0.0).map(|cell| SeedStats::from_values(&cell.accuracy));
         let (mut cells, mut rows, mut compared) = (Vec::new(), Vec::new(), 0);
         for &drop in drop.iter().rev() {
             let mut row = Vec::new();
             for &prune in prune {
                 let Some(cell) = grid.cell(prune, drop) else {
-                    row.push(HeatCell::default());
+                    row.push(HeatMapCell::default());
                     continue;
                 };
-                let seeds = Seeds::of(&cell.accuracy);
+                let seeds = SeedStats::from_values(&cell.accuracy);
                 let is_base = prune == 0.0 && drop == 0.0;
                 let errors = base.as_ref().filter(|_| !is_base);
-                let errors = errors.and_then(|base| above(&seeds, base, &all));
+                let errors = errors.and_then(|base| standard_errors_above(&seeds, base, &all));
                 compared += usize::from(errors.is_some());
                 let sign = match errors {
-                    Some(errors) if errors > MARKED => Sign::Above,
-                    Some(errors) if errors < -MARKED => Sign::Below,
-                    _ => Sign::None,
+                    Some(errors) if errors > MARKED => CellMark::Above,
+                    Some(errors) if errors < -MARKED => CellMark::Below,
+                    _ => CellMark::None,
                 };
-                rows.push(line(cell, &seeds, errors));
+                rows.push(table_row(cell, &seeds, errors));
                 row.push(heat_cell(&seeds, scale, sign));
             }
             cells.push(row);
         }
-        let percent = |rate: &f64| super::percent(*rate);
-        let heat = Heat {
+        let percent = |rate: &f64| super::format_rate(*rate);
+        let heat = HeatMap {
             rows: drop.iter().rev().map(percent).collect(),
             columns: prune.iter().map(percent).collect(),
             row_name: "gradient-dropping rate".into(),
@@ -114,9 +118,10 @@ impl Map {
     }
 }
 
-/// Explanation of the marks. It states no expected number of false marks: with few degrees of
-/// freedom and a shared reference cell that number exceeds the tail of a normal distribution.
-fn marks(compared: usize) -> String {
+/// Returns the explanation of the marks. It states no expected number of false marks: with few
+/// degrees of freedom and a shared reference cell that number exceeds the tail of a normal
+/// distribution.
+fn marks_note(compared: usize) -> String {
     match compared {
         0 => "Nothing is marked: marks need several seeds and a cell without sparsity.".into(),
         n => format!(
@@ -128,16 +133,16 @@ fn marks(compared: usize) -> String {
 
 /// Scale of the shades: the range of the means, but at least six standard deviations over seeds, so
 /// that variation over seeds is not emphasised.
-struct Scale {
+struct ShadeScale {
     low: f64,
     range: f64,
 }
 
-impl Scale {
-    fn new(all: &[Seeds]) -> Self {
+impl ShadeScale {
+    fn new(all: &[SeedStats]) -> Self {
         let means = all.iter().filter(|seeds| seeds.count > 0).map(|seeds| seeds.mean);
         let (low, high) = extent(means).unwrap_or_default();
-        let noise = pooled(all).map_or(0.0, |noise| noise.deviation());
+        let noise = pool_variance(all).map_or(0.0, |noise| noise.deviation());
         let range = (high - low).max(6.0 * noise).max(1e-3);
         // Centred on the range of the means.
         Self { low: (low + high - range) / 2.0, range }
@@ -148,11 +153,11 @@ impl Scale {
     }
 }
 
-fn heat_cell(seeds: &Seeds, scale: &Scale, sign: Sign) -> HeatCell {
+fn heat_cell(seeds: &SeedStats, scale: &ShadeScale, sign: CellMark) -> HeatMapCell {
     if seeds.count == 0 {
-        return HeatCell { main: "-".into(), ..HeatCell::default() };
+        return HeatMapCell { main: "-".into(), ..HeatMapCell::default() };
     }
-    HeatCell {
+    HeatMapCell {
         shade: Some(scale.shade(seeds.mean)),
         main: two(seeds.mean),
         sub: seeds.deviation().map_or(String::new(), |deviation| format!("± {}", two(deviation))),
@@ -160,7 +165,7 @@ fn heat_cell(seeds: &Seeds, scale: &Scale, sign: Sign) -> HeatCell {
     }
 }
 
-fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
+fn table_row(cell: &GridCell, seeds: &SeedStats, errors: Option<f64>) -> [String; 5] {
     let accuracy = if seeds.count == 0 { "-".into() } else { with_spread(seeds) };
     let from = errors.map_or("-".into(), |errors| {
         let mark = if errors.abs() > MARKED { ", marked" } else { "" };
@@ -170,6 +175,6 @@ fn line(cell: &GridCell, seeds: &Seeds, errors: Option<f64>) -> [String; 5] {
             format!("no spread{mark}")
         }
     });
-    let [prune, drop] = [cell.pre_prune, cell.drop].map(super::percent);
-    [prune, drop, accuracy, format::count(seeds.count), from]
+    let [prune, drop] = [cell.pre_prune, cell.drop].map(super::format_rate);
+    [prune, drop, accuracy, format::format_count(seeds.count), from]
 }

@@ -1,35 +1,35 @@
 //! A grid of accuracies as lines.
 
-use super::stats::Seeds;
+use super::stats::SeedStats;
 use super::{GridFigure, with_spread};
 use crate::Result;
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 
-/// Mean test accuracy over the pre-pruning rate, one line per dropping rate. Error bars are one
-/// standard deviation over seeds. As in Figure 3 (top) of the pre-pruning paper.
+/// Plots the mean test accuracy over the pre-pruning rate, one line per dropping rate. Error bars
+/// are one standard deviation over seeds. As in Figure 3 (top) of the pre-pruning paper.
 ///
 /// # Errors
 /// As [`accuracy_heat_map`](super::accuracy_heat_map).
 pub fn accuracy_lines(grid: &GridFigure) -> Result<Chart> {
     grid.check()?;
-    let prune = grid.rates(|cell| cell.pre_prune);
+    let prune = grid.sorted_rates(|cell| cell.pre_prune);
     let mut panel = Panel::new("test accuracy ± standard deviation over seeds").percent();
     let mut table = Table::new(["dropping", "pre-pruning", "accuracy", "seeds"]);
-    for drop in grid.rates(|cell| cell.drop) {
+    for drop in grid.sorted_rates(|cell| cell.drop) {
         let (mut points, mut errors) = (Vec::new(), Vec::new());
         for &rate in &prune {
-            let seeds = grid.cell(rate, drop).map(|cell| Seeds::of(&cell.accuracy));
+            let seeds = grid.cell(rate, drop).map(|cell| SeedStats::from_values(&cell.accuracy));
             let Some(seeds) = seeds.filter(|seeds| seeds.count > 0) else { continue };
             points.push((100.0 * rate, seeds.mean));
             errors.push(seeds.deviation().unwrap_or(0.0));
-            let row = [super::percent(drop), super::percent(rate), with_spread(&seeds)];
-            table = table.row(row.into_iter().chain([format::count(seeds.count)]));
+            let row = [super::format_rate(drop), super::format_rate(rate), with_spread(&seeds)];
+            table = table.row(row.into_iter().chain([format::format_count(seeds.count)]));
         }
-        let name = format!("{} dropped", super::percent(drop));
+        let name = format!("{} dropped", super::format_rate(drop));
         panel = panel.series(Series::line(name, points).errors(errors));
     }
     if let Some(&last) = prune.last().filter(|_| prune.len() > 1) {
-        panel = panel.values_at(100.0 * last, format!("{} pre-pruned", super::percent(last)));
+        panel = panel.values_at(100.0 * last, format!("{} pre-pruned", super::format_rate(last)));
     }
     let title = if grid.title.is_empty() { "Accuracy" } else { &grid.title };
     let mut chart =

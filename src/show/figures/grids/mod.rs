@@ -12,7 +12,7 @@ mod tests;
 
 pub use heat_map::{accuracy_heat_map, accuracy_heat_maps};
 pub use lines::accuracy_lines;
-pub(super) use stats::Seeds;
+pub(super) use stats::SeedStats;
 
 use super::sorted;
 use crate::show::format;
@@ -30,15 +30,15 @@ pub struct GridCell {
 }
 
 impl GridCell {
-    /// The mean accuracy; `None` without runs.
+    /// Returns the mean accuracy; `None` without runs.
     pub(crate) fn mean(&self) -> Option<f64> {
-        let seeds = Seeds::of(&self.accuracy);
+        let seeds = SeedStats::from_values(&self.accuracy);
         (seeds.count > 0).then_some(seeds.mean)
     }
 
-    /// The sample standard deviation (divisor n - 1); `None` for fewer than two runs.
+    /// Returns the sample standard deviation (divisor n - 1); `None` for fewer than two runs.
     pub(crate) fn deviation(&self) -> Option<f64> {
-        Seeds::of(&self.accuracy).deviation()
+        SeedStats::from_values(&self.accuracy).deviation()
     }
 }
 
@@ -67,8 +67,8 @@ pub struct GridSlices {
 }
 
 impl GridSlices {
-    /// The checked grids by value.
-    fn grids(&self) -> Result<Vec<(String, GridFigure)>> {
+    /// Returns the checked grids by value.
+    fn checked_grids(&self) -> Result<Vec<(String, GridFigure)>> {
         if self.slices.is_empty() {
             let why = "there is nothing to draw";
             return Err(Error::setting("slices of a grid", 0, why));
@@ -121,39 +121,39 @@ impl GridFigure {
         Ok(())
     }
 
-    /// The variation over seeds that marks are based on; `None` if no cell has two runs.
-    pub(crate) fn noise(&self) -> Option<stats::Noise> {
-        stats::pooled(&self.seeds())
+    /// Returns the variation over seeds that marks are based on; `None` if no cell has two runs.
+    pub(crate) fn pooled_variance(&self) -> Option<stats::PooledVariance> {
+        stats::pool_variance(&self.seeds())
     }
 
-    /// The seeds of each cell.
-    fn seeds(&self) -> Vec<Seeds> {
-        self.cells.iter().map(|cell| Seeds::of(&cell.accuracy)).collect()
+    /// Returns the seeds of each cell.
+    fn seeds(&self) -> Vec<SeedStats> {
+        self.cells.iter().map(|cell| SeedStats::from_values(&cell.accuracy)).collect()
     }
 
     fn cell(&self, pre_prune: f64, drop: f64) -> Option<&GridCell> {
         self.cells.iter().find(|cell| cell.pre_prune == pre_prune && cell.drop == drop)
     }
 
-    /// The rates that occur, sorted.
-    fn rates(&self, of: fn(&GridCell) -> f64) -> Vec<f64> {
+    /// Returns the rates that occur, sorted.
+    fn sorted_rates(&self, of: fn(&GridCell) -> f64) -> Vec<f64> {
         // Adding zero turns -0 into 0.
         sorted(self.cells.iter().map(|cell| of(cell) + 0.0))
     }
 }
 
-/// Percent with two decimals, without the percent sign.
+/// Formats a fraction as percent with two decimals, without the percent sign.
 fn two(share: f64) -> String {
     format::fixed(100.0 * share, 2)
 }
 
-/// The mean, with the standard deviation over several seeds.
-fn with_spread(seeds: &Seeds) -> String {
+/// Formats the mean, with the standard deviation over several seeds.
+fn with_spread(seeds: &SeedStats) -> String {
     let spread = seeds.deviation().map_or(String::new(), |d| format!(" ± {}", two(d)));
     format!("{}{spread}", two(seeds.mean))
 }
 
-/// A rate as percent without trailing zeros: `30 %`.
-fn percent(rate: f64) -> String {
+/// Formats a rate as percent without trailing zeros: `30 %`.
+fn format_rate(rate: f64) -> String {
     format!("{} %", format::short(100.0 * rate, 4))
 }

@@ -5,22 +5,22 @@ pub(super) const MARKED: f64 = 2.0;
 
 /// Mean and sum of squared deviations over the seeds of one setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(in crate::show::figures) struct Seeds {
+pub(in crate::show::figures) struct SeedStats {
     pub count: usize,
     pub mean: f64,
     /// Σ (x - mean)².
     squares: f64,
 }
 
-impl Seeds {
-    pub(in crate::show::figures) fn of(values: &[f64]) -> Self {
+impl SeedStats {
+    pub(in crate::show::figures) fn from_values(values: &[f64]) -> Self {
         let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let squares = values.iter().map(|v| (v - mean).powi(2)).sum();
         Self { count: values.len(), mean, squares }
     }
 
-    /// The sample standard deviation (divisor n - 1); `None` for fewer than two seeds.
+    /// Returns the sample standard deviation (divisor n - 1); `None` for fewer than two seeds.
     pub(in crate::show::figures) fn deviation(&self) -> Option<f64> {
         (self.count > 1).then(|| (self.squares / (self.count - 1) as f64).sqrt())
     }
@@ -28,44 +28,50 @@ impl Seeds {
 
 /// Variance of a single seed, pooled over the cells of a map.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Noise {
+pub(crate) struct PooledVariance {
     variance: f64,
     /// Degrees of freedom: the sum of (seeds - 1) over the cells.
     pub(crate) freedom: usize,
 }
 
-impl Noise {
-    /// The pooled standard deviation.
+impl PooledVariance {
+    /// Returns the pooled standard deviation.
     pub(crate) fn deviation(&self) -> f64 {
         self.variance.sqrt()
     }
 
-    /// Smallest difference of two means of `seeds` seeds that can be marked. [`above`] may require
-    /// a larger one.
-    pub(crate) fn threshold(&self, seeds: u64) -> f64 {
+    /// Returns the smallest difference of two means of `seeds` seeds that can be marked.
+    /// [`standard_errors_above`] may require a larger one.
+    pub(crate) fn min_marked_difference(&self, seeds: u64) -> f64 {
         MARKED * self.deviation() * (2.0 / seeds as f64).sqrt()
     }
 }
 
-/// The pooled variance of one seed: Σ squares / Σ (n - 1).
-pub(super) fn pooled<'a>(cells: impl IntoIterator<Item = &'a Seeds>) -> Option<Noise> {
+/// Returns the pooled variance of one seed: Σ squares / Σ (n - 1).
+pub(super) fn pool_variance<'a>(
+    cells: impl IntoIterator<Item = &'a SeedStats>,
+) -> Option<PooledVariance> {
     let (mut squares, mut freedom) = (0.0, 0);
     for cell in cells.into_iter().filter(|cell| cell.count > 1) {
         squares += cell.squares;
         freedom += cell.count - 1;
     }
-    (freedom > 0).then(|| Noise { variance: squares / freedom as f64, freedom })
+    (freedom > 0).then(|| PooledVariance { variance: squares / freedom as f64, freedom })
 }
 
-/// Difference of the means of `cell` and `base` in standard errors. The variance of a seed is that
-/// of the whole grid or that of these two cells, whichever is larger: three seeds often agree by
-/// chance, and a cell in which training fails varies more than the others.
-pub(super) fn above(cell: &Seeds, base: &Seeds, all: &[Seeds]) -> Option<f64> {
+/// Returns the difference of the means of `cell` and `base` in standard errors. The variance of a
+/// seed is that of the whole grid or that of these two cells, whichever is larger: three seeds
+/// often agree by chance, and a cell in which training fails varies more than the others.
+pub(super) fn standard_errors_above(
+    cell: &SeedStats,
+    base: &SeedStats,
+    all: &[SeedStats],
+) -> Option<f64> {
     if cell.count == 0 || base.count == 0 {
         return None;
     }
-    let own = pooled([cell, base]).map_or(0.0, |noise| noise.variance);
-    let variance = pooled(all)?.variance.max(own);
+    let own = pool_variance([cell, base]).map_or(0.0, |noise| noise.variance);
+    let variance = pool_variance(all)?.variance.max(own);
     let error = (variance * (1.0 / cell.count as f64 + 1.0 / base.count as f64)).sqrt();
     let difference = cell.mean - base.mean;
     Some(if error > 0.0 {
@@ -84,45 +90,64 @@ mod tests {
 
     #[test]
     fn means_and_deviations_are_those_of_the_seeds() {
-        let seeds = Seeds::of(&[0.9, 0.92, 0.94, f64::NAN]);
+        let seeds = SeedStats::from_values(&[0.9, 0.92, 0.94, f64::NAN]);
         assert_eq!(seeds.count, 3);
         assert!((seeds.mean - 0.92).abs() < 1e-12);
         assert!((seeds.deviation().unwrap() - 0.02).abs() < 1e-12);
-        assert_eq!((Seeds::of(&[0.5]).deviation(), Seeds::of(&[]).count), (None, 0));
-        let deviation = Seeds::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).deviation().unwrap();
+        assert_eq!(
+            (SeedStats::from_values(&[0.5]).deviation(), SeedStats::from_values(&[]).count),
+            (None, 0)
+        );
+        let deviation =
+            SeedStats::from_values(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).deviation().unwrap();
         assert!((deviation - (32.0f64 / 7.0).sqrt()).abs() < 1e-12, "n - 1 is the divisor, not n");
     }
 
     #[test]
     fn cells_are_pooled_by_their_degrees_of_freedom_and_marks_need_the_threshold() {
         // Variances 2 (1 degree) and 1 (2 degrees); a cell of one seed says nothing.
-        let cells = [&[0.0, 2.0][..], &[5.0, 6.0, 7.0], &[100.0]].map(Seeds::of);
-        let noise = pooled(&cells).unwrap();
+        let cells = [&[0.0, 2.0][..], &[5.0, 6.0, 7.0], &[100.0]].map(SeedStats::from_values);
+        let noise = pool_variance(&cells).unwrap();
         assert_eq!(noise.freedom, 3);
         assert!((noise.deviation() - (4.0f64 / 3.0).sqrt()).abs() < 1e-12);
-        assert_eq!(pooled(&[Seeds::of(&[1.0]), Seeds::of(&[2.0])]), None);
-        assert!((noise.threshold(8) - noise.deviation()).abs() < 1e-12);
+        assert_eq!(
+            pool_variance(&[SeedStats::from_values(&[1.0]), SeedStats::from_values(&[2.0])]),
+            None
+        );
+        assert!((noise.min_marked_difference(8) - noise.deviation()).abs() < 1e-12);
         // Two cells that spread as the map does are marked from the threshold on.
-        let base = Seeds::of(&[0.90, 0.92]);
-        let threshold = pooled([&base]).unwrap().threshold(2);
+        let base = SeedStats::from_values(&[0.90, 0.92]);
+        let threshold = pool_variance([&base]).unwrap().min_marked_difference(2);
         for (factor, marked) in [(0.99, false), (1.01, true)] {
-            let cell = Seeds::of(&[0.90 + factor * threshold, 0.92 + factor * threshold]);
-            let errors = above(&cell, &base, &[base, cell]).unwrap();
+            let cell =
+                SeedStats::from_values(&[0.90 + factor * threshold, 0.92 + factor * threshold]);
+            let errors = standard_errors_above(&cell, &base, &[base, cell]).unwrap();
             assert_eq!(errors > MARKED, marked, "{errors}");
         }
     }
 
     #[test]
     fn a_difference_is_measured_in_standard_errors() {
-        let base = Seeds::of(&[0.90, 0.92, 0.94]);
-        let cell = Seeds::of(&[0.96, 0.98, 1.00]);
+        let base = SeedStats::from_values(&[0.90, 0.92, 0.94]);
+        let cell = SeedStats::from_values(&[0.96, 0.98, 1.00]);
         // Standard error 0.02 √(2/3).
         let expected = 0.06 / (0.02 * (2.0f64 / 3.0).sqrt());
-        assert!((above(&cell, &base, &[base, cell]).unwrap() - expected).abs() < 1e-9);
+        assert!(
+            (standard_errors_above(&cell, &base, &[base, cell]).unwrap() - expected).abs() < 1e-9
+        );
         // Two cells that agree by luck are not believed: the grid says how seeds vary.
-        let (lucky, other) = (Seeds::of(&[0.5, 0.5]), Seeds::of(&[0.51, 0.51]));
-        assert!(above(&other, &lucky, &[lucky, other, base, cell]).unwrap() < 1.0);
-        assert_eq!(above(&other, &lucky, &[lucky, other]), Some(f64::INFINITY));
-        assert_eq!(above(&Seeds::of(&[0.5]), &Seeds::of(&[0.6]), &[]), None, "nothing to go by");
+        let (lucky, other) =
+            (SeedStats::from_values(&[0.5, 0.5]), SeedStats::from_values(&[0.51, 0.51]));
+        assert!(standard_errors_above(&other, &lucky, &[lucky, other, base, cell]).unwrap() < 1.0);
+        assert_eq!(standard_errors_above(&other, &lucky, &[lucky, other]), Some(f64::INFINITY));
+        assert_eq!(
+            standard_errors_above(
+                &SeedStats::from_values(&[0.5]),
+                &SeedStats::from_values(&[0.6]),
+                &[]
+            ),
+            None,
+            "nothing to go by"
+        );
     }
 }

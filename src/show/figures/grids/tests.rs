@@ -5,7 +5,8 @@ use crate::show::layout::tests::collisions;
 const PRUNE: [f64; 6] = [0.0, 0.3, 0.5, 0.7, 0.8, 0.9];
 const DROP: [f64; 4] = [0.0, 0.3, 0.5, 0.8];
 
-/// Three seeds per cell that scatter by a fifth of a point; `effect` is what a cell has on top.
+/// Returns a grid with three seeds per cell that scatter by a fifth of a point; `effect` is what a
+/// cell has on top.
 fn grid(effect: impl Fn(f64, f64) -> f64) -> GridFigure {
     let mut cells = Vec::new();
     for (p, &pre_prune) in PRUNE.iter().enumerate() {
@@ -93,7 +94,7 @@ fn the_numbers_of_a_cell_are_mean_and_deviation() {
         assert!(text.contains("90.00"), "{text}");
     }
     assert!(map.svg().contains("\n95.12\n") && map.svg().contains("± 0.12"));
-    let points = lines.panels()[0].lines()[0].points();
+    let points = lines.layout_panels()[0].lines()[0].points();
     assert_eq!((points.len(), points[1]), (2, (50.0, 0.9)));
 }
 

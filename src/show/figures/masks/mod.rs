@@ -17,13 +17,13 @@ mod tiles;
 pub use kept::kept;
 pub use overlap::{chance_overlap, overlap, overlap_over_epsilon};
 pub(crate) use saliency::saliency_histograms;
-pub use saliency::{Scored, mask, saliency};
+pub use saliency::{SaliencyInput, mask, saliency};
 pub use selection_log::selection_log;
 pub use signal::signal_and_noise;
 pub use tiles::tiles;
 
 use super::as_sentence;
-use crate::data::shape_text as shape;
+use crate::data::format_shape as shape;
 use crate::mask::{Mask, MaskTensor, PrivacyStatus};
 use crate::show::{Coverage, format};
 
@@ -32,8 +32,8 @@ use names::tensor_names;
 /// Maximum number of tensors that are drawn.
 const MOST_PANELS: usize = 12;
 
-/// Indices of the `most` largest sizes, in ascending order.
-fn largest(sizes: &[usize], most: usize) -> Vec<usize> {
+/// Returns the indices of the `most` largest sizes, in ascending order.
+fn largest_indices(sizes: &[usize], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sizes.len()).collect();
     order.sort_by_key(|&i| (std::cmp::Reverse(sizes[i]), i));
     order.truncate(most);
@@ -41,21 +41,21 @@ fn largest(sizes: &[usize], most: usize) -> Vec<usize> {
     order
 }
 
-/// Note of a figure that shows `shown` of `all` tensors; empty if it shows all.
-fn left_out(shown: usize, all: usize) -> String {
+/// Returns the note of a figure that shows `shown` of `all` tensors; empty if it shows all.
+fn omission_note(shown: usize, all: usize) -> String {
     if shown == all {
         return String::new();
     }
     format!("The {shown} largest of {all} tensors are drawn; the text form lists all.")
 }
 
-/// Whether only one coordinate of a larger tensor is kept.
+/// Returns whether only one coordinate of a larger tensor is kept.
 fn is_collapsed(tensor: &MaskTensor) -> bool {
-    tensor.kept.len() > 1 && tensor.count() == 1
+    tensor.kept.len() > 1 && tensor.kept_count() == 1
 }
 
-/// What a mask or scores with this status reveal.
-fn coverage(status: &PrivacyStatus) -> Coverage {
+/// Returns the coverage of a mask or of scores with this status.
+fn status_coverage(status: &PrivacyStatus) -> Coverage {
     match status {
         PrivacyStatus::DataFree => Coverage::Public,
         PrivacyStatus::Released { .. } | PrivacyStatus::Assumption(_) => Coverage::Covered,
@@ -63,35 +63,41 @@ fn coverage(status: &PrivacyStatus) -> Coverage {
     }
 }
 
-/// What a mask and its scores reveal.
-pub(crate) fn coverage_of(mask: &Mask) -> Coverage {
-    let scores = mask.saliency().map(|saliency| coverage(saliency.privacy()));
-    mask.origin().privacy.iter().map(coverage).chain(scores).max().unwrap_or(Coverage::Unmarked)
+/// Returns the coverage of a mask and its scores.
+pub(crate) fn mask_coverage(mask: &Mask) -> Coverage {
+    let scores = mask.saliency().map(|saliency| status_coverage(saliency.privacy()));
+    mask.origin()
+        .privacy
+        .iter()
+        .map(status_coverage)
+        .chain(scores)
+        .max()
+        .unwrap_or(Coverage::Unmarked)
 }
 
-/// Display names of the tensors of a mask.
-fn names_of(mask: &Mask) -> Vec<String> {
+/// Returns the display names of the tensors of a mask.
+fn mask_tensor_names(mask: &Mask) -> Vec<String> {
     tensor_names(mask.tensors().iter().map(|t| (t.path.as_str(), t.shape.as_slice())))
 }
 
-/// A display name as a cell of a table beside the path: empty if it is the path.
+/// Returns a display name as a cell of a table beside the path: empty if it is the path.
 fn layer_cell(name: &str, path: &str) -> String {
     if name == path { String::new() } else { name.to_owned() }
 }
 
-/// `312 of 1,024 coordinates kept (30.5 %). Data-free: costs nothing.`
+/// Describes a mask, as in `312 of 1,024 coordinates kept (30.5 %). Data-free: costs nothing.`
 fn kept_summary(mask: &Mask) -> String {
     let covers: Vec<String> = mask.origin().privacy.iter().map(ToString::to_string).collect();
     format!(
         "{} of {} coordinates kept ({}). {}",
-        format::count(mask.kept()),
-        format::count(mask.len()),
-        percent(1.0 - mask.rate()),
+        format::format_count(mask.kept_count()),
+        format::format_count(mask.len()),
+        percent(1.0 - mask.pruning_rate()),
         as_sentence(&covers.join("; "))
     )
 }
 
-/// A fraction as percent; small ones keep one significant digit: `0.006 %`.
+/// Formats a fraction as percent; small ones keep one significant digit: `0.006 %`.
 fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.001 {
         format!("{} %", format::significant(100.0 * share, 1))

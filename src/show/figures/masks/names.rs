@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-/// Display names of tensors, given their paths and shapes in the order of the model's parameters.
+/// Returns the display names of tensors, given their paths and shapes in the order of the model's
+/// parameters.
 ///
 /// Layers of a plain list have a number as their path. They are named by kind, which follows from
 /// the rank of their weight, and counted by kind. A matrix in layer 0 can be a linear layer or an

@@ -1,9 +1,9 @@
 //! Overlap of masks.
 
-use super::coverage_of;
+use super::mask_coverage;
 use crate::mask::Mask;
-use crate::show::heat::{Heat, HeatCell};
-use crate::show::page::Head;
+use crate::show::heat::{HeatMap, HeatMapCell};
+use crate::show::page::FigureHeader;
 use crate::show::{Chart, Figure, Panel, Series, Table, font, format, layout};
 use crate::{Error, Result};
 use std::borrow::Borrow;
@@ -11,19 +11,19 @@ use std::borrow::Borrow;
 /// Maximum number of masks in one figure.
 const MOST: usize = 16;
 
-/// Expected Jaccard overlap of two independent random masks that keep the fractions `a` and `b` of
-/// the same coordinates: ab / (a + b - ab), the ratio of the expected sizes of intersection and
-/// union.
+/// Returns the expected Jaccard overlap of two independent random masks that keep the fractions
+/// `a` and `b` of the same coordinates: ab / (a + b - ab), the ratio of the expected sizes of
+/// intersection and union.
 pub fn chance_overlap(a: f64, b: f64) -> f64 {
     let union = a + b - a * b;
     if union > 0.0 { a * b / union } else { 0.0 }
 }
 
-/// Matrix of the Jaccard overlap of each pair of named masks: coordinates that both keep over
-/// coordinates that at least one keeps. Beside it stands the overlap by chance: that of independent
-/// random masks that keep the same fraction of each tensor, since masks by the same rule often
-/// agree in these fractions only. The text format also has the chance for the same fraction
-/// overall.
+/// Draws the matrix of the Jaccard overlap of each pair of named masks: coordinates that both keep
+/// over coordinates that at least one keeps. Beside it stands the overlap by chance: that of
+/// independent random masks that keep the same fraction of each tensor, since masks by the same
+/// rule often agree in these fractions only. The text format also has the chance for the same
+/// fraction overall.
 ///
 /// ```
 /// use epsilab::prelude::*;
@@ -56,14 +56,14 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
         let mut row = Vec::new();
         for (j, (second, b)) in masks.iter().enumerate() {
             let jaccard = a.jaccard(b)?;
-            let chance = chance_overlap(1.0 - a.rate(), 1.0 - b.rate());
-            let fair = by_tensor(a, b);
+            let chance = chance_overlap(1.0 - a.pruning_rate(), 1.0 - b.pruning_rate());
+            let fair = chance_overlap_by_tensor(a, b);
             let sub = if i == j { String::new() } else { format!("chance {}", two(fair)) };
-            row.push(HeatCell {
+            row.push(HeatMapCell {
                 shade: Some(jaccard),
                 main: two(jaccard),
                 sub,
-                ..HeatCell::default()
+                ..HeatMapCell::default()
             });
             if i < j {
                 let name = format!("{first} / {second}");
@@ -75,9 +75,9 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
     let names: Vec<String> = masks.iter().map(|(name, _)| (*name).to_owned()).collect();
     let shares: Vec<String> = masks
         .iter()
-        .map(|(name, mask)| format!("{name} keeps {}", format::percent(1.0 - mask.rate())))
+        .map(|(name, mask)| format!("{name} keeps {}", format::percent(1.0 - mask.pruning_rate())))
         .collect();
-    let mut heat = Heat {
+    let mut heat = HeatMap {
         rows: names.clone(),
         columns: names.clone(),
         row_name: String::new(),
@@ -85,13 +85,13 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
         cells,
     };
     // Names that do not fit below a cell are replaced by numbers.
-    if names.iter().any(|name| font::width(name, layout::SMALL, false) > 100.0) {
+    if names.iter().any(|name| font::text_width(name, layout::SMALL, false) > 100.0) {
         heat.columns = (1..=names.len()).map(|n| n.to_string()).collect();
         heat.rows =
             names.iter().enumerate().map(|(i, name)| format!("{}  {name}", i + 1)).collect();
     }
-    let reveals = masks.iter().map(|(_, mask)| coverage_of(mask)).max();
-    let head = Head::new("Overlap of masks (Jaccard)")
+    let reveals = masks.iter().map(|(_, mask)| mask_coverage(mask)).max();
+    let head = FigureHeader::new("Overlap of masks (Jaccard)")
         .note("Coordinates that both keep over those that at least one keeps.")
         .note("Chance: two independent random masks that keep as many in each tensor.")
         .note(format!("{}.", shares.join(", ")))
@@ -99,8 +99,8 @@ pub fn overlap<N: AsRef<str>, M: Borrow<Mask>>(masks: &[(N, M)]) -> Result<Figur
     Ok(head.figure(&heat, pairs))
 }
 
-/// Expected overlap of random masks that keep the same fraction of each tensor.
-fn by_tensor(a: &Mask, b: &Mask) -> f64 {
+/// Returns the expected overlap of random masks that keep the same fraction of each tensor.
+fn chance_overlap_by_tensor(a: &Mask, b: &Mask) -> f64 {
     let (mut both, mut either) = (0.0, 0.0);
     for (a, b) in a.tensors().iter().zip(b.tensors()) {
         let (n, a, b) = (a.kept.len() as f64, a.density(), b.density());
@@ -118,9 +118,9 @@ fn three(value: f64) -> String {
     format::fixed(value, 3)
 }
 
-/// Overlap of noisy masks with the mask computed without noise, over the epsilon of the noise,
-/// beside the overlap by chance ([`chance_overlap`]). `points` are `(epsilon, overlap)` in any
-/// order; those that are not finite are left out.
+/// Plots the overlap of noisy masks with the mask computed without noise, over the epsilon of the
+/// noise, beside the overlap by chance ([`chance_overlap`]). `points` are `(epsilon, overlap)` in
+/// any order; those that are not finite are left out.
 ///
 /// # Guarantee
 /// None: the mask without noise is a function of the private examples, and the comparison with it
@@ -133,7 +133,7 @@ pub fn overlap_over_epsilon(points: &[(f64, f64)], chance: f64) -> Chart {
     let table = Table::new(["epsilon", "overlap", "by chance"]).rows(points.iter().map(row));
     let panel = Panel::new("overlap (Jaccard)")
         .not_covered()
-        .series(Series::line("overlap", points).marked().colour(0))
+        .series(Series::line("overlap", points).with_markers().colour(0))
         .reference(chance, format!("by chance {}", two(chance)));
     Chart::new("How much of the mask survives the noise")
         .note("Overlap of the noisy mask with the one made without noise.")

@@ -1,37 +1,37 @@
 //! Histograms of saliency scores.
 
 use super::{
-    MOST_PANELS, as_sentence, coverage_of, kept_summary, largest, layer_cell, left_out, percent,
-    shape, tensor_names,
+    MOST_PANELS, as_sentence, kept_summary, largest_indices, layer_cell, mask_coverage,
+    omission_note, percent, shape, tensor_names,
 };
-use crate::mask::{Mask, MaskTensor, Saliency, Scores};
+use crate::mask::{Mask, MaskTensor, Saliency, SaliencyTensor};
 use crate::show::histogram::{Histogram, HistogramPanel, Histograms};
 use crate::show::multiples::PanelHead;
-use crate::show::page::Head;
+use crate::show::page::FigureHeader;
 use crate::show::{Coverage, Figure, Table, format, palette};
 use crate::{Error, ErrorKind, Result};
 
 /// Saliency scores, alone or with the mask made from them: the argument of [`saliency`].
 #[derive(Clone, Debug)]
-pub struct Scored {
+pub struct SaliencyInput {
     saliency: Option<Saliency>,
     mask: Option<Mask>,
 }
 
-impl From<&Saliency> for Scored {
+impl From<&Saliency> for SaliencyInput {
     fn from(saliency: &Saliency) -> Self {
         Self { saliency: Some(saliency.clone()), mask: None }
     }
 }
 
-impl From<&Mask> for Scored {
+impl From<&Mask> for SaliencyInput {
     fn from(mask: &Mask) -> Self {
         Self { saliency: mask.saliency().cloned(), mask: Some(mask.clone()) }
     }
 }
 
-/// Histograms of the saliency scores of the twelve largest tensors, on a common logarithmic axis.
-/// The argument is a `&Saliency` or a `&Mask` made from scores. For a mask, kept and dropped
+/// Draws histograms of the saliency scores of the twelve largest tensors, on a common logarithmic
+/// axis. The argument is a `&Saliency` or a `&Mask` made from scores. For a mask, kept and dropped
 /// coordinates have different colours, and a dashed line marks the threshold if there is one.
 /// Scores of exactly zero do not fit on the axis; their fraction is written.
 ///
@@ -41,8 +41,8 @@ impl From<&Mask> for Scored {
 ///
 /// # Errors
 /// Kind `Model` for a mask without scores: one made in another way, or read from a file.
-pub fn saliency(of: impl Into<Scored>) -> Result<Figure> {
-    let Scored { saliency, mask } = of.into();
+pub fn saliency(of: impl Into<SaliencyInput>) -> Result<Figure> {
+    let SaliencyInput { saliency, mask } = of.into();
     let Some(saliency) = saliency else {
         let why = "it was not made by scores, or comes from a file";
         return Err(Error::new(ErrorKind::Model, "the saliencies of a mask", why)
@@ -51,12 +51,13 @@ pub fn saliency(of: impl Into<Scored>) -> Result<Figure> {
     Ok(histograms(&saliency, mask.as_ref()))
 }
 
-/// The figure of [`saliency`] for scores alone, which can't fail.
+/// Draws the figure of [`saliency`] for scores alone, which can't fail.
 pub(crate) fn saliency_histograms(saliency: &Saliency) -> Figure {
     histograms(saliency, None)
 }
 
-/// The figure of a mask: [`saliency`] if it was made from scores, else [`kept`](super::kept()).
+/// Draws the figure of a mask: [`saliency`] if it was made from scores, else
+/// [`kept`](super::kept()).
 ///
 /// # Guarantee
 /// As [`saliency`] and [`kept`](super::kept()).
@@ -70,34 +71,37 @@ pub fn mask(mask: &Mask) -> Figure {
 fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
     let tensors = saliency.tensors().iter();
     let names = tensor_names(tensors.clone().map(|t| (t.path.as_str(), t.shape.as_slice())));
-    let parts: Vec<Part<'_>> = tensors
+    let parts: Vec<TensorScores<'_>> = tensors
         .zip(names)
-        .map(|(scores, name)| Part::new(scores, name, mask.and_then(|m| m.get(&scores.path))))
+        .map(|(scores, name)| {
+            TensorScores::new(scores, name, mask.and_then(|m| m.get(&scores.path)))
+        })
         .collect();
-    let threshold = mask.and_then(|_| threshold(&parts));
+    let threshold = mask.and_then(|_| dropping_threshold(&parts));
     let sizes: Vec<usize> = parts.iter().map(|part| part.scores.values.len()).collect();
-    let shown = largest(&sizes, MOST_PANELS);
+    let shown = largest_indices(&sizes, MOST_PANELS);
     let title = match mask {
         Some(mask) => format!("Saliencies and what is kept: {}", mask.origin().method),
         None => format!("Saliencies: {}", saliency.method()),
     };
-    let cut = threshold.map(|t| format!("Dashed: the largest score dropped, {}.", short(t)));
+    let cut = threshold.map(|t| format!("Dashed: the largest score dropped, {}.", format_score(t)));
     let scaled = "Histograms: coordinates over their score; the number at the left is the tallest \
                   bar's count.";
-    let mut head = Head::new(title)
+    let mut head = FigureHeader::new(title)
         .note(mask.map_or_else(|| as_sentence(&saliency.privacy().to_string()), kept_summary))
         .note(format!("{scaled} {}", cut.unwrap_or_default()))
-        .note(left_out(shown.len(), parts.len()))
+        .note(omission_note(shown.len(), parts.len()))
         .coverage(
-            super::coverage(saliency.privacy()).max(mask.map_or(Coverage::Public, coverage_of)),
+            super::status_coverage(saliency.privacy())
+                .max(mask.map_or(Coverage::Public, mask_coverage)),
         );
     if mask.is_some() {
         head = head.key(palette::KEPT, "kept").key(palette::DROPPED, "dropped");
     }
-    let range = range(shown.iter().map(|&i| &parts[i]));
+    let range = axis_range(shown.iter().map(|&i| &parts[i]));
     let drawing = Histograms {
         name: "score",
-        panels: shown.iter().map(|&i| parts[i].panel(range)).collect(),
+        panels: shown.iter().map(|&i| parts[i].draw_panel(range)).collect(),
         threshold,
         above: ("kept", palette::KEPT),
         below: ("dropped", palette::DROPPED),
@@ -106,10 +110,10 @@ fn histograms(saliency: &Saliency, mask: Option<&Mask>) -> Figure {
 }
 
 /// The scores of one tensor with their statistics.
-struct Part<'a> {
-    scores: &'a Scores,
+struct TensorScores<'a> {
+    scores: &'a SaliencyTensor,
     name: String,
-    /// Flags of the mask, if it has one for each score.
+    /// Flags of the mask, if the mask has one for each score.
     kept: Option<&'a MaskTensor>,
     zeros: usize,
     /// Number of scores that are NaN, infinite or negative, which do not fit on the axis.
@@ -119,8 +123,8 @@ struct Part<'a> {
     median: f64,
 }
 
-impl<'a> Part<'a> {
-    fn new(scores: &'a Scores, name: String, kept: Option<&'a MaskTensor>) -> Self {
+impl<'a> TensorScores<'a> {
+    fn new(scores: &'a SaliencyTensor, name: String, kept: Option<&'a MaskTensor>) -> Self {
         let values = &scores.values;
         let zeros = values.iter().filter(|&&v| v == 0.0).count();
         let mut on_axis: Vec<f64> = values.iter().copied().filter(|v| is_on_axis(*v)).collect();
@@ -138,26 +142,27 @@ impl<'a> Part<'a> {
         Self { scores, name, kept, zeros, odd, ends, median }
     }
 
-    fn share(&self, count: usize) -> String {
+    fn format_share(&self, count: usize) -> String {
         percent(count as f64 / self.scores.values.len().max(1) as f64)
     }
 
-    /// The histogram of the scores on an axis over this range.
-    fn panel(&self, (low, high): (f64, f64)) -> HistogramPanel {
+    /// Returns the histogram of the scores on an axis over this range.
+    fn draw_panel(&self, (low, high): (f64, f64)) -> HistogramPanel {
         let mut histogram = Histogram::new(low, high);
         for (i, &score) in self.scores.values.iter().enumerate().filter(|(_, v)| is_on_axis(**v)) {
-            histogram.count(score, self.kept.is_none_or(|kept| kept.kept[i]));
+            histogram.add(score, self.kept.is_none_or(|kept| kept.kept[i]));
         }
-        let size = format::count(self.scores.values.len());
+        let size = format::format_count(self.scores.values.len());
         let head = PanelHead { title: self.name.clone(), size, remarks: vec![self.remark()] };
         HistogramPanel { head, histogram, zeros: self.zeros }
     }
 
-    /// Fractions of kept, zero and off-axis scores as text.
+    /// Describes the fractions of kept, zero and off-axis scores.
     fn remark(&self) -> String {
-        let kept = self.kept.map(|kept| format!("{} kept", self.share(kept.count())));
-        let zeros = (self.zeros > 0).then(|| format!("{} exactly zero", self.share(self.zeros)));
-        let odd = (self.odd > 0).then(|| format!("{} off the axis", self.share(self.odd)));
+        let kept = self.kept.map(|kept| format!("{} kept", self.format_share(kept.kept_count())));
+        let zeros =
+            (self.zeros > 0).then(|| format!("{} exactly zero", self.format_share(self.zeros)));
+        let odd = (self.odd > 0).then(|| format!("{} off the axis", self.format_share(self.odd)));
         let said: Vec<String> = [kept, zeros, odd].into_iter().flatten().collect();
         said.join(", ")
     }
@@ -167,17 +172,17 @@ fn is_on_axis(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
-fn short(value: f64) -> String {
+fn format_score(value: f64) -> String {
     format::significant(value, 3)
 }
 
-/// The largest dropped score, if every kept score is at least as large. The last coordinate of a
-/// tensor is exempt, since it is never dropped.
-fn threshold(parts: &[Part<'_>]) -> Option<f64> {
+/// Returns the largest dropped score, if every kept score is at least as large. The last
+/// coordinate of a tensor is exempt, since it is never dropped.
+fn dropping_threshold(parts: &[TensorScores<'_>]) -> Option<f64> {
     let (mut dropped, mut least_kept) = (f64::NEG_INFINITY, f64::INFINITY);
     for part in parts {
         let kept = part.kept?;
-        let last = kept.count() == 1;
+        let last = kept.kept_count() == 1;
         for (&score, &kept) in part.scores.values.iter().zip(&kept.kept) {
             if !kept {
                 dropped = dropped.max(score);
@@ -189,9 +194,9 @@ fn threshold(parts: &[Part<'_>]) -> Option<f64> {
     (is_on_axis(dropped) && dropped <= least_kept).then_some(dropped)
 }
 
-/// Range of the axis: from the lowest 1 % quantile of any tensor to the largest score. Smaller
-/// scores are counted in the first bin.
-fn range<'a>(parts: impl Iterator<Item = &'a Part<'a>>) -> (f64, f64) {
+/// Returns the range of the axis: from the lowest 1 % quantile of any tensor to the largest score.
+/// Smaller scores are counted in the first bin.
+fn axis_range<'a>(parts: impl Iterator<Item = &'a TensorScores<'a>>) -> (f64, f64) {
     let ends: Vec<(f64, f64)> = parts.filter_map(|part| part.ends).collect();
     let low = ends.iter().map(|e| e.0).fold(f64::INFINITY, f64::min).max(1e-300);
     let high = ends.iter().map(|e| e.1).fold(0.0, f64::max).min(1e300);
@@ -201,18 +206,18 @@ fn range<'a>(parts: impl Iterator<Item = &'a Part<'a>>) -> (f64, f64) {
     if high > low * 1.01 { (low, high) } else { (low / 3.0, low * 3.0) }
 }
 
-fn table(parts: &[Part<'_>]) -> Table {
+fn table(parts: &[TensorScores<'_>]) -> Table {
     let names = ["tensor", "layer", "shape", "scores", "median", "largest", "exactly zero", "kept"];
-    let row = |part: &Part<'_>| {
+    let row = |part: &TensorScores<'_>| {
         [
             part.scores.path.clone(),
             layer_cell(&part.name, &part.scores.path),
             shape(&part.scores.shape),
-            format::count(part.scores.values.len()),
-            if part.median.is_nan() { "-".into() } else { short(part.median) },
-            part.ends.map_or("-".into(), |ends| short(ends.1)),
-            part.share(part.zeros),
-            part.kept.map_or("-".into(), |kept| part.share(kept.count())),
+            format::format_count(part.scores.values.len()),
+            if part.median.is_nan() { "-".into() } else { format_score(part.median) },
+            part.ends.map_or("-".into(), |ends| format_score(ends.1)),
+            part.format_share(part.zeros),
+            part.kept.map_or("-".into(), |kept| part.format_share(kept.kept_count())),
         ]
     };
     Table::new(names).rows(parts.iter().map(row))

@@ -1,12 +1,12 @@
-//! Which coordinates the steps of a run selected over time.
+//! Coordinates that the steps of a run selected over time.
 
-use super::{MOST_PANELS, as_sentence, largest, layer_cell, left_out, tensor_names};
+use super::{MOST_PANELS, as_sentence, largest_indices, layer_cell, omission_note, tensor_names};
 use crate::mask::{SelectionLog, SelectionLogTensor};
 use crate::show::multiples::{PanelHead, panel_width};
-use crate::show::page::Head;
+use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
 use crate::show::series::extent;
-use crate::show::tiles::{TilePanel, Tiles, intervals};
+use crate::show::tiles::{TilePanel, Tiles, grouped_intervals};
 use crate::show::{Figure, Table, format};
 
 /// Maximum number of tiles.
@@ -16,53 +16,60 @@ const LEVELS: u8 = 11;
 /// Shade of an interval without a recorded step.
 const NOT_RECORDED: u8 = LEVELS;
 
-/// For each weight tensor, how often its coordinates were selected: steps across, coordinates in
-/// row-major order down, darker for more often. Random dropping looks like noise around one minus
-/// its rate, dropping by magnitude like bands.
+/// Draws, for each weight tensor, how often its coordinates were selected: steps across,
+/// coordinates in row-major order down, darker for more often. Random dropping looks like noise
+/// around one minus its rate, dropping by magnitude like bands.
 ///
 /// # Guarantee
 /// The figure reveals what the selection reveals; see [`SelectionLog`].
 pub fn selection_log(touched: &SelectionLog) -> Figure {
     let names = touched.tensors.iter().map(|t| (t.path.as_str(), t.shape.as_slice()));
     let named = touched.tensors.iter().zip(tensor_names(names));
-    let tensors: Vec<Named<'_>> = named.filter(|(tensor, _)| is_rectangular(tensor)).collect();
-    let partly = |(t, _): &Named<'_>| t.by_bin(&touched.recorded).iter().any(|&s| s < 1.0);
+    let tensors: Vec<NamedTensor<'_>> =
+        named.filter(|(tensor, _)| is_rectangular(tensor)).collect();
+    let partly =
+        |(t, _): &NamedTensor<'_>| t.mean_by_bin(&touched.recorded).iter().any(|&s| s < 1.0);
     // Tensors in which nothing is ever dropped are not drawn.
-    let mut interesting: Vec<Named<'_>> = tensors.iter().filter(|t| partly(t)).cloned().collect();
+    let mut interesting: Vec<NamedTensor<'_>> =
+        tensors.iter().filter(|t| partly(t)).cloned().collect();
     if interesting.is_empty() {
         interesting = tensors.clone();
     }
     let sizes: Vec<usize> = interesting.iter().map(|(tensor, _)| tensor.coordinates).collect();
-    let shown = largest(&sizes, MOST_PANELS);
-    let mut head = Head::new("Coordinates selected over time")
+    let shown = largest_indices(&sizes, MOST_PANELS);
+    let mut head = FigureHeader::new("Coordinates selected over time")
         .note(as_sentence(&touched.to_string()))
         .note("Across: steps. Down: coordinates of a tensor in row-major order.")
-        .note(left_out(shown.len(), tensors.len()))
+        .note(omission_note(shown.len(), tensors.len()))
         .key(palette::CARD, "never");
     if touched.recorded.contains(&0) {
         head = head.key(palette::GRID, "not recorded");
     }
     for share in [0.1, 0.5, 1.0] {
-        head = head.key(colour(level(share as f32)), format!("{} %", share * 100.0));
+        head = head.key(level_colour(shade_level(share as f32)), format!("{} %", share * 100.0));
     }
-    let panel = |&i: &usize| panel(&interesting[i], touched, shown.len());
-    let drawing = Tiles { panels: shown.iter().map(panel).collect(), levels: meanings() };
+    let panel = |&i: &usize| draw_panel(&interesting[i], touched, shown.len());
+    let drawing = Tiles { panels: shown.iter().map(panel).collect(), levels: level_legend() };
     head.figure(&drawing, table(&tensors, &touched.recorded))
 }
 
-/// Colour and name of each level.
-fn meanings() -> Vec<(Rgb, String)> {
+/// Returns the colour and name of each level.
+fn level_legend() -> Vec<(Rgb, String)> {
     let name = |level: u8| match level {
         0 => "never".to_owned(),
         level => format!("{} %", u32::from(level) * 10),
     };
-    let levels = (0..LEVELS).map(|level| (colour(level), name(level)));
+    let levels = (0..LEVELS).map(|level| (level_colour(level), name(level)));
     levels.chain([(palette::GRID, "not recorded".to_owned())]).collect()
 }
 
-/// One of `panels` panels.
-fn panel((tensor, name): &Named<'_>, touched: &SelectionLog, panels: usize) -> TilePanel {
-    let levels = map(tensor, touched, MOST_TILES / panels);
+/// Returns one of `panels` panels.
+fn draw_panel(
+    (tensor, name): &NamedTensor<'_>,
+    touched: &SelectionLog,
+    panels: usize,
+) -> TilePanel {
+    let levels = shade_matrix(tensor, touched, MOST_TILES / panels);
     let (times, rows) = (levels.first().map_or(1, Vec::len), levels.len());
     let part = |count: u64, of: usize, place: &str| {
         format!(
@@ -73,31 +80,35 @@ fn panel((tensor, name): &Named<'_>, touched: &SelectionLog, panels: usize) -> T
     TilePanel {
         head: PanelHead {
             title: name.clone(),
-            size: format!("↓ {} coordinates", format::count(tensor.coordinates)),
-            remarks: vec![remark(tensor, &touched.recorded)],
+            size: format!("↓ {} coordinates", format::format_count(tensor.coordinates)),
+            remarks: vec![selection_note(tensor, &touched.recorded)],
         },
-        across: intervals(wide(panel_width(panels), times), times, 1, 0.0),
-        down: intervals(high(rows), rows, 1, 0.0),
+        across: grouped_intervals(column_width(panel_width(panels), times), times, 1, 0.0),
+        down: grouped_intervals(row_height(rows), rows, 1, 0.0),
         tooltip: vec![
             ("steps".to_owned(), part(touched.steps, times, "datum.column")),
             ("coordinates".to_owned(), part(tensor.coordinates as u64, rows, "datum.row")),
         ],
         levels,
-        ends: Some([first, format::count(touched.steps.max(1))]),
+        ends: Some([first, format::format_count(touched.steps.max(1))]),
     }
 }
 
 /// A tensor's record with its display name.
-type Named<'a> = (&'a SelectionLogTensor, String);
+type NamedTensor<'a> = (&'a SelectionLogTensor, String);
 
-/// Whether all rows have the same length. A record from a damaged file may not.
+/// Returns whether all rows have the same length. A record from a damaged file may not.
 fn is_rectangular(tensor: &SelectionLogTensor) -> bool {
     let places = tensor.fractions.first().map_or(0, Vec::len);
     places > 0 && tensor.fractions.iter().all(|row| row.len() == places)
 }
 
-/// Shades `[bin][time]`; adjacent bins are averaged until they fit into the budget.
-fn map(tensor: &SelectionLogTensor, touched: &SelectionLog, budget: usize) -> Vec<Vec<u8>> {
+/// Returns the shades `[bin][time]`; adjacent bins are averaged until they fit into the budget.
+fn shade_matrix(
+    tensor: &SelectionLogTensor,
+    touched: &SelectionLog,
+    budget: usize,
+) -> Vec<Vec<u8>> {
     let (times, places) = (tensor.fractions.len(), tensor.fractions[0].len());
     let mut rows = places;
     while rows > 8 && rows * times > budget {
@@ -108,24 +119,24 @@ fn map(tensor: &SelectionLogTensor, touched: &SelectionLog, budget: usize) -> Ve
         part.iter().sum::<f32>() / part.len().max(1) as f32
     };
     let was = |t: usize| touched.recorded.get(t).is_some_and(|&steps| steps > 0);
-    let shade = |t: usize, r: usize| if was(t) { level(mean(t, r)) } else { NOT_RECORDED };
+    let shade = |t: usize, r: usize| if was(t) { shade_level(mean(t, r)) } else { NOT_RECORDED };
     (0..rows).map(|r| (0..times).map(|t| shade(t, r)).collect()).collect()
 }
 
-fn level(share: f32) -> u8 {
+fn shade_level(share: f32) -> u8 {
     // Rarely selected bins differ from never selected ones.
     if share > 0.0 { ((share * 10.0).round() as u8).clamp(1, LEVELS - 1) } else { 0 }
 }
 
-fn colour(level: u8) -> Rgb {
+fn level_colour(level: u8) -> Rgb {
     match level {
         0 => palette::CARD,
         level => palette::shade(f64::from(level) / f64::from(LEVELS - 1)),
     }
 }
 
-/// Height of a row; few rows are higher.
-fn high(rows: usize) -> f64 {
+/// Returns the height of a row, which is greater where there are few.
+fn row_height(rows: usize) -> f64 {
     match rows {
         0..=12 => 8.0,
         13..=24 => 5.0,
@@ -134,32 +145,32 @@ fn high(rows: usize) -> f64 {
     }
 }
 
-/// Width of a column, in whole units, so that adjacent tiles leave no seam.
-fn wide(room: f64, times: usize) -> f64 {
+/// Returns the width of a column, in whole units, so that adjacent tiles leave no seam.
+fn column_width(room: f64, times: usize) -> f64 {
     (room / times as f64).floor().clamp(1.0, 150.0)
 }
 
-/// What stands below the name of a tensor.
-fn remark(tensor: &SelectionLogTensor, recorded: &[u64]) -> String {
-    let (mean, low, most) = numbers(tensor, recorded);
+/// Returns the remark below the name of a tensor.
+fn selection_note(tensor: &SelectionLogTensor, recorded: &[u64]) -> String {
+    let (mean, low, most) = selection_range(tensor, recorded);
     let percent = format::percent;
     format!("{} selected; by bin {} to {}", percent(mean), percent(low), percent(most))
 }
 
-/// Fraction selected overall, in the least and in the most selected bin.
-fn numbers(tensor: &SelectionLogTensor, recorded: &[u64]) -> (f64, f64, f64) {
-    let places = tensor.by_bin(recorded);
+/// Returns the fraction selected overall, in the least and in the most selected bin.
+fn selection_range(tensor: &SelectionLogTensor, recorded: &[u64]) -> (f64, f64, f64) {
+    let places = tensor.mean_by_bin(recorded);
     let mean = places.iter().sum::<f64>() / places.len().max(1) as f64;
     let (low, high) = extent(places.into_iter()).unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
     (mean, low, high)
 }
 
-fn table(tensors: &[Named<'_>], recorded: &[u64]) -> Table {
+fn table(tensors: &[NamedTensor<'_>], recorded: &[u64]) -> Table {
     let names =
         ["tensor", "layer", "coordinates", "selected", "least selected bin", "most selected bin"];
-    let row = |(tensor, name): &Named<'_>| {
-        let (mean, low, high) = numbers(tensor, recorded);
-        let count = format::count(tensor.coordinates);
+    let row = |(tensor, name): &NamedTensor<'_>| {
+        let (mean, low, high) = selection_range(tensor, recorded);
+        let count = format::format_count(tensor.coordinates);
         let [mean, low, high] = [mean, low, high].map(format::percent);
         [tensor.path.clone(), layer_cell(name, &tensor.path), count, mean, low, high]
     };

@@ -3,9 +3,10 @@
 use crate::mask::{SignalNoise, SignalPoint};
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 
-/// L2 norm of the sum of clipped gradients and of its noise for each batch that was drawn, on the
-/// selected coordinates and on all, and the ratio of signal to noise. Batches are drawn
-/// independently, so no line joins them; the values beside the names are means over the batches.
+/// Plots the L2 norm of the sum of clipped gradients and of its noise for each batch that was
+/// drawn, on the selected coordinates and on all, and the ratio of signal to noise. Batches are
+/// drawn independently, so no line joins them; the values beside the names are means over the
+/// batches.
 ///
 /// # Guarantee
 /// None: norms of private gradients without noise. The figure carries
@@ -18,7 +19,7 @@ pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
     let series = |name: &str, colour: usize, of: fn(&SignalPoint) -> f64, summary: f64| {
         let points = signal.points.iter().map(|p| (p.step as f64 + 1.0, of(p)));
         let points = points.collect::<Vec<_>>();
-        let series = Series::line(name, points).colour(colour).unconnected();
+        let series = Series::line(name, points).colour(colour).markers_only();
         if signal.points.is_empty() { series } else { series.summary(summary) }
     };
     let norm =
@@ -35,7 +36,7 @@ pub fn signal_and_noise(signal: &SignalNoise) -> Chart {
         .series(series("selected", 0, |p| p.signal / p.noise, selected))
         .series(series("all coordinates", 2, |p| p.signal_all / p.noise_all, all));
     let panel = |panel: Panel| {
-        let panel = panel.values_are("means");
+        let panel = panel.value_label("means");
         if signal.private { panel.not_covered() } else { panel }
     };
     let three = |value: f64| format::significant(value, 3);

@@ -1,25 +1,25 @@
 use super::*;
 use crate::data::glyphs_with;
 use crate::mask::{
-    Dropping, Origin, PrivacyStatus, RandomMask, Saliency, Scores, SelectionLog, Selector,
-    SignalNoise, SignalPoint,
+    CoordinateSelector, Dropping, MaskOrigin, PrivacyStatus, RandomMask, Saliency, SaliencyTensor,
+    SelectionLog, SignalNoise, SignalPoint,
 };
 use crate::nn::{Model, models};
 use crate::show::layout::tests::collisions;
 use crate::show::{Figure, NOT_COVERED};
 
-/// Numbers that look like scores: wide, with zeros.
-fn scores(path: &str, shape: &[usize], scale: f64) -> Scores {
+/// Returns numbers that look like scores: wide, with zeros.
+fn scores(path: &str, shape: &[usize], scale: f64) -> SaliencyTensor {
     let n: usize = shape.iter().product();
     let one = |i: usize| {
         let u = ((i * 7919 + path.len() * 31) % 10_007) as f64 / 10_007.0;
         let v = ((i * 104_729) % 9973) as f64 / 9973.0;
         if v < 0.1 { 0.0 } else { scale * 10f64.powf(3.0 * u * v - 4.0) }
     };
-    Scores { path: path.into(), shape: shape.to_vec(), values: (0..n).map(one).collect() }
+    SaliencyTensor { path: path.into(), shape: shape.to_vec(), values: (0..n).map(one).collect() }
 }
 
-fn saliency_of(covered: PrivacyStatus, tensors: Vec<Scores>) -> Saliency {
+fn saliency_of(covered: PrivacyStatus, tensors: Vec<SaliencyTensor>) -> Saliency {
     Saliency::new("scores of a test", covered, tensors)
 }
 
@@ -37,7 +37,7 @@ fn not_private() -> PrivacyStatus {
     PrivacyStatus::NotPrivate("made from private examples without noise".into())
 }
 
-/// Sixty tensors with long names, as of a residual network.
+/// Returns sixty tensors with long names, as of a residual network.
 fn many() -> Saliency {
     let tensors = (0..60).map(|i| {
         let name = format!("group{}.{}.body.conv{}.weight", 1 + i / 15, i % 15, i);
@@ -54,10 +54,10 @@ fn model() -> Model {
 fn record(dropping: Dropping, steps: u64) -> SelectionLog {
     let model = model();
     let mask = RandomMask::prune(0.3).seed(1).mask(&model).unwrap();
-    let mut selector = Selector::new(Some(&mask), Some(dropping), steps, [7; 32]);
+    let mut selector = CoordinateSelector::new(Some(&mask), Some(dropping), steps, [7; 32]);
     let mut touched = SelectionLog::new(steps);
     for step in 0..steps {
-        touched.record(step, &selector.next(model.network()).unwrap().unwrap());
+        touched.record(step, &selector.next_selection(model.network()).unwrap().unwrap());
     }
     touched
 }
@@ -125,7 +125,8 @@ fn what_is_not_covered_says_so_and_nothing_else_does() {
     let free_mask = four(PrivacyStatus::DataFree).keep(0.3).unwrap();
     // Flags of a private choice with no scores beside them.
     let bare =
-        Mask::with_origin(raw_mask.tensors().to_vec(), Origin::new("raw", not_private())).unwrap();
+        Mask::with_origin(raw_mask.tensors().to_vec(), MaskOrigin::new("raw", not_private()))
+            .unwrap();
     assert!(says(&saliency(&raw).unwrap()) && says(&saliency_histograms(&raw)));
     for private in [&raw_mask, &bare, &bare.intersect(&free_mask).unwrap()] {
         assert!(says(&mask(private)) && says(&kept(private)));
@@ -177,7 +178,8 @@ fn the_text_of_saliencies_has_the_numbers_and_the_threshold_divides() {
 
 #[test]
 fn odd_scores_are_drawn_without_trouble() {
-    let tensor = |values: Vec<f64>| Scores { path: "w".into(), shape: vec![values.len()], values };
+    let tensor =
+        |values: Vec<f64>| SaliencyTensor { path: "w".into(), shape: vec![values.len()], values };
     let cases = [
         vec![0.0; 8],
         vec![f64::NAN; 8],
@@ -211,8 +213,8 @@ fn odd_scores_are_drawn_without_trouble() {
 #[test]
 fn collapsed_tensors_are_named() {
     let thin = four(PrivacyStatus::DataFree).keep(0.001).unwrap();
-    let collapsed: Vec<String> = (thin.tensors().iter().zip(super::names_of(&thin)))
-        .filter(|(tensor, _)| tensor.count() == 1)
+    let collapsed: Vec<String> = (thin.tensors().iter().zip(super::mask_tensor_names(&thin)))
+        .filter(|(tensor, _)| tensor.kept_count() == 1)
         .map(|(_, name)| name)
         .collect();
     assert!(!collapsed.is_empty());

@@ -1,15 +1,16 @@
 //! Masks with a tile for each coordinate.
 
 use super::{
-    MOST_PANELS, coverage_of, kept_summary, largest, layer_cell, left_out, names_of, percent, shape,
+    MOST_PANELS, kept_summary, largest_indices, layer_cell, mask_coverage, mask_tensor_names,
+    omission_note, percent, shape,
 };
 use crate::Result;
 use crate::mask::{Mask, MaskTensor};
 use crate::nn::Model;
 use crate::show::multiples::{PanelHead, panel_width};
-use crate::show::page::Head;
+use crate::show::page::FigureHeader;
 use crate::show::palette::{self, Rgb};
-use crate::show::tiles::{Interval, TilePanel, Tiles, intervals};
+use crate::show::tiles::{Interval, TilePanel, Tiles, grouped_intervals};
 use crate::show::{Coverage, Figure, Table, format};
 
 /// Maximum number of tiles, for an SVG of about 150 kB.
@@ -23,10 +24,10 @@ const TALLEST: f64 = 200.0;
 const LEVELS: u8 = 5;
 const DROPPED: Rgb = palette::GRID;
 
-/// A tile for each coordinate, blue where it is kept. With a model, the shade shows the magnitude
-/// of the weight relative to the largest of its tensor. The longer of inputs and outputs runs to
-/// the right; convolutions have a block of kernel height x width tiles for each pair. The twelve
-/// largest tensors are drawn; of those that do not fit, the first inputs and outputs.
+/// Draws a tile for each coordinate, blue where it is kept. With a model, the shade shows the
+/// magnitude of the weight relative to the largest of its tensor. The longer of inputs and outputs
+/// runs to the right; convolutions have a block of kernel height x width tiles for each pair. The
+/// twelve largest tensors are drawn; of those that do not fit, the first inputs and outputs.
 ///
 /// # Guarantee
 /// The figure reveals what the mask reveals, and the weights of the model if one is given. For a
@@ -49,23 +50,26 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
         found.map(|(_, values)| values.as_slice())
     };
     let sizes: Vec<usize> = mask.tensors().iter().map(|tensor| tensor.kept.len()).collect();
-    let shown = largest(&sizes, MOST_PANELS);
-    let mut head = Head::new(format!("Mask, a tile for each coordinate: {}", mask.origin().method))
-        .note(kept_summary(mask))
-        .note("Convolutions: a small tile, kernel height x width, for each output and input.")
-        .note(left_out(shown.len(), sizes.len()))
-        .coverage(coverage_of(mask).max(
-            model.map_or(Coverage::Public, |model| Coverage::of_parameters(model.provenance())),
-        ))
-        .key(DROPPED, "dropped");
+    let shown = largest_indices(&sizes, MOST_PANELS);
+    let mut head =
+        FigureHeader::new(format!("Mask, a tile for each coordinate: {}", mask.origin().method))
+            .note(kept_summary(mask))
+            .note("Convolutions: a small tile, kernel height x width, for each output and input.")
+            .note(omission_note(shown.len(), sizes.len()))
+            .coverage(
+                mask_coverage(mask).max(model.map_or(Coverage::Public, |model| {
+                    Coverage::for_parameters(model.provenance())
+                })),
+            )
+            .key(DROPPED, "dropped");
     head = match model {
         None => head.key(palette::KEPT, "kept"),
         Some(_) => head
-            .key(colour(1), "kept, weight near zero")
-            .key(colour(LEVELS), "kept, as large as the tensor's largest"),
+            .key(level_colour(1), "kept, weight near zero")
+            .key(level_colour(LEVELS), "kept, as large as the tensor's largest"),
     };
     let (room, budget) = (panel_width(shown.len()), MOST_TILES / shown.len().max(1));
-    let names = names_of(mask);
+    let names = mask_tensor_names(mask);
     let panel = |&i: &usize| {
         let tensor = &mask.tensors()[i];
         let laid = TileLayout::new(&tensor.shape, room, budget);
@@ -78,17 +82,17 @@ pub fn tiles<'a>(mask: &Mask, model: impl Into<Option<&'a Model>>) -> Result<Fig
             across: laid.intervals(0),
             down: laid.intervals(1),
             tooltip: laid.tooltip(),
-            levels: levels(&laid, tensor, of(tensor)),
+            levels: tile_levels(&laid, tensor, of(tensor)),
             ends: None,
         }
     };
-    let levels = meanings(model.is_some());
+    let levels = level_legend(model.is_some());
     let drawing = Tiles { panels: shown.iter().map(panel).collect(), levels };
     Ok(head.figure(&drawing, table(mask, of)))
 }
 
-/// Colour and name of each level.
-fn meanings(has_weights: bool) -> Vec<(Rgb, String)> {
+/// Returns the colour and name of each level.
+fn level_legend(has_weights: bool) -> Vec<(Rgb, String)> {
     let name = |level: u8| match (has_weights, level) {
         (false, LEVELS) => "kept".to_owned(),
         (false, _) => String::new(),
@@ -97,11 +101,11 @@ fn meanings(has_weights: bool) -> Vec<(Rgb, String)> {
             format!("kept, up to {percent} % of the largest weight")
         }
     };
-    let kept = (1..=LEVELS).map(|level| (colour(level), name(level)));
+    let kept = (1..=LEVELS).map(|level| (level_colour(level), name(level)));
     std::iter::once((DROPPED, "dropped".to_owned())).chain(kept).collect()
 }
 
-fn colour(level: u8) -> Rgb {
+fn level_colour(level: u8) -> Rgb {
     palette::shade(0.16 + 0.84 * f64::from(level - 1) / f64::from(LEVELS - 1))
 }
 
@@ -163,13 +167,13 @@ impl TileLayout {
         (0..2).map(|axis| self.drawn[axis].saturating_mul(self.each[axis])).product()
     }
 
-    /// Size on the page, across (0) or down (1).
+    /// Returns the size on the page, across (0) or down (1).
     fn size(&self, axis: usize) -> f64 {
         let groups = self.drawn[axis] as f64;
         groups * self.each[axis] as f64 * self.side + (groups - 1.0) * self.gap
     }
 
-    /// `→ 45 of 512 outputs, ↓ 3 inputs`.
+    /// Formats the dimensions as `→ 45 of 512 outputs, ↓ 3 inputs`.
     fn axes_text(&self) -> String {
         let part = |axis: usize| match (self.drawn[axis], self.groups[axis]) {
             (drawn, all) if drawn == all => all.to_string(),
@@ -182,7 +186,7 @@ impl TileLayout {
         format!("→ {} {}, ↓ {} {}", part(0), word(0), part(1), word(1))
     }
 
-    /// Index into the tensor of the tile in this row and column.
+    /// Returns the index into the tensor of the tile in this row and column.
     fn index(&self, row: usize, column: usize) -> usize {
         let [wide, high] = self.each;
         let (inner_row, inner_column) = (row % high, column % wide);
@@ -196,8 +200,8 @@ impl TileLayout {
         (group * high + inner_row) * wide + inner_column
     }
 
-    /// Names and expressions of the place of a tile: output, input and place in the kernel, counted
-    /// from 0.
+    /// Returns the names and expressions of the place of a tile: output, input and place in the
+    /// kernel, counted from 0.
     fn tooltip(&self) -> Vec<(String, String)> {
         let [wide, high] = self.each;
         let [across, down] = self.names.map(|name| name.trim_end_matches('s'));
@@ -213,12 +217,12 @@ impl TileLayout {
     }
 
     fn intervals(&self, axis: usize) -> Vec<Interval> {
-        intervals(self.side, self.drawn[axis], self.each[axis], self.gap)
+        grouped_intervals(self.side, self.drawn[axis], self.each[axis], self.gap)
     }
 }
 
-/// The level of each tile: 0 if it is dropped, else by the magnitude of the weight.
-fn levels(laid: &TileLayout, tensor: &MaskTensor, values: Option<&[f32]>) -> Vec<Vec<u8>> {
+/// Returns the level of each tile: 0 if it is dropped, else by the magnitude of the weight.
+fn tile_levels(laid: &TileLayout, tensor: &MaskTensor, values: Option<&[f32]>) -> Vec<Vec<u8>> {
     let largest = values.map(|values| {
         let kept = values.iter().zip(&tensor.kept).filter(|(_, kept)| **kept);
         kept.map(|(v, _)| v.abs()).filter(|v| v.is_finite()).fold(0.0, f32::max)
@@ -254,7 +258,7 @@ fn table<'a>(mask: &Mask, values: impl Fn(&MaskTensor) -> Option<&'a [f32]>) -> 
             mean(tensor, false),
         ]
     };
-    Table::new(names).rows(mask.tensors().iter().zip(names_of(mask)).map(row))
+    Table::new(names).rows(mask.tensors().iter().zip(mask_tensor_names(mask)).map(row))
 }
 
 #[cfg(test)]

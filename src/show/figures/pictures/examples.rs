@@ -1,8 +1,8 @@
 //! Examples of a data set.
 
-use super::{Form, PictureGrid, TextRows, Tile, drawn_pictures};
+use super::{ExampleKind, PictureGrid, PictureTile, TextRows, load_bitmaps};
 use crate::data::{Dataset, Vocabulary};
-use crate::show::page::Head;
+use crate::show::page::FigureHeader;
 use crate::show::palette;
 use crate::show::scene::Align;
 use crate::show::{Coverage, Figure, Table, format};
@@ -11,10 +11,10 @@ use crate::{Error, Result};
 const WIDTH: f64 = 800.0;
 /// Largest number of examples in a figure.
 const MOST: usize = 200;
-/// Largest number of columns of a table that are drawn, and that are counted.
+/// Largest number of columns of a table that are drawn, and largest number that are counted.
 const MOST_COLUMNS: (usize, usize) = (30, 1000);
 
-/// At most `n` examples of the training part, as many of each class as possible: images as
+/// Draws at most `n` examples of the training part, as many of each class as possible: images as
 /// pictures, texts as lines. Of a table, the range of each column is shown instead, over all
 /// examples of the training part.
 ///
@@ -44,27 +44,28 @@ pub fn examples(data: &Dataset, n: usize) -> Result<Figure> {
         return Err(Error::setting("n", n, why).fix("for instance 40"));
     }
     let private = data.public().is_none();
-    let head = Head::new(format!("Examples of {}", data.name()))
+    let head = FigureHeader::new(format!("Examples of {}", data.name()))
         .note(format!("{data}."))
         .note(data.source())
-        .coverage(Coverage::without_noise(private));
-    if let Form::Columns = Form::of(data) {
-        return Ok(columns(data, head));
+        .coverage(Coverage::for_raw_data(private));
+    if let ExampleKind::Columns = ExampleKind::for_dataset(data) {
+        return Ok(column_ranges(data, head));
     }
-    let ids = balanced(data.train().labels(), data.classes(), n);
-    let head = head.note(chosen(&ids, data));
-    match Form::of(data) {
-        Form::Texts(vocabulary) => Ok(texts(data, vocabulary, &ids, head)),
+    let ids = balanced_ids(data.train().labels(), data.classes(), n);
+    let head = head.note(selection_note(&ids, data));
+    match ExampleKind::for_dataset(data) {
+        ExampleKind::Texts(vocabulary) => Ok(texts(data, vocabulary, &ids, head)),
         _ => pictures(data, &ids, head),
     }
 }
 
-fn pictures(data: &Dataset, ids: &[u32], head: Head) -> Result<Figure> {
+fn pictures(data: &Dataset, ids: &[u32], head: FigureHeader) -> Result<Figure> {
     let names = data.class_names();
     let label = |id: u32| &names[data.train().label(id as usize)];
-    let drawn = drawn_pictures(data.train(), ids)?.into_iter().zip(ids);
-    let tile = |(picture, &id)| Tile { picture, lines: vec![(label(id).clone(), palette::INK)] };
-    let tiles: Vec<Tile> = drawn.map(tile).collect();
+    let drawn = load_bitmaps(data.train(), ids)?.into_iter().zip(ids);
+    let tile =
+        |(picture, &id)| PictureTile { picture, lines: vec![(label(id).clone(), palette::INK)] };
+    let tiles: Vec<PictureTile> = drawn.map(tile).collect();
     // A column for each class where there are few.
     let columns = match data.classes() {
         classes if (5..=10).contains(&classes) && (classes + 1..=80).contains(&ids.len()) => {
@@ -73,12 +74,12 @@ fn pictures(data: &Dataset, ids: &[u32], head: Head) -> Result<Figure> {
         _ if ids.len() > 80 => 16,
         _ => 8.min(ids.len()),
     };
-    let rows = ids.iter().map(|&id| [format::count(id), label(id).clone()]);
+    let rows = ids.iter().map(|&id| [format::format_count(id), label(id).clone()]);
     let table = Table::new(["example", "class"]).rows(rows);
     Ok(head.figure(&PictureGrid { width: WIDTH, columns, tiles }, table))
 }
 
-fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: Head) -> Figure {
+fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: FigureHeader) -> Figure {
     let part = data.train();
     let head = match vocabulary.word(Vocabulary::UNKNOWN) {
         Some(_) => head,
@@ -98,8 +99,8 @@ fn texts(data: &Dataset, vocabulary: &Vocabulary, ids: &[u32], head: Head) -> Fi
     head.figure(&drawing, Table::new(["class", "text"]).rows(rows))
 }
 
-/// The range of each column.
-fn columns(data: &Dataset, head: Head) -> Figure {
+/// Draws the range of each column.
+fn column_ranges(data: &Dataset, head: FigureHeader) -> Figure {
     let size: usize = data.shape().iter().product();
     let counted = size.min(MOST_COLUMNS.1);
     let (part, names) = (data.train(), data.column_names());
@@ -116,14 +117,14 @@ fn columns(data: &Dataset, head: Head) -> Figure {
             |value: Option<&f32>| format::significant(value.map_or(f64::NAN, |&v| v.into()), 4);
         let (low, high) = (at(values.first()), at(values.last()));
         values.dedup();
-        let name = name.unwrap_or_else(|| format!("feature {}", format::count(column)));
-        [name, low, format::significant(median, 4), high, format::count(values.len())]
+        let name = name.unwrap_or_else(|| format!("feature {}", format::format_count(column)));
+        [name, low, format::significant(median, 4), high, format::format_count(values.len())]
     };
     let all: Vec<[String; 5]> = (0..counted).map(row).collect();
     let drawn = counted.min(MOST_COLUMNS.0);
-    let head = head
-        .note("Over all examples of the training part.")
-        .note_if(size > drawn, || format!("The first {drawn} of {} columns.", format::count(size)));
+    let head = head.note("Over all examples of the training part.").note_if(size > drawn, || {
+        format!("The first {drawn} of {} columns.", format::format_count(size))
+    });
     let heads = ["column", "lowest", "median", "highest", "different values"];
     let ink = |text: &String| (text.clone(), palette::INK);
     let lines: Vec<Vec<_>> = all[..drawn].iter().map(|row| row.iter().map(ink).collect()).collect();
@@ -134,8 +135,8 @@ fn columns(data: &Dataset, head: Head) -> Figure {
     head.figure(&drawing, Table::new(heads).rows(all))
 }
 
-/// The numbers of at most `n` examples: the first of each class, then the second of each.
-fn balanced(labels: &[u32], classes: usize, n: usize) -> Vec<u32> {
+/// Returns the numbers of at most `n` examples: the first of each class, then the second of each.
+fn balanced_ids(labels: &[u32], classes: usize, n: usize) -> Vec<u32> {
     let mut of_class: Vec<Vec<u32>> = vec![Vec::new(); classes];
     for (id, &label) in (0..).zip(labels) {
         let ids = &mut of_class[label as usize];
@@ -148,15 +149,17 @@ fn balanced(labels: &[u32], classes: usize, n: usize) -> Vec<u32> {
     ids.take(n).copied().collect()
 }
 
-/// Which examples are drawn.
-fn chosen(ids: &[u32], data: &Dataset) -> String {
+/// Describes which examples are drawn; empty if all are.
+fn selection_note(ids: &[u32], data: &Dataset) -> String {
     let (drawn, all, classes) = (ids.len(), data.train().len(), data.classes());
     match drawn {
         drawn if drawn >= all => String::new(),
         drawn if drawn < classes => {
             format!("The first training example of {drawn} of the {classes} classes.")
         }
-        _ => format!("The first {} training examples, evenly by class.", format::count(drawn)),
+        _ => {
+            format!("The first {} training examples, evenly by class.", format::format_count(drawn))
+        }
     }
 }
 
@@ -169,9 +172,9 @@ mod tests {
 
     #[test]
     fn examples_are_taken_evenly_and_in_order() {
-        assert_eq!(balanced(&[0, 0, 0, 1, 2, 1], 3, 5), [0, 3, 4, 1, 5]);
-        assert_eq!(balanced(&[0, 0, 0, 1, 2, 1], 3, 2), [0, 3]);
-        assert_eq!(balanced(&[1, 1], 3, 9), [0, 1]);
+        assert_eq!(balanced_ids(&[0, 0, 0, 1, 2, 1], 3, 5), [0, 3, 4, 1, 5]);
+        assert_eq!(balanced_ids(&[0, 0, 0, 1, 2, 1], 3, 2), [0, 3]);
+        assert_eq!(balanced_ids(&[1, 1], 3, 9), [0, 1]);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The filters of a model's first layer.
 
-use super::{PictureGrid, Tile, has_pictures};
+use super::{PictureGrid, PictureTile, is_image_shape};
 use crate::nn::{LayerSpec, Model};
-use crate::show::bitmap::{Bitmap, range, reduced};
-use crate::show::page::Head;
-use crate::show::{Bundle, Coverage, Figure, Table, format, palette};
+use crate::show::bitmap::{Bitmap, downsample, range};
+use crate::show::page::FigureHeader;
+use crate::show::{Coverage, Figure, MimeBundle, Table, format, palette};
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// The filters of this model, whose parameters reveal what `coverage` says.
+    /// Returns the filters of this model, whose parameters reveal what `coverage` says.
     ///
     /// # Errors
     /// Kind `Model` if its inputs are no images with one or three channels, or if the first layer
     /// with parameters is neither a convolution nor a dense layer.
-    pub(crate) fn of(model: &Model, coverage: Coverage) -> Result<Self> {
+    pub(crate) fn from_model(model: &Model, coverage: Coverage) -> Result<Self> {
         let refuse = |why: &str| {
             let what = format!("the filters of {}", model.name());
             let fix = "print the layers of the model: model.summary()";
@@ -60,29 +60,29 @@ impl Filters {
             }
             _ => return refuse("its first layer with parameters reads no images"),
         };
-        if !has_pictures(&shape) && shape[0] != 1 {
+        if !is_image_shape(&shape) && shape[0] != 1 {
             return refuse("its filters have neither one channel nor three");
         }
         let (name, layer) = (model.name().to_owned(), weight.path.clone());
         Ok(Self { model: name, layer, shape, values: values.into(), coverage })
     }
 
-    /// The shape of each: channels, height, width.
+    /// Returns the shape of each filter: channels, height, width.
     pub fn shape(&self) -> [usize; 3] {
         self.shape
     }
 
-    /// Number of filters.
+    /// Returns the number of filters.
     pub fn len(&self) -> usize {
         self.values.len() / self.shape.iter().product::<usize>().max(1)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no filters.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The weights of filter `i`: `[channels, height, width]` row-major.
+    /// Returns the weights of filter `i`: `[channels, height, width]` row-major.
     ///
     /// # Panics
     /// As a slice does, if there is no such filter.
@@ -91,12 +91,12 @@ impl Filters {
         &self.values[i * size..(i + 1) * size]
     }
 
-    /// What the filters reveal of private data.
+    /// Returns the coverage of the filters: what they reveal of private data.
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// A row for each filter: lowest, highest and norm of its weights.
+    /// Returns a table with a row for each filter: lowest, highest and norm of its weights.
     pub fn table(&self) -> Table {
         let heads = ["filter", "lowest", "highest", "norm"];
         let row = |i: usize| {
@@ -104,13 +104,13 @@ impl Filters {
             let number = |value: f32| format::significant(f64::from(value), 3);
             let norm = values.iter().map(|w| f64::from(*w).powi(2)).sum::<f64>().sqrt();
             let (low, high) = range(values.iter());
-            [format::count(i), number(low), number(high), format::significant(norm, 3)]
+            [format::format_count(i), number(low), number(high), format::significant(norm, 3)]
         };
         Table::new(heads).rows((0..self.len()).map(row)).coverage(self.coverage)
     }
 
-    /// The figure of the filters.
-    pub fn bundle(&self) -> Bundle {
+    /// Returns the figure of the filters.
+    pub fn bundle(&self) -> MimeBundle {
         filters(self).bundle()
     }
 }
@@ -118,15 +118,15 @@ impl Filters {
 impl fmt::Display for Filters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [channels, height, width] = self.shape;
-        let count = format::counted(self.len(), "filter");
+        let count = format::pluralise(self.len(), "filter");
         let Self { layer, model, .. } = self;
         write!(f, "{count} of shape {channels}x{height}x{width} in {layer} of {model}")
     }
 }
 
-/// The filters as pictures. With one channel, negative weights are blue and positive ones orange,
-/// on one scale for all filters; with three channels, each filter is coloured from its lowest to
-/// its highest weight.
+/// Draws the filters as pictures. With one channel, negative weights are blue and positive ones
+/// orange, on one scale for all filters; with three channels, each filter is coloured from its
+/// lowest to its highest weight.
 ///
 /// # Guarantee
 /// That of the parameters. Parameters that are [not covered](Coverage::NotCovered) carry the badge.
@@ -136,21 +136,21 @@ pub fn filters(filters: &Filters) -> Figure {
     let largest = |values: &[f32]| values.iter().fold(0.0f32, |most, w| most.max(w.abs()));
     let all = largest(&filters.values).max(f32::MIN_POSITIVE);
     let picture = |i: usize| {
-        let (values, shape) = reduced(filters.values(i).to_vec(), filters.shape, 64);
+        let (values, shape) = downsample(filters.values(i).to_vec(), filters.shape, 64);
         match channels {
-            3 => Bitmap::of_image(&values, shape, range(values.iter())),
-            _ => Bitmap::diverging(&values, [shape[1], shape[2]], all),
+            3 => Bitmap::from_image(&values, shape, range(values.iter())),
+            _ => Bitmap::from_signed(&values, [shape[1], shape[2]], all),
         }
     };
-    let tiles: Vec<Tile> =
-        (0..drawn).map(|i| Tile { picture: picture(i), lines: Vec::new() }).collect();
-    let head = Head::new(format!("First-layer filters of {}", filters.model))
+    let tiles: Vec<PictureTile> =
+        (0..drawn).map(|i| PictureTile { picture: picture(i), lines: Vec::new() }).collect();
+    let head = FigureHeader::new(format!("First-layer filters of {}", filters.model))
         .note(match channels {
             3 => format!("{width}x{height} pixels, each from its lowest to its highest weight."),
             _ => format!("{width}x{height} pixels, all on one scale."),
         })
         .note_if(filters.len() > drawn, || {
-            format!("The first {drawn} of {}.", format::count(filters.len()))
+            format!("The first {drawn} of {}.", format::format_count(filters.len()))
         })
         .coverage(filters.coverage);
     let head = match channels {
@@ -177,7 +177,7 @@ mod tests {
     fn filters_are_the_kernels_of_the_first_layer() {
         let data = data::glyphs_with(20, 0, 1).unwrap();
         let model = models::papernot_cnn(&data).seed(1).build().unwrap();
-        let filters = Filters::of(&model, Coverage::Public).unwrap();
+        let filters = Filters::from_model(&model, Coverage::Public).unwrap();
         let (weight, values) = &model.network().values()[0];
         assert_eq!((filters.len(), filters.shape()), (weight.shape[0], [1, 8, 8]));
         assert_eq!(filters.values(1), &values[64..128]);
@@ -191,14 +191,14 @@ mod tests {
     fn the_filter_of_a_dense_unit_is_its_column() {
         let data = data::glyphs_with(20, 0, 1).unwrap();
         let model = models::linear(&data).seed(1).build().unwrap();
-        let filters = Filters::of(&model, Coverage::NotCovered).unwrap();
+        let filters = Filters::from_model(&model, Coverage::NotCovered).unwrap();
         let (_, values) = &model.network().values()[0];
         assert_eq!((filters.len(), filters.shape()), (10, [1, 28, 28]));
         assert_eq!(filters.values(3)[5], values[5 * 10 + 3]);
         assert!(super::filters(&filters).svg().contains(NOT_COVERED));
         let coloured = data::patterns_with(20, 0, 1).unwrap();
         let model = models::linear(&coloured).seed(1).build().unwrap();
-        let filters = Filters::of(&model, Coverage::Public).unwrap();
+        let filters = Filters::from_model(&model, Coverage::Public).unwrap();
         assert_eq!(filters.shape()[0], 3);
         assert_eq!(collisions(super::filters(&filters).scene()), Vec::<String>::new());
     }
@@ -207,7 +207,8 @@ mod tests {
     fn models_of_other_inputs_are_refused() {
         let text = data::sentences_with(20, 0, 1).unwrap();
         let model = models::bilstm(&text, text.vocabulary().unwrap().len(), 2, 2);
-        let error = Filters::of(&model.seed(1).build().unwrap(), Coverage::Public).unwrap_err();
+        let error =
+            Filters::from_model(&model.seed(1).build().unwrap(), Coverage::Public).unwrap_err();
         assert!(error.to_string().contains("no images"), "{error}");
     }
 }

@@ -1,46 +1,46 @@
-//! What an example looks like: a picture, a text or a row of numbers.
+//! Kind of the examples of a data set: pictures, texts or rows of numbers.
 
 use crate::Result;
 use crate::data::{Dataset, Examples, Vocabulary};
-use crate::show::bitmap::{Bitmap, range, reduced};
+use crate::show::bitmap::{Bitmap, downsample, range};
 
 /// Largest number of values of all pictures of a figure together, which bounds its size.
 const MOST_VALUES: usize = 124_000;
 /// Longest side of a picture in pixels.
 const MOST_PIXELS: usize = 64;
 
-/// What the examples of a data set look like.
-pub(in crate::show::figures) enum Form<'d> {
+/// Kind of the examples of a data set.
+pub(in crate::show::figures) enum ExampleKind<'d> {
     /// Grey or coloured images `[channels, height, width]`.
     Pictures,
     /// Token ids of this vocabulary.
     Texts(&'d Vocabulary),
-    /// Numbers.
+    /// Rows of numbers.
     Columns,
 }
 
-impl<'d> Form<'d> {
-    pub(in crate::show::figures) fn of(data: &'d Dataset) -> Self {
+impl<'d> ExampleKind<'d> {
+    pub(in crate::show::figures) fn for_dataset(data: &'d Dataset) -> Self {
         match data.vocabulary() {
             Some(vocabulary) => Self::Texts(vocabulary),
-            None if has_pictures(data.shape()) => Self::Pictures,
+            None if is_image_shape(data.shape()) => Self::Pictures,
             None => Self::Columns,
         }
     }
 }
 
-/// Whether examples of this shape can be drawn as pictures.
-pub(in crate::show::figures) fn has_pictures(shape: &[usize]) -> bool {
+/// Returns whether examples of this shape can be drawn as pictures.
+pub(in crate::show::figures) fn is_image_shape(shape: &[usize]) -> bool {
     matches!(shape, [1 | 3, height, width] if *height > 1 && *width > 1)
 }
 
-/// The pictures of these examples, which have to be images. Only these examples are read, one after
-/// the other. Black and white are the lowest and the highest value of all of them, because data
-/// sets are scaled differently.
+/// Returns the pictures of these examples, which have to be images. Only these examples are read,
+/// one after the other. Black and white are the lowest and the highest value of all of them,
+/// because data sets are scaled differently.
 ///
 /// # Errors
 /// If a file can't be read or decoded, or has changed.
-pub(in crate::show::figures) fn drawn_pictures(
+pub(in crate::show::figures) fn load_bitmaps(
     examples: &Examples,
     ids: &[u32],
 ) -> Result<Vec<Bitmap>> {
@@ -51,10 +51,10 @@ pub(in crate::show::figures) fn drawn_pictures(
     for &id in ids {
         let mut features = Vec::new();
         examples.gather(&[id], &mut features)?;
-        all.push(reduced(features, [channels, height, width], most));
+        all.push(downsample(features, [channels, height, width], most));
     }
     let values = all.iter().flat_map(|(values, _)| values).filter(|value| value.is_finite());
     let range = range(values);
-    let bitmap = |(values, shape): &(Vec<f32>, _)| Bitmap::of_image(values, *shape, range);
+    let bitmap = |(values, shape): &(Vec<f32>, _)| Bitmap::from_image(values, *shape, range);
     Ok(all.iter().map(bitmap).collect())
 }

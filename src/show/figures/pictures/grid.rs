@@ -2,16 +2,16 @@
 
 use crate::show::bitmap::Bitmap;
 use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::{Drawing, Page};
+use crate::show::page::{Drawing, FigureCard};
 use crate::show::palette::Rgb;
-use crate::show::scene::{Align, Area};
+use crate::show::scene::{Align, Rect};
 use crate::show::{font, format};
 
 const GAP: f64 = 8.0;
 const LINE: f64 = 14.0;
 
 /// A picture with lines of text below it.
-pub(in crate::show::figures) struct Tile {
+pub(in crate::show::figures) struct PictureTile {
     pub picture: Bitmap,
     pub lines: Vec<(String, Rgb)>,
 }
@@ -22,7 +22,7 @@ pub(in crate::show::figures) struct PictureGrid {
     pub width: f64,
     /// Number of pictures in a row.
     pub columns: usize,
-    pub tiles: Vec<Tile>,
+    pub tiles: Vec<PictureTile>,
 }
 
 impl Drawing for PictureGrid {
@@ -30,9 +30,9 @@ impl Drawing for PictureGrid {
         self.width
     }
 
-    fn draw(&self, page: &mut Page) -> f64 {
+    fn draw(&self, page: &mut FigureCard) -> f64 {
         let (tiles, columns) = (&self.tiles, self.columns.max(1));
-        let room = ((page.room() + GAP) / columns as f64 - GAP).floor();
+        let room = ((page.content_width() + GAP) / columns as f64 - GAP).floor();
         let longest =
             |side: fn(&Bitmap) -> usize| tiles.iter().map(|tile| side(&tile.picture)).max();
         let (wide, high) = (longest(|p| p.width).unwrap_or(1), longest(|p| p.height).unwrap_or(1));
@@ -47,10 +47,11 @@ impl Drawing for PictureGrid {
             let half = tile.picture.width as f64 * factor / 2.0;
             let bottom = y + tile.picture.height as f64 * factor;
             let left = (middle - half).round();
-            let area = Area { left, top: y, right: left + 2.0 * half, bottom };
+            let area = Rect { left, top: y, right: left + 2.0 * half, bottom };
             page.scene.picture(area, tile.picture.clone());
             for (l, (text, colour)) in tile.lines.iter().enumerate() {
-                let text = font::fit(&format::one_line(text), SMALL, false, room);
+                let text =
+                    font::truncate_to_width(&format::to_single_line(text), SMALL, false, room);
                 let at = (middle, y + high as f64 * factor + 9.0 + l as f64 * LINE);
                 page.scene.text(at, text, text_style(SMALL, false, *colour, Align::Middle));
             }

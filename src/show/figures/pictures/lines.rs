@@ -1,9 +1,9 @@
 //! Rows of text in a figure.
 
 use crate::show::layout::{MARGIN, SMALL, text_style};
-use crate::show::page::{Drawing, Page};
+use crate::show::page::{Drawing, FigureCard};
 use crate::show::palette::{self, Rgb};
-use crate::show::scene::{Align, Area};
+use crate::show::scene::{Align, Rect};
 use crate::show::{font, format};
 
 const ROW: f64 = 18.0;
@@ -23,12 +23,12 @@ impl Drawing for TextRows {
         self.width
     }
 
-    fn draw(&self, page: &mut Page) -> f64 {
-        let most = page.room() / 3.0;
+    fn draw(&self, page: &mut FigureCard) -> f64 {
+        let most = page.content_width() / 3.0;
         // Rounded up, so that a text fits into its own width.
-        let width = |text: &str| font::width(text, SMALL, false).ceil() + 1.0;
+        let width = |text: &str| font::text_width(text, SMALL, false).ceil() + 1.0;
         let mut spans = Vec::new();
-        let (mut left, end) = (MARGIN, MARGIN + page.room());
+        let (mut left, end) = (MARGIN, MARGIN + page.content_width());
         for (c, (name, align)) in self.columns.iter().enumerate() {
             let texts = self.rows.iter().filter_map(|row| row.get(c));
             let widest = texts.map(|(text, _)| width(text)).fold(width(name), f64::max);
@@ -40,7 +40,8 @@ impl Drawing for TextRows {
         let top = page.top + 6.0;
         let mut line = |y: f64, c: usize, text: &str, colour: Rgb| {
             let (left, right) = spans[c];
-            let text = font::fit(&format::one_line(text), SMALL, false, right - left);
+            let text =
+                font::truncate_to_width(&format::to_single_line(text), SMALL, false, right - left);
             let align = self.columns[c].1;
             let x = if align == Align::Right { right } else { left };
             page.scene.text((x, y), text, text_style(SMALL, false, colour, align));
@@ -55,7 +56,7 @@ impl Drawing for TextRows {
         }
         let end = spans.last().map_or(end, |(_, right)| *right);
         let rules = (0..=self.rows.len()).map(|r| (top + ROW * (r as f64 + 0.5)).floor());
-        let rules = rules.map(|y| Area { left: MARGIN, top: y, right: end, bottom: y + 1.0 });
+        let rules = rules.map(|y| Rect { left: MARGIN, top: y, right: end, bottom: y + 1.0 });
         page.scene.cells(rules.collect(), palette::GRID);
         top + ROW * (self.rows.len() as f64 + 0.5)
     }

@@ -9,6 +9,6 @@ mod lines;
 pub use examples::examples;
 pub use filters::{Filters, filters};
 
-pub(super) use form::{Form, drawn_pictures, has_pictures};
-pub(super) use grid::{PictureGrid, Tile};
+pub(super) use form::{ExampleKind, is_image_shape, load_bitmaps};
+pub(super) use grid::{PictureGrid, PictureTile};
 pub(super) use lines::TextRows;

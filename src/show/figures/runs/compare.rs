@@ -1,14 +1,14 @@
 //! Several runs in one chart.
 
-use crate::show::figures::not_empty;
-use crate::show::method_style::as_methods;
+use crate::show::figures::check_not_empty;
+use crate::show::method_style::style_by_method;
 use crate::show::run::private_loss;
 use crate::show::{Chart, Coverage, Panel, Series, format, run_coverage};
 use crate::train::Run;
 use crate::{Error, Result};
 
-/// Test accuracy and training loss of several runs, over steps; over epochs if the runs take
-/// different parts of their data in a step.
+/// Plots the test accuracy and training loss of several runs, over steps; over epochs if the runs
+/// take different parts of their data in a step.
 ///
 /// ```no_run
 /// # use epsilab::prelude::*;
@@ -28,7 +28,7 @@ use crate::{Error, Result};
 /// # Errors
 /// `Setting` for an empty list, or without any accuracy and loss.
 pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
-    not_empty("runs", runs, "pass names and runs, such as &[(\"DP-SGD\", &run)]")?;
+    check_not_empty("runs", runs, "pass names and runs, such as &[(\"DP-SGD\", &run)]")?;
     let share = |run: &Run| run.plan().sampling_rate();
     let first = share(runs[0].1);
     let in_epochs = runs.iter().any(|(_, run)| (share(run) / first - 1.0).abs() > 1e-9);
@@ -37,9 +37,10 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
         .map(|(_, run)| run_coverage(run.record()))
         .fold(Coverage::Public, Coverage::max);
     let is_private = runs.iter().any(|(_, run)| run.plan().privacy().is_some());
-    let accuracy = covered(Panel::new("test accuracy").percent(), coverage);
+    let accuracy = with_coverage_badge(Panel::new("test accuracy").percent(), coverage);
     let loss = Panel::new("training loss").from_zero();
-    let loss = if is_private { private_loss(loss, coverage) } else { covered(loss, coverage) };
+    let loss =
+        if is_private { private_loss(loss, coverage) } else { with_coverage_badge(loss, coverage) };
     let (mut accuracies, mut losses) = (Vec::new(), Vec::new());
     for (slot, (name, run)) in runs.iter().enumerate() {
         let unit = if in_epochs { share(run) } else { 1.0 };
@@ -52,13 +53,13 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
         };
         let points = scaled(run.curve().series(|point| point.test_accuracy));
         let line = Series::line(&name, points);
-        accuracies.push(if slot < 5 { line } else { line.marked() });
+        accuracies.push(if slot < 5 { line } else { line.with_markers() });
         let points = scaled(run.curve().series(|point| point.loss));
         losses.push(Series::line(&name, points).smooth());
     }
     let methods: Vec<&str> = runs.iter().map(|(_, run)| run.plan().method()).collect();
-    let accuracy = as_methods(accuracies, &methods).into_iter().fold(accuracy, Panel::series);
-    let loss = as_methods(losses, &methods).into_iter().fold(loss, Panel::series);
+    let accuracy = style_by_method(accuracies, &methods).into_iter().fold(accuracy, Panel::series);
+    let loss = style_by_method(losses, &methods).into_iter().fold(loss, Panel::series);
     let has_points = |panel: &Panel| panel.lines().iter().any(|line| !line.points().is_empty());
     let panels: Vec<Panel> = [accuracy, loss].into_iter().filter(has_points).collect();
     if panels.is_empty() {
@@ -72,15 +73,15 @@ pub fn compare_runs(runs: &[(&str, &Run)]) -> Result<Chart> {
     Ok(panels.into_iter().fold(chart, Chart::panel))
 }
 
-/// A panel of this coverage, with the badge where no epsilon covers it.
-pub(super) fn covered(panel: Panel, coverage: Coverage) -> Panel {
+/// Returns a panel of this coverage, with the badge where no epsilon covers it.
+pub(super) fn with_coverage_badge(panel: Panel, coverage: Coverage) -> Panel {
     match coverage {
         Coverage::NotCovered => panel.not_covered(),
         coverage => panel.coverage(coverage),
     }
 }
 
-/// Two runs are told by their accuracies, more by their number.
+/// Returns the title: two runs are identified by their accuracies, more by their number.
 fn title(runs: &[(&str, &Run)]) -> String {
     let accuracy = |run: &Run| Some(run.accuracy()).filter(|accuracy| accuracy.is_finite());
     match runs {
@@ -90,7 +91,7 @@ fn title(runs: &[(&str, &Run)]) -> String {
             }
             _ => format!("{a} and {b}"),
         },
-        runs => format!("{} compared", format::counted(runs.len(), "run")),
+        runs => format!("{} compared", format::pluralise(runs.len(), "run")),
     }
 }
 
@@ -102,15 +103,15 @@ mod tests {
     use crate::nn::models;
     use crate::privacy::{Delta, Epsilon};
     use crate::show::NOT_COVERED;
-    use crate::show::layout::{scene, tests::collisions};
+    use crate::show::layout::{layout_chart, tests::collisions};
     use crate::store::open_ledger;
-    use crate::train::{Silent, fit};
+    use crate::train::{NoopObserver, fit};
 
     fn trained(plan: &Plan, data: &Dataset) -> Run {
         let model = models::linear(data).seed(1).build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{}.jsonl", data.origin()));
-        fit("r", plan, &model, data, &open_ledger(&path).unwrap(), &mut Silent).unwrap()
+        fit("r", plan, &model, data, &open_ledger(&path).unwrap(), &mut NoopObserver).unwrap()
     }
 
     #[test]
@@ -127,18 +128,18 @@ mod tests {
         let (small, large) = (dp(20, 20), dp(40, 10));
         let chart = compare_runs(&[("small", &small), ("large", &large)]).unwrap();
         let ends = |panel: usize| {
-            let lines = chart.panels()[panel].lines().iter();
+            let lines = chart.layout_panels()[panel].lines().iter();
             lines.map(|line| line.points().last().unwrap().0).collect::<Vec<_>>()
         };
         let epochs = vec![share(20, 20), share(40, 10)];
         assert_eq!((ends(0), ends(1)), (epochs.clone(), epochs));
-        let last = chart.panels()[0].lines()[1].last().unwrap();
+        let last = chart.layout_panels()[0].lines()[1].last().unwrap();
         assert_eq!(last, large.accuracy());
         let bundle = chart.bundle();
         assert!(bundle.text.contains(NOT_COVERED) && bundle.text.contains("small, epsilon "));
         let part = bundle.covered_part.expect("accuracies are left");
         assert!(!part.text.contains("loss") && part.coverage == Coverage::TestPart);
-        assert_eq!(collisions(&scene(&chart)), Vec::<String>::new());
+        assert_eq!(collisions(&layout_chart(&chart)), Vec::<String>::new());
 
         let raw = |data: &Dataset| {
             let plan = NonPrivate::new().batch_size(20).steps(8).seed(1).plan(data).unwrap();
@@ -147,7 +148,7 @@ mod tests {
         let chart = compare_runs(&[("raw", &raw(&glyphs))]).unwrap();
         assert!(!chart.text().contains(NOT_COVERED) && chart.svg().contains("\nstep\n"));
         // Without a test part there is the loss alone.
-        assert_eq!((chart.panels().len(), chart.bundle().coverage), (1, Coverage::Public));
+        assert_eq!((chart.layout_panels().len(), chart.bundle().coverage), (1, Coverage::Public));
         let chart = compare_runs(&[("small", &small), ("raw", &raw(&data))]).unwrap();
         assert_eq!(chart.svg().matches(&format!("\n{NOT_COVERED}\n")).count(), 2);
         assert!(chart.bundle().covered_part.is_none());

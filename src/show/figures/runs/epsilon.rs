@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 
 use super::RunPoint;
-use super::compare::covered;
-use crate::show::figures::grids::Seeds;
-use crate::show::method_style::as_methods;
+use super::compare::with_coverage_badge;
+use crate::show::figures::grids::SeedStats;
+use crate::show::method_style::style_by_method;
 use crate::show::series::extent;
 use crate::show::{Chart, Coverage, Panel, Series, Table, format};
 use crate::{Error, Result};
 
-/// Why no run of a figure is called the best.
+/// Reason why no run of a figure is called the best.
 const CHOOSING: &str = "Choosing a run by its test accuracy overstates what its settings reach: \
                         confirm the choice with other seeds or data.";
 
-/// Accuracy against the epsilon that was spent: a point for each run, whose tooltip says what it
-/// is, and the Pareto front as a step line. At a point of the front, no run with the same or a
-/// smaller epsilon has a higher accuracy. A dashed line is the mean of the runs without a
+/// Plots accuracy against the epsilon that was spent: a point for each run, identified by its
+/// tooltip, and the Pareto front as a step line. At a point of the front, no run with the same or
+/// a smaller epsilon has a higher accuracy. A dashed line is the mean of the runs without a
 /// guarantee.
 ///
 /// ```no_run
@@ -37,35 +37,36 @@ const CHOOSING: &str = "Choosing a run by its test accuracy overstates what its 
 /// # Errors
 /// `Setting` without a run that has a positive finite epsilon and an accuracy.
 pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
-    let all = private(points)?;
-    let front = front(&all);
-    let steps = steps(&front, all.iter().map(|(epsilon, _)| *epsilon).fold(0.0, f64::max));
+    let all = runs_with_epsilon(points)?;
+    let front = pareto_front(&all);
+    let steps = step_line(&front, all.iter().map(|(epsilon, _)| *epsilon).fold(0.0, f64::max));
     let (first, last) = (front[0], front[front.len() - 1]);
-    let line = Series::line("Pareto front", steps).colour(4).bare().summary(last.1);
+    let line = Series::line("Pareto front", steps).colour(4).without_markers().summary(last.1);
     // First, so that the points lie on it.
-    let panel = base(points).series(line).values_are("the highest accuracy");
-    let names = names(&all);
+    let panel = accuracy_panel(points).series(line).value_label("the highest accuracy");
+    let names = series_names(&all);
     let series = names.iter().map(|&name| {
         let of_name: Vec<_> = all.iter().filter(|(_, point)| point.series == name).collect();
         let at = of_name.iter().map(|(epsilon, point)| (*epsilon, point.accuracy));
         let about: Vec<String> = of_name.iter().map(|(_, point)| point.about.clone()).collect();
         let line = Series::line(name, at.collect::<Vec<_>>());
-        let line = line.unconnected().in_place().about(about);
+        let line = line.markers_only().without_offset().tooltips(about);
         let accuracies = of_name.iter().map(|(_, point)| point.accuracy);
         line.summary(accuracies.fold(f64::NEG_INFINITY, f64::max))
     });
-    let series = as_methods(series.collect(), &names);
+    let series = style_by_method(series.collect(), &names);
     let panel = series.into_iter().fold(panel, Panel::series);
     let at = |(epsilon, accuracy): (f64, f64)| {
         format!("{} at epsilon {}", format::percent(accuracy), format::eps(epsilon))
     };
     let to = if front.len() > 1 { format!(" to {}", at(last)) } else { String::new() };
-    let title = format!("Front of {}: {}{to}", format::counted(all.len(), "run"), at(first));
-    Ok(chart(title, points, panel).note(CHOOSING))
+    let title = format!("Front of {}: {}{to}", format::pluralise(all.len(), "run"), at(first));
+    Ok(epsilon_chart(title, points, panel).note(CHOOSING))
 }
 
-/// Mean accuracy over the target epsilon (or the epsilon that was spent, without a target), a line
-/// for each series. Its band is one standard deviation over the runs at the same epsilon.
+/// Plots the mean accuracy over the target epsilon (or the epsilon that was spent, without a
+/// target), a line for each series. Its band is one standard deviation over the runs at the same
+/// epsilon.
 ///
 /// # Guarantee
 /// As [`pareto`].
@@ -73,11 +74,11 @@ pub fn pareto(points: &[RunPoint]) -> Result<Chart> {
 /// # Errors
 /// As [`pareto`].
 pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
-    let all = private(points)?;
+    let all = runs_with_epsilon(points)?;
     let mut lines = Vec::new();
     let mut table = Table::new(["series", "epsilon", "accuracy", "± sd", "runs"]);
     let mut repeated = false;
-    let names = names(&all);
+    let names = series_names(&all);
     for &name in &names {
         let mut of_name: Vec<(f64, f64)> = all
             .iter()
@@ -88,7 +89,7 @@ pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
         let (mut means, mut deviations) = (Vec::new(), Vec::new());
         for same in of_name.chunk_by(|a, b| a.0 == b.0) {
             let accuracies: Vec<f64> = same.iter().map(|(_, accuracy)| *accuracy).collect();
-            let seeds = Seeds::of(&accuracies);
+            let seeds = SeedStats::from_values(&accuracies);
             let deviation = seeds.deviation();
             repeated |= deviation.is_some();
             means.push((same[0].0, seeds.mean));
@@ -98,29 +99,32 @@ pub fn accuracy_over_epsilon(points: &[RunPoint]) -> Result<Chart> {
                 format::significant(same[0].0, 4),
                 format::percent(seeds.mean),
                 deviation.map_or("-".into(), |d| format::fixed(100.0 * d, 2)),
-                format::count(same.len()),
+                format::format_count(same.len()),
             ]);
         }
         lines.push(Series::line(name, means).band(deviations));
     }
-    let panel = as_methods(lines, &names).into_iter().fold(base(points), Panel::series);
+    let panel =
+        style_by_method(lines, &names).into_iter().fold(accuracy_panel(points), Panel::series);
     let bands = if repeated {
         "Means over runs with the same target; bands: ± one standard deviation. "
     } else {
         ""
     };
     let title = "Test accuracy over epsilon";
-    Ok(chart(title.into(), points, panel).note(format!("{bands}{CHOOSING}")).details(table.text()))
+    Ok(epsilon_chart(title.into(), points, panel)
+        .note(format!("{bands}{CHOOSING}"))
+        .details(table.text()))
 }
 
-/// The runs with a positive epsilon and an accuracy, by epsilon.
-fn private(points: &[RunPoint]) -> Result<Vec<(f64, &RunPoint)>> {
+/// Returns the runs with a positive epsilon and an accuracy, by epsilon.
+fn runs_with_epsilon(points: &[RunPoint]) -> Result<Vec<(f64, &RunPoint)>> {
     let known = points.iter().filter(|point| point.accuracy.is_finite());
     let with_epsilon = known.filter_map(|point| Some((point.epsilon?, point)));
     let mut all: Vec<_> =
         with_epsilon.filter(|(epsilon, _)| *epsilon > 0.0 && epsilon.is_finite()).collect();
     if all.is_empty() {
-        let what = format::counted(points.len(), "run");
+        let what = format::pluralise(points.len(), "run");
         let why = "none of them has a finite epsilon and a test accuracy";
         return Err(
             Error::setting("points", what, why).fix("pass private runs on data with a test part")
@@ -130,16 +134,16 @@ fn private(points: &[RunPoint]) -> Result<Vec<(f64, &RunPoint)>> {
     Ok(all)
 }
 
-/// The series by name.
-fn names<'p>(all: &[(f64, &'p RunPoint)]) -> Vec<&'p str> {
+/// Returns the series by name.
+fn series_names<'p>(all: &[(f64, &'p RunPoint)]) -> Vec<&'p str> {
     let names: BTreeSet<&str> = all.iter().map(|(_, point)| point.series.as_str()).collect();
     names.into_iter().collect()
 }
 
-/// The panel with the mean accuracy of the runs without a guarantee.
-fn base(points: &[RunPoint]) -> Panel {
+/// Returns the panel with the mean accuracy of the runs without a guarantee.
+fn accuracy_panel(points: &[RunPoint]) -> Panel {
     let coverage = points.iter().map(|point| point.coverage).fold(Coverage::Public, Coverage::max);
-    let panel = covered(Panel::new("test accuracy").percent(), coverage);
+    let panel = with_coverage_badge(Panel::new("test accuracy").percent(), coverage);
     // Runs with noise but without a guarantee are no measure of what privacy costs.
     let raw = points.iter().filter(|point| point.epsilon.is_none() && point.target.is_none());
     let raw: Vec<f64> = raw.map(|point| point.accuracy).filter(|a| a.is_finite()).collect();
@@ -152,8 +156,8 @@ fn base(points: &[RunPoint]) -> Panel {
     }
 }
 
-/// The chart; its axis is logarithmic if the epsilons differ by more than a factor of ten.
-fn chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
+/// Returns the chart; its axis is logarithmic if the epsilons differ by more than a factor of ten.
+fn epsilon_chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     let chart = Chart::new(title).coverage(Coverage::Public).panel(panel).x_label("epsilon");
     let epsilons = points.iter().filter_map(|point| point.epsilon).filter(|e| *e > 0.0);
     let (low, high) = extent(epsilons).unwrap_or_default();
@@ -166,8 +170,8 @@ fn chart(title: String, points: &[RunPoint], panel: Panel) -> Chart {
     }
 }
 
-/// The runs that no run with the same or a smaller epsilon exceeds in accuracy.
-fn front(all: &[(f64, &RunPoint)]) -> Vec<(f64, f64)> {
+/// Returns the runs that no run with the same or a smaller epsilon exceeds in accuracy.
+fn pareto_front(all: &[(f64, &RunPoint)]) -> Vec<(f64, f64)> {
     let mut front: Vec<(f64, f64)> = Vec::new();
     for (epsilon, point) in all {
         match front.last_mut() {
@@ -179,8 +183,8 @@ fn front(all: &[(f64, &RunPoint)]) -> Vec<(f64, f64)> {
     front
 }
 
-/// The front as a step line up to the largest epsilon.
-fn steps(front: &[(f64, f64)], largest: f64) -> Vec<(f64, f64)> {
+/// Returns the front as a step line up to the largest epsilon.
+fn step_line(front: &[(f64, f64)], largest: f64) -> Vec<(f64, f64)> {
     let mut line: Vec<(f64, f64)> = Vec::new();
     for &(epsilon, accuracy) in front {
         line.extend(line.last().map(|&(_, before)| (epsilon, before)));
@@ -194,7 +198,7 @@ fn steps(front: &[(f64, f64)], largest: f64) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::show::NOT_COVERED;
-    use crate::show::layout::{scene, tests::collisions};
+    use crate::show::layout::{layout_chart, tests::collisions};
 
     fn point(series: &str, epsilon: f64, accuracy: f64) -> RunPoint {
         RunPoint {
@@ -218,7 +222,7 @@ mod tests {
             point("b", 8.0, 0.89),
         ];
         let chart = pareto(&runs).unwrap();
-        let lines = chart.panels()[0].lines();
+        let lines = chart.layout_panels()[0].lines();
         assert_eq!(lines.iter().map(Series::name).collect::<Vec<_>>(), ["Pareto front", "a", "b"]);
         let expected =
             [(1.0, 0.80), (2.0, 0.80), (2.0, 0.85), (4.0, 0.85), (4.0, 0.90), (8.0, 0.90)];
@@ -229,7 +233,7 @@ mod tests {
         assert!(chart.vega_lite().to_string().contains("b at 4"), "tooltips say what a point is");
         assert!(!svg.contains(NOT_COVERED));
         assert_eq!(chart.bundle().coverage, Coverage::TestPart);
-        assert_eq!(collisions(&scene(&chart)), Vec::<String>::new());
+        assert_eq!(collisions(&layout_chart(&chart)), Vec::<String>::new());
     }
 
     #[test]
@@ -244,7 +248,7 @@ mod tests {
         };
         runs.extend([raw(0.97), raw(0.99), point("dp-sgd", 5.0, f64::NAN)]);
         let chart = accuracy_over_epsilon(&runs).unwrap();
-        let line = &chart.panels()[0].lines()[0];
+        let line = &chart.layout_panels()[0].lines()[0];
         let [low, high] = line.points() else { panic!("{line:?}") };
         assert!((low.1 - 0.92).abs() < 1e-12 && low.0 == 3.0, "{low:?}");
         assert_eq!(*high, (8.0, 0.95));
@@ -253,7 +257,7 @@ mod tests {
         assert!(
             chart.svg().contains("without guarantee: 98.0 %") && chart.svg().contains(NOT_COVERED)
         );
-        assert_eq!(collisions(&scene(&chart)), Vec::<String>::new());
+        assert_eq!(collisions(&layout_chart(&chart)), Vec::<String>::new());
         assert!(pareto(&[raw(0.9)]).is_err() && pareto(&[]).is_err());
     }
 
@@ -261,6 +265,6 @@ mod tests {
     fn wide_ranges_of_epsilon_are_logarithmic() {
         let runs = [0.1, 1.0, 10.0].map(|epsilon| point("a", epsilon, 0.5 + epsilon / 40.0));
         assert!(pareto(&runs).unwrap().svg() != pareto(&runs[1..]).unwrap().svg());
-        assert_eq!(collisions(&scene(&pareto(&runs).unwrap())), Vec::<String>::new());
+        assert_eq!(collisions(&layout_chart(&pareto(&runs).unwrap())), Vec::<String>::new());
     }
 }

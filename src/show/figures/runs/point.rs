@@ -16,9 +16,9 @@ pub struct RunPoint {
     pub target: Option<f64>,
     /// Accuracy on the test part, in [0, 1].
     pub accuracy: f64,
-    /// What tooltips say of the run: settings, seed.
+    /// Settings and seed of the run, for tooltips.
     pub about: String,
-    /// What the accuracy reveals of private data.
+    /// Coverage of the accuracy: what it reveals of private data.
     pub coverage: Coverage,
 }
 

@@ -4,12 +4,16 @@ use super::*;
 use crate::train::Seeds;
 
 fn header() -> CheckpointHeader {
-    let (format, lab) = CheckpointHeader::versions();
+    let (format, lab) = CheckpointHeader::current_versions();
     CheckpointHeader { format, lab, id: "00ff".into(), step: 3, ..CheckpointHeader::default() }
 }
 
-fn numbers() -> Numbers {
-    Numbers { seeds: Seeds::new(Some(7), "a run").unwrap(), resumed: Vec::new(), progress: None }
+fn numbers() -> CheckpointPayload {
+    CheckpointPayload {
+        seeds: Seeds::new(Some(7), "a run").unwrap(),
+        resumed: Vec::new(),
+        progress: None,
+    }
 }
 
 fn written(path: &Path) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Examples that are not finite.
 
 use epsilab::burn::prelude::Device;
-use epsilab::engine::{Batch, ClipRule, Executor, Gradients, ReferenceExecutor, Weights};
+use epsilab::engine::{Batch, ClipRule, CoordinateWeights, Executor, Gradients, ReferenceExecutor};
 use epsilab::nn::{Conv2dSpec, EmbeddingSpec, LayerSpec, LstmSpec, Network};
 
 use super::random::{Draw, batch, network};
@@ -45,13 +45,13 @@ fn subset(clean: &Batch, ids: &[usize], poison: Option<f32>) -> Batch {
 }
 
 /// Alternating ones and zeros for matrices, ones for biases.
-fn mask(network: &Network) -> Weights {
+fn mask(network: &Network) -> CoordinateWeights {
     let mut mask = Gradients::zeros_like(network);
     for entry in &mut mask.entries {
         let step = if entry.shape.len() > 1 { 2 } else { 1 };
         entry.values.iter_mut().step_by(step).for_each(|w| *w = 1.0);
     }
-    Weights::new(network, mask).unwrap()
+    CoordinateWeights::new(network, mask).unwrap()
 }
 
 pub fn a_non_finite_example_changes_no_other_contribution(device: &Device) {
@@ -67,7 +67,7 @@ pub fn a_non_finite_example_changes_no_other_contribution(device: &Device) {
                 let without = sum(&subset(&clean, &[0, 1, 3, 4], None));
                 for poison in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                     let with = sum(&subset(&clean, &[0, 1, 2, 3, 4], Some(poison)));
-                    assert_eq!(with.non_finite(), 1, "{name}");
+                    assert_eq!(with.excluded_count(), 1, "{name}");
                     assert!(with.norms[2].is_nan() && with.losses[2].is_nan(), "{name}");
                     for (i, j) in [0, 1, 3, 4].into_iter().enumerate() {
                         let (a, b) = (f64::from(without.norms[i]), f64::from(with.norms[j]));
@@ -118,9 +118,9 @@ pub fn non_finite_examples_contribute_exactly_zero(device: &Device) {
                     for got in [
                         executor.weighted_sum(&gpu, &bad, &rule, None).unwrap(),
                         executor.weighted_sum(&gpu, &bad, &rule, Some(&mask)).unwrap(),
-                        executor.plain_sum(&gpu, &bad, None).unwrap(),
+                        executor.unclipped_sum(&gpu, &bad, None).unwrap(),
                     ] {
-                        assert_eq!(got.non_finite(), 5, "{name}: {poison}");
+                        assert_eq!(got.excluded_count(), 5, "{name}: {poison}");
                         assert!(got.norms.iter().all(|norm| norm.is_nan()), "{name}: {poison}");
                         let all = got.sum.entries.iter().flat_map(|entry| &entry.values);
                         assert!(all.clone().all(|v| *v == 0.0), "{name}: {poison}");
@@ -139,11 +139,11 @@ pub fn an_infinite_loss_excludes_its_example(device: &Device) {
     let network = network.unwrap();
     let good = Batch::new(vec![0.0, 1.0], &[2], vec![1]).unwrap();
     let both = Batch::new(vec![0.0, 1.0, 1.0, 0.0], &[2], vec![1, 1]).unwrap();
-    let want = ReferenceExecutor.plain_sum(&network, &good, None).unwrap();
+    let want = ReferenceExecutor.unclipped_sum(&network, &good, None).unwrap();
     let network = to_device(&network, device);
     for (name, executor) in executors() {
         let clipped = executor.clipped_sum(&network, &both, &ClipRule::unclipped()).unwrap();
-        for got in [clipped, executor.plain_sum(&network, &both, None).unwrap()] {
+        for got in [clipped, executor.unclipped_sum(&network, &both, None).unwrap()] {
             assert!(got.losses[1].is_nan() && !got.losses[0].is_nan(), "{name}");
             assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
         }
@@ -155,14 +155,14 @@ pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
     for (network, shape, tokens) in networks(&mut draw) {
         let clean = batch(&mut draw, &shape, tokens, 5, 2);
         let want = ReferenceExecutor
-            .plain_sum(&network, &subset(&clean, &[0, 1, 3, 4], None), None)
+            .unclipped_sum(&network, &subset(&clean, &[0, 1, 3, 4], None), None)
             .unwrap();
         let network = to_device(&network, device);
         for (name, executor) in executors() {
             for poison in [f32::NAN, f32::INFINITY] {
                 let bad = subset(&clean, &[0, 1, 2, 3, 4], Some(poison));
-                let got = executor.plain_sum(&network, &bad, None).unwrap();
-                assert!(got.losses[2].is_nan() && got.non_finite() == 1, "{name}");
+                let got = executor.unclipped_sum(&network, &bad, None).unwrap();
+                assert!(got.losses[2].is_nan() && got.excluded_count() == 1, "{name}");
                 assert!(relative_difference(&got.sum, &want.sum) < tolerance(device), "{name}");
             }
         }
@@ -179,11 +179,12 @@ pub fn plain_sums_exclude_non_finite_examples(device: &Device) {
         features.drain(if lost == 1 { 8..12 } else { 8..16 });
         let labels = [0, 1, 1][..4 - lost].to_vec();
         let want = ReferenceExecutor
-            .plain_sum(&network, &Batch::new(features, &[4], labels).unwrap(), None)
+            .unclipped_sum(&network, &Batch::new(features, &[4], labels).unwrap(), None)
             .unwrap();
-        let executor = epsilab::engine::TapExecutor::default().with_device_path().with_chunk(2);
-        let got = executor.plain_sum(&to_device(&network, device), &bad, None).unwrap();
-        assert_eq!(got.non_finite(), lost);
+        let executor =
+            epsilab::engine::TapExecutor::default().with_device_path().with_chunk_size(2);
+        let got = executor.unclipped_sum(&to_device(&network, device), &bad, None).unwrap();
+        assert_eq!(got.excluded_count(), lost);
         assert!(relative_difference(&got.sum, &want.sum) < tolerance(device));
     }
 }

@@ -2,7 +2,7 @@
 
 use epsilab::burn::prelude::Device;
 use epsilab::engine::{
-    Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+    Batch, ClipRule, CoordinateWeights, Executor, Gradients, ReferenceExecutor, TapExecutor,
 };
 use epsilab::nn::Network;
 
@@ -21,7 +21,7 @@ pub fn tiny_and_huge_gradients_are_clipped(device: &Device) {
         let network = network.unwrap();
         let mut mask = Gradients::zeros_like(&network);
         mask.entries[0].values = vec![1.0, 0.5].into();
-        let mask = Weights::new(&network, mask).unwrap();
+        let mask = CoordinateWeights::new(&network, mask).unwrap();
         let bound = f64::from(scale) / 100.0;
         let rule = ClipRule::flat(bound);
         let gpu = to_device(&network, device);
@@ -54,10 +54,10 @@ pub fn a_huge_input_with_a_tiny_gradient_is_clipped(device: &Device) {
     let batch = Batch::new(vec![1e19], &[1], vec![0]).unwrap();
     let mut mask = Gradients::zeros_like(&network);
     mask.entries[0].values = vec![0.0, 1.0].into();
-    let mask = Weights::new(&network, mask).unwrap();
+    let mask = CoordinateWeights::new(&network, mask).unwrap();
     let network = to_device(&network, device);
     for (name, executor) in executors() {
-        let sum_norm = |clip, weights: Option<&Weights>| {
+        let sum_norm = |clip, weights: Option<&CoordinateWeights>| {
             let rule = ClipRule::flat(clip);
             executor.weighted_sum(&network, &batch, &rule, weights).unwrap().sum.l2_norm()
         };
@@ -74,7 +74,7 @@ pub fn an_empty_batch_gives_zeros(device: &Device) {
     let batch = Batch::new(Vec::new(), &[4], Vec::new()).unwrap();
     for (name, executor) in executors() {
         let clipped = executor.clipped_sum(&network, &batch, &ClipRule::flat(1.0)).unwrap();
-        for got in [clipped, executor.plain_sum(&network, &batch, None).unwrap()] {
+        for got in [clipped, executor.unclipped_sum(&network, &batch, None).unwrap()] {
             assert!(got.norms.is_empty() && got.losses.is_empty(), "{name}");
             assert_eq!(got.sum, Gradients::zeros_like(&network), "{name}");
             let entries = &got.sum.entries;
@@ -94,7 +94,7 @@ pub fn wrong_shapes_labels_and_clipping_norms_are_refused(device: &Device) {
         assert!(executor.clipped_sum(&network, &batch(&[4], 2), &rule).is_ok(), "{name}");
         for wrong in [batch(&[5], 0), batch(&[4], 3)] {
             assert!(executor.clipped_sum(&network, &wrong, &rule).is_err(), "{name}");
-            assert!(executor.plain_sum(&network, &wrong, None).is_err(), "{name}");
+            assert!(executor.unclipped_sum(&network, &wrong, None).is_err(), "{name}");
         }
         let zero = ClipRule::flat(0.0);
         assert!(executor.clipped_sum(&network, &batch(&[4], 0), &zero).is_err(), "{name}");
@@ -114,7 +114,8 @@ pub fn fixed_size_passes_give_gradients_independent_of_the_batch(device: &Device
     };
     let rule = ClipRule::flat(0.1);
     for most in [4, 100] {
-        let executor = TapExecutor::default().with_device_path().fixed_chunks(12).with_chunk(most);
+        let executor =
+            TapExecutor::default().with_device_path().fixed_chunks(12).with_chunk_size(most);
         let of = |n: usize| executor.clipped_sum(&network, &first(n), &rule).unwrap();
         let all = of(9);
         assert!(
@@ -127,8 +128,8 @@ pub fn fixed_size_passes_give_gradients_independent_of_the_batch(device: &Device
             assert_eq!(some.losses[..], all.losses[..n], "{n} of 9, {most} at a time");
             let want = ReferenceExecutor.clipped_sum(model.network(), &first(n), &rule).unwrap();
             assert!(relative_difference(&some.sum, &want.sum) < tolerance(device), "{n} of 9");
-            let plain = executor.plain_sum(&network, &first(n), None).unwrap();
-            let want = ReferenceExecutor.plain_sum(model.network(), &first(n), None).unwrap();
+            let plain = executor.unclipped_sum(&network, &first(n), None).unwrap();
+            let want = ReferenceExecutor.unclipped_sum(model.network(), &first(n), None).unwrap();
             assert!(
                 relative_difference(&plain.sum, &want.sum) < tolerance(device),
                 "plain, {n} of 9"

@@ -1,7 +1,7 @@
 //! Reference values from PyTorch.
 
 use epsilab::burn::prelude::Device;
-use epsilab::engine::{Batch, ClipRule, ClippedSum, Executor, Gradients, Weights};
+use epsilab::engine::{Batch, ClipRule, ClippedSum, CoordinateWeights, Executor, Gradients};
 use epsilab::nn::LayerSpec;
 use serde_json::Value;
 
@@ -81,7 +81,7 @@ pub fn a_mask_applies_to_norm_and_sum(device: &Device) {
     for entry in &mut mask.entries {
         entry.values = known.read(&case["mask"], &entry.path, &entry.shape).into();
     }
-    let mask = Weights::new(&network, mask).unwrap();
+    let mask = CoordinateWeights::new(&network, mask).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
     let network = to_device(&network, device);
     for mask in [weights_on(&network, &mask, device), mask] {
@@ -106,7 +106,7 @@ pub fn squared_parameters_as_weights_agree_with_pytorch(device: &Device) {
         let bias = entry.path.ends_with("bias");
         entry.values = values.iter().map(|v| if bias { 0.0 } else { v * v }).collect();
     }
-    let squares = Weights::new(&network, squares).unwrap();
+    let squares = CoordinateWeights::new(&network, squares).unwrap();
     let rule = ClipRule::flat(case["C"].as_f64().unwrap());
     let want = flat(&case["clipped_sum"]);
     let values = network.values();

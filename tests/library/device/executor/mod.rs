@@ -22,7 +22,7 @@ use epsilab::burn::module::Module;
 use epsilab::burn::prelude::*;
 use epsilab::device::DeviceArray;
 use epsilab::engine::{
-    Batch, ClipRule, ClippedSum, Executor, ReferenceExecutor, TapExecutor, Weights,
+    Batch, ClipRule, ClippedSum, CoordinateWeights, Executor, ReferenceExecutor, TapExecutor,
 };
 use epsilab::nn::Network;
 
@@ -31,7 +31,7 @@ use compare::{distance, median, relative_difference};
 /// An executor that computes a batch at once, and one that uses chunks.
 fn executors() -> [(&'static str, TapExecutor); 2] {
     let device_path = || TapExecutor::default().with_device_path();
-    [("at once", device_path()), ("in chunks", device_path().with_chunk(3))]
+    [("at once", device_path()), ("in chunks", device_path().with_chunk_size(3))]
 }
 
 /// The accepted relative difference from the CPU. GPUs may round the factors of matrix products,
@@ -46,12 +46,16 @@ fn to_device(network: &Network, device: &Device) -> Network {
 }
 
 /// The weights with their values on the device.
-fn weights_on(network: &Network, weights: &Weights, device: &Device) -> Weights {
+fn weights_on(
+    network: &Network,
+    weights: &CoordinateWeights,
+    device: &Device,
+) -> CoordinateWeights {
     let mut moved = epsilab::engine::Gradients { entries: weights.entries().to_vec() };
     for entry in &mut moved.entries {
         entry.values = DeviceArray::from_tensor(Tensor::from_data(&entry.values[..], device));
     }
-    Weights::new(network, moved).unwrap()
+    CoordinateWeights::new(network, moved).unwrap()
 }
 
 /// The clipped sums of the executor on the device and of the reference executor on the CPU, clipped
@@ -61,7 +65,7 @@ fn with_reference(
     network: &Network,
     device: &Device,
     batch: &Batch,
-    weights: Option<&Weights>,
+    weights: Option<&CoordinateWeights>,
 ) -> (ClippedSum, ClippedSum) {
     let unclipped = ClipRule::unclipped();
     let norms = ReferenceExecutor.weighted_sum(network, batch, &unclipped, weights).unwrap().norms;
@@ -76,7 +80,7 @@ fn with_reference_and_bound(
     executor: &TapExecutor,
     network: &Network,
     device: &Device,
-    (batch, weights): (&Batch, Option<&Weights>),
+    (batch, weights): (&Batch, Option<&CoordinateWeights>),
     number: u64,
 ) -> (ClippedSum, ClippedSum) {
     let sum = |rule: &ClipRule| ReferenceExecutor.weighted_sum(network, batch, rule, weights);
@@ -100,7 +104,7 @@ fn with_reference_and_bound(
 /// Compares norms, losses, the whole sum and the sum of each parameter.
 #[track_caller]
 fn assert_close(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str) {
-    assert_eq!(got.non_finite(), 0, "{about}");
+    assert_eq!(got.excluded_count(), 0, "{about}");
     let norms = distance(&got.norms, &want.norms, 0.0);
     assert!(norms < tolerance, "norms are off by {norms:.1e}: {about}");
     assert!(distance(&got.losses, &want.losses, 0.0) < tolerance, "losses: {about}");
@@ -122,7 +126,7 @@ fn assert_sums(got: &ClippedSum, want: &ClippedSum, tolerance: f64, about: &str)
 
 /// Asserts that coordinates of weight 0 are exactly zero.
 #[track_caller]
-fn assert_selected(got: &ClippedSum, weights: &Weights, about: &str) {
+fn assert_selected(got: &ClippedSum, weights: &CoordinateWeights, about: &str) {
     for (entry, weights) in got.sum.entries.iter().zip(weights.entries()) {
         let dropped = entry.values.iter().zip(&weights.values).filter(|(_, w)| **w == 0.0);
         assert!(dropped.clone().all(|(v, _)| v.to_bits() == 0), "{}: {about}", entry.path);

@@ -3,7 +3,7 @@
 use epsilab::burn::prelude::Device;
 use epsilab::data::{self, Dataset};
 use epsilab::engine::{
-    Batch, ClipRule, Executor, Gradients, ReferenceExecutor, TapExecutor, Weights,
+    Batch, ClipRule, CoordinateWeights, Executor, Gradients, ReferenceExecutor, TapExecutor,
 };
 use epsilab::nn::{DropoutSpec, LayerClips, LayerSpec, LinearSpec, models};
 
@@ -62,7 +62,7 @@ pub fn zoo_models_agree_with_the_reference_executor(device: &Device) {
     for (model, data) in built {
         let model = model.unwrap();
         let ids: Vec<u32> = (0..data.train().len() as u32).collect();
-        let batch = Batch::of(data.train(), &ids).unwrap();
+        let batch = Batch::from_examples(data.train(), &ids).unwrap();
         let (_, executor) = &executors()[0];
         let (got, want) = with_reference(executor, model.network(), device, &batch, None);
         assert_close(&got, &want, 3.0 * tolerance(device), model.name());
@@ -71,7 +71,7 @@ pub fn zoo_models_agree_with_the_reference_executor(device: &Device) {
 
 pub fn gradients_of_tied_parameters_are_added_before_the_norm(device: &Device) {
     for (model, data) in [tied(), texts()] {
-        let batch = Batch::of(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
+        let batch = Batch::from_examples(data.train(), &[0, 1, 2, 3, 4, 5]).unwrap();
         for (_, executor) in executors() {
             let (got, want) = with_reference(&executor, model.network(), device, &batch, None);
             assert_close(&got, &want, tolerance(device), model.name());
@@ -86,9 +86,9 @@ pub fn plain_sums_agree_with_the_reference_executor(device: &Device) {
         let network = network(&mut draw, &shape, &specs);
         let (n, copies) = (1 + draw.below(7), 1 + draw.below(2) * draw.below(3));
         let batch = batch(&mut draw, &shape, tokens, n, copies);
-        let want = ReferenceExecutor.plain_sum(&network, &batch, None).unwrap();
+        let want = ReferenceExecutor.unclipped_sum(&network, &batch, None).unwrap();
         for (how, executor) in executors() {
-            let got = executor.plain_sum(&to_device(&network, device), &batch, None).unwrap();
+            let got = executor.unclipped_sum(&to_device(&network, device), &batch, None).unwrap();
             let about = format!("seed {seed}, {how}, {copies} copies, {shape:?}: {specs:?}");
             assert!(got.norms.len() == n && got.norms.iter().all(|norm| norm.is_nan()));
             assert!(distance(&got.losses, &want.losses, 0.0) < tolerance(device), "{about}");
@@ -114,14 +114,14 @@ pub fn layers_with_clips_agree_with_the_reference_executor(device: &Device) {
         // All parameters, and without the first tensor.
         let mut ones = Gradients::zeros_like(&clipped);
         ones.entries.iter_mut().skip(1).for_each(|entry| entry.values.fill(1.0));
-        let selected = Weights::new(&clipped, ones).unwrap();
+        let selected = CoordinateWeights::new(&clipped, ones).unwrap();
         for weights in [None, Some(&selected)] {
             let want = ReferenceExecutor.weighted_sum(&clipped, &batch, &rule, weights).unwrap();
             for (how, executor) in executors() {
                 let about = format!("seed {seed}, {how}, {shape:?}: {specs:?}");
                 let sums = [
                     executor.weighted_sum(&gpu, &batch, &rule, weights).unwrap(),
-                    executor.plain_sum(&gpu, &batch, weights).unwrap(),
+                    executor.unclipped_sum(&gpu, &batch, weights).unwrap(),
                 ];
                 sums.iter().for_each(|got| assert_sums(got, &want, tolerance(device), &about));
             }
@@ -139,15 +139,16 @@ pub fn dropout_masks_depend_on_the_seed(device: &Device) {
     let mut draw = Draw::new(3);
     let network = network(&mut draw, &[4], &specs);
     // Masks depend on the index of an example in the data set, not on its position in the batch.
-    let batch = batch(&mut draw, &[4], false, 6, 2).numbered(&[5, 0, 70_000, 9, 1, 4]).unwrap();
+    let batch = batch(&mut draw, &[4], false, 6, 2).with_indices(&[5, 0, 70_000, 9, 1, 4]).unwrap();
     let (rule, gpu) = (ClipRule::flat(1.0), to_device(&network, device));
     for (name, executor) in executors() {
         let sum = |seed| executor.clipped_sum(&gpu, &batch.clone().seed(seed), &rule).unwrap().sum;
-        let plain = |seed| executor.plain_sum(&gpu, &batch.clone().seed(seed), None).unwrap().sum;
+        let plain =
+            |seed| executor.unclipped_sum(&gpu, &batch.clone().seed(seed), None).unwrap().sum;
         let one = batch.clone().seed(1);
         let want = ReferenceExecutor.clipped_sum(&network, &one, &rule).unwrap().sum;
         assert!(relative_difference(&sum(1), &want) < tolerance(device), "{name}");
-        let want = ReferenceExecutor.plain_sum(&network, &one, None).unwrap().sum;
+        let want = ReferenceExecutor.unclipped_sum(&network, &one, None).unwrap().sum;
         assert!(relative_difference(&plain(1), &want) < tolerance(device), "{name}");
         assert!(
             relative_difference(&sum(1), &sum(2)) > 1e-2
@@ -170,7 +171,7 @@ pub fn chunks_change_only_rounding(device: &Device) {
     let want = ReferenceExecutor.clipped_sum(&network, &batch, &ClipRule::flat(0.3)).unwrap();
     let network = to_device(&network, device);
     for chunk in [1, 2, 7, 22, 23, 1000] {
-        let executor = TapExecutor::default().with_device_path().with_chunk(chunk);
+        let executor = TapExecutor::default().with_device_path().with_chunk_size(chunk);
         // Twice: the memory check runs only in the first pass.
         for _ in 0..2 {
             let got = executor.clipped_sum(&network, &batch, &ClipRule::flat(0.3)).unwrap();

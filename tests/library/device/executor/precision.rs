@@ -4,7 +4,7 @@ use epsilab::burn::optim::SgdConfig;
 use epsilab::burn::prelude::Device;
 use epsilab::burn::tensor::FloatDType;
 use epsilab::data::glyphs_with;
-use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor, TapExecutor, step};
+use epsilab::engine::{Batch, ClipRule, Executor, ReferenceExecutor, TapExecutor, optimizer_step};
 use epsilab::nn::{Model, Precision, models};
 use epsilab::{ErrorKind, Result};
 
@@ -20,7 +20,7 @@ fn has_bf16(model: &Model, batch: &Batch, device: &Device) -> bool {
         return true;
     }
     let network = to_device(model.network(), device);
-    let error = executor(Precision::Bf16).plain_sum(&network, batch, None).unwrap_err();
+    let error = executor(Precision::Bf16).unclipped_sum(&network, batch, None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Device, "{error}");
     false
 }
@@ -30,7 +30,7 @@ fn has_bf16(model: &Model, batch: &Batch, device: &Device) -> bool {
 pub fn bf16_rounds_contributions_but_keeps_the_clipping_norm(device: &Device) -> Result<()> {
     let data = glyphs_with(24, 0, 3)?;
     let ids: Vec<u32> = (0..24).collect();
-    let batch = Batch::of(data.train(), &ids)?;
+    let batch = Batch::from_examples(data.train(), &ids)?;
     for model in [models::papernot_cnn(&data), models::mlp(&data, &[16])] {
         let model = model.seed(2).build()?;
         if !has_bf16(&model, &batch, device) {
@@ -50,7 +50,7 @@ pub fn bf16_rounds_contributions_but_keeps_the_clipping_norm(device: &Device) ->
         // Every single clipped example has exactly the clipping norm, however its factors are
         // rounded.
         for id in [0, 7, 23] {
-            let one = Batch::of(data.train(), &[id])?;
+            let one = Batch::from_examples(data.train(), &[id])?;
             let length =
                 executor(Precision::Bf16).clipped_sum(&network, &one, &rule)?.sum.l2_norm();
             assert!((length / clip - 1.0).abs() < 1e-5, "{}: {length} of {clip}", model.name());
@@ -64,7 +64,7 @@ pub fn bf16_training_reaches_the_same_accuracy(device: &Device) -> Result<()> {
     let data = glyphs_with(600, 300, 4)?;
     let model = models::mlp(&data, &[24]).seed(5).build()?;
     let batches: Vec<Batch> = (0..12u32)
-        .map(|i| Batch::of(data.train(), &(50 * i..50 * (i + 1)).collect::<Vec<_>>()))
+        .map(|i| Batch::from_examples(data.train(), &(50 * i..50 * (i + 1)).collect::<Vec<_>>()))
         .collect::<Result<_>>()?;
     if !has_bf16(&model, &batches[0], device) {
         return Ok(());
@@ -75,7 +75,7 @@ pub fn bf16_training_reaches_the_same_accuracy(device: &Device) -> Result<()> {
         for batch in batches.iter().cycle().take(120) {
             let mut sum = tap.clipped_sum(&network, batch, &ClipRule::flat(1.0))?.sum;
             sum.scale(1.0 / 50.0);
-            network = step(&mut optimizer, 0.5, &network, &sum);
+            network = optimizer_step(&mut optimizer, 0.5, &network, &sum);
         }
         model.with_network(to_device(&network, &Device::flex())).accuracy(&data)
     };

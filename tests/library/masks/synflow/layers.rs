@@ -4,7 +4,7 @@ use super::*;
 
 /// A convolution with |w| by its definition, with zero padding: `[channels, rows, columns]`.
 fn plain_conv(x: &[f64], size: [usize; 2], w: &[f64], spec: &Conv2dSpec) -> Vec<f64> {
-    let [rows, columns] = spec.window(size).output().unwrap();
+    let [rows, columns] = spec.geometry(size).output().unwrap();
     let (inputs, outputs) = (spec.channels_in / spec.groups, spec.channels_out / spec.groups);
     let [height, width] = spec.kernel;
     let mut y = Vec::new();
@@ -84,7 +84,7 @@ fn convolutions_of_every_kind_agree_with_plain_loops() {
     ];
     for spec in specs {
         let size = [7, 6];
-        let [rows, columns] = spec.window(size).output().unwrap();
+        let [rows, columns] = spec.geometry(size).output().unwrap();
         let features = spec.channels_out * rows * columns;
         let layers = layers![spec.clone(), Flatten, LinearSpec::new(features, 3)];
         let model = model(&[4, 7, 6], 3, layers);
@@ -222,7 +222,7 @@ fn floats(model: &Model, path: &str) -> Vec<f32> {
 
 #[test]
 fn weight_standardisation_only_multiplies_by_the_gain() {
-    let rule = |gain| Standardisation { gain, guard: Guard::AtLeast(1e-4) };
+    let rule = |gain| Standardisation { gain, guard: VarianceGuard::AtLeast(1e-4) };
     let net = |conv: Conv2dSpec| {
         model(&[2, 5, 5], 3, layers![conv, GlobalAvgPool, LinearSpec::new(4, 3)])
     };

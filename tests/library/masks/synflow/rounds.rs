@@ -14,9 +14,9 @@ fn a_deep_network_beyond_f32_is_pruned_to_one_percent() {
     assert!(all > f64::from(f32::MAX), "R = {all:e}");
     let mask = Synflow::keep(0.01).mask(&model).unwrap();
     let weights = 16 * 128 + 49 * 128 * 128 + 1280;
-    assert_eq!((mask.len(), mask.kept()), (weights, weights - dropped_of(0.99, weights)));
+    assert_eq!((mask.len(), mask.kept_count()), (weights, weights - dropped_count(0.99, weights)));
     assert!(count(&mask).into_iter().all(|kept| kept > 1), "{:?}", count(&mask));
-    assert!(mask.collapsed().is_empty());
+    assert!(mask.collapsed_tensors().is_empty());
     // There is still flow through the kept weights.
     assert!(objective(&mask.apply(&model).unwrap()) > 0.0);
 }
@@ -34,9 +34,15 @@ fn one_round_collapses_layers_that_many_rounds_keep() {
     let model = model(&[6], 3, layers);
     let once = Synflow::keep(0.005).rounds(1).mask(&model).unwrap();
     let iterative = Synflow::keep(0.005).mask(&model).unwrap();
-    assert_eq!(once.kept(), iterative.kept(), "{:?} {:?}", count(&once), count(&iterative));
-    assert_eq!(once.collapsed(), ["0.weight", "2.weight"], "{:?}", count(&once));
-    assert!(iterative.collapsed().is_empty(), "{:?}", count(&iterative));
+    assert_eq!(
+        once.kept_count(),
+        iterative.kept_count(),
+        "{:?} {:?}",
+        count(&once),
+        count(&iterative)
+    );
+    assert_eq!(once.collapsed_tensors(), ["0.weight", "2.weight"], "{:?}", count(&once));
+    assert!(iterative.collapsed_tensors().is_empty(), "{:?}", count(&iterative));
     assert!(objective(&iterative.apply(&model).unwrap()) > 0.0);
     // Nothing flows after the single round, and the origin says so.
     assert!(once.origin().method.contains("nothing flows"), "{}", once.origin().method);
@@ -53,12 +59,12 @@ fn resnet_50_keeps_weights_in_every_layer_at_one_percent() {
     let mask = Synflow::keep(0.01).rounds(10).mask(&model).unwrap();
     let weights = mask.len();
     assert!(weights > 23_000_000);
-    assert_eq!(mask.kept(), weights - dropped_of(0.99, weights));
+    assert_eq!(mask.kept_count(), weights - dropped_count(0.99, weights));
     assert_eq!(mask.tensors().len(), 54);
     assert!(count(&mask).into_iter().all(|kept| kept > 0));
     // Without normalisation, each layer of a body multiplies the flow, so nearly everything flows
     // through the bodies. Only shortcuts may collapse.
-    let collapsed = mask.collapsed();
+    let collapsed = mask.collapsed_tensors();
     assert!(collapsed.iter().all(|path| path.contains("shortcut")), "{collapsed:?}");
     assert!(mask.origin().method.contains("10 rounds"), "{}", mask.origin().method);
 }
@@ -82,7 +88,7 @@ fn the_mask_has_the_scores_of_the_last_round() {
     }
     assert!(0.0 < largest_dropped, "{largest_dropped}");
     assert!(largest_dropped <= smallest_kept, "{largest_dropped} {smallest_kept}");
-    assert!(zeros > 0 && zeros < mask.len() - mask.kept(), "{zeros}");
+    assert!(zeros > 0 && zeros < mask.len() - mask.kept_count(), "{zeros}");
     // The same scores give the same mask.
     assert_eq!(saliency.keep(0.3).unwrap().jaccard(&mask).unwrap(), 1.0);
 }
@@ -91,12 +97,12 @@ fn the_mask_has_the_scores_of_the_last_round() {
 fn extreme_rates_keep_everything_or_one_weight_per_tensor() {
     let model = models::mlp(&data(&[6], 3), &[9, 7]).seed(3).build().unwrap();
     let all = Synflow::prune(0.0).mask(&model).unwrap();
-    assert_eq!(all.kept(), all.len());
+    assert_eq!(all.kept_count(), all.len());
     assert!(all.saliency().unwrap().tensors().iter().all(|t| t.values.iter().all(|&s| s > 0.0)));
     // One weight of each tensor remains, and together they form a path.
     let least = Synflow::prune(0.999).mask(&model).unwrap();
     assert_eq!(count(&least), [1, 1, 1]);
-    assert_eq!(least.collapsed().len(), 3);
+    assert_eq!(least.collapsed_tensors().len(), 3);
     assert!(objective(&least.apply(&model).unwrap()) > 0.0);
 }
 
@@ -115,7 +121,7 @@ fn a_round_that_stops_the_flow_is_undone() {
                 }
             };
             assert!(objective(&mask.apply(&model).unwrap()) > 0.0, "{method:?}");
-            let is_exact = mask.kept() == mask.len() - dropped_of(rate, mask.len());
+            let is_exact = mask.kept_count() == mask.len() - dropped_count(rate, mask.len());
             let was_undone = mask.origin().method.contains("stopped at");
             assert_eq!(is_exact, !was_undone, "{method:?} {mask}");
             undone += usize::from(was_undone);
