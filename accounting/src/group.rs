@@ -14,9 +14,9 @@ const EVALUATIONS: usize = 12;
 /// person's, or copies of one row.
 ///
 /// ```
-/// use epsilab_accounting::{Delta, Event, Headline, group_epsilon};
+/// use epsilab_accounting::{Delta, Event, TightestAccountant, group_epsilon};
 /// let training = [Event::poisson(0.01, 2.0, 1000)];
-/// let of_ten = group_epsilon(&Headline::new(), &training, Delta(1e-5), 10)?;
+/// let of_ten = group_epsilon(&TightestAccountant::new(), &training, Delta(1e-5), 10)?;
 /// assert!(of_ten > 10.0 * epsilab_accounting::epsilon(&training, Delta(1e-5))?.epsilon);
 /// # Ok::<(), epsilab_accounting::Error>(())
 /// ```

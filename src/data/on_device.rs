@@ -18,7 +18,7 @@ use crate::device::memory_budget;
 /// use epsilab::{data, nn::models};
 /// let data = data::glyphs_with(100, 50, 1)?;
 /// let model = models::linear(&data).build()?;
-/// let test = data::OnDevice::new(data.test(), &Device::flex())?;  // once
+/// let test = data::DeviceExamples::new(data.test(), &Device::flex())?;  // once
 /// let accuracy = model.accuracy_on(&test)?;                       // for any number of models
 /// # assert_eq!(accuracy, model.accuracy(&data)?);
 /// # Ok(())

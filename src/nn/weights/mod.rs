@@ -66,7 +66,7 @@ impl Model {
     /// [`models::load`](crate::nn::models::load).
     ///
     /// ```
-    /// use epsilab::{data, nn::{Axes, Layout, models}};
+    /// use epsilab::{data, nn::{AxisOrder, WeightLayout, models}};
     /// # fn main() -> epsilab::Result<()> {
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let file = folder.path().join("logistic.safetensors");
@@ -79,7 +79,7 @@ impl Model {
     /// # std::fs::write(&file, [&length[..], header.as_bytes(), &[0; 40]].concat()).unwrap();
     /// let data = data::from_vecs(vec![0.0; 8], &[4], vec![0, 1], 2)?;
     /// let names = [("0.weight", "fc.weight"), ("0.bias", "fc.bias")];
-    /// let layout = Layout::pairs(Axes::PyTorch, names);
+    /// let layout = WeightLayout::from_pairs(AxisOrder::PyTorch, names);
     /// let loaded = models::linear(&data).seed(1).build()?.load_weights(&file, &layout)?;
     /// println!("{}", loaded.report());
     /// let model = loaded.model().assumed_public("ImageNet-21k");

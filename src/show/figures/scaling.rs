@@ -51,7 +51,7 @@ pub fn scaling_law(
 /// use epsilab::prelude::*;
 /// # fn main() -> Result<()> {
 /// let plan = recipes::imagenet_from_scratch().plan()?;
-/// figures::scaling_law_of(&plan)?.show();
+/// figures::scaling_law_for_plan(&plan)?.show();
 /// # Ok(()) }
 /// ```
 ///
