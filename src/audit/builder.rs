@@ -49,7 +49,7 @@ enum AuditedRelease {
 /// use epsilab::{audit::{Audit, Verdict}, prelude::*};
 /// let data = data::from_vecs(vec![0.0; 32], &[1], vec![0; 32], 2)?;
 /// let plan = DpSgd::new().noise_multiplier(1.0).batch_size(32).steps(1).plan(&data)?;
-/// let report = Audit::of(&plan).trials(2000).run()?;
+/// let report = Audit::for_plan(&plan).trials(2000).run()?;
 /// assert_ne!(report.verdict, Verdict::Refuted);
 /// # Ok::<(), epsilab::Error>(())
 /// ```

@@ -10,7 +10,7 @@ use super::Dataset;
 /// use epsilab::methods::DpSgd;
 /// use epsilab::privacy::{Delta, Epsilon};
 /// # fn main() -> epsilab::Result<()> {
-/// let imagenet = Population::of(1_281_167);
+/// let imagenet = Population::with_size(1_281_167);
 /// let method = DpSgd::new().target(Epsilon(10.0), Delta(1e-6)).batch_size(65_536).epochs(70);
 /// let plan = method.plan_for(&imagenet)?;
 /// assert_eq!(plan.steps(), 1_369);

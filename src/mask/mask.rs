@@ -265,7 +265,7 @@ impl Mask {
         if self.is_zeroing() != other.is_zeroing() {
             let what = "a combination of a freezing and a zeroing mask";
             let why = "coordinates that are not kept can be either frozen or set to zero";
-            return Err(Error::new(ErrorKind::Model, what, why).fix("call .zeroing() on both"));
+            return Err(Error::new(ErrorKind::Model, what, why).fix("call .with_zeroing() on both"));
         }
         let pairs = self.tensors().iter().zip(other.tensors());
         let tensors = pairs.map(|(a, b)| MaskTensor {

@@ -22,7 +22,7 @@
 //! use epsilab::prelude::*;
 //! let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).batch_size(1024).epochs(8);
 //! // A plan needs the number of examples, not the examples.
-//! let plan = method.plan_for(&Population::of(60_000))?;
+//! let plan = method.plan_for(&Population::with_size(60_000))?;
 //! assert!(plan.epsilon_after(plan.steps())?.is_some_and(|epsilon| epsilon <= 3.0));
 //! # Ok::<(), epsilab::Error>(())
 //! ```

@@ -94,7 +94,7 @@ pub struct ModelBuilder<F = SizedFamily> {
 /// let data = data::glyphs_with(100, 20, 1)?;
 /// let by_function = |seed| models::mlp(&data, &[8]).seed(seed).build();
 /// let by_builder = models::mlp(&data, &[8]);
-/// assert_eq!(by_function.model(3)?.parameters(), by_builder.model(3)?.parameters());
+/// assert_eq!(by_function.model(3)?.num_parameters(), by_builder.model(3)?.num_parameters());
 /// # Ok::<(), Error>(())
 /// ```
 pub trait ModelFactory {

@@ -27,7 +27,7 @@ use super::{BatchTensor, Tape};
 ///
 /// ```
 /// use epsilab::burn::{self, module::Module, nn::LinearConfig, prelude::*};
-/// use epsilab::nn::{Forward, Linear, LinearSpec, Model, Tanh, Tape, Value};
+/// use epsilab::nn::{Forward, Linear, LinearSpec, Model, Tanh, Tape, BatchTensor};
 ///
 /// #[derive(Module, Debug)]
 /// struct WideAndDeep {
@@ -37,9 +37,9 @@ use super::{BatchTensor, Tape};
 /// }
 ///
 /// impl Forward for WideAndDeep {
-///     fn forward(&self, x: Value, tape: &mut dyn Tape) -> Tensor<2> {
+///     fn forward(&self, x: BatchTensor, tape: &mut dyn Tape) -> Tensor<2> {
 ///         let deep = Tanh.forward(self.deep.forward(x.clone(), tape), tape);
-///         self.wide.forward(x, tape).flat() + self.head.forward(deep, tape).flat()
+///         self.wide.forward(x, tape).into_flat() + self.head.forward(deep, tape).into_flat()
 ///     }
 /// }
 ///
@@ -51,7 +51,7 @@ use super::{BatchTensor, Tape};
 /// };
 /// let data = epsilab::data::from_vecs(vec![0.5; 20], &[5], vec![0, 1, 2, 0], 3)?;
 /// let model = Model::custom("wide_and_deep", module, &data)?;
-/// assert_eq!(model.parameters(), 5 * 3 + 3 + 5 * 8 + 8 + 8 * 3 + 3);
+/// assert_eq!(model.num_parameters(), 5 * 3 + 3 + 5 * 8 + 8 + 8 * 3 + 3);
 /// # Ok(()) }
 /// ```
 ///

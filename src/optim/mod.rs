@@ -8,16 +8,16 @@
 //!
 //! ```
 //! use epsilab::engine::{Batch, ClipRule, Executor, FusedExecutor};
-//! use epsilab::optim::{Optimizer, Step};
+//! use epsilab::optim::{Optimizer, StepSettings};
 //! # use epsilab::prelude::*;
 //! # fn main() -> Result<()> {
 //! # let data = data::glyphs_with(20, 0, 1)?;
 //! # let mut network = models::mlp(&data, &[4]).build()?.network().clone();
 //! let (executor, rule) = (FusedExecutor::default(), ClipRule::flat(1.0));
 //! let mut optimizer = Optimizer::adamw().init();
-//! let batch = Batch::of(data.train(), &[0, 1, 2])?;
+//! let batch = Batch::from_examples(data.train(), &[0, 1, 2])?;
 //! let gradient = executor.clipped_sum(&network, &batch, &rule)?.sum;
-//! network = optimizer.step(&network, &gradient, &Step::new(0.01))?;
+//! network = optimizer.step(&network, &gradient, &StepSettings::new(0.01))?;
 //! # Ok(())
 //! # }
 //! ```

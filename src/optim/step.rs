@@ -7,8 +7,8 @@ use crate::{Error, Result};
 /// The settings of one step of an [`OptimizerState`](super::OptimizerState).
 ///
 /// ```
-/// # use epsilab::optim::Step;
-/// let step = Step { momentum: Some(0.95), ..Step::new(0.1) };
+/// # use epsilab::optim::StepSettings;
+/// let step = StepSettings { momentum: Some(0.95), ..StepSettings::new(0.1) };
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct StepSettings<'a> {

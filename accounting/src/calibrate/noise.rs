@@ -67,12 +67,12 @@ impl fmt::Display for CalibratedNoise {
 /// };
 /// let (rate, steps) = (SamplingRate(2048.0 / 60_000.0), 879);
 /// let (noise, clip) = (NoiseSchedule::linear(0.99), ClipSchedule::constant());
-/// let relative = Stages::scheduled(&noise, &clip, NoiseMultiplier(1.0), rate, steps)?;
+/// let relative = Stages::from_schedules(&noise, &clip, NoiseMultiplier(1.0), rate, steps)?;
 /// let (mask, target, delta) = ([Event::gaussian(8.0)], Epsilon(3.0), Delta(1e-5));
 /// let found =
 ///     noise_multiplier_for_stages(&mask, &relative, target, delta, rate, &Rdp::default())?;
 /// let stages = relative.scaled(found.noise_multiplier.0)?;
-/// assert_eq!(stages, Stages::scheduled(&noise, &clip, found.noise_multiplier, rate, steps)?);
+/// assert_eq!(stages, Stages::from_schedules(&noise, &clip, found.noise_multiplier, rate, steps)?);
 /// # Ok::<(), epsilab_accounting::Error>(())
 /// ```
 pub fn noise_multiplier_for_stages(

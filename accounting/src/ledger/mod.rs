@@ -49,8 +49,8 @@ pub use further::AffordableRun;
 /// use epsilab_accounting::{Delta, Epsilon, Event, Ledger};
 /// let ledger = Ledger::in_memory();
 /// ledger.set_budget(Epsilon(3.0), Delta(1e-5))?;
-/// ledger.begin("first run", &Event::poisson(0.01, 1.0, 1000))?;
-/// assert!(ledger.begin("one too many", &Event::poisson(0.01, 1.0, 9000)).is_err());
+/// ledger.begin_run("first run", &Event::poisson(0.01, 1.0, 1000))?;
+/// assert!(ledger.begin_run("one too many", &Event::poisson(0.01, 1.0, 9000)).is_err());
 /// # Ok::<(), epsilab_accounting::Error>(())
 /// ```
 #[derive(Clone)]

@@ -36,12 +36,12 @@ pub struct AttackBounds {
 /// removed.
 ///
 /// ```
-/// use epsilab_accounting::{Delta, Event, meaning};
+/// use epsilab_accounting::{Delta, Event, attack_bounds};
 /// let training =
 ///     Event::PoissonGaussian { sampling_rate: 0.01, noise_multiplier: 1.0, steps: 1000 };
-/// let meaning = meaning(&[training], Delta(1e-5))?;
-/// assert!(meaning.max_attack_accuracy() < 0.7);
-/// println!("{meaning}");
+/// let bounds = attack_bounds(&[training], Delta(1e-5))?;
+/// assert!(bounds.max_attack_accuracy() < 0.7);
+/// println!("{bounds}");
 /// # Ok::<(), epsilab_accounting::Error>(())
 /// ```
 ///

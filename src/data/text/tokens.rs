@@ -4,7 +4,7 @@
 /// in lower case. All other characters separate words.
 ///
 /// ```
-/// let words: Vec<String> = epsilab::data::tokens("It's 3.5%, NOT Ω!").collect();
+/// let words: Vec<String> = epsilab::data::tokenize("It's 3.5%, NOT Ω!").collect();
 /// assert_eq!(words, ["it", "s", "3", "5", "not", "ω"]);
 /// ```
 pub fn tokenize(text: &str) -> impl Iterator<Item = String> {

@@ -158,7 +158,7 @@ impl GaussianNoise {
             let what = format!("noise for {} parameter tensors", stds.len());
             let why = format!("the sum has {}", gradients.entries.len());
             return Err(Error::new(ErrorKind::Model, what, why)
-                .fix("use Groups::noise_stds of a bound on the same network"));
+                .fix("use ClipGroups::noise_stds of a bound on the same network"));
         }
         let (mut next, mut chunks) = (0, Vec::new());
         for (index, entry) in gradients.entries.iter_mut().enumerate() {

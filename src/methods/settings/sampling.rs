@@ -51,7 +51,7 @@ impl Sampling {
                 let why = "without one example, all others that follow it are in other batches, so \
                            an epoch is not one release";
                 Err(Error::setting("sampling", self, why)
-                    .fix("state the guarantee for Neighbouring::ZeroOutOne or ReplaceOne"))
+                    .fix("state the guarantee for NeighbouringRelation::ZeroOutOne or ReplaceOne"))
             }
             _ => Ok(()),
         }

@@ -5,7 +5,7 @@
 //! # fn main() -> epsilab::Result<()> {
 //! let data = data::from_vecs(vec![0.0; 2 * 784], &[1, 28, 28], vec![0, 9], 10)?;
 //! let model = models::papernot_cnn(&data).seed(1).build()?;
-//! assert_eq!(model.parameters(), 26_010);
+//! assert_eq!(model.num_parameters(), 26_010);
 //! # Ok(()) }
 //! ```
 //!

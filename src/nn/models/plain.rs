@@ -174,7 +174,7 @@ fn mlp_layers(config: &ModelConfig, hidden: &[usize]) -> Result<Vec<LayerSpec>> 
 /// ])
 /// .seed(1)
 /// .build()?;
-/// assert_eq!(model.parameters(), 80 + 15_690);
+/// assert_eq!(model.num_parameters(), 80 + 15_690);
 /// # Ok(()) }
 /// ```
 pub fn sequential(data: &Dataset, layers: Vec<LayerSpec>) -> ModelBuilder<Sequential> {

@@ -41,7 +41,7 @@ impl LoadContext<'_> {
             let why = "it is a user-defined module: which of its parameters are transposed in the \
                        file, and which layer is its head, is not known";
             return Err(Error::new(ErrorKind::Model, what, why).fix(
-                "transpose the weights in the file, and use Axes::Own and .keep_initial(..)",
+                "transpose the weights in the file, and use AxisOrder::Own and .keep_initial(..)",
             ));
         }
         match (layout.differs)(model.network().specs()) {

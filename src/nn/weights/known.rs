@@ -70,9 +70,9 @@ pub(super) fn detect_layout<'a>(
     mut names: impl Iterator<Item = &'a String>,
 ) -> Option<(&'static str, &'static str)> {
     names.find_map(|name| match name.as_str() {
-        "stages.0.blocks.0.conv1.weight" => Some((TIMM_RESNETV2, "Layout::timm_resnetv2()")),
+        "stages.0.blocks.0.conv1.weight" => Some((TIMM_RESNETV2, "WeightLayout::timm_resnetv2()")),
         name if name.ends_with("/First_conv/w") => {
-            Some((DE_WIDE_RESNET, "Layout::de_wide_resnet()"))
+            Some((DE_WIDE_RESNET, "WeightLayout::de_wide_resnet()"))
         }
         _ => None,
     })

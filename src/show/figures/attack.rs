@@ -16,7 +16,7 @@ use crate::show::{Chart, Coverage, Panel, Series};
 /// # Errors
 /// Kind `Setting` for an empty list.
 pub fn attack_curves(reports: &[&AuditReport]) -> Result<Chart> {
-    check_not_empty("reports", reports, "pass for example &[&Audit::of(&plan).run()?]")?;
+    check_not_empty("reports", reports, "pass for example &[&Audit::for_plan(&plan).run()?]")?;
     let percent = |points: &[(f64, f64)]| -> Vec<(f64, f64)> {
         let shown = points.iter().filter(|(alarms, _)| *alarms >= 1e-4);
         shown.map(|(alarms, caught)| (100.0 * alarms, *caught)).collect()

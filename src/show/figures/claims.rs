@@ -105,7 +105,7 @@ pub fn epsilon_claims<C: Into<EpsilonClaim>>(
         return Err(Error::setting("epsilon", epsilon, "no guarantee has such an epsilon")
             .fix("pass epsilons of 0 or more"));
     }
-    let fix = "pass for example [&audit::method_named(\"dp-sgd\", &options)?.run()?]";
+    let fix = "pass for example [&audit::by_name(\"dp-sgd\", &options)?.run()?]";
     check_not_empty("claims", &claims, fix)?;
     let refuted = claims.iter().filter(|claim| claim.is_refuted()).count();
     let made = claims.iter().filter(|claim| claim.claimed.is_some()).count();

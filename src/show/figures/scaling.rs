@@ -108,7 +108,7 @@ pub fn scaling_law_for_plan(plan: &Plan) -> Result<Chart> {
 /// use epsilab::data::Population;
 /// # fn main() -> Result<()> {
 /// let method = DpSgd::new().target(Epsilon(3.0), Delta(1e-5)).batch_size(1024);
-/// let chart = figures::noise_over_epochs(&method, &Population::of(60_000), 5.0..=40.0)?;
+/// let chart = figures::noise_over_epochs(&method, &Population::with_size(60_000), 5.0..=40.0)?;
 /// assert!(chart.text().contains("noise multiplier"));
 /// # Ok(()) }
 /// ```

@@ -109,7 +109,11 @@ fn missing_superfluous_and_misshapen_tensors_are_refused_by_name() {
     assert_says(
         &refused(&fixture("wrn.safetensors"), &layout),
         ErrorKind::Model,
-        &["no tensor for 34 parameters", "it holds wide_res_net/", "use Layout::de_wide_resnet()"],
+        &[
+            "no tensor for 34 parameters",
+            "it holds wide_res_net/",
+            "use WeightLayout::de_wide_resnet()",
+        ],
     );
     assert_says(
         &refused(&fixture("bit_legacy.pth"), &layout),
@@ -338,7 +342,7 @@ fn modules_of_the_user_are_loaded_in_the_labs_axes_only() -> Done {
     let pytorch = WeightLayout::from_fn(AxisOrder::PyTorch, |path| Some(path.to_owned()));
     for layout in [pytorch, WeightLayout::native().new_head()] {
         let error = model.load_weights(&file, &layout).unwrap_err();
-        assert_says(&error, ErrorKind::Model, &["user-defined module", "Axes::Own"]);
+        assert_says(&error, ErrorKind::Model, &["user-defined module", "AxisOrder::Own"]);
     }
     Ok(())
 }
