@@ -27,7 +27,7 @@ use crate::{Error, ErrorKind, Result};
 /// [`fresh`](Plan::is_fresh); otherwise trains it.
 ///
 /// # Errors
-/// As [`Store::load_charged_run`] and [`train_and_store`].
+/// As [`RunStore::load_charged_run`] and [`train_and_store`].
 pub(crate) fn load_or_train(
     store: &RunStore,
     plan: &Plan,
@@ -149,7 +149,7 @@ pub(crate) enum PrechargedOutcome {
 /// Trains a [granted](Claim::Granted) run, and stores it. Nothing is written to a ledger.
 ///
 /// # Errors
-/// As [`Fit::run`] and [`Store::publish`].
+/// As [`Fit::run`] and [`RunStore::publish`].
 pub(crate) fn train_precharged(
     store: &RunStore,
     grant: &PrechargedAttempt<'_>,

@@ -11,12 +11,13 @@ use crate::train::{Run, start};
 
 /// The ledger of a data set and its account, for a grid of many runs.
 ///
-/// [`Store::load_charged_run`] reads the whole ledger and the record of every stored run, so that
-/// asking for each run of a grid would take a time that grows with the square of their number.
+/// [`RunStore::load_charged_run`] reads the whole ledger and the record of every stored run, so
+/// that asking for each run of a grid would take a time that grows with the square of their
+/// number.
 ///
 /// # Guarantee
-/// As [`Store::load_charged_run`]: a run that is shown is in the ledger, and was charged for what
-/// it released. That no *other* stored run is missing in the ledger is checked once, when the
+/// As [`RunStore::load_charged_run`]: a run that is shown is in the ledger, and was charged for
+/// what it released. That no *other* stored run is missing in the ledger is checked once, when the
 /// books are opened.
 pub(crate) struct LedgerCache<'a> {
     store: &'a RunStore,
@@ -29,7 +30,7 @@ impl<'a> LedgerCache<'a> {
     /// Reads ledger and store.
     ///
     /// # Errors
-    /// As [`Store::existing_ledger`].
+    /// As [`RunStore::existing_ledger`].
     pub(crate) fn open(store: &'a RunStore, data: &'a Dataset) -> Result<Self> {
         let mut books = Self {
             store,
@@ -47,7 +48,7 @@ impl<'a> LedgerCache<'a> {
     }
 
     /// Describes where runs on the data are charged, and how many are, as
-    /// [`Store::describe_ledger`].
+    /// [`RunStore::describe_ledger`].
     pub(crate) fn describe_ledger(&self) -> String {
         let runs = match self.account.charges().len() {
             0 => "no run".to_owned(),
@@ -71,7 +72,7 @@ impl<'a> LedgerCache<'a> {
     /// Returns the ledger, created if there is none yet.
     ///
     /// # Errors
-    /// As [`Store::ledger`].
+    /// As [`RunStore::ledger`].
     pub(crate) fn ledger(&mut self) -> Result<Ledger> {
         let ledger = match &self.ledger {
             Some(ledger) => ledger.clone(),
@@ -80,11 +81,11 @@ impl<'a> LedgerCache<'a> {
         Ok(self.ledger.insert(ledger).clone())
     }
 
-    /// Returns the run as [`Store::load_charged_run`]. The account is read again for a run that it
-    /// does not have: another process may have charged and stored it meanwhile.
+    /// Returns the run as [`RunStore::load_charged_run`]. The account is read again for a run that
+    /// it does not have: another process may have charged and stored it meanwhile.
     ///
     /// # Errors
-    /// As [`Store::load_charged_run`].
+    /// As [`RunStore::load_charged_run`].
     pub(crate) fn load_charged_run(&mut self, id: &str, model: &Model) -> Result<Option<Run>> {
         let Some(run) = self.store.load_finished(id, model, self.data)? else { return Ok(None) };
         start::check_provenance(run.plan(), model, self.data)?;

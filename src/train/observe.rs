@@ -19,9 +19,9 @@ pub struct Progress<'a> {
 
 /// An observer, which receives notifications from a run.
 ///
-/// Call sequence: `noted` before the run begins; `started` once; `progressed`
-/// after every step (implementations decide how often to draw); `finished` once, also where the
-/// run ended early. After any other error nothing more is called.
+/// Call sequence: `on_note` before the run begins; `on_start` once; `on_step` after every step
+/// (implementations decide how often to draw); `on_finish` once, also where the run ended early.
+/// After any other error nothing more is called.
 pub trait Observer {
     /// Receives a remark before the run begins, such as the cost of earlier attempts at it, or
     /// about a private selection, whose trials are not observed.

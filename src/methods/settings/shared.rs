@@ -73,7 +73,7 @@ settings! {
     };
 
     /// Sets a linear warm-up of the learning rate, before its schedule begins:
-    /// `WarmUp::TrainingGame(500)`, `WarmUp::Fraction(0.1)`.
+    /// `WarmUp::Steps(500)`, `WarmUp::Fraction(0.1)`.
     #[setting(
         "WARM-UP", "", Outcome, [],
         "Linear warm-up of the learning rate: a fraction of the run (0.1) or steps (500)"

@@ -33,7 +33,7 @@ pub struct WideResnet {
 /// is 6 n + 4 for n blocks in each group.
 ///
 /// The default weight standardisation is the one in the benchmarks of other libraries:
-/// `VarianceGuard::AddDirectionBound(1e-4)`, no gain, no biases. `wide_resnet(&data, 16, 4)` then
+/// `VarianceGuard::Add(1e-4)`, no gain, no biases. `wide_resnet(&data, 16, 4)` then
 /// has 2,748,890 parameters on CIFAR-10. The convolutions of De et al.'s network have more:
 /// `.gain(true).conv_bias(true).guard(VarianceGuard::AtLeast(1e-4))`. Their code also orders and
 /// pads the layers in another way; [`.as_published()`](ModelBuilder::as_published) is that
@@ -60,7 +60,7 @@ impl ModelBuilder<WideResnet> {
     }
 
     /// Sets the guard of the weight standardisation against division by 0. The default is
-    /// `VarianceGuard::AddDirectionBound(1e-4)`; De et al.'s code uses
+    /// `VarianceGuard::Add(1e-4)`; De et al.'s code uses
     /// `VarianceGuard::AtLeast(1e-4)`.
     pub fn guard(mut self, guard: VarianceGuard) -> Self {
         self.family.guard = guard;
