@@ -2,7 +2,7 @@
 
 use epsilab::burn::prelude::*;
 use epsilab::burn::tensor::DType;
-use epsilab::device::kernels::{Noise, add_noise, dropout_masks, normals, random_bits};
+use epsilab::device::kernels::{NoiseParams, add_noise, dropout_masks, normals, random_bits};
 use epsilab_software_gpu::{Random, bits, cpu, gpu, values, vector};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +22,7 @@ fn random_bits_are_equal_to_those_of_the_cpu() {
     let carry = (1 << 32) / 192;
     for first in [0, 1, 7, carry, 5 * carry, u64::MAX / 192] {
         for step in [0, 1, u64::from(u32::MAX) + 5, u64::MAX] {
-            let noise = Noise::new(key(&mut random), step, first, 1.0);
+            let noise = NoiseParams::new(key(&mut random), step, first, 1.0);
             for blocks in [1, 63, 64, 65, 1000] {
                 let got = integers(random_bits(noise, blocks, &gpu()));
                 assert_eq!(got.len(), 48 * blocks);
@@ -35,7 +35,7 @@ fn random_bits_are_equal_to_those_of_the_cpu() {
 
 #[test]
 fn a_million_values_agree_with_the_cpu() {
-    let noise = Noise::new(key(&mut Random(2)), 3, 11, 1.0);
+    let noise = NoiseParams::new(key(&mut Random(2)), 3, 11, 1.0);
     let zeros = vec![0.0; 1_000_000];
     let got = values(add_noise(vector(&zeros, &gpu()), noise, None));
     let want = values(add_noise(vector(&zeros, &cpu()), noise, None));
@@ -50,7 +50,8 @@ fn a_million_values_agree_with_the_cpu() {
 fn noise_of_every_length_is_added_to_the_selected_values() {
     let mut random = Random(3);
     for n in [1, 31, 32, 33, 2047, 2048, 2049, 5000, 70_001] {
-        let noise = Noise::new(key(&mut random), random.bits(), random.below(100) as u64, 2.5);
+        let noise =
+            NoiseParams::new(key(&mut random), random.bits(), random.below(100) as u64, 2.5);
         let mut input = random.values(n);
         let mut selected: Vec<f32> = (0..n).map(|_| random.below(3) as f32 - 1.0).collect();
         for i in (0..n).step_by(5) {
@@ -101,7 +102,7 @@ fn normals_of_extreme_bits_agree_with_the_cpu() {
         all.extend(angles);
     }
     // Radii with leading zeros are extended by the words of this noise.
-    let noise = Noise::new(key(&mut random), 9, 1 << 33, 1.0);
+    let noise = NoiseParams::new(key(&mut random), 9, 1 << 33, 1.0);
     let on = |device: Device| {
         let data = TensorData::new(all.clone(), [all.len()]);
         values(normals(Tensor::<1, Int>::from_data(data, (&device, DType::I32)), noise))

@@ -27,7 +27,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::ir::AddressType;
 use cubecl::prelude::*;
 
-use super::{DeviceOps, DropoutMasks, Noise};
+use super::{DeviceOps, DropoutMasks, NoiseParams};
 
 /// Units (threads) per cube (block): the maximum that WGSL guarantees.
 const CUBE_UNITS: usize = 256;
@@ -108,23 +108,23 @@ impl DeviceOps for CubeBackend {
         concat::concat(into_contiguous(a), into_contiguous(b))
     }
 
-    fn add_noise(values: FloatTensor<Self>, noise: Noise) -> FloatTensor<Self> {
+    fn add_noise(values: FloatTensor<Self>, noise: NoiseParams) -> FloatTensor<Self> {
         noise::add_noise(into_contiguous(values), None, noise)
     }
 
     fn add_noise_where(
         values: FloatTensor<Self>,
         selected: FloatTensor<Self>,
-        noise: Noise,
+        noise: NoiseParams,
     ) -> FloatTensor<Self> {
         noise::add_noise(into_contiguous(values), Some(into_contiguous(selected)), noise)
     }
 
-    fn random_bits(on: FloatTensor<Self>, noise: Noise, blocks: usize) -> IntTensor<Self> {
+    fn random_bits(on: FloatTensor<Self>, noise: NoiseParams, blocks: usize) -> IntTensor<Self> {
         noise::random_bits(&on, noise, blocks)
     }
 
-    fn normals(bits: IntTensor<Self>, noise: Noise) -> FloatTensor<Self> {
+    fn normals(bits: IntTensor<Self>, noise: NoiseParams) -> FloatTensor<Self> {
         noise::normals(into_contiguous(bits), noise)
     }
 

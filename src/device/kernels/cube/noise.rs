@@ -5,7 +5,7 @@ use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::super::Noise;
+use super::super::NoiseParams;
 use super::super::stream::{BLOCK, CHUNK, CHUNK_PAIRS, TAIL_STREAM};
 use super::chacha::{self, BLOCK_LEN, Seed, SeedLaunch};
 use super::normal::{is_in_tail, pair, tail_ratio};
@@ -155,19 +155,19 @@ fn words(bits: &[u32], from: usize) -> Array<u32> {
 }
 
 /// Returns the ChaCha state at the first chunk of this noise.
-fn seed(noise: &Noise) -> SeedLaunch {
+fn seed(noise: &NoiseParams) -> SeedLaunch {
     let chunk_blocks = (CHUNK_UNITS * CHACHA_BLOCKS) as u64;
     let counter = noise.first_chunk.wrapping_mul(chunk_blocks);
     chacha::seed(key(noise), counter, noise.stream.step)
 }
 
 /// Returns the ChaCha state of the words that extend the first pair of this noise.
-fn tail_seed(noise: &Noise) -> SeedLaunch {
+fn tail_seed(noise: &NoiseParams) -> SeedLaunch {
     let counter = noise.first_chunk.wrapping_mul(CHUNK_PAIRS);
     chacha::seed(key(noise), counter, noise.stream.step ^ TAIL_STREAM)
 }
 
-fn key(noise: &Noise) -> [u32; 8] {
+fn key(noise: &NoiseParams) -> [u32; 8] {
     let words = noise.stream.seed.as_chunks::<4>().0;
     std::array::from_fn(|i| u32::from_le_bytes(words[i]))
 }
@@ -176,7 +176,7 @@ fn key(noise: &Noise) -> [u32; 8] {
 pub(super) fn add_noise(
     values: CubeTensor,
     selected: Option<CubeTensor>,
-    noise: Noise,
+    noise: NoiseParams,
 ) -> CubeTensor {
     let n = values.meta.num_elements();
     let out = alloc(&values, [n], DType::F32);
@@ -198,7 +198,7 @@ pub(super) fn add_noise(
 }
 
 /// See [`random_bits`](super::super::random_bits). `on` determines the device.
-pub(super) fn random_bits(on: &CubeTensor, noise: Noise, blocks: usize) -> CubeTensor {
+pub(super) fn random_bits(on: &CubeTensor, noise: NoiseParams, blocks: usize) -> CubeTensor {
     let out = alloc(on, [blocks * CHACHA_BLOCKS * BLOCK_LEN], DType::I32);
     let cubes = (blocks * CHACHA_BLOCKS).div_ceil(CUBE_UNITS);
     write_bits::launch(
@@ -212,7 +212,7 @@ pub(super) fn random_bits(on: &CubeTensor, noise: Noise, blocks: usize) -> CubeT
 }
 
 /// See [`normals`](super::super::normals).
-pub(super) fn normals(bits: CubeTensor, noise: Noise) -> CubeTensor {
+pub(super) fn normals(bits: CubeTensor, noise: NoiseParams) -> CubeTensor {
     let values = bits.meta.num_elements() / (CHACHA_BLOCKS * BLOCK_LEN) * BLOCK;
     let out = alloc(&bits, [values], DType::F32);
     transform::launch(
