@@ -207,7 +207,7 @@ fn variables_code(variables: &[(String, String)]) -> String {
     let print = |(name, kind): &(String, String)| {
         format!(
             "println!(\"{{:<{names}}}  {{:<{types}}}  {{}}\", {name:?}, {kind:?}, {{ use \
-             epsilab::cell_process::sizes::*; (&Of(&{name})).size() }});"
+             epsilab::cell_process::sizes::*; (&SizeOf(&{name})).size() }});"
         )
     };
     variables.iter().map(print).collect()
@@ -276,7 +276,7 @@ mod tests {
     fn variables_are_listed_with_types_and_sizes() {
         let variables = [("a".to_owned(), "u8".to_owned()), ("names".into(), "Vec<String>".into())];
         let asked = parse_commands(":vars", &variables).unwrap();
-        assert!(asked.code.contains("{:<5}  {:<11}  {}") && asked.code.contains("Of(&names)"));
+        assert!(asked.code.contains("{:<5}  {:<11}  {}") && asked.code.contains("SizeOf(&names)"));
         assert!(read_code(":vars").code.contains("no variables"));
     }
 }

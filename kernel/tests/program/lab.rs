@@ -37,7 +37,7 @@ fn a_run_is_drawn_live_and_kept_when_interrupted_and_bad_input_is_an_error() {
     let figure = ran.of("update_display_data").last().expect("a last figure").to_string();
     assert!(figure.contains("interrupted") && figure.contains("<svg"), "{figure:.300}");
     let said = kernel.run_ok(
-        "println!(\"{} {} {} {}\", run.interrupted(), run.epsilon() > 0.0 && run.epsilon() < 3.0, \
+        "println!(\"{} {} {} {}\", run.is_interrupted(), run.epsilon() > 0.0 && run.epsilon() < 3.0, \
          run.model().accuracy(&data)? == run.accuracy(), kept);",
     );
     assert_eq!(said.stream("stdout"), "true true true 17\n");
