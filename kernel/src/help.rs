@@ -10,10 +10,10 @@ pub struct Help(pub &'static str, pub &'static str);
 impl Help {
     /// Returns the text, with commands of the program that is running.
     pub fn text(&self) -> String {
-        self.of(&program::name())
+        self.render(&program::name())
     }
 
-    fn of(&self, program: &str) -> String {
+    fn render(&self, program: &str) -> String {
         let mut text = "Examples:\n".to_owned();
         let mut goes_on = false;
         for line in self.0.lines() {
@@ -37,7 +37,7 @@ mod tests {
         let help = Help("      open\n\nrun A \\\n    --fast", "`run` runs.");
         let expected = "Examples:\n  epsilab       open\n\n  epsilab run A \\\n              --fast\n\n\
                         `run` runs.";
-        assert_eq!(help.of("epsilab"), expected);
-        assert_eq!(Help("list", "").of("cargo lab"), "Examples:\n  cargo lab list");
+        assert_eq!(help.render("epsilab"), expected);
+        assert_eq!(Help("list", "").render("cargo lab"), "Examples:\n  cargo lab list");
     }
 }

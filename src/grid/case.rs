@@ -34,18 +34,18 @@ impl PartialEq for Case {
 
 impl<M: Method> From<M> for Case {
     fn from(method: M) -> Self {
-        Self::of(Box::new(method))
+        Self::from_method(Box::new(method))
     }
 }
 
 impl From<Box<dyn Method>> for Case {
     fn from(method: Box<dyn Method>) -> Self {
-        Self::of(method)
+        Self::from_method(method)
     }
 }
 
 impl Case {
-    fn of(method: Box<dyn Method>) -> Self {
+    fn from_method(method: Box<dyn Method>) -> Self {
         Self { method, mask: None, selection: None, labels: Vec::new() }
     }
 

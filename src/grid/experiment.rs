@@ -84,7 +84,7 @@ impl Experiment {
     }
 
     /// Sets the source of batches and noise.
-    pub(crate) fn randomness(self, randomness: Randomness) -> Self {
+    pub(crate) fn with_randomness(self, randomness: Randomness) -> Self {
         Self { randomness, ..self }
     }
 

@@ -32,9 +32,9 @@ pub(super) fn run(
         SchedulerAction::Wait | SchedulerAction::Done => return Ok(false),
     };
     let split = split()?;
-    split.words.iter().for_each(|words| scheduler.note(words));
-    let site = JobContext { store, ledger: scheduler.books.ledger()?, data: scheduler.data };
-    match &split.shares[..] {
+    split.description.iter().for_each(|words| scheduler.note(words));
+    let site = JobContext { store, ledger: scheduler.ledgers.ledger()?, data: scheduler.data };
+    match &split.jobs[..] {
         [] | [_] => run_sequentially(scheduler, &site, first),
         shares => run_in_parallel(scheduler, &site, first, shares),
     }
@@ -212,7 +212,7 @@ impl Relay<'_> {
 
 impl Observer for Relay<'_> {
     fn on_note(&mut self, words: &str) {
-        (self.0)(RunEvent::Noted(words.to_owned()));
+        (self.0)(RunEvent::Note(words.to_owned()));
     }
     fn on_start(&mut self, progress: &Progress<'_>) {
         self.step(progress);
@@ -221,6 +221,6 @@ impl Observer for Relay<'_> {
         self.step(progress);
     }
     fn on_warning(&mut self, error: &Error) {
-        (self.0)(RunEvent::Trouble(error.clone()));
+        (self.0)(RunEvent::Warning(error.clone()));
     }
 }

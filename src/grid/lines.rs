@@ -29,11 +29,20 @@ fn chart(result: &GridResult, setting: &str) -> Option<Chart> {
     if low == high || lines.len() > MOST {
         return None;
     }
-    let panel = Panel::new("test accuracy ± standard deviation over seeds").percent();
+    let panel = Panel::new("test accuracy ± standard deviation over seeds")
+        .percent()
+        .values_at(high, format!("{setting} {high}"));
     let panel = lines.iter().fold(panel, |panel, (name, cells)| panel.series(line(name, cells)));
     let title = format!("Accuracy over {setting}, {} on {}", result.model(), result.data());
     let chart = Chart::new(title).note(note(result)).panel(panel).x_label(setting);
-    Some(if low > 0.0 && high >= 10.0 * low { chart.x_log() } else { chart })
+    // Space for lines that are shifted sideways at the ends.
+    Some(if low > 0.0 && high >= 4.0 * low {
+        let space = (high / low).powf(0.03);
+        chart.x_log().x_range(low / space, high * space)
+    } else {
+        let space = 0.03 * (high - low);
+        chart.x_range(low - space, high + space)
+    })
 }
 
 /// A line: its name, and its cells with the value of the setting.

@@ -341,17 +341,15 @@ impl GridResult {
         }
         Arc::make_mut(&mut self.0).baseline = Some(cell);
         let name = format!("minus {}", table::describe_cell(&self.cells()[cell]));
-        let text = |(at, each): (usize, &CellResult)| match self.difference(each) {
-            Some(difference) if at != cell => difference.to_string(),
-            _ => String::new(),
-        };
-        let texts = self.cells().iter().enumerate().map(text).collect();
+        let text = |at| self.difference(at).map(|difference| difference.to_string());
+        let texts = (0..self.cells().len()).map(|at| text(at).unwrap_or_default()).collect();
         Ok(self.with_column(name, texts))
     }
 
-    /// Returns the difference of a cell to the baseline.
-    fn difference(&self, cell: &CellResult) -> Option<PairedDifference> {
-        cell.difference(&self.cells()[self.0.baseline?])
+    /// Returns the difference of another cell to the baseline.
+    fn difference(&self, cell: usize) -> Option<PairedDifference> {
+        let baseline = self.0.baseline.filter(|&baseline| baseline != cell)?;
+        self.cells()[cell].difference(&self.cells()[baseline])
     }
 
     /// Returns the cells as a table.
@@ -369,10 +367,11 @@ impl GridResult {
 
     /// Returns the cells as plain data, for JSON.
     pub fn rows(&self) -> Vec<GridRow> {
-        self.cells().iter().map(|cell| self.row(cell)).collect()
+        (0..self.cells().len()).map(|at| self.row(at)).collect()
     }
 
-    fn row(&self, cell: &CellResult) -> GridRow {
+    fn row(&self, at: usize) -> GridRow {
+        let cell = &self.cells()[at];
         GridRow {
             data: self.data().to_owned(),
             model: self.model().to_owned(),
@@ -391,7 +390,7 @@ impl GridResult {
             accuracy_mean: cell.mean(),
             accuracy_std: cell.std(),
             accuracies: cell.accuracies(),
-            difference: self.difference(cell),
+            difference: self.difference(at),
             runs: cell.runs.len(),
             run_labels: cell.runs.iter().map(|run| run.label.clone()).collect(),
             errors: cell.errors.iter().map(|error| redact_hashes(error)).collect(),

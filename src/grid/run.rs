@@ -45,7 +45,7 @@ pub(super) fn run_with_allocation(
     let plans = experiment.plan_cells(&first, data)?;
     let queue = RunQueue::new(experiment, build, data, &plans);
     let mut scheduler = GridScheduler::new(queue, store, observer, &listening)?;
-    scheduler.note(&format!("ledger {}", scheduler.books.describe_ledger()));
+    scheduler.note(&format!("ledger {}", scheduler.ledgers.describe_ledger()));
     let interrupted = jobs::run(&mut scheduler, store, || split(experiment, &plans, &first, data))?;
     scheduler.into_result(store, first.name(), interrupted)
 }
@@ -112,10 +112,10 @@ pub(super) fn to_cell_run(seed: u64, run: &Run, test_examples: usize) -> CellRun
 /// Scheduler of a grid, with its state.
 pub(super) struct GridScheduler<'a> {
     queue: RunQueue<'a>,
-    pub(super) books: LedgerCache<'a>,
+    pub(super) ledgers: LedgerCache<'a>,
     pub(super) data: &'a Dataset,
     observer: &'a mut dyn GridObserver,
-    listening: &'a InterruptGuard,
+    interrupt: &'a InterruptGuard,
     cells: Vec<CellResult>,
     /// Index of the cell and text of each error, by the order of the runs.
     errors: BTreeMap<usize, (usize, String)>,
@@ -153,11 +153,11 @@ pub(super) enum SchedulerAction {
 /// Event of a run that is being trained.
 pub(super) enum RunEvent {
     /// Remark on the run.
-    Noted(String),
+    Note(String),
     /// Number of steps taken, and number of steps of the plan.
     Step(u64, u64),
     /// Error that does not lose the run.
-    Trouble(Error),
+    Warning(Error),
 }
 
 impl<'a> GridScheduler<'a> {
@@ -172,11 +172,11 @@ impl<'a> GridScheduler<'a> {
         let cells = experiment.cases.iter().zip(plans).map(|(case, plan)| case.cell(plan));
         Ok(Self {
             cells: cells.collect(),
-            books: LedgerCache::open(store, data)?,
+            ledgers: LedgerCache::open(store, data)?,
             queue,
             data,
             observer,
-            listening,
+            interrupt: listening,
             errors: BTreeMap::new(),
             done: 0,
             all: possible * experiment.seeds as usize,
@@ -220,7 +220,7 @@ impl<'a> GridScheduler<'a> {
     /// As building a model and as [`complete`](Self::complete).
     pub(super) fn next_action(&mut self) -> Result<SchedulerAction> {
         loop {
-            if self.listening.should_stop() {
+            if self.interrupt.should_stop() {
                 return Ok(SchedulerAction::Stop);
             }
             let work = match self.queue.next(&self.running)? {
@@ -233,7 +233,7 @@ impl<'a> GridScheduler<'a> {
                 QueueItem::Done => return Ok(SchedulerAction::Done),
             };
             self.register_private_run(&work);
-            match self.books.load_charged_run(&work.id, &work.model) {
+            match self.ledgers.load_charged_run(&work.id, &work.model) {
                 Ok(None) => {
                     self.running.insert(work.id.clone());
                     return Ok(SchedulerAction::Train(work));
@@ -242,7 +242,7 @@ impl<'a> GridScheduler<'a> {
                     // Hundreds of runs may have the same warning: it is shown once.
                     for words in run.warnings() {
                         if self.shown_warnings.insert(words.clone()) {
-                            self.handle_event(&work, RunEvent::Noted(words.clone()));
+                            self.handle_event(&work, RunEvent::Note(words.clone()));
                         }
                     }
                     self.record_success(&work, &run);
@@ -255,7 +255,7 @@ impl<'a> GridScheduler<'a> {
     /// Handles a report of a run that is being trained.
     pub(super) fn handle_event(&mut self, work: &RunRequest, said: RunEvent) {
         match said {
-            RunEvent::Noted(words) => {
+            RunEvent::Note(words) => {
                 let cell = describe_cell(&self.cells[work.at]);
                 self.observer.on_note(&format!("{cell}, seed {}: {words}", work.seed));
             }
@@ -263,7 +263,7 @@ impl<'a> GridScheduler<'a> {
                 let (progress, observer) = self.progress(work.at, work.seed, step, steps);
                 observer.on_progress(&progress);
             }
-            RunEvent::Trouble(error) => self.observer.on_warning(&error),
+            RunEvent::Warning(error) => self.observer.on_warning(&error),
         }
     }
 

@@ -25,9 +25,9 @@ const WORTHWHILE: f64 = 1.03;
 
 /// Allocation of threads and devices: one share per run at a time.
 pub(super) struct JobAllocation {
-    pub(super) shares: Vec<JobResources>,
+    pub(super) jobs: Vec<JobResources>,
     /// Description of the allocation that was found.
-    pub(super) words: Option<String>,
+    pub(super) description: Option<String>,
 }
 
 /// The threads and the device of one of several runs that are trained at once.
@@ -61,13 +61,13 @@ fn pool(threads: usize) -> Result<ThreadPool> {
 
 impl JobAllocation {
     fn sequential() -> Self {
-        Self { shares: vec![JobResources { threads: None, device: None }], words: None }
+        Self { jobs: vec![JobResources { threads: None, device: None }], description: None }
     }
 
     /// Creates an allocation of `jobs` runs at once, with `threads` threads each.
     pub(super) fn even(jobs: usize, threads: usize, words: String) -> Self {
         let share = |_| JobResources { threads: Some(threads), device: None };
-        Self { shares: (0..jobs).map(share).collect(), words: Some(words) }
+        Self { jobs: (0..jobs).map(share).collect(), description: Some(words) }
     }
 }
 
@@ -109,7 +109,7 @@ fn on_gpus(most: usize) -> JobAllocation {
         n => {
             let words = Some(format!("{n} runs at once, each on a GPU of its own"));
             let share = |device| JobResources { threads: None, device: Some(device) };
-            JobAllocation { shares: gpus.into_iter().map(share).collect(), words }
+            JobAllocation { jobs: gpus.into_iter().map(share).collect(), description: words }
         }
     }
 }
@@ -119,13 +119,16 @@ fn on_cpu(most: usize, plan: &Plan, model: &Model, data: &Dataset) -> JobAllocat
     let most = most.min(threads);
     if most < 2 {
         let words = "one run after the other: there is one thread".to_owned();
-        return JobAllocation { words: Some(words), ..JobAllocation::sequential() };
+        return JobAllocation { description: Some(words), ..JobAllocation::sequential() };
     }
     match timed(most, threads, plan, model, data) {
         Ok(split) => split,
         Err(error) => {
             let words = format!("one run after the other: no step could be timed ({error})");
-            JobAllocation { words: Some(words.replace('\n', " ")), ..JobAllocation::sequential() }
+            JobAllocation {
+                description: Some(words.replace('\n', " ")),
+                ..JobAllocation::sequential()
+            }
         }
     }
 }
@@ -156,7 +159,7 @@ fn timed(
             "one run after the other with {}: several at once took as long per step, or longer",
             of_threads(threads)
         );
-        return Ok(JobAllocation { words: Some(words), ..JobAllocation::sequential() });
+        return Ok(JobAllocation { description: Some(words), ..JobAllocation::sequential() });
     }
     let words = format!(
         "{jobs} runs at once with {} each: {:.2} times as many steps per second as one run with {}",

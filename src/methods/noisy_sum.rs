@@ -29,7 +29,7 @@ impl NoisySum {
     }
 
     /// Returns the sums of a plan with these stages.
-    pub(super) fn of(plan: &Plan, stages: Stages, noise_seed: [u8; 32]) -> Self {
+    pub(super) fn from_plan(plan: &Plan, stages: Stages, noise_seed: [u8; 32]) -> Self {
         let sum = Self::new(stages, plan.expected_batch_size(), noise_seed);
         Self { executor: sum.executor.precision(plan.settings().precision), ..sum }
     }

@@ -40,7 +40,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    pub(super) fn of(chart: &Chart) -> Self {
+    pub(super) fn from_chart(chart: &Chart) -> Self {
         let columns = if chart.stacked { 1 } else { chart.panels.len().clamp(1, 3) };
         let (width, plot_height) = match (columns, chart.stacked) {
             (1, false) => (600.0, 230.0),
@@ -55,7 +55,7 @@ impl Sizes {
 
 /// Draws the whole chart.
 pub(super) fn layout_chart(chart: &Chart) -> Scene {
-    let Sizes { columns, width, panel_width, plot_height } = Sizes::of(chart);
+    let Sizes { columns, width, panel_width, plot_height } = Sizes::from_chart(chart);
     let x_axis = x_range(chart);
     let mut plans: Vec<PanelLayout<'_>> = chart
         .panels

@@ -213,7 +213,7 @@ impl<M: Method + Clone + 'static> Search<'_, M> {
         });
         let seed = self.tuning.method.settings().seed;
         let experiment =
-            Experiment::new(cases).jobs(self.tuning.jobs).randomness(Randomness::Fixed(seed));
+            Experiment::new(cases).jobs(self.tuning.jobs).with_randomness(Randomness::Fixed(seed));
         let model = |_| Ok(self.model.clone());
         self.live.begin(title);
         let result = run::run_grid(&experiment, &model, self.on, self.store, self.live)?;

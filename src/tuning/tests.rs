@@ -112,8 +112,31 @@ fn the_steps_choose_as_the_procedure_says() -> Result<()> {
         (trial.learning_rate, trial.clip) == (tuned.learning_rate(), Some(tuned.clip()))
     });
     assert_eq!(accuracy(found.unwrap()), best(&all));
+    let (_folder, other) = self::store();
+    let at_once = small().jobs(2).run_in(&other, linear, &data)?;
+    assert_eq!(at_once.steps(), tuned.steps(), "several runs at once give the same");
     let map = tuned.heat_map().unwrap().text();
     assert!(map.contains("ridge") && map.contains("noise multiplier"), "{map}");
+    Ok(())
+}
+
+#[test]
+fn noise_is_secret_unless_the_method_has_a_seed() -> Result<()> {
+    let data = data::glyphs_with(400, 50, 66)?;
+    let mut secret = small().method;
+    secret.settings.seed = None;
+    for (method, is_study) in [(small().method, true), (secret, false)] {
+        let (_folder, store) = store();
+        let tuning = Tuning { method, ..small().around([1.0]) };
+        let tuned = tuning.run_in(&store, linear, &data)?;
+        let entries = || store.existing_ledger(&data).unwrap().unwrap().entries().unwrap();
+        let charged = entries();
+        let in_study = charged.iter().any(|entry| entry.note.contains("study mode"));
+        assert_eq!(in_study, is_study);
+        let again = tuning.run_in(&store, linear, &data)?;
+        assert_eq!(again.steps(), tuned.steps(), "finished runs are found again");
+        assert_eq!(entries().len(), charged.len(), "and charged once");
+    }
     Ok(())
 }
 

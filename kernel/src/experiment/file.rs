@@ -33,7 +33,7 @@ pub struct Experiment {
 /// Experiment in the form of the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ExperimentEntry {
     name: String,
     #[serde(default)]
     title: String,
@@ -60,7 +60,7 @@ struct ExperimentFile {
     /// Remark for readers, which is ignored.
     #[serde(default, rename = "about")]
     _about: Value,
-    experiments: Vec<Written>,
+    experiments: Vec<ExperimentEntry>,
 }
 
 impl Experiments {
@@ -77,7 +77,7 @@ impl Experiments {
 
     fn parse(text: &str) -> std::result::Result<Self, String> {
         let file: ExperimentFile = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let experiments = file.experiments.into_iter().map(Experiment::of);
+        let experiments = file.experiments.into_iter().map(Experiment::from_entry);
         let experiments: Vec<Experiment> = experiments.collect::<std::result::Result<_, _>>()?;
         // Files of results have these names.
         let names: Vec<String> = experiments.iter().map(|e| sanitise_file_name(&e.name)).collect();
@@ -182,11 +182,11 @@ pub fn checked_seeds(seeds: u64) -> Result<u64> {
 }
 
 impl Experiment {
-    fn of(written: Written) -> std::result::Result<Self, String> {
-        let Written { name, title, seeds, options, paper, mut cases } = written;
+    fn from_entry(written: ExperimentEntry) -> std::result::Result<Self, String> {
+        let ExperimentEntry { name, title, seeds, options, paper, mut cases } = written;
         let of_all = match paper {
             Value::Null => PaperResults::default(),
-            paper => PaperResults::of(paper).map_err(|why| format!("`{name}`: {why}"))?,
+            paper => PaperResults::from_json(paper).map_err(|why| format!("`{name}`: {why}"))?,
         };
         if cases.is_empty() {
             cases.push(Options::new());
@@ -195,7 +195,8 @@ impl Experiment {
         let options = options::renamed(options).map_err(in_it)?;
         let mut all = Vec::new();
         for mut group in cases {
-            let paper = group.remove("paper").map_or(Ok(PaperResults::default()), PaperResults::of);
+            let paper =
+                group.remove("paper").map_or(Ok(PaperResults::default()), PaperResults::from_json);
             let paper = paper.map_err(in_it)?.merged_with(&of_all);
             let mut base = options.clone();
             options::replace(&mut base, &options::renamed(group).map_err(in_it)?);

@@ -30,7 +30,7 @@ impl PaperResults {
     ///
     /// # Errors
     /// A text for a value that is none.
-    pub fn of(value: Value) -> Result<Self, String> {
+    pub fn from_json(value: Value) -> Result<Self, String> {
         let paper: Self = serde_json::from_value(value).map_err(|e| format!("`paper`: {e}"))?;
         let numbers = [paper.accuracy, paper.epsilon, paper.seconds_per_epoch];
         match numbers.into_iter().flatten().find(|number| *number < 0.0) {

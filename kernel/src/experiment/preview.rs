@@ -52,7 +52,7 @@ impl Preview {
     ///
     /// # Errors
     /// As making the plan and computing its epsilon.
-    pub fn of(experiment: &Experiment, case: &Case, population: &Population) -> Result<Self> {
+    pub fn new(experiment: &Experiment, case: &Case, population: &Population) -> Result<Self> {
         let plan = case.train_args()?.plan_for(population)?;
         let spent = plan.spent_after(plan.steps())?;
         let rdp = case.paper.orders.as_deref().map(str::parse::<OrderList>).transpose()?;
@@ -102,7 +102,7 @@ pub fn show(
     };
     let mut previews: Vec<Vec<PreviewResult>> = Vec::new();
     for experiment in &costs {
-        let of = |case| population(case).and_then(|p| Preview::of(experiment, case, &p));
+        let of = |case| population(case).and_then(|p| Preview::new(experiment, case, &p));
         let of =
             experiment.cases.iter().map(of).map(|preview| preview.map_err(|e| to_single_line(&e)));
         previews.push(of.collect());

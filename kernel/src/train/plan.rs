@@ -120,7 +120,7 @@ impl PlanArgs {
             method.settings_mut().sparsity.get_or_insert_default().dropping = Some(dropping);
         }
         self.settings.set_execution(&mut *method)?;
-        let selection = self.selection.of(&*method, &self.settings)?;
+        let selection = self.selection.build_selection(&*method, &self.settings)?;
         let case = Case::from(method);
         let case = self.mask.kind()?.iter().fold(case, |case, &(kind, rate)| case.mask(kind, rate));
         Ok(selection.into_iter().fold(case, Case::best_of))
@@ -129,7 +129,7 @@ impl PlanArgs {
     /// Returns the plan of one run, or of a private selection.
     fn plan_with(&self, mask: Option<PrePrune>, population: &Population) -> Result<Plan> {
         let method = self.method_with_sparsity(mask)?;
-        let plan = match self.selection.of(&*method, &self.settings)? {
+        let plan = match self.selection.build_selection(&*method, &self.settings)? {
             None => method.plan_for(population),
             Some(selection) => selection.plan_for(population),
         };
@@ -162,7 +162,11 @@ impl SelectionArgs {
     }
 
     /// Returns the private selection of a method, if there is one.
-    fn of(&self, method: &dyn Method, settings: &SettingArgs) -> Result<Option<PrivateSelection>> {
+    fn build_selection(
+        &self,
+        method: &dyn Method,
+        settings: &SettingArgs,
+    ) -> Result<Option<PrivateSelection>> {
         let of = |trials| {
             PrivateSelection::from_boxed(method.clone_box(), trials)
                 .learning_rates(self.learning_rates.iter().copied())

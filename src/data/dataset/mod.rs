@@ -99,10 +99,10 @@ impl Dataset {
         test: Examples,
     ) -> Self {
         let (name, source) = (name.into(), source.into());
-        Self::of(About { name, source, class_names, ..About::default() }, train, test)
+        Self::from_parts(About { name, source, class_names, ..About::default() }, train, test)
     }
 
-    fn of(about: About, train: Examples, test: Examples) -> Self {
+    fn from_parts(about: About, train: Examples, test: Examples) -> Self {
         let (hash, test_hash) = (OnceLock::new(), OnceLock::new());
         let (vocabulary, cuts, origin) = (None, [0; 32], Origin::OwnHash);
         Self {
@@ -137,7 +137,7 @@ impl Dataset {
         test: Examples,
         vocabulary: Option<Vocabulary>,
     ) -> Self {
-        Self::of(of.about, train, test).map_inner(|inner| {
+        Self::from_parts(of.about, train, test).map_inner(|inner| {
             inner.vocabulary = vocabulary;
             inner.hash = OnceLock::from(of.hash);
             inner.cuts = of.cuts;

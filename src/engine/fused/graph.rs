@@ -68,8 +68,8 @@ pub(super) struct Graph {
     pub(super) channels: usize,
 }
 
-/// A value of the graph, and its shape.
-type Shaped = (usize, Vec<usize>);
+/// Index of a node, and the shape of its output.
+type NodeOutput = (usize, Vec<usize>);
 
 impl Graph {
     /// Builds the graph. Shapes have been checked by `Network::build`.
@@ -118,7 +118,11 @@ impl Graph {
     }
 
     /// Appends layers in sequence. Returns the index and the shape of the last value.
-    fn push_sequence(&mut self, specs: &[LayerSpec], (mut value, mut shape): Shaped) -> Shaped {
+    fn push_sequence(
+        &mut self,
+        specs: &[LayerSpec],
+        (mut value, mut shape): NodeOutput,
+    ) -> NodeOutput {
         let mut specs = specs.iter().peekable();
         while let Some(spec) = specs.next() {
             // An activation directly after a layer with weights is fused into it.
@@ -138,8 +142,8 @@ impl Graph {
         &mut self,
         spec: &LayerSpec,
         mut activation: FusedActivation,
-        (value, shape): Shaped,
-    ) -> Shaped {
+        (value, shape): NodeOutput,
+    ) -> NodeOutput {
         // Checked by `Network::build`.
         let out = spec.output_shape(&shape).unwrap_or_default();
         let len: usize = shape.iter().product();

@@ -46,5 +46,5 @@ pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<d
             .edited("with a clip bound")
             .fix("make the plan anew, or change its method to DP-SGD"));
     };
-    Ok(Box::new(ScaledSum { scale, sum: NoisySum::of(plan, stages, noise_seed) }))
+    Ok(Box::new(ScaledSum { scale, sum: NoisySum::from_plan(plan, stages, noise_seed) }))
 }

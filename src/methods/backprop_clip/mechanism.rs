@@ -104,7 +104,7 @@ impl Mechanism for BackpropClippedSum {
 /// Creates the mechanism of a plan.
 pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clips, stages) = clips_and_stages(plan)?;
-    let sum = NoisySum::of(plan, stages, noise_seed);
+    let sum = NoisySum::from_plan(plan, stages, noise_seed);
     Ok(Box::new(BackpropClippedSum { clips, sum, plain: None }))
 }
 

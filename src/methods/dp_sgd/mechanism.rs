@@ -81,7 +81,7 @@ impl Mechanism for GaussianSum {
 /// Creates the mechanism of a private plan.
 pub(crate) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<dyn Mechanism>> {
     let (clip, stages) = clip_and_stages(plan)?;
-    let (clip, sum) = (clip.clone(), NoisySum::of(plan, stages, noise_seed));
+    let (clip, sum) = (clip.clone(), NoisySum::from_plan(plan, stages, noise_seed));
     Ok(Box::new(GaussianSum { clip, sum }))
 }
 

@@ -111,7 +111,7 @@ pub(super) fn build_mechanism(plan: &Plan, noise_seed: [u8; 32]) -> Result<Box<d
         quantile,
         first: clip,
         clip,
-        sum: NoisySum::of(plan, stages, noise_seed),
+        sum: NoisySum::from_plan(plan, stages, noise_seed),
         noise_of_counts: GaussianNoise::new(seed_of_counts),
     }))
 }

@@ -66,7 +66,7 @@ pub(super) fn entries(path: &Path, beginning: &[u8]) -> Result<Vec<TensorEntry>>
         .map(|(name, tensor)| TensorEntry {
             name,
             shape: tensor.shape().to_vec(),
-            number: ElementType::of(tensor.dtype()),
+            number: ElementType::from_debug(tensor.dtype()),
             read: Box::new(move || tensor.read()),
         })
         .collect())

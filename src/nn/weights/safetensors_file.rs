@@ -65,7 +65,7 @@ pub(super) fn entries(path: &Path) -> Result<Vec<TensorEntry>> {
         TensorEntry {
             name,
             shape: info.shape.clone(),
-            number: ElementType::of(info.dtype),
+            number: ElementType::from_debug(info.dtype),
             read: Box::new(read),
         }
     };

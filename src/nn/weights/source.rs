@@ -136,7 +136,7 @@ fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> impl It
 
 impl ElementType {
     /// Returns the type with this name in the libraries that read the files.
-    pub(super) fn of(kind: impl Debug) -> Self {
+    pub(super) fn from_debug(kind: impl Debug) -> Self {
         match format!("{kind:?}").as_str() {
             "F16" => Self::F16,
             "BF16" => Self::Bf16,

@@ -17,7 +17,7 @@ const POINTER: &str = "drag to move, Ctrl or Cmd + wheel to zoom, double-click t
 const ZOOM: &str = "wheel![event.ctrlKey || event.metaKey]";
 /// Returns the specification of a chart.
 pub(in crate::show) fn chart(chart: &Chart) -> Value {
-    let Sizes { columns, width, panel_width, plot_height } = Sizes::of(chart);
+    let Sizes { columns, width, panel_width, plot_height } = Sizes::from_chart(chart);
     let pointer = (!chart.panels.is_empty()).then_some(POINTER);
     let mut head = chart.head().vega_lite(width - BESIDE, pointer);
     // The same number of lines above all panels, so that their titles stand at the same height.

@@ -292,7 +292,7 @@ mod tests {
     use crate::show::NOT_COVERED;
     use crate::show::layout::tests::collisions;
 
-    fn of(data: &Dataset, coverage: Coverage) -> Predictions {
+    fn predict(data: &Dataset, coverage: Coverage) -> Predictions {
         let row = |example: usize| Prediction {
             example,
             truth: data.test().label(example),
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn the_worst_come_first_and_ties_keep_the_order_of_the_examples() {
         let data = data::glyphs_with(20, 40, 3).unwrap();
-        let all = of(&data, Coverage::Public);
+        let all = predict(&data, Coverage::Public);
         // Losses: 7 e mod 13, so 12 for e = 11, 24, 37.
         let examples = |p: &Predictions| p.as_slice().iter().map(|r| r.example).collect::<Vec<_>>();
         assert_eq!(examples(&all.worst(3)), [11, 24, 37]);
@@ -328,16 +328,16 @@ mod tests {
         let public = data::glyphs_with(20, 40, 3).unwrap();
         let (x, y) = (public.train().features_flat().to_vec(), public.train().labels().to_vec());
         let private = data::from_vecs(x, public.shape(), y, 10).unwrap().split(0.5, 1).unwrap();
-        let figure = predictions(&of(&private, Coverage::TestPart).worst(5)).unwrap();
+        let figure = predictions(&predict(&private, Coverage::TestPart).worst(5)).unwrap();
         assert!(figure.svg().contains(NOT_COVERED));
-        let bundle = of(&private, Coverage::TestPart).worst(5).bundle();
+        let bundle = predict(&private, Coverage::TestPart).worst(5).bundle();
         assert_eq!(bundle.coverage, Coverage::NotCovered);
         let left = bundle.covered_part.unwrap();
         assert_eq!(left.coverage, Coverage::TestPart);
         assert!(left.svg.is_none() && left.text.contains("prediction"));
-        let bundle = of(&private, Coverage::NotCovered).worst(5).bundle();
+        let bundle = predict(&private, Coverage::NotCovered).worst(5).bundle();
         assert!(bundle.covered_part.is_none());
-        let bundle = of(&public, Coverage::Public).worst(5).bundle();
+        let bundle = predict(&public, Coverage::Public).worst(5).bundle();
         assert_eq!((bundle.coverage, bundle.covered_part), (Coverage::Public, None));
         assert!(!bundle.svg.unwrap().contains(NOT_COVERED));
     }
@@ -345,11 +345,11 @@ mod tests {
     #[test]
     fn pictures_texts_and_rows_of_numbers_are_drawn_without_collisions() {
         let glyphs = data::glyphs_with(20, 40, 3).unwrap();
-        let figure = predictions(&of(&glyphs, Coverage::Public).worst(24)).unwrap();
+        let figure = predictions(&predict(&glyphs, Coverage::Public).worst(24)).unwrap();
         assert_eq!(figure.svg().matches("<image ").count(), 24);
         assert_eq!(collisions(figure.scene()), Vec::<String>::new());
         let sentences = data::sentences_with(20, 40, 3).unwrap();
-        let figure = predictions(&of(&sentences, Coverage::Public).best(10)).unwrap();
+        let figure = predictions(&predict(&sentences, Coverage::Public).best(10)).unwrap();
         let words = sentences.vocabulary().unwrap().text(sentences.test().features(39));
         let start = words.split(' ').take(3).collect::<Vec<_>>().join(" ");
         assert!(figure.svg().contains(&start), "{start}");
@@ -357,7 +357,7 @@ mod tests {
         let numbers =
             data::from_vecs((0..40).map(|i| i as f32).collect(), &[2], vec![0; 20], 2).unwrap();
         let numbers = numbers.split(0.5, 1).unwrap();
-        let figure = predictions(&of(&numbers, Coverage::TestPart)).unwrap();
+        let figure = predictions(&predict(&numbers, Coverage::TestPart)).unwrap();
         // Without pictures nothing but the predictions is shown.
         assert!(!figure.svg().contains(NOT_COVERED) && figure.svg().contains("\nnumber 2\n"));
         assert_eq!(collisions(figure.scene()), Vec::<String>::new());
